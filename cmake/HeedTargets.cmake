@@ -1,0 +1,34 @@
+# Flags and helper functions shared by every room.
+
+add_library(heed_flags INTERFACE)
+target_compile_options(heed_flags INTERFACE -Wall -Wextra -Wshadow -fno-math-errno)
+if(HEED_SANITIZE)
+  add_compile_options(-fsanitize=${HEED_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${HEED_SANITIZE})
+endif()
+
+# heed_library(NAME source...): libheed_NAME.a, exported as heed::NAME.
+function(heed_library name)
+  add_library(heed_${name} STATIC ${ARGN})
+  add_library(heed::${name} ALIAS heed_${name})
+  target_include_directories(heed_${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>
+                                                 $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+                                          PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_compile_features(heed_${name} PUBLIC cxx_std_20)
+  target_link_libraries(heed_${name} PRIVATE $<BUILD_INTERFACE:heed_flags>)
+  set_target_properties(heed_${name} PROPERTIES EXPORT_NAME ${name})
+endfunction()
+
+# heed_test(NAME source... LIBS library... LABELS label...): a GoogleTest program, each of its cases a CTest test.
+# Reads HEED_SHARED from the environment.
+function(heed_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE heed_flags ${arg_LIBS} GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "HEED_SHARED=${HEED_SHARED}")
+endfunction()

@@ -1,0 +1,90 @@
+#include "heed/executor.h"
+
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "heed/error.h"
+
+namespace heed::inline v0 {
+namespace {
+
+class Inline final : public Executor {
+ public:
+  void run(int64_t tiles, Tile function, void* context) override {
+    for (int64_t tile = 0; tile < tiles; ++tile) function(context, tile);
+  }
+  int threads() const override { return 1; }
+};
+
+// Tiles are taken one by one from a counter: tiles are coarse and of unequal cost (causal blocks), and which thread
+// computes a tile never changes its bits.
+class Tbb final : public Executor {
+ public:
+  explicit Tbb(int threads)
+      : threads_(threads),
+        limit_(tbb::global_control::max_allowed_parallelism,
+               std::max<size_t>(static_cast<size_t>(threads),
+                                tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism))),
+        arena_(threads) {}
+
+  void run(int64_t tiles, Tile function, void* context) override {
+    const int64_t workers = std::min<int64_t>(threads_, tiles);
+    std::atomic<int64_t> next{0};
+    const auto drain = [&](int64_t) {
+      for (int64_t tile; (tile = next.fetch_add(1, std::memory_order_relaxed)) < tiles;) function(context, tile);
+    };
+    arena_.execute([&] { tbb::parallel_for(int64_t{0}, workers, drain, tbb::static_partitioner{}); });
+  }
+  int threads() const override { return threads_; }
+
+ private:
+  int threads_;
+  tbb::global_control limit_;  // oneTBB starts no more threads than cores unless told
+  tbb::task_arena arena_;
+};
+
+struct Default {
+  std::mutex mutex;
+  std::unique_ptr<Executor> executor;
+};
+
+Default& instance() {
+  static Default value;
+  return value;
+}
+
+int hardware_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+}  // namespace
+
+std::unique_ptr<Executor> make_executor(int threads) {
+  if (threads < 0 || threads > 4096)
+    throw ShapeError("threads: " + std::to_string(threads) + " is not in 0..4096; 0 means one per hardware thread");
+  if (threads == 0) threads = hardware_threads();
+  if (threads == 1) return std::make_unique<Inline>();
+  return std::make_unique<Tbb>(threads);
+}
+
+Executor& default_executor() {
+  Default& d = instance();
+  const std::lock_guard lock(d.mutex);
+  if (!d.executor) d.executor = make_executor(0);
+  return *d.executor;
+}
+
+void set_threads(int threads) {
+  auto executor = make_executor(threads);
+  Default& d = instance();
+  const std::lock_guard lock(d.mutex);
+  d.executor = std::move(executor);
+}
+
+int threads() { return default_executor().threads(); }
+
+}  // namespace heed::inline v0

@@ -1,0 +1,52 @@
+#include "heed/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+TEST(Executor, RunsEveryTileOnce) {
+  for (const int width : {1, 2, 3, 8}) {
+    const auto executor = make_executor(width);
+    EXPECT_EQ(executor->threads(), width);
+    std::vector<std::atomic<int>> seen(1000);
+    parallel_for(*executor, 1000, [&](int64_t tile) { ++seen[static_cast<size_t>(tile)]; });
+    for (const auto& count : seen) EXPECT_EQ(count, 1);
+    parallel_for(*executor, 0, [&](int64_t) { FAIL(); });
+  }
+}
+
+TEST(Executor, TakesNestedAndConcurrentCalls) {
+  const auto executor = make_executor(3);
+  std::atomic<int> sum{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller)
+    callers.emplace_back(
+        [&] { parallel_for(*executor, 10, [&](int64_t) { parallel_for(*executor, 10, [&](int64_t) { ++sum; }); }); });
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(sum, 400);
+}
+
+TEST(Executor, PassesExceptionsOn) {
+  const auto executor = make_executor(2);
+  EXPECT_THROW(parallel_for(*executor, 8,
+                            [](int64_t tile) {
+                              if (tile == 5) throw std::runtime_error("tile 5");
+                            }),
+               std::runtime_error);
+}
+
+TEST(Executor, RefusesAbsurdWidths) {
+  EXPECT_THROW(make_executor(-1), ShapeError);
+  EXPECT_THROW(set_threads(100000), ShapeError);
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,102 @@
+#include "heed/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/memory.h"
+#include "core/philox.h"
+
+namespace heed {
+namespace {
+
+TEST(Tensor, OwnsAlignedRowMajorMemory) {
+  const Tensor t = Tensor::from({1.f, 2.f, 3.f, 4.f, 5.f, 6.f}, {2, 3});
+  EXPECT_EQ(t.strides(), (Dims{3, 1}));
+  EXPECT_EQ(t.at<float>(1, 2), 6.f);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(t.raw()) % 64, 0u);
+  EXPECT_THROW(t.data<double>(), ShapeError);
+  EXPECT_THROW(Tensor::from({1.f}, {2}), ShapeError);
+}
+
+TEST(Tensor, ViewsShareMemoryAndCopiesDoNot) {
+  const Tensor t = Tensor::from({1, 2, 3, 4, 5, 6}, {2, 3}).to(DType::f64);
+  const Tensor column = t.transpose(0, 1).select(0, 1);  // the second column
+  EXPECT_EQ(column.shape(), (Dims{2}));
+  EXPECT_EQ(column.at<double>(1), 5.0);
+  const Tensor copy = column.contiguous();
+  column.fill(9);
+  EXPECT_EQ(t.at<double>(0, 1), 9.0);
+  EXPECT_EQ(copy.at<double>(0), 2.0);
+  EXPECT_FALSE(t.transpose(0, 1).is_contiguous());
+  EXPECT_EQ(t.transpose(0, 1).reshape({6}).at<double>(1), 4.0);
+}
+
+TEST(Tensor, ReshapeInfersOneSizeAndRefusesTheRest) {
+  const Tensor t = Tensor::zeros({4, 6});
+  EXPECT_EQ(t.reshape({2, -1}).shape(), (Dims{2, 12}));
+  EXPECT_THROW(t.reshape({5, -1}), ShapeError);
+  EXPECT_THROW(t.reshape({-1, -1}), ShapeError);
+  EXPECT_THROW(t.slice(0, 2, 5), ShapeError);
+  EXPECT_THROW(t.size(2), ShapeError);
+}
+
+TEST(Tensor, ExpandBroadcastsFromTheRight) {
+  const Tensor t = Tensor::from({1.f, 2.f}, {2, 1}).expand({3, 2, 4});
+  EXPECT_EQ(t.strides(), (Dims{0, 1, 0}));
+  EXPECT_EQ(t.at<float>(2, 1, 3), 2.f);
+  EXPECT_THROW(Tensor::zeros({3}).expand({4}), ShapeError);
+}
+
+TEST(Tensor, RefusesShapesThatOverflow) {
+  EXPECT_THROW(Tensor::empty({int64_t{1} << 40, int64_t{1} << 40}), ShapeError);
+  EXPECT_THROW(Tensor::empty({int64_t{1} << 62}), ShapeError);  // the bytes overflow, not the count
+  EXPECT_THROW(Tensor::empty({-1}), ShapeError);
+  EXPECT_EQ(Tensor::empty({0, int64_t{1} << 62}).numel(), 0);
+}
+
+TEST(Tensor, HalfPrecisionRoundTripsEveryValue) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const float16 h{static_cast<uint16_t>(bits)};
+    const float f = to_float(h);
+    if (std::isnan(f)) {
+      EXPECT_TRUE(std::isnan(to_float(to_float16(f))));
+    } else {
+      EXPECT_EQ(to_float16(f).bits, bits);
+    }
+  }
+  EXPECT_EQ(to_float(to_float16(65519.f)), 65504.f);
+  EXPECT_TRUE(std::isinf(to_float(to_float16(65520.f))));
+  EXPECT_EQ(to_float(to_float16(0x1p-25f)), 0.f);  // a tie goes to even
+  EXPECT_EQ(to_float(to_float16(0x1.8p-25f)), 0x1p-24f);
+  EXPECT_EQ(to_float(to_bfloat16(1.00390625f)), 1.f);  // a tie goes to even
+}
+
+TEST(Tensor, ConvertsBetweenTypes) {
+  const Tensor t = Tensor::from({1.5, -2.25}, {2});
+  EXPECT_EQ(t.to(DType::f16).to(DType::f32).at<float>(1), -2.25f);
+  EXPECT_EQ(t.to(DType::i32).at<int32_t>(0), 1);
+  EXPECT_EQ(Tensor::full({1}, 3).item(), 3.0);
+  EXPECT_THROW(t.item(), ShapeError);
+}
+
+TEST(Memory, HandsFreedBlocksOutAgain) {
+  void* first = Tensor::empty({1000}).raw();
+  EXPECT_EQ(Tensor::empty({1001}).raw(), first);  // the same size class
+  const size_t before = memory_in_use();
+  reset_peak_memory();
+  { const Tensor t = Tensor::empty({1 << 20}); }
+  EXPECT_EQ(memory_in_use(), before);
+  EXPECT_GE(peak_memory(), before + (4u << 20));
+}
+
+// Known answers published with the generator (Random123, kat_vectors).
+TEST(Philox, GivesThePublishedValues) {
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
+            (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+}
+
+}  // namespace
+}  // namespace heed

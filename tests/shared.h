@@ -1,0 +1,20 @@
+// Where the tests find data that is not part of the project. A test that needs it skips visibly without it.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace heed::test {
+
+inline std::string shared_path(const std::string& relative) {
+  const char* root = std::getenv("HEED_SHARED");
+  return std::string(root ? root : "../shared") + "/" + relative;
+}
+
+}  // namespace heed::test
+
+/// HEED_NEEDS_SHARED("data/spa-eng/dev.tsv");
+#define HEED_NEEDS_SHARED(relative)                                \
+  if (!std::filesystem::exists(heed::test::shared_path(relative))) \
+  GTEST_SKIP() << "needs shared/" << relative << ", which is not here"
