@@ -1,0 +1,123 @@
+// Text: reading it, subword vocabularies, and the metrics BLEU and chrF.
+//
+// Text is UTF-8 everywhere. Bytes that are not become U+FFFD, and the functions that read files count them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/error.h"
+
+namespace heed::inline v0 {
+
+/// Replaces each malformed sequence by U+FFFD (one per maximal subpart: the Unicode Standard, section 3.9, as Python's
+/// errors="replace" does) and adds the number of replacements to *replaced when it is given.
+std::string sanitize_utf8(std::string_view text, std::int64_t* replaced = nullptr);
+
+/// The lines of a file, without "\n" or "\r\n"; a last line needs neither. A byte order mark at the start is dropped,
+/// malformed UTF-8 is replaced and counted into *replaced. Throws IoError.
+std::vector<std::string> read_lines(const std::filesystem::path& path, std::int64_t* replaced = nullptr);
+
+/// The same from a stream, such as standard input; `name` stands for it in messages.
+std::vector<std::string> read_lines(std::istream& in, const std::string& name, std::int64_t* replaced = nullptr);
+
+/// Two texts of equal length: source[i] belongs to target[i].
+struct TextPairs {
+  std::vector<std::string> source;
+  std::vector<std::string> target;
+  std::int64_t replaced = 0;  ///< malformed UTF-8 sequences replaced by U+FFFD
+};
+
+/// Two columns of a file of tab-separated values, counted from 1. Further columns are ignored; empty lines are an
+/// error. Throws IoError, and FormatError with the line's number and its count of columns where a column is missing.
+TextPairs read_pairs_tsv(const std::filesystem::path& path, int source_column = 1, int target_column = 2);
+
+/// How a vocabulary treats the space U+0020. Every other character, tab and newline too, is always kept.
+enum class Spaces {
+  collapse,  ///< drop leading and trailing spaces, make runs one space: for sentences
+  keep,      ///< keep each space: for code, verse, whole documents
+};
+
+struct VocabularyOptions {
+  std::int64_t size = 8000;            ///< pieces in all: 4 special ones, 256 bytes, the characters, and merges
+  double character_coverage = 0.9995;  ///< share of the text's characters that get a piece; the rest become bytes
+  Spaces spaces = Spaces::collapse;
+};
+
+/// A subword vocabulary: byte-pair encoding (Sennrich et al. 2016) over characters, with bytes as the last resort, so
+/// that no character is lost. Copies share their pieces; all const functions may run in several threads at once.
+///
+/// Ids of a vocabulary made by heed: 0 pad, 1 unk, 2 bos, 3 eos, 4..259 the bytes 0x00..0xFF, then the pieces.
+///
+/// decode(encode(s)) == normalize(s), which is s with malformed UTF-8 replaced, in Unicode normal form C, with
+/// spaces as `Spaces` says. Nothing else is lost: NUL, controls, emoji and U+2581 (which marks spaces inside) return.
+class Vocabulary {
+ public:
+  static constexpr std::int32_t pad = 0;
+  static constexpr std::int32_t unk = 1;
+  static constexpr std::int32_t bos = 2;
+  static constexpr std::int32_t eos = 3;
+
+  /// Learns the pieces from lines of text; pass both sides of a corpus for a joint vocabulary. The result depends on
+  /// neither the number of threads nor the order of the lines. Throws ShapeError when the text is too small for
+  /// options.size (the message says the largest possible size), or when options.size leaves no room for the characters.
+  static Vocabulary train(std::span<const std::string> lines, const VocabularyOptions& options = {});
+
+  /// Reads what to_text wrote. The pieces are checked strictly: FormatError names the line and the rule. A foreign
+  /// model within (see load_sentencepiece) needs trust.
+  static Vocabulary from_text(std::string_view text, bool trust = false);
+
+  /// A file of to_text's format, or a sentencepiece .model, which needs trust.
+  static Vocabulary load(const std::filesystem::path& path, bool trust = false);
+
+  /// A sentencepiece .model that heed did not make. Such files reach sentencepiece's own parser, which malicious ones
+  /// can corrupt (CVE-2026-1260), hence trust. Its own normalisation rules and ids apply, but heed insists on bos,
+  /// eos and unk being present. Without a pad piece, pad_id() is eos_id().
+  static Vocabulary load_sentencepiece(const std::filesystem::path& path, bool trust);
+
+  /// heed's format: text, one piece per line; see docs/vocabulary.md. Deterministic, UTF-8 without NUL.
+  std::string to_text() const;
+
+  /// Writes to_text() to a file, complete or not at all. Throws IoError.
+  void save(const std::filesystem::path& path) const;
+
+  std::int64_t size() const;
+  std::int32_t pad_id() const;
+  std::int32_t unk_id() const;
+  std::int32_t bos_id() const;
+  std::int32_t eos_id() const;
+
+  /// True for a model from load_sentencepiece.
+  bool foreign() const;
+
+  /// Ids of the pieces of a text, without bos or eos. Empty for an empty text.
+  std::vector<std::int32_t> encode(std::string_view text) const;
+
+  /// The same as pieces, with U+2581 for a space and <0xHH> for a byte.
+  std::vector<std::string> encode_pieces(std::string_view text) const;
+
+  /// The text of a row of ids. pad, bos and eos are skipped, unk and bytes that are not UTF-8 become U+FFFD.
+  /// Throws ShapeError for an id outside [0, size()).
+  std::string decode(std::span<const std::int32_t> ids) const;
+
+  /// One piece as it is stored: "<s>", "<0x41>", "▁the". Throws ShapeError for an id outside [0, size()).
+  const std::string& piece(std::int32_t id) const;
+
+  /// What decode(encode(text)) gives back. For a foreign model this is only its own rules' business: the text with
+  /// malformed UTF-8 replaced.
+  std::string normalize(std::string_view text) const;
+
+ private:
+  struct Model;
+  explicit Vocabulary(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
+  std::shared_ptr<const Model> model_;
+};
+
+}  // namespace heed::inline v0

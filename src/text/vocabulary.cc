@@ -1,0 +1,334 @@
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <type_traits>
+
+#include "heed/text.h"
+#include "text/model_proto.h"
+#include "text/unicode.h"
+#include "text/vocabulary_format.h"
+
+namespace heed::inline v0 {
+
+namespace {
+
+constexpr std::string_view space_mark = "\u2581";
+constexpr std::size_t first_byte_id = 4;
+
+// sentencepiece's trainer stops the process on a word of 65536 characters. Pieces have at most 16, so words cut at a
+// thousand teach the same.
+constexpr std::size_t longest_training_word = 1000;  // bytes
+
+class LineIterator : public sentencepiece::SentenceIterator {
+ public:
+  explicit LineIterator(const std::vector<std::string>& lines) : lines_(lines) {}
+  bool done() const override { return next_ >= lines_.size(); }
+  void Next() override { ++next_; }
+  const std::string& value() const override { return lines_[next_]; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+ private:
+  const std::vector<std::string>& lines_;
+  std::size_t next_ = 0;
+};
+
+std::string collapse_spaces(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
+  }
+  if (!out.empty() && out.back() == ' ') out.pop_back();
+  return out;
+}
+
+// sentencepiece skips a line with a tab or U+2585, which mean something inside it, and ignores NUL.
+std::string training_line(std::string_view text) {
+  const std::string clean = to_nfc(sanitize_utf8(text));
+  std::string out;
+  std::size_t word = 0;
+  for (std::string_view rest = clean; !rest.empty();) {
+    const DecodedCharacter c = decode_utf8(rest);
+    const bool special = c.code == 0 || c.code == U'\t' || c.code == U'\u2585' || c.code == U'\u2581';
+    const std::string_view bytes = special ? " " : rest.substr(0, c.length);
+    word = bytes == " " ? 0 : word + bytes.size();
+    if (word > longest_training_word) {
+      out += ' ';
+      word = bytes.size();
+    }
+    out += bytes;
+    rest.remove_prefix(c.length);
+  }
+  return collapse_spaces(out);
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw IoError("read " + path.string() + ": it is a directory");
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream bytes;
+  if (in && in.peek() != std::ifstream::traits_type::eof()) bytes << in.rdbuf();
+  if (!in.is_open() || in.bad()) throw IoError("read " + path.string() + ": " + std::strerror(errno));
+  return std::move(bytes).str();
+}
+
+// Says in heed's terms what sentencepiece found wrong.
+[[noreturn]] void refuse_training(const std::string& message, std::int64_t size) {
+  const std::string_view before = "smaller than required_chars. ";
+  if (const std::size_t at = message.find(before); at != std::string::npos) {
+    const std::size_t number = message.find(" vs ", at) + 4;
+    const std::string needed = message.substr(number, message.find('.', number) - number);
+    throw ShapeError("train a vocabulary: size " + std::to_string(size) +
+                     " leaves no room for the characters; pass a size of at least " + needed +
+                     ", or a smaller character_coverage, so that rare ones become bytes");
+  }
+  throw Error("train a vocabulary: " + message);
+}
+
+[[noreturn]] void refuse_untrusted(const std::string& name) {
+  throw FormatError(name +
+                    ": a sentencepiece model that heed did not make can harm this program (CVE-2026-1260); if you "
+                    "trust where it comes from, say so with --trust (in C++: trust = true)");
+}
+
+}  // namespace
+
+struct Vocabulary::Model {
+  explicit Model(VocabularyFile from) : file(std::move(from)) {
+    if (file.foreign) {
+      load_foreign();
+    } else {
+      load_own();
+    }
+  }
+
+  void load_own() {
+    std::vector<ModelPiece> pieces;
+    pieces.reserve(special_and_byte_pieces + file.pieces.size());
+    for (std::size_t id = 0; id < special_and_byte_pieces; ++id) {
+      const PieceType type = id >= first_byte_id ? PieceType::byte
+                             : id == unk         ? PieceType::unknown
+                                                 : PieceType::control;
+      pieces.push_back({fixed_piece(id), 0.0f, type});
+    }
+    // Pairs merge in the order of their scores.
+    for (std::size_t i = 0; i < file.pieces.size(); ++i) {
+      pieces.push_back({file.pieces[i], -static_cast<float>(i), PieceType::normal});
+    }
+    const auto status = processor.LoadFromSerializedProto(write_model_proto(pieces));
+    if (!status.ok()) throw FormatError(std::string("vocabulary: sentencepiece refused it: ") + status.message());
+  }
+
+  void load_foreign() {
+    const auto status = processor.LoadFromSerializedProto(file.model);
+    if (!status.ok() || processor.GetPieceSize() == 0) {
+      throw FormatError(std::string("vocabulary: not a sentencepiece model: ") + status.message());
+    }
+    unk_id = processor.unk_id();
+    bos_id = processor.bos_id();
+    eos_id = processor.eos_id();
+    pad_id = processor.pad_id() >= 0 ? processor.pad_id() : eos_id;
+    if (unk_id < 0 || bos_id < 0 || eos_id < 0) {
+      throw FormatError("vocabulary: the sentencepiece model lacks a piece for unk, bos or eos (ids " +
+                        std::to_string(unk_id) + ", " + std::to_string(bos_id) + ", " + std::to_string(eos_id) +
+                        "); train it with all three");
+    }
+  }
+
+  void check_id(std::int32_t id, const char* operation) const {
+    if (id < 0 || id >= processor.GetPieceSize()) {
+      throw ShapeError(std::string(operation) + ": id " + std::to_string(id) + " is outside the vocabulary of " +
+                       std::to_string(processor.GetPieceSize()) + " pieces");
+    }
+  }
+
+  // Appends the pieces of a text; Piece is int or std::string.
+  template <typename Piece>
+  void append_encoded(std::string_view text, std::vector<Piece>* out) const {
+    std::vector<Piece> pieces;
+    const auto status = processor.Encode(text, &pieces);
+    if (!status.ok()) throw Error(std::string("encode: ") + status.message());
+    out->insert(out->end(), pieces.begin(), pieces.end());
+  }
+
+  template <typename Piece>
+  std::vector<Piece> encode(const std::string& normalized) const {
+    std::vector<Piece> out;
+    if (file.foreign) {
+      append_encoded(normalized, &out);
+      return out;
+    }
+    if (normalized.empty()) return out;
+    // The first word gets the space that the other words have before them.
+    const std::string prefixed = " " + normalized;
+    for (std::string_view rest = prefixed;;) {
+      const std::size_t at = rest.find(space_mark);
+      append_encoded(rest.substr(0, at), &out);
+      if (at == std::string_view::npos) return out;
+      // U+2581 itself would come back as a space: write it in bytes.
+      for (const char c : space_mark) {
+        const int id = static_cast<int>(first_byte_id) + static_cast<unsigned char>(c);
+        if constexpr (std::is_same_v<Piece, int>) {
+          out.push_back(id);
+        } else {
+          out.push_back(processor.IdToPiece(id));
+        }
+      }
+      rest.remove_prefix(at + space_mark.size());
+    }
+  }
+
+  VocabularyFile file;
+  sentencepiece::SentencePieceProcessor processor;
+  std::int32_t pad_id = pad;
+  std::int32_t unk_id = unk;
+  std::int32_t bos_id = bos;
+  std::int32_t eos_id = eos;
+};
+
+Vocabulary Vocabulary::train(std::span<const std::string> lines, const VocabularyOptions& options) {
+  const auto smallest = static_cast<std::int64_t>(special_and_byte_pieces) + 1;
+  if (options.size < smallest || options.size > static_cast<std::int64_t>(largest_vocabulary)) {
+    throw ShapeError("train a vocabulary: size must be from " + std::to_string(smallest) + " to " +
+                     std::to_string(largest_vocabulary) + ", not " + std::to_string(options.size));
+  }
+  // The range that sentencepiece permits.
+  if (!(options.character_coverage >= 0.98 && options.character_coverage <= 1.0)) {
+    throw ShapeError("train a vocabulary: character_coverage must be from 0.98 to 1, not " +
+                     std::to_string(options.character_coverage));
+  }
+  std::vector<std::string> clean;
+  clean.reserve(lines.size());
+  for (const std::string& line : lines) {
+    if (std::string text = training_line(line); !text.empty()) clean.push_back(std::move(text));
+  }
+  if (clean.empty()) throw ShapeError("train a vocabulary: the text is empty; pass at least one line with a word");
+
+  LineIterator iterator(clean);
+  std::string model;
+  const auto status =
+      sentencepiece::SentencePieceTrainer::Train({{"model_type", "bpe"},
+                                                  {"vocab_size", std::to_string(options.size)},
+                                                  {"character_coverage", std::to_string(options.character_coverage)},
+                                                  {"byte_fallback", "true"},
+                                                  {"pad_id", "0"},
+                                                  {"unk_id", "1"},
+                                                  {"bos_id", "2"},
+                                                  {"eos_id", "3"},
+                                                  {"normalization_rule_name", "identity"},
+                                                  {"remove_extra_whitespaces", "false"},
+                                                  {"max_sentence_length", "1073741824"},
+                                                  {"hard_vocab_limit", "false"},
+                                                  {"num_threads", "1"},
+                                                  {"minloglevel", "4"}},
+                                                 &iterator, &model);
+  if (!status.ok()) refuse_training(status.message(), options.size);
+
+  sentencepiece::SentencePieceProcessor trained;
+  if (const auto loaded = trained.LoadFromSerializedProto(model); !loaded.ok()) {
+    throw Error(std::string("train a vocabulary: ") + loaded.message());
+  }
+  const int size = trained.GetPieceSize();
+  if (size < options.size) {
+    throw ShapeError("train a vocabulary: the text gives at most " + std::to_string(size) +
+                     " pieces, fewer than the size of " + std::to_string(options.size) + "; pass a size of at most " +
+                     std::to_string(size) + ", or more text");
+  }
+  VocabularyFile file;
+  file.spaces = options.spaces;
+  for (int id = special_and_byte_pieces; id < size; ++id) file.pieces.push_back(trained.IdToPiece(id));
+  return Vocabulary(std::make_shared<const Model>(std::move(file)));
+}
+
+Vocabulary Vocabulary::from_text(std::string_view text, bool trust) {
+  VocabularyFile file = parse_vocabulary(text);
+  if (file.foreign && !trust) refuse_untrusted("vocabulary");
+  return Vocabulary(std::make_shared<const Model>(std::move(file)));
+}
+
+Vocabulary Vocabulary::load(const std::filesystem::path& path, bool trust) {
+  const std::string bytes = read_file(path);
+  if (!bytes.starts_with(vocabulary_magic)) return load_sentencepiece(path, trust);
+  try {
+    return from_text(bytes, trust);
+  } catch (const FormatError& error) {
+    throw FormatError(path.string() + ": " + error.what());
+  }
+}
+
+Vocabulary Vocabulary::load_sentencepiece(const std::filesystem::path& path, bool trust) {
+  VocabularyFile file;
+  file.foreign = true;
+  file.model = read_file(path);
+  if (!trust) refuse_untrusted(path.string());
+  try {
+    return Vocabulary(std::make_shared<const Model>(std::move(file)));
+  } catch (const FormatError& error) {
+    throw FormatError(path.string() + ": " + error.what());
+  }
+}
+
+std::string Vocabulary::to_text() const { return write_vocabulary(model_->file); }
+
+void Vocabulary::save(const std::filesystem::path& path) const {
+  std::filesystem::path partial = path;
+  partial += ".partial";
+  errno = 0;
+  std::ofstream out(partial, std::ios::binary | std::ios::trunc);
+  out << to_text();
+  out.close();
+  std::error_code error;
+  if (out) {
+    std::filesystem::rename(partial, path, error);
+    if (!error) return;
+  } else {
+    error = std::error_code(errno, std::generic_category());
+  }
+  std::error_code ignored;
+  std::filesystem::remove(partial, ignored);
+  throw IoError("write " + path.string() + ": " + error.message());
+}
+
+std::int64_t Vocabulary::size() const { return model_->processor.GetPieceSize(); }
+std::int32_t Vocabulary::pad_id() const { return model_->pad_id; }
+std::int32_t Vocabulary::unk_id() const { return model_->unk_id; }
+std::int32_t Vocabulary::bos_id() const { return model_->bos_id; }
+std::int32_t Vocabulary::eos_id() const { return model_->eos_id; }
+bool Vocabulary::foreign() const { return model_->file.foreign; }
+
+std::string Vocabulary::normalize(std::string_view text) const {
+  std::string clean = sanitize_utf8(text);
+  if (foreign()) return clean;
+  clean = to_nfc(clean);
+  return model_->file.spaces == Spaces::keep ? clean : collapse_spaces(clean);
+}
+
+std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
+  return model_->encode<std::int32_t>(normalize(text));
+}
+
+std::vector<std::string> Vocabulary::encode_pieces(std::string_view text) const {
+  return model_->encode<std::string>(normalize(text));
+}
+
+std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {
+  for (const std::int32_t id : ids) model_->check_id(id, "decode");
+  std::string text;
+  const auto status = model_->processor.Decode(std::vector<int>(ids.begin(), ids.end()), &text);
+  if (!status.ok()) throw Error(std::string("decode: ") + status.message());
+  if (!foreign() && text.starts_with(' ')) text.erase(0, 1);
+  return text;
+}
+
+const std::string& Vocabulary::piece(std::int32_t id) const {
+  model_->check_id(id, "piece");
+  return model_->processor.IdToPiece(id);
+}
+
+}  // namespace heed::inline v0

@@ -1,0 +1,186 @@
+#include "text/vocabulary_format.h"
+
+#include <charconv>
+#include <unordered_set>
+
+#include "text/unicode.h"
+
+namespace heed::inline v0 {
+namespace {
+
+constexpr std::string_view bpe_header = "heed-vocabulary 1 bpe spaces=";
+constexpr std::string_view foreign_header = "heed-vocabulary 1 sentencepiece";
+constexpr std::string_view hex_digits = "0123456789ABCDEF";
+constexpr std::string_view base64_digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+[[noreturn]] void fail(std::size_t line, const std::string& rule) {
+  throw FormatError("vocabulary: line " + std::to_string(line) + ": " + rule);
+}
+
+bool control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+
+std::string escape(std::string_view piece) {
+  std::string out;
+  for (const char c : piece) {
+    if (c == '\\') {
+      out += "\\\\";
+    } else if (control(c)) {
+      out += "\\x";
+      out += hex_digits[static_cast<unsigned char>(c) >> 4];
+      out += hex_digits[c & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string unescape(std::string_view text, std::size_t line) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (control(text[i])) fail(line, "control characters are written as \\xHH");
+    if (text[i] != '\\') {
+      out += text[i];
+      continue;
+    }
+    if (text.substr(i, 2) == "\\\\") {
+      out += '\\';
+      i += 1;
+      continue;
+    }
+    const std::size_t high = i + 3 < text.size() ? hex_digits.find(text[i + 2]) : std::string_view::npos;
+    const std::size_t low = i + 3 < text.size() ? hex_digits.find(text[i + 3]) : std::string_view::npos;
+    if (text.substr(i, 2) != "\\x" || high == std::string_view::npos || low == std::string_view::npos) {
+      fail(line, "a backslash starts \\\\ or \\xHH with two upper-case hexadecimal digits");
+    }
+    const char c = static_cast<char>(high * 16 + low);
+    if (!control(c) || c == 0) fail(line, "\\xHH is for the control characters 01 to 1F and 7F only");
+    out += c;
+    i += 3;
+  }
+  return out;
+}
+
+std::string to_base64(std::string_view bytes) {
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t group = 0;
+    for (std::size_t j = 0; j < 3; ++j) group = group << 8 | (j < n ? static_cast<unsigned char>(bytes[i + j]) : 0u);
+    for (std::size_t j = 0; j < 4; ++j) out += j <= n ? base64_digits[group >> (18 - 6 * j) & 63] : '=';
+  }
+  return out;
+}
+
+std::string from_base64(std::string_view text, std::size_t line) {
+  if (text.empty() || text.size() % 4 != 0) fail(line, "base64 comes in groups of 4 digits");
+  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
+  std::string out;
+  std::uint32_t group = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool pad = i >= text.size() - padding;
+    const std::size_t digit = pad ? 0 : base64_digits.find(text[i]);
+    if (digit == std::string_view::npos) fail(line, "not a base64 digit at column " + std::to_string(i + 1));
+    group = group << 6 | static_cast<std::uint32_t>(digit);
+    if (i % 4 == 3) {
+      for (int shift = 16; shift >= 0; shift -= 8) out += static_cast<char>(group >> shift & 0xFF);
+      group = 0;
+    }
+  }
+  out.resize(out.size() - padding);
+  return out;
+}
+
+// The lines, each of which must end in "\n".
+std::vector<std::string_view> split_lines(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) {
+      fail(lines.size() + 1, "the line has no newline at its end; the file may have been cut short");
+    }
+    lines.push_back(text.substr(0, end));
+    if (lines.size() > largest_vocabulary) {
+      fail(lines.size(), "more than " + std::to_string(largest_vocabulary) + " lines");
+    }
+    text.remove_prefix(end + 1);
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string fixed_piece(std::size_t id) {
+  static constexpr std::string_view special[4] = {"<pad>", "<unk>", "<s>", "</s>"};
+  if (id < 4) return std::string(special[id]);
+  const std::size_t byte = id - 4;
+  return std::string("<0x") + hex_digits[byte >> 4] + hex_digits[byte & 15] + ">";
+}
+
+std::string write_vocabulary(const VocabularyFile& file) {
+  if (file.foreign) return std::string(foreign_header) + "\n" + to_base64(file.model) + "\n";
+  std::string out(bpe_header);
+  out += file.spaces == Spaces::keep ? "keep" : "collapse";
+  out += " pieces=" + std::to_string(file.pieces.size() + special_and_byte_pieces) + "\n";
+  for (const std::string& piece : file.pieces) out += escape(piece) + "\n";
+  return out;
+}
+
+VocabularyFile parse_vocabulary(std::string_view text) {
+  if (!text.starts_with(vocabulary_magic)) fail(1, "not a heed vocabulary, which starts with \"heed-vocabulary\"");
+  if (!text.starts_with("heed-vocabulary 1 ")) fail(1, "only version 1 of the format is known to this heed");
+  const std::vector<std::string_view> lines = split_lines(text);
+  VocabularyFile file;
+  if (lines[0] == foreign_header) {
+    if (lines.size() != 2) fail(2, "one line of base64 follows the header");
+    file.foreign = true;
+    file.model = from_base64(lines[1], 2);
+    return file;
+  }
+
+  std::string_view header = lines[0];
+  const std::string rule = "the header is \"heed-vocabulary 1 bpe spaces=collapse pieces=N\", or spaces=keep";
+  const auto take = [&](std::string_view word) {
+    const bool there = header.starts_with(word);
+    if (there) header.remove_prefix(word.size());
+    return there;
+  };
+  if (!take(bpe_header)) fail(1, rule);
+  if (take("keep")) {
+    file.spaces = Spaces::keep;
+  } else if (!take("collapse")) {
+    fail(1, rule);
+  }
+  if (!take(" pieces=")) fail(1, rule);
+  std::size_t pieces = 0;
+  const auto [end, error] = std::from_chars(header.data(), header.data() + header.size(), pieces);
+  // The comparison shuts out leading zeros, so that equal vocabularies are equal files.
+  if (error != std::errc() || end != header.data() + header.size() || std::to_string(pieces) != header) fail(1, rule);
+  if (pieces <= special_and_byte_pieces || pieces > largest_vocabulary) {
+    fail(1, "pieces must be from " + std::to_string(special_and_byte_pieces + 1) + " to " +
+                std::to_string(largest_vocabulary) + ", not " + std::to_string(pieces));
+  }
+  if (lines.size() - 1 != pieces - special_and_byte_pieces) {
+    fail(lines.size(), "the header announces " + std::to_string(pieces - special_and_byte_pieces) +
+                           " lines after it, but there are " + std::to_string(lines.size() - 1));
+  }
+
+  std::unordered_set<std::string> seen;
+  for (std::size_t id = 0; id < special_and_byte_pieces; ++id) seen.insert(fixed_piece(id));
+  file.pieces.reserve(lines.size() - 1);
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    std::string piece = unescape(lines[i], i + 1);
+    if (piece.empty()) fail(i + 1, "a piece must not be empty");
+    if (piece.size() > longest_piece) {
+      fail(i + 1,
+           "a piece has at most " + std::to_string(longest_piece) + " bytes, not " + std::to_string(piece.size()));
+    }
+    if (!valid_utf8(piece)) fail(i + 1, "a piece must be valid UTF-8");
+    if (piece.find(' ') != std::string::npos) fail(i + 1, "a space is written as U+2581");
+    if (!seen.insert(piece).second) fail(i + 1, "the piece stands in the vocabulary already");
+    file.pieces.push_back(std::move(piece));
+  }
+  return file;
+}
+
+}  // namespace heed::inline v0

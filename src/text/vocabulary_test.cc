@@ -1,0 +1,347 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "heed/text.h"
+#include "text/unicode.h"
+#include "text/vocabulary_format.h"
+
+namespace heed::inline v0 {
+namespace {
+
+const std::vector<std::string>& small_corpus() {
+  static const std::vector<std::string> lines = [] {
+    const std::vector<std::string> words = {"the",   "cat",   "sat",   "on",   "a",       "mat",     "and",     "reads",
+                                            "books", "about", "ships", "niño", "canción", "reading", "sitting", "mats"};
+    std::mt19937 random(7);
+    std::vector<std::string> out;
+    for (int i = 0; i < 400; ++i) {
+      std::string line;
+      for (int j = 0; j < 8; ++j) line += (j ? " " : "") + words[random() % words.size()];
+      out.push_back(line + ".");
+    }
+    return out;
+  }();
+  return lines;
+}
+
+const Vocabulary& small(Spaces spaces = Spaces::collapse) {
+  static const Vocabulary collapse = Vocabulary::train(small_corpus(), {.size = 320});
+  static const Vocabulary keep = Vocabulary::train(small_corpus(), {.size = 320, .spaces = Spaces::keep});
+  return spaces == Spaces::keep ? keep : collapse;
+}
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string random_text(std::mt19937* random) {
+  static const std::vector<std::string> parts = {" ",
+                                                 "  ",
+                                                 "the",
+                                                 "niño",
+                                                 "nin\u0303o",
+                                                 "\t",
+                                                 "\n",
+                                                 "\r\n",
+                                                 std::string(1, '\0'),
+                                                 "\u2581",
+                                                 "\u2585",
+                                                 "<s>",
+                                                 "</s>",
+                                                 "<pad>",
+                                                 "<0x41>",
+                                                 "😀",
+                                                 "👩‍👩‍👧",
+                                                 "שלום",
+                                                 "\u202e",
+                                                 "e\u0301\u0323",
+                                                 "\xff",
+                                                 "\xe2\x96",
+                                                 "\xed\xa0\x80",
+                                                 "\xf4\x90\x80\x80",
+                                                 "\ufeff",
+                                                 "\uffff",
+                                                 "한국",
+                                                 "\u1112\u1161\u11ab",
+                                                 "\u212b",
+                                                 "ﬁ",
+                                                 "\u00a0",
+                                                 "\u3000",
+                                                 "cat.",
+                                                 "a",
+                                                 "\U0010ffff",
+                                                 " ⁇ "};
+  std::string out;
+  const int n = static_cast<int>((*random)() % 12);
+  for (int i = 0; i < n; ++i) out += parts[(*random)() % parts.size()];
+  return out;
+}
+
+TEST(Vocabulary, SpecialIdsAndBytesStandWhereTheHeaderSays) {
+  EXPECT_EQ(small().size(), 320);
+  EXPECT_EQ(small().piece(0), "<pad>");
+  EXPECT_EQ(small().piece(1), "<unk>");
+  EXPECT_EQ(small().piece(2), "<s>");
+  EXPECT_EQ(small().piece(3), "</s>");
+  EXPECT_EQ(small().piece(4), "<0x00>");
+  EXPECT_EQ(small().piece(259), "<0xFF>");
+  EXPECT_EQ(small().pad_id(), 0);
+  EXPECT_EQ(small().unk_id(), 1);
+  EXPECT_EQ(small().bos_id(), 2);
+  EXPECT_EQ(small().eos_id(), 3);
+  EXPECT_FALSE(small().foreign());
+}
+
+TEST(Vocabulary, LearnsWholeWords) {
+  EXPECT_EQ(small().encode_pieces("the cat"), (std::vector<std::string>{"▁the", "▁cat"}));
+  EXPECT_EQ(small().encode("the cat").size(), 2u);
+}
+
+TEST(Vocabulary, RoundTripsHostileText) {
+  for (const Spaces spaces : {Spaces::collapse, Spaces::keep}) {
+    const Vocabulary& v = small(spaces);
+    std::mt19937 random(11);
+    for (int i = 0; i < 3000; ++i) {
+      const std::string text = random_text(&random);
+      const std::vector<std::int32_t> ids = v.encode(text);
+      ASSERT_EQ(v.decode(ids), v.normalize(text)) << testing::PrintToString(text);
+      for (const std::int32_t id : ids) ASSERT_GE(id, 4) << testing::PrintToString(text);
+      const std::vector<std::string> pieces = v.encode_pieces(text);
+      ASSERT_EQ(pieces.size(), ids.size());
+      for (std::size_t j = 0; j < ids.size(); ++j) ASSERT_EQ(pieces[j], v.piece(ids[j]));
+    }
+  }
+}
+
+TEST(Vocabulary, NormalizeChangesOnlyWhatItSays) {
+  const std::string nul(1, '\0');
+  EXPECT_EQ(small().normalize("  the   cat "), "the cat");
+  EXPECT_EQ(small(Spaces::keep).normalize("  the   cat "), "  the   cat ");
+  EXPECT_EQ(small().normalize("\tthe\ncat\u00a0 "), "\tthe\ncat\u00a0");
+  EXPECT_EQ(small().normalize("nin\u0303o \u212b ﬁ"), "niño \u00c5 ﬁ");
+  EXPECT_EQ(small().normalize("a" + nul + "b\xff"), "a" + nul + "b\ufffd");
+  EXPECT_EQ(small().normalize("\u2581"), "\u2581");
+}
+
+TEST(Vocabulary, EmptyTextHasNoPieces) {
+  EXPECT_TRUE(small().encode("").empty());
+  EXPECT_TRUE(small().encode("   ").empty());
+  EXPECT_EQ(small(Spaces::keep).decode(small(Spaces::keep).encode("   ")), "   ");
+  EXPECT_EQ(small().decode({}), "");
+}
+
+TEST(Vocabulary, EncodesAVeryLongWord) {
+  std::string word;
+  for (int i = 0; i < 100000; ++i) word += "catsitmn"[i * 7 % 8];
+  EXPECT_EQ(small().decode(small().encode(word)), word);
+}
+
+TEST(Vocabulary, DecodeSkipsControlsAndMarksWhatIsLost) {
+  std::vector<std::int32_t> ids = small().encode("the cat");
+  ids.insert(ids.begin(), {Vocabulary::bos, Vocabulary::pad});
+  ids.push_back(Vocabulary::eos);
+  EXPECT_EQ(small().decode(ids), "the cat");
+  EXPECT_EQ(small().decode(std::vector<std::int32_t>{Vocabulary::unk}), "\ufffd");
+  EXPECT_EQ(small().decode(std::vector<std::int32_t>{4 + 0xC3}), "\ufffd");
+  EXPECT_THROW(small().decode(std::vector<std::int32_t>{-1}), ShapeError);
+  EXPECT_EQ(message_of([] { small().decode(std::vector<std::int32_t>{320}); }),
+            "decode: id 320 is outside the vocabulary of 320 pieces");
+  EXPECT_THROW(small().piece(320), ShapeError);
+}
+
+TEST(Vocabulary, TextFormatRoundTrips) {
+  for (const Spaces spaces : {Spaces::collapse, Spaces::keep}) {
+    const std::string text = small(spaces).to_text();
+    const Vocabulary again = Vocabulary::from_text(text);
+    EXPECT_EQ(again.to_text(), text);
+    EXPECT_EQ(again.size(), 320);
+    for (const std::string& line : small_corpus()) ASSERT_EQ(again.encode(line), small(spaces).encode(line));
+    EXPECT_EQ(again.normalize("a  b"), spaces == Spaces::keep ? "a  b" : "a b");
+  }
+}
+
+TEST(Vocabulary, OrderOfLinesDoesNotMatter) {
+  std::vector<std::string> lines = small_corpus();
+  std::shuffle(lines.begin(), lines.end(), std::mt19937(3));
+  EXPECT_EQ(Vocabulary::train(lines, {.size = 320}).to_text(), small().to_text());
+}
+
+TEST(Vocabulary, TooLittleTextSaysTheLargestSize) {
+  const std::string message = message_of([] { Vocabulary::train(small_corpus(), {.size = 5000}); });
+  const std::string before = "the text gives at most ";
+  const std::size_t at = message.find(before);
+  ASSERT_NE(at, std::string::npos) << message;
+  const std::int64_t largest = std::stoll(message.substr(at + before.size()));
+  EXPECT_EQ(Vocabulary::train(small_corpus(), {.size = largest}).size(), largest);
+  EXPECT_THROW(Vocabulary::train(small_corpus(), {.size = largest + 1}), ShapeError);
+}
+
+TEST(Vocabulary, RefusesBadOptionsAndEmptyText) {
+  EXPECT_THROW(Vocabulary::train(small_corpus(), {.size = 260}), ShapeError);
+  EXPECT_THROW(Vocabulary::train(small_corpus(), {.size = -1}), ShapeError);
+  EXPECT_THROW(Vocabulary::train(small_corpus(), {.size = 1'000'001}), ShapeError);
+  EXPECT_THROW(Vocabulary::train(small_corpus(), {.size = 320, .character_coverage = 1.5}), ShapeError);
+  EXPECT_THROW(Vocabulary::train(small_corpus(), {.size = 320, .character_coverage = NAN}), ShapeError);
+  EXPECT_THROW(Vocabulary::train({}, {.size = 320}), ShapeError);
+  EXPECT_THROW(Vocabulary::train(std::vector<std::string>{"", "  ", std::string(3, '\0')}, {.size = 320}), ShapeError);
+  EXPECT_EQ(message_of([] { Vocabulary::train(small_corpus(), {.size = 262}); }),
+            "train a vocabulary: size 262 leaves no room for the characters; pass a size of at least 281, or a smaller "
+            "character_coverage, so that rare ones become bytes");
+  EXPECT_EQ(Vocabulary::train(small_corpus(), {.size = 281}).size(), 281);
+}
+
+TEST(Vocabulary, TrainsOnHostileText) {
+  std::vector<std::string> lines;
+  std::mt19937 random(5);
+  for (int i = 0; i < 2000; ++i) lines.push_back(random_text(&random));
+  lines.push_back(std::string(200000, 'x'));
+  std::string mixed;
+  for (int i = 0; i < 100000; ++i) mixed += static_cast<char>('a' + random() % 26);
+  lines.push_back(mixed);
+  for (int i = 0; i < 50; ++i) lines.push_back("<s><pad></s><unk><0x41> <s> <0x41>");
+  const Vocabulary v = Vocabulary::train(lines, {.size = 600, .character_coverage = 1.0});
+  EXPECT_EQ(v.size(), 600);
+  EXPECT_EQ(Vocabulary::from_text(v.to_text()).to_text(), v.to_text());
+  for (const std::string& line : lines) ASSERT_EQ(v.decode(v.encode(line)), v.normalize(line));
+}
+
+TEST(Vocabulary, WritesNothingOnStandardError) {
+  testing::internal::CaptureStderr();
+  Vocabulary::train(small_corpus(), {.size = 300});
+  message_of([] { Vocabulary::train(small_corpus(), {.size = 5000}); });
+  message_of([] { Vocabulary::train(small_corpus(), {.size = 262}); });
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+std::string file_with(const std::vector<std::string>& pieces) {
+  std::string text = "heed-vocabulary 1 bpe spaces=collapse pieces=" + std::to_string(260 + pieces.size()) + "\n";
+  for (const std::string& piece : pieces) text += piece + "\n";
+  return text;
+}
+
+TEST(VocabularyFormat, MergesInTheOrderOfTheFile) {
+  EXPECT_EQ(Vocabulary::from_text(file_with({"ab", "bc", "a", "b", "c", "▁"})).encode_pieces("abc"),
+            (std::vector<std::string>{"▁", "ab", "c"}));
+  EXPECT_EQ(Vocabulary::from_text(file_with({"bc", "ab", "a", "b", "c", "▁"})).encode_pieces("abc"),
+            (std::vector<std::string>{"▁", "a", "bc"}));
+  EXPECT_EQ(Vocabulary::from_text(file_with({"a"})).encode("b"),
+            (std::vector<std::int32_t>{4 + 0xE2, 4 + 0x96, 4 + 0x81, 4 + 'b'}));
+}
+
+TEST(VocabularyFormat, EscapesBackslashAndControls) {
+  const std::string text = file_with({"\\\\", "\\x09", "\\x7F", "a\\x0Ab", "\\\\x41"});
+  const Vocabulary v = Vocabulary::from_text(text);
+  EXPECT_EQ(v.piece(260), "\\");
+  EXPECT_EQ(v.piece(261), "\t");
+  EXPECT_EQ(v.piece(262), "\x7f");
+  EXPECT_EQ(v.piece(263), "a\nb");
+  EXPECT_EQ(v.piece(264), "\\x41");
+  EXPECT_EQ(v.to_text(), text);
+}
+
+TEST(VocabularyFormat, RefusesWithLineAndRule) {
+  const auto refusal = [](const std::string& text) { return message_of([&] { Vocabulary::from_text(text); }); };
+  const std::string good = file_with({"a", "b"});
+  EXPECT_EQ(refusal(good), "no error");
+  EXPECT_EQ(refusal(""), "vocabulary: line 1: not a heed vocabulary, which starts with \"heed-vocabulary\"");
+  EXPECT_EQ(refusal("heed-vocabulary 2 bpe\n"),
+            "vocabulary: line 1: only version 1 of the format is known to this heed");
+  EXPECT_EQ(refusal(good.substr(0, good.size() - 1)),
+            "vocabulary: line 3: the line has no newline at its end; the file may have been cut short");
+  EXPECT_EQ(refusal(good.substr(0, good.size() - 2)),
+            "vocabulary: line 2: the header announces 2 lines after it, but there are 1");
+  EXPECT_EQ(refusal(good + "c\n"), "vocabulary: line 4: the header announces 2 lines after it, but there are 3");
+  EXPECT_EQ(refusal(file_with({"a", "b", "a"})), "vocabulary: line 4: the piece stands in the vocabulary already");
+  EXPECT_EQ(refusal(file_with({"<0x41>"})), "vocabulary: line 2: the piece stands in the vocabulary already");
+  EXPECT_EQ(refusal(file_with({"</s>"})), "vocabulary: line 2: the piece stands in the vocabulary already");
+  EXPECT_EQ(refusal(file_with({"a", ""})), "vocabulary: line 3: a piece must not be empty");
+  EXPECT_EQ(refusal(file_with({"a b"})), "vocabulary: line 2: a space is written as U+2581");
+  EXPECT_EQ(refusal(file_with({"\xff"})), "vocabulary: line 2: a piece must be valid UTF-8");
+  EXPECT_EQ(refusal(file_with({"\xed\xa0\x80"})), "vocabulary: line 2: a piece must be valid UTF-8");
+  EXPECT_EQ(refusal(file_with({std::string(512, 'x')})), "no error");
+  EXPECT_EQ(refusal(file_with({std::string(513, 'x')})), "vocabulary: line 2: a piece has at most 512 bytes, not 513");
+  EXPECT_EQ(refusal(file_with({std::string("a\0b", 3)})),
+            "vocabulary: line 2: control characters are written as \\xHH");
+  for (const char* bad : {"\\", "\\x", "\\x0", "\\x0a", "\\n", "\\xG0"}) {
+    EXPECT_EQ(refusal(file_with({bad})),
+              "vocabulary: line 2: a backslash starts \\\\ or \\xHH with two upper-case hexadecimal digits")
+        << bad;
+  }
+  for (const char* bad : {"\\x41", "\\x00", "\\xFF"}) {
+    EXPECT_EQ(refusal(file_with({bad})),
+              "vocabulary: line 2: \\xHH is for the control characters 01 to 1F and 7F only");
+  }
+  for (const char* bad :
+       {"heed-vocabulary 1 bpe spaces=some pieces=261\na\n", "heed-vocabulary 1 unigram\na\n",
+        "heed-vocabulary 1 bpe spaces=keep pieces=0261\na\n", "heed-vocabulary 1 bpe spaces=keep pieces=261 \na\n",
+        "heed-vocabulary 1 bpe spaces=keep pieces=99999999999999999999\na\n",
+        "heed-vocabulary 1 bpe spaces=keep pieces=\na\n", "heed-vocabulary 1 bpe spaces=keep pieces=-1\na\n"}) {
+    EXPECT_NE(refusal(bad).find("line 1: the header is"), std::string::npos) << bad;
+  }
+  EXPECT_EQ(refusal("heed-vocabulary 1 bpe spaces=keep pieces=260\n"),
+            "vocabulary: line 1: pieces must be from 261 to 1000000, not 260");
+}
+
+TEST(VocabularyFormat, DamagedFilesNeverCrash) {
+  const std::string good = small().to_text();
+  std::mt19937 random(13);
+  int refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string bad = good;
+    for (int j = 0; j < 3; ++j) bad[random() % bad.size()] = static_cast<char>(random());
+    if (i % 3 == 0) bad.resize(random() % bad.size());
+    try {
+      const Vocabulary v = Vocabulary::from_text(bad);
+      ASSERT_EQ(v.decode(v.encode("the cat")), "the cat");
+      ASSERT_EQ(v.to_text(), bad);
+    } catch (const FormatError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+class ForeignModel : public testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(path_); }
+  void write(const std::string& bytes) { std::ofstream(path_, std::ios::binary) << bytes; }
+  std::filesystem::path path_ =
+      std::filesystem::temp_directory_path() / ("heed_vocabulary_test_" + std::to_string(::getpid()) + ".model");
+};
+
+TEST_F(ForeignModel, SavedFileLoadsWithoutTrust) {
+  small().save(path_);
+  EXPECT_EQ(Vocabulary::load(path_).to_text(), small().to_text());
+  EXPECT_FALSE(std::filesystem::exists(path_.string() + ".partial"));
+  EXPECT_THROW(small().save("/no/such/folder/vocabulary"), IoError);
+  EXPECT_THROW(Vocabulary::load("/no/such/file"), IoError);
+  EXPECT_THROW(Vocabulary::load("/"), IoError);
+}
+
+TEST_F(ForeignModel, RubbishIsRefused) {
+  write("");
+  EXPECT_THROW(Vocabulary::load(path_), FormatError);
+  EXPECT_THROW(Vocabulary::load(path_, true), FormatError);
+  write("not a model");
+  EXPECT_NE(message_of([&] { Vocabulary::load(path_); }).find("--trust"), std::string::npos);
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(Vocabulary::load(path_, true), FormatError);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+}  // namespace
+}  // namespace heed::inline v0
