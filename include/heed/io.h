@@ -1,0 +1,181 @@
+// Files: safetensors, npy and npz, configurations, and writing that never leaves half a file.
+//
+// FormatError: the content breaks its format. IoError: the operating system refused. Both name the file.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "heed/tensor.h"
+
+namespace heed::inline v0 {
+
+// ---------------------------------------------------------------------------------------------- whole files
+
+/// The content of a file. Throws IoError, and FormatError when it is larger than `limit` bytes.
+std::string read_file(const std::string& path, uint64_t limit = uint64_t{1} << 32);
+
+/// Takes the bytes of a file that is being written. Throws IoError (a full disk, for one).
+class FileWriter {
+ public:
+  virtual ~FileWriter() = default;
+  virtual void write(std::span<const std::byte> bytes) = 0;
+  void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+};
+using FillFile = std::function<void(FileWriter&)>;
+
+/// Writes to a temporary name in the same directory, fsyncs, renames, fsyncs the directory: whoever opens `path` finds
+/// the whole old content or the whole new one, also after a crash. When anything fails (`fill` may throw, too) the
+/// temporary file is removed and the old content is untouched. A symbolic link is followed; a pipe or a device
+/// (/dev/stdout) is written directly. Throws IoError.
+void write_file_atomically(const std::string& path, const FillFile& fill);
+void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
+void write_file_atomically(const std::string& path, std::string_view text);
+
+/// Replaces the files of a directory all at once. The new files are written and fsynced in a hidden sibling
+/// (.NAME.PID-N.part); commit() carries over what was not written anew (as hard links, so an open log stays the same
+/// file), then swaps the two directories in one system call (renameat2 with RENAME_EXCHANGE).
+///
+/// Guarantee: killed at any moment, or after a power cut, the directory holds the files of before or the files of
+/// after, never a mixture; left-over siblings are removed by the next transaction. On a file system that cannot
+/// exchange (some network ones) two renames take its place: a kill between them leaves the old files under
+/// .NAME.previous, and recover() - called by every transaction, and to be called before reading - puts them back.
+/// A program that opens two files one after the other may see one of before and one of after a commit in between.
+class DirectoryTransaction {
+ public:
+  /// Creates missing parents. Throws IoError.
+  explicit DirectoryTransaction(const std::string& directory);
+  /// Without commit() everything written is thrown away.
+  ~DirectoryTransaction();
+  DirectoryTransaction(const DirectoryTransaction&) = delete;
+  DirectoryTransaction& operator=(const DirectoryTransaction&) = delete;
+
+  void write(const std::string& name, const FillFile& fill);
+  void write(const std::string& name, std::string_view text);
+  void remove(const std::string& name);  // does not carry it over
+  void commit();                         // once; nothing may follow
+
+  /// Finishes what a killed fallback left (above). Does nothing when there is nothing to do.
+  static void recover(const std::string& directory);
+
+ private:
+  std::string directory_, parent_, name_, part_;
+  std::set<std::string> replaced_;  // written or removed
+  int lock_ = -1;                   // held on part_ while this transaction lives: others leave it alone
+};
+
+// ---------------------------------------------------------------------------------------------- safetensors
+
+struct TensorInfo {
+  std::string name;
+  std::string dtype_name;      // as the file has it: "F32", "BF16", ...
+  std::optional<DType> dtype;  // absent where heed has no such type ("F8_E4M3", "C64")
+  std::vector<int64_t> shape;
+  uint64_t begin = 0, end = 0;  // bytes, from the start of the data
+};
+
+/// A safetensors file, mapped. Opening checks all of the header (sizes, overlaps, holes, duplicate names) and reads no
+/// data. The file must not be shortened in place while it is open; replacing it by rename is fine.
+class SafetensorsFile {
+ public:
+  /// Throws IoError, FormatError.
+  explicit SafetensorsFile(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }  // in the header's order
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  uint64_t data_bytes() const { return data_bytes_; }
+
+  bool contains(const std::string& name) const { return index_.contains(name); }
+  const TensorInfo& info(const std::string& name) const;  // FormatError when there is none
+
+  /// The tensor's own memory is the mapping where that is aligned for its dtype (writes stay private to the process),
+  /// else a copy; it outlives this object. FormatError: no such tensor, a dtype heed has not, more than 8 dimensions.
+  Tensor tensor(const std::string& name) const;
+
+ private:
+  std::string path_;
+  std::vector<TensorInfo> tensors_;
+  std::map<std::string, size_t> index_;  // name -> place in tensors_
+  std::map<std::string, std::string> metadata_;
+  uint64_t data_bytes_ = 0;
+  std::byte* data_ = nullptr;
+  std::shared_ptr<void> owner_;
+};
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+using Metadata = std::map<std::string, std::string>;
+
+/// Writes a safetensors file; equal arguments give equal bytes. Larger element types come first, so all are aligned.
+/// Throws FormatError for a name that is used twice, is not UTF-8, or is "__metadata__".
+void write_safetensors(FileWriter& file, const NamedTensors& tensors, const Metadata& metadata = {});
+void save_safetensors(const std::string& path, const NamedTensors& tensors, const Metadata& metadata = {});
+
+// ---------------------------------------------------------------------------------------------- configurations
+
+/// Reads one JSON object strictly: each getter names a key with its type and range, and finish() refuses keys that no
+/// getter asked for. Getters with a fallback return it where the key is absent; the others need the key.
+/// Throws FormatError with `where`, the key, the value and what is permitted.
+class ConfigReader {
+ public:
+  /// `where` names the source in messages, usually the file.
+  ConfigReader(std::string_view json, std::string where);
+  ~ConfigReader();
+  ConfigReader(ConfigReader&&) noexcept;
+  ConfigReader& operator=(ConfigReader&&) noexcept;
+
+  bool has(std::string_view key) const;
+  int64_t integer(const std::string& key, int64_t lowest, int64_t highest, std::optional<int64_t> fallback = {});
+  /// Both ends are permitted.
+  double number(const std::string& key, double lowest, double highest, std::optional<double> fallback = {});
+  bool boolean(const std::string& key, std::optional<bool> fallback = {});
+  std::string string(const std::string& key, std::optional<std::string> fallback = {});
+  std::string one_of(const std::string& key, const std::vector<std::string>& permitted,
+                     std::optional<std::string> fallback = {});
+  ConfigReader object(const std::string& key);  // call finish() on it, too
+
+  void finish() const;
+
+ private:
+  struct State;
+  explicit ConfigReader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Writes one JSON object, keys in the order of set(). Numbers read back to the same bits.
+class ConfigWriter {
+ public:
+  ConfigWriter();
+  ~ConfigWriter();
+  ConfigWriter(const ConfigWriter&) = delete;
+  ConfigWriter& operator=(const ConfigWriter&) = delete;
+
+  template <std::integral T>
+  ConfigWriter& set(std::string_view key, T value) {
+    if constexpr (std::same_as<T, bool>) return set_boolean(key, value);
+    return set_integer(key, static_cast<int64_t>(value));
+  }
+  ConfigWriter& set(std::string_view key, double value);  // finite, else FormatError
+  ConfigWriter& set(std::string_view key, std::string_view value);
+  ConfigWriter& set(std::string_view key, const char* value) { return set(key, std::string_view(value)); }
+  ConfigWriter& set(std::string_view key, const ConfigWriter& object);
+  std::string text() const;  // indented by two spaces, ends with a newline
+
+ private:
+  ConfigWriter& set_integer(std::string_view key, int64_t value);
+  ConfigWriter& set_boolean(std::string_view key, bool value);
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace heed::inline v0

@@ -1,0 +1,24 @@
+// Strict JSON for files that somebody else may have written.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace heed::inline v0 {
+
+inline constexpr size_t kJsonDepth = 64;
+
+/// Refuses duplicate keys, nesting beyond kJsonDepth, NUL bytes and a byte-order mark. Throws FormatError "WHERE: ...".
+nlohmann::json parse_json(std::string_view text, const std::string& where);
+
+/// What the two JSON readers check before the parser sees the text: it would take a NUL for the end and skip a mark.
+void check_json_bytes(std::string_view text, const std::string& where);
+
+/// The parser's own words without its error number, one line of at most 200 characters.
+std::string json_reason(const std::exception& error);
+
+/// `text` in double quotes, control characters escaped, shortened to about 80 characters: for messages and listings.
+std::string in_quotes(std::string_view text);
+
+}  // namespace heed::inline v0
