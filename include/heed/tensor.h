@@ -160,6 +160,9 @@ class Tensor {
   Tensor select(int dim, int64_t index) const;  // drops `dim`
   Tensor expand(const Dims& shape) const;       // broadcasts size 1 (stride 0), aligned from the right
 
+  /// Any view of the same memory, `offset` elements on. The caller answers for its bounds.
+  Tensor as_strided(const Dims& shape, const Dims& strides, int64_t offset = 0) const;
+
   Tensor contiguous() const;                   // itself when contiguous already, else a copy
   Tensor clone() const;                        // always a contiguous copy
   Tensor to(DType dtype) const;                // a converted copy, or itself when the dtype is the same

@@ -82,7 +82,7 @@ class Vocabulary {
   /// eos and unk being present. Without a pad piece, pad_id() is eos_id().
   static Vocabulary load_sentencepiece(const std::filesystem::path& path, bool trust);
 
-  /// heed's format: text, one piece per line; see docs/vocabulary.md. Deterministic, UTF-8 without NUL.
+  /// heed's format: text, one piece per line; as src/text/vocabulary_format.h says. Deterministic, UTF-8 without NUL.
   std::string to_text() const;
 
   /// Writes to_text() to a file, complete or not at all. Throws IoError.
@@ -119,5 +119,44 @@ class Vocabulary {
   explicit Vocabulary(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
   std::shared_ptr<const Model> model_;
 };
+
+struct MetricOptions {
+  bool lowercase = false;  ///< compare without regard to case (Unicode's full lower case, as Python's str.lower)
+};
+
+/// BLEU of a corpus (Papineni et al. 2002) exactly as sacreBLEU defines it by default (Post 2018): 13a tokens, n-grams
+/// of up to 4, exponential smoothing, one reference.
+struct BleuScore {
+  double score = 0;                    ///< 0 to 100
+  std::array<double, 4> precisions{};  ///< of 1- to 4-grams, 0 to 100, smoothed
+  std::array<std::int64_t, 4> correct{};
+  std::array<std::int64_t, 4> total{};
+  double brevity_penalty = 1;
+  std::int64_t hypothesis_length = 0;  ///< in tokens
+  std::int64_t reference_length = 0;   ///< in tokens
+  bool lowercase = false;
+
+  double ratio() const;        ///< hypothesis_length / reference_length; 0 without a reference
+  std::string format() const;  ///< BLEU = 41.02 71.0/47.5/34.3/24.5 (BP = 0.999 ratio = 0.999 hyp_len = 9 ref_len = 9)
+  std::string signature() const;  ///< nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.1.0
+};
+
+/// hypotheses[i] is scored against references[i]. Throws ShapeError when their counts differ or are 0.
+BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::string> references,
+               const MetricOptions& options = {});
+
+/// chrF2 of a corpus (Popović 2015) exactly as sacreBLEU defines it by default: n-grams of up to 6 characters without
+/// whitespace, recall weighs twice as much as precision.
+struct ChrfScore {
+  double score = 0;  ///< 0 to 100
+  bool lowercase = false;
+
+  std::string format() const;     ///< chrF2 = 62.30
+  std::string signature() const;  ///< nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.1.0
+};
+
+/// As bleu. Malformed UTF-8 counts as U+FFFD.
+ChrfScore chrf(std::span<const std::string> hypotheses, std::span<const std::string> references,
+               const MetricOptions& options = {});
 
 }  // namespace heed::inline v0

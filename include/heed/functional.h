@@ -1,0 +1,93 @@
+// The coarse operations of the tape. Each calls one forward/backward pair of kernels; none materialises Lq x Lk.
+// Names and conventions follow torch.nn.functional where it has them. float32 or float64, one dtype a call.
+#pragma once
+
+#include <cstdint>
+
+#include "heed/attention.h"
+#include "heed/autograd.h"
+#include "heed/kinds.h"
+
+namespace heed::inline v0 {
+
+namespace functional {
+
+/// x (..., in) times weight (out, in) transposed, plus bias (out). Only rows [begin, end) of weight and bias are used
+/// when `end` > 0, so one packed parameter serves several products.
+Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {}, int64_t begin = 0,
+                int64_t end = 0);
+
+Variable add(const Variable& a, const Variable& b);       // same shape
+Variable multiply(const Variable& a, const Variable& b);  // same shape
+Variable scale(const Variable& x, double factor);
+Variable sum(const Variable& x);  // all elements, () shaped
+Variable reshape(const Variable& x, const Dims& shape);
+
+Variable activation(Activation kind, const Variable& x);
+inline Variable relu(const Variable& x) { return activation(Activation::relu, x); }
+inline Variable gelu(const Variable& x) { return activation(Activation::gelu, x); }
+inline Variable silu(const Variable& x) { return activation(Activation::silu, x); }
+/// silu(gate) * up for x (..., 2 * width) = gate then up. Shazeer 2020, "GLU Variants Improve Transformer", eq. 6.
+Variable swiglu(const Variable& gate_up);
+
+/// Over the last dimension. Ba et al. 2016, eq. 4; weight and bias (width) may be undefined.
+Variable layer_norm(const Variable& x, const Variable& weight, const Variable& bias, double epsilon = 1e-5);
+/// x / sqrt(mean(x^2) + epsilon) * weight. Zhang and Sennrich 2019, eq. 4.
+Variable rms_norm(const Variable& x, const Variable& weight, double epsilon = 1e-5);
+
+Variable softmax(const Variable& x);      // over the last dimension
+Variable log_softmax(const Variable& x);  // over the last dimension
+
+/// ids (...) int32 in [0, vocabulary) -> (..., width), times `factor`. Throws ShapeError on an id out of range.
+Variable embedding(const Tensor& ids, const Variable& weight, double factor = 1);
+
+/// Zeroes each element with probability p and divides the rest by 1 - p; itself when p is 0. Takes one stream of
+/// default_generator().
+Variable dropout(const Variable& x, double p);
+/// residual + dropout(x, p) in one pass.
+Variable dropout_add(const Variable& x, const Variable& residual, double p);
+
+/// Rotates the first `heads` heads of every row of x (B, L, heads' * head_size), heads' >= heads, by position;
+/// the rest is copied. positions (L) or (B, L) int32; rotary_size dimensions of each head turn (0: all).
+/// Su et al. 2021, "RoFormer", 3.2.2.
+struct RotaryOptions {
+  int64_t rotary_size = 0;
+  double base = 10000;
+  RotaryLayout layout = RotaryLayout::half_split;
+};
+Variable rotary(const Variable& x, const Tensor& positions, int64_t heads, int64_t head_size,
+                const RotaryOptions& options = {});
+
+/// heed::attention on the tape. q (B, Hq, Lq, D), k (B, Hkv, Lk, D), v (B, Hkv, Lk, Dv). An additive mask given as
+/// `learned_mask` gets a gradient. options.dropout takes its seed and stream from default_generator().
+Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v,
+                                      AttentionOptions options = {}, const Variable& learned_mask = {});
+
+/// Heads packed in the last dimension of a projection: head h of row (b, l) is x[b, l, offset + h * size ...].
+struct PackedHeads {
+  Variable x;  // (B, L, width)
+  int64_t offset = 0, heads = 1, size = 1;
+};
+/// Attention straight from packed projections, nothing transposed: -> (B, Lq, q.heads * v.size).
+/// `weights`, when not null, receives (B, Hq, Lq, Lk).
+Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const PackedHeads& v,
+                          AttentionOptions options = {}, Tensor* weights = nullptr);
+
+struct CrossEntropyOptions {
+  int32_t ignore_index = -100;
+  double label_smoothing = 0;  // (1 - e) nll + e / V sum_j -log p_j
+};
+/// What a loss was made of, for logs: sums over the counted targets.
+struct LossParts {
+  double loss = 0, nll = 0;
+  int64_t count = 0;
+};
+/// Mean over targets (rows) int32 that are not ignore_index, of logits (rows, V). 0 counted rows give 0.
+Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options = {},
+                       LossParts* parts = nullptr);
+/// cross_entropy(linear(x, weight, bias)) without the (rows, V) logits: rows go through in chunks.
+Variable linear_cross_entropy(const Variable& x, const Variable& weight, const Variable& bias, const Tensor& targets,
+                              const CrossEntropyOptions& options = {}, LossParts* parts = nullptr);
+
+}  // namespace functional
+}  // namespace heed::inline v0

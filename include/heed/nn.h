@@ -1,0 +1,261 @@
+// Layers. Names, arguments and parameter names are torch.nn's where it has them; masks are heed's (true = may attend).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heed/attention.h"
+#include "heed/autograd.h"
+#include "heed/functional.h"
+
+namespace heed::inline v0 {
+
+/// A tree of parameters. Children are members of the derived class, so a module is neither copied nor moved.
+class Module {
+ public:
+  using NamedParameters = std::vector<std::pair<std::string, Variable>>;
+
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  /// "self_attn.in_proj_weight" and so on, in order of registration. A shared parameter appears once.
+  NamedParameters named_parameters() const;
+  std::vector<Variable> parameters() const;
+  int64_t parameter_count() const;
+  void zero_grad();
+  /// Switches dropout on or off, here and in every child.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool training() const { return training_; }
+  /// Converts every parameter; gradients are dropped.
+  void to(DType dtype);
+  /// Copies values by name, converting the dtype. Throws FormatError naming what is missing, left over or misshapen.
+  void load(const std::vector<std::pair<std::string, Tensor>>& values);
+
+ protected:
+  Variable register_parameter(std::string name, Tensor value);
+  void register_module(std::string name, Module& child);  // an empty name adds the child's parameters as one's own
+
+ private:
+  void collect(const std::string& prefix, NamedParameters& into) const;
+  bool training_ = true;
+  std::vector<std::pair<std::string, Variable>> parameters_;
+  std::vector<std::pair<std::string, Module*>> children_;
+};
+
+class Linear : public Module {
+ public:
+  /// weight (out, in) and bias (out) uniform in +-1/sqrt(in).
+  Linear(int64_t in_features, int64_t out_features, bool bias = true);
+  Variable operator()(const Variable& x) const { return functional::linear(x, weight, bias); }
+  Variable weight, bias;
+};
+
+class Embedding : public Module {
+ public:
+  /// weight (num_embeddings, embedding_dim) normal with deviation `deviation`.
+  Embedding(int64_t num_embeddings, int64_t embedding_dim, double deviation = 1);
+  Variable operator()(const Tensor& ids, double factor = 1) const { return functional::embedding(ids, weight, factor); }
+  Variable weight;
+};
+
+class LayerNorm : public Module {
+ public:
+  explicit LayerNorm(int64_t width, double epsilon = 1e-5, bool bias = true);
+  Variable operator()(const Variable& x) const { return functional::layer_norm(x, weight, bias, epsilon_); }
+  Variable weight, bias;
+
+ private:
+  double epsilon_;
+};
+
+class RMSNorm : public Module {
+ public:
+  explicit RMSNorm(int64_t width, double epsilon = 1e-5);
+  Variable operator()(const Variable& x) const { return functional::rms_norm(x, weight, epsilon_); }
+  Variable weight;
+
+ private:
+  double epsilon_;
+};
+
+/// Fixed positions, sin on even and cos on odd columns. Vaswani et al. 2017, 3.5. Grows on demand; no parameters.
+class SinusoidalPositions {
+ public:
+  explicit SinusoidalPositions(int64_t width) : width_(width) {}
+  /// Rows [begin, begin + length) as (length, width).
+  Tensor rows(int64_t begin, int64_t length, DType dtype) const;
+
+ private:
+  int64_t width_;
+  mutable Tensor table_;
+};
+
+/// Keys and values of earlier positions, (B, Hkv, capacity, D), `length` of them filled.
+struct KVCache {
+  Tensor k, v;
+  int64_t length = 0;
+  /// Keeps entry source[i] as entry i (beam search; entries may repeat or vanish).
+  void reorder(const std::vector<int64_t>& source);
+};
+
+struct MultiheadAttentionOptions {
+  int64_t embed_dim = 0;
+  int64_t num_heads = 1;
+  int64_t kv_heads = 0;  // 0: num_heads; fewer is grouped-query attention
+  int64_t head_dim = 0;  // 0: embed_dim / num_heads (narrow heads); embed_dim makes them wide
+  bool bias = true;      // of the q, k and v projections
+  bool out_bias = true;
+  int64_t kdim = 0, vdim = 0;  // width of key and value inputs; 0: embed_dim
+  double dropout = 0;          // of the weights, in training
+  std::optional<double> scale{};
+  bool rotary = false;  // rotate q and k by position (self-attention)
+  functional::RotaryOptions rotary_options{};
+};
+
+/// Vaswani et al. 2017, 3.2.2. Parameters as in torch.nn.MultiheadAttention: in_proj_weight (q, k and v rows stacked)
+/// or q_proj_weight, k_proj_weight, v_proj_weight when kdim or vdim differ; in_proj_bias; out_proj.
+class MultiheadAttention : public Module {
+ public:
+  explicit MultiheadAttention(const MultiheadAttentionOptions& options);
+  MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout = 0)
+      : MultiheadAttention(
+            MultiheadAttentionOptions{.embed_dim = embed_dim, .num_heads = num_heads, .dropout = dropout}) {}
+
+  struct Call {
+    Causal causal = Causal::none;
+    Tensor mask{};         // as AttentionOptions::mask
+    Tensor key_lengths{};  // (B) int32
+    /// Self-attention: appends the new keys and values, then attends to all of them (causal is bottom_right then).
+    KVCache* cache = nullptr;
+    Tensor* weights = nullptr;  // receives (B, num_heads, Lq, Lk)
+  };
+  /// query (B, Lq, E), key (B, Lk, kdim), value (B, Lk, vdim) -> (B, Lq, E). Rank 2 inputs are one batch entry.
+  /// The same variable for all three is one product.
+  Variable operator()(const Variable& query, const Variable& key, const Variable& value, const Call& call) const;
+  Variable operator()(const Variable& query, const Variable& key, const Variable& value) const {
+    return (*this)(query, key, value, Call{});
+  }
+  /// Keys and values of a memory (B, Lk, E), projected once for many queries (cross-attention while decoding).
+  KVCache project_memory(const Variable& memory) const;
+  Variable attend_memory(const Variable& query, const KVCache& memory, const Call& call) const;
+
+  const MultiheadAttentionOptions& options() const { return options_; }
+  Variable in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias;
+  Linear out_proj;
+
+ private:
+  Variable attend(const functional::PackedHeads& q, const KVCache& cache, AttentionOptions options,
+                  Tensor* weights) const;
+  MultiheadAttentionOptions options_;
+};
+
+enum class FeedForwardKind : uint8_t { relu, gelu, gelu_tanh, silu, swiglu };
+
+/// linear2(activation(linear1(x))); Vaswani et al. 2017, 3.3. With swiglu linear1 is (2 * hidden, width).
+class FeedForward : public Module {
+ public:
+  FeedForward(int64_t width, int64_t hidden, FeedForwardKind kind = FeedForwardKind::relu, double dropout = 0,
+              bool bias = true);
+  Variable operator()(const Variable& x) const;
+  Linear linear1, linear2;
+
+ private:
+  FeedForwardKind kind_;
+  double dropout_;
+};
+
+enum class NormKind : uint8_t { layer_norm, rms_norm };
+
+/// LayerNorm or RMSNorm by choice.
+class Norm : public Module {
+ public:
+  Norm(NormKind kind, int64_t width, double epsilon);
+  Variable operator()(const Variable& x) const;
+
+ private:
+  std::unique_ptr<LayerNorm> layer_;
+  std::unique_ptr<RMSNorm> rms_;
+};
+
+struct TransformerLayerOptions {
+  int64_t d_model = 512;
+  int64_t nhead = 8;
+  int64_t kv_heads = 0;  // 0: nhead
+  int64_t dim_feedforward = 2048;
+  double dropout = 0.1;           // of each sub-layer's output
+  double attention_dropout = 0;   // of the attention weights
+  double activation_dropout = 0;  // inside the feed-forward
+  FeedForwardKind activation = FeedForwardKind::relu;
+  NormKind norm = NormKind::layer_norm;
+  double norm_epsilon = 1e-5;
+  bool norm_first = false;  // pre-norm; post-norm is the paper's
+  bool bias = true;
+  bool rotary = false;  // rotate q and k of self-attention
+  functional::RotaryOptions rotary_options{};
+};
+
+/// What the attention of a layer gave, for those who look: (B, H, Lq, Lk) each, appended per layer.
+struct AttentionRecord {
+  std::vector<Tensor> encoder, decoder, cross;
+};
+
+class TransformerEncoderLayer : public Module {
+ public:
+  explicit TransformerEncoderLayer(const TransformerLayerOptions& options);
+  /// x (B, L, E) -> (B, L, E). `call` as for attention (causal makes it a decoder-only block).
+  Variable operator()(const Variable& x, const MultiheadAttention::Call& call) const;
+  Variable operator()(const Variable& x) const { return (*this)(x, {}); }
+
+  MultiheadAttention self_attn;
+  FeedForward feed_forward;  // parameters linear1.*, linear2.*
+  Norm norm1, norm2;
+
+ private:
+  TransformerLayerOptions options_;
+};
+
+class TransformerDecoderLayer : public Module {
+ public:
+  explicit TransformerDecoderLayer(const TransformerLayerOptions& options);
+  /// x (B, Lq, E), memory (B, Lk, E) -> (B, Lq, E). torch.nn masks nothing by itself: pass self.causal.
+  Variable operator()(const Variable& x, const Variable& memory, const MultiheadAttention::Call& self,
+                      const MultiheadAttention::Call& cross) const;
+  /// One step of decoding: x (B * beams, 1, E); memory projected once per sentence, shared by its beams.
+  Variable step(const Variable& x, KVCache& self, const KVCache& memory, const MultiheadAttention::Call& cross) const;
+
+  MultiheadAttention self_attn, multihead_attn;
+  FeedForward feed_forward;
+  Norm norm1, norm2, norm3;
+
+ private:
+  template <class SelfAttention, class CrossAttention>
+  Variable block(const Variable& x, SelfAttention&& self, CrossAttention&& cross) const;
+  TransformerLayerOptions options_;
+};
+
+/// A stack of encoder layers with an optional final norm (parameters layers.N.*, norm.*).
+class TransformerEncoder : public Module {
+ public:
+  TransformerEncoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm);
+  Variable operator()(Variable x, const MultiheadAttention::Call& call, std::vector<Tensor>* weights = nullptr) const;
+  std::vector<std::unique_ptr<TransformerEncoderLayer>> layers;
+  std::unique_ptr<Norm> norm;
+};
+
+class TransformerDecoder : public Module {
+ public:
+  TransformerDecoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm);
+  Variable operator()(Variable x, const Variable& memory, const MultiheadAttention::Call& self,
+                      const MultiheadAttention::Call& cross, AttentionRecord* record = nullptr) const;
+  std::vector<std::unique_ptr<TransformerDecoderLayer>> layers;
+  std::unique_ptr<Norm> norm;
+};
+
+}  // namespace heed::inline v0

@@ -1,0 +1,25 @@
+// Random numbers. Each draw is a function of (seed, stream, index), so nothing depends on threads or order of tiles.
+#pragma once
+
+#include <cstdint>
+
+#include "heed/tensor.h"
+
+namespace heed::inline v0 {
+
+/// Hands out streams in the order of the calls; (seed, next stream) is its whole state.
+struct Generator {
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+  uint64_t next() { return stream++; }
+};
+
+/// The generator of this thread, used by layers for initial values and dropout. Seed 0 at the start.
+Generator& default_generator();
+/// Starts default_generator() anew.
+void manual_seed(uint64_t seed);
+
+Tensor uniform(const Dims& shape, double low, double high, DType dtype = DType::f32);       // [low, high)
+Tensor normal(const Dims& shape, double mean, double deviation, DType dtype = DType::f32);  // Box-Muller
+
+}  // namespace heed::inline v0

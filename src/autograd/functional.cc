@@ -1,0 +1,605 @@
+// Each operation: check the shapes, run the forward kernel, record the backward kernel with what it needs.
+#include "heed/functional.h"
+
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "autograd/profile.h"
+#include "heed/random.h"
+#include "kernels/activation.h"
+#include "kernels/dropout.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/linear.h"
+#include "kernels/loss.h"
+#include "kernels/norm.h"
+#include "kernels/rotary.h"
+#include "kernels/softmax.h"
+
+namespace heed::inline v0::functional {
+namespace {
+
+Executor& ex() { return default_executor(); }
+
+// Calls f with a float or a double, by dtype.
+template <class F>
+auto dispatch(const char* op, DType dtype, F&& f) {
+  if (dtype == DType::f32) return f(float{});
+  if (dtype == DType::f64) return f(double{});
+  throw ShapeError(std::string(op) + ": float32 or float64 is needed, not " + name_of(dtype) + "; convert with to()");
+}
+
+void check_same_dtype(const char* op, const Variable& a, const Variable& b) {
+  if (b.defined() && a.dtype() != b.dtype())
+    throw ShapeError(std::string(op) + ": dtypes differ, " + name_of(a.dtype()) + " and " + name_of(b.dtype()) +
+                     "; convert one with to()");
+}
+
+void check_same_shape(const char* op, const Variable& a, const Variable& b) {
+  check_same_dtype(op, a, b);
+  if (!(a.shape() == b.shape()))
+    throw ShapeError(std::string(op) + ": shapes " + to_string(a.shape()) + " and " + to_string(b.shape()) + " differ");
+}
+
+void check_vector(const char* op, const char* what, const Variable& v, const Variable& x, int64_t width) {
+  if (!v.defined()) return;
+  check_same_dtype(op, x, v);
+  if (!(v.shape() == Dims{width}))
+    throw ShapeError(std::string(op) + ": " + what + " has shape " + to_string(v.shape()) + ", the input is " +
+                     std::to_string(width) + " wide");
+}
+
+int64_t last_dim(const char* op, const Variable& x) {
+  if (x.shape().empty()) throw ShapeError(std::string(op) + ": needs at least one dimension");
+  return x.shape().back();
+}
+
+int64_t rows_of(const Tensor& x) { return x.shape().back() ? x.numel() / x.shape().back() : 0; }
+
+Dims with_last(Dims shape, int64_t last) {
+  shape.back() = last;
+  return shape;
+}
+
+template <class T>
+T* data_or_null(const Variable& v) {
+  return v.defined() ? v.value().data<T>() : nullptr;
+}
+
+// The activations that a kernel reads must be packed; views reach the tape through reshape and heads alone.
+Tensor packed(const Variable& x) { return x.value().contiguous(); }
+
+// A gradient buffer for input i where it is wanted: parameters are added to, activations assigned.
+template <class T>
+T* accumulator(Gradients& g, const Variable& v, size_t i) {
+  return v.defined() && g.wanted(i) ? g.accumulator(i).data<T>() : nullptr;
+}
+
+}  // namespace
+
+Variable linear(const Variable& x, const Variable& weight, const Variable& bias, int64_t begin, int64_t end) {
+  const char* op = "linear";
+  const ProfileScope profile(op);
+  check_same_dtype(op, x, weight);
+  check_same_dtype(op, x, bias);
+  const int64_t in = last_dim(op, x);
+  if (weight.shape().rank() != 2 || weight.size(1) != in)
+    throw ShapeError("linear: input " + to_string(x.shape()) + " does not fit weight " + to_string(weight.shape()) +
+                     "; the last dimension of both must agree");
+  if (bias.defined() && !(bias.shape() == Dims{weight.size(0)}))
+    throw ShapeError("linear: bias " + to_string(bias.shape()) + " does not fit weight " + to_string(weight.shape()));
+  if (end == 0) end = weight.size(0);
+  if (begin < 0 || begin >= end || end > weight.size(0))
+    throw ShapeError("linear: rows " + std::to_string(begin) + ".." + std::to_string(end) + " of weight " +
+                     to_string(weight.shape()));
+  const int64_t out = end - begin;
+  return dispatch(op, x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor input = packed(x);
+    const Tensor y = Tensor::empty(with_last(x.shape(), out), x.dtype());
+    const int64_t rows = rows_of(input);
+    const T* b = data_or_null<T>(bias);
+    linear_forward<T>(input.data<T>(), weight.value().data<T>() + begin * in, b ? b + begin : nullptr, y.data<T>(),
+                      rows, in, out, ex());
+    std::vector<Variable> inputs{x, weight};
+    if (bias.defined()) inputs.push_back(bias);
+    return custom_op(op, std::move(inputs), y, [=](const Tensor& grad, Gradients& g) {
+      Tensor dx = g.wanted(0) ? Tensor::empty(input.shape(), input.dtype()) : Tensor();
+      T* dw = accumulator<T>(g, weight, 1);
+      T* db = bias.defined() ? accumulator<T>(g, bias, 2) : nullptr;
+      linear_backward<T>(grad.data<T>(), input.data<T>(), weight.value().data<T>() + begin * in,
+                         dx.defined() ? dx.data<T>() : nullptr, dw ? dw + begin * in : nullptr,
+                         db ? db + begin : nullptr, rows, in, out, ex());
+      if (dx.defined()) g.set(0, dx);
+    });
+  });
+}
+
+Variable add(const Variable& a, const Variable& b) {
+  const char* op = "add";
+  const ProfileScope profile(op);
+  check_same_shape(op, a, b);
+  return dispatch(op, a.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor y = Tensor::empty(a.shape(), a.dtype());
+    heed::add<T>(packed(a).template data<T>(), packed(b).template data<T>(), y.data<T>(), y.numel(), ex());
+    return custom_op(op, {a, b}, y, [](const Tensor& grad, Gradients& g) {
+      g.set(0, grad);
+      g.set(1, grad);
+    });
+  });
+}
+
+Variable multiply(const Variable& a, const Variable& b) {
+  const char* op = "multiply";
+  const ProfileScope profile(op);
+  check_same_shape(op, a, b);
+  return dispatch(op, a.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor left = packed(a), right = packed(b), y = Tensor::empty(a.shape(), a.dtype());
+    heed::multiply<T>(left.data<T>(), right.data<T>(), y.data<T>(), y.numel(), ex());
+    return custom_op(op, {a, b}, y, [=](const Tensor& grad, Gradients& g) {
+      for (const size_t i : {size_t{0}, size_t{1}}) {
+        if (!g.wanted(i)) continue;
+        const Tensor d = Tensor::empty(grad.shape(), grad.dtype());
+        heed::multiply<T>(grad.data<T>(), (i ? left : right).data<T>(), d.data<T>(), d.numel(), ex());
+        g.set(i, d);
+      }
+    });
+  });
+}
+
+Variable scale(const Variable& x, double factor) {
+  const char* op = "scale";
+  const ProfileScope profile(op);
+  return dispatch(op, x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const auto times = [factor](const Tensor& in) {
+      const Tensor out = Tensor::empty(in.shape(), in.dtype());
+      heed::scale<T>(in.data<T>(), static_cast<T>(factor), out.data<T>(), in.numel(), ex());
+      return out;
+    };
+    return custom_op(op, {x}, times(packed(x)), [=](const Tensor& grad, Gradients& g) { g.set(0, times(grad)); });
+  });
+}
+
+Variable sum(const Variable& x) {
+  const char* op = "sum";
+  const ProfileScope profile(op);
+  return dispatch(op, x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor input = packed(x);
+    double total = 0;
+    for (const T value : input.span<T>()) total += static_cast<double>(value);
+    return custom_op(op, {x}, Tensor::full({}, total, x.dtype()),
+                     [shape = x.shape()](const Tensor& grad, Gradients& g) {
+                       g.set(0, Tensor::full(shape, grad.item(), grad.dtype()));
+                     });
+  });
+}
+
+Variable reshape(const Variable& x, const Dims& shape) {
+  return custom_op("reshape", {x}, x.value().reshape(shape),
+                   [from = x.shape()](const Tensor& grad, Gradients& g) { g.set(0, grad.reshape(from)); });
+}
+
+Variable activation(Activation kind, const Variable& x) {
+  const char* op = "activation";
+  const ProfileScope profile(op);
+  return dispatch(op, x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor input = packed(x), y = Tensor::empty(x.shape(), x.dtype());
+    activation_forward<T>(kind, input.data<T>(), y.data<T>(), y.numel(), ex());
+    return custom_op(op, {x}, y, [=](const Tensor& grad, Gradients& g) {
+      const Tensor dx = Tensor::empty(grad.shape(), grad.dtype());
+      activation_backward<T>(kind, grad.data<T>(), input.data<T>(), dx.data<T>(), dx.numel(), ex());
+      g.set(0, dx);
+    });
+  });
+}
+
+Variable swiglu(const Variable& gate_up) {
+  const char* op = "swiglu";
+  const ProfileScope profile(op);
+  const int64_t twice = last_dim(op, gate_up);
+  if (twice % 2)
+    throw ShapeError("swiglu: the last dimension of " + to_string(gate_up.shape()) + " is odd; it holds gate, then up");
+  return dispatch(op, gate_up.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor input = packed(gate_up);
+    const Tensor y = Tensor::empty(with_last(input.shape(), twice / 2), input.dtype());
+    const int64_t rows = rows_of(input);
+    swiglu_forward<T>(input.data<T>(), y.data<T>(), rows, twice / 2, ex());
+    return custom_op(op, {gate_up}, y, [=](const Tensor& grad, Gradients& g) {
+      const Tensor dx = Tensor::empty(input.shape(), input.dtype());
+      swiglu_backward<T>(grad.data<T>(), input.data<T>(), dx.data<T>(), rows, twice / 2, ex());
+      g.set(0, dx);
+    });
+  });
+}
+
+Variable layer_norm(const Variable& x, const Variable& weight, const Variable& bias, double epsilon) {
+  const char* op = "layer_norm";
+  const ProfileScope profile(op);
+  const int64_t width = last_dim(op, x);
+  check_vector(op, "weight", weight, x, width);
+  check_vector(op, "bias", bias, x, width);
+  return dispatch(op, x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor input = packed(x), y = Tensor::empty(x.shape(), x.dtype());
+    const int64_t rows = rows_of(input);
+    const Tensor mean = Tensor::empty({rows}, x.dtype()), rstd = Tensor::empty({rows}, x.dtype());
+    layer_norm_forward<T>(input.data<T>(), data_or_null<T>(weight), data_or_null<T>(bias), static_cast<T>(epsilon),
+                          y.data<T>(), mean.data<T>(), rstd.data<T>(), rows, width, ex());
+    return custom_op(op, {x, weight, bias}, y, [=](const Tensor& grad, Gradients& g) {
+      const Tensor dx = g.wanted(0) ? Tensor::empty(input.shape(), input.dtype()) : Tensor();
+      layer_norm_backward<T>(grad.data<T>(), input.data<T>(), data_or_null<T>(weight), mean.data<T>(), rstd.data<T>(),
+                             dx.defined() ? dx.data<T>() : nullptr, accumulator<T>(g, weight, 1),
+                             accumulator<T>(g, bias, 2), rows, width, ex());
+      if (dx.defined()) g.set(0, dx);
+    });
+  });
+}
+
+Variable rms_norm(const Variable& x, const Variable& weight, double epsilon) {
+  const char* op = "rms_norm";
+  const ProfileScope profile(op);
+  const int64_t width = last_dim(op, x);
+  check_vector(op, "weight", weight, x, width);
+  return dispatch(op, x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor input = packed(x), y = Tensor::empty(x.shape(), x.dtype());
+    const int64_t rows = rows_of(input);
+    const Tensor rstd = Tensor::empty({rows}, x.dtype());
+    rms_norm_forward<T>(input.data<T>(), data_or_null<T>(weight), static_cast<T>(epsilon), y.data<T>(), rstd.data<T>(),
+                        rows, width, ex());
+    return custom_op(op, {x, weight}, y, [=](const Tensor& grad, Gradients& g) {
+      const Tensor dx = g.wanted(0) ? Tensor::empty(input.shape(), input.dtype()) : Tensor();
+      rms_norm_backward<T>(grad.data<T>(), input.data<T>(), data_or_null<T>(weight), rstd.data<T>(),
+                           dx.defined() ? dx.data<T>() : nullptr, accumulator<T>(g, weight, 1), rows, width, ex());
+      if (dx.defined()) g.set(0, dx);
+    });
+  });
+}
+
+Variable softmax(const Variable& x) {
+  const char* op = "softmax";
+  const ProfileScope profile(op);
+  const int64_t width = last_dim(op, x);
+  return dispatch(op, x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor y = Tensor::empty(x.shape(), x.dtype());
+    softmax_forward<T>(packed(x).template data<T>(), y.data<T>(), rows_of(y), width, ex());
+    return custom_op(op, {x}, y, [=](const Tensor& grad, Gradients& g) {
+      const Tensor dx = Tensor::empty(grad.shape(), grad.dtype());
+      softmax_backward<T>(grad.data<T>(), y.data<T>(), dx.data<T>(), rows_of(y), width, ex());
+      g.set(0, dx);
+    });
+  });
+}
+
+Variable log_softmax(const Variable& x) {
+  const char* op = "log_softmax";
+  const ProfileScope profile(op);
+  const int64_t width = last_dim(op, x);
+  return dispatch(op, x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor y = Tensor::empty(x.shape(), x.dtype());
+    log_softmax_forward<T>(packed(x).template data<T>(), y.data<T>(), rows_of(y), width, ex());
+    return custom_op(op, {x}, y, [=](const Tensor& grad, Gradients& g) {
+      const Tensor dx = Tensor::empty(grad.shape(), grad.dtype());
+      log_softmax_backward<T>(grad.data<T>(), y.data<T>(), dx.data<T>(), rows_of(y), width, ex());
+      g.set(0, dx);
+    });
+  });
+}
+
+namespace {
+
+// Ids as packed int32, each in [0, limit) or equal to `ignored`.
+Tensor checked_ids(const char* op, const Tensor& ids, int64_t limit, int64_t ignored = -1) {
+  if (ids.dtype() != DType::i32)
+    throw ShapeError(std::string(op) + ": ids are " + name_of(ids.dtype()) + "; convert with to(DType::i32)");
+  const Tensor packed_ids = ids.contiguous();
+  for (const int32_t id : packed_ids.span<int32_t>())
+    if ((id < 0 || id >= limit) && id != ignored)
+      throw ShapeError(std::string(op) + ": id " + std::to_string(id) + " is not in 0.." + std::to_string(limit - 1));
+  return packed_ids;
+}
+
+}  // namespace
+
+Variable embedding(const Tensor& ids, const Variable& weight, double factor) {
+  const char* op = "embedding";
+  const ProfileScope profile(op);
+  if (weight.shape().rank() != 2)
+    throw ShapeError("embedding: weight " + to_string(weight.shape()) + " is not (vocabulary, width)");
+  const int64_t vocabulary = weight.size(0), width = weight.size(1);
+  const Tensor index = checked_ids(op, ids, vocabulary);
+  Dims shape = ids.shape();
+  shape.push_back(width);
+  return dispatch(op, weight.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor y = Tensor::empty(shape, weight.dtype());
+    embedding_forward<T>(index.data<int32_t>(), weight.value().data<T>(), static_cast<T>(factor), y.data<T>(),
+                         index.numel(), width, ex());
+    return custom_op(op, {weight}, y, [=](const Tensor& grad, Gradients& g) {
+      embedding_backward<T>(index.data<int32_t>(), grad.data<T>(), static_cast<T>(factor), g.accumulator(0).data<T>(),
+                            index.numel(), width, vocabulary, ex());
+    });
+  });
+}
+
+namespace {
+
+void check_probability(const char* op, double p) {
+  if (!(p >= 0 && p < 1))
+    throw ShapeError(std::string(op) + ": probability " + std::to_string(p) + " is not in [0, 1)");
+}
+
+}  // namespace
+
+Variable dropout(const Variable& x, double p) {
+  const char* op = "dropout";
+  check_probability(op, p);
+  if (p == 0) return x;
+  const ProfileScope profile(op);
+  Generator& generator = default_generator();
+  return dispatch(op, x.dtype(), [&, seed = generator.seed, stream = generator.next()](auto tag) {
+    using T = decltype(tag);
+    const auto drop = [=](const Tensor& in) {
+      const Tensor out = Tensor::empty(in.shape(), in.dtype());
+      dropout_forward<T>(in.data<T>(), out.data<T>(), in.numel(), p, seed, stream, ex());
+      return out;
+    };
+    return custom_op(op, {x}, drop(packed(x)), [=](const Tensor& grad, Gradients& g) { g.set(0, drop(grad)); });
+  });
+}
+
+Variable dropout_add(const Variable& x, const Variable& residual, double p) {
+  const char* op = "dropout_add";
+  check_probability(op, p);
+  if (p == 0) return add(x, residual);
+  check_same_shape(op, x, residual);
+  const ProfileScope profile(op);
+  Generator& generator = default_generator();
+  return dispatch(op, x.dtype(), [&, seed = generator.seed, stream = generator.next()](auto tag) {
+    using T = decltype(tag);
+    const Tensor y = Tensor::empty(x.shape(), x.dtype());
+    dropout_add_forward<T>(packed(x).template data<T>(), packed(residual).template data<T>(), y.data<T>(), y.numel(), p,
+                           seed, stream, ex());
+    return custom_op(op, {x, residual}, y, [=](const Tensor& grad, Gradients& g) {
+      if (g.wanted(0)) {
+        const Tensor dx = Tensor::empty(grad.shape(), grad.dtype());
+        dropout_forward<T>(grad.data<T>(), dx.data<T>(), grad.numel(), p, seed, stream, ex());
+        g.set(0, dx);
+      }
+      g.set(1, grad);
+    });
+  });
+}
+
+Variable rotary(const Variable& x, const Tensor& positions, int64_t heads, int64_t head_size,
+                const RotaryOptions& options) {
+  const char* op = "rotary";
+  const ProfileScope profile(op);
+  if (x.shape().rank() != 3)
+    throw ShapeError("rotary: input " + to_string(x.shape()) + " is not (B, L, heads * head_size)");
+  const int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
+  const int64_t rotary_size = options.rotary_size ? options.rotary_size : head_size;
+  if (heads < 0 || head_size <= 0 || heads * head_size > width)
+    throw ShapeError("rotary: " + std::to_string(heads) + " heads of " + std::to_string(head_size) +
+                     " do not fit width " + std::to_string(width));
+  if (rotary_size < 0 || rotary_size > head_size || rotary_size % 2)
+    throw ShapeError("rotary: rotary_size " + std::to_string(rotary_size) + " is not even and within the head size " +
+                     std::to_string(head_size));
+  if (positions.dtype() != DType::i32 ||
+      !(positions.shape() == Dims{length} || positions.shape() == Dims{batch, length}))
+    throw ShapeError("rotary: positions " + to_string(positions.shape()) + " " + name_of(positions.dtype()) +
+                     " are not int32 (L) or (B, L) for an input " + to_string(x.shape()));
+  const Tensor rows = positions.expand({batch, length}).clone();
+  return dispatch(op, x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const auto turn = [=](const Tensor& in, bool inverse) {
+      const Tensor out = in.clone();
+      heed::rotary<T>(in.data<T>(), rows.data<int32_t>(), out.data<T>(), batch * length, heads, head_size, rotary_size,
+                      options.base, options.layout, inverse, width, head_size, width, head_size, ex());
+      return out;
+    };
+    return custom_op(op, {x}, turn(packed(x), false),
+                     [=](const Tensor& grad, Gradients& g) { g.set(0, turn(grad, true)); });
+  });
+}
+
+namespace {
+
+// A call on the tape always saves lse, and draws its dropout from the generator.
+AttentionOptions for_tape(AttentionOptions options) {
+  options.want_lse = grad_enabled();
+  if (options.dropout > 0) {
+    Generator& generator = default_generator();
+    options.seed = generator.seed;
+    options.stream = generator.next();
+  }
+  return options;
+}
+
+}  // namespace
+
+Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v, AttentionOptions options,
+                                      const Variable& learned_mask) {
+  const char* op = "attention";
+  const ProfileScope profile(op);
+  options = for_tape(std::move(options));
+  if (learned_mask.defined()) {
+    if (options.mask.defined()) throw ShapeError("attention: pass either options.mask or learned_mask, not both");
+    options.mask = learned_mask.value();
+  }
+  const AttentionResult result = heed::attention(q.value(), k.value(), v.value(), options);
+  std::vector<Variable> inputs{q, k, v};
+  if (learned_mask.defined()) inputs.push_back(learned_mask);
+  return custom_op(op, std::move(inputs), result.out, [=](const Tensor& grad, Gradients& g) {
+    const bool want_mask = learned_mask.defined() && g.wanted(3);
+    const AttentionGradients d = attention_backward(grad, q.value(), k.value(), v.value(), result, options, want_mask);
+    g.set(0, d.q);
+    g.set(1, d.k);
+    g.set(2, d.v);
+    if (want_mask) g.set(3, d.mask);
+  });
+}
+
+namespace {
+
+// (B, H, L, D) view of the heads packed in x (B, L, width).
+Tensor heads_view(const Tensor& x, const PackedHeads& h, const char* what) {
+  if (x.rank() != 3 || h.offset < 0 || h.heads < 1 || h.size < 1 || h.offset + h.heads * h.size > x.size(2))
+    throw ShapeError(std::string("attention: ") + std::to_string(h.heads) + " " + what + " heads of size " +
+                     std::to_string(h.size) + " at offset " + std::to_string(h.offset) + " do not fit " +
+                     to_string(x.shape()));
+  return x.as_strided({x.size(0), h.heads, x.size(1), h.size}, {x.stride(0), h.size, x.stride(1), 1}, h.offset);
+}
+
+}  // namespace
+
+Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const PackedHeads& v, AttentionOptions options,
+                          Tensor* weights) {
+  const char* op = "attention";
+  const ProfileScope profile(op);
+  options = for_tape(std::move(options));
+  const Tensor qx = packed(q.x), kx = packed(k.x), vx = packed(v.x);
+  const Tensor qv = heads_view(qx, q, "query"), kv = heads_view(kx, k, "key"), vv = heads_view(vx, v, "value");
+  const int64_t batch = qx.size(0), length = qx.size(1), width = q.heads * v.size;
+  const Tensor y = Tensor::empty({batch, length, width}, qx.dtype());
+  const PackedHeads out_heads{.x = {}, .offset = 0, .heads = q.heads, .size = v.size};
+  AttentionResult result;
+  result.out = heads_view(y, out_heads, "output");
+  if (options.want_lse) result.lse = Tensor::empty({batch, q.heads, length}, qx.dtype());
+  if (weights) result.weights = *weights = Tensor::empty({batch, q.heads, length, kx.size(1)}, qx.dtype());
+  heed::attention(qv, kv, vv, result, options);
+  result.weights = {};
+
+  return custom_op(op, {q.x, k.x, v.x}, y, [=](const Tensor& grad, Gradients& g) {
+    // One gradient buffer per distinct input: the parts of one packed projection share it.
+    const PackedHeads* parts[] = {&q, &k, &v};
+    const Tensor* values[] = {&qx, &kx, &vx};
+    Tensor buffer[3], view[3];
+    for (int i = 0; i < 3; ++i) {
+      int owner = 0;
+      while (!parts[owner]->x.same(parts[i]->x)) ++owner;
+      if (owner == i) {
+        int64_t used = 0;
+        for (const PackedHeads* part : parts)
+          if (part->x.same(parts[i]->x)) used += part->heads * part->size;
+        const Tensor& like = *values[i];
+        buffer[i] = used == like.size(2) ? Tensor::empty(like.shape(), like.dtype())
+                                         : Tensor::zeros(like.shape(), like.dtype());
+      }
+      view[i] = heads_view(buffer[owner], *parts[i], "gradient");
+    }
+    attention_backward(heads_view(grad, out_heads, "output"), qv, kv, vv, result,
+                       AttentionGradients{.q = view[0], .k = view[1], .v = view[2], .mask = {}}, options);
+    for (size_t i = 0; i < 3; ++i)
+      if (buffer[i].defined()) g.set(i, buffer[i]);
+  });
+}
+
+namespace {
+
+void check_targets(const char* op, const Variable& x, const Tensor& targets) {
+  if (x.shape().rank() < 1 || targets.numel() != rows_of(x.value()))
+    throw ShapeError(std::string(op) + ": targets " + to_string(targets.shape()) + " do not match the rows of " +
+                     to_string(x.shape()));
+}
+
+void check_smoothing(const char* op, double smoothing) {
+  if (!(smoothing >= 0 && smoothing <= 1))
+    throw ShapeError(std::string(op) + ": label_smoothing " + std::to_string(smoothing) + " is not in [0, 1]");
+}
+
+double mean_of(const LossSum& sum, LossParts* parts) {
+  if (parts) *parts = {sum.loss, sum.nll, sum.count};
+  return sum.count ? sum.loss / static_cast<double>(sum.count) : 0;
+}
+
+int64_t counted(const Tensor& targets, int32_t ignore_index) {
+  int64_t count = 0;
+  for (const int32_t id : targets.span<int32_t>()) count += id != ignore_index;
+  return count;
+}
+
+}  // namespace
+
+Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options,
+                       LossParts* parts) {
+  const char* op = "cross_entropy";
+  const ProfileScope profile(op);
+  check_targets(op, logits, targets);
+  check_smoothing(op, options.label_smoothing);
+  const int64_t vocabulary = last_dim(op, logits);
+  const Tensor index = checked_ids(op, targets, vocabulary, options.ignore_index);
+  return dispatch(op, logits.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor input = packed(logits);
+    const int64_t rows = rows_of(input);
+    const Tensor lse = Tensor::empty({rows}, input.dtype());
+    const LossSum sum = cross_entropy_forward<T>(input.data<T>(), index.data<int32_t>(), options.ignore_index,
+                                                 options.label_smoothing, lse.data<T>(), rows, vocabulary, ex());
+    const double mean = mean_of(sum, parts);
+    return custom_op(op, {logits}, Tensor::full({}, mean, input.dtype()), [=](const Tensor& grad, Gradients& g) {
+      const Tensor d = Tensor::empty(input.shape(), input.dtype());
+      const double factor = sum.count ? grad.item() / static_cast<double>(sum.count) : 0;
+      cross_entropy_backward<T>(input.data<T>(), index.data<int32_t>(), options.ignore_index, options.label_smoothing,
+                                lse.data<T>(), static_cast<T>(factor), d.data<T>(), rows, vocabulary, ex());
+      g.set(0, d);
+    });
+  });
+}
+
+Variable linear_cross_entropy(const Variable& x, const Variable& weight, const Variable& bias, const Tensor& targets,
+                              const CrossEntropyOptions& options, LossParts* parts) {
+  const char* op = "linear_cross_entropy";
+  const ProfileScope profile(op);
+  check_same_dtype(op, x, weight);
+  check_targets(op, x, targets);
+  check_smoothing(op, options.label_smoothing);
+  const int64_t in = last_dim(op, x);
+  if (weight.shape().rank() != 2 || weight.size(1) != in)
+    throw ShapeError("linear_cross_entropy: input " + to_string(x.shape()) + " does not fit weight " +
+                     to_string(weight.shape()));
+  const int64_t vocabulary = weight.size(0);
+  check_vector(op, "bias", bias, x, vocabulary);
+  const Tensor index = checked_ids(op, targets, vocabulary, options.ignore_index);
+  return dispatch(op, x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor input = packed(x);
+    const int64_t rows = rows_of(input), count = counted(index, options.ignore_index);
+    // The gradients of the mean are made in the pass that has the logits at hand; backward only scales them.
+    const auto buffer = [&](const Variable& v, bool zero) {
+      if (!grad_enabled() || !v.requires_grad()) return Tensor();
+      return zero ? Tensor::zeros(v.shape(), v.dtype()) : Tensor::empty(v.shape(), v.dtype());
+    };
+    const Tensor dx = buffer(x, false), dw = buffer(weight, true), db = buffer(bias, true);
+    const auto pointer = [](const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; };
+    const LossSum sum = linear_cross_entropy<T>(
+        input.data<T>(), weight.value().data<T>(), data_or_null<T>(bias), index.data<int32_t>(), options.ignore_index,
+        options.label_smoothing, pointer(dx), pointer(dw), pointer(db),
+        static_cast<T>(count ? 1.0 / static_cast<double>(count) : 0), rows, in, vocabulary, ex());
+    const double mean = mean_of(sum, parts);
+    std::vector<Variable> inputs{x, weight};
+    if (bias.defined()) inputs.push_back(bias);
+    return custom_op(op, std::move(inputs), Tensor::full({}, mean, input.dtype()),
+                     [=](const Tensor& grad, Gradients& g) {
+                       const Tensor* made[] = {&dx, &dw, &db};
+                       const T factor = static_cast<T>(grad.item());
+                       for (size_t i = 0; i < 3; ++i) {
+                         if (!made[i]->defined()) continue;
+                         T* d = made[i]->data<T>();
+                         if (factor != T{1}) heed::scale<T>(d, factor, d, made[i]->numel(), ex());
+                         g.set(i, *made[i]);
+                       }
+                     });
+  });
+}
+
+}  // namespace heed::inline v0::functional

@@ -1,0 +1,194 @@
+// Beam search over the decoder with cached keys and values. All beams of all open sentences are one batch; sentences
+// that are done leave it.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "heed/models.h"
+
+namespace heed::inline v0 {
+namespace {
+
+constexpr float kImpossible = -std::numeric_limits<float>::infinity();
+
+struct Beam {
+  std::vector<int32_t> ids;
+  float log_probability = kImpossible;
+  std::vector<std::vector<float>> attention;  // one row over the source per step, where asked for
+};
+
+struct Sentence {
+  size_t index = 0;  // in the caller's list
+  int64_t source_length = 0, max_length = 0;
+  std::vector<Beam> beams{};
+  std::vector<Hypothesis> finished{};
+};
+
+struct Candidate {
+  float log_probability;
+  int32_t beam, token;
+  // Ties go to the earlier beam and token, so that nothing depends on the order of a sort.
+  bool operator<(const Candidate& o) const {
+    if (log_probability != o.log_probability) return log_probability > o.log_probability;
+    return beam != o.beam ? beam < o.beam : token < o.token;
+  }
+};
+
+// The best `count` continuations of a sentence's beams; rows of `scores` are log probabilities over the vocabulary.
+std::vector<Candidate> best_candidates(const Sentence& sentence, const float* scores, int64_t vocabulary, size_t count,
+                                       int32_t forbidden) {
+  std::vector<Candidate> heap;  // the worst of the kept on top
+  for (size_t b = 0; b < sentence.beams.size(); ++b) {
+    const float before = sentence.beams[b].log_probability;
+    if (before == kImpossible) continue;
+    const float* row = scores + static_cast<int64_t>(b) * vocabulary;
+    for (int64_t token = 0; token < vocabulary; ++token) {
+      const Candidate c{before + row[token], static_cast<int32_t>(b), static_cast<int32_t>(token)};
+      if (token == forbidden || (heap.size() == count && !(c < heap.front()))) continue;
+      if (heap.size() == count) {
+        std::pop_heap(heap.begin(), heap.end());
+        heap.pop_back();
+      }
+      heap.push_back(c);
+      std::push_heap(heap.begin(), heap.end());
+    }
+  }
+  std::sort(heap.begin(), heap.end());
+  return heap;
+}
+
+Tensor as_tensor(const std::vector<std::vector<float>>& rows) {
+  if (rows.empty()) return {};
+  const auto width = static_cast<int64_t>(rows[0].size());
+  Tensor t = Tensor::empty({static_cast<int64_t>(rows.size()), width});
+  for (size_t i = 0; i < rows.size(); ++i)
+    std::copy(rows[i].begin(), rows[i].end(), t.data<float>() + static_cast<int64_t>(i) * width);
+  return t;
+}
+
+}  // namespace
+
+std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<std::vector<int32_t>>& source,
+                                                            const BeamOptions& options) const {
+  if (options.beam < 1 || options.beam > 1000)
+    throw ShapeError("translate: beam " + std::to_string(options.beam) + " is not in 1..1000");
+  if (options.n_best < 1 || options.n_best > options.beam)
+    throw ShapeError("translate: n_best " + std::to_string(options.n_best) + " is not in 1.." +
+                     std::to_string(options.beam) + ", the beam");
+  std::vector<std::vector<Hypothesis>> results(source.size());
+  if (source.empty()) return results;
+  if (output_weight().dtype() != DType::f32)
+    throw ShapeError("translate: the model must be float32; convert it with to()");
+  const NoGrad no_grad;
+  const auto width = static_cast<size_t>(options.beam);
+
+  std::vector<std::vector<int32_t>> ended = source;
+  std::vector<Sentence> open;
+  for (size_t i = 0; i < source.size(); ++i) {
+    ended[i].push_back(config_.eos_id);
+    Sentence s{.index = i, .source_length = static_cast<int64_t>(ended[i].size())};
+    s.max_length = options.max_length ? options.max_length : 2 * s.source_length + 10;
+    s.max_length = std::min(s.max_length, config_.max_positions - 1);
+    s.beams.resize(width);
+    s.beams[0].log_probability = 0;  // the others start from it
+    open.push_back(std::move(s));
+  }
+  const TokenBatch batch = TokenBatch::pad(ended, config_.pad_id);
+  const Variable memory = encode(batch);
+  std::vector<KVCache> self(decoder_->layers.size()), cross;
+  for (const auto& layer : decoder_->layers) cross.push_back(layer->multihead_attn.project_memory(memory));
+  Tensor lengths = batch.lengths;
+
+  const int64_t vocabulary = config_.vocab_size;
+  for (int64_t step = 0; !open.empty(); ++step) {
+    const auto rows = static_cast<int64_t>(open.size() * width);
+    const Tensor last = Tensor::empty({rows, 1}, DType::i32);
+    for (int64_t row = 0; row < rows; ++row) {
+      const Beam& beam = open[static_cast<size_t>(row) / width].beams[static_cast<size_t>(row) % width];
+      last.data<int32_t>()[row] = beam.ids.empty() ? config_.bos_id : beam.ids.back();
+    }
+    Variable x = embed(last, target_embedding(), target_positions_, step);
+    Tensor weights;  // (sentences, heads, beams, source) of the last layer
+    for (size_t l = 0; l < self.size(); ++l) {
+      MultiheadAttention::Call call{.key_lengths = lengths};
+      if (options.want_alignment && l + 1 == self.size()) call.weights = &weights;
+      x = decoder_->layers[l]->step(x, self[l], cross[l], call);
+    }
+    if (decoder_->norm) x = (*decoder_->norm)(x);
+    const Variable scores = functional::log_softmax(functional::linear(x, output_weight()));
+    const float* log_p = scores.value().data<float>();
+
+    std::vector<int64_t> kept_rows, kept_sentences;
+    std::vector<Sentence> still_open;
+    for (size_t s = 0; s < open.size(); ++s) {
+      Sentence& sentence = open[s];
+      const bool last_step = step + 1 >= sentence.max_length;
+      const auto first_row = static_cast<int64_t>(s * width);
+      // Twice the beam: at most `beam` of them can be ends, so the beam stays full.
+      const auto candidates =
+          best_candidates(sentence, log_p + first_row * vocabulary, vocabulary, 2 * width, config_.pad_id);
+      const auto extended = [&](const Candidate& c) {
+        Beam next = sentence.beams[static_cast<size_t>(c.beam)];
+        next.log_probability = c.log_probability;
+        if (options.want_alignment) {
+          const int64_t heads = weights.size(1);
+          auto& row = next.attention.emplace_back(static_cast<size_t>(sentence.source_length), 0.f);
+          for (int64_t h = 0; h < heads; ++h)
+            for (size_t j = 0; j < row.size(); ++j)
+              row[j] += weights.at<float>(s, h, c.beam, j) / static_cast<float>(heads);
+        }
+        return next;
+      };
+      std::vector<Beam> next;
+      std::vector<int64_t> next_rows;
+      for (size_t rank = 0; rank < candidates.size() && next.size() < width; ++rank) {
+        const Candidate& c = candidates[rank];
+        if (c.token == config_.eos_id || last_step) {
+          if (rank >= width) continue;  // an end counts only among the beam's own best
+          Beam done = extended(c);
+          if (c.token != config_.eos_id) done.ids.push_back(c.token);
+          const double length = static_cast<double>(step + 1);
+          sentence.finished.push_back({.ids = std::move(done.ids),
+                                       .log_probability = done.log_probability,
+                                       .score = done.log_probability / std::pow(length, options.length_penalty),
+                                       .alignment = as_tensor(done.attention)});
+        } else {
+          next_rows.push_back(first_row + c.beam);
+          next.push_back(extended(c));
+          next.back().ids.push_back(c.token);
+        }
+      }
+      if (sentence.finished.size() >= width || last_step || next.empty()) {
+        auto& list = sentence.finished;
+        std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+        if (list.size() > static_cast<size_t>(options.n_best)) list.resize(static_cast<size_t>(options.n_best));
+        results[sentence.index] = std::move(list);
+        continue;
+      }
+      while (next.size() < width) {  // fewer continuations than beams: a tiny vocabulary
+        next_rows.push_back(first_row);
+        next.emplace_back();
+        next.back().ids = next.front().ids;
+      }
+      sentence.beams = std::move(next);
+      kept_rows.insert(kept_rows.end(), next_rows.begin(), next_rows.end());
+      kept_sentences.push_back(static_cast<int64_t>(s));
+      still_open.push_back(std::move(sentence));
+    }
+    const bool some_left = still_open.size() != open.size();
+    open = std::move(still_open);
+    if (open.empty()) break;
+    for (KVCache& cache : self) cache.reorder(kept_rows);
+    if (some_left) {
+      for (KVCache& cache : cross) cache.reorder(kept_sentences);
+      Tensor kept = Tensor::empty({static_cast<int64_t>(kept_sentences.size())}, DType::i32);
+      for (size_t s = 0; s < kept_sentences.size(); ++s)
+        kept.data<int32_t>()[s] = lengths.data<int32_t>()[kept_sentences[s]];
+      lengths = kept;
+    }
+  }
+  return results;
+}
+
+}  // namespace heed::inline v0

@@ -1,0 +1,97 @@
+#include <cmath>
+
+#include "heed/nn.h"
+#include "heed/random.h"
+#include "kernels/positions.h"
+
+namespace heed::inline v0 {
+namespace {
+
+void check_positive(const char* layer, const char* what, int64_t value) {
+  if (value < 1)
+    throw ShapeError(std::string(layer) + ": " + what + " is " + std::to_string(value) + "; it must be 1 or more");
+}
+
+}  // namespace
+
+Linear::Linear(int64_t in_features, int64_t out_features, bool with_bias) {
+  check_positive("Linear", "in_features", in_features);
+  check_positive("Linear", "out_features", out_features);
+  const double bound = 1 / std::sqrt(static_cast<double>(in_features));
+  weight = register_parameter("weight", uniform({out_features, in_features}, -bound, bound));
+  if (with_bias) bias = register_parameter("bias", uniform({out_features}, -bound, bound));
+}
+
+Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, double deviation) {
+  check_positive("Embedding", "num_embeddings", num_embeddings);
+  check_positive("Embedding", "embedding_dim", embedding_dim);
+  weight = register_parameter("weight", normal({num_embeddings, embedding_dim}, 0, deviation));
+}
+
+LayerNorm::LayerNorm(int64_t width, double epsilon, bool with_bias) : epsilon_(epsilon) {
+  check_positive("LayerNorm", "width", width);
+  weight = register_parameter("weight", Tensor::full({width}, 1));
+  if (with_bias) bias = register_parameter("bias", Tensor::zeros({width}));
+}
+
+RMSNorm::RMSNorm(int64_t width, double epsilon) : epsilon_(epsilon) {
+  check_positive("RMSNorm", "width", width);
+  weight = register_parameter("weight", Tensor::full({width}, 1));
+}
+
+Norm::Norm(NormKind kind, int64_t width, double epsilon) {
+  if (kind == NormKind::layer_norm) {
+    layer_ = std::make_unique<LayerNorm>(width, epsilon);
+    register_module("", *layer_);
+  } else {
+    rms_ = std::make_unique<RMSNorm>(width, epsilon);
+    register_module("", *rms_);
+  }
+}
+
+Variable Norm::operator()(const Variable& x) const { return layer_ ? (*layer_)(x) : (*rms_)(x); }
+
+Tensor SinusoidalPositions::rows(int64_t begin, int64_t length, DType dtype) const {
+  const int64_t needed = begin + length;
+  if (!table_.defined() || table_.size(0) < needed || table_.dtype() != dtype) {
+    const int64_t rows = std::max<int64_t>(needed, table_.defined() ? 2 * table_.size(0) : 64);
+    const Tensor table = Tensor::empty({rows, width_}, DType::f64);
+    sinusoidal_positions<double>(table.data<double>(), rows, width_);
+    table_ = table.to(dtype);
+  }
+  return table_.slice(0, begin, needed);
+}
+
+FeedForward::FeedForward(int64_t width, int64_t hidden, FeedForwardKind kind, double dropout, bool bias)
+    : linear1(width, kind == FeedForwardKind::swiglu ? 2 * hidden : hidden, bias),
+      linear2(hidden, width, bias),
+      kind_(kind),
+      dropout_(dropout) {
+  register_module("linear1", linear1);
+  register_module("linear2", linear2);
+}
+
+Variable FeedForward::operator()(const Variable& x) const {
+  Variable h = linear1(x);
+  switch (kind_) {
+    case FeedForwardKind::relu:
+      h = functional::activation(Activation::relu, h);
+      break;
+    case FeedForwardKind::gelu:
+      h = functional::activation(Activation::gelu, h);
+      break;
+    case FeedForwardKind::gelu_tanh:
+      h = functional::activation(Activation::gelu_tanh, h);
+      break;
+    case FeedForwardKind::silu:
+      h = functional::activation(Activation::silu, h);
+      break;
+    case FeedForwardKind::swiglu:
+      h = functional::swiglu(h);
+      break;
+  }
+  if (training()) h = functional::dropout(h, dropout_);
+  return linear2(h);
+}
+
+}  // namespace heed::inline v0

@@ -1,0 +1,76 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "heed/nn.h"
+
+namespace heed::inline v0 {
+
+void Module::collect(const std::string& prefix, NamedParameters& into) const {
+  for (const auto& [name, parameter] : parameters_) {
+    const bool shared = std::any_of(into.begin(), into.end(), [&](const auto& p) { return p.second.same(parameter); });
+    if (!shared) into.emplace_back(prefix + name, parameter);
+  }
+  for (const auto& [name, child] : children_) child->collect(name.empty() ? prefix : prefix + name + ".", into);
+}
+
+Module::NamedParameters Module::named_parameters() const {
+  NamedParameters all;
+  collect("", all);
+  return all;
+}
+
+std::vector<Variable> Module::parameters() const {
+  std::vector<Variable> all;
+  for (auto& [name, parameter] : named_parameters()) all.push_back(parameter);
+  return all;
+}
+
+int64_t Module::parameter_count() const {
+  int64_t count = 0;
+  for (const auto& [name, parameter] : named_parameters()) count += parameter.value().numel();
+  return count;
+}
+
+void Module::zero_grad() {
+  for (Variable& parameter : parameters()) parameter.zero_grad();
+}
+
+void Module::train(bool on) {
+  training_ = on;
+  for (const auto& [name, child] : children_) child->train(on);
+}
+
+void Module::to(DType dtype) {
+  for (Variable& parameter : parameters()) parameter.rebind(parameter.value().to(dtype), Tensor());
+}
+
+void Module::load(const std::vector<std::pair<std::string, Tensor>>& values) {
+  std::map<std::string, const Tensor*> given;
+  for (const auto& [name, value] : values) given[name] = &value;
+  const NamedParameters mine = named_parameters();
+  for (const auto& [name, parameter] : mine) {  // look at everything before touching anything
+    const auto found = given.find(name);
+    if (found == given.end()) throw FormatError("load: tensor '" + name + "' is missing");
+    if (!(found->second->shape() == parameter.shape()))
+      throw FormatError("load: tensor '" + name + "' has shape " + to_string(found->second->shape()) +
+                        ", the model needs " + to_string(parameter.shape()));
+    if (!is_floating(found->second->dtype()))
+      throw FormatError("load: tensor '" + name + "' is " + name_of(found->second->dtype()) + ", not floating");
+  }
+  if (given.size() != mine.size())
+    for (const auto& [name, value] : given)
+      if (std::none_of(mine.begin(), mine.end(), [&](const auto& p) { return p.first == name; }))
+        throw FormatError("load: tensor '" + name + "' is not a parameter of this model");
+  for (const auto& [name, parameter] : mine) parameter.value().copy_from(*given[name]);
+}
+
+Variable Module::register_parameter(std::string name, Tensor value) {
+  Variable parameter(std::move(value), /*requires_grad=*/true);
+  parameters_.emplace_back(std::move(name), parameter);
+  return parameter;
+}
+
+void Module::register_module(std::string name, Module& child) { children_.emplace_back(std::move(name), &child); }
+
+}  // namespace heed::inline v0

@@ -1,0 +1,141 @@
+#include "heed/nn.h"
+
+namespace heed::inline v0 {
+namespace {
+
+MultiheadAttentionOptions attention_options(const TransformerLayerOptions& o, bool self) {
+  return {.embed_dim = o.d_model,
+          .num_heads = o.nhead,
+          .kv_heads = o.kv_heads,
+          .bias = o.bias,
+          .out_bias = o.bias,
+          .dropout = o.attention_dropout,
+          .rotary = self && o.rotary,
+          .rotary_options = o.rotary_options};
+}
+
+// residual + dropout(x): the residual connection of every sub-layer (Vaswani et al. 2017, 5.4).
+Variable residual(const Variable& x, const Variable& sublayer, double dropout, bool training) {
+  return functional::dropout_add(sublayer, x, training ? dropout : 0);
+}
+
+}  // namespace
+
+TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& o)
+    : self_attn(attention_options(o, true)),
+      feed_forward(o.d_model, o.dim_feedforward, o.activation, o.activation_dropout, o.bias),
+      norm1(o.norm, o.d_model, o.norm_epsilon),
+      norm2(o.norm, o.d_model, o.norm_epsilon),
+      options_(o) {
+  register_module("self_attn", self_attn);
+  register_module("", feed_forward);
+  register_module("norm1", norm1);
+  register_module("norm2", norm2);
+}
+
+Variable TransformerEncoderLayer::operator()(const Variable& x, const MultiheadAttention::Call& call) const {
+  const auto attend = [&](const Variable& y) { return self_attn(y, y, y, call); };
+  const double p = options_.dropout;
+  if (options_.norm_first) {
+    const Variable h = residual(x, attend(norm1(x)), p, training());
+    return residual(h, feed_forward(norm2(h)), p, training());
+  }
+  const Variable h = norm1(residual(x, attend(x), p, training()));
+  return norm2(residual(h, feed_forward(h), p, training()));
+}
+
+TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& o)
+    : self_attn(attention_options(o, true)),
+      multihead_attn(attention_options(o, false)),
+      feed_forward(o.d_model, o.dim_feedforward, o.activation, o.activation_dropout, o.bias),
+      norm1(o.norm, o.d_model, o.norm_epsilon),
+      norm2(o.norm, o.d_model, o.norm_epsilon),
+      norm3(o.norm, o.d_model, o.norm_epsilon),
+      options_(o) {
+  register_module("self_attn", self_attn);
+  register_module("multihead_attn", multihead_attn);
+  register_module("", feed_forward);
+  register_module("norm1", norm1);
+  register_module("norm2", norm2);
+  register_module("norm3", norm3);
+}
+
+template <class SelfAttention, class CrossAttention>
+Variable TransformerDecoderLayer::block(const Variable& x, SelfAttention&& self, CrossAttention&& cross) const {
+  const double p = options_.dropout;
+  if (options_.norm_first) {
+    Variable h = residual(x, self(norm1(x)), p, training());
+    h = residual(h, cross(norm2(h)), p, training());
+    return residual(h, feed_forward(norm3(h)), p, training());
+  }
+  Variable h = norm1(residual(x, self(x), p, training()));
+  h = norm2(residual(h, cross(h), p, training()));
+  return norm3(residual(h, feed_forward(h), p, training()));
+}
+
+Variable TransformerDecoderLayer::operator()(const Variable& x, const Variable& memory,
+                                             const MultiheadAttention::Call& self,
+                                             const MultiheadAttention::Call& cross) const {
+  return block(
+      x, [&](const Variable& y) { return self_attn(y, y, y, self); },
+      [&](const Variable& y) { return multihead_attn(y, memory, memory, cross); });
+}
+
+Variable TransformerDecoderLayer::step(const Variable& x, KVCache& self, const KVCache& memory,
+                                       const MultiheadAttention::Call& cross) const {
+  const int64_t rows = x.size(0), width = x.size(2), sentences = memory.k.size(0);
+  return block(
+      x, [&](const Variable& y) { return self_attn(y, y, y, {.cache = &self}); },
+      [&](const Variable& y) {
+        // The beams of a sentence are the queries of one batch entry, so its memory is read once for all of them.
+        const Variable beams = functional::reshape(y, {sentences, rows / sentences, width});
+        return functional::reshape(multihead_attn.attend_memory(beams, memory, cross), {rows, 1, width});
+      });
+}
+
+TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm) {
+  for (int64_t i = 0; i < num_layers; ++i) {
+    layers.push_back(std::make_unique<TransformerEncoderLayer>(options));
+    register_module("layers." + std::to_string(i), *layers.back());
+  }
+  if (final_norm) {
+    norm = std::make_unique<Norm>(options.norm, options.d_model, options.norm_epsilon);
+    register_module("norm", *norm);
+  }
+}
+
+Variable TransformerEncoder::operator()(Variable x, const MultiheadAttention::Call& call,
+                                        std::vector<Tensor>* weights) const {
+  for (const auto& layer : layers) {
+    MultiheadAttention::Call own = call;
+    if (weights) own.weights = &weights->emplace_back();
+    x = (*layer)(x, own);
+  }
+  return norm ? (*norm)(x) : x;
+}
+
+TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm) {
+  for (int64_t i = 0; i < num_layers; ++i) {
+    layers.push_back(std::make_unique<TransformerDecoderLayer>(options));
+    register_module("layers." + std::to_string(i), *layers.back());
+  }
+  if (final_norm) {
+    norm = std::make_unique<Norm>(options.norm, options.d_model, options.norm_epsilon);
+    register_module("norm", *norm);
+  }
+}
+
+Variable TransformerDecoder::operator()(Variable x, const Variable& memory, const MultiheadAttention::Call& self,
+                                        const MultiheadAttention::Call& cross, AttentionRecord* record) const {
+  for (const auto& layer : layers) {
+    MultiheadAttention::Call own = self, other = cross;
+    if (record) {
+      own.weights = &record->decoder.emplace_back();
+      other.weights = &record->cross.emplace_back();
+    }
+    x = (*layer)(x, memory, own, other);
+  }
+  return norm ? (*norm)(x) : x;
+}
+
+}  // namespace heed::inline v0
