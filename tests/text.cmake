@@ -1,2 +1,3 @@
-# tests of text
-heed_test(text_test ${CMAKE_SOURCE_DIR}/src/text/vocabulary_test.cc LIBS heed::text LABELS text)
+set(text_tests lines_test.cc metric_test.cc unicode_test.cc vocabulary_test.cc)
+list(TRANSFORM text_tests PREPEND ${CMAKE_SOURCE_DIR}/src/text/)
+heed_test(text_test ${text_tests} LIBS heed::text LABELS text)

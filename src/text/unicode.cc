@@ -9,6 +9,55 @@
 #include "heed/text.h"
 
 namespace heed::inline v0 {
+namespace {
+
+bool between(char32_t code, char32_t first, char32_t last) { return code >= first && code <= last; }
+
+utf8proc_category_t category(char32_t code) { return utf8proc_category(static_cast<utf8proc_int32_t>(code)); }
+
+// Unicode's Case_Ignorable: marks, formats, modifiers, and what may stand within a word (Word_Break MidLetter,
+// MidNumLet and Single_Quote).
+bool case_ignorable(char32_t code) {
+  switch (category(code)) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_SK:
+      return true;
+    default:
+      break;
+  }
+  return std::u32string_view(U"'.:\u00B7\u0387\u055F\u05F4\u2018\u2019\u2024\u2027\uFE13\uFE52\uFE55\uFF07\uFF0E\uFF1A")
+             .find(code) != std::u32string_view::npos;
+}
+
+// Unicode's Cased, as far as it is not Case_Ignorable: letters with case, and the roman and circled ones that
+// Other_Lowercase and Other_Uppercase list.
+bool cased(char32_t code) {
+  switch (category(code)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+      return true;
+    default:
+      break;
+  }
+  return code == 0xAA || code == 0xBA || between(code, 0x2160, 0x217F) || between(code, 0x24B6, 0x24E9) ||
+         between(code, 0x1F130, 0x1F149) || between(code, 0x1F150, 0x1F169) || between(code, 0x1F170, 0x1F189);
+}
+
+// Capital sigma ends a word when a cased letter stands before it and none after it; Unicode 3.13, Final_Sigma.
+bool final_sigma(const std::u32string& text, std::size_t at) {
+  std::size_t before = at;
+  while (before > 0 && case_ignorable(text[before - 1])) --before;
+  if (before == 0 || !cased(text[before - 1])) return false;
+  std::size_t after = at + 1;
+  while (after < text.size() && case_ignorable(text[after])) ++after;
+  return after == text.size() || !cased(text[after]);
+}
+
+}  // namespace
 
 DecodedCharacter decode_utf8(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -73,6 +122,60 @@ std::string sanitize_utf8(std::string_view text, std::int64_t* replaced) {
     text.remove_prefix(c.length);
   }
   return out;
+}
+
+std::u32string to_utf32(std::string_view text) {
+  std::u32string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const DecodedCharacter c = decode_utf8(text);
+    out += c.code;
+    text.remove_prefix(c.length);
+  }
+  return out;
+}
+
+std::string to_lower(std::string_view text) {
+  const std::u32string codes = to_utf32(text);
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    if (codes[i] == U'\u0130') {
+      out += "i\u0307";
+    } else if (codes[i] == U'\u03A3') {
+      out += final_sigma(codes, i) ? "\u03C2" : "\u03C3";
+    } else {
+      append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(codes[i]))), &out);
+    }
+  }
+  return out;
+}
+
+bool is_space(char32_t code) {
+  return between(code, 0x09, 0x0D) || between(code, 0x1C, 0x20) || code == 0x85 || code == 0xA0 || code == 0x1680 ||
+         between(code, 0x2000, 0x200A) || code == 0x2028 || code == 0x2029 || code == 0x202F || code == 0x205F ||
+         code == 0x3000;
+}
+
+std::vector<std::string_view> split_words(std::string_view text) {
+  std::vector<std::string_view> words;
+  std::size_t start = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const DecodedCharacter c = decode_utf8(text.substr(at));
+    if (is_space(c.code)) {
+      if (at > start) words.push_back(text.substr(start, at - start));
+      start = at + c.length;
+    }
+    at += c.length;
+  }
+  if (text.size() > start) words.push_back(text.substr(start));
+  return words;
+}
+
+std::string_view trim_end(std::string_view text) {
+  const std::vector<std::string_view> words = split_words(text);
+  if (words.empty()) return {};
+  return text.substr(0, words.back().data() + words.back().size() - text.data());
 }
 
 std::string to_nfc(const std::string& text) {

@@ -1,4 +1,4 @@
-// UTF-8 and Unicode: decoding, normal form C.
+// UTF-8 and Unicode: decoding, normal form C, lower case, whitespace.
 #pragma once
 
 #include <cstdint>
@@ -23,5 +23,21 @@ void append_utf8(char32_t code, std::string* out);
 
 /// Unicode normal form C of valid UTF-8.
 std::string to_nfc(const std::string& text);
+
+/// The same characters; malformed sequences become U+FFFD.
+std::u32string to_utf32(std::string_view text);
+
+/// Unicode's full lower case as Python's str.lower() gives it, final sigma and U+0130 included. Not tailored to a
+/// language: Turkish I becomes i.
+std::string to_lower(std::string_view text);
+
+/// What Python's str.isspace() calls whitespace.
+bool is_space(char32_t code);
+
+/// The words between runs of whitespace, as Python's str.split(). They point into text.
+std::vector<std::string_view> split_words(std::string_view text);
+
+/// Without whitespace at the end, as Python's str.rstrip().
+std::string_view trim_end(std::string_view text);
 
 }  // namespace heed::inline v0
