@@ -121,6 +121,40 @@ using Metadata = std::map<std::string, std::string>;
 void write_safetensors(FileWriter& file, const NamedTensors& tensors, const Metadata& metadata = {});
 void save_safetensors(const std::string& path, const NamedTensors& tensors, const Metadata& metadata = {});
 
+// ---------------------------------------------------------------------------------------------- npy and npz
+
+/// What the header of an npy file (numpy.lib.format, versions 1 to 3) says.
+struct NpyInfo {
+  std::string descr;  // NumPy's name of the type: "<f4"
+  DType dtype = DType::f32;
+  bool big_endian = false;
+  bool fortran_order = false;
+  std::vector<int64_t> shape;
+  uint64_t data_begin = 0;  // bytes, from the start of the file
+  uint64_t data_bytes = 0;
+};
+
+struct NpyArray {
+  Tensor tensor;             // row major
+  bool was_fortran = false;  // the file was column major and has been turned: worth a warning
+};
+
+/// Reads and checks the header only: the data must have exactly the length that the shape says. Booleans, floats of 2,
+/// 4 and 8 bytes and integers of 1 to 8 bytes, either byte order. Throws IoError; FormatError also for object,
+/// structured and text types.
+NpyInfo read_npy_info(const std::string& path);
+NpyArray load_npy(const std::string& path);
+/// Throws FormatError for bfloat16, which NumPy does not have.
+void save_npy(const std::string& path, const Tensor& tensor);
+void write_npy(FileWriter& file, const Tensor& tensor);
+
+/// The arrays of an npz file (a zip of npy files, stored or deflated), in the file's order, named without ".npy".
+/// Throws FormatError when they take more than `limit` bytes unpacked.
+std::vector<std::pair<std::string, NpyInfo>> read_npz_info(const std::string& path);
+std::vector<std::pair<std::string, NpyArray>> load_npz(const std::string& path, uint64_t limit = uint64_t{1} << 33);
+/// Equal arguments give equal bytes. Builds the archive in memory first.
+void save_npz(const std::string& path, const NamedTensors& tensors, bool compress = false);
+
 // ---------------------------------------------------------------------------------------------- configurations
 
 /// Reads one JSON object strictly: each getter names a key with its type and range, and finish() refuses keys that no

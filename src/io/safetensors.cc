@@ -7,6 +7,7 @@
 #include "core/checked.h"
 #include "heed/io.h"
 #include "io/json.h"
+#include "io/load.h"
 #include "io/mapped_file.h"
 
 namespace heed::inline v0 {
@@ -251,22 +252,6 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   std::string key_;
 };
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size() && i < 16; ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + (shape.size() > 16 ? ", ...)" : ")");
-}
-
-Dims row_major_strides(const Dims& shape) {
-  Dims strides = shape;
-  int64_t stride = 1;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    strides[d] = stride;
-    stride *= std::max<int64_t>(shape[d], 1);
-  }
-  return strides;
-}
-
 /// Every byte of the data must belong to exactly one tensor, and each tensor must be as long as its shape says.
 void check_layout(const std::string& path, const std::vector<TensorInfo>& tensors, uint64_t data_bytes) {
   std::vector<const TensorInfo*> order;
@@ -332,26 +317,10 @@ Tensor SafetensorsFile::tensor(const std::string& name) const {
   const TensorInfo& t = info(name);
   const std::string where = path_ + ": tensor " + in_quotes(name);
   if (!t.dtype) throw FormatError(where + ": heed has no dtype " + t.dtype_name + "; convert the file to F32 or BF16");
-  if (t.shape.size() > kMaxRank)
-    throw FormatError(where + ": " + std::to_string(t.shape.size()) + " dimensions; heed has at most 8");
-  // The strides of an empty tensor must fit, too.
-  CheckedSize extent = 1;
-  for (const int64_t size : t.shape)
-    extent = checked_multiply(extent, static_cast<uint64_t>(std::max<int64_t>(size, 1)));
-  extent = checked_multiply(extent, size_of(*t.dtype));
-  if (!extent || *extent > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
-    throw FormatError(where + ": the strides of shape " + shape_text(t.shape) + " overflow 64 bits");
-
-  const Dims shape(t.shape.begin(), t.shape.end());
+  const Dims shape = loadable_shape(t.shape, *t.dtype, where);
   const size_t bytes = t.end - t.begin;
   std::byte* data = data_ + t.begin;
-  if (*t.dtype == DType::boolean) {
-    const auto* last = data + bytes;
-    if (const auto* odd =
-            std::find_if(data, const_cast<std::byte*>(last), [](std::byte b) { return b > std::byte{1}; });
-        odd != last)
-      throw FormatError(where + ": a BOOL byte is " + std::to_string(static_cast<int>(*odd)) + "; it must be 0 or 1");
-  }
+  if (*t.dtype == DType::boolean) check_booleans(data, bytes, where);
   if (bytes > 0 && reinterpret_cast<uintptr_t>(data) % size_of(*t.dtype) == 0)
     return Tensor::borrow(data, *t.dtype, shape, row_major_strides(shape), owner_);
   Tensor copy = Tensor::empty(shape, *t.dtype);
