@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <unordered_map>
 
 #include "heed/text.h"
@@ -35,6 +35,13 @@ void check_metric_lines(const char* metric, std::span<const std::string> hypothe
                      std::to_string(references.size()) + " references; line i of one belongs to line i of the other");
   }
   if (hypotheses.empty()) throw ShapeError(std::string(metric) + ": there are no lines to score");
+}
+
+std::string fixed(double value, int digits) {
+  // Scores are at most a few hundred; a ratio is at most a count of tokens.
+  char buffer[64];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, digits).ptr;
+  return std::string(buffer, end);
 }
 
 std::string metric_version() { return "version:heed-" HEED_VERSION; }
@@ -97,12 +104,10 @@ double BleuScore::ratio() const {
 }
 
 std::string BleuScore::format() const {
-  char line[256];
-  std::snprintf(line, sizeof line,
-                "BLEU = %.2f %.1f/%.1f/%.1f/%.1f (BP = %.3f ratio = %.3f hyp_len = %lld ref_len = %lld)", score,
-                precisions[0], precisions[1], precisions[2], precisions[3], brevity_penalty, ratio(),
-                static_cast<long long>(hypothesis_length), static_cast<long long>(reference_length));
-  return line;
+  std::string line = "BLEU = " + fixed(score, 2) + " ";
+  for (std::size_t n = 0; n < max_order; ++n) line += (n > 0 ? "/" : "") + fixed(precisions[n], 1);
+  return line + " (BP = " + fixed(brevity_penalty, 3) + " ratio = " + fixed(ratio(), 3) +
+         " hyp_len = " + std::to_string(hypothesis_length) + " ref_len = " + std::to_string(reference_length) + ")";
 }
 
 std::string BleuScore::signature() const {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <unordered_map>
 
 #include "heed/text.h"
@@ -71,11 +70,7 @@ ChrfScore chrf(std::span<const std::string> hypotheses, std::span<const std::str
   return chrf;
 }
 
-std::string ChrfScore::format() const {
-  char line[64];
-  std::snprintf(line, sizeof line, "chrF2 = %.2f", score);
-  return line;
-}
+std::string ChrfScore::format() const { return "chrF2 = " + fixed(score, 2); }
 
 std::string ChrfScore::signature() const {
   return std::string("nrefs:1|case:") + (lowercase ? "lc" : "mixed") + "|eff:yes|nc:6|nw:0|space:no|" +

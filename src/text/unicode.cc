@@ -2,6 +2,7 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -179,6 +180,8 @@ std::string_view trim_end(std::string_view text) {
 }
 
 std::string to_nfc(const std::string& text) {
+  // Text below U+0300, the first combining mark, is in this form already, and 0xCC begins U+0300.
+  if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0xCC; })) return text;
   utf8proc_uint8_t* mapped = nullptr;
   const auto n =
       utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),

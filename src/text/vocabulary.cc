@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -210,24 +211,25 @@ Vocabulary Vocabulary::train(std::span<const std::string> lines, const Vocabular
   }
   if (clean.empty()) throw ShapeError("train a vocabulary: the text is empty; pass at least one line with a word");
 
+  char digits[32];
+  const std::string coverage(digits, std::to_chars(digits, digits + sizeof digits, options.character_coverage).ptr);
   LineIterator iterator(clean);
   std::string model;
-  const auto status =
-      sentencepiece::SentencePieceTrainer::Train({{"model_type", "bpe"},
-                                                  {"vocab_size", std::to_string(options.size)},
-                                                  {"character_coverage", std::to_string(options.character_coverage)},
-                                                  {"byte_fallback", "true"},
-                                                  {"pad_id", "0"},
-                                                  {"unk_id", "1"},
-                                                  {"bos_id", "2"},
-                                                  {"eos_id", "3"},
-                                                  {"normalization_rule_name", "identity"},
-                                                  {"remove_extra_whitespaces", "false"},
-                                                  {"max_sentence_length", "1073741824"},
-                                                  {"hard_vocab_limit", "false"},
-                                                  {"num_threads", "1"},
-                                                  {"minloglevel", "4"}},
-                                                 &iterator, &model);
+  const auto status = sentencepiece::SentencePieceTrainer::Train({{"model_type", "bpe"},
+                                                                  {"vocab_size", std::to_string(options.size)},
+                                                                  {"character_coverage", coverage},
+                                                                  {"byte_fallback", "true"},
+                                                                  {"pad_id", "0"},
+                                                                  {"unk_id", "1"},
+                                                                  {"bos_id", "2"},
+                                                                  {"eos_id", "3"},
+                                                                  {"normalization_rule_name", "identity"},
+                                                                  {"remove_extra_whitespaces", "false"},
+                                                                  {"max_sentence_length", "1073741824"},
+                                                                  {"hard_vocab_limit", "false"},
+                                                                  {"num_threads", "1"},
+                                                                  {"minloglevel", "4"}},
+                                                                 &iterator, &model);
   if (!status.ok()) refuse_training(status.message(), options.size);
 
   sentencepiece::SentencePieceProcessor trained;

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "heed/text.h"
+#include "tests/shared.h"
+#include "text/model_proto.h"
 #include "text/unicode.h"
 #include "text/vocabulary_format.h"
 
@@ -125,6 +127,24 @@ TEST(Vocabulary, RoundTripsHostileText) {
       for (std::size_t j = 0; j < ids.size(); ++j) ASSERT_EQ(pieces[j], v.piece(ids[j]));
     }
   }
+}
+
+TEST(Vocabulary, RoundTripsSentences) {
+  HEED_NEEDS_SHARED("data/spa-eng/dev.tsv");
+  const TextPairs pairs = read_pairs_tsv(heed::test::shared_path("data/spa-eng/dev.tsv"));
+  ASSERT_GT(pairs.source.size(), 1000u);
+  std::vector<std::string> lines = pairs.source;
+  lines.insert(lines.end(), pairs.target.begin(), pairs.target.end());
+  const Vocabulary v = Vocabulary::train(lines, {.size = 2000});
+  std::size_t pieces = 0;
+  std::size_t bytes = 0;
+  for (const std::string& line : lines) {
+    const std::vector<std::int32_t> ids = v.encode(line);
+    ASSERT_EQ(v.decode(ids), v.normalize(line));
+    pieces += ids.size();
+    bytes += line.size();
+  }
+  EXPECT_GT(bytes, 2 * pieces);
 }
 
 TEST(Vocabulary, NormalizeChangesOnlyWhatItSays) {
@@ -332,6 +352,47 @@ TEST_F(ForeignModel, SavedFileLoadsWithoutTrust) {
   EXPECT_THROW(Vocabulary::load("/"), IoError);
 }
 
+// A model with one rule of its own: space is not marked before the first word.
+std::string some_model(const char* eos = "</s>") {
+  std::vector<ModelPiece> pieces = {{"<pad>", 0, PieceType::control},
+                                    {"<unk>", 0, PieceType::unknown},
+                                    {"<s>", 0, PieceType::control},
+                                    {eos, 0, PieceType::control}};
+  for (std::size_t id = 4; id < 260; ++id) pieces.push_back({fixed_piece(id), 0, PieceType::byte});
+  for (const char* text : {"ab", "▁", "a", "b"}) {
+    pieces.push_back({text, -static_cast<float>(pieces.size()), PieceType::normal});
+  }
+  return write_model_proto(pieces);
+}
+
+TEST_F(ForeignModel, NeedsTrustEveryTime) {
+  write(some_model());
+  EXPECT_THROW(Vocabulary::load(path_), FormatError);
+  EXPECT_THROW(Vocabulary::load_sentencepiece(path_, false), FormatError);
+  const Vocabulary v = Vocabulary::load(path_, true);
+  EXPECT_TRUE(v.foreign());
+  EXPECT_EQ(v.size(), 264);
+  EXPECT_EQ(v.eos_id(), 3);
+  EXPECT_EQ(v.encode_pieces("ab  ba"), (std::vector<std::string>{"ab", "▁", "▁", "b", "a"}));
+  EXPECT_EQ(v.decode(v.encode("ab  ba")), "ab  ba");
+
+  const std::string text = v.to_text();
+  EXPECT_TRUE(valid_utf8(text));
+  EXPECT_THROW(Vocabulary::from_text(text), FormatError);
+  const Vocabulary again = Vocabulary::from_text(text, true);
+  EXPECT_TRUE(again.foreign());
+  EXPECT_EQ(again.to_text(), text);
+  EXPECT_EQ(again.encode("ab  ba"), v.encode("ab  ba"));
+  EXPECT_THROW(Vocabulary::from_text(text.substr(0, text.size() - 2) + "\n", true), FormatError);
+}
+
+TEST_F(ForeignModel, WithoutEndOfTextIsRefused) {
+  write(some_model("<end>"));
+  EXPECT_NE(message_of([&] { Vocabulary::load(path_, true); }).find("lacks a piece for unk, bos or eos"),
+            std::string::npos)
+      << message_of([&] { Vocabulary::load(path_, true); });
+}
+
 TEST_F(ForeignModel, RubbishIsRefused) {
   write("");
   EXPECT_THROW(Vocabulary::load(path_), FormatError);
@@ -340,6 +401,11 @@ TEST_F(ForeignModel, RubbishIsRefused) {
   EXPECT_NE(message_of([&] { Vocabulary::load(path_); }).find("--trust"), std::string::npos);
   testing::internal::CaptureStderr();
   EXPECT_THROW(Vocabulary::load(path_, true), FormatError);
+  const std::string model = some_model();
+  for (std::size_t size = 1; size < model.size(); size += 97) {
+    write(model.substr(0, size));
+    message_of([&] { Vocabulary::load(path_, true); });
+  }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
