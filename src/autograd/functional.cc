@@ -1,6 +1,7 @@
 // Each operation: check the shapes, run the forward kernel, record the backward kernel with what it needs.
 #include "heed/functional.h"
 
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -298,7 +299,7 @@ Variable log_softmax(const Variable& x) {
 namespace {
 
 // Ids as packed int32, each in [0, limit) or equal to `ignored`.
-Tensor checked_ids(const char* op, const Tensor& ids, int64_t limit, int64_t ignored = -1) {
+Tensor checked_ids(const char* op, const Tensor& ids, int64_t limit, std::optional<int32_t> ignored = {}) {
   if (ids.dtype() != DType::i32)
     throw ShapeError(std::string(op) + ": ids are " + name_of(ids.dtype()) + "; convert with to(DType::i32)");
   const Tensor packed_ids = ids.contiguous();

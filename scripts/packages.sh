@@ -1,0 +1,25 @@
+# Sourced by ./run, ./test and .ci/run: installs the Debian packages that a step needs, and only those not there yet.
+
+run_packages="g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev libopenblas-serial-dev nlohmann-json3-dev
+  libcli11-dev libfmt-dev libspdlog-dev libsentencepiece-dev libutf8proc-dev libpcre2-dev libzip-dev libcairo2-dev
+  libpango1.0-dev fonts-dejavu-core"
+test_packages="libgtest-dev librapidcheck-dev libbenchmark-dev python3"
+ci_packages="clang clang-format libclang-rt-14-dev"
+
+# need_packages NAME...
+need_packages() {
+  local missing=() name
+  for name in "$@"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || missing+=("$name")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  local sudo=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { echo "needs these packages, and root to install them: ${missing[*]}" >&2; return 1; }
+    sudo=(sudo)
+  fi
+  echo "installing: ${missing[*]}" >&2
+  export DEBIAN_FRONTEND=noninteractive
+  "${sudo[@]}" apt-get update -qq >&2 &&
+    "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+}

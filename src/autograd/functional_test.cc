@@ -1,0 +1,248 @@
+// Every operation of the tape: its gradient against differences, and its value against the plain composition.
+#include "heed/functional.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "tests/gradcheck.h"
+
+namespace heed {
+namespace {
+
+namespace F = functional;
+using test::expect_gradients;
+using test::leaf;
+using test::probe;
+
+class Functional : public ::testing::Test {
+ protected:
+  void SetUp() override { manual_seed(7); }
+};
+
+Tensor noise(const Dims& shape) { return normal(shape, 0, 1, DType::f64); }
+
+TEST_F(Functional, LinearGradients) {
+  Variable x = leaf({2, 3, 5}), w = leaf({4, 5}), b = leaf({4});
+  const Tensor p = noise({2, 3, 4});
+  expect_gradients([&] { return probe(F::linear(x, w, b), p); }, {x, w, b});
+  const Tensor part = noise({2, 3, 2});
+  expect_gradients([&] { return probe(F::linear(x, w, b, 1, 3), part); }, {x, w, b});
+}
+
+TEST_F(Functional, SumsWhereAValueFansOut) {
+  Variable x = leaf({3, 4});
+  const Tensor p = noise({3, 4});
+  expect_gradients([&] { return probe(F::add(F::multiply(x, x), F::scale(F::add(x, x), 0.5)), p); }, {x});
+}
+
+TEST_F(Functional, LeavesAddUpOverSeveralBackwards) {
+  Variable x = leaf({2});
+  F::sum(x).backward();
+  F::sum(F::scale(x, 2)).backward();
+  EXPECT_EQ(x.grad().at<double>(1), 3.0);
+  x.zero_grad();
+  EXPECT_EQ(x.grad().at<double>(1), 0.0);
+}
+
+TEST_F(Functional, ActivationGradients) {
+  Variable x = leaf({3, 7});
+  const Tensor p = noise({3, 7});
+  for (const Activation kind : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu})
+    expect_gradients([&] { return probe(F::activation(kind, x), p); }, {x});
+}
+
+TEST_F(Functional, SwigluIsSiluOfGateTimesUp) {
+  Variable x = leaf({3, 8});
+  const Tensor p = noise({3, 4});
+  expect_gradients([&] { return probe(F::swiglu(x), p); }, {x});
+  const double gate = x.value().at<double>(1, 2), up = x.value().at<double>(1, 6);
+  EXPECT_NEAR(F::swiglu(x).value().at<double>(1, 2), gate / (1 + std::exp(-gate)) * up, 1e-14);
+}
+
+TEST_F(Functional, NormGradients) {
+  Variable x = leaf({4, 6}), w = leaf({6}), b = leaf({6});
+  const Tensor p = noise({4, 6});
+  expect_gradients([&] { return probe(F::layer_norm(x, w, b), p); }, {x, w, b});
+  expect_gradients([&] { return probe(F::layer_norm(x, {}, {}), p); }, {x});
+  expect_gradients([&] { return probe(F::rms_norm(x, w), p); }, {x, w});
+}
+
+TEST_F(Functional, SoftmaxGradients) {
+  Variable x = leaf({4, 6});
+  const Tensor p = noise({4, 6});
+  expect_gradients([&] { return probe(F::softmax(x), p); }, {x});
+  expect_gradients([&] { return probe(F::log_softmax(x), p); }, {x});
+}
+
+TEST_F(Functional, EmbeddingGradientsAddRepeatedIds) {
+  Variable w = leaf({5, 3});
+  const Tensor ids = Tensor::from<int32_t>({4, 0, 4, 2}, {2, 2});
+  const Tensor p = noise({2, 2, 3});
+  expect_gradients([&] { return probe(F::embedding(ids, w, 1.5), p); }, {w});
+  EXPECT_THROW(F::embedding(Tensor::from<int32_t>({5}, {1}), w), ShapeError);
+  EXPECT_THROW(F::embedding(Tensor::from<int32_t>({-1}, {1}), w), ShapeError);
+}
+
+TEST_F(Functional, DropoutKeepsTheMeanAndBackwardUsesTheSameDraws) {
+  Variable x(Tensor::full({200, 100}, 1, DType::f64), true);
+  const Variable y = F::dropout(x, 0.3);
+  F::sum(y).backward();
+  double mean = 0;
+  for (int64_t i = 0; i < 20000; ++i) {
+    const double value = y.value().data<double>()[i];
+    EXPECT_TRUE(value == 0 || std::abs(value - 1 / 0.7) < 1e-12);
+    EXPECT_EQ(x.grad().data<double>()[i], value);
+    mean += value / 20000;
+  }
+  EXPECT_NEAR(mean, 1, 0.02);
+  EXPECT_TRUE(F::dropout(x, 0).same(x));
+  EXPECT_THROW(F::dropout(x, 1), ShapeError);
+}
+
+TEST_F(Functional, DropoutAddIsResidualPlusDropout) {
+  Variable x = leaf({5, 9}), r = leaf({5, 9});
+  manual_seed(3);
+  const Tensor fused = F::dropout_add(x, r, 0.4).value();
+  manual_seed(3);
+  const Tensor plain = F::add(r, F::dropout(x, 0.4)).value();
+  for (int64_t i = 0; i < 45; ++i) EXPECT_DOUBLE_EQ(fused.data<double>()[i], plain.data<double>()[i]);
+  const Tensor p = noise({5, 9});
+  expect_gradients(
+      [&] {
+        manual_seed(3);
+        return probe(F::dropout_add(x, r, 0.4), p);
+      },
+      {x, r});
+}
+
+TEST_F(Functional, RotaryTurnsPairsByPosition) {
+  Variable x = leaf({2, 3, 12});  // two heads of four, the rest untouched
+  const Tensor positions = Tensor::from<int32_t>({0, 1, 5}, {3});
+  const Tensor p = noise({2, 3, 12});
+  for (const RotaryLayout layout : {RotaryLayout::interleaved, RotaryLayout::half_split})
+    expect_gradients([&] { return probe(F::rotary(x, positions, 2, 4, {.layout = layout}), p); }, {x});
+  const Tensor y = F::rotary(x, positions, 2, 4, {.layout = RotaryLayout::interleaved}).value();
+  const Tensor& in = x.value();
+  EXPECT_EQ(y.at<double>(0, 0, 3), in.at<double>(0, 0, 3));  // position 0 does not turn
+  EXPECT_EQ(y.at<double>(0, 2, 9), in.at<double>(0, 2, 9));  // no head
+  EXPECT_NEAR(y.at<double>(1, 2, 4), in.at<double>(1, 2, 4) * std::cos(5) - in.at<double>(1, 2, 5) * std::sin(5),
+              1e-12);
+  EXPECT_NEAR(y.at<double>(1, 2, 7), in.at<double>(1, 2, 6) * std::sin(0.05) + in.at<double>(1, 2, 7) * std::cos(0.05),
+              1e-12);
+}
+
+TEST_F(Functional, AttentionGradients) {
+  Variable q = leaf({2, 4, 3, 5}), k = leaf({2, 2, 6, 5}), v = leaf({2, 2, 6, 3}), mask = leaf({1, 4, 3, 6});
+  const Tensor p = noise({2, 4, 3, 3});
+  expect_gradients([&] { return probe(F::scaled_dot_product_attention(q, k, v, {.causal = Causal::bottom_right}), p); },
+                   {q, k, v});
+  expect_gradients([&] { return probe(F::scaled_dot_product_attention(q, k, v, {}, mask), p); }, {q, k, v, mask});
+}
+
+TEST_F(Functional, PackedAttentionIsAttentionOfTheUnpackedHeads) {
+  Variable qkv = leaf({2, 5, 2 * 3 + 3 + 4});  // two query heads of 3, one key head of 3, one value head of 4
+  const F::PackedHeads q{qkv, 0, 2, 3}, k{qkv, 6, 1, 3}, v{qkv, 9, 1, 4};
+  const Tensor p = noise({2, 5, 8});
+  expect_gradients([&] { return probe(F::packed_attention(q, k, v, {.causal = Causal::top_left}), p); }, {qkv});
+  const Tensor& x = qkv.value();
+  const auto heads = [&](int64_t offset, int64_t count, int64_t size) {
+    return Variable(
+        x.slice(2, offset, offset + count * size).reshape({2, 5, count, size}).transpose(1, 2).contiguous());
+  };
+  const Tensor plain =
+      F::scaled_dot_product_attention(heads(0, 2, 3), heads(6, 1, 3), heads(9, 1, 4), {.causal = Causal::top_left})
+          .value()
+          .transpose(1, 2)
+          .reshape({2, 5, 8});
+  const Tensor packed = F::packed_attention(q, k, v, {.causal = Causal::top_left}).value();
+  for (int64_t i = 0; i < packed.numel(); ++i) EXPECT_NEAR(packed.data<double>()[i], plain.data<double>()[i], 1e-12);
+  EXPECT_THROW(F::packed_attention(q, k, {qkv, 10, 1, 4}), ShapeError);
+}
+
+TEST_F(Functional, PackedAttentionOfSeparateInputs) {
+  Variable q = leaf({2, 3, 8}), kv = leaf({2, 4, 18});  // two columns of kv that no head reads
+  const F::PackedHeads qh{q, 0, 2, 4}, kh{kv, 0, 2, 4}, vh{kv, 8, 2, 4};
+  const Tensor p = noise({2, 3, 8});
+  const Tensor lengths = Tensor::from<int32_t>({4, 2}, {2});
+  expect_gradients([&] { return probe(F::packed_attention(qh, kh, vh, {.key_lengths = lengths}), p); }, {q, kv});
+}
+
+TEST_F(Functional, CrossEntropyGradientsAndValue) {
+  Variable x = leaf({4, 6});
+  const Tensor targets = Tensor::from<int32_t>({1, -100, 5, 0}, {4});
+  for (const double smoothing : {0.0, 0.1}) {
+    const F::CrossEntropyOptions options{.label_smoothing = smoothing};
+    expect_gradients([&] { return F::cross_entropy(x, targets, options); }, {x});
+    double expected = 0;
+    for (const int row : {0, 2, 3}) {
+      double sum = 0, all = 0;
+      for (int j = 0; j < 6; ++j) sum += std::exp(x.value().at<double>(row, j));
+      for (int j = 0; j < 6; ++j) all += std::log(sum) - x.value().at<double>(row, j);
+      const int target = targets.at<int32_t>(row);
+      expected += ((1 - smoothing) * (std::log(sum) - x.value().at<double>(row, target)) + smoothing * all / 6) / 3;
+    }
+    F::LossParts parts;
+    EXPECT_NEAR(F::cross_entropy(x, targets, options, &parts).value().item(), expected, 1e-12);
+    EXPECT_EQ(parts.count, 3);
+  }
+  const Tensor ignored = Tensor::full({4}, -100, DType::i32);
+  EXPECT_EQ(F::cross_entropy(x, ignored).value().item(), 0);
+  EXPECT_THROW(F::cross_entropy(x, Tensor::full({4}, 6, DType::i32)), ShapeError);
+}
+
+TEST_F(Functional, LinearCrossEntropyEqualsItsComposition) {
+  Variable x = leaf({600, 5}, 0.5), w = leaf({7, 5}), b = leaf({7});  // more rows than a chunk
+  std::vector<int32_t> ids(600);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = i % 11 == 3 ? -100 : static_cast<int32_t>(i % 7);
+  const Tensor targets = Tensor::from(ids, {600});
+  const F::CrossEntropyOptions options{.label_smoothing = 0.1};
+  F::scale(F::linear_cross_entropy(x, w, b, targets, options), 3).backward();
+  const Tensor dx = x.grad().clone(), dw = w.grad().clone(), db = b.grad().clone();
+  for (Variable* v : {&x, &w, &b}) v->zero_grad();
+  const Variable plain = F::scale(F::cross_entropy(F::linear(x, w, b), targets, options), 3);
+  EXPECT_NEAR(plain.value().item(), 3 * F::linear_cross_entropy(x, w, b, targets, options).value().item(), 1e-12);
+  plain.backward();
+  for (int64_t i = 0; i < dx.numel(); ++i) EXPECT_NEAR(dx.data<double>()[i], x.grad().data<double>()[i], 1e-13);
+  for (int64_t i = 0; i < dw.numel(); ++i) EXPECT_NEAR(dw.data<double>()[i], w.grad().data<double>()[i], 1e-12);
+  for (int64_t i = 0; i < db.numel(); ++i) EXPECT_NEAR(db.data<double>()[i], b.grad().data<double>()[i], 1e-12);
+}
+
+TEST_F(Functional, RefusesWhatDoesNotFit) {
+  EXPECT_THROW(F::linear(leaf({2, 3}), leaf({4, 5})), ShapeError);
+  EXPECT_THROW(F::linear(leaf({2, 3}), Variable(Tensor::zeros({4, 3}))), ShapeError);  // double times float
+  EXPECT_THROW(F::add(leaf({2, 3}), leaf({3, 2})), ShapeError);
+  EXPECT_THROW(F::swiglu(leaf({2, 3})), ShapeError);
+  EXPECT_THROW(F::layer_norm(leaf({2, 3}), leaf({4}), {}), ShapeError);
+  EXPECT_THROW(F::softmax(Variable(Tensor::zeros({2, 3}, DType::f16))), ShapeError);
+  EXPECT_THROW(leaf({2, 3}).backward(), ShapeError);
+}
+
+TEST_F(Functional, CustomOperationsJoinTheTape) {
+  Variable x = leaf({3});
+  const auto cube = [](const Variable& v) {
+    const Tensor in = v.value(), out = Tensor::empty(in.shape(), DType::f64);
+    for (int64_t i = 0; i < in.numel(); ++i) out.data<double>()[i] = std::pow(in.data<double>()[i], 3);
+    return custom_op("cube", {v}, out, [in](const Tensor& grad, Gradients& g) {
+      const Tensor d = Tensor::empty(in.shape(), DType::f64);
+      for (int64_t i = 0; i < in.numel(); ++i)
+        d.data<double>()[i] = 3 * std::pow(in.data<double>()[i], 2) * grad.data<double>()[i];
+      g.set(0, d);
+    });
+  };
+  const Tensor p = noise({3});
+  expect_gradients([&] { return probe(F::add(cube(x), x), p); }, {x});
+}
+
+TEST_F(Functional, HistoryIsFreedByBackwardAndAbsentUnderNoGrad) {
+  Variable x = leaf({1});
+  const Variable y = F::scale(x, 2);
+  y.backward();
+  EXPECT_THROW(y.backward(), ShapeError);
+  const NoGrad no_grad;
+  EXPECT_FALSE(F::scale(x, 2).requires_grad());
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,330 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "heed/models.h"
+#include "heed/nn.h"
+#include "tests/gradcheck.h"
+#include "tests/shared.h"
+
+namespace heed {
+namespace {
+
+namespace F = functional;
+using test::expect_gradients;
+using test::leaf;
+using test::probe;
+
+class Layers : public ::testing::Test {
+ protected:
+  void SetUp() override { manual_seed(11); }
+};
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  EXPECT_EQ(to_string(a.shape()), to_string(b.shape()));
+  const Tensor x = a.to(DType::f64).contiguous(), y = b.to(DType::f64).contiguous();
+  double worst = 0;
+  for (int64_t i = 0; i < x.numel(); ++i) worst = std::max(worst, std::abs(x.data<double>()[i] - y.data<double>()[i]));
+  return worst;
+}
+
+void fill_with_cosines(Module& module) {
+  for (const auto& [name, parameter] : module.named_parameters()) {
+    const Tensor values = Tensor::empty(parameter.shape(), DType::f64);
+    for (int64_t i = 0; i < values.numel(); ++i) values.data<double>()[i] = std::cos(static_cast<double>(i));
+    parameter.value().copy_from(values);
+  }
+}
+
+Tensor from_json(const nlohmann::json& j) {
+  const auto a = j.get<std::vector<std::vector<std::vector<double>>>>();
+  std::vector<double> flat;
+  for (const auto& x : a)
+    for (const auto& y : x) flat.insert(flat.end(), y.begin(), y.end());
+  return Tensor::from(
+      flat, {static_cast<int64_t>(a.size()), static_cast<int64_t>(a[0].size()), static_cast<int64_t>(a[0][0].size())});
+}
+
+TEST_F(Layers, ReproduceThePyTorchCases) {
+  HEED_NEEDS_SHARED("conformance/pytorch_layers.json");
+  std::ifstream file(test::shared_path("conformance/pytorch_layers.json"));
+  const auto cases = nlohmann::json::parse(file).at("cases");
+  ASSERT_FALSE(cases.empty());
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const auto& c : cases) {
+      const auto& m = c.at("model");
+      const TransformerLayerOptions options{
+          .d_model = m.at("d_model"),
+          .nhead = m.at("nhead"),
+          .dim_feedforward = m.at("ff"),
+          .dropout = 0,
+          .activation = m.at("activation") == "gelu" ? FeedForwardKind::gelu : FeedForwardKind::relu};
+      const bool batch_first = m.at("batch_first");
+      const auto input = [&](const char* name) {
+        const Tensor t = from_json(c.at("inputs").at(name)).to(dtype);
+        return Variable(batch_first ? t : t.transpose(0, 1).contiguous());
+      };
+      const std::string type = m.at("type");
+      const int64_t layers = m.value("layers", 1);
+      const auto prepared = [&](Module& module) {
+        fill_with_cosines(module);
+        module.to(dtype);
+      };
+      Variable y;
+      if (type == "TransformerEncoderLayer") {
+        TransformerEncoderLayer layer(options);
+        prepared(layer);
+        y = layer(input("src"));
+      } else if (type == "TransformerDecoderLayer") {
+        TransformerDecoderLayer layer(options);
+        prepared(layer);
+        y = layer(input("tgt"), input("memory"), {}, {});
+      } else if (type == "TransformerEncoder") {
+        TransformerEncoder stack(options, layers, m.value("norm", false));
+        prepared(stack);
+        y = stack(input("src"), {});
+      } else {
+        ASSERT_EQ(type, "TransformerDecoder");
+        TransformerDecoder stack(options, layers, m.value("norm", false));
+        prepared(stack);
+        y = stack(input("tgt"), input("memory"), {}, {});
+      }
+      const Tensor expected = from_json(c.at("expected"));
+      const Tensor got = (batch_first ? y.value() : y.value().transpose(0, 1)).to(DType::f64).contiguous();
+      const double rtol = c.at("rtol"), atol = c.at("atol");
+      for (int64_t i = 0; i < expected.numel(); ++i) {
+        const double e = expected.data<double>()[i];
+        EXPECT_NEAR(got.data<double>()[i], e, std::max(atol + rtol * std::abs(e), 1e-6)) << c.at("test");
+      }
+    }
+  }
+}
+
+TEST_F(Layers, PackedProjectionEqualsSeparateOnes) {
+  MultiheadAttention attention(8, 2);
+  attention.to(DType::f64);
+  const Variable x = leaf({2, 5, 8}), copy(x.value().clone());
+  EXPECT_LT(largest_difference(attention(x, x, x).value(), attention(x, copy, copy).value()), 1e-12);
+  EXPECT_LT(largest_difference(attention(x, x, x).value(), attention(x, copy, Variable(x.value().clone())).value()),
+            1e-12);
+}
+
+TEST_F(Layers, AttentionGradients) {
+  const Tensor p = normal({2, 3, 8}, 0, 1, DType::f64);
+  for (const bool wide : {false, true}) {
+    MultiheadAttention attention({.embed_dim = 8, .num_heads = 4, .kv_heads = 2, .head_dim = wide ? 8 : 0});
+    attention.to(DType::f64);
+    Variable x = leaf({2, 3, 8}), memory = leaf({2, 4, 8});
+    auto leaves = attention.parameters();
+    leaves.push_back(x);
+    expect_gradients([&] { return probe(attention(x, x, x, {.causal = Causal::top_left}), p); }, leaves);
+    leaves.push_back(memory);
+    expect_gradients([&] { return probe(attention(x, memory, memory), p); }, leaves);
+  }
+}
+
+TEST_F(Layers, UnbatchedEqualsBatched) {
+  MultiheadAttention attention(6, 3);
+  const Variable one(normal({4, 6}, 0, 1)), batch(one.value().reshape({1, 4, 6}));
+  EXPECT_EQ(attention(one, one, one).shape(), (Dims{4, 6}));
+  EXPECT_EQ(
+      largest_difference(attention(one, one, one).value(), attention(batch, batch, batch).value().reshape({4, 6})), 0);
+}
+
+TEST_F(Layers, HeadsThatDoNotDivideAreAClearError) {
+  try {
+    MultiheadAttention attention(10, 3);
+    FAIL();
+  } catch (const ShapeError& e) {
+    EXPECT_STREQ(e.what(),
+                 "MultiheadAttention: embed_dim 10 is not a multiple of 3 heads; choose another number of heads or set "
+                 "head_dim");
+  }
+}
+
+TEST_F(Layers, BlockGradientsPreAndPostNorm) {
+  for (const bool norm_first : {false, true})
+    for (const FeedForwardKind kind : {FeedForwardKind::gelu, FeedForwardKind::swiglu}) {
+      const TransformerLayerOptions options{.d_model = 6,
+                                            .nhead = 2,
+                                            .dim_feedforward = 5,
+                                            .dropout = 0,
+                                            .activation = kind,
+                                            .norm = norm_first ? NormKind::rms_norm : NormKind::layer_norm,
+                                            .norm_first = norm_first,
+                                            .rotary = false};
+      TransformerDecoderLayer layer(options);
+      layer.to(DType::f64);
+      Variable x = leaf({2, 3, 6}), memory = leaf({2, 4, 6});
+      auto leaves = layer.parameters();
+      leaves.push_back(x);
+      leaves.push_back(memory);
+      const Tensor p = normal({2, 3, 6}, 0, 1, DType::f64);
+      expect_gradients([&] { return probe(layer(x, memory, {.causal = Causal::top_left}, {}), p); }, leaves);
+    }
+}
+
+TEST_F(Layers, CachedStepsEqualTheWholeSequence) {
+  for (const bool rotary : {false, true}) {
+    MultiheadAttention attention({.embed_dim = 8, .num_heads = 2, .rotary = rotary});
+    attention.eval();
+    const NoGrad no_grad;
+    const Variable x(normal({3, 6, 8}, 0, 1));
+    const Tensor whole = attention(x, x, x, {.causal = Causal::top_left}).value();
+    KVCache cache;
+    for (int64_t t = 0; t < 6; ++t) {
+      const Variable step(x.value().slice(1, t, t + 1).contiguous());
+      const Tensor y = attention(step, step, step, {.causal = Causal::top_left, .cache = &cache}).value();
+      EXPECT_LT(largest_difference(y, whole.slice(1, t, t + 1)), 2e-6);
+    }
+    cache.reorder({2, 2, 0});
+    EXPECT_EQ(cache.k.size(0), 3);
+  }
+}
+
+TEST_F(Layers, SinusoidalPositionsFollowThePaper) {
+  const SinusoidalPositions positions(6);
+  const Tensor rows = positions.rows(100, 5, DType::f64);
+  EXPECT_NEAR(rows.at<double>(2, 0), std::sin(102.0), 1e-12);
+  EXPECT_NEAR(rows.at<double>(2, 3), std::cos(102.0 / std::pow(10000, 2.0 / 6)), 1e-12);
+  EXPECT_EQ(largest_difference(positions.rows(0, 3, DType::f64), SinusoidalPositions(6).rows(0, 3, DType::f64)), 0);
+}
+
+TEST_F(Layers, ParametersHaveTorchNamesAndLoadByThem) {
+  TransformerEncoderLayer layer({.d_model = 4, .nhead = 2, .dim_feedforward = 8});
+  std::vector<std::string> names;
+  std::vector<std::pair<std::string, Tensor>> values;
+  for (const auto& [name, parameter] : layer.named_parameters()) {
+    names.push_back(name);
+    values.emplace_back(name, Tensor::full(parameter.shape(), 0.5, DType::f16));
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight",
+                                      "self_attn.out_proj.bias", "linear1.weight", "linear1.bias", "linear2.weight",
+                                      "linear2.bias", "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias"}));
+  layer.load(values);
+  EXPECT_EQ(layer.feed_forward.linear1.weight.value().at<float>(7, 3), 0.5f);
+  values.emplace_back("extra", Tensor::zeros({1}));
+  EXPECT_THROW(layer.load(values), FormatError);
+  values.resize(3);
+  EXPECT_THROW(layer.load(values), FormatError);
+}
+
+TransformerConfig small_config() {
+  return {.vocab_size = 13,
+          .d_model = 8,
+          .nhead = 2,
+          .num_encoder_layers = 2,
+          .num_decoder_layers = 2,
+          .dim_feedforward = 12,
+          .dropout = 0};
+}
+
+TEST_F(Layers, TransformerLossGradients) {
+  for (const bool tied : {true, false})
+    for (const char* positions : {"sinusoidal", "learned", "rotary"}) {
+      TransformerConfig config = small_config();
+      config.activation = "gelu";  // smooth, so that differences converge
+      config.tie_embeddings = tied;
+      config.positions = positions;
+      config.max_positions = 6;
+      config.norm_first = tied;
+      Transformer model(config);
+      model.to(DType::f64);
+      const TokenBatch source = TokenBatch::pad({{5, 6, 3}, {7, 3}}, 0);
+      expect_gradients(
+          [&] {
+            return model.loss(source, {{4, 5}, {9, 8, 7}}, {.label_smoothing = 0.1});
+          },
+          model.parameters(), 2e-6);
+    }
+}
+
+TEST_F(Layers, PaddingChangesNothing) {
+  Transformer model(small_config());
+  model.eval();
+  const NoGrad no_grad;
+  const TokenBatch alone = TokenBatch::pad({{5, 6, 3}}, 0),
+                   padded = TokenBatch::pad({{5, 6, 3}, {4, 5, 6, 7, 8, 3}}, 0);
+  const TokenBatch target_alone = TokenBatch::pad({{2, 9}}, 0), target = TokenBatch::pad({{2, 9}, {2, 4, 4, 4}}, 0);
+  EXPECT_LT(largest_difference(model.logits(alone, target_alone).value(),
+                               model.logits(padded, target).value().slice(0, 0, 1).slice(1, 0, 2)),
+            1e-5);
+}
+
+TEST_F(Layers, BeamSearchFindsWhatExhaustiveSearchFinds) {
+  // Five tokens and at most three steps: every output can be listed and scored by the full decoder.
+  TransformerConfig config = small_config();
+  config.vocab_size = 5;  // pad 0, unk 1, bos 2, eos 3 and one word
+  manual_seed(5);
+  Transformer model(config);
+  model.eval();
+  const NoGrad no_grad;
+  const std::vector<int32_t> source{4, 1, 4};
+  std::vector<std::vector<int32_t>> all{{}};
+  std::pair<double, std::vector<int32_t>> best{-1e9, {}};
+  std::vector<int32_t> ended = source;
+  ended.push_back(3);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::vector<int32_t> ids = all[i];
+    std::vector<int32_t> input{2};
+    input.insert(input.end(), ids.begin(), ids.end());
+    const Tensor log_p = F::log_softmax(model.logits(TokenBatch::pad({ended}, 0), TokenBatch::pad({input}, 0))).value();
+    double sum = 0;
+    for (size_t t = 0; t < ids.size(); ++t) sum += log_p.at<float>(0, t, ids[t]);
+    // A hypothesis ends with eos, or at the longest length without one.
+    if (ids.size() < 3) {
+      const double ended_score = (sum + log_p.at<float>(0, ids.size(), 3)) / static_cast<double>(ids.size() + 1);
+      best = std::max(best, {ended_score, ids});
+      for (const int32_t token : {1, 2, 4}) {
+        all.push_back(ids);
+        all.back().push_back(token);
+      }
+    } else {
+      best = std::max(best, {sum / 3, ids});
+    }
+  }
+  const auto found = model.translate({source}, {.beam = 30, .max_length = 3});
+  EXPECT_EQ(found[0][0].ids, best.second);
+  EXPECT_NEAR(found[0][0].score, best.first, 1e-5);
+}
+
+TEST_F(Layers, TranslationDoesNotDependOnTheBatch) {
+  manual_seed(6);
+  Transformer model(small_config());
+  model.eval();
+  const std::vector<std::vector<int32_t>> sources{{4, 5, 6}, {7}, {8, 9, 10, 11, 12}, {4, 4, 4, 4}};
+  for (const int64_t beam : {1, 4}) {
+    const auto together = model.translate(sources, {.beam = beam, .want_alignment = true});
+    for (size_t i = 0; i < sources.size(); ++i) {
+      const auto alone = model.translate({sources[i]}, {.beam = beam});
+      EXPECT_EQ(together[i][0].ids, alone[0][0].ids);
+      EXPECT_NEAR(together[i][0].score, alone[0][0].score, 1e-5);
+      const Tensor& a = together[i][0].alignment;
+      EXPECT_EQ(a.size(1), static_cast<int64_t>(sources[i].size()) + 1);
+      for (int64_t row = 0; row < a.size(0); ++row) {
+        double sum = 0;
+        for (int64_t j = 0; j < a.size(1); ++j) sum += a.at<float>(row, j);
+        EXPECT_NEAR(sum, 1, 1e-5);
+      }
+    }
+  }
+  EXPECT_TRUE(model.translate({}, {}).empty());
+  EXPECT_THROW(model.translate(sources, {.beam = 0}), ShapeError);
+}
+
+TEST_F(Layers, ConfigurationsThatMakeNoSenseAreRefused) {
+  for (const auto& spoil : std::vector<std::function<void(TransformerConfig&)>>{
+           [](auto& c) { c.vocab_size = 0; }, [](auto& c) { c.d_model = -4; }, [](auto& c) { c.nhead = 3; },
+           [](auto& c) { c.dropout = 1; }, [](auto& c) { c.activation = "tanh"; }, [](auto& c) { c.positions = ""; },
+           [](auto& c) { c.eos_id = 13; }, [](auto& c) { c.dim_feedforward = int64_t{1} << 60; }}) {
+    TransformerConfig config = small_config();
+    spoil(config);
+    EXPECT_THROW(Transformer{config}, ShapeError);
+  }
+}
+
+}  // namespace
+}  // namespace heed
