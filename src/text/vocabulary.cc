@@ -218,6 +218,7 @@ Vocabulary Vocabulary::train(std::span<const std::string> lines, const Vocabular
   const auto status = sentencepiece::SentencePieceTrainer::Train({{"model_type", "bpe"},
                                                                   {"vocab_size", std::to_string(options.size)},
                                                                   {"character_coverage", coverage},
+                                                                  {"required_chars", std::string(space_mark)},
                                                                   {"byte_fallback", "true"},
                                                                   {"pad_id", "0"},
                                                                   {"unk_id", "1"},

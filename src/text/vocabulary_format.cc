@@ -180,6 +180,8 @@ VocabularyFile parse_vocabulary(std::string_view text) {
     if (!seen.insert(piece).second) fail(i + 1, "the piece stands in the vocabulary already");
     file.pieces.push_back(std::move(piece));
   }
+  // Without it a space would become the bytes of U+2581 and come back as that.
+  if (!seen.contains("\u2581")) fail(lines.size(), "the piece U+2581, which stands for a space, is missing");
   return file;
 }
 

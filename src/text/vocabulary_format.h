@@ -6,8 +6,8 @@
 //   ...
 //
 // pieces counts all of them: <pad> <unk> <s> </s>, 256 bytes, and those in the file, which stand in the order of
-// merging, one per line. A backslash is written \\, and the control characters U+0001..U+001F and U+007F \xHH (upper
-// case). Or a sentencepiece model that heed did not make, in base64 on one line:
+// merging, one per line; U+2581, the space, is one of them. A backslash is written \\, and the control characters
+// U+0001..U+001F and U+007F \xHH (upper case). Or a sentencepiece model that heed did not make, in base64 on one line:
 //
 //   heed-vocabulary 1 sentencepiece
 //   CgkKBTx1...
