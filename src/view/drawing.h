@@ -1,0 +1,35 @@
+// What libheed_pictures is asked to draw: everything checked and resolved, so that it needs no other part of heed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heed::inline v0 {
+
+enum class PictureFormat : uint8_t { png, svg, pdf };
+
+struct Drawing {
+  PictureFormat format = PictureFormat::png;
+  double width = 0;  // points; 0: natural
+  double dpi = 200;
+  double font_size = 8;  // points
+  std::string font;
+  int rows = 1, columns = 1;  // of panels; the last row may be short
+  int64_t panels = 1, queries = 0, keys = 0;
+  std::vector<double> values;  // (panels, queries, keys)
+  double maximum = 1, tick = 0.2;
+  std::vector<std::string> query_labels, key_labels;  // printable
+  std::vector<std::string> panel_titles, row_titles;  // one each, or none
+  std::string title, query_axis, key_axis;
+  std::vector<std::string> notes;
+};
+
+/// Renders into `bytes`; false where that failed, with the reason in `failure`.
+using DrawFunction = bool (*)(const Drawing& drawing, std::string* bytes, std::string* failure);
+
+/// The one symbol of the library. Change the number with the struct above: a stale library is then refused.
+inline constexpr const char* kDrawSymbol = "heed_draw_1";
+inline constexpr const char* kPicturesLibrary = "libheed_pictures.so.1";
+
+}  // namespace heed::inline v0

@@ -1,0 +1,149 @@
+#include "view/panels.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "view/label.h"
+
+namespace heed::inline v0 {
+namespace {
+
+std::vector<std::string> make_labels(const std::vector<std::string>& labels, int64_t count, const std::string& what,
+                                     bool ascii) {
+  if (!labels.empty() && static_cast<int64_t>(labels.size()) != count)
+    throw ShapeError(what + " labels for " + std::to_string(count) + " " +
+                     (what.ends_with("query") ? "queries" : "keys") + "; pass one for each, or none");
+  std::vector<std::string> out;
+  for (int64_t i = 0; i < count; ++i)
+    out.push_back(labels.empty() ? std::to_string(i) : printable(labels[static_cast<size_t>(i)], ascii));
+  return out;
+}
+
+std::string plural(int64_t n, const char* noun) { return std::to_string(n) + " " + noun + (n == 1 ? "" : "s"); }
+
+// Half precision weights of a thousand keys still sum to 1 within this.
+constexpr double kRowSumTolerance = 2e-3;
+
+void inspect(Panels* panels) {
+  int64_t not_finite = 0, blind = 0, uneven = 0;
+  std::string first_uneven;
+  for (int64_t row = 0; row < panels->count() * panels->queries; ++row) {
+    const double* weights = panels->values.data() + row * panels->keys;
+    double sum = 0;
+    int64_t bad = 0;
+    for (int64_t key = 0; key < panels->keys; ++key) {
+      if (std::isfinite(weights[key]))
+        sum += weights[key];
+      else
+        ++bad;
+    }
+    not_finite += bad;
+    if (bad > 0) continue;
+    const bool all_zero = std::all_of(weights, weights + panels->keys, [](double w) { return w == 0; });
+    if (all_zero) {
+      ++blind;
+    } else if (std::abs(sum - 1) > kRowSumTolerance) {
+      if (uneven++ == 0)
+        first_uneven = "query " + std::to_string(row % panels->queries) + " sums to " + format_weight(sum);
+    }
+  }
+  if (uneven > 0)
+    panels->notes.push_back(plural(uneven, "row") + (uneven == 1 ? " does" : " do") + " not sum to 1 (" + first_uneven +
+                            ")");
+  if (blind > 0) panels->notes.push_back(plural(blind, "row") + (blind == 1 ? " is" : " are") + " all zero");
+  if (not_finite > 0)
+    panels->notes.push_back(plural(not_finite, "weight") + (not_finite == 1 ? " is" : " are") + " not finite");
+}
+
+}  // namespace
+
+std::string format_weight(double weight) {
+  std::array<char, 32> buffer;
+  std::snprintf(buffer.data(), buffer.size(), "%.3g", weight);
+  return buffer.data();
+}
+
+double tick_step(double maximum) {
+  const double raw = maximum / 5;
+  const double power = std::pow(10, std::floor(std::log10(raw)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (factor * power >= raw * (1 - 1e-9)) return factor * power;
+  return 10 * power;
+}
+
+Panels make_panels(const AttentionMap& map, const std::string& operation, double maximum, bool ascii) {
+  const Tensor& weights = map.weights;
+  if (!weights.defined()) throw ShapeError(operation + ": the map has no weights; pass (Lq, Lk) of them");
+  if (weights.rank() < 2 || weights.rank() > 4)
+    throw ShapeError(operation + ": weights " + to_string(weights.shape()) +
+                     " are no map; pass (Lq, Lk), (H, Lq, Lk) or (N, H, Lq, Lk)");
+  if (!is_floating(weights.dtype()))
+    throw ShapeError(operation + ": weights are " + name_of(weights.dtype()) + "; pass floating ones");
+  if (!(maximum >= 0) || !std::isfinite(maximum))
+    throw ShapeError(operation + ": maximum " + format_weight(maximum) + " is no weight; pass 0 or more");
+
+  Panels panels;
+  panels.rank = weights.rank();
+  panels.queries = weights.size(-2);
+  panels.keys = weights.size(-1);
+  panels.heads = weights.rank() > 2 ? weights.size(-3) : 1;
+  panels.layers = weights.rank() > 3 ? weights.size(-4) : 1;
+  panels.query_labels = make_labels(map.query_labels, panels.queries,
+                                    operation + ": " + std::to_string(map.query_labels.size()) + " query", ascii);
+  panels.key_labels = make_labels(map.key_labels, panels.keys,
+                                  operation + ": " + std::to_string(map.key_labels.size()) + " key", ascii);
+  panels.title = printable(map.title, ascii);
+  const Tensor values = weights.to(DType::f64).contiguous();
+  panels.values.assign(values.data<double>(), values.data<double>() + values.numel());
+  inspect(&panels);
+
+  double largest = 0;
+  for (const double w : panels.values)
+    if (std::isfinite(w)) largest = std::max(largest, w);
+  if (maximum > 0) {
+    panels.maximum = maximum;
+    if (largest > maximum)
+      panels.notes.push_back("the largest weight, " + format_weight(largest) + ", is above the scale");
+  } else if (largest > 1e-300) {
+    const double step = tick_step(largest);
+    panels.maximum = step * std::ceil(largest / step * (1 - 1e-9));
+  }
+  return panels;
+}
+
+void pool(Panels* panels, int64_t limit) {
+  const auto cells = [&](int64_t n) { return (n + limit - 1) / limit; };  // weights to a cell
+  const int64_t query_group = cells(panels->queries), key_group = cells(panels->keys);
+  if (query_group <= 1 && key_group <= 1) return;
+  const int64_t queries = (panels->queries + query_group - 1) / query_group;
+  const int64_t keys = (panels->keys + key_group - 1) / key_group;
+  std::vector<double> pooled(static_cast<size_t>(panels->count() * queries * keys),
+                             -std::numeric_limits<double>::infinity());
+  for (int64_t p = 0; p < panels->count(); ++p) {
+    for (int64_t q = 0; q < panels->queries; ++q) {
+      for (int64_t k = 0; k < panels->keys; ++k) {
+        double& cell = pooled[static_cast<size_t>((p * queries + q / query_group) * keys + k / key_group)];
+        const double w = panels->panel(p)[q * panels->keys + k];
+        if (std::isnan(w) || w > cell) cell = w;  // a NaN stays: nothing compares above it
+      }
+    }
+  }
+  const auto thin = [](std::vector<std::string>* labels, int64_t group) {
+    std::vector<std::string> kept;
+    for (size_t i = 0; i < labels->size(); i += static_cast<size_t>(group)) kept.push_back((*labels)[i]);
+    *labels = std::move(kept);
+  };
+  thin(&panels->query_labels, query_group);
+  thin(&panels->key_labels, key_group);
+  panels->notes.push_back("a cell shows the largest of " +
+                          (query_group == 1 ? "1 query" : std::to_string(query_group) + " queries") + " x " +
+                          plural(key_group, "key"));
+  panels->queries = queries;
+  panels->keys = keys;
+  panels->values = std::move(pooled);
+}
+
+}  // namespace heed::inline v0

@@ -1,0 +1,99 @@
+// Pictures, without cairo: checks, resolves, and hands the drawing to libheed_pictures, loaded when first needed.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "heed/view.h"
+#include "view/drawing.h"
+#include "view/label.h"
+#include "view/panels.h"
+
+namespace heed::inline v0 {
+namespace {
+
+DrawFunction load_draw() {
+  // By its bare name: the dynamic loader looks where the program's run path says (beside it, in the library
+  // directory it was installed with), then in the system's places. Never unloaded: GLib does not survive that.
+  void* library = dlopen(kPicturesLibrary, RTLD_NOW | RTLD_LOCAL);
+  void* symbol = library ? dlsym(library, kDrawSymbol) : nullptr;
+  if (!symbol) {
+    const char* reason = dlerror();
+    throw Error(std::string("picture: ") + kPicturesLibrary + " cannot be loaded (" + (reason ? reason : "unknown") +
+                "); install it with heed, and cairo and pango with it");
+  }
+  return reinterpret_cast<DrawFunction>(symbol);
+}
+
+constexpr int64_t kMaximumCells = 1024;   // along an axis: about what a page can show
+constexpr int kMaximumLabelColumns = 48;  // display columns
+
+void check_range(const char* what, double value, double lowest, double highest) {
+  if (!(value >= lowest && value <= highest))
+    throw ShapeError(std::string("picture: ") + what + " " + format_weight(value) + " is out of range; pass " +
+                     format_weight(lowest) + " to " + format_weight(highest));
+}
+
+std::string render(const AttentionMap& map, const PictureOptions& options, PictureFormat format) {
+  check_range("dpi", options.dpi, 10, 2400);
+  check_range("font size", options.font_size, 1, 100);
+  check_range("columns", options.columns, 0, 1024);
+  Drawing drawing;
+  drawing.format = format;
+  drawing.dpi = options.dpi;
+  drawing.font_size = options.font_size;
+  drawing.font = options.font;
+  drawing.width = options.unit == LengthUnit::pixels ? options.width * 72 / options.dpi : options.width * 72 / 25.4;
+  if (options.width != 0) check_range("width in inches", drawing.width / 72, 0.5, 200);
+
+  Panels panels = make_panels(map, "picture", options.maximum);
+  if (panels.count() > 4096)
+    throw ShapeError("picture: " + std::to_string(panels.count()) + " heads are more than 4096; pass fewer");
+  pool(&panels, kMaximumCells);
+  if (panels.rank == 4) {
+    drawing.columns = static_cast<int>(panels.heads);
+    for (int64_t layer = 0; layer < panels.layers; ++layer)
+      drawing.row_titles.push_back("layer " + std::to_string(layer + 1));
+  } else {
+    const int wanted = options.columns > 0 ? options.columns : 4;
+    drawing.columns = static_cast<int>(std::min<int64_t>(panels.heads, wanted));
+  }
+  drawing.columns = std::max(drawing.columns, 1);
+  drawing.rows = static_cast<int>((panels.count() + drawing.columns - 1) / drawing.columns);
+  if (panels.rank > 2)
+    for (int64_t i = 0; i < panels.count(); ++i)
+      drawing.panel_titles.push_back("head " + std::to_string(i % panels.heads + 1));
+  drawing.panels = panels.count();
+  drawing.queries = panels.queries;
+  drawing.keys = panels.keys;
+  drawing.values = std::move(panels.values);
+  drawing.maximum = panels.maximum;
+  drawing.tick = tick_step(panels.maximum);
+  for (const std::string& label : panels.query_labels)
+    drawing.query_labels.push_back(truncate(label, kMaximumLabelColumns));
+  for (const std::string& label : panels.key_labels)
+    drawing.key_labels.push_back(truncate(label, kMaximumLabelColumns));
+  drawing.title = truncate(panels.title, 400);
+  drawing.query_axis = truncate(printable(options.query_axis), kMaximumLabelColumns);
+  drawing.key_axis = truncate(printable(options.key_axis), kMaximumLabelColumns);
+  drawing.notes = std::move(panels.notes);
+
+  static const DrawFunction draw = load_draw();
+  std::string bytes, failure;
+  if (!draw(drawing, &bytes, &failure)) throw ShapeError("picture: " + failure);
+  return bytes;
+}
+
+}  // namespace
+
+std::string render_png(const AttentionMap& map, const PictureOptions& options) {
+  return render(map, options, PictureFormat::png);
+}
+std::string render_svg(const AttentionMap& map, const PictureOptions& options) {
+  return render(map, options, PictureFormat::svg);
+}
+std::string render_pdf(const AttentionMap& map, const PictureOptions& options) {
+  return render(map, options, PictureFormat::pdf);
+}
+
+}  // namespace heed::inline v0
