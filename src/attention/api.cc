@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "attention/check.h"
+#include "attention/fused.h"
 #include "attention/plan.h"
 #include "attention/reference.h"
 
@@ -60,6 +61,7 @@ void forward(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tensor&
   p.out = rows<T>(into.out);
   if (into.lse.defined()) p.lse = into.lse.data<T>();
   if (into.weights.defined()) p.weights = into.weights.data<T>();
+  if (choose(options) == Implementation::fused) return fused_forward(p, executor_of(options));
   reference_forward(p, executor_of(options));
 }
 

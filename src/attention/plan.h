@@ -15,8 +15,8 @@ struct Candidate {
 };
 
 /// In order of preference; exactly one is not refused.
-std::vector<Candidate> candidates(const Sizes& sizes, const AttentionOptions& options);
-Implementation choose(const Sizes& sizes, const AttentionOptions& options);
+std::vector<Candidate> candidates(const AttentionOptions& options);
+Implementation choose(const AttentionOptions& options);
 std::string explain(const Sizes& sizes, DType dtype, const AttentionOptions& options);
 
 }  // namespace heed::inline v0
