@@ -46,13 +46,12 @@ Lab path(double t) {
     double t, chroma, hue;  // degrees
   };
   constexpr std::array<Knot, 6> knots = {
-      {{0, 0.012, 105}, {0.2, 0.075, 122}, {0.4, 0.10, 172}, {0.6, 0.115, 232}, {0.8, 0.145, 268}, {1, 0.105, 284}}};
+      {{0, 0.012, 108}, {0.16, 0.085, 116}, {0.36, 0.115, 155}, {0.56, 0.115, 215}, {0.78, 0.14, 260}, {1, 0.10, 280}}};
   size_t i = 0;
   while (i + 2 < knots.size() && t > knots[i + 1].t) ++i;
   const double u = (t - knots[i].t) / (knots[i + 1].t - knots[i].t);
-  const double smooth = u;
-  double chroma = knots[i].chroma + smooth * (knots[i + 1].chroma - knots[i].chroma);
-  const double hue = (knots[i].hue + smooth * (knots[i + 1].hue - knots[i].hue)) * std::numbers::pi / 180;
+  double chroma = knots[i].chroma + u * (knots[i + 1].chroma - knots[i].chroma);
+  const double hue = (knots[i].hue + u * (knots[i + 1].hue - knots[i].hue)) * std::numbers::pi / 180;
   const double lightness = 0.985 - 0.755 * t;
   // Less chroma where sRGB ends, so that clipping never bends lightness.
   for (;; chroma *= 0.99) {

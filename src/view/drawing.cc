@@ -177,7 +177,9 @@ class Painter {
     std::snprintf(buffer.data(), buffer.size(), "%.4g", weight);
     return buffer.data();
   }
-  TextStyle title_style() const { return {.scale = 1.2, .bold = true}; }
+  TextStyle title_style(double width) const {
+    return {.scale = 1.2, .bold = true, .limit = width - 2 * em_, .wrap = true};
+  }
   TextStyle axis_style() const { return {.scale = 0.95, .color = kFaint}; }
   TextStyle note_style(double width) const {
     return {.scale = 0.85, .color = kFaint, .limit = width - 2 * em_, .wrap = true};
@@ -231,9 +233,9 @@ Layout Painter::arrange(const Canvas& canvas) const {
 
   // Slanted labels reach past the panels: to the right above them, to the left below them.
   const double slant = std::numbers::sqrt2 / 2;
-  const double reach = slant * (l.key_label_width + l.line_height);
+  const double reach = slant * (l.key_label_width + l.line_height / 2);
   const double columns = d_.columns;
-  const double span = d_.columns == 1 && d_.rows == 1 ? 56 * em_ : std::max(11 * em_, 60 * em_ / columns);
+  const double span = d_.columns == 1 && d_.rows == 1 ? 56 * em_ : std::max(14 * em_, 60 * em_ / columns);
   const double largest_cell = d_.columns == 1 && d_.rows == 1 ? 2.4 * em_ : 1.4 * em_;
   const double upright_room = 1.05 * l.line_height;
 
@@ -282,7 +284,7 @@ Layout Painter::arrange(const Canvas& canvas) const {
   l.bar_height = std::clamp(l.grid_height, 6 * em_, 16 * em_);
 
   l.top = em_;
-  if (!d_.title.empty()) l.top += canvas.measure(d_.title, title_style()).height + 0.8 * em_;
+  if (!d_.title.empty()) l.top += canvas.measure(d_.title, title_style(l.width)).height + 0.8 * em_;
   const double key_space = l.key_label_height + gap() + (d_.key_axis.empty() ? 0 : axis_height);
   l.top += keys_below() ? l.line_height + gap() : key_space;
   const double content = std::max(l.grid_height + (keys_below() ? key_space : 0), l.bar_height);
@@ -296,12 +298,9 @@ Layout Painter::arrange(const Canvas& canvas) const {
 }
 
 void Painter::paint(const Canvas& canvas, const Layout& l) const {
-  canvas.fill(0, 0, l.width, l.height, {255, 255, 255});
-  if (!d_.title.empty()) {
-    TextStyle style = title_style();
-    style.limit = l.width - 2 * em_;
-    canvas.write(em_, em_, d_.title, {0, 0}, style);
-  }
+  canvas.color({255, 255, 255});
+  cairo_paint(canvas.cairo());
+  if (!d_.title.empty()) canvas.write(em_, em_, d_.title, {0, 0}, title_style(l.width));
   double y = l.notes_top;
   for (const std::string& line : notes(l)) {
     canvas.write(em_, y, line, {0, 0}, note_style(l.width));
@@ -433,7 +432,9 @@ void Painter::paint_key_labels(const Canvas& canvas, const Layout& l, double x, 
         canvas.write(middle, y + away, text, {0.5, keys_below() ? 0.0 : 1.0}, style);
         break;
       case KeyLabels::slanted:
-        canvas.write(middle, y + away, text, {end, 0.5}, style, -std::numbers::pi / 4);
+        // The end of the text's baseline, not the corner of its box, looks right over the cell's middle.
+        canvas.write(middle + (keys_below() ? 0.3 : -0.3) * em_, y + away, text, {end, 0.5}, style,
+                     -std::numbers::pi / 4);
         break;
       case KeyLabels::upright:
         canvas.write(middle, y + away, text, {end, 0.5}, style, -std::numbers::pi / 2);

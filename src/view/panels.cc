@@ -27,6 +27,9 @@ std::string plural(int64_t n, const char* noun) { return std::to_string(n) + " "
 // Half precision weights of a thousand keys still sum to 1 within this.
 constexpr double kRowSumTolerance = 2e-3;
 
+// Relative rounding of a single precision weight, with room.
+constexpr double kRounding = 1e-6;
+
 void inspect(Panels* panels) {
   int64_t not_finite = 0, blind = 0, uneven = 0;
   std::string first_uneven;
@@ -70,7 +73,7 @@ double tick_step(double maximum) {
   const double raw = maximum / 5;
   const double power = std::pow(10, std::floor(std::log10(raw)));
   for (const double factor : {1.0, 2.0, 5.0})
-    if (factor * power >= raw * (1 - 1e-9)) return factor * power;
+    if (factor * power >= raw * (1 - kRounding)) return factor * power;
   return 10 * power;
 }
 
@@ -105,11 +108,11 @@ Panels make_panels(const AttentionMap& map, const std::string& operation, double
     if (std::isfinite(w)) largest = std::max(largest, w);
   if (maximum > 0) {
     panels.maximum = maximum;
-    if (largest > maximum)
+    if (largest > maximum * (1 + kRounding))
       panels.notes.push_back("the largest weight, " + format_weight(largest) + ", is above the scale");
   } else if (largest > 1e-300) {
     const double step = tick_step(largest);
-    panels.maximum = step * std::ceil(largest / step * (1 - 1e-9));
+    panels.maximum = step * std::ceil(largest / step * (1 - kRounding));  // 0.4 as a float is a little more
   }
   return panels;
 }

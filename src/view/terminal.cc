@@ -92,8 +92,8 @@ class TerminalMap {
   Rgb ground(double weight) const { return std::isfinite(weight) ? terminal_color(level(weight)) : kNotFinite; }
   char digit(double weight) const {
     if (!std::isfinite(weight)) return '?';
-    // 0.3 / 0.1 must be a 3 in spite of rounding.
-    return static_cast<char>('0' + std::clamp(static_cast<int>(level(weight) * 10 + 1e-9), 0, 9));
+    // A float 0.7 is a little less, and a 7 all the same.
+    return static_cast<char>('0' + std::clamp(static_cast<int>(level(weight) * 10 + 1e-6), 0, 9));
   }
 
   // Wraps at spaces; a word wider than the terminal is cut.
@@ -244,10 +244,11 @@ class TerminalMap {
                 format_weight(panels_.maximum * 0.9));
       return;
     }
-    pen_.write("scale: 0 ");
-    constexpr int steps = 10;
+    const std::string begin = "scale: 0 ", end = " " + format_weight(panels_.maximum);
+    const int steps = std::clamp(options_.width - static_cast<int>(begin.size() + end.size()), 2, 10);
+    pen_.write(begin);
     for (int i = 0; i < steps; ++i) pen_.write(" ", {}, terminal_color(static_cast<double>(i) / (steps - 1)));
-    pen_.write(" " + format_weight(panels_.maximum));
+    pen_.write(end);
     pen_.end_line();
   }
 

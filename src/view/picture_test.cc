@@ -1,0 +1,283 @@
+#include <cairo.h>
+#include <glib.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "heed/view.h"
+#include "view/color_map.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
+// fontconfig and pango keep caches until the process ends, reachable only through freed libraries' tables.
+extern "C" const char* __lsan_default_suppressions();
+extern "C" const char* __lsan_default_suppressions() { return "leak:libfontconfig\nleak:libpango\nleak:libglib\n"; }
+#endif
+
+namespace heed {
+namespace {
+
+using namespace std::string_literals;
+
+struct Image {
+  int width = 0, height = 0;
+  std::vector<uint32_t> pixels;  // (height, width) 0xRRGGBB
+  uint32_t at(int x, int y) const {
+    return pixels[static_cast<size_t>(y) * static_cast<size_t>(width) + static_cast<size_t>(x)];
+  }
+};
+
+Image decode(const std::string& png) {
+  struct Reader {
+    const std::string* bytes;
+    size_t at = 0;
+  } reader{&png};
+  const auto read = [](void* context, unsigned char* data, unsigned int length) {
+    auto& r = *static_cast<Reader*>(context);
+    if (r.at + length > r.bytes->size()) return CAIRO_STATUS_READ_ERROR;
+    std::memcpy(data, r.bytes->data() + r.at, length);
+    r.at += length;
+    return CAIRO_STATUS_SUCCESS;
+  };
+  cairo_surface_t* surface = cairo_image_surface_create_from_png_stream(read, &reader);
+  EXPECT_EQ(cairo_surface_status(surface), CAIRO_STATUS_SUCCESS);
+  Image image;
+  image.width = cairo_image_surface_get_width(surface);
+  image.height = cairo_image_surface_get_height(surface);
+  const unsigned char* data = cairo_image_surface_get_data(surface);
+  for (int y = 0; y < image.height; ++y) {
+    const auto* row =
+        reinterpret_cast<const uint32_t*>(data + static_cast<ptrdiff_t>(y) * cairo_image_surface_get_stride(surface));
+    for (int x = 0; x < image.width; ++x) image.pixels.push_back(row[x] & 0xFFFFFF);
+  }
+  cairo_surface_destroy(surface);
+  return image;
+}
+
+uint32_t pixel(Rgb c) { return static_cast<uint32_t>(c.red) << 16 | static_cast<uint32_t>(c.green) << 8 | c.blue; }
+
+struct Box {
+  int left = 1 << 30, top = 1 << 30, right = -1, bottom = -1;
+};
+
+// What runs of at least `run` pixels of one colour span: cells, and not the colour bar or letters.
+Box find(const Image& image, uint32_t color, int run) {
+  Box box;
+  for (int y = 0; y < image.height; ++y) {
+    int length = 0;
+    for (int x = 0; x < image.width; ++x) {
+      length = image.at(x, y) == color ? length + 1 : 0;
+      if (length < run) continue;
+      box.left = std::min(box.left, x - length + 1);
+      box.right = std::max(box.right, x + 1);
+      box.top = std::min(box.top, y);
+      box.bottom = std::max(box.bottom, y + 1);
+    }
+  }
+  return box;
+}
+
+AttentionMap one_hot(int queries, int keys, int query, int key) {
+  AttentionMap map;
+  map.weights = Tensor::zeros({queries, keys});
+  map.weights.at<float>(query, key) = 1;
+  return map;
+}
+
+TEST(Picture, TheDarkCellIsWhereTheWeightIs) {
+  const Image image = decode(render_png(one_hot(4, 5, 1, 3)));
+  const Box panel = find(image, pixel(paper_color(0)), 40);
+  const Box dark = find(image, pixel(paper_color(1)), 40);
+  ASSERT_GT(panel.right, panel.left);
+  ASSERT_GT(dark.right, dark.left);
+  const double cell = (panel.right - panel.left) / 5.0;
+  EXPECT_NEAR(dark.left, panel.left + 3 * cell, 3);
+  EXPECT_NEAR(dark.right, panel.left + 4 * cell, 3);
+  EXPECT_NEAR(dark.top, panel.top + 1 * cell, 3);
+  EXPECT_NEAR(dark.bottom, panel.top + 2 * cell, 3);
+}
+
+TEST(Picture, ManyCellsKeepTheirPlace) {
+  const Image image = decode(render_png(one_hot(300, 300, 30, 240), {.width = 2000}));
+  const Box panel = find(image, pixel(paper_color(0)), 100);
+  const Box dark = find(image, pixel(paper_color(1)), 4);
+  const double cell = (panel.right - panel.left) / 300.0;
+  EXPECT_NEAR(dark.left, panel.left + 240 * cell, 2);
+  EXPECT_NEAR(dark.top, panel.top + 30 * cell, 2);
+  EXPECT_NEAR(dark.right - dark.left, cell, 2);
+}
+
+TEST(Picture, PooledCellsKeepTheLargest) {
+  const Image image = decode(render_png(one_hot(3, 5000, 1, 2500), {.width = 3000}));
+  const Box panel = find(image, pixel(paper_color(0)), 100);
+  const Box dark = find(image, pixel(paper_color(1)), 1);
+  EXPECT_NEAR(dark.left, (panel.left + panel.right) / 2.0, 6);
+}
+
+TEST(Picture, PngHasTheAskedSize) {
+  const std::string png = render_png(one_hot(4, 5, 1, 3), {.width = 777});
+  EXPECT_EQ(png.substr(0, 8), "\x89PNG\r\n\x1a\n"s);
+  EXPECT_EQ(decode(png).width, 777);
+  const Image image =
+      decode(render_png(one_hot(40, 50, 1, 3), {.width = 84, .unit = LengthUnit::millimetres, .dpi = 300}));
+  EXPECT_EQ(image.width, std::lround(84 / 25.4 * 300));
+}
+
+TEST(Picture, ColorsComeInTheOrderOfWeights) {
+  AttentionMap map;
+  map.weights = Tensor::from<float>({0.1F, 0.2F, 0.3F, 0.4F}, {1, 4});
+  const Image image = decode(render_png(map));
+  int before = -1;
+  for (const double t : {0.25, 0.5, 0.75, 1.0}) {  // the scale ends at 0.4
+    const Box box = find(image, pixel(paper_color(t)), 40);
+    EXPECT_GT(box.left, before) << t;
+    before = box.left;
+  }
+}
+
+TEST(Picture, NotFiniteCellsAreGrey) {
+  AttentionMap map = one_hot(4, 5, 1, 3);
+  map.weights.at<float>(2, 0) = NAN;
+  EXPECT_GT(find(decode(render_png(map)), 0xC8C8C8, 15).right, 0);
+  EXPECT_EQ(find(decode(render_png(one_hot(4, 5, 1, 3))), 0xC8C8C8, 15).right, -1);
+}
+
+// Groups of columns with ink in the rows [top, bottom).
+std::vector<int> ink_groups(const Image& image, int left, int right, int top, int bottom) {
+  std::vector<int> widths;
+  int width = 0;
+  for (int x = left; x <= right; ++x) {
+    bool ink = false;
+    for (int y = top; y < bottom && x < right; ++y) ink = ink || (image.at(x, y) & 0xFF) < 0x80;
+    if (ink) {
+      ++width;
+    } else if (width > 0) {
+      widths.push_back(width);
+      width = 0;
+    }
+  }
+  return widths;
+}
+
+TEST(Picture, KeyLabelsNeverTouch) {
+  for (const int keys : {12, 50, 200}) {
+    AttentionMap map = one_hot(keys, keys, 0, 0);
+    for (int i = 0; i < keys; ++i) map.key_labels.push_back("MMMMMM");
+    const Image image = decode(render_png(map, {.width = 900, .key_axis = ""}));
+    const Box panel = find(image, pixel(paper_color(0)), 20);
+    // Turned upright the letters are as wide as a capital is high: about 0.73 of 8 points, 16 pixels.
+    const auto groups = ink_groups(image, panel.left - 5, panel.right + 5, panel.top - 60, panel.top - 20);
+    if (keys > 12) {
+      EXPECT_GE(groups.size(), 20U) << keys;
+      for (const int width : groups) EXPECT_LE(width, 19) << keys;
+    } else {
+      EXPECT_GE(groups.size(), 1U);
+    }
+  }
+}
+
+// Strict about tags, entities and UTF-8; collects the text.
+std::string parse_xml(const std::string& xml) {
+  std::string text;
+  GMarkupParser parser{};
+  parser.text = [](GMarkupParseContext*, const gchar* part, gsize length, gpointer out, GError**) {
+    static_cast<std::string*>(out)->append(part, length);
+  };
+  GMarkupParseContext* context = g_markup_parse_context_new(&parser, GMarkupParseFlags{}, &text, nullptr);
+  GError* error = nullptr;
+  const bool good = g_markup_parse_context_parse(context, xml.data(), static_cast<gssize>(xml.size()), &error) &&
+                    g_markup_parse_context_end_parse(context, &error);
+  EXPECT_TRUE(good) << (error ? error->message : "");
+  g_clear_error(&error);
+  g_markup_parse_context_free(context);
+  return text;
+}
+
+TEST(Picture, SvgIsWellFormedAndHoldsTheWords) {
+  AttentionMap map = one_hot(2, 3, 1, 2);
+  map.title = "A & B <title>";
+  map.query_labels = {"<script>", "\x1b[31m\0"s};
+  map.key_labels = {"]]>", "注意", "\xff"};
+  const std::string svg = render_svg(map, {.key_axis = "Chinese"});
+  const std::string text = parse_xml(svg);
+  EXPECT_NE(text.find("A & B <title>"), std::string::npos);
+  EXPECT_NE(text.find("query: <script> \\x1b[31m\\x00\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("Chinese: ]]> 注意 \uFFFD\n"), std::string::npos);
+  EXPECT_EQ(svg.find("<script>"), std::string::npos);
+}
+
+TEST(Picture, LargeSvgStaysSmall) {
+  AttentionMap map;
+  map.weights = Tensor::full({400, 400}, 1.0 / 400);
+  EXPECT_LT(render_svg(map).size(), 2'000'000U);
+}
+
+TEST(Picture, PdfIsWhole) {
+  const std::string pdf = render_pdf(one_hot(9, 9, 1, 3));
+  EXPECT_EQ(pdf.substr(0, 5), "%PDF-");
+  EXPECT_NE(pdf.find("%%EOF", pdf.size() - 10), std::string::npos);
+  EXPECT_EQ(pdf.find("/CreationDate"), std::string::npos);
+}
+
+TEST(Picture, SameMapSameBytes) {
+  const AttentionMap map = one_hot(9, 9, 1, 3);
+  EXPECT_EQ(render_png(map), render_png(map));
+  EXPECT_EQ(render_pdf(map), render_pdf(map));
+}
+
+TEST(Picture, GridsOfHeads) {
+  AttentionMap map;
+  map.weights = Tensor::zeros({5, 3, 3});
+  for (int head = 0; head < 5; ++head)
+    for (int i = 0; i < 3; ++i) map.weights.at<float>(head, i, i) = 1;
+  const Image row = decode(render_png(map, {.columns = 5}));
+  const Image column = decode(render_png(map, {.columns = 1}));
+  EXPECT_GT(row.width, 2 * row.height);
+  EXPECT_GT(column.height, 2 * column.width);
+  map.weights = map.weights.reshape({5, 1, 3, 3});
+  EXPECT_GT(decode(render_png(map)).height, 2 * decode(render_png(map)).width);
+}
+
+TEST(Picture, HostileAndLongLabels) {
+  AttentionMap map = one_hot(3, 4, 0, 0);
+  map.query_labels = {std::string(10000, 'W'), "\0\x1b"s, ""};
+  map.key_labels = {std::string(10000, '\n'), "<b>&amp;", "שלום", std::string(5000, '\xff')};
+  map.title = std::string(10000, 'T');
+  EXPECT_LT(decode(render_png(map)).width, 2500);
+  parse_xml(render_svg(map));
+}
+
+TEST(Picture, NothingToDraw) {
+  for (const auto& shape : {Dims{0, 4}, Dims{4, 0}, Dims{0, 3, 3}, Dims{0, 0, 0, 0}})
+    EXPECT_GT(decode(render_png({Tensor::zeros(shape), {}, {}, "empty"})).width, 10);
+}
+
+TEST(Picture, RefusesWhatCannotBeDrawn) {
+  const auto message = [](const PictureOptions& options) -> std::string {
+    try {
+      render_png(one_hot(4, 5, 1, 3), options);
+    } catch (const ShapeError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(message({.dpi = 0}), "picture: dpi 0 is out of range; pass 10 to 2.4e+03");
+  EXPECT_NE(message({.width = -5}), "accepted");
+  EXPECT_NE(message({.width = NAN}), "accepted");
+  EXPECT_NE(message({.font_size = 1e9}), "accepted");
+  EXPECT_NE(message({.columns = -1}), "accepted");
+  EXPECT_NE(message({.maximum = -1}), "accepted");
+  EXPECT_NE(message({.width = 15, .unit = LengthUnit::millimetres}).find("leaves no room beside the labels"),
+            std::string::npos);
+  EXPECT_NE(message({.width = 5000, .unit = LengthUnit::millimetres, .dpi = 2400}).find("too many for a PNG"),
+            std::string::npos);
+  AttentionMap map = one_hot(4, 5, 1, 3);
+  map.key_labels = {"one"};
+  EXPECT_THROW(render_pdf(map), ShapeError);
+}
+
+}  // namespace
+}  // namespace heed
