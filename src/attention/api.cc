@@ -80,6 +80,7 @@ void backward(const Sizes& sizes, const Tensor& grad_out, const Tensor& q, const
     p.dmask = into.mask.data<T>();
     for (int d = 1; d <= into.mask.rank(); ++d) p.mask_sizes[4 - d] = into.mask.size(-d);
   }
+  if (choose(options) == Implementation::fused) return fused_backward(p, executor_of(options));
   reference_backward(p, executor_of(options));
 }
 
