@@ -1,0 +1,112 @@
+// Training a Transformer on sentence pairs: batches by length, validation, early stopping, averaged checkpoints, and
+// a directory from which a run that was killed at any moment goes on as if nothing had happened.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "heed/models.h"
+#include "heed/optim.h"
+
+namespace heed::inline v0 {
+
+/// Token ids without bos and eos; source[i] belongs to target[i].
+struct SentencePairs {
+  std::vector<std::vector<int32_t>> source, target;
+};
+
+struct TrainOptions {
+  // Batches. A batch holds the most sentences of like length for which sentences * (longest source or target, with its
+  // end token) stays within batch_tokens.
+  int64_t batch_tokens = 4096;
+  int64_t max_length = 200;    // pairs with more tokens than this on a side are left out
+  int64_t pool_size = 100000;  // sentences that are sorted by length together; pools are shuffled anew each epoch
+  uint64_t seed = 1;           // of the shuffling
+
+  AdamW::Options adamw{};
+  LearningRate learning_rate{};
+  double clip_norm = 1;          // largest norm of all gradients together; 0 for none
+  double label_smoothing = 0.1;  // Vaswani et al. 2017, 5.4
+
+  // When to stop, whichever comes first; 0 for no such limit.
+  int64_t max_updates = 100000;
+  int64_t max_epochs = 0;
+  double max_minutes = 0;  // of training, earlier runs on the same directory included
+  int64_t patience = 10;   // validations in a row without a better loss
+
+  int64_t validate_every = 0;  // updates; 0: at the end of each epoch
+  int64_t average = 8;         // checkpoints (one a validation) whose mean is validated, too; 1 for none
+  double save_minutes = 5;     // between saves of the state; validations always save
+  int64_t save_every = 0;      // the same in updates; 0: by the clock only
+  int64_t log_every = 100;     // updates
+};
+/// Throws ShapeError naming the field, its value and the permitted range.
+void validate(const TrainOptions& options);
+
+/// Means and sums since the last report.
+struct TrainProgress {
+  int64_t epoch = 0;   // 1, 2, ...
+  int64_t update = 0;  // so far
+  int64_t sentences = 0, target_tokens = 0;
+  double loss = 0;  // per target token, with label smoothing
+  double nll = 0;   // per target token, without
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  double words_per_second = 0;  // target tokens, end tokens included and padding not
+  double gflops = 0;            // useful ones a second: see training_flop
+  double minutes = 0;           // of training in all
+  double minutes_left = -1;     // by max_updates, max_epochs and max_minutes; below 0 when there is no limit
+};
+
+struct Validation {
+  int64_t epoch = 0, update = 0;
+  double nll = 0;           // per target token, of the weights as they are
+  double average_nll = -1;  // of the mean of the last checkpoints; below 0 where there is none
+  bool better = false;      // one of the two is the best so far, and is model.safetensors now
+  bool average_is_best = false;
+  int64_t without_progress = 0;  // validations in a row
+};
+
+enum class StopReason : uint8_t { max_updates, max_epochs, max_minutes, patience, interrupted };
+
+struct TrainResult {
+  StopReason reason{};
+  bool nothing_done = false;  // an earlier run had finished already
+  int64_t epoch = 0, update = 0;
+  double minutes = 0;
+  double best_nll = 0;  // of model.safetensors
+  int64_t best_update = 0;
+  bool average_is_best = false;  // model.safetensors is a mean of checkpoints
+};
+
+struct TrainHooks {
+  std::function<void(const TrainProgress&)> progress;  // each log_every updates
+  std::function<void(const Validation&)> validation;
+  std::function<void(const std::string&)> message;  // what a person may want to know
+  std::function<bool()> stop;                       // asked after each update; true saves and leaves
+};
+
+/// Trains `model` and keeps in `directory`, which must exist:
+///   model.safetensors            the best weights by validation loss, single or averaged
+///   train.log.jsonl              one JSON object a report
+///   training.json, training.safetensors, checkpoint-N.safetensors   the state
+/// All of them change at once (DirectoryTransaction). Where the directory holds a state, training goes on from it, and
+/// ends with the same weights, bit for bit, as a run that was never stopped: on the same type of machine, with any
+/// number of threads. Dropout draws from default_generator(), which is part of the state.
+/// Throws ShapeError for options, data or a model that do not fit; FormatError for a state that is broken or belongs to
+/// other data or options; IoError; TrainingError when the loss or a gradient is not finite (what was saved before
+/// stays).
+TrainResult train(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
+                  const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
+
+/// Mean loss per target token without dropout or label smoothing.
+double validation_nll(Transformer& model, const SentencePairs& pairs, int64_t batch_tokens);
+
+/// Floating-point operations that one training step needs at least for a sentence pair of these lengths (tokens, with
+/// begin or end), padding not counted: 2 for each multiply-add of the matrix products and of attention forward, twice
+/// that backward. Embedding look-ups, norms, softmax and the optimiser count nothing; recomputing counts nothing.
+double training_flop(const TransformerConfig& config, int64_t source_length, int64_t target_length);
+
+}  // namespace heed::inline v0

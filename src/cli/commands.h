@@ -1,0 +1,27 @@
+// The commands, one file each, and what they share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace heed::cli {
+
+void add_attention(CLI::App& program);
+void add_export(CLI::App& program);
+void add_inspect(CLI::App& program);
+void add_score(CLI::App& program);
+void add_train(CLI::App& program);
+void add_translate(CLI::App& program);
+
+/// Thrown by a command to leave quietly with this status.
+struct ExitStatus {
+  int code;
+};
+
+/// Flushes standard output. Throws IoError when that fails; leaves quietly when the reader has gone (a closed pipe).
+void finish_output();
+
+/// A line on standard error: "heed COMMAND: text".
+void warn(const std::string& command, const std::string& text);
+
+}  // namespace heed::cli

@@ -1,0 +1,107 @@
+// The program heed: results on standard output, everything else on standard error.
+// Exit status: 0 done, 1 something failed, 2 wrong use, 128 + n ended by signal n.
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <new>
+
+#include "cli/commands.h"
+#include "heed/error.h"
+#include "heed/executor.h"
+#include "heed/random.h"
+
+namespace heed::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  echo 'Hola, mi nombre es Alex.' | heed translate\n"
+    "  heed train --pairs spa-eng.tsv --columns 2,1 --valid-pairs dev.tsv --model my-model\n"
+    "  heed translate --model my-model < dev.es | heed score --reference dev.en\n"
+    "  heed export --model my-model --to my-model-f16 --dtype f16\n"
+    "heed COMMAND --help says more.";
+
+// The reader of standard output has gone.
+bool output_closed() {
+  pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+// One line, whatever the message was.
+int fail(const CLI::App& program, std::string text, int status) {
+  for (char& c : text)
+    if (c == '\n' || c == '\r') c = ' ';
+  const auto commands = program.get_subcommands();
+  warn(commands.empty() ? "" : commands.front()->get_name(), text);
+  return status;
+}
+
+// Every command takes --threads and --seed, its own or these.
+void add_common_options(CLI::App& program) {
+  for (CLI::App* command : program.get_subcommands({})) {
+    if (!command->get_option_no_throw("--threads"))
+      command->add_option_function<int>("--threads", set_threads, "Threads; 0 for one per hardware thread [0]")
+          ->check(CLI::Range(0, 4096));
+    if (!command->get_option_no_throw("--seed"))
+      command->add_option_function<uint64_t>("--seed", manual_seed, "Seed of everything random [0]");
+  }
+}
+
+int run(int argc, char** argv) {
+  CLI::App program("heed: attention for C++. Compute it, train with it, look at it.", "heed");
+  program.set_version_flag("--version", "heed " HEED_VERSION);
+  program.footer(kFooter);
+  program.require_subcommand(1);
+  add_train(program);
+  add_translate(program);
+  add_score(program);
+  add_inspect(program);
+  add_attention(program);
+  add_export(program);
+  add_common_options(program);
+  try {
+    program.parse(argc, argv);
+    finish_output();
+    return 0;
+  } catch (const ExitStatus& status) {
+    return status.code;
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return program.exit(e);  // --help, --version
+    return fail(program, e.what(), 2);
+  } catch (const ShapeError& e) {
+    return fail(program, e.what(), 2);
+  } catch (const IoError& e) {
+    return output_closed() ? 128 + SIGPIPE : fail(program, e.what(), 1);
+  } catch (const std::bad_alloc&) {
+    return fail(program, "not enough memory; try a smaller batch or model", 1);
+  } catch (const std::exception& e) {
+    return fail(program, e.what(), 1);
+  } catch (...) {
+    return fail(program, "unknown failure", 1);
+  }
+}
+
+}  // namespace
+
+void finish_output() {
+  std::cout.flush();
+  if (std::cout) return;
+  if (output_closed()) throw ExitStatus{128 + SIGPIPE};
+  throw IoError("writing to standard output failed; is the disk full?");
+}
+
+void warn(const std::string& command, const std::string& text) {
+  std::cerr << "heed" << (command.empty() ? "" : " ") << command << ": " << text << '\n';
+}
+
+}  // namespace heed::cli
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write, dealt with above
+  std::ios::sync_with_stdio(false);
+  return heed::cli::run(argc, argv);
+}

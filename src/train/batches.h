@@ -1,0 +1,29 @@
+// Which sentences train together, and in which order: a function of (data, options, epoch) and nothing else.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "heed/train.h"
+
+namespace heed::inline v0 {
+
+using Batch = std::vector<int64_t>;  // indices of sentence pairs
+
+/// The batches of epoch 1, 2, ... in their order. Sentences are shuffled, pools of them sorted by length, cut into
+/// batches of at most batch_tokens padded tokens on the longer side, and the batches shuffled.
+std::vector<Batch> make_batches(const SentencePairs& pairs, const TrainOptions& options, int64_t epoch);
+
+/// Batches for evaluation: all sentences, sorted by length.
+std::vector<Batch> batches_by_length(const SentencePairs& pairs, int64_t batch_tokens);
+
+/// The pairs of a batch as the model takes them: sources end with eos, targets are bare.
+struct BatchTokens {
+  TokenBatch source;
+  std::vector<std::vector<int32_t>> target;
+  int64_t target_tokens = 0;  // end tokens included
+  double flop = 0;
+};
+BatchTokens gather(const SentencePairs& pairs, const Batch& batch, const TransformerConfig& config);
+
+}  // namespace heed::inline v0

@@ -1,0 +1,194 @@
+#include "train/state.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <limits>
+#include <sstream>
+#include <system_error>
+
+namespace heed::inline v0 {
+namespace {
+
+constexpr int64_t kFormat = 1;
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr double kLargest = std::numeric_limits<double>::max();
+
+std::string shortest(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+// FNV-1a over lengths and ids: tells whether a directory belongs to this data, no more.
+std::string fingerprint(const SentencePairs& pairs) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  const auto add = [&](uint64_t value) {
+    for (int byte = 0; byte < 8; ++byte) hash = (hash ^ (value >> 8 * byte & 0xff)) * 0x100000001b3u;
+  };
+  for (const auto* side : {&pairs.source, &pairs.target})
+    for (const auto& sentence : *side) {
+      add(sentence.size());
+      for (const int32_t id : sentence) add(static_cast<uint32_t>(id));
+    }
+  char text[24];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+uint64_t parse_unsigned(const std::string& text, const std::string& where, const char* key) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw FormatError(where + ": " + key + " is '" + text + "', not a whole number");
+  return value;
+}
+
+}  // namespace
+
+std::string checkpoint_file(int64_t update) {
+  char name[64];
+  std::snprintf(name, sizeof name, "checkpoint-%08lld.safetensors", static_cast<long long>(update));
+  return name;
+}
+
+Recipe make_recipe(const TrainOptions& o, const SentencePairs& training, const SentencePairs& validation) {
+  static constexpr const char* schedules[] = {"inverse_square_root", "cosine", "constant"};
+  const LearningRate& rate = o.learning_rate;
+  Recipe recipe{{"batch_tokens", std::to_string(o.batch_tokens)},
+                {"max_length", std::to_string(o.max_length)},
+                {"pool_size", std::to_string(o.pool_size)},
+                {"seed", std::to_string(o.seed)},
+                {"beta1", shortest(o.adamw.beta1)},
+                {"beta2", shortest(o.adamw.beta2)},
+                {"epsilon", shortest(o.adamw.epsilon)},
+                {"weight_decay", shortest(o.adamw.weight_decay)},
+                {"schedule", schedules[static_cast<int>(rate.schedule)]},
+                {"learning_rate", shortest(rate.peak)},
+                {"warmup", std::to_string(rate.warmup)},
+                {"schedule_total", std::to_string(rate.schedule == Schedule::cosine ? rate.total : 0)},
+                {"clip_norm", shortest(o.clip_norm)},
+                {"label_smoothing", shortest(o.label_smoothing)},
+                {"validate_every", std::to_string(o.validate_every)},
+                {"average", std::to_string(o.average)},
+                {"training_data", fingerprint(training)},
+                {"validation_data", fingerprint(validation)}};
+  return recipe;
+}
+
+std::string write_state(const TrainState& s, const Recipe& recipe) {
+  ConfigWriter json, options, window;
+  for (const auto& [name, value] : recipe) options.set(name, value);
+  window.set("loss", s.window.loss)
+      .set("nll", s.window.nll)
+      .set("target_tokens", s.window.target_tokens)
+      .set("sentences", s.window.sentences)
+      .set("updates", s.window.updates);
+  std::string checkpoints;
+  for (const int64_t update : s.checkpoints) checkpoints += (checkpoints.empty() ? "" : " ") + std::to_string(update);
+  json.set("format", kFormat)
+      .set("recipe", options)
+      .set("update", s.update)
+      .set("epoch", s.epoch)
+      .set("batch", s.batch)
+      .set("seconds", s.seconds)
+      .set("validated_at", s.validated_at)
+      .set("best_update", s.best_update)
+      .set("average_is_best", s.average_is_best)
+      .set("without_progress", s.without_progress)
+      .set("checkpoints", checkpoints)
+      .set("log_bytes", s.log_bytes)
+      .set("window", window)
+      .set("generator_seed", std::to_string(s.generator.seed))
+      .set("generator_stream", std::to_string(s.generator.stream));
+  if (s.best_nll) json.set("best_nll", *s.best_nll);
+  return json.text();
+}
+
+TrainState read_state(const std::string& json, const std::string& where, const Recipe& recipe) {
+  ConfigReader reader(json, where);
+  reader.integer("format", kFormat, kFormat);
+  ConfigReader options = reader.object("recipe");
+  for (const auto& [name, value] : recipe) {
+    const std::string before = options.string(name);
+    if (before == value) continue;
+    if (name == "training_data" || name == "validation_data")
+      throw FormatError(where + ": this run began with other " + (name == "training_data" ? "training" : "validation") +
+                        " data; give the same files to go on, or another directory to start anew");
+    throw FormatError(where + ": this run began with " + name + " " + before + ", not " + value +
+                      "; give the same to go on, or another directory to start anew");
+  }
+  options.finish();
+  TrainState s;
+  s.update = reader.integer("update", 0, kMost);
+  s.epoch = reader.integer("epoch", 1, kMost);
+  s.batch = reader.integer("batch", 0, kMost);
+  s.seconds = reader.number("seconds", 0, kLargest);
+  s.validated_at = reader.integer("validated_at", -1, kMost);
+  s.best_update = reader.integer("best_update", 0, kMost);
+  s.average_is_best = reader.boolean("average_is_best");
+  s.without_progress = reader.integer("without_progress", 0, kMost);
+  std::istringstream checkpoints(reader.string("checkpoints"));
+  for (std::string update; checkpoints >> update;)
+    s.checkpoints.push_back(static_cast<int64_t>(parse_unsigned(update, where, "checkpoints")));
+  s.log_bytes = reader.integer("log_bytes", 0, kMost);
+  ConfigReader window = reader.object("window");
+  s.window.loss = window.number("loss", -kLargest, kLargest);
+  s.window.nll = window.number("nll", -kLargest, kLargest);
+  s.window.target_tokens = window.integer("target_tokens", 0, kMost);
+  s.window.sentences = window.integer("sentences", 0, kMost);
+  s.window.updates = window.integer("updates", 0, kMost);
+  window.finish();
+  s.generator.seed = parse_unsigned(reader.string("generator_seed"), where, "generator_seed");
+  s.generator.stream = parse_unsigned(reader.string("generator_stream"), where, "generator_stream");
+  if (reader.has("best_nll")) s.best_nll = reader.number("best_nll", -kLargest, kLargest);
+  reader.finish();
+  return s;
+}
+
+namespace {
+
+[[noreturn]] void fail(const char* doing, const std::string& path) {
+  throw IoError(std::string(doing) + " " + path + ": " + std::generic_category().message(errno));
+}
+
+}  // namespace
+
+TrainLog::TrainLog(const std::string& directory, int64_t bytes) : path_(directory + "/" + kLogFile) {
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd_ < 0) fail("open", path_);
+  try {
+    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0)
+      throw IoError("train: another run is training in " + directory + "; wait for it or choose another directory");
+    struct stat status {};
+    if (::fstat(fd_, &status) != 0) fail("open", path_);
+    bytes_ = std::min<int64_t>(bytes, status.st_size);
+    if (::ftruncate(fd_, bytes_) != 0) fail("write", path_);
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+TrainLog::~TrainLog() { ::close(fd_); }
+
+void TrainLog::write(std::string line) {
+  line += '\n';
+  for (size_t done = 0; done < line.size();) {
+    const ssize_t written = ::write(fd_, line.data() + done, line.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("write", path_);
+    done += static_cast<size_t>(written);
+  }
+  bytes_ += static_cast<int64_t>(line.size());
+}
+
+void TrainLog::sync() const {
+  if (::fsync(fd_) != 0 && errno != EINVAL && errno != EROFS) fail("write", path_);
+}
+
+}  // namespace heed::inline v0

@@ -1,0 +1,70 @@
+// What a killed run needs to go on: small numbers in training.json, weights and moments in training.safetensors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heed/io.h"
+#include "heed/random.h"
+#include "heed/train.h"
+
+namespace heed::inline v0 {
+
+inline constexpr const char* kModelFile = "model.safetensors";
+inline constexpr const char* kLogFile = "train.log.jsonl";
+inline constexpr const char* kStateFile = "training.json";
+inline constexpr const char* kTensorsFile = "training.safetensors";
+std::string checkpoint_file(int64_t update);
+
+/// Sums since the last progress report.
+struct Window {
+  double loss = 0, nll = 0;
+  int64_t target_tokens = 0, sentences = 0, updates = 0;
+};
+
+struct TrainState {
+  int64_t update = 0;  // done
+  int64_t epoch = 1;   // of the next batch
+  int64_t batch = 0;   // the next one within the epoch
+  double seconds = 0;  // of training, all runs
+  int64_t validated_at = -1;
+  std::optional<double> best_nll{};
+  int64_t best_update = 0;
+  bool average_is_best = false;
+  int64_t without_progress = 0;
+  std::vector<int64_t> checkpoints{};  // updates, oldest first: the files that will be averaged
+  int64_t log_bytes = 0;
+  Window window{};
+  Generator generator{};
+};
+
+/// Names and values of everything that decides the weights besides the code.
+using Recipe = std::vector<std::pair<std::string, std::string>>;
+Recipe make_recipe(const TrainOptions& options, const SentencePairs& training, const SentencePairs& validation);
+
+std::string write_state(const TrainState& state, const Recipe& recipe);
+/// Throws FormatError for a broken state and for another recipe, naming the first difference.
+TrainState read_state(const std::string& json, const std::string& where, const Recipe& recipe);
+
+/// The log of a directory: appended to, cut back on resuming, locked against a second run.
+class TrainLog {
+ public:
+  /// Opens the log and keeps its first `bytes` bytes. Throws IoError, also when another process holds it.
+  TrainLog(const std::string& directory, int64_t bytes);
+  ~TrainLog();
+  TrainLog(const TrainLog&) = delete;
+  TrainLog& operator=(const TrainLog&) = delete;
+  void write(std::string line);  // without the newline
+  void sync() const;
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace heed::inline v0

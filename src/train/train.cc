@@ -1,0 +1,458 @@
+// The training loop. Everything that decides the weights is in TrainState, the arenas and the ring of checkpoints, so
+// a run may end between any two instructions.
+#include "heed/train.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "heed/random.h"
+#include "train/batches.h"
+#include "train/state.h"
+
+namespace heed::inline v0 {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+void check_pairs(const SentencePairs& pairs, const TransformerConfig& config, const char* what) {
+  if (pairs.source.size() != pairs.target.size())
+    throw ShapeError("train: " + std::to_string(pairs.source.size()) + " source and " +
+                     std::to_string(pairs.target.size()) + " target sentences for " + what +
+                     "; each source sentence needs its target");
+  for (const auto* side : {&pairs.source, &pairs.target})
+    for (const auto& sentence : *side)
+      for (const int32_t id : sentence)
+        if (id < 0 || id >= config.vocab_size)
+          throw ShapeError("train: token id " + std::to_string(id) + " is not in 0.." +
+                           std::to_string(config.vocab_size - 1) + "; use the vocabulary of the model");
+}
+
+// Pairs that are not empty and short enough.
+SentencePairs usable(const SentencePairs& pairs, int64_t max_length, int64_t* left_out) {
+  SentencePairs kept;
+  for (size_t i = 0; i < pairs.source.size(); ++i) {
+    const auto longest = static_cast<int64_t>(std::max(pairs.source[i].size(), pairs.target[i].size()));
+    if (pairs.source[i].empty() || pairs.target[i].empty() || longest > max_length) {
+      ++*left_out;
+      continue;
+    }
+    kept.source.push_back(pairs.source[i]);
+    kept.target.push_back(pairs.target[i]);
+  }
+  return kept;
+}
+
+// Dropout off and no tape, until it goes out of scope.
+class Evaluation {
+ public:
+  explicit Evaluation(Module& module) : module_(module), before_(module.training()) { module_.eval(); }
+  ~Evaluation() { module_.train(before_); }
+  Evaluation(const Evaluation&) = delete;
+  Evaluation& operator=(const Evaluation&) = delete;
+
+ private:
+  Module& module_;
+  bool before_;
+  NoGrad no_grad_;
+};
+
+class Trainer {
+ public:
+  Trainer(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
+          const TrainOptions& options, const std::string& directory, const TrainHooks& hooks)
+      : model_(model),
+        options_(options),
+        directory_(directory),
+        hooks_(hooks),
+        training_(keep_usable(training, "training")),
+        validation_(keep_usable(validation, "validation")),
+        recipe_(make_recipe(options, training_, validation_)) {
+    if (training_.source.empty())
+      throw ShapeError("train: the training data has no sentence pairs" +
+                       std::string(training.source.empty() ? "" : " that are not empty and short enough") +
+                       "; give a corpus, or raise max_length");
+  }
+
+  TrainResult run() {
+    DirectoryTransaction::recover(directory_);
+    const bool resumed = load_state();
+    TrainLog log(directory_, state_.log_bytes);
+    log_ = &log;
+    start_ = last_save_ = window_start_ = Clock::now();
+    seconds_before_ = state_.seconds;
+    updates_before_ = state_.update;
+    model_.train();
+
+    std::optional<StopReason> reason = limit_reached();
+    const bool nothing_done = resumed && reason && state_.validated_at == state_.update;
+    if (resumed && !nothing_done)
+      message("goes on after update " + std::to_string(state_.update) + " in epoch " + std::to_string(state_.epoch));
+    while (!reason) {
+      const std::vector<Batch> batches = make_batches(training_, options_, state_.epoch);
+      if (state_.batch > static_cast<int64_t>(batches.size()))
+        throw FormatError(directory_ + "/" + kStateFile + ": batch " + std::to_string(state_.batch) + " of " +
+                          std::to_string(batches.size()) + "; the state is broken, start anew in another directory");
+      batches_in_epoch_ = static_cast<int64_t>(batches.size());
+      while (!reason && state_.batch < batches_in_epoch_) {
+        update(batches[static_cast<size_t>(state_.batch)]);
+        const bool epoch_ends = ++state_.batch == batches_in_epoch_;
+        const int64_t epoch = state_.epoch;
+        if (epoch_ends) {  // before any save: a state never stands behind the last batch
+          ++state_.epoch;
+          state_.batch = 0;
+        }
+        if (state_.update % options_.log_every == 0) report(epoch);
+        const bool due = options_.validate_every > 0 ? state_.update % options_.validate_every == 0 : epoch_ends;
+        if (due) {
+          validate_and_save(epoch);
+        } else if (save_due()) {
+          save();
+        }
+        reason = limit_reached();
+        if (hooks_.stop && hooks_.stop() && !reason) {
+          reason = StopReason::interrupted;
+          if (last_saved_update_ != state_.update) save();
+        }
+        if (epoch_ends) break;
+      }
+    }
+    if (*reason != StopReason::interrupted && state_.validated_at != state_.update) validate_and_save(state_.epoch);
+    log_ = nullptr;
+    return {.reason = *reason,
+            .nothing_done = nothing_done,
+            .epoch = state_.epoch,
+            .update = state_.update,
+            .minutes = elapsed() / 60,
+            .best_nll = state_.best_nll.value_or(0),
+            .best_update = state_.best_update,
+            .average_is_best = state_.average_is_best};
+  }
+
+ private:
+  void message(const std::string& text) const {
+    if (hooks_.message) hooks_.message(text);
+  }
+
+  SentencePairs keep_usable(const SentencePairs& pairs, const char* what) {
+    check_pairs(pairs, model_.config(), what);
+    int64_t left_out = 0;
+    // One more for the end token.
+    const int64_t longest = std::min(options_.max_length, model_.config().max_positions - 1);
+    SentencePairs kept = usable(pairs, longest, &left_out);
+    if (left_out > 0)
+      message("left out " + std::to_string(left_out) + " of " + std::to_string(pairs.source.size()) + " " + what +
+              " pairs: empty, or longer than " + std::to_string(longest) + " tokens");
+    return kept;
+  }
+
+  double elapsed() const { return seconds_before_ + seconds_since(start_); }
+
+  std::optional<StopReason> limit_reached() const {
+    if (options_.max_updates > 0 && state_.update >= options_.max_updates) return StopReason::max_updates;
+    if (options_.max_epochs > 0 && state_.epoch > options_.max_epochs) return StopReason::max_epochs;
+    if (options_.patience > 0 && state_.without_progress >= options_.patience) return StopReason::patience;
+    if (options_.max_minutes > 0 && elapsed() >= 60 * options_.max_minutes) return StopReason::max_minutes;
+    return {};
+  }
+
+  [[noreturn]] void not_finite(const std::string& what) const {
+    std::string kept = "nothing was saved yet";
+    if (last_saved_update_ >= 0) kept = "the state after update " + std::to_string(last_saved_update_) + " is kept";
+    throw TrainingError("train: " + what + " is not finite in update " + std::to_string(state_.update + 1) + "; " +
+                        kept + "; start anew with a lower learning rate or a longer warm-up");
+  }
+
+  void update(const Batch& batch) {
+    const BatchTokens tokens = gather(training_, batch, model_.config());
+    arena_.zero_gradients();
+    functional::LossParts parts;
+    const Variable loss =
+        model_.loss(tokens.source, tokens.target, {.label_smoothing = options_.label_smoothing}, &parts);
+    if (!std::isfinite(parts.loss) || !std::isfinite(loss.value().item())) not_finite("the loss");
+    loss.backward();
+    gradient_norm_ = arena_.gradient_norm();
+    if (!std::isfinite(gradient_norm_)) not_finite("the gradient");
+    optimiser_.step(options_.learning_rate.at(state_.update + 1), clip_scale(gradient_norm_, options_.clip_norm));
+    ++state_.update;
+    Window& window = state_.window;
+    window.loss += parts.loss;
+    window.nll += parts.nll;
+    window.target_tokens += parts.count;
+    window.sentences += static_cast<int64_t>(batch.size());
+    ++window.updates;
+    measured_tokens_ += parts.count;
+    measured_flop_ += tokens.flop;
+  }
+
+  double minutes_left() const {
+    const auto done = static_cast<double>(state_.update - updates_before_);
+    double left = -1;
+    const auto limit = [&](double minutes) { left = left < 0 ? minutes : std::min(left, minutes); };
+    const double minutes_per_update = done > 0 ? (elapsed() - seconds_before_) / 60 / done : 0;
+    if (options_.max_updates > 0) limit(static_cast<double>(options_.max_updates - state_.update) * minutes_per_update);
+    if (options_.max_epochs > 0)
+      limit(static_cast<double>((options_.max_epochs - state_.epoch + 1) * batches_in_epoch_ - state_.batch) *
+            minutes_per_update);
+    if (options_.max_minutes > 0) limit(options_.max_minutes - elapsed() / 60);
+    return left < 0 ? left : std::max(left, 0.0);
+  }
+
+  void report(int64_t epoch) {
+    const Window& w = state_.window;
+    const auto tokens = static_cast<double>(std::max<int64_t>(w.target_tokens, 1));
+    const double seconds = std::max(seconds_since(window_start_), 1e-9);
+    const TrainProgress p{.epoch = epoch,
+                          .update = state_.update,
+                          .sentences = w.sentences,
+                          .target_tokens = w.target_tokens,
+                          .loss = w.loss / tokens,
+                          .nll = w.nll / tokens,
+                          .gradient_norm = gradient_norm_,
+                          .learning_rate = options_.learning_rate.at(state_.update),
+                          .words_per_second = static_cast<double>(measured_tokens_) / seconds,
+                          .gflops = measured_flop_ / seconds * 1e-9,
+                          .minutes = elapsed() / 60,
+                          .minutes_left = minutes_left()};
+    log_->write(Json{
+        {"type", "train"},
+        {"epoch", p.epoch},
+        {"update", p.update},
+        {"sentences", p.sentences},
+        {"target_tokens", p.target_tokens},
+        {"loss", p.loss},
+        {"nll", p.nll},
+        {"gradient_norm", p.gradient_norm},
+        {"learning_rate", p.learning_rate},
+        {"words_per_second", p.words_per_second},
+        {"gflops", p.gflops},
+        {"minutes",
+         p.minutes}}.dump());
+    if (hooks_.progress) hooks_.progress(p);
+    state_.window = {};
+    restart_measurement();
+  }
+
+  void restart_measurement() {
+    measured_tokens_ = 0;
+    measured_flop_ = 0;
+    window_start_ = Clock::now();
+  }
+
+  bool save_due() const {
+    if (options_.save_every > 0 && state_.update % options_.save_every == 0) return true;
+    return options_.save_minutes > 0 && seconds_since(last_save_) >= 60 * options_.save_minutes;
+  }
+
+  // The mean of the kept checkpoints and the weights as they are; undefined when that is one alone.
+  Tensor average() const {
+    if (options_.average <= 1 || state_.checkpoints.empty()) return {};
+    const Tensor sum = Tensor::zeros({arena_.size()}, DType::f64);
+    const auto add = [&](const Tensor& values) {
+      const Tensor doubles = values.to(DType::f64);
+      const double* from = doubles.data<double>();
+      double* to = sum.data<double>();
+      for (int64_t i = 0; i < sum.numel(); ++i) to[i] += from[i];
+    };
+    const Tensor one = Tensor::zeros({arena_.size()}, arena_.dtype());
+    for (const int64_t update : state_.checkpoints) {
+      const SafetensorsFile file(directory_ + "/" + checkpoint_file(update));
+      for (const auto& [name, view] : arena_.named(one)) view.copy_from(file.tensor(name));
+      add(one);
+    }
+    add(arena_.values());
+    const double factor = 1.0 / static_cast<double>(state_.checkpoints.size() + 1);
+    for (double& x : sum.span<double>()) x *= factor;
+    return sum.to(arena_.dtype());
+  }
+
+  void validate_and_save(int64_t epoch) {
+    const auto started = Clock::now();
+    if (static_cast<int64_t>(state_.checkpoints.size()) >= options_.average && !state_.checkpoints.empty())
+      state_.checkpoints.erase(state_.checkpoints.begin());
+    const Tensor mean = average();
+    Validation v{.epoch = epoch, .update = state_.update};
+    if (!validation_.source.empty()) {
+      v.nll = validation_nll(model_, validation_, options_.batch_tokens);
+      if (!std::isfinite(v.nll)) not_finite("the validation loss");
+      if (mean.defined()) {
+        const Tensor current = arena_.values().clone();
+        arena_.values().copy_from(mean);
+        v.average_nll = validation_nll(model_, validation_, options_.batch_tokens);
+        arena_.values().copy_from(current);
+      }
+      v.average_is_best = mean.defined() && v.average_nll < v.nll;
+      const double best = v.average_is_best ? v.average_nll : v.nll;
+      v.better = !state_.best_nll || best < *state_.best_nll;
+      state_.without_progress = v.better ? 0 : state_.without_progress + 1;
+      if (v.better) state_.best_nll = best;
+    } else {  // nothing to compare by: the latest is the best
+      v.better = true;
+      v.average_is_best = mean.defined();
+    }
+    if (v.better) {
+      state_.best_update = state_.update;
+      state_.average_is_best = v.average_is_best;
+    }
+    v.without_progress = state_.without_progress;
+    state_.validated_at = state_.update;
+
+    Json line{{"type", "validation"}, {"epoch", v.epoch}, {"update", v.update}};
+    if (!validation_.source.empty()) {
+      line["nll"] = v.nll;
+      if (mean.defined()) line["average_nll"] = v.average_nll;
+    }
+    line["best"] = !v.better ? "earlier" : v.average_is_best ? "average" : "single";
+    line["without_progress"] = v.without_progress;
+    line["minutes"] = elapsed() / 60;
+    log_->write(line.dump());
+
+    const Tensor best = !v.better ? Tensor() : v.average_is_best ? mean : arena_.values();
+    save(best, /*new_checkpoint=*/options_.average > 1);
+    if (hooks_.validation) hooks_.validation(v);
+    window_start_ += Clock::now() - started;  // words/s are of training
+  }
+
+  void save(const Tensor& best = {}, bool new_checkpoint = false) {
+    log_->sync();
+    const auto write_tensors = [](const NamedTensors& tensors) {
+      return [tensors](FileWriter& file) { write_safetensors(file, tensors); };
+    };
+    DirectoryTransaction transaction(directory_);
+    if (best.defined())
+      transaction.write(kModelFile, [&](FileWriter& file) {
+        write_safetensors(file, arena_.named(best), {{"format", "heed"}});
+      });
+    if (new_checkpoint) {
+      transaction.write(checkpoint_file(state_.update), write_tensors(arena_.named(arena_.values())));
+      state_.checkpoints.push_back(state_.update);
+    }
+    for (const std::string& stale : stale_checkpoints()) transaction.remove(stale);
+    NamedTensors tensors = arena_.named(arena_.values(), "value.");
+    for (const auto& [arena, prefix] : {std::pair{optimiser_.m, "m."}, std::pair{optimiser_.v, "v."}}) {
+      const NamedTensors moments = arena_.named(arena, prefix);
+      tensors.insert(tensors.end(), moments.begin(), moments.end());
+    }
+    transaction.write(kTensorsFile, write_tensors(tensors));
+    state_.seconds = elapsed();
+    state_.log_bytes = log_->bytes();
+    state_.generator = default_generator();
+    transaction.write(kStateFile, write_state(state_, recipe_));
+    transaction.commit();
+    last_save_ = Clock::now();
+    last_saved_update_ = state_.update;
+  }
+
+  // Files of checkpoints that are no longer averaged.
+  std::vector<std::string> stale_checkpoints() const {
+    std::vector<std::string> stale;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with("checkpoint-") || !name.ends_with(".safetensors")) continue;
+      if (std::none_of(state_.checkpoints.begin(), state_.checkpoints.end(),
+                       [&](int64_t update) { return checkpoint_file(update) == name; }))
+        stale.push_back(name);
+    }
+    return stale;
+  }
+
+  bool load_state() {
+    const std::string path = directory_ + "/" + kStateFile;
+    if (!std::filesystem::exists(path)) {
+      if (std::filesystem::exists(directory_ + "/" + kModelFile))
+        throw FormatError("train: " + directory_ + " holds a model without its training state (" + kStateFile +
+                          "); choose another directory");
+      return false;
+    }
+    state_ = read_state(read_file(path), path, recipe_);
+    const SafetensorsFile file(directory_ + "/" + kTensorsFile);
+    const auto restore = [&](const Tensor& arena, const char* prefix) {
+      for (const auto& [name, view] : arena_.named(arena, prefix)) {
+        const Tensor saved = file.tensor(name);
+        if (!(saved.shape() == view.shape()) || saved.dtype() != view.dtype())
+          throw FormatError(file.path() + ": tensor '" + name + "' is " + name_of(saved.dtype()) + " " +
+                            to_string(saved.shape()) + ", the model needs " + name_of(view.dtype()) + " " +
+                            to_string(view.shape()));
+        view.copy_from(saved);
+      }
+    };
+    restore(arena_.values(), "value.");
+    restore(optimiser_.m, "m.");
+    restore(optimiser_.v, "v.");
+    optimiser_.steps = state_.update;
+    default_generator() = state_.generator;
+    last_saved_update_ = state_.update;
+    return true;
+  }
+
+  Transformer& model_;
+  const TrainOptions& options_;
+  const std::string directory_;
+  const TrainHooks& hooks_;
+  const SentencePairs training_, validation_;
+  const Recipe recipe_;
+  ParameterArena arena_{model_};
+  AdamW optimiser_{arena_, options_.adamw};
+  TrainState state_;
+  TrainLog* log_ = nullptr;
+  Clock::time_point start_, last_save_, window_start_;
+  double seconds_before_ = 0, gradient_norm_ = 0, measured_flop_ = 0;
+  int64_t updates_before_ = 0, measured_tokens_ = 0, batches_in_epoch_ = 0, last_saved_update_ = -1;
+};
+
+}  // namespace
+
+void validate(const TrainOptions& o) {
+  const auto at_least = [](const char* field, double value, double low) {
+    if (!(value >= low))
+      throw ShapeError(std::string("train: ") + field + " is " + Json(value).dump() + "; it must be " +
+                       Json(low).dump() + " or more");
+  };
+  at_least("batch_tokens", static_cast<double>(o.batch_tokens), 1);
+  at_least("max_length", static_cast<double>(o.max_length), 1);
+  at_least("pool_size", static_cast<double>(o.pool_size), 1);
+  at_least("clip_norm", o.clip_norm, 0);
+  at_least("max_updates", static_cast<double>(o.max_updates), 0);
+  at_least("max_epochs", static_cast<double>(o.max_epochs), 0);
+  at_least("max_minutes", o.max_minutes, 0);
+  at_least("patience", static_cast<double>(o.patience), 0);
+  at_least("validate_every", static_cast<double>(o.validate_every), 0);
+  at_least("average", static_cast<double>(o.average), 1);
+  at_least("save_minutes", o.save_minutes, 0);
+  at_least("save_every", static_cast<double>(o.save_every), 0);
+  at_least("log_every", static_cast<double>(o.log_every), 1);
+  at_least("warmup", static_cast<double>(o.learning_rate.warmup), 0);
+  if (!(o.learning_rate.peak > 0) || !std::isfinite(o.learning_rate.peak))
+    throw ShapeError("train: learning_rate is " + Json(o.learning_rate.peak).dump() + "; it must be above 0");
+  if (!(o.label_smoothing >= 0 && o.label_smoothing < 1))
+    throw ShapeError("train: label_smoothing is " + Json(o.label_smoothing).dump() + "; it must be in [0, 1)");
+  if (o.learning_rate.schedule == Schedule::cosine && o.learning_rate.total < 1)
+    throw ShapeError("train: the cosine schedule needs its total number of updates; set max_updates");
+}
+
+TrainResult train(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
+                  const TrainOptions& options, const std::string& directory, const TrainHooks& hooks) {
+  validate(options);
+  return Trainer(model, training, validation, options, directory, hooks).run();
+}
+
+double validation_nll(Transformer& model, const SentencePairs& pairs, int64_t batch_tokens) {
+  const Evaluation evaluation(model);
+  double nll = 0;
+  int64_t count = 0;
+  for (const Batch& batch : batches_by_length(pairs, batch_tokens)) {
+    const BatchTokens tokens = gather(pairs, batch, model.config());
+    functional::LossParts parts;
+    model.loss(tokens.source, tokens.target, {}, &parts);
+    nll += parts.nll;
+    count += parts.count;
+  }
+  return nll / static_cast<double>(std::max<int64_t>(count, 1));
+}
+
+}  // namespace heed::inline v0
