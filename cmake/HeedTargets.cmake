@@ -7,6 +7,10 @@ if(HEED_SANITIZE)
   add_link_options(-fsanitize=${HEED_SANITIZE})
 endif()
 
+# Where programs look for libheed_pictures: in the build tree, and from bin/ once installed.
+list(APPEND CMAKE_BUILD_RPATH "${CMAKE_BINARY_DIR}/src/view")
+list(APPEND CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+
 # heed_library(NAME source...): libheed_NAME.a, exported as heed::NAME.
 function(heed_library name)
   add_library(heed_${name} STATIC ${ARGN})
@@ -29,6 +33,11 @@ function(heed_test name)
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE heed_flags ${arg_LIBS} GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
-    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "HEED_SHARED=${HEED_SHARED}")
+  # gtest_discover_tests flattens its lists: labels go last and only where there are any, escaped to stay one value.
+  set(properties TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "HEED_SHARED=${HEED_SHARED}")
+  if(arg_LABELS)
+    string(REPLACE ";" "\\\\;" labels "${arg_LABELS}")
+    list(APPEND properties LABELS "${labels}")
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
 endfunction()
