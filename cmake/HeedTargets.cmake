@@ -23,21 +23,19 @@ function(heed_library name)
   set_target_properties(heed_${name} PROPERTIES EXPORT_NAME ${name})
 endfunction()
 
-# heed_test(NAME source... LIBS library... LABELS label...): a GoogleTest program, each of its cases a CTest test.
-# Reads HEED_SHARED from the environment.
+# heed_test(NAME source... LIBS library... LABELS label TIMEOUT seconds): a GoogleTest program, each of its cases a
+# CTest test, with one label at most (gtest_discover_tests flattens lists). Reads HEED_SHARED from the environment.
 function(heed_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT;LABELS" "LIBS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE heed_flags ${arg_LIBS} GTest::gtest_main)
-  # gtest_discover_tests flattens its lists: labels go last and only where there are any, escaped to stay one value.
   set(properties TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "HEED_SHARED=${HEED_SHARED}")
   if(arg_LABELS)
-    string(REPLACE ";" "\\\\;" labels "${arg_LABELS}")
-    list(APPEND properties LABELS "${labels}")
+    list(APPEND properties LABELS ${arg_LABELS})
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
 endfunction()
