@@ -350,6 +350,7 @@ void add_train(CLI::App& program) {
       "Trains a Transformer on sentence pairs. Killed or interrupted, the same command goes on where it was and ends\n"
       "with the same weights. Everything is kept in the --model directory.");
   command->option_defaults()->always_capture_default();
+  command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 
   command->add_option("--config", a->config, "Take options from a TOML file; the command line wins")
       ->configurable(false)

@@ -79,6 +79,7 @@ void add_translate(CLI::App& program) {
       "The model is --model, else HEED_MODEL, else the bundled one (Spanish to English).\n"
       "Further columns come behind tabs: the line's number in front with --n-best, then text, score, alignment.");
   command->option_defaults()->always_capture_default();
+  command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command->add_option("--model", a->model, "Directory of the model")->type_name("DIR");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
   BeamOptions& beam = a->beam;
