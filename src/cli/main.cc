@@ -95,7 +95,10 @@ void finish_output() {
 }
 
 void warn(const std::string& command, const std::string& text) {
-  std::cerr << "heed" << (command.empty() ? "" : " ") << command << ": " << text << '\n';
+  // The library's messages begin with the operation, which often is the command.
+  const bool named = !command.empty() && text.starts_with(command + ": ");
+  std::cerr << "heed" << (command.empty() ? "" : " ") << command << ": "
+            << (named ? text.substr(command.size() + 2) : text) << '\n';
 }
 
 }  // namespace heed::cli
