@@ -347,6 +347,14 @@ Tensor Tensor::expand(const Dims& shape) const {
   return t;
 }
 
+Tensor Tensor::as_strided(const Dims& shape, const Dims& strides, int64_t offset) const {
+  Tensor t = *this;
+  t.data_ = static_cast<char*>(data_) + offset * static_cast<int64_t>(size_of(dtype_));
+  t.shape_ = shape;
+  t.strides_ = strides;
+  return t;
+}
+
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
 Tensor Tensor::clone() const {

@@ -1,0 +1,32 @@
+#include "kernels/embedding.h"
+
+#include "kernels/chunks.h"
+
+namespace heed::inline v0 {
+
+template <class T>
+void embedding_forward(const int32_t* ids, const T* table, T scale, T* y, int64_t tokens, int64_t width, Executor& ex) {
+  for_rows(tokens, width, ex, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t)
+      for (int64_t j = 0; j < width; ++j) y[t * width + j] = scale * table[ids[t] * width + j];
+  });
+}
+
+template <class T>
+void embedding_backward(const int32_t* ids, const T* dy, T scale, T* dtable, int64_t tokens, int64_t width,
+                        Executor& ex) {
+  // Threads take columns, so that tokens of one id are added in their order.
+  for_chunks(width, 64, ex, [&](int64_t begin, int64_t end) {
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t j = begin; j < end; ++j) dtable[ids[t] * width + j] += scale * dy[t * width + j];
+  });
+}
+
+#define HEED_EMBEDDING(T)                                                                        \
+  template void embedding_forward(const int32_t*, const T*, T, T*, int64_t, int64_t, Executor&); \
+  template void embedding_backward(const int32_t*, const T*, T, T*, int64_t, int64_t, Executor&);
+HEED_EMBEDDING(float)
+HEED_EMBEDDING(double)
+#undef HEED_EMBEDDING
+
+}  // namespace heed::inline v0

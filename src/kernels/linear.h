@@ -1,0 +1,19 @@
+// y = x W^T + bias.
+#pragma once
+
+#include <cstdint>
+
+#include "heed/executor.h"
+
+namespace heed::inline v0 {
+
+/// x (rows, in), w (out, in), bias (out) or null, y (rows, out).
+template <class T>
+void linear_forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex);
+
+/// dx (rows, in) is assigned, dw (out, in) and dbias (out) are added to; null outputs are skipped.
+template <class T>
+void linear_backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64_t rows, int64_t in, int64_t out,
+                     Executor& ex);
+
+}  // namespace heed::inline v0

@@ -1,0 +1,95 @@
+#include "kernels/loss.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "heed/tensor.h"
+#include "kernels/chunks.h"
+#include "kernels/linear.h"
+#include "kernels/softmax.h"
+
+namespace heed::inline v0 {
+namespace {
+
+constexpr int64_t kLossRows = 512;  // logits of a chunk: 6 MB at a vocabulary of 3,000, and full product tiles
+
+}  // namespace
+
+template <class T>
+LossSum cross_entropy_forward(const T* logits, const int32_t* targets, int32_t ignore_index, double label_smoothing,
+                              T* lse, int64_t rows, int64_t vocab, Executor& ex) {
+  std::vector<LossSum> each(static_cast<size_t>(rows));
+  for_rows(rows, vocab, ex, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const T* x = logits + row * vocab;
+      double sum = 0;
+      lse[row] = log_sum_exp<T>(x, vocab, &sum);
+      if (targets[row] == ignore_index) continue;
+      const double nll = static_cast<double>(lse[row]) - static_cast<double>(x[targets[row]]);
+      const double mean = static_cast<double>(lse[row]) - sum / static_cast<double>(vocab);
+      each[static_cast<size_t>(row)] = {
+          label_smoothing > 0 ? (1 - label_smoothing) * nll + label_smoothing * mean : nll, nll, 1};
+    }
+  });
+  LossSum total;
+  for (const LossSum& row : each) {
+    total.loss += row.loss;
+    total.nll += row.nll;
+    total.count += row.count;
+  }
+  return total;
+}
+
+template <class T>
+void cross_entropy_backward(const T* logits, const int32_t* targets, int32_t ignore_index, double label_smoothing,
+                            const T* lse, T scale, T* dlogits, int64_t rows, int64_t vocab, Executor& ex) {
+  const T uniform = static_cast<T>(label_smoothing / static_cast<double>(vocab));
+  const T on_target = scale * static_cast<T>(1 - label_smoothing);
+  for_rows(rows, vocab, ex, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      T* d = dlogits + row * vocab;
+      if (targets[row] == ignore_index) {
+        std::fill(d, d + vocab, T{0});
+        continue;
+      }
+      scaled_exp<T>(logits + row * vocab, lse[row], uniform, scale, d, vocab);
+      d[targets[row]] -= on_target;
+    }
+  });
+}
+
+template <class T>
+LossSum linear_cross_entropy(const T* x, const T* w, const T* bias, const int32_t* targets, int32_t ignore_index,
+                             double label_smoothing, T* dx, T* dw, T* dbias, T gradient_scale, int64_t rows, int64_t in,
+                             int64_t vocab, Executor& ex) {
+  const int64_t chunk = std::min(rows, kLossRows);
+  const Tensor logits = Tensor::empty({chunk, vocab}, dtype_of<T>()), lse = Tensor::empty({chunk}, dtype_of<T>());
+  LossSum total;
+  for (int64_t begin = 0; begin < rows; begin += chunk) {
+    const int64_t count = std::min(chunk, rows - begin);
+    T* z = logits.data<T>();
+    linear_forward<T>(x + begin * in, w, bias, z, count, in, vocab, ex);
+    const LossSum sum =
+        cross_entropy_forward<T>(z, targets + begin, ignore_index, label_smoothing, lse.data<T>(), count, vocab, ex);
+    total.loss += sum.loss;
+    total.nll += sum.nll;
+    total.count += sum.count;
+    if (!dx && !dw && !dbias) continue;
+    cross_entropy_backward<T>(z, targets + begin, ignore_index, label_smoothing, lse.data<T>(), gradient_scale, z,
+                              count, vocab, ex);
+    linear_backward<T>(z, x + begin * in, w, dx ? dx + begin * in : nullptr, dw, dbias, count, in, vocab, ex);
+  }
+  return total;
+}
+
+#define HEED_LOSS(T)                                                                                                  \
+  template LossSum cross_entropy_forward(const T*, const int32_t*, int32_t, double, T*, int64_t, int64_t, Executor&); \
+  template void cross_entropy_backward(const T*, const int32_t*, int32_t, double, const T*, T, T*, int64_t, int64_t,  \
+                                       Executor&);                                                                    \
+  template LossSum linear_cross_entropy(const T*, const T*, const T*, const int32_t*, int32_t, double, T*, T*, T*, T, \
+                                        int64_t, int64_t, int64_t, Executor&);
+HEED_LOSS(float)
+HEED_LOSS(double)
+#undef HEED_LOSS
+
+}  // namespace heed::inline v0

@@ -1,0 +1,192 @@
+#include "kernels/softmax.h"
+
+#include "kernels/chunks.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/softmax.cc"
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed {
+inline namespace v0 {
+namespace HWY_NAMESPACE {
+
+template <class T>
+T RowMax(const T* x, int64_t width) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto top = hn::Set(d, -std::numeric_limits<T>::infinity());
+  int64_t i = 0;
+  for (; i + lanes <= width; i += lanes) top = hn::Max(top, hn::LoadU(d, x + i));
+  T result = hn::GetLane(hn::MaxOfLanes(d, top));
+  for (; i < width; ++i) result = std::max(result, x[i]);
+  return result;
+}
+
+template <class T>
+T LogSumExp(const T* x, int64_t width, double* plain_sum) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const T top = RowMax(x, width);
+  const V shift = hn::Set(d, top);
+  V sum = hn::Zero(d), plain = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= width; i += lanes) {
+    const V v = hn::LoadU(d, x + i);
+    plain = hn::Add(plain, v);
+    sum = hn::Add(sum, hn::Exp(d, hn::Sub(v, shift)));
+  }
+  T total = Total(d, sum), total_plain = Total(d, plain);
+  for (; i < width; ++i) {
+    total += std::exp(x[i] - top);
+    total_plain += x[i];
+  }
+  if (plain_sum) *plain_sum = static_cast<double>(total_plain);
+  return top + std::log(total);
+}
+
+template <class T>
+void ScaledExp(const T* x, T shift, T offset, T scale, T* y, int64_t width) {
+  const hn::ScalableTag<T> d;
+  const auto vshift = hn::Set(d, shift), voffset = hn::Set(d, offset), vscale = hn::Set(d, scale);
+  ForVectors(d, width, [&](auto load, auto store, int64_t) HWY_ATTR {
+    store(hn::Mul(hn::Sub(hn::Exp(d, hn::Sub(load(x), vshift)), voffset), vscale), y);
+  });
+}
+
+template <class T>
+void SoftmaxRowBackward(const T* dy, const T* y, T* dx, int64_t width) {
+  const hn::ScalableTag<T> d;
+  auto dot = hn::Zero(d);
+  ForVectors(d, width, [&](auto load, auto, int64_t) HWY_ATTR { dot = hn::MulAdd(load(dy), load(y), dot); });
+  const auto total = hn::Set(d, Total(d, dot));
+  ForVectors(d, width,
+             [&](auto load, auto store, int64_t) HWY_ATTR { store(hn::Mul(load(y), hn::Sub(load(dy), total)), dx); });
+}
+
+template <class T>
+void LogSoftmaxRowBackward(const T* dy, const T* y, T* dx, int64_t width) {
+  const hn::ScalableTag<T> d;
+  auto sum = hn::Zero(d);
+  ForVectors(d, width, [&](auto load, auto, int64_t) HWY_ATTR { sum = hn::Add(sum, load(dy)); });
+  const auto total = hn::Set(d, Total(d, sum));
+  ForVectors(d, width, [&](auto load, auto store, int64_t) HWY_ATTR {
+    store(hn::NegMulAdd(hn::Exp(d, load(y)), total, load(dy)), dx);
+  });
+}
+
+float LogSumExpF32(const float* x, int64_t width, double* sum) { return LogSumExp(x, width, sum); }
+double LogSumExpF64(const double* x, int64_t width, double* sum) { return LogSumExp(x, width, sum); }
+void ScaledExpF32(const float* x, float shift, float offset, float scale, float* y, int64_t width) {
+  ScaledExp(x, shift, offset, scale, y, width);
+}
+void ScaledExpF64(const double* x, double shift, double offset, double scale, double* y, int64_t width) {
+  ScaledExp(x, shift, offset, scale, y, width);
+}
+void SoftmaxBackwardF32(const float* dy, const float* y, float* dx, int64_t w) { SoftmaxRowBackward(dy, y, dx, w); }
+void SoftmaxBackwardF64(const double* dy, const double* y, double* dx, int64_t w) { SoftmaxRowBackward(dy, y, dx, w); }
+void LogSoftmaxBackwardF32(const float* dy, const float* y, float* dx, int64_t w) {
+  LogSoftmaxRowBackward(dy, y, dx, w);
+}
+void LogSoftmaxBackwardF64(const double* dy, const double* y, double* dx, int64_t w) {
+  LogSoftmaxRowBackward(dy, y, dx, w);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace v0
+}  // namespace heed
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::inline v0 {
+
+HWY_EXPORT(LogSumExpF32);
+HWY_EXPORT(LogSumExpF64);
+HWY_EXPORT(ScaledExpF32);
+HWY_EXPORT(ScaledExpF64);
+HWY_EXPORT(SoftmaxBackwardF32);
+HWY_EXPORT(SoftmaxBackwardF64);
+HWY_EXPORT(LogSoftmaxBackwardF32);
+HWY_EXPORT(LogSoftmaxBackwardF64);
+
+template <>
+float log_sum_exp(const float* x, int64_t width, double* sum) {
+  return HWY_DYNAMIC_DISPATCH(LogSumExpF32)(x, width, sum);
+}
+template <>
+double log_sum_exp(const double* x, int64_t width, double* sum) {
+  return HWY_DYNAMIC_DISPATCH(LogSumExpF64)(x, width, sum);
+}
+template <>
+void scaled_exp(const float* x, float shift, float offset, float scale, float* y, int64_t width) {
+  HWY_DYNAMIC_DISPATCH(ScaledExpF32)(x, shift, offset, scale, y, width);
+}
+template <>
+void scaled_exp(const double* x, double shift, double offset, double scale, double* y, int64_t width) {
+  HWY_DYNAMIC_DISPATCH(ScaledExpF64)(x, shift, offset, scale, y, width);
+}
+
+namespace {
+
+template <class F>
+void each_row(int64_t rows, int64_t width, Executor& ex, F&& f) {
+  for_rows(rows, width, ex, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) f(row * width);
+  });
+}
+
+}  // namespace
+
+template <class T>
+void softmax_forward(const T* x, T* y, int64_t rows, int64_t width, Executor& ex) {
+  each_row(rows, width, ex,
+           [&](int64_t at) { scaled_exp<T>(x + at, log_sum_exp<T>(x + at, width), 0, 1, y + at, width); });
+}
+
+template <class T>
+void softmax_backward(const T* dy, const T* y, T* dx, int64_t rows, int64_t width, Executor& ex) {
+  each_row(rows, width, ex, [&](int64_t at) {
+    if constexpr (std::is_same_v<T, float>)
+      HWY_DYNAMIC_DISPATCH(SoftmaxBackwardF32)(dy + at, y + at, dx + at, width);
+    else
+      HWY_DYNAMIC_DISPATCH(SoftmaxBackwardF64)(dy + at, y + at, dx + at, width);
+  });
+}
+
+template <class T>
+void log_softmax_forward(const T* x, T* y, int64_t rows, int64_t width, Executor& ex) {
+  each_row(rows, width, ex, [&](int64_t at) {
+    const T lse = log_sum_exp<T>(x + at, width);
+    for (int64_t j = at; j < at + width; ++j) y[j] = x[j] - lse;
+  });
+}
+
+template <class T>
+void log_softmax_backward(const T* dy, const T* y, T* dx, int64_t rows, int64_t width, Executor& ex) {
+  each_row(rows, width, ex, [&](int64_t at) {
+    if constexpr (std::is_same_v<T, float>)
+      HWY_DYNAMIC_DISPATCH(LogSoftmaxBackwardF32)(dy + at, y + at, dx + at, width);
+    else
+      HWY_DYNAMIC_DISPATCH(LogSoftmaxBackwardF64)(dy + at, y + at, dx + at, width);
+  });
+}
+
+template void softmax_forward(const float*, float*, int64_t, int64_t, Executor&);
+template void softmax_forward(const double*, double*, int64_t, int64_t, Executor&);
+template void softmax_backward(const float*, const float*, float*, int64_t, int64_t, Executor&);
+template void softmax_backward(const double*, const double*, double*, int64_t, int64_t, Executor&);
+template void log_softmax_forward(const float*, float*, int64_t, int64_t, Executor&);
+template void log_softmax_forward(const double*, double*, int64_t, int64_t, Executor&);
+template void log_softmax_backward(const float*, const float*, float*, int64_t, int64_t, Executor&);
+template void log_softmax_backward(const double*, const double*, double*, int64_t, int64_t, Executor&);
+
+}  // namespace heed::inline v0
+#endif
