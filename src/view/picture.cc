@@ -9,6 +9,19 @@
 #include "view/label.h"
 #include "view/panels.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HEED_LEAK_CHECK
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define HEED_LEAK_CHECK
+#endif
+#ifdef HEED_LEAK_CHECK
+// fontconfig's patterns point to their parts by encoded offsets, which the leak checker cannot follow.
+extern "C" const char* __lsan_default_suppressions();
+extern "C" const char* __lsan_default_suppressions() { return "leak:libfontconfig\n"; }
+#endif
+
 namespace heed::inline v0 {
 namespace {
 

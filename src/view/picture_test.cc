@@ -11,12 +11,6 @@
 #include "heed/view.h"
 #include "view/color_map.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
-// fontconfig and pango keep caches until the process ends, reachable only through freed libraries' tables.
-extern "C" const char* __lsan_default_suppressions();
-extern "C" const char* __lsan_default_suppressions() { return "leak:libfontconfig\nleak:libpango\nleak:libglib\n"; }
-#endif
-
 namespace heed {
 namespace {
 

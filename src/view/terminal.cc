@@ -61,6 +61,7 @@ class Pen {
 };
 
 constexpr Rgb kNotFinite = {128, 128, 128};
+constexpr int kPerCentCell = 4;  // columns that have room for the weight in per cent
 
 class TerminalMap {
  public:
@@ -129,7 +130,7 @@ class TerminalMap {
       return;
     }
     const Rgb color = ground(weight);
-    if (width >= 4) {  // room for the weight in per cent
+    if (width >= kPerCentCell) {
       const std::string number =
           std::isfinite(weight) ? std::to_string(std::lround(std::clamp(weight, -1e6, 1e6) * 100)) : "?";
       if (number != "0" && static_cast<int>(number.size()) <= width - 1)
@@ -146,6 +147,7 @@ class TerminalMap {
     const int widest_key = widest(panels_.key_labels);
     const int wide_cell = std::clamp(widest_key, 3, 16) + 1;
     if (panels_.keys * wide_cell <= room) {
+      per_cent_ = wide_cell >= kPerCentCell;
       labels_above(wide_cell);
       rows(0, panels_.keys, wide_cell);
       return;
@@ -244,7 +246,9 @@ class TerminalMap {
                 format_weight(panels_.maximum * 0.9));
       return;
     }
-    const std::string begin = "scale: 0 ", end = " " + format_weight(panels_.maximum);
+    const std::string begin = "scale: 0 ";
+    std::string end = " " + format_weight(panels_.maximum);
+    if (per_cent_ && begin.size() + end.size() + 24 <= static_cast<size_t>(options_.width)) end += ", cells in %";
     const int steps = std::clamp(options_.width - static_cast<int>(begin.size() + end.size()), 2, 10);
     pen_.write(begin);
     for (int i = 0; i < steps; ++i) pen_.write(" ", {}, terminal_color(static_cast<double>(i) / (steps - 1)));
@@ -257,6 +261,7 @@ class TerminalMap {
   std::string out_;
   Pen pen_;
   int label_width_ = 0;
+  bool per_cent_ = false;
 };
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST(Terminal, TrueColorCellsCarryPercents) {
   EXPECT_EQ(got.substr(0, expected.size()), expected);
   // The scale runs from dark to light.
   EXPECT_NE(got.find("scale: 0 \x1b[48;2;" + rgb(dark)), std::string::npos);
-  EXPECT_NE(got.find("\x1b[48;2;" + rgb(light) + " \x1b[0m 1\n"), std::string::npos);
+  EXPECT_NE(got.find("\x1b[48;2;" + rgb(light) + " \x1b[0m 1, cells in %\n"), std::string::npos);
 }
 
 TEST(Terminal, PaletteFallbackHasNoTrueColor) {
