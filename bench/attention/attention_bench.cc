@@ -91,6 +91,7 @@ int main(int argc, char** argv) {
       {"1x8x2048x64/causal", 1, 8, 2048, 64, Causal::top_left},
       {"1x8x2048x128", 1, 8, 2048, 128},
       {"8x8x128x64", 8, 8, 128, 64},
+      {"16x4x10x64", 16, 4, 10, 64},  // stays in the second-level cache
       {"400x4x10x64", 400, 4, 10, 64},
       {"400x4x10x64/ragged", 400, 4, 10, 64, Causal::none, false, true},
       {"400x4x10x64/causal", 400, 4, 10, 64, Causal::top_left},
