@@ -1,0 +1,63 @@
+# cmake --install: the libraries with their headers, find_package(heed COMPONENTS ...) and pkg-config files for them,
+# the program and the bundled model. Each library stands in an export set of its own, so that its dependencies are
+# looked for only where it is asked for.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/heed)
+set(rpath "-Wl,-rpath,")
+
+# heed_install(NAME HEADERS header... REQUIRES pkg... LIBS flag...): headers are relative to include/heed; REQUIRES and
+# LIBS are for pkg-config (the libraries are static, so what they need is needed by whoever links them).
+function(heed_install name)
+  cmake_parse_arguments(arg "" "DESCRIPTION" "HEADERS;REQUIRES;LIBS" ${ARGN})
+  install(TARGETS heed_${name} EXPORT heed-${name} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT heed-${name} NAMESPACE heed:: DESTINATION ${package_dir} FILE heed-${name}-targets.cmake)
+  list(TRANSFORM arg_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/heed/)
+  install(FILES ${arg_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heed)
+  list(JOIN arg_REQUIRES ", " arg_REQUIRES)
+  list(JOIN arg_LIBS " " arg_LIBS)
+  file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/heed.pc.in ${PROJECT_BINARY_DIR}/pkgconfig/heed-${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/pkgconfig/heed-${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+
+set(attention_headers attention.h error.h executor.h tensor.h)
+set(text_headers text.h)
+set(view_headers view.h)
+file(GLOB nn_headers RELATIVE ${PROJECT_SOURCE_DIR}/include/heed CONFIGURE_DEPENDS
+     ${PROJECT_SOURCE_DIR}/include/heed/*.h)
+list(REMOVE_ITEM nn_headers heed.h ${attention_headers} ${text_headers} ${view_headers})
+install(FILES ${PROJECT_SOURCE_DIR}/include/heed/heed.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heed)
+
+heed_install(attention DESCRIPTION "Attention, forward and backward" HEADERS ${attention_headers} REQUIRES libhwy tbb)
+if(HEED_NN)
+  get_filename_component(openblas_dir ${OpenBLASSerial_LIBRARY} DIRECTORY)
+  heed_install(nn DESCRIPTION "Tape, layers, models, training, files" HEADERS ${nn_headers}
+    REQUIRES "heed-attention = ${PROJECT_VERSION}" libhwy libzip
+    LIBS ${OpenBLASSerial_LIBRARY} ${rpath}${openblas_dir})
+endif()
+if(HEED_TEXT)
+  heed_install(text DESCRIPTION "Vocabularies, BLEU and chrF" HEADERS ${text_headers}
+    REQUIRES sentencepiece libutf8proc)
+endif()
+if(HEED_VIEW)
+  heed_install(view DESCRIPTION "Attention maps" HEADERS ${view_headers}
+    REQUIRES "heed-attention = ${PROJECT_VERSION}" libutf8proc
+    LIBS ${rpath}\${libdir} -ldl)
+endif()
+
+configure_package_config_file(cmake/heed-config.cmake.in ${PROJECT_BINARY_DIR}/heed-config.cmake
+  INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/heed-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/heed-config.cmake ${PROJECT_BINARY_DIR}/heed-config-version.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/FindOpenBLASSerial.cmake DESTINATION ${package_dir})
+
+# The program finds the model in share/heed/models of the prefix that its bin/ lies in (heed::cli::find_model).
+if(HEED_CLI)
+  install(TARGETS heed RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  if(EXISTS ${PROJECT_SOURCE_DIR}/models/spa-eng)
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/spa-eng DESTINATION share/heed/models)
+  endif()
+endif()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,0 +1,27 @@
+// All of heed that is installed here. Programs that care for compile time include the header they need.
+#pragma once
+
+#include "heed/attention.h"
+#include "heed/error.h"
+#include "heed/executor.h"
+#include "heed/tensor.h"
+
+#if __has_include("heed/nn.h")
+#include "heed/autograd.h"
+#include "heed/functional.h"
+#include "heed/io.h"
+#include "heed/kinds.h"
+#include "heed/models.h"
+#include "heed/nn.h"
+#include "heed/optim.h"
+#include "heed/random.h"
+#include "heed/train.h"
+#endif
+
+#if __has_include("heed/text.h")
+#include "heed/text.h"
+#endif
+
+#if __has_include("heed/view.h")
+#include "heed/view.h"
+#endif

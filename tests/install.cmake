@@ -1,0 +1,22 @@
+# An outside project against the installed library, and the order of the rooms.
+set(components attention)
+foreach(component nn text view)
+  string(TOUPPER ${component} upper)
+  if(HEED_${upper})
+    string(APPEND components ",${component}")
+  endif()
+endforeach()
+set(flags "${CMAKE_CXX_FLAGS}")
+if(HEED_SANITIZE)
+  string(APPEND flags " -fsanitize=${HEED_SANITIZE}")
+endif()
+add_test(NAME install.consumer
+  COMMAND ${CMAKE_COMMAND} -D BUILD=${CMAKE_BINARY_DIR} -D SOURCE=${CMAKE_SOURCE_DIR}
+          -D WORK=${CMAKE_BINARY_DIR}/install-test -D COMPONENTS=${components} -D CXX=${CMAKE_CXX_COMPILER}
+          -D "FLAGS=${flags}" -D LIBDIR=${CMAKE_INSTALL_LIBDIR}
+          -P ${CMAKE_CURRENT_SOURCE_DIR}/install/check.cmake)
+set_tests_properties(install.consumer PROPERTIES LABELS install TIMEOUT 600)
+
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/layers.py ${CMAKE_SOURCE_DIR})
+set_tests_properties(layers PROPERTIES LABELS install TIMEOUT 60)

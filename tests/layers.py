@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Checks that includes point downward between the rooms, and that each foreign library stays behind its seam.
+
+    layers.py ROOT
+
+Tests and benchmarks may include what they like.
+"""
+import pathlib
+import re
+import sys
+
+# What a room stands on; it may include these and whatever they stand on.
+BELOW = {
+    "core": [],
+    "attention": ["core"],
+    "kernels": ["core"],
+    "io": ["core"],
+    "text": ["core"],
+    "view": ["core"],
+    "autograd": ["kernels", "attention"],
+    "nn": ["autograd"],
+    "models": ["nn"],
+    "train": ["models", "io"],
+    "cli": ["train", "text", "view"],
+}
+
+# The room that a public header belongs to.
+HEADERS = {
+    "error": "core", "tensor": "core", "executor": "core", "attention": "attention", "kinds": "kernels",
+    "random": "autograd", "autograd": "autograd", "functional": "autograd", "nn": "nn", "models": "models",
+    "io": "io", "optim": "train", "train": "train", "text": "text", "view": "view", "heed": "cli",
+}
+
+# Where a foreign library may be included.
+SEAMS = {
+    "cblas.h": ["src/kernels/gemm.cc"],
+    "tbb/": ["src/core/executor.cc"],
+    "hwy/": ["src/attention/", "src/kernels/"],
+    "sentencepiece": ["src/text/"],
+    "utf8proc": ["src/text/", "src/view/"],
+    "cairo": ["src/view/drawing.cc"],
+    "pango": ["src/view/drawing.cc"],
+    "CLI/": ["src/cli/"],
+    "zip.h": ["src/io/"],
+    "nlohmann/": ["src/io/", "src/train/", "src/cli/"],
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
+
+
+def reachable(room):
+    rooms, todo = {room}, [room]
+    while todo:
+        for below in BELOW[todo.pop()]:
+            if below not in rooms:
+                rooms.add(below)
+                todo.append(below)
+    return rooms
+
+
+def room_of(include):
+    """The room an include leads to, None for foreign ones."""
+    parts = include.split("/")
+    if parts[0] == "heed" and len(parts) == 2:
+        return HEADERS.get(parts[1].removesuffix(".h"), "a header without a room: add it to HEADERS")
+    return parts[0] if parts[0] in BELOW and len(parts) == 2 else None
+
+
+def complaints(root):
+    files = 0
+    for path in sorted([*root.glob("include/heed/*.h"), *root.glob("src/*/*.h"), *root.glob("src/*/*.cc")]):
+        name = path.relative_to(root).as_posix()
+        if re.search(r"(_test|_bench)\.cc$|/testing\.h$", name):
+            continue
+        files += 1
+        public = name.startswith("include/")
+        room = room_of("heed/" + path.name) if public else path.parent.name
+        if room not in BELOW:
+            yield f"{name}: {room} is not a room; add it to BELOW or HEADERS in {pathlib.Path(__file__).name}"
+            continue
+        for include in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            target = room_of(include)
+            if target is not None and target not in reachable(room):
+                yield f"{name}: {room} includes {include} of {target}, which does not lie below it"
+            if target is not None and public and not include.startswith("heed/"):
+                yield f"{name}: a public header includes the private {include}"
+            for foreign, places in SEAMS.items():
+                if include.startswith(foreign) and not any(name.startswith(place) for place in places):
+                    yield f"{name}: {include} belongs behind {' or '.join(places)}"
+    if files < 10:
+        yield f"only {files} files under {root}"
+
+
+if __name__ == "__main__":
+    found = list(complaints(pathlib.Path(sys.argv[1])))
+    print("\n".join(found))
+    sys.exit(1 if found else 0)
