@@ -18,5 +18,5 @@ add_test(NAME install.consumer
 set_tests_properties(install.consumer PROPERTIES LABELS install TIMEOUT 600)
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/layers.py ${CMAKE_SOURCE_DIR})
-set_tests_properties(layers PROPERTIES LABELS install TIMEOUT 60)
+add_test(NAME rooms COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/rooms.py ${CMAKE_SOURCE_DIR})
+set_tests_properties(rooms PROPERTIES LABELS install TIMEOUT 60)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that includes point downward between the rooms, and that each foreign library stays behind its seam.
 
-    layers.py ROOT
+    rooms.py ROOT
 
 Tests and benchmarks may include what they like.
 """
