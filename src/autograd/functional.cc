@@ -327,7 +327,7 @@ Variable embedding(const Tensor& ids, const Variable& weight, double factor) {
                          index.numel(), width, ex());
     return custom_op(op, {weight}, y, [=](const Tensor& grad, Gradients& g) {
       embedding_backward<T>(index.data<int32_t>(), grad.data<T>(), static_cast<T>(factor), g.accumulator(0).data<T>(),
-                            index.numel(), width, vocabulary, ex());
+                            index.numel(), width, ex());
     });
   });
 }

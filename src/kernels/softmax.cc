@@ -4,12 +4,12 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/softmax.cc"
-#include <hwy/contrib/math/math-inl.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/simd-inl.h"
 
@@ -34,31 +34,26 @@ template <class T>
 T LogSumExp(const T* x, int64_t width, double* plain_sum) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const T top = RowMax(x, width);
   const V shift = hn::Set(d, top);
   V sum = hn::Zero(d), plain = hn::Zero(d);
-  int64_t i = 0;
-  for (; i + lanes <= width; i += lanes) {
-    const V v = hn::LoadU(d, x + i);
-    plain = hn::Add(plain, v);
-    sum = hn::Add(sum, hn::Exp(d, hn::Sub(v, shift)));
-  }
-  T total = Total(d, sum), total_plain = Total(d, plain);
-  for (; i < width; ++i) {
-    total += std::exp(x[i] - top);
-    total_plain += x[i];
-  }
-  if (plain_sum) *plain_sum = static_cast<double>(total_plain);
-  return top + std::log(total);
+  ForVectors(d, width, [&](auto load, auto, auto live) HWY_ATTR {
+    const V v = hn::Sub(load(x), shift);
+    plain = hn::Add(plain, live(v));
+    sum = hn::Add(sum, live(Exp(d, v)));
+  });
+  // The shift keeps the terms small, so that the sum of a long row keeps its digits.
+  if (plain_sum)
+    *plain_sum = static_cast<double>(Total(d, plain)) + static_cast<double>(width) * static_cast<double>(top);
+  return top + std::log(Total(d, sum));
 }
 
 template <class T>
 void ScaledExp(const T* x, T shift, T offset, T scale, T* y, int64_t width) {
   const hn::ScalableTag<T> d;
   const auto vshift = hn::Set(d, shift), voffset = hn::Set(d, offset), vscale = hn::Set(d, scale);
-  ForVectors(d, width, [&](auto load, auto store, int64_t) HWY_ATTR {
-    store(hn::Mul(hn::Sub(hn::Exp(d, hn::Sub(load(x), vshift)), voffset), vscale), y);
+  ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
+    store(hn::Mul(hn::Sub(Exp(d, hn::Sub(load(x), vshift)), voffset), vscale), y);
   });
 }
 
@@ -66,21 +61,20 @@ template <class T>
 void SoftmaxRowBackward(const T* dy, const T* y, T* dx, int64_t width) {
   const hn::ScalableTag<T> d;
   auto dot = hn::Zero(d);
-  ForVectors(d, width, [&](auto load, auto, int64_t) HWY_ATTR { dot = hn::MulAdd(load(dy), load(y), dot); });
+  ForVectors(d, width, [&](auto load, auto, auto) HWY_ATTR { dot = hn::MulAdd(load(dy), load(y), dot); });
   const auto total = hn::Set(d, Total(d, dot));
   ForVectors(d, width,
-             [&](auto load, auto store, int64_t) HWY_ATTR { store(hn::Mul(load(y), hn::Sub(load(dy), total)), dx); });
+             [&](auto load, auto store, auto) HWY_ATTR { store(hn::Mul(load(y), hn::Sub(load(dy), total)), dx); });
 }
 
 template <class T>
 void LogSoftmaxRowBackward(const T* dy, const T* y, T* dx, int64_t width) {
   const hn::ScalableTag<T> d;
   auto sum = hn::Zero(d);
-  ForVectors(d, width, [&](auto load, auto, int64_t) HWY_ATTR { sum = hn::Add(sum, load(dy)); });
+  ForVectors(d, width, [&](auto load, auto, auto) HWY_ATTR { sum = hn::Add(sum, load(dy)); });
   const auto total = hn::Set(d, Total(d, sum));
-  ForVectors(d, width, [&](auto load, auto store, int64_t) HWY_ATTR {
-    store(hn::NegMulAdd(hn::Exp(d, load(y)), total, load(dy)), dx);
-  });
+  ForVectors(d, width,
+             [&](auto load, auto store, auto) HWY_ATTR { store(hn::NegMulAdd(Exp(d, load(y)), total, load(dy)), dx); });
 }
 
 float LogSumExpF32(const float* x, int64_t width, double* sum) { return LogSumExp(x, width, sum); }
