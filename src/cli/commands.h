@@ -6,7 +6,9 @@
 
 namespace heed::cli {
 
+void add_attend(CLI::App& program);
 void add_attention(CLI::App& program);
+void add_bench(CLI::App& program);
 void add_export(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_score(CLI::App& program);

@@ -60,7 +60,9 @@ int run(int argc, char** argv) {
   add_translate(program);
   add_score(program);
   add_inspect(program);
+  add_attend(program);
   add_attention(program);
+  add_bench(program);
   add_export(program);
   add_common_options(program);
   try {

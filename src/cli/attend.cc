@@ -1,0 +1,165 @@
+// heed attend: what attends to what while a model translates a text.
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/translator.h"
+#include "heed/io.h"
+#include "heed/text.h"
+#include "heed/view.h"
+
+namespace heed::cli {
+namespace {
+
+struct AttendArguments {
+  std::string text, target, model;
+  std::string png, svg, pdf;
+  int64_t layer = 0, head = 0, beam = 5;  // layer 0: the last; head 0: the mean of all
+  bool trust = false, all = false, statistics = false, encoder = false, decoder = false, cross = false;
+  double width = 0;
+};
+
+std::vector<std::string> pieces_of(const Vocabulary& vocabulary, const std::vector<int32_t>& ids) {
+  std::vector<std::string> pieces;
+  for (const int32_t id : ids) pieces.push_back(vocabulary.piece(id));
+  return pieces;
+}
+
+// layers x (1, H, Lq, Lk) -> (layers, H, Lq, Lk)
+Tensor stack(const std::vector<Tensor>& layers) {
+  const Dims& one = layers.front().shape();
+  const Tensor all = Tensor::empty({static_cast<int64_t>(layers.size()), one[1], one[2], one[3]});
+  for (size_t l = 0; l < layers.size(); ++l) all.select(0, static_cast<int64_t>(l)).copy_from(layers[l].select(0, 0));
+  return all;
+}
+
+// (H, Lq, Lk) -> (Lq, Lk)
+Tensor mean_of_heads(const Tensor& weights) {
+  const Tensor mean = Tensor::zeros({weights.size(1), weights.size(2)});
+  for (int64_t h = 0; h < weights.size(0); ++h)
+    for (int64_t i = 0; i < weights.size(1); ++i)
+      for (int64_t j = 0; j < weights.size(2); ++j)
+        mean.at<float>(i, j) += weights.at<float>(h, i, j) / static_cast<float>(weights.size(0));
+  return mean;
+}
+
+// `number` counts from 1.
+void check_number(const char* what, int64_t number, int64_t count) {
+  if (number < 0 || number > count)
+    throw ShapeError(std::string(what) + " " + std::to_string(number) + " is not in 1.." + std::to_string(count));
+}
+
+void print_statistics(const Tensor& all) {  // (N, H, Lq, Lk)
+  std::printf("%5s %4s %9s %8s %9s %9s %6s %6s\n", "layer", "head", "diagonal", "entropy", "distance", "previous",
+              "next", "first");
+  for (int64_t layer = 0; layer < all.size(0); ++layer)
+    for (int64_t head = 0; head < all.size(1); ++head) {
+      const HeadStatistics s = statistics(all.select(0, layer).select(0, head));
+      std::printf("%5d %4d %9.3f %8.3f %9.3f %9.3f %6.3f %6.3f\n", static_cast<int>(layer + 1),
+                  static_cast<int>(head + 1), s.diagonal_mass, s.entropy, s.mean_distance, s.previous_mass, s.next_mass,
+                  s.first_mass);
+    }
+}
+
+void attend(const AttendArguments& a) {
+  if (a.encoder + a.decoder + a.cross > 1) throw ShapeError("choose one of --encoder, --decoder and --cross");
+  const Translator translator(find_model(a.model), a.trust);
+  const Transformer& model = translator.model();
+  const Vocabulary& vocabulary = translator.vocabulary();
+  int64_t replaced = 0;
+  std::vector<int32_t> source = vocabulary.encode(sanitize_utf8(a.text, &replaced));
+  if (replaced > 0) warn("attend", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
+  if (source.empty()) throw ShapeError("the text is empty; give a sentence in quotes");
+
+  const NoGrad no_grad;
+  std::vector<int32_t> target = vocabulary.encode(sanitize_utf8(a.target));
+  if (a.target.empty()) target = model.translate({source}, {.beam = a.beam}).at(0).at(0).ids;
+  source.push_back(vocabulary.eos_id());
+  std::vector<int32_t> input{vocabulary.bos_id()};
+  input.insert(input.end(), target.begin(), target.end());
+  AttentionRecord record;
+  const TokenBatch batch = TokenBatch::pad({source}, vocabulary.pad_id());
+  const Variable memory = model.encode(batch, &record);
+  model.decode(TokenBatch::pad({input}, vocabulary.pad_id()), memory, batch.lengths, &record);
+
+  const std::vector<Tensor>& layers = a.encoder ? record.encoder : a.decoder ? record.decoder : record.cross;
+  if (layers.empty()) throw ShapeError("the model has no layers of this kind");
+  const Tensor all = stack(layers);
+  check_number("layer", a.layer, all.size(0));
+  check_number("head", a.head, all.size(1));
+  const int64_t layer = a.layer ? a.layer - 1 : all.size(0) - 1;
+
+  AttentionMap map;
+  map.key_labels = pieces_of(vocabulary, a.decoder ? input : source);
+  if (a.encoder || a.decoder) {
+    map.query_labels = map.key_labels;
+  } else {  // a row of cross-attention is where the model looks while it produces the next token
+    std::vector<int32_t> produced = target;
+    produced.push_back(vocabulary.eos_id());
+    map.query_labels = pieces_of(vocabulary, produced);
+  }
+  const char* kind = a.encoder ? "encoder self-attention" : a.decoder ? "decoder self-attention" : "cross-attention";
+  const std::string of_layer = ", layer " + std::to_string(layer + 1) + " of " + std::to_string(all.size(0));
+  if (a.all) {
+    map.weights = all;
+    map.title = std::string(kind) + ", every layer and head";
+  } else if (a.head) {
+    map.weights = all.select(0, layer).select(0, a.head - 1);
+    map.title = kind + of_layer + ", head " + std::to_string(a.head);
+  } else {
+    map.weights = mean_of_heads(all.select(0, layer));
+    map.title = kind + of_layer + ", mean of " + std::to_string(all.size(1)) + " heads";
+  }
+
+  const PictureOptions picture{.width = a.width};
+  const auto write = [&](const std::string& path, std::string (*render)(const AttentionMap&, const PictureOptions&)) {
+    if (path.empty()) return;
+    write_file_atomically(path, render(map, picture));
+    std::cerr << "wrote " << path << '\n';
+  };
+  write(a.png, render_png);
+  write(a.svg, render_svg);
+  write(a.pdf, render_pdf);
+
+  std::cout << vocabulary.decode(target) << "\n\n";
+  if (a.statistics) {
+    std::cout << std::flush;
+    print_statistics(all);
+  } else {
+    std::cout << render_terminal(map, detect_terminal(STDOUT_FILENO));
+  }
+}
+
+}  // namespace
+
+void add_attend(CLI::App& program) {
+  const auto a = std::make_shared<AttendArguments>();
+  CLI::App* command = program.add_subcommand("attend", "Show what attends to what while a model translates a text");
+  command->description(
+      "Translates the text and shows the attention of the model: a map in the terminal, and pictures where asked for.\n"
+      "Rows are queries, columns are keys. By default: cross-attention of the last layer, mean of its heads.");
+  command->add_option("text", a->text, "The sentence")->required();
+  command->add_option("--target", a->target, "Look at this translation instead of the model's own");
+  command->add_option("--model", a->model, "Directory of the model (default: HEED_MODEL, else the bundled one)");
+  command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
+  command->add_flag("--encoder", a->encoder, "Self-attention of the encoder");
+  command->add_flag("--decoder", a->decoder, "Self-attention of the decoder");
+  command->add_flag("--cross", a->cross, "Attention of the decoder over the encoder (default)");
+  command->add_option("--layer", a->layer, "Layer, from 1 (default: the last)")->check(CLI::Range(1, 1000));
+  command->add_option("--head", a->head, "Head, from 1 (default: the mean of all)")->check(CLI::Range(1, 4096));
+  command->add_flag("--all", a->all, "Every layer and head, as small maps");
+  command->add_flag("--statistics", a->statistics, "Numbers of each head instead of a map");
+  command->add_option("--beam", a->beam, "Hypotheses kept while translating [5]")->check(CLI::Range(1, 1000));
+  command->add_option("--png", a->png, "Write a picture");
+  command->add_option("--svg", a->svg, "Write a picture");
+  command->add_option("--pdf", a->pdf, "Write a picture");
+  command->add_option("--width", a->width, "Width of the pictures in pixels (default: as wide as they want to be)")
+      ->check(CLI::Range(16.0, 100000.0));
+  command->footer("Example:\n  heed attend \"El perro tiene el pelo suelto.\" --png attention.png");
+  command->callback([a] { attend(*a); });
+}
+
+}  // namespace heed::cli
