@@ -1,1 +1,5 @@
-# tests of kernels
+set(kernel_tests activation adamw dropout elementwise embedding gemm linear loss norm positions rotary softmax)
+list(TRANSFORM kernel_tests REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/kernels/\\1_test.cc")
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(hwy_test REQUIRED IMPORTED_TARGET libhwy)
+heed_test(kernels_test ${kernel_tests} LIBS heed::nn PkgConfig::hwy_test LABELS threads)

@@ -58,6 +58,21 @@ void ScaledExp(const T* x, T shift, T offset, T scale, T* y, int64_t width) {
 }
 
 template <class T>
+void SoftmaxRow(const T* x, T* y, int64_t width) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const V shift = hn::Set(d, RowMax(x, width));
+  V sum = hn::Zero(d);
+  ForVectors(d, width, [&](auto load, auto store, auto live) HWY_ATTR {
+    const V e = Exp(d, hn::Sub(load(x), shift));
+    sum = hn::Add(sum, live(e));
+    store(e, y);
+  });
+  const V factor = hn::Set(d, T{1} / Total(d, sum));
+  ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR { store(hn::Mul(load(y), factor), y); });
+}
+
+template <class T>
 void SoftmaxRowBackward(const T* dy, const T* y, T* dx, int64_t width) {
   const hn::ScalableTag<T> d;
   auto dot = hn::Zero(d);
@@ -85,6 +100,8 @@ void ScaledExpF32(const float* x, float shift, float offset, float scale, float*
 void ScaledExpF64(const double* x, double shift, double offset, double scale, double* y, int64_t width) {
   ScaledExp(x, shift, offset, scale, y, width);
 }
+void SoftmaxF32(const float* x, float* y, int64_t width) { SoftmaxRow(x, y, width); }
+void SoftmaxF64(const double* x, double* y, int64_t width) { SoftmaxRow(x, y, width); }
 void SoftmaxBackwardF32(const float* dy, const float* y, float* dx, int64_t w) { SoftmaxRowBackward(dy, y, dx, w); }
 void SoftmaxBackwardF64(const double* dy, const double* y, double* dx, int64_t w) { SoftmaxRowBackward(dy, y, dx, w); }
 void LogSoftmaxBackwardF32(const float* dy, const float* y, float* dx, int64_t w) {
@@ -106,6 +123,8 @@ HWY_EXPORT(LogSumExpF32);
 HWY_EXPORT(LogSumExpF64);
 HWY_EXPORT(ScaledExpF32);
 HWY_EXPORT(ScaledExpF64);
+HWY_EXPORT(SoftmaxF32);
+HWY_EXPORT(SoftmaxF64);
 HWY_EXPORT(SoftmaxBackwardF32);
 HWY_EXPORT(SoftmaxBackwardF64);
 HWY_EXPORT(LogSoftmaxBackwardF32);
@@ -141,8 +160,12 @@ void each_row(int64_t rows, int64_t width, Executor& ex, F&& f) {
 
 template <class T>
 void softmax_forward(const T* x, T* y, int64_t rows, int64_t width, Executor& ex) {
-  each_row(rows, width, ex,
-           [&](int64_t at) { scaled_exp<T>(x + at, log_sum_exp<T>(x + at, width), 0, 1, y + at, width); });
+  each_row(rows, width, ex, [&](int64_t at) {
+    if constexpr (std::is_same_v<T, float>)
+      HWY_DYNAMIC_DISPATCH(SoftmaxF32)(x + at, y + at, width);
+    else
+      HWY_DYNAMIC_DISPATCH(SoftmaxF64)(x + at, y + at, width);
+  });
 }
 
 template <class T>

@@ -1,0 +1,94 @@
+#include "kernels/linear.h"
+
+#include "kernels/testing.h"
+
+namespace heed {
+namespace {
+
+using test::Values;
+
+template <class T>
+struct Layer {
+  int64_t rows, in, out;
+  Values<T> x = test::normals<T>(rows * in, 1), w = test::normals<T>(out * in, 2), bias = test::normals<T>(out, 3);
+  Values<T> dy = test::normals<T>(rows * out, 4);
+
+  Values<T> forward(bool with_bias, Executor& ex) const {
+    Values<T> y(static_cast<size_t>(rows * out), static_cast<T>(NAN));
+    linear_forward<T>(x.data(), w.data(), with_bias ? bias.data() : nullptr, y.data(), rows, in, out, ex);
+    return y;
+  }
+};
+
+template <class T>
+void check(int64_t rows, int64_t in, int64_t out, double tolerance) {
+  SCOPED_TRACE(testing::Message() << rows << " x " << in << " -> " << out);
+  const Layer<T> l{rows, in, out};
+  for (const bool with_bias : {false, true}) {
+    Values<double> expected(static_cast<size_t>(rows * out));
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t o = 0; o < out; ++o) {
+        double sum = with_bias ? l.bias[o] : 0;
+        for (int64_t i = 0; i < in; ++i) sum += double{l.x[r * in + i]} * double{l.w[o * in + i]};
+        expected[static_cast<size_t>(r * out + o)] = sum;
+      }
+    test::expect_near(l.forward(with_bias, test::one_thread()), expected, tolerance);
+  }
+  // dx is assigned (the NaN must go), dw and dbias are added to (the 1 must stay).
+  Values<T> dx(l.x.size(), static_cast<T>(NAN)), dw(l.w.size(), T{1}), dbias(l.bias.size(), T{1});
+  linear_backward<T>(l.dy.data(), l.x.data(), l.w.data(), dx.data(), dw.data(), dbias.data(), rows, in, out,
+                     test::one_thread());
+  Values<double> edx(dx.size(), 0), edw(dw.size(), 1), edbias(dbias.size(), 1);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t o = 0; o < out; ++o) {
+      const double g = l.dy[r * out + o];
+      edbias[static_cast<size_t>(o)] += g;
+      for (int64_t i = 0; i < in; ++i) {
+        edx[static_cast<size_t>(r * in + i)] += g * l.w[o * in + i];
+        edw[static_cast<size_t>(o * in + i)] += g * l.x[r * in + i];
+      }
+    }
+  test::expect_near(dx, edx, tolerance);
+  test::expect_near(dw, edw, tolerance);
+  test::expect_near(dbias, edbias, tolerance);
+}
+
+TEST(Linear, AgreesWithLoops) {
+  const int64_t shapes[][3] = {{1, 1, 1}, {0, 4, 3}, {3, 5, 7}, {4, 33, 130}, {70, 129, 65}, {513, 17, 9}};
+  for (const auto& s : shapes) {
+    check<float>(s[0], s[1], s[2], 2e-6);
+    check<double>(s[0], s[1], s[2], 1e-14);
+  }
+}
+
+TEST(Linear, NullGradientsAreSkipped) {
+  const Layer<double> l{6, 5, 4};
+  Values<double> dw(l.w.size()), dbias(l.bias.size()), dx(l.x.size());
+  linear_backward<double>(l.dy.data(), l.x.data(), l.w.data(), nullptr, nullptr, nullptr, 6, 5, 4, test::one_thread());
+  linear_backward<double>(l.dy.data(), l.x.data(), l.w.data(), nullptr, dw.data(), nullptr, 6, 5, 4,
+                          test::one_thread());
+  linear_backward<double>(l.dy.data(), l.x.data(), l.w.data(), dx.data(), nullptr, dbias.data(), 6, 5, 4,
+                          test::one_thread());
+  Values<double> all_dw(dw.size()), all_dbias(dbias.size()), all_dx(dx.size());
+  linear_backward<double>(l.dy.data(), l.x.data(), l.w.data(), all_dx.data(), all_dw.data(), all_dbias.data(), 6, 5, 4,
+                          test::one_thread());
+  EXPECT_EQ(dw, all_dw);
+  EXPECT_EQ(dbias, all_dbias);
+  EXPECT_EQ(dx, all_dx);
+}
+
+TEST(LinearThreads, SameBits) {
+  const Layer<float> l{600, 130, 257};
+  test::expect_same_bits([&](Executor& ex) { return l.forward(true, ex); });
+  test::expect_same_bits([&](Executor& ex) {
+    Values<float> dx(l.x.size()), dw(l.w.size()), dbias(l.bias.size());
+    linear_backward<float>(l.dy.data(), l.x.data(), l.w.data(), dx.data(), dw.data(), dbias.data(), l.rows, l.in, l.out,
+                           ex);
+    dx.insert(dx.end(), dw.begin(), dw.end());
+    dx.insert(dx.end(), dbias.begin(), dbias.end());
+    return dx;
+  });
+}
+
+}  // namespace
+}  // namespace heed

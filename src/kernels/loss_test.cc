@@ -1,0 +1,230 @@
+#include "kernels/loss.h"
+
+#include "kernels/testing.h"
+
+namespace heed {
+namespace {
+
+using test::Values;
+using Targets = std::vector<int32_t>;
+
+constexpr int32_t kIgnore = -100;
+
+Targets targets_of(int64_t rows, int64_t vocab, int64_t every_ignored) {
+  std::mt19937 bits(5);
+  Targets targets(static_cast<size_t>(rows));
+  for (int64_t r = 0; r < rows; ++r)
+    targets[static_cast<size_t>(r)] =
+        every_ignored && r % every_ignored == 1 ? kIgnore : static_cast<int32_t>(bits() % static_cast<uint32_t>(vocab));
+  return targets;
+}
+
+// PyTorch's definition, written out: (1 - s) nll + s / V sum_j -log p_j over the rows that count.
+LossSum expected(const Values<double>& logits, const Targets& targets, double smoothing, int64_t vocab) {
+  LossSum sum;
+  for (size_t r = 0; r < targets.size(); ++r) {
+    if (targets[r] == kIgnore) continue;
+    const double* const row = logits.data() + r * static_cast<size_t>(vocab);
+    const double top = *std::max_element(row, row + vocab);
+    double total = 0;
+    for (int64_t j = 0; j < vocab; ++j) total += std::exp(row[j] - top);
+    const auto nll = [&](int64_t j) { return top + std::log(total) - row[j]; };
+    double uniform = 0;
+    for (int64_t j = 0; j < vocab; ++j) uniform += nll(j) / static_cast<double>(vocab);
+    sum.nll += nll(targets[r]);
+    sum.loss += (1 - smoothing) * nll(targets[r]) + smoothing * uniform;
+    ++sum.count;
+  }
+  return sum;
+}
+
+void expect_near(const LossSum& got, const LossSum& want, double tolerance) {
+  EXPECT_NEAR(got.loss, want.loss, tolerance * (1 + std::abs(want.loss)));
+  EXPECT_NEAR(got.nll, want.nll, tolerance * (1 + std::abs(want.nll)));
+  EXPECT_EQ(got.count, want.count);
+}
+
+template <class T>
+LossSum forward(const Values<T>& logits, const Targets& targets, double smoothing, int64_t vocab, Values<T>* lse,
+                Executor& ex = test::one_thread()) {
+  lse->assign(targets.size(), static_cast<T>(NAN));
+  return cross_entropy_forward<T>(logits.data(), targets.data(), kIgnore, smoothing, lse->data(),
+                                  static_cast<int64_t>(targets.size()), vocab, ex);
+}
+
+TEST(CrossEntropy, AgreesWithLoopsAndDifferences) {
+  test::on_each_target([&] {
+    for (const int64_t vocab : {1, 2, 9, 33})
+      for (const int64_t rows : {0, 1, 4})
+        for (const double smoothing : {0.0, 0.1, 1.0}) {
+          SCOPED_TRACE(testing::Message() << rows << " x " << vocab << ", smoothing " << smoothing);
+          Values<double> logits = test::normals<double>(rows * vocab, 1, 3), lse;
+          const Targets targets = targets_of(rows, vocab, 3);
+          expect_near(forward(logits, targets, smoothing, vocab, &lse), expected(logits, targets, smoothing, vocab),
+                      1e-14);
+          Values<double> d(logits.size(), NAN);
+          cross_entropy_backward<double>(logits.data(), targets.data(), kIgnore, smoothing, lse.data(), 0.7, d.data(),
+                                         rows, vocab, test::one_thread());
+          test::expect_gradient(d, logits, [&] { return 0.7 * expected(logits, targets, smoothing, vocab).loss; });
+
+          const Values<float> narrow(logits.begin(), logits.end());
+          Values<float> narrow_lse, narrow_d(d.size());
+          expect_near(forward(narrow, targets, smoothing, vocab, &narrow_lse),
+                      expected(test::widen(narrow), targets, smoothing, vocab), 1e-6);
+          cross_entropy_backward<float>(narrow.data(), targets.data(), kIgnore, smoothing, narrow_lse.data(), 0.7f,
+                                        narrow_d.data(), rows, vocab, test::one_thread());
+          test::expect_near(narrow_d, d, 1e-6);
+        }
+  });
+}
+
+TEST(CrossEntropy, LabelSmoothingByHand) {
+  // p = (1/2, 1/4, 1/4), target 0, s = 0.3: nll = log 2, the mean of -log p = (log 2 + 2 log 4) / 3 = 5/3 log 2.
+  const Values<double> logits = {std::log(2.0), 0, 0};
+  Values<double> lse;
+  const LossSum sum = forward(logits, Targets{0}, 0.3, 3, &lse);
+  EXPECT_NEAR(sum.nll, std::log(2.0), 1e-15);
+  EXPECT_NEAR(sum.loss, (0.7 + 0.3 * 5 / 3) * std::log(2.0), 1e-15);
+  EXPECT_NEAR(lse[0], std::log(4.0), 1e-15);
+  // p - (1 - s) [target] - s / V
+  Values<double> d(3);
+  cross_entropy_backward<double>(logits.data(), Targets{0}.data(), kIgnore, 0.3, lse.data(), 1, d.data(), 1, 3,
+                                 test::one_thread());
+  test::expect_near(d, {0.5 - 0.7 - 0.1, 0.25 - 0.1, 0.25 - 0.1}, 1e-15);
+}
+
+TEST(CrossEntropy, AllRowsIgnoredIsZero) {
+  const Values<double> logits = test::normals<double>(12, 1);
+  const Targets targets(4, kIgnore);
+  Values<double> lse, d(12, NAN);
+  const LossSum sum = forward(logits, targets, 0.1, 3, &lse);
+  EXPECT_EQ(sum.loss, 0);
+  EXPECT_EQ(sum.nll, 0);
+  EXPECT_EQ(sum.count, 0);
+  cross_entropy_backward<double>(logits.data(), targets.data(), kIgnore, 0.1, lse.data(), 1, d.data(), 4, 3,
+                                 test::one_thread());
+  EXPECT_EQ(d, Values<double>(12, 0));
+}
+
+TEST(CrossEntropy, AnIgnoredRowMayHoldAnything) {
+  Values<float> logits = {1, 2, 3, NAN, NAN, INFINITY}, lse, d(6, NAN);
+  const Targets targets = {2, kIgnore};
+  const LossSum sum = forward(logits, targets, 0.1, 3, &lse);
+  EXPECT_TRUE(std::isfinite(sum.loss));
+  cross_entropy_backward<float>(logits.data(), targets.data(), kIgnore, 0.1, lse.data(), 1, d.data(), 2, 3,
+                                test::one_thread());
+  EXPECT_EQ(Values<float>(d.begin() + 3, d.end()), Values<float>(3, 0));
+}
+
+TEST(CrossEntropy, ANanLogitMakesTheLossNan) {
+  test::on_each_target([&] {
+    for (const int64_t vocab : {4, 50})
+      for (const int64_t at : {int64_t{0}, int64_t{2}, vocab - 1}) {
+        Values<float> logits = test::normals<float>(vocab, 1), lse;
+        logits[static_cast<size_t>(at)] = NAN;
+        EXPECT_TRUE(std::isnan(forward(logits, Targets{1}, 0, vocab, &lse).loss)) << at;
+      }
+  });
+}
+
+TEST(CrossEntropy, LargeLogitsKeepTheirDigits) {
+  // A wide spread, and a plain sum of x (label smoothing) whose terms nearly cancel against the log-sum-exp.
+  Values<float> logits = test::normals<float>(3000, 1, 2), lse;
+  for (float& x : logits) x += 500;
+  const Targets targets = {7};
+  const LossSum want = expected(test::widen(logits), targets, 0.1, 3000);
+  expect_near(forward(logits, targets, 0.1, 3000, &lse), want, 2e-5);
+}
+
+// ---- With the projection ----
+
+struct Fused {
+  int64_t rows, in, vocab;
+  Values<double> x = test::normals<double>(rows * in, 1), w = test::normals<double>(vocab * in, 2),
+                 bias = test::normals<double>(vocab, 3);
+  Targets targets = targets_of(rows, vocab, 4);
+
+  LossSum loss(bool with_bias) const {
+    Values<double> logits(static_cast<size_t>(rows * vocab));
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t v = 0; v < vocab; ++v) {
+        double sum = with_bias ? bias[static_cast<size_t>(v)] : 0;
+        for (int64_t i = 0; i < in; ++i) sum += x[static_cast<size_t>(r * in + i)] * w[static_cast<size_t>(v * in + i)];
+        logits[static_cast<size_t>(r * vocab + v)] = sum;
+      }
+    return expected(logits, targets, 0.1, vocab);
+  }
+};
+
+template <class T>
+struct FusedResult {
+  LossSum sum;
+  Values<T> dx, dw, dbias;
+};
+
+template <class T>
+FusedResult<T> run(const Fused& f, bool with_bias, T scale, Executor& ex = test::one_thread()) {
+  const Values<T> x(f.x.begin(), f.x.end()), w(f.w.begin(), f.w.end()), bias(f.bias.begin(), f.bias.end());
+  FusedResult<T> r{
+      {}, Values<T>(x.size(), static_cast<T>(NAN)), Values<T>(w.size(), T{1}), Values<T>(bias.size(), T{1})};
+  r.sum = linear_cross_entropy<T>(x.data(), w.data(), with_bias ? bias.data() : nullptr, f.targets.data(), kIgnore, 0.1,
+                                  r.dx.data(), r.dw.data(), with_bias ? r.dbias.data() : nullptr, scale, f.rows, f.in,
+                                  f.vocab, ex);
+  return r;
+}
+
+TEST(LinearCrossEntropy, AgreesWithLoopsAndDifferences) {
+  for (const bool with_bias : {false, true})
+    for (const int64_t rows : {0, 1, 9}) {
+      Fused f{rows, 5, 11};
+      FusedResult<double> r = run<double>(f, with_bias, 0.5);
+      expect_near(r.sum, f.loss(with_bias), 1e-13);
+      const auto loss = [&] { return 0.5 * f.loss(with_bias).loss; };
+      test::expect_gradient(r.dx, f.x, loss);
+      for (double& d : r.dw) d -= 1;  // added to what was there
+      test::expect_gradient(r.dw, f.w, loss);
+      for (double& d : r.dbias) d -= 1;
+      if (with_bias) test::expect_gradient(r.dbias, f.bias, loss);
+    }
+}
+
+TEST(LinearCrossEntropy, ManyChunksAgreeWithTheUnfused) {
+  const Fused f{1500, 20, 37};
+  const FusedResult<double> r = run<double>(f, true, 1);
+  expect_near(r.sum, f.loss(true), 1e-12);
+  const FusedResult<float> narrow = run<float>(f, true, 1);
+  expect_near(narrow.sum, f.loss(true), 1e-5);
+  test::expect_near(narrow.dx, r.dx, 1e-5);
+  test::expect_near(narrow.dw, r.dw, 1e-5);
+  test::expect_near(narrow.dbias, r.dbias, 1e-5);
+}
+
+TEST(LinearCrossEntropy, WithoutGradientsTheLossIsTheSame) {
+  const Fused f{700, 20, 37};
+  const LossSum sum =
+      linear_cross_entropy<double>(f.x.data(), f.w.data(), f.bias.data(), f.targets.data(), kIgnore, 0.1, nullptr,
+                                   nullptr, nullptr, 1, f.rows, f.in, f.vocab, test::one_thread());
+  EXPECT_EQ(sum.loss, run<double>(f, true, 1).sum.loss);
+}
+
+TEST(LossThreads, SameBits) {
+  const int64_t rows = 700, vocab = 333;
+  const Values<float> logits = test::normals<float>(rows * vocab, 1);
+  const Targets targets = targets_of(rows, vocab, 5);
+  test::expect_same_bits([&](Executor& ex) {
+    Values<float> lse;
+    const LossSum sum = forward(logits, targets, 0.1, vocab, &lse, ex);
+    return Values<double>{sum.loss, sum.nll};
+  });
+  const Fused f{1100, 130, 300};
+  test::expect_same_bits([&](Executor& ex) {
+    FusedResult<float> r = run<float>(f, true, 1, ex);
+    r.dx.insert(r.dx.end(), r.dw.begin(), r.dw.end());
+    r.dx.insert(r.dx.end(), r.dbias.begin(), r.dbias.end());
+    r.dx.push_back(static_cast<float>(r.sum.loss));
+    return r.dx;
+  });
+}
+
+}  // namespace
+}  // namespace heed
