@@ -71,7 +71,7 @@ def run(path, directory, heed):
     environment.pop("HEED_MODEL", None)
     if heed:
         environment["PATH"] = f"{heed.parent}:{environment['PATH']}"
-    model = path.resolve().parent / "models/spa-eng/config.json"
+    model = pathlib.Path(__file__).resolve().parents[2] / "models/spa-eng/config.json"
     failed = skipped = 0
     with tempfile.TemporaryDirectory() as work:
         for language, text, name, line in blocks(path):
@@ -100,8 +100,9 @@ def run(path, directory, heed):
 
 
 if __name__ == "__main__":
-    mode, document, place, *rest = sys.argv[1:]
+    mode, document, place, *rest = (argument if i == 0 else pathlib.Path(argument).resolve()
+                                   for i, argument in enumerate(sys.argv[1:]))
     if mode == "extract":
-        extract(pathlib.Path(document), pathlib.Path(place))
+        extract(document, place)
     else:
-        sys.exit(run(pathlib.Path(document), pathlib.Path(place), pathlib.Path(rest[0]) if rest else None))
+        sys.exit(run(document, place, rest[0] if rest else None))
