@@ -12,10 +12,11 @@ namespace heed::inline v0 {
 
 namespace functional {
 
-/// x (..., in) times weight (out, in) transposed, plus bias (out). Only rows [begin, end) of weight and bias are used
-/// when `end` > 0, so one packed parameter serves several products.
+/// x (..., in) times weight (out, in) transposed, plus bias (out). Only rows [begin, end) of weight are used when
+/// `end` > 0, so one packed parameter serves several products; the bias is then taken from element bias_begin on
+/// (-1: begin).
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {}, int64_t begin = 0,
-                int64_t end = 0);
+                int64_t end = 0, int64_t bias_begin = -1);
 
 Variable add(const Variable& a, const Variable& b);       // same shape
 Variable multiply(const Variable& a, const Variable& b);  // same shape

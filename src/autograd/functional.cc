@@ -79,7 +79,8 @@ T* accumulator(Gradients& g, const Variable& v, size_t i) {
 
 }  // namespace
 
-Variable linear(const Variable& x, const Variable& weight, const Variable& bias, int64_t begin, int64_t end) {
+Variable linear(const Variable& x, const Variable& weight, const Variable& bias, int64_t begin, int64_t end,
+                int64_t bias_begin) {
   const char* op = "linear";
   const ProfileScope profile(op);
   check_same_dtype(op, x, weight);
@@ -88,12 +89,15 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias,
   if (weight.shape().rank() != 2 || weight.size(1) != in)
     throw ShapeError("linear: input " + to_string(x.shape()) + " does not fit weight " + to_string(weight.shape()) +
                      "; the last dimension of both must agree");
-  if (bias.defined() && !(bias.shape() == Dims{weight.size(0)}))
-    throw ShapeError("linear: bias " + to_string(bias.shape()) + " does not fit weight " + to_string(weight.shape()));
   if (end == 0) end = weight.size(0);
   if (begin < 0 || begin >= end || end > weight.size(0))
     throw ShapeError("linear: rows " + std::to_string(begin) + ".." + std::to_string(end) + " of weight " +
                      to_string(weight.shape()));
+  const bool own_bias = bias_begin >= 0;
+  if (!own_bias) bias_begin = begin;
+  if (bias.defined() && (bias.shape().rank() != 1 || bias.size(0) < bias_begin + end - begin ||
+                         (!own_bias && bias.size(0) != weight.size(0))))
+    throw ShapeError("linear: bias " + to_string(bias.shape()) + " does not fit weight " + to_string(weight.shape()));
   const int64_t out = end - begin;
   return dispatch(op, x.dtype(), [&](auto tag) {
     using T = decltype(tag);
@@ -101,7 +105,7 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias,
     const Tensor y = Tensor::empty(with_last(x.shape(), out), x.dtype());
     const int64_t rows = rows_of(input);
     const T* b = data_or_null<T>(bias);
-    linear_forward<T>(input.data<T>(), weight.value().data<T>() + begin * in, b ? b + begin : nullptr, y.data<T>(),
+    linear_forward<T>(input.data<T>(), weight.value().data<T>() + begin * in, b ? b + bias_begin : nullptr, y.data<T>(),
                       rows, in, out, ex());
     std::vector<Variable> inputs{x, weight};
     if (bias.defined()) inputs.push_back(bias);
@@ -111,7 +115,7 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias,
       T* db = bias.defined() ? accumulator<T>(g, bias, 2) : nullptr;
       linear_backward<T>(grad.data<T>(), input.data<T>(), weight.value().data<T>() + begin * in,
                          dx.defined() ? dx.data<T>() : nullptr, dw ? dw + begin * in : nullptr,
-                         db ? db + begin : nullptr, rows, in, out, ex());
+                         db ? db + bias_begin : nullptr, rows, in, out, ex());
       if (dx.defined()) g.set(0, dx);
     });
   });

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "core/philox.h"
 
@@ -16,6 +17,8 @@ double uniform_at(uint64_t seed, uint64_t stream, uint64_t i) {
   const uint64_t word = i & 1 ? uint64_t{bits[3]} << 32 | bits[2] : uint64_t{bits[1]} << 32 | bits[0];
   return static_cast<double>(word >> 11) * 0x1p-53;
 }
+
+thread_local bool no_init = false;
 
 template <class F>
 Tensor generate(const Dims& shape, DType dtype, F&& draw) {
@@ -34,13 +37,18 @@ Generator& default_generator() {
 
 void manual_seed(uint64_t seed) { default_generator() = {seed, 0}; }
 
+NoInit::NoInit() : before_(std::exchange(no_init, true)) {}
+NoInit::~NoInit() { no_init = before_; }
+
 Tensor uniform(const Dims& shape, double low, double high, DType dtype) {
+  if (no_init) return Tensor::zeros(shape, dtype);
   Generator& g = default_generator();
   const uint64_t stream = g.next();
   return generate(shape, dtype, [&](uint64_t i) { return low + (high - low) * uniform_at(g.seed, stream, i); });
 }
 
 Tensor normal(const Dims& shape, double mean, double deviation, DType dtype) {
+  if (no_init) return Tensor::zeros(shape, dtype);
   Generator& g = default_generator();
   const uint64_t stream = g.next();
   return generate(shape, dtype, [&](uint64_t i) {

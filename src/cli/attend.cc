@@ -1,6 +1,7 @@
 // heed attend: what attends to what while a model translates a text.
 #include <unistd.h>
 
+#include <cctype>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -22,9 +23,18 @@ struct AttendArguments {
   double width = 0;
 };
 
+// Pieces as a reader wants them: a word's first piece plain, a piece that goes on with a word behind a dot.
 std::vector<std::string> pieces_of(const Vocabulary& vocabulary, const std::vector<int32_t>& ids) {
+  constexpr std::string_view kSpaceMark = "\u2581";
   std::vector<std::string> pieces;
-  for (const int32_t id : ids) pieces.push_back(vocabulary.piece(id));
+  for (const int32_t id : ids) {
+    std::string piece = vocabulary.piece(id);
+    if (piece.starts_with(kSpaceMark) && piece != kSpaceMark)
+      piece.erase(0, kSpaceMark.size());
+    else if (const auto first = static_cast<unsigned char>(piece[0]); first >= 0x80 || std::isalnum(first))
+      piece.insert(0, "\u00B7");
+    pieces.push_back(std::move(piece));
+  }
   return pieces;
 }
 

@@ -105,9 +105,7 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
   const int64_t all = q_width + 2 * kv_width;
   const auto project = [&](const Variable& x, const Variable& own, int64_t begin, int64_t end) {
     if (in_proj_weight.defined()) return functional::linear(x, in_proj_weight, in_proj_bias, begin, end);
-    const Variable projected = functional::linear(x, own);
-    if (!in_proj_bias.defined()) return projected;
-    throw ShapeError("MultiheadAttention: unequal kdim or vdim needs bias = false");
+    return functional::linear(x, own, in_proj_bias, 0, end - begin, begin);
   };
 
   functional::PackedHeads q, k, v;

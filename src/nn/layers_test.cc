@@ -125,6 +125,19 @@ TEST_F(Layers, AttentionGradients) {
   }
 }
 
+TEST_F(Layers, KeysAndValuesOfOtherWidths) {
+  MultiheadAttention attention({.embed_dim = 6, .num_heads = 2, .kdim = 5, .vdim = 4});
+  attention.to(DType::f64);
+  for (auto& [name, parameter] : attention.named_parameters())
+    if (name == "in_proj_bias") parameter.value().copy_from(normal({18}, 0, 1, DType::f64));
+  Variable q = leaf({2, 3, 6}), k = leaf({2, 4, 5}), v = leaf({2, 4, 4});
+  auto leaves = attention.parameters();
+  EXPECT_EQ(leaves.size(), 6u);
+  leaves.insert(leaves.end(), {q, k, v});
+  const Tensor p = normal({2, 3, 6}, 0, 1, DType::f64);
+  expect_gradients([&] { return probe(attention(q, k, v), p); }, leaves);
+}
+
 TEST_F(Layers, UnbatchedEqualsBatched) {
   MultiheadAttention attention(6, 3);
   const Variable one(normal({4, 6}, 0, 1)), batch(one.value().reshape({1, 4, 6}));
