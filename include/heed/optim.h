@@ -80,9 +80,13 @@ struct LearningRate {
   Schedule schedule = Schedule::inverse_square_root;
   double peak = 1e-3;
   int64_t warmup = 2000;  // steps; 0 for none
-  int64_t total = 0;      // steps; cosine only
+  int64_t total = 0;      // steps in all; for cosine and anneal
+  int64_t anneal = 0;     // the last steps of `total`, over which the rate also falls linearly to 0; 0 for none
   /// For step 1, 2, ...
   double at(int64_t step) const;
+
+ private:
+  double scheduled(int64_t step) const;  // without annealing
 };
 
 }  // namespace heed::inline v0

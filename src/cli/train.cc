@@ -420,6 +420,7 @@ void add_train(CLI::App& program) {
       ->check(CLI::IsMember({"inverse-square-root", "cosine", "constant"}));
   training("--learning-rate", o.learning_rate.peak, "Peak of the learning rate");
   training("--warmup", o.learning_rate.warmup, "Updates until the peak");
+  training("--anneal", o.learning_rate.anneal, "Last updates of --max-updates, over which the rate also falls to 0");
   training("--beta1", o.adamw.beta1, "AdamW: decay of the mean gradient");
   training("--beta2", o.adamw.beta2, "AdamW: decay of the mean squared gradient");
   training("--epsilon", o.adamw.epsilon, "AdamW: added to the root of the mean square");

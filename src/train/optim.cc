@@ -90,6 +90,12 @@ void AdamW::step(double learning_rate, double gradient_scale, Executor& executor
 double clip_scale(double norm, double limit) { return limit > 0 && norm > limit ? limit / norm : 1; }
 
 double LearningRate::at(int64_t step) const {
+  const double rate = scheduled(step);
+  if (anneal == 0) return rate;
+  return rate * std::clamp(static_cast<double>(total - step) / static_cast<double>(anneal), 0.0, 1.0);
+}
+
+double LearningRate::scheduled(int64_t step) const {
   const auto s = static_cast<double>(std::max<int64_t>(step, 1));
   const auto w = static_cast<double>(warmup);
   if (s < w) return peak * s / w;

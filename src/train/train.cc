@@ -427,6 +427,10 @@ void validate(const TrainOptions& o) {
   at_least("save_every", static_cast<double>(o.save_every), 0);
   at_least("log_every", static_cast<double>(o.log_every), 1);
   at_least("warmup", static_cast<double>(o.learning_rate.warmup), 0);
+  at_least("anneal", static_cast<double>(o.learning_rate.anneal), 0);
+  if (o.learning_rate.anneal > o.learning_rate.total)
+    throw ShapeError("train: anneal is " + std::to_string(o.learning_rate.anneal) +
+                     "; it must be at most max_updates, " + std::to_string(o.learning_rate.total));
   if (!(o.learning_rate.peak > 0) || !std::isfinite(o.learning_rate.peak))
     throw ShapeError("train: learning_rate is " + Json(o.learning_rate.peak).dump() + "; it must be above 0");
   if (!(o.label_smoothing >= 0 && o.label_smoothing < 1))
