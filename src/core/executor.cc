@@ -14,6 +14,8 @@
 namespace heed::inline v0 {
 namespace {
 
+constexpr int kMaxThreads = 4096;
+
 class Inline final : public Executor {
  public:
   void run(int64_t tiles, Tile function, void* context) override {
@@ -26,12 +28,11 @@ class Inline final : public Executor {
 // computes a tile never changes its bits.
 class Tbb final : public Executor {
  public:
-  explicit Tbb(int threads)
-      : threads_(threads),
-        limit_(tbb::global_control::max_allowed_parallelism,
-               std::max<size_t>(static_cast<size_t>(threads),
-                                tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism))),
-        arena_(threads) {}
+  explicit Tbb(int threads) : threads_(threads), arena_(threads) {
+    // oneTBB allows as many threads as cores, and the lowest limit that is alive wins: lift it once, for every
+    // executor.
+    static const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, kMaxThreads);
+  }
 
   void run(int64_t tiles, Tile function, void* context) override {
     const int64_t workers = std::min<int64_t>(threads_, tiles);
@@ -45,7 +46,6 @@ class Tbb final : public Executor {
 
  private:
   int threads_;
-  tbb::global_control limit_;  // oneTBB starts no more threads than cores unless told
   tbb::task_arena arena_;
 };
 
@@ -64,7 +64,7 @@ int hardware_threads() { return std::max(1, static_cast<int>(std::thread::hardwa
 }  // namespace
 
 std::unique_ptr<Executor> make_executor(int threads) {
-  if (threads < 0 || threads > 4096)
+  if (threads < 0 || threads > kMaxThreads)
     throw ShapeError("threads: " + std::to_string(threads) + " is not in 0..4096; 0 means one per hardware thread");
   if (threads == 0) threads = hardware_threads();
   if (threads == 1) return std::make_unique<Inline>();

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -32,6 +35,21 @@ TEST(Executor, TakesNestedAndConcurrentCalls) {
         [&] { parallel_for(*executor, 10, [&](int64_t) { parallel_for(*executor, 10, [&](int64_t) { ++sum; }); }); });
   for (auto& caller : callers) caller.join();
   EXPECT_EQ(sum, 400);
+}
+
+TEST(Executor, AWiderOneGetsItsThreadsBesideANarrowerOne) {
+  const auto narrow = make_executor(2), wide = make_executor(6);
+  parallel_for(*narrow, 2, [](int64_t) {});
+  std::mutex mutex;
+  std::condition_variable all_here;
+  int here = 0;
+  // Six tiles that wait for each other end only if six threads run them.
+  parallel_for(*wide, 6, [&](int64_t) {
+    std::unique_lock lock(mutex);
+    ++here;
+    all_here.notify_all();
+    EXPECT_TRUE(all_here.wait_for(lock, std::chrono::seconds(60), [&] { return here == 6; }));
+  });
 }
 
 TEST(Executor, PassesExceptionsOn) {
