@@ -29,6 +29,7 @@ HWY_EXPORT(target_name);
 void fused_forward(const Forward<float>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(forward_f32)(p, executor); }
 void fused_forward(const Forward<double>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(forward_f64)(p, executor); }
 const char* fused_target() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
+std::vector<int64_t> fused_targets() { return hwy::SupportedAndGeneratedTargets(); }
 
 }  // namespace v0
 }  // namespace heed

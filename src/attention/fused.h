@@ -1,6 +1,8 @@
 // The fused kernels: tiles of scores never leave the caches. Compiled once for every SIMD target, chosen at run time.
 #pragma once
 
+#include <vector>
+
 #include "attention/problem.h"
 
 namespace heed::inline v0 {
@@ -15,5 +17,7 @@ void fused_backward(const Backward<double>& p, Executor& executor);
 
 /// The SIMD target that runs here: "AVX3", "NEON", ...
 const char* fused_target();
+/// Those compiled in that this machine can run, as Highway's bits; for tests.
+std::vector<int64_t> fused_targets();
 
 }  // namespace heed::inline v0

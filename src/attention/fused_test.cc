@@ -154,7 +154,7 @@ TEST_P(FusedOnTarget, AsAccurateInFloatAsTheTextbook) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, FusedOnTarget, ::testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+INSTANTIATE_TEST_SUITE_P(Targets, FusedOnTarget, ::testing::ValuesIn(fused_targets()),
                          [](const auto& test) { return hwy::TargetName(test.param); });
 
 RC_GTEST_PROP(Fused, EqualsTheTextbookInDouble, ()) {

@@ -125,8 +125,8 @@ HWY_INLINE void product_rows(int64_t rows, Left<T, kRowMajor> a, Matrix<const T>
 
 // C (rows, columns) = or += A (rows, depth) B (depth, columns); columns is a multiple of the lanes.
 template <class T, bool kRowMajor>
-HWY_INLINE void product(int64_t rows, int64_t columns, int64_t depth, Left<T, kRowMajor> a, Matrix<const T> b,
-                        Matrix<T> c, bool add) {
+HWY_NOINLINE void product(int64_t rows, int64_t columns, int64_t depth, Left<T, kRowMajor> a, Matrix<const T> b,
+                          Matrix<T> c, bool add) {
   constexpr int64_t kWide = kMaxVecs * lanes<T>();
   for (; columns >= kWide; columns -= kWide) {
     product_rows<kMaxVecs>(rows, a, b, c, depth, add);
