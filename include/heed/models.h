@@ -31,6 +31,8 @@ struct TransformerConfig {
 };
 /// Throws ShapeError naming the field, its value and the permitted range.
 void validate(const TransformerConfig& config);
+/// What Transformer(config).parameter_count() is, without taking the memory. `config` must be valid.
+int64_t parameter_count(const TransformerConfig& config);
 
 /// Sentences of unlike length, padded: ids (B, L) int32 and lengths (B) int32.
 struct TokenBatch {

@@ -19,6 +19,19 @@ Generator& default_generator();
 /// Starts default_generator() anew.
 void manual_seed(uint64_t seed);
 
+/// While one lives, uniform() and normal() of this thread give zeros and draw nothing: for a model whose weights are
+/// loaded next, which would otherwise wait for millions of draws.
+class NoInit {
+ public:
+  NoInit();
+  ~NoInit();
+  NoInit(const NoInit&) = delete;
+  NoInit& operator=(const NoInit&) = delete;
+
+ private:
+  bool before_;
+};
+
 Tensor uniform(const Dims& shape, double low, double high, DType dtype = DType::f32);       // [low, high)
 Tensor normal(const Dims& shape, double mean, double deviation, DType dtype = DType::f32);  // Box-Muller
 

@@ -82,10 +82,10 @@ struct TrainResult {
 };
 
 struct TrainHooks {
-  std::function<void(const TrainProgress&)> progress;  // each log_every updates
-  std::function<void(const Validation&)> validation;
-  std::function<void(const std::string&)> message;  // what a person may want to know
-  std::function<bool()> stop;                       // asked after each update; true saves and leaves
+  std::function<void(const TrainProgress&)> progress{};  // each log_every updates
+  std::function<void(const Validation&)> validation{};
+  std::function<void(const std::string&)> message{};  // what a person may want to know
+  std::function<bool()> stop{};                       // asked after each update; true saves and leaves
 };
 
 /// Trains `model` and keeps in `directory`, which must exist:

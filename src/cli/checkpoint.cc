@@ -3,25 +3,22 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "core/checked.h"
 #include "heed/io.h"
+#include "heed/random.h"
 
 namespace heed::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Compares a few shapes with the header before memory is taken for what a lying config.json asks for.
-void check_against(const TransformerConfig& c, const SafetensorsFile& file) {
-  const auto need = [&](const std::string& name, const std::vector<int64_t>& shape) {
-    if (file.info(name).shape == shape) return;
-    const auto text = [](const std::vector<int64_t>& dims) { return to_string(Dims(std::span<const int64_t>(dims))); };
-    throw FormatError(file.path() + ": tensor '" + name + "' has shape " + text(file.info(name).shape) + ", " +
-                      kConfigFile + " says " + text(shape));
-  };
-  const int64_t rows = (c.activation == "swiglu" ? 2 : 1) * c.dim_feedforward;
-  for (const auto& [stack, layers] :
-       {std::pair{"encoder", c.num_encoder_layers}, std::pair{"decoder", c.num_decoder_layers}})
-    need(std::string(stack) + ".layers." + std::to_string(layers - 1) + ".linear1.weight", {rows, c.d_model});
+// Before memory is taken for what a lying config.json asks for.
+void check_size(const TransformerConfig& config, const SafetensorsFile& file) {
+  uint64_t held = 0;
+  for (const TensorInfo& info : file.tensors()) held += *checked_product(info.shape);  // SafetensorsFile checked it
+  if (const auto needed = static_cast<uint64_t>(parameter_count(config)); held != needed)
+    throw FormatError(file.path() + ": it holds " + std::to_string(held) + " parameters, but a model as in " +
+                      kConfigFile + " has " + std::to_string(needed) + "; the two files belong to different models");
 }
 
 }  // namespace
@@ -93,9 +90,10 @@ Checkpoint load_checkpoint(const std::string& directory, bool trust) {
     throw FormatError(directory + ": " + kVocabularyFile + " has " + std::to_string(vocabulary.size()) + " pieces, " +
                       kConfigFile + " says " + std::to_string(config.vocab_size));
   const SafetensorsFile file(directory + "/" + kModelFile);
-  check_against(config, file);
+  check_size(config, file);
   NamedTensors tensors;
   for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
+  const NoInit no_init;
   auto model = std::make_unique<Transformer>(config);
   try {
     model->load(tensors);

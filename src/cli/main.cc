@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <iostream>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "cli/commands.h"
 #include "heed/error.h"
@@ -38,6 +40,15 @@ int fail(const CLI::App& program, std::string text, int status) {
   const auto commands = program.get_subcommands();
   warn(commands.empty() ? "" : commands.front()->get_name(), text);
   return status;
+}
+
+// CLI11 misses required arguments before it looks at those that nobody knows, which often are the cause.
+std::string wrong_use(const CLI::App& program, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = program.remaining(/*recurse=*/true);
+  if (unknown.empty()) return error.what();
+  const auto commands = program.get_subcommands();
+  return "unknown argument " + unknown.front() + "; heed " +
+         (commands.empty() ? "" : commands.front()->get_name() + " ") + "--help lists what there is";
 }
 
 // Every command takes --threads and --seed, its own or these.
@@ -73,7 +84,7 @@ int run(int argc, char** argv) {
     return status.code;
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return program.exit(e);  // --help, --version
-    return fail(program, e.what(), 2);
+    return fail(program, wrong_use(program, e), 2);
   } catch (const ShapeError& e) {
     return fail(program, e.what(), 2);
   } catch (const IoError& e) {

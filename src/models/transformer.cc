@@ -74,6 +74,19 @@ void validate(const TransformerConfig& c) {
   range("eos_id", c.eos_id, 0, c.vocab_size - 1);
 }
 
+int64_t parameter_count(const TransformerConfig& c) {
+  const int64_t e = c.d_model, f = c.dim_feedforward, b = c.bias ? 1 : 0;
+  const int64_t rows = c.activation == "swiglu" ? 2 * f : f;  // of linear1
+  const int64_t attention = 4 * (e * e + b * e);
+  const int64_t feed_forward = rows * e + b * rows + e * f + b * e;
+  const int64_t norm = c.norm == "layer_norm" ? 2 * e : e;
+  const int64_t final_norm = c.norm_first ? norm : 0;
+  const int64_t tables = (c.tie_embeddings ? 1 : 3) * c.vocab_size * e;
+  const int64_t positions = c.positions == "learned" ? 2 * c.max_positions * e : 0;
+  return tables + positions + c.num_encoder_layers * (attention + feed_forward + 2 * norm) +
+         c.num_decoder_layers * (2 * attention + feed_forward + 3 * norm) + 2 * final_norm;
+}
+
 TokenBatch TokenBatch::pad(const std::vector<std::vector<int32_t>>& sentences, int32_t pad_id) {
   const auto batch = static_cast<int64_t>(sentences.size());
   size_t longest = 0;
