@@ -24,7 +24,7 @@ namespace {
 struct TrainArguments {
   std::string pairs, source, target, valid_pairs, valid_source, valid_target, exclude;
   std::string columns = "1,2";
-  std::string model, vocabulary, preset = "small", config;
+  std::string model, vocabulary, init, made_up_names, preset = "small", config;
   bool dump_config = false, trust = false;
   int threads = 0;
   int64_t vocab_size = 0;
@@ -313,11 +313,19 @@ void run_training(CLI::App& command, TrainArguments& a) {
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude);
   if (texts.source.empty())
     throw FormatError((a.pairs.empty() ? a.source : a.pairs) + " holds no sentence pairs to train on");
+  if (a.vocabulary.empty() && !a.init.empty()) a.vocabulary = a.init + "/" + kVocabularyFile;
   const Vocabulary vocabulary = prepare_directory(a, texts);
+  if (!a.made_up_names.empty()) add_made_up_names(texts, a.made_up_names, options.seed);
   const SentencePairs training = encode(vocabulary, texts), validation = encode(vocabulary, valid_texts);
 
   manual_seed(options.seed);
   Transformer model(a.shape);
+  if (!a.init.empty()) {  // where the directory holds a state, train() goes on from that instead
+    std::vector<std::pair<std::string, Tensor>> values;
+    for (const auto& [name, parameter] : load_checkpoint(a.init, a.trust).model->named_parameters())
+      values.emplace_back(name, parameter.value());
+    model.load(values);
+  }
   Display display;
   display.line(std::to_string(training.source.size()) + " training and " + std::to_string(validation.source.size()) +
                " validation pairs, " + std::to_string(vocabulary.size()) + " pieces, " +
@@ -372,6 +380,11 @@ void add_train(CLI::App& program) {
   file("--valid-source", a->valid_source, "Source sentences to validate on (instead of --valid-pairs)");
   file("--valid-target", a->valid_target, "Target sentences to validate on");
   file("--exclude", a->exclude, "Leave out training pairs whose source is a line of this file");
+  command
+      ->add_option("--made-up-names", a->made_up_names,
+                   "Add each pair that has this word on both sides again with a made-up name in its place")
+      ->type_name("WORD")
+      ->group("Data");
   file("--vocabulary", a->vocabulary, "Use this vocabulary instead of learning one");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make")->group("Data");
   command
@@ -381,6 +394,9 @@ void add_train(CLI::App& program) {
       ->group("Data");
 
   command->add_option("--model", a->model, "Directory of the model")->type_name("DIR")->group("Model");
+  command->add_option("--init", a->init, "Begin with the weights and the vocabulary of this model")
+      ->type_name("DIR")
+      ->group("Model");
   command->add_option("--preset", a->preset, "Shape: tiny, small or base; options below change parts of it")
       ->check(CLI::IsMember({"tiny", "small", "base"}))
       ->group("Model");
