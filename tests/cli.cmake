@@ -1,2 +1,12 @@
 # tests of cli
-heed_test(progress_test ${CMAKE_SOURCE_DIR}/src/cli/progress_test.cc LIBS heed_commands LABELS cli)
+foreach(name progress checkpoint)
+  heed_test(${name}_test ${CMAKE_SOURCE_DIR}/src/cli/${name}_test.cc LIBS heed_commands LABELS cli)
+endforeach()
+
+# The program as it is built, from outside.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+foreach(name usage files train translate)
+  add_test(NAME program.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
+  set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 600
+    ENVIRONMENT "HEED_PROGRAM=$<TARGET_FILE:heed>;HEED_SHARED=${HEED_SHARED}")
+endforeach()

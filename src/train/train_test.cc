@@ -1,0 +1,348 @@
+#include "heed/train.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/memory.h"
+#include "train/testing.h"
+
+namespace heed::inline v0 {
+namespace {
+
+using Values = std::map<std::string, std::vector<float>>;
+
+Values values_of(const Transformer& model) {
+  Values values;
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    const std::span<float> span = parameter.value().span<float>();
+    values[name].assign(span.begin(), span.end());
+  }
+  return values;
+}
+
+Values values_in(const std::string& path) {
+  const SafetensorsFile file(path);
+  Values values;
+  for (const TensorInfo& info : file.tensors()) {
+    const Tensor tensor = file.tensor(info.name);
+    const std::span<float> span = tensor.span<float>();
+    values[info.name].assign(span.begin(), span.end());
+  }
+  return values;
+}
+
+// The most probable next token, again and again, each time from the beginning.
+std::vector<int32_t> greedy(const Transformer& model, std::vector<int32_t> source) {
+  const TransformerConfig& c = model.config();
+  source.push_back(c.eos_id);
+  const TokenBatch encoded = TokenBatch::pad({source}, c.pad_id);
+  std::vector<int32_t> ids{c.bos_id};
+  const auto longest = std::min<size_t>(2 * source.size() + 10, static_cast<size_t>(c.max_positions) - 1);
+  while (ids.size() <= longest) {
+    const Variable logits = model.logits(encoded, TokenBatch::pad({ids}, c.pad_id));  // (1, ids, V)
+    const std::span<float> all = logits.value().span<float>();
+    const auto row = all.last(static_cast<size_t>(c.vocab_size));
+    row[static_cast<size_t>(c.pad_id)] = -std::numeric_limits<float>::infinity();
+    const auto next = static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
+    if (next == c.eos_id) break;
+    ids.push_back(next);
+  }
+  ids.erase(ids.begin());
+  return ids;
+}
+
+class Train : public TrainTest {
+ protected:
+  TrainResult run(const std::string& where, const TrainOptions& options, const TrainHooks& hooks = {}) const {
+    manual_seed(5);
+    Transformer model(tiny());
+    return train(model, training_, validation_, options, where, hooks);
+  }
+  /// The log without what the clock decides.
+  static std::string log(const std::string& where) {
+    std::istringstream lines(read_file(where + "/" + kLogFile));
+    std::string text;
+    for (std::string line; std::getline(lines, line);) {
+      auto json = nlohmann::ordered_json::parse(line);
+      for (const char* key : {"words_per_second", "gflops", "minutes"}) json.erase(key);
+      text += json.dump() + "\n";
+    }
+    return text;
+  }
+};
+
+TEST_F(Train, InterruptedAfterAnyUpdateEndsTheSame) {
+  TrainOptions options = quick();
+  options.max_updates = 9;  // more than an epoch
+  const std::string whole = directory("whole");
+  EXPECT_EQ(run(whole, options).reason, StopReason::max_updates);
+  for (int64_t stop = 1; stop < 9; ++stop) {
+    const std::string parts = directory(std::to_string(stop));
+    for (int64_t until = stop;; until += stop) {
+      int64_t update = 0;
+      const TrainResult result = run(
+          parts, options,
+          {.progress = [&](const TrainProgress& p) { update = p.update; }, .stop = [&] { return update >= until; }});
+      if (result.reason == StopReason::max_updates) break;
+      ASSERT_EQ(result.reason, StopReason::interrupted);
+      ASSERT_EQ(result.update, until);
+    }
+    EXPECT_TRUE(model_bytes(parts) == model_bytes(whole)) << "stopped every " << stop << " updates";
+    EXPECT_EQ(log(parts), log(whole));
+  }
+  const TrainResult again = run(whole, options);
+  EXPECT_TRUE(again.nothing_done);
+  EXPECT_EQ(again.update, 9);
+}
+
+TEST_F(Train, WhatWasNotSavedIsDoneAgain) {
+  TrainOptions options = quick();
+  const std::string whole = directory("whole"), broken = directory("broken");
+  run(whole, options);
+  struct Killed {};
+  int64_t updates = 0;
+  const auto die = [&](const TrainProgress&) {
+    if (++updates == 7) throw Killed();
+  };
+  EXPECT_THROW(run(broken, options, {.progress = die}), Killed);
+  EXPECT_NE(log(broken), "");
+  run(broken, options);
+  EXPECT_TRUE(model_bytes(broken) == model_bytes(whole));
+  EXPECT_EQ(log(broken), log(whole));  // cut back to update 4, then written again
+}
+
+TEST_F(Train, ResumingWithOtherOptionsOrDataIsRefused) {
+  TrainOptions options = quick();
+  const std::string where = directory("model");
+  run(where, options);
+  const std::string before = model_bytes(where);
+  const auto error_of = [&](const SentencePairs& training, const TrainOptions& o) -> std::string {
+    Transformer model(tiny());
+    try {
+      train(model, training, validation_, o, where);
+    } catch (const FormatError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  options.max_updates = 20;
+  TrainOptions other = options;
+  other.learning_rate.peak = 0.02;
+  EXPECT_NE(error_of(training_, other).find("began with learning_rate 0.01, not 0.02"), std::string::npos);
+  other = options;
+  other.seed = 9;
+  EXPECT_NE(error_of(training_, other).find("seed 1, not 9"), std::string::npos);
+  EXPECT_NE(error_of(reversing(61, 6, 12, 1), options).find("other training data"), std::string::npos);
+  EXPECT_TRUE(model_bytes(where) == before);
+  EXPECT_EQ(run(where, options).update, 20);  // a limit may be raised
+}
+
+TEST_F(Train, AveragesTheLastCheckpoints) {
+  TrainOptions options = quick();
+  options.validate_every = 2;
+  options.average = 3;
+  options.max_updates = 8;
+  const std::string where = directory("model");
+  manual_seed(5);
+  Transformer model(tiny());
+  std::vector<Values> seen;  // after updates 2, 4, 6 and 8
+  const TrainResult result =
+      train(model, training_, {}, options, where, {.validation = [&](const Validation& v) {
+              seen.push_back(values_of(model));
+              EXPECT_EQ(v.average_is_best, seen.size() > 1);
+              const Values kept = values_in(where + "/" + kModelFile);
+              const size_t count = std::min<size_t>(seen.size(), 3);
+              for (const auto& [name, saved] : kept)
+                for (size_t i = 0; i < saved.size(); ++i) {
+                  double mean = 0;
+                  for (size_t c = 0; c < count; ++c) mean += static_cast<double>(seen[seen.size() - 1 - c][name][i]);
+                  ASSERT_FLOAT_EQ(saved[i], static_cast<float>(mean / static_cast<double>(count))) << name;
+                }
+            }});
+  EXPECT_EQ(seen.size(), 4u);
+  EXPECT_TRUE(result.average_is_best);
+  EXPECT_NE(seen[3], values_in(where + "/" + kModelFile));
+}
+
+TEST_F(Train, KeepsTheBetterOfSingleAndAverage) {
+  TrainOptions options = quick();
+  options.max_updates = 24;
+  const std::string where = directory("model");
+  double best = std::numeric_limits<double>::infinity();
+  const TrainResult result = run(where, options, {.validation = [&](const Validation& v) {
+                                   const double now = v.average_nll < 0 ? v.nll : std::min(v.nll, v.average_nll);
+                                   EXPECT_EQ(v.better, now < best);
+                                   best = std::min(best, now);
+                                 }});
+  EXPECT_EQ(result.best_nll, best);
+  Transformer model(tiny());
+  const SafetensorsFile file(where + "/" + kModelFile);
+  NamedTensors tensors;
+  for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
+  model.load(tensors);
+  EXPECT_EQ(validation_nll(model, validation_, options.batch_tokens), best);
+}
+
+TEST_F(Train, StopsWhenPatienceRunsOut) {
+  TrainOptions options = quick();
+  options.learning_rate = {.schedule = Schedule::constant, .peak = 1e-30, .warmup = 0};  // nothing ever changes
+  options.max_updates = 0;
+  options.validate_every = 2;
+  options.patience = 3;
+  const TrainResult result = run(directory("model"), options);
+  EXPECT_EQ(result.reason, StopReason::patience);
+  EXPECT_EQ(result.update, 8);  // the first validation is the best, three more are not
+  EXPECT_EQ(result.best_update, 2);
+}
+
+TEST_F(Train, StopsAfterEpochsAndMinutes) {
+  TrainOptions options = quick();
+  options.max_updates = 0;
+  options.max_epochs = 2;
+  std::map<int64_t, int64_t> sentences;
+  const TrainResult epochs = run(directory("epochs"), options,
+                                 {.progress = [&](const TrainProgress& p) { sentences[p.epoch] += p.sentences; }});
+  EXPECT_EQ(epochs.reason, StopReason::max_epochs);
+  EXPECT_EQ(sentences, (std::map<int64_t, int64_t>{{1, 60}, {2, 60}}));  // every sentence once an epoch
+
+  options.max_epochs = 0;
+  options.max_minutes = 1e-5;
+  const std::string where = directory("minutes");
+  const TrainResult minutes = run(where, options);
+  EXPECT_EQ(minutes.reason, StopReason::max_minutes);
+  EXPECT_GE(minutes.minutes, 1e-5);
+  EXPECT_TRUE(std::filesystem::exists(where + "/" + kModelFile));
+  EXPECT_TRUE(run(where, options).nothing_done);  // earlier runs count
+}
+
+TEST_F(Train, ClipsTheGradient) {
+  // With epsilon 1 a value's first step is about rate * gradient where gradients are small.
+  TrainOptions options = quick();
+  options.learning_rate = {.schedule = Schedule::constant, .peak = 1, .warmup = 0};
+  options.adamw.epsilon = 1;
+  options.clip_norm = 0.01;
+  options.max_updates = 1;
+  options.average = 1;
+  manual_seed(5);
+  Transformer model(tiny());
+  Values before = values_of(model);
+  double norm = 0;
+  train(model, training_, {}, options, directory("model"),
+        {.progress = [&](const TrainProgress& p) { norm = p.gradient_norm; }});
+  EXPECT_GT(norm, 0.1);  // the norm that is reported is that before clipping
+  double step = 0;
+  for (const auto& [name, values] : values_of(model))
+    for (size_t i = 0; i < values.size(); ++i) step += std::pow(static_cast<double>(values[i]) - before[name][i], 2);
+  EXPECT_NEAR(std::sqrt(step), 0.01, 2e-4);
+}
+
+TEST_F(Train, NanStopsWithinOneUpdateAndKeepsTheState) {
+  TrainOptions options = quick();
+  options.save_every = 2;
+  const std::string whole = directory("whole"), broken = directory("broken");
+  run(whole, options);
+  manual_seed(5);
+  Transformer model(tiny());
+  std::string at_validation;
+  int64_t updates = 0;
+  const auto poison = [&](const TrainProgress& p) {
+    updates = p.update;
+    if (p.update == 7) model.named_parameters()[0].second.value().fill(std::numeric_limits<double>::quiet_NaN());
+  };
+  std::string message;
+  try {
+    train(model, training_, validation_, options, broken,
+          {.progress = poison, .validation = [&](const Validation&) { at_validation = model_bytes(broken); }});
+  } catch (const TrainingError& error) {
+    message = error.what();
+  }
+  EXPECT_EQ(updates, 7);
+  EXPECT_NE(message.find("the loss is not finite in update 8"), std::string::npos) << message;
+  EXPECT_NE(message.find("the state after update 6 is kept"), std::string::npos) << message;
+  EXPECT_FALSE(at_validation.empty());
+  EXPECT_TRUE(model_bytes(broken) == at_validation);
+  run(broken, options);  // goes on after update 6
+  EXPECT_TRUE(model_bytes(broken) == model_bytes(whole));
+}
+
+TEST_F(Train, RefusesWhatDoesNotFit) {
+  Transformer model(tiny());
+  const std::string where = directory("model");
+  const auto refuses = [&](const SentencePairs& pairs, const char* says) {
+    try {
+      train(model, pairs, {}, quick(), where);
+      ADD_FAILURE() << "accepted: " << says;
+    } catch (const ShapeError& error) {
+      EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+    }
+    EXPECT_TRUE(std::filesystem::is_empty(where));
+  };
+  refuses({}, "no sentence pairs");
+  refuses({{{4}}, {}}, "1 source and 0 target");
+  refuses({{{4}}, {{12}}}, "token id 12 is not in 0..11");
+  refuses({{{4}}, {{-1}}}, "token id -1");
+  refuses({{{}}, {{4}}}, "not empty and short enough");
+  TrainOptions options = quick();
+  options.label_smoothing = 1;
+  EXPECT_THROW(validate(options), ShapeError);
+  options = quick();
+  options.learning_rate.peak = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROW(validate(options), ShapeError);
+  options = quick();
+  options.batch_tokens = 0;
+  EXPECT_THROW(validate(options), ShapeError);
+}
+
+TEST_F(Train, LearnsToReverse) {
+  TransformerConfig config = tiny();
+  config.d_model = 32;
+  config.dim_feedforward = 64;
+  config.dropout = 0;
+  TrainOptions options = quick();
+  options.batch_tokens = 512;
+  options.learning_rate = {.schedule = Schedule::inverse_square_root, .peak = 0.01, .warmup = 60};
+  options.label_smoothing = 0;
+  options.max_updates = 400;
+  options.validate_every = 100;
+  manual_seed(5);
+  Transformer model(config);
+  train(model, reversing(2000, 5, config.vocab_size, 6), {}, options, directory("model"));
+  model.eval();
+  const SentencePairs unseen = reversing(200, 5, config.vocab_size, 7);
+  const auto translated = model.translate(unseen.source, {.beam = 1});
+  size_t right = 0;
+  for (size_t i = 0; i < unseen.source.size(); ++i) right += translated[i][0].ids == unseen.target[i];
+  EXPECT_GE(right, 190u);
+  for (size_t i = 0; i < 20; ++i) EXPECT_EQ(translated[i][0].ids, greedy(model, unseen.source[i]));
+}
+
+TEST_F(Train, BeamOneIsGreedyInAnUntrainedModelToo) {
+  manual_seed(11);
+  Transformer model(tiny());
+  model.eval();
+  for (const auto& source : validation_.source)
+    EXPECT_EQ(model.translate({source}, {.beam = 1})[0][0].ids, greedy(model, source));
+}
+
+// The logits of this batch alone would take 252 MB.
+TEST_F(Train, LossHasNoBufferOfTokensTimesVocabulary) {
+  TransformerConfig config = tiny();
+  config.vocab_size = 16384;
+  config.max_positions = 128;
+  Transformer model(config);
+  const size_t bytes = static_cast<size_t>(64 * 60) * 16384 * sizeof(float);
+  SentencePairs pairs;
+  for (int32_t i = 0; i < 64; ++i) pairs.source.emplace_back(59, 4 + i);
+  const TokenBatch source = TokenBatch::pad(pairs.source, config.pad_id);
+  const size_t before = memory_in_use();
+  reset_peak_memory();
+  model.loss(source, pairs.source, {.label_smoothing = 0.1}).backward();
+  EXPECT_LT(peak_memory() - before, bytes / 4);  // logits and their gradients would be 2
+}
+
+}  // namespace
+}  // namespace heed::inline v0

@@ -1,0 +1,216 @@
+"""heed train killed, interrupted, out of space, out of numbers: what it leaves, and that it goes on."""
+import os
+import resource
+import signal
+import subprocess
+import time
+import unittest
+
+from program import HEED, ProgramTest, TINY, corpus, snapshot
+
+RUN = ["train", "--pairs", "train.tsv", "--valid-pairs", "dev.tsv", "--columns", "1,2", "--model", "m", *TINY,
+       "--max-updates", "40", "--validate-every", "10", "--average", "2", "--save-every", "3", "--log-every", "5"]
+
+
+class TrainTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.write("train.tsv", corpus(300))
+        self.write("dev.tsv", corpus(20, seed=2))
+
+    def start(self, *arguments, **options):
+        return subprocess.Popen([HEED, *RUN, *arguments], cwd=self.at, stderr=subprocess.PIPE, text=True, **options)
+
+    def train(self, *arguments, code=0, **options):
+        done = self.heed(*RUN, *arguments, **options)
+        self.assertEqual(done.returncode, code, done.stderr.decode())
+        self.assertEqual(done.stdout, b"")
+        return done.stderr.decode()
+
+    def model(self, directory="m"):
+        return (self.at / directory / "model.safetensors").read_bytes()
+
+    def until_line(self, process, part):
+        for line in process.stderr:
+            if part in line:
+                return
+        self.fail(f"ended with {process.wait()} before '{part}'")
+
+
+class Resume(TrainTest):
+    def test_killed_at_any_moment(self):
+        self.train("--model", "whole")
+        kills = 0
+        # From before the first file until late in the run, and always a little later than the time before.
+        for delay in [0.0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5]:
+            process = self.start("--threads", str(1 + kills % 2))
+            time.sleep(delay)
+            process.kill()
+            process.communicate()
+            if process.returncode == 0:
+                break
+            self.assertEqual(process.returncode, -signal.SIGKILL)
+            kills += 1
+        self.assertGreaterEqual(kills, 3)
+        self.train("--threads", "2")
+        self.assertTrue(self.model() == self.model("whole"))
+        self.assertEqual(sorted(p.name for p in (self.at / "m").iterdir()),
+                         sorted(p.name for p in (self.at / "whole").iterdir()))
+        self.assertEqual(sorted(p.name for p in self.at.iterdir()), ["dev.tsv", "m", "train.tsv", "whole"])
+
+    def test_killed_after_updates(self):
+        self.train("--model", "whole")
+        for update in ["update 5 ", "update 20 ", "update 30 "]:
+            process = self.start()
+            self.until_line(process, update)
+            process.kill()
+            process.communicate()
+            self.assertEqual(process.returncode, -signal.SIGKILL)
+        self.assertIn("goes on after update", self.train())
+        self.assertTrue(self.model() == self.model("whole"))
+
+    def test_signals_save_and_leave(self):
+        self.train("--model", "whole", "--save-every", "0")
+        for number, code in [(signal.SIGTERM, 143), (signal.SIGINT, 130)]:
+            process = self.start("--save-every", "0", "--log-every", "1")
+            self.until_line(process, "update 7 " if number == signal.SIGTERM else "update 15 ")
+            process.send_signal(number)
+            rest = process.communicate()[1]
+            self.assertEqual(process.returncode, code)
+            self.assertIn("saved after update", rest.splitlines()[-1])
+        self.train("--save-every", "0", "--log-every", "1")
+        self.assertTrue(self.model() == self.model("whole"))
+
+    def test_finished_is_finished(self):
+        self.train()
+        before = snapshot(self.at)
+        self.assertIn("finished already", self.train())
+        self.assertTrue(snapshot(self.at) == before)
+
+    def test_other_shape_or_options(self):
+        self.train("--max-updates", "4")
+        self.refuses(2, "--d-model 32, not 64", *RUN, "--d-model", "64")
+        error = self.train("--learning-rate", "0.5", code=1)
+        self.assertIn("learning_rate", error.splitlines()[-1])
+
+    def test_two_at_once(self):
+        process = self.start("--max-updates", "100000", "--patience", "0")
+        self.until_line(process, "update 5 ")
+        error = self.train("--max-updates", "100000", "--patience", "0", code=1)
+        process.kill()
+        process.communicate()
+        self.assertIn("another run", error.splitlines()[-1])
+
+
+class Trouble(TrainTest):
+    def test_nan_keeps_the_last_good_checkpoint(self):
+        # Weights grow by a factor of about -9 an update until the loss overflows.
+        error = self.train("--weight-decay", "1e4", "--learning-rate", "1e-3", "--schedule", "constant", "--warmup",
+                           "0", "--validate-every", "1", "--patience", "0", "--max-updates", "1000", code=1)
+        lines = error.splitlines()
+        self.assertIn("is not finite in update", lines[-1])
+        self.assertIn("is kept", lines[-1])
+        self.assertEqual(sum("not finite" in line for line in lines), 1)
+        self.succeeds("inspect", "m")
+        self.succeeds("translate", "--model", "m", stdin="el perro\n")
+
+    def test_full_disk_keeps_the_last_good_checkpoint(self):
+        self.train("--max-updates", "10")
+        before = {k: v for k, v in snapshot(self.at).items() if not k.endswith(".jsonl")}
+        limit = (self.at / "m/model.safetensors").stat().st_size - 1000
+
+        def no_space():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+        error = self.train(code=1, preexec_fn=no_space)
+        self.assertIn("free some space", error.splitlines()[-1])
+        self.assertTrue({k: v for k, v in snapshot(self.at).items() if not k.endswith(".jsonl")} == before)
+        self.train("--model", "whole")
+        self.train()
+        self.assertTrue(self.model() == self.model("whole"))
+
+    def test_full_disk_at_the_start(self):
+        def no_space():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+        self.refuses(1, "free some space", *RUN, preexec_fn=no_space)
+
+    # Even root may not write there without this capability.
+    ORDINARY = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+
+    def test_read_only_directory(self):
+        os.chmod(self.at, 0o555)
+        self.addCleanup(os.chmod, self.at, 0o755)
+        self.refuses(1, "check the permissions", *RUN, wrapper=self.ORDINARY)
+
+    def test_directory_that_became_read_only(self):
+        self.train("--max-updates", "10")
+        before = snapshot(self.at)
+        for directory in [self.at, self.at / "m"]:
+            os.chmod(directory, 0o555)
+            self.addCleanup(os.chmod, directory, 0o755)
+        error = self.train(code=1, wrapper=self.ORDINARY)
+        self.assertIn("check the permissions", error.splitlines()[-1])
+        after = snapshot(self.at)
+        self.assertEqual({k: v for k, v in after.items() if not k.endswith(".jsonl")},
+                         {k: v for k, v in before.items() if not k.endswith(".jsonl")})
+
+    def test_model_is_a_file(self):
+        self.write("m", "not a directory")
+        self.refuses(1, "m", *RUN)
+
+
+class Data(TrainTest):
+    def test_empty_corpus(self):
+        self.write("train.tsv", "")
+        self.refuses(1, "train.tsv holds no sentence pairs", *RUN)
+
+    def test_too_small_for_the_vocabulary(self):
+        self.refuses(2, "at most", *RUN, "--vocab-size", "100000")
+
+    def test_unequal_files(self):
+        self.write("s.txt", "a\nb\nc\n")
+        self.write("t.txt", "a\nb\n")
+        self.refuses(1, "s.txt has 3 lines but t.txt has 2", "train", "--source", "s.txt", "--target", "t.txt",
+                     "--model", "m", *TINY)
+
+    def test_missing_column(self):
+        self.write("train.tsv", "a\tb\nc\n")
+        self.refuses(1, "train.tsv", *RUN)
+
+    def test_missing_file(self):
+        self.refuses(1, "none.tsv", *RUN, "--pairs", "none.tsv")
+        self.refuses(1, "none.tsv", *RUN, "--valid-pairs", "none.tsv")
+        self.refuses(1, "directory", *RUN, "--pairs", ".")
+
+    def test_heads_that_do_not_divide(self):
+        self.refuses(2, "d_model 32 is not a multiple of nhead 5", *RUN, "--heads", "5")
+
+    def test_numbers_out_of_range(self):
+        for option, value in [("--batch-tokens", "0"), ("--d-model", "-8"), ("--d-model", "1000000000000000000"),
+                              ("--dropout", "1.5"), ("--learning-rate", "nan"), ("--label-smoothing", "1"),
+                              ("--max-updates", "-1"), ("--encoder-layers", "1000000")]:
+            with self.subTest(option + " " + value):
+                self.refuses(2, "must be", *RUN, option, value)
+
+    def test_vocabulary_of_others_needs_trust(self):
+        self.write("v.model", b"\x0a\x05\x0a\x01a\x15\x00\x00\x00\x00")
+        self.refuses(1, "--trust", *RUN, "--vocabulary", "v.model")
+
+    def test_malformed_utf8_is_counted(self):
+        self.write("train.tsv", corpus(300).encode() + b"perro \xff\tdog\n")
+        error = self.train("--max-updates", "1")
+        self.assertIn("U+FFFD in 1 place", error)
+        self.assertEqual(error.count("U+FFFD"), 1)
+
+    def test_excluded_sentences(self):
+        self.write("out.txt", "el perro\nhoy\n")
+        self.write("train.tsv", corpus(300) + "el perro\tthe dog\nel perro\tthe dog\n")
+        error = self.train("--max-updates", "1", "--exclude", "out.txt")
+        self.assertRegex(error, r"left out \d+ pairs whose source is in out.txt")
+
+
+if __name__ == "__main__":
+    unittest.main()

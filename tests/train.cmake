@@ -1,0 +1,5 @@
+set(train ${CMAKE_SOURCE_DIR}/src/train)
+find_package(nlohmann_json 3.11 REQUIRED)
+heed_test(optim_test ${train}/optim_test.cc LIBS heed::nn)
+heed_test(train_test ${train}/train_test.cc LIBS heed::nn nlohmann_json::nlohmann_json)
+heed_test(train_threads_test ${train}/threads_test.cc LIBS heed::nn LABELS threads)
