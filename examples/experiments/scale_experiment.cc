@@ -3,7 +3,7 @@
 //   2. one attention layer taught to reverse a sequence, with and without the factor, from the same values and on the
 //      same data, by gradient descent and by Adam, at several learning rates.
 //
-// scale_experiment [steps]
+// scale_experiment [steps] [head size]
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -20,7 +20,7 @@ namespace {
 using namespace heed;
 namespace F = functional;
 
-constexpr int64_t kVocabulary = 16, kLength = 16, kWidth = 64, kHead = 64, kBatch = 16;
+constexpr int64_t kVocabulary = 16, kLength = 16, kWidth = 64, kBatch = 16;
 
 // ------------------------------------------------------------------------------------------- 1. dot products
 
@@ -64,15 +64,16 @@ DotProducts dot_products(int64_t d, double factor, int64_t rows = 256) {
 
 /// Tokens and their places -> one attention head -> feed-forward -> a token for each place.
 struct Reverser : Module {
-  explicit Reverser(bool scaled)
+  Reverser(int64_t d, bool scaled)
       : embed(kVocabulary, kWidth),
-        to_q(kWidth, kHead, false),
-        to_k(kWidth, kHead, false),
-        to_v(kWidth, kHead, false),
-        mix(kHead, kWidth),
+        to_q(kWidth, d, false),
+        to_k(kWidth, d, false),
+        to_v(kWidth, d, false),
+        mix(d, kWidth),
         feed_forward(kWidth, 2 * kWidth),
         classify(kWidth, kVocabulary),
-        scale(scaled ? 1 / std::sqrt(double{kHead}) : 1) {
+        head_size(d),
+        scale(scaled ? 1 / std::sqrt(static_cast<double>(d)) : 1) {
     register_module("embed", embed);
     register_module("to_q", to_q);
     register_module("to_k", to_k);
@@ -82,7 +83,7 @@ struct Reverser : Module {
     register_module("classify", classify);
     // The case the factor was made for: normalised inputs and these weights give q and k of variance 1.
     for (const Linear* projection : {&to_q, &to_k, &to_v})
-      projection->weight.value().copy_from(normal({kHead, kWidth}, 0, 1 / std::sqrt(double{kWidth})));
+      projection->weight.value().copy_from(normal({d, kWidth}, 0, 1 / std::sqrt(double{kWidth})));
   }
 
   /// ids (B, L) int32 -> logits (B * L, vocabulary)
@@ -90,7 +91,7 @@ struct Reverser : Module {
     const Tensor places =
         SinusoidalPositions(kWidth).rows(0, kLength, DType::f32).expand({ids.size(0), kLength, kWidth});
     const Variable x = F::layer_norm(F::add(embed(ids), Variable(places.contiguous())), {}, {});
-    const auto head = [](const Variable& y) { return F::PackedHeads{.x = y, .size = kHead}; };
+    const auto head = [&](const Variable& y) { return F::PackedHeads{.x = y, .size = head_size}; };
     const Variable attended = F::packed_attention(head(to_q(x)), head(to_k(x)), head(to_v(x)), {.scale = scale});
     const Variable h = F::layer_norm(F::add(x, mix(attended)), {}, {});
     const Variable y = F::layer_norm(F::add(h, feed_forward(h)), {}, {});
@@ -101,6 +102,7 @@ struct Reverser : Module {
   Linear to_q, to_k, to_v, mix;
   FeedForward feed_forward;
   Linear classify;
+  int64_t head_size;
   double scale;
 };
 
@@ -130,9 +132,9 @@ struct Observation {
 };
 
 /// One observation a step, taken before the step's update.
-std::vector<Observation> train(bool scaled, Optimiser optimiser, double rate, int64_t steps) {
+std::vector<Observation> train(int64_t d, bool scaled, Optimiser optimiser, double rate, int64_t steps) {
   manual_seed(2);
-  Reverser model(scaled);
+  Reverser model(d, scaled);
   ParameterArena arena(model);
   AdamW adam(arena, {.beta2 = 0.999, .epsilon = 1e-8});
   const std::span<float> values = arena.values().span<float>(), gradients = arena.gradients().span<float>();
@@ -169,22 +171,23 @@ double final_loss(const std::vector<Observation>& run) {
 
 int main(int argc, char** argv) {
   const int64_t steps = argc > 1 ? std::max(4L, std::strtol(argv[1], nullptr, 10)) : 200;
+  const int64_t d = argc > 2 ? std::max(1L, std::strtol(argv[2], nullptr, 10)) : 64;
 
   std::printf(
       "Dot products of unit normal vectors, softmax over 16 of them\n"
       "%6s %8s %10s | %20s | %20s\n%6s %8s %10s | %9s %10s | %9s %10s\n",
       "", "", "", "as they are", "times 1/sqrt(d)", "d", "mean", "deviation", "largest", "derivative", "largest",
       "derivative");
-  for (const int64_t d : {4, 16, 64, 256, 1024}) {
-    const DotProducts raw = dot_products(d, 1), scaled = dot_products(d, 1 / std::sqrt(static_cast<double>(d)));
-    std::printf("%6lld %8.2f %10.2f | %9.3f %10.4f | %9.3f %10.4f\n", static_cast<long long>(d), raw.mean,
+  for (const int64_t n : {4, 16, 64, 256, 1024}) {
+    const DotProducts raw = dot_products(n, 1), scaled = dot_products(n, 1 / std::sqrt(static_cast<double>(n)));
+    std::printf("%6lld %8.2f %10.2f | %9.3f %10.4f | %9.3f %10.4f\n", static_cast<long long>(n), raw.mean,
                 raw.deviation, raw.largest, raw.jacobian, scaled.largest, scaled.jacobian);
   }
 
   std::printf(
       "\nReversing %lld tokens out of %lld with one head of size %lld; guessing costs %.3f\n"
       "%-16s %6s %-9s | %-31s | %-31s | %s\n%-33s |",
-      static_cast<long long>(kLength), static_cast<long long>(kVocabulary), static_cast<long long>(kHead),
+      static_cast<long long>(kLength), static_cast<long long>(kVocabulary), static_cast<long long>(d),
       std::log(double{kVocabulary}), "optimiser", "rate", "scale", "loss at step", "gradient norm of W_q, W_k",
       "loss at the end (gradient norm)", "");
   const int64_t at[] = {0, steps / 4, steps / 2, steps - 1};
@@ -197,7 +200,7 @@ int main(int argc, char** argv) {
     const bool adam = optimiser == Optimiser::adam;
     for (const double rate : adam ? std::vector{0.0003, 0.001, 0.003, 0.01} : std::vector{0.03, 0.1, 0.3, 1.0}) {
       for (const bool scaled : {true, false}) {
-        const std::vector<Observation> run = train(scaled, optimiser, rate, steps);
+        const std::vector<Observation> run = train(d, scaled, optimiser, rate, steps);
         std::printf("%-16s %6.4f %-9s |", adam ? "Adam" : "gradient descent", rate, scaled ? "1/sqrt(d)" : "1");
         for (const int64_t step : at) std::printf(" %7.3f", run[static_cast<size_t>(step)].loss);
         std::printf(" |");

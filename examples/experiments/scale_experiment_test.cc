@@ -38,7 +38,7 @@ TEST(ScaleExperiment, TargetsAreReversed) {
 TEST(ScaleExperiment, RunsAreReproducibleAndLearn) {
   for (const Optimiser optimiser : {Optimiser::gradient_descent, Optimiser::adam}) {
     const double rate = optimiser == Optimiser::adam ? 0.003 : 0.1;
-    const auto run = train(true, optimiser, rate, 40), again = train(true, optimiser, rate, 40);
+    const auto run = train(64, true, optimiser, rate, 40), again = train(64, true, optimiser, rate, 40);
     ASSERT_EQ(run.size(), 40u);
     for (size_t i = 0; i < run.size(); ++i) {
       EXPECT_EQ(run[i].loss, again[i].loss);
@@ -47,7 +47,7 @@ TEST(ScaleExperiment, RunsAreReproducibleAndLearn) {
     }
     EXPECT_LT(final_loss(run), run[0].loss - 0.1);
     // The same model apart from the factor: near each other, not equal.
-    const auto without = train(false, optimiser, rate, 1);
+    const auto without = train(64, false, optimiser, rate, 1);
     EXPECT_NEAR(without[0].loss, run[0].loss, 1);
     EXPECT_NE(without[0].loss, run[0].loss);
   }
