@@ -39,11 +39,6 @@ struct TextPairs {
 /// error. Throws IoError, and FormatError with the line's number and its count of columns where a column is missing.
 TextPairs read_pairs_tsv(const std::filesystem::path& path, int source_column = 1, int target_column = 2);
 
-/// Appends, for every pair that has `word` on both sides as a whole word, the same pair with a made-up name (Vado,
-/// Elix, Torun, ...) in its place: so a model learns to copy names that it has never seen. Returns how many were added;
-/// they depend on the pairs and the seed alone.
-std::int64_t add_made_up_names(TextPairs& pairs, std::string_view word, std::uint64_t seed);
-
 /// How a vocabulary treats the space U+0020. Every other character, tab and newline too, is always kept.
 enum class Spaces {
   collapse,  ///< drop leading and trailing spaces, make runs one space: for sentences

@@ -24,7 +24,7 @@ namespace {
 struct TrainArguments {
   std::string pairs, source, target, valid_pairs, valid_source, valid_target, exclude;
   std::string columns = "1,2";
-  std::string model, vocabulary, init, made_up_names, preset = "small", config;
+  std::string model, vocabulary, init, preset = "small", config;
   bool dump_config = false, trust = false;
   int threads = 0;
   int64_t vocab_size = 0;
@@ -315,7 +315,6 @@ void run_training(CLI::App& command, TrainArguments& a) {
     throw FormatError((a.pairs.empty() ? a.source : a.pairs) + " holds no sentence pairs to train on");
   if (a.vocabulary.empty() && !a.init.empty()) a.vocabulary = a.init + "/" + kVocabularyFile;
   const Vocabulary vocabulary = prepare_directory(a, texts);
-  if (!a.made_up_names.empty()) add_made_up_names(texts, a.made_up_names, options.seed);
   const SentencePairs training = encode(vocabulary, texts), validation = encode(vocabulary, valid_texts);
 
   manual_seed(options.seed);
@@ -380,11 +379,6 @@ void add_train(CLI::App& program) {
   file("--valid-source", a->valid_source, "Source sentences to validate on (instead of --valid-pairs)");
   file("--valid-target", a->valid_target, "Target sentences to validate on");
   file("--exclude", a->exclude, "Leave out training pairs whose source is a line of this file");
-  command
-      ->add_option("--made-up-names", a->made_up_names,
-                   "Add each pair that has this word on both sides again with a made-up name in its place")
-      ->type_name("WORD")
-      ->group("Data");
   file("--vocabulary", a->vocabulary, "Use this vocabulary instead of learning one");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make")->group("Data");
   command

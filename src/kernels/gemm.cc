@@ -22,10 +22,18 @@ void product(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, double
   cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-// A threaded OpenBLAS would change its bits with its number of threads.
-void check_library() {
-  static const bool serial = openblas_get_parallel() == 0;
-  if (!serial) throw Error("gemm: this is a threaded OpenBLAS; heed needs the serial one, libopenblas-serial-dev");
+// One thread a call: OpenBLAS's own threads would change the bits with their number, and tiles come from many threads
+// at once. For that its pool of buffers must have locks, which the flavour built without threads lacks: two calls at a
+// time then pack into one buffer, and now and then a product is wrong.
+void prepare_library() {
+  static const bool locked = [] {
+    openblas_set_num_threads(1);
+    return openblas_get_parallel() != 0;
+  }();
+  if (!locked)
+    throw Error(
+        "gemm: this OpenBLAS was built without threads and is not safe to call from several; heed needs "
+        "libopenblas-pthread-dev");
 }
 
 constexpr int64_t kSide = 256;   // of a tile: smaller ones spend their time packing
@@ -59,7 +67,7 @@ template <class T>
 void gemm(Trans ta, Trans tb, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t lda, const T* b,
           int64_t ldb, T beta, T* c, int64_t ldc, Executor& ex) {
   if (m == 0 || n == 0) return;
-  check_library();
+  prepare_library();
   const int stride_a = narrow(std::max<int64_t>(lda, 1)), stride_b = narrow(std::max<int64_t>(ldb, 1)),
             stride_c = narrow(ldc), width = narrow(n);
   for (const int64_t size : {m, k}) narrow(size);

@@ -53,6 +53,23 @@ void check(const Product& p, double tolerance) {
   test::expect_near(o.c, expected, tolerance * std::sqrt(static_cast<double>(p.k + 1)));
 }
 
+// A library without locks on its buffers gives wrong products now and then when tiles run side by side.
+TEST(Gemm, ConcurrentProducts) {
+  const auto executor = make_executor(4);
+  for (const Product& p :
+       {Product{Trans::no, Trans::yes, 1500, 768, 256, 0, 1, 0}, Product{Trans::no, Trans::yes, 64, 768, 256, 0, 1, 0},
+        Product{Trans::yes, Trans::no, 256, 512, 1500, 0, 1, 0}}) {
+    Operands<float> expected(p);
+    multiply(p, expected, test::one_thread());
+    for (int repeat = 0; repeat < 100; ++repeat) {
+      Operands<float> got = expected;
+      std::fill(got.c.begin(), got.c.end(), 0.f);
+      multiply(p, got, *executor);
+      ASSERT_EQ(got.c, expected.c) << "repeat " << repeat;
+    }
+  }
+}
+
 TEST(Gemm, AgreesWithLoopsAndLeavesTheGapsAlone) {
   const int64_t shapes[][3] = {{1, 1, 1},   {1, 7, 5},    {5, 2400, 33}, {2, 3, 0},      {7, 1, 300},
                                {31, 33, 5}, {64, 64, 64}, {130, 257, 9}, {300, 200, 70}, {129, 131, 1500}};
