@@ -25,7 +25,8 @@ struct Checkpoint {
 Checkpoint load_checkpoint(const std::string& directory, bool trust = false);
 
 /// The directory given, else $HEED_MODEL, else the bundled model: models/spa-eng in the program's directory or one of
-/// the three above it, or share/heed/models/spa-eng under the install prefix. Throws IoError saying where it looked.
+/// the four above it (the root of a source tree), or share/heed/models/spa-eng under the install prefix. Throws IoError
+/// saying where it looked.
 std::string find_model(const std::string& given);
 
 }  // namespace heed::cli
