@@ -1,8 +1,6 @@
 // heed train: a translator from sentence pairs.
 #include "heed/train.h"
 
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +11,7 @@
 
 #include "cli/checkpoint.h"
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "heed/executor.h"
 #include "heed/io.h"
 #include "heed/random.h"
@@ -226,6 +225,8 @@ std::string duration(double minutes) {
 }
 
 // Progress on standard error: one line that is overwritten on a terminal, plain lines elsewhere.
+const std::string kPrefix = "heed train: ";
+
 class Display {
  public:
   void progress(const TrainProgress& p) {
@@ -237,7 +238,7 @@ class Display {
                   static_cast<long long>(p.epoch), static_cast<long long>(p.update), static_cast<long long>(sentences_),
                   p.loss, p.words_per_second, p.gradient_norm, p.learning_rate, p.gflops,
                   p.minutes_left < 0 ? "?" : duration(p.minutes_left).c_str());
-    show(text);
+    line_.update(kPrefix + text);
   }
   void validation(const Validation& v) {
     char text[256];
@@ -248,23 +249,10 @@ class Display {
                   v.better ? "best" : ("no better for " + std::to_string(v.without_progress)).c_str());
     line(text);
   }
-  void line(const std::string& text) {
-    clear();
-    say(text);
-  }
-  ~Display() { clear(); }
+  void line(const std::string& text) { line_.print(kPrefix + text); }
 
  private:
-  void show(const std::string& text) {
-    if (!terminal_) return say(text);
-    std::cerr << "\r\033[K" << text << std::flush;
-    shown_ = true;
-  }
-  void clear() {
-    if (shown_) std::cerr << "\r\033[K" << std::flush;
-    shown_ = false;
-  }
-  bool terminal_ = ::isatty(STDERR_FILENO) == 1, shown_ = false;
+  ProgressLine line_{/*seconds=*/0};  // the trainer already reports seldom
   int64_t sentences_ = 0;
 };
 
