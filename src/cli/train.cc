@@ -320,7 +320,10 @@ void run_training(CLI::App& command, TrainArguments& a) {
   catch_signals();
   const TrainResult result = train(model, training, validation, options, a.model,
                                    {.progress = [&](const TrainProgress& p) { display.progress(p); },
-                                    .validation = [&](const Validation& v) { display.validation(v); },
+                                    .validation =
+                                        [&](const Validation& v) {
+                                          if (!validation.source.empty()) display.validation(v);
+                                        },
                                     .message = [&](const std::string& text) { display.line(text); },
                                     .stop = [] { return caught_signal != 0; }});
   if (result.reason == StopReason::interrupted) {

@@ -7,9 +7,9 @@
 namespace heed::inline v0 {
 
 void Module::collect(const std::string& prefix, NamedParameters& into) const {
-  for (const auto& [name, parameter] : parameters_) {
-    const bool shared = std::any_of(into.begin(), into.end(), [&](const auto& p) { return p.second.same(parameter); });
-    if (!shared) into.emplace_back(prefix + name, parameter);
+  for (const auto& own : parameters_) {
+    const bool shared = std::any_of(into.begin(), into.end(), [&](const auto& p) { return p.second.same(own.second); });
+    if (!shared) into.emplace_back(prefix + own.first, own.second);
   }
   for (const auto& [name, child] : children_) child->collect(name.empty() ? prefix : prefix + name + ".", into);
 }
@@ -59,9 +59,9 @@ void Module::load(const std::vector<std::pair<std::string, Tensor>>& values) {
       throw FormatError("load: tensor '" + name + "' is " + name_of(found->second->dtype()) + ", not floating");
   }
   if (given.size() != mine.size())
-    for (const auto& [name, value] : given)
-      if (std::none_of(mine.begin(), mine.end(), [&](const auto& p) { return p.first == name; }))
-        throw FormatError("load: tensor '" + name + "' is not a parameter of this model");
+    for (const auto& extra : given)
+      if (std::none_of(mine.begin(), mine.end(), [&](const auto& p) { return p.first == extra.first; }))
+        throw FormatError("load: tensor '" + extra.first + "' is not a parameter of this model");
   for (const auto& [name, parameter] : mine) parameter.value().copy_from(*given[name]);
 }
 
