@@ -21,7 +21,8 @@ foreach(document IN LISTS documents ITEMS ${CMAKE_SOURCE_DIR}/README.md)
   endforeach()
   get_filename_component(name ${document} NAME)
   add_test(NAME docs.${name} COMMAND ${execute} run ${document} ${programs} ${heed_program})
-  set_tests_properties(docs.${name} PROPERTIES LABELS docs TIMEOUT 600 SKIP_RETURN_CODE 77)
+  set_tests_properties(docs.${name} PROPERTIES LABELS docs TIMEOUT 600 SKIP_RETURN_CODE 77
+                       ENVIRONMENT "HEED_MODEL=${CMAKE_SOURCE_DIR}/models/spa-eng")
 endforeach()
 
 add_test(NAME docs.table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/readme-table --check)
