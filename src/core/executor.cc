@@ -5,11 +5,21 @@
 #include <tbb/task_arena.h>
 
 #include <atomic>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "heed/error.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define HEED_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HEED_THREAD_SANITIZER 1
+#endif
+#endif
 
 namespace heed::inline v0 {
 namespace {
@@ -23,6 +33,28 @@ class Inline final : public Executor {
   }
   int threads() const override { return 1; }
 };
+
+#if HEED_THREAD_SANITIZER
+// oneTBB is not built for the thread sanitizer, which then takes what it hands from thread to thread for races.
+template <class F>
+void run_on_plain_threads(int64_t workers, const F& drain) {
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto guarded = [&](int64_t worker) {
+    try {
+      drain(worker);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+    }
+  };
+  std::vector<std::thread> others;
+  for (int64_t worker = 1; worker < workers; ++worker) others.emplace_back(guarded, worker);
+  guarded(0);
+  for (std::thread& other : others) other.join();
+  if (failure) std::rethrow_exception(failure);
+}
+#endif
 
 // Tiles are taken one by one from a counter: tiles are coarse and of unequal cost (causal blocks), and which thread
 // computes a tile never changes its bits.
@@ -40,7 +72,11 @@ class Tbb final : public Executor {
     const auto drain = [&](int64_t) {
       for (int64_t tile; (tile = next.fetch_add(1, std::memory_order_relaxed)) < tiles;) function(context, tile);
     };
+#if HEED_THREAD_SANITIZER
+    run_on_plain_threads(workers, drain);
+#else
     arena_.execute([&] { tbb::parallel_for(int64_t{0}, workers, drain, tbb::static_partitioner{}); });
+#endif
   }
   int threads() const override { return threads_; }
 
