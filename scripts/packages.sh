@@ -1,7 +1,7 @@
 # Sourced by ./run, ./test and .ci/run: installs the Debian packages that a step needs, and only those not there yet.
 
 run_packages="g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev libopenblas-pthread-dev nlohmann-json3-dev
-  libcli11-dev libfmt-dev libspdlog-dev libsentencepiece-dev libutf8proc-dev libpcre2-dev libzip-dev libcairo2-dev
+  libcli11-dev libsentencepiece-dev libutf8proc-dev libzip-dev libcairo2-dev
   libpango1.0-dev fonts-dejavu-core"
 test_packages="libgtest-dev librapidcheck-dev libbenchmark-dev python3"
 ci_packages="clang clang-format libclang-rt-14-dev"
