@@ -22,7 +22,7 @@ function(heed_install name)
   install(FILES ${PROJECT_BINARY_DIR}/pkgconfig/heed-${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
 
-set(attention_headers attention.h error.h executor.h tensor.h)
+set(attention_headers attention.h dual.h error.h executor.h kinds.h kv_cache.h rotary.h score_mod.h tensor.h workspace.h)
 set(text_headers text.h)
 set(view_headers view.h)
 file(GLOB nn_headers RELATIVE ${PROJECT_SOURCE_DIR}/include/heed CONFIGURE_DEPENDS

@@ -5,6 +5,8 @@ run_packages="g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev libopenblas
   libpango1.0-dev fonts-dejavu-core"
 test_packages="libgtest-dev librapidcheck-dev libbenchmark-dev python3"
 ci_packages="clang clang-format libclang-rt-14-dev"
+aarch64_packages="cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user"
+aarch64_libraries="libhwy-dev libhwy1 libtbb-dev libtbb12 libtbbmalloc2 libtbbbind-2-5 libgtest-dev librapidcheck-dev"  # for arm64
 
 # need_packages NAME...
 need_packages() {

@@ -3,6 +3,30 @@ find_package(rapidcheck REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 set(attention ${CMAKE_SOURCE_DIR}/src/attention)
 heed_test(attention_test ${attention}/attention_test.cc LIBS heed::attention)
-heed_test(attention_fused_test ${attention}/fused_test.cc LIBS heed::attention rapidcheck PkgConfig::hwy)
+heed_test(attention_check_test ${attention}/check_test.cc ${attention}/merge_test.cc ${attention}/plan_test.cc
+           LIBS heed::attention)
+heed_test(attention_fused_test ${attention}/fused_test.cc LIBS heed::attention PkgConfig::hwy)
+heed_test(attention_property_test ${attention}/property_test.cc LIBS heed::attention rapidcheck)
+heed_test(attention_decode_test ${attention}/decode_test.cc LIBS heed::attention rapidcheck PkgConfig::hwy
+          LABELS threads)
+heed_test(attention_rotary_test ${attention}/rotary_test.cc LIBS heed::attention)
+heed_test(attention_ragged_test ${attention}/ragged_test.cc LIBS heed::attention)
+heed_test(attention_inspect_test ${attention}/inspect_test.cc LIBS heed::attention PkgConfig::hwy LABELS threads)
 heed_test(attention_threads_test ${attention}/threads_test.cc LIBS heed::attention LABELS threads)
 heed_test(attention_memory_test ${attention}/memory_test.cc LIBS heed::attention)
+heed_test(attention_flash_rule_test ${attention}/flash_rule_test.cc LIBS heed::attention TIMEOUT 600)
+# The textbook is most of its time.
+set_source_files_properties(${attention}/flash_rule_test.cc PROPERTIES COMPILE_OPTIONS -O3)
+
+# What takes longer than ./test should: ctest --preset dev -C full -L flash_full, or -L aarch64.
+if(TARGET attention_flash_rule_test)
+  foreach(size 32 40 59 64 80 96 111 128 160 192 224 256)
+    add_test(NAME FlashRuleFull.${size} CONFIGURATIONS full
+             COMMAND attention_flash_rule_test --gtest_filter=*Holds/${size})
+    set_tests_properties(FlashRuleFull.${size} PROPERTIES LABELS flash_full ENVIRONMENT HEED_FLASH=full TIMEOUT 20000)
+  endforeach()
+endif()
+if(NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME Aarch64 CONFIGURATIONS full COMMAND ${CMAKE_SOURCE_DIR}/scripts/test-aarch64)
+  set_tests_properties(Aarch64 PROPERTIES LABELS aarch64 TIMEOUT 3000 ENVIRONMENT HEED_BUILD=${CMAKE_BINARY_DIR}/aarch64)
+endif()

@@ -1,6 +1,6 @@
 # The examples twice: their functions, included by the test beside each file, and the programs as they run.
 set(examples ${CMAKE_SOURCE_DIR}/examples)
-foreach(name basic_self_attention wide_attention causal_mask circle_embedding attention_layer)
+foreach(name basic_self_attention wide_attention causal_mask circle_embedding attention_layer score_functions)
   heed_test(${name}_test ${examples}/${name}_test.cc LIBS heed::nn LABELS examples)
 endforeach()
 foreach(name scale_experiment head_cost_experiment)
@@ -22,6 +22,7 @@ heed_example_prints(wide_attention "f64: .* outputs [0-9.]+e-1[5-9] apart, gradi
 heed_example_prints(causal_mask "0\\.31793058 +0\\.68206942 +0\\.00000000.*another v.*-0\\.58386373, and v begins -2\\.09988025")
 heed_example_prints(circle_embedding "0\\.411603261466872.*0\\.375556006639227.*0\\.212840731893902.*the formula.*0\\.4274.*0\\.3820.*0\\.19056")
 heed_example_prints(attention_layer "24 is not a multiple of 5 heads")
+heed_example_prints(score_functions "T5 buckets, causal +mask +[0-9.]+e-1[4-9] .*gradient of.*relative bias +1596 +[0-9.e+-]+ +[0-9.]+e-(0[89]|1)")
 heed_example_prints(scale_experiment "Adam +0\\.0100 1 " 8)
 heed_example_prints(head_cost_experiment "8 x 16 " 24 16 1)
 if(HEED_VIEW)

@@ -7,8 +7,9 @@ foreach(name config_test file_test npy_test safetensors_test)
 endforeach()
 if(HEED_CLI)
   find_package(CLI11 REQUIRED)
-  foreach(name attention inspect)
-    heed_test(cli_${name}_test ${CMAKE_SOURCE_DIR}/src/cli/${name}_test.cc ${CMAKE_SOURCE_DIR}/src/cli/${name}.cc
-              LIBS heed::nn heed::text nlohmann_json::nlohmann_json CLI11::CLI11)
-  endforeach()
+  set(cli ${CMAKE_SOURCE_DIR}/src/cli)
+  heed_test(cli_attention_test ${cli}/attention_test.cc ${cli}/attention.cc ${cli}/attention_layout.cc
+            LIBS heed::nn heed::text nlohmann_json::nlohmann_json CLI11::CLI11)
+  heed_test(cli_inspect_test ${cli}/inspect_test.cc ${cli}/inspect.cc
+            LIBS heed::nn heed::text nlohmann_json::nlohmann_json CLI11::CLI11)
 endif()

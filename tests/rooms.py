@@ -26,7 +26,9 @@ BELOW = {
 
 # The room that a public header belongs to.
 HEADERS = {
-    "error": "core", "tensor": "core", "executor": "core", "attention": "attention", "kinds": "kernels",
+    "error": "core", "tensor": "core", "executor": "core", "kinds": "core", "attention": "attention",
+    "kv_cache": "attention", "rotary": "attention", "score_mod": "attention", "dual": "attention",
+    "workspace": "attention",
     "random": "autograd", "autograd": "autograd", "functional": "autograd", "nn": "nn", "models": "models",
     "io": "io", "optim": "train", "train": "train", "text": "text", "view": "view", "heed": "cli",
 }

@@ -5,11 +5,16 @@
 #include <filesystem>
 #include <string>
 
+// The build may name a place; the environment goes first.
+#ifndef HEED_SHARED_DEFAULT
+#define HEED_SHARED_DEFAULT "../shared"
+#endif
+
 namespace heed::test {
 
 inline std::string shared_path(const std::string& relative) {
   const char* root = std::getenv("HEED_SHARED");
-  return std::string(root ? root : "../shared") + "/" + relative;
+  return std::string(root ? root : HEED_SHARED_DEFAULT) + "/" + relative;
 }
 
 }  // namespace heed::test

@@ -7,6 +7,7 @@
 #include "heed/attention.h"
 #include "heed/autograd.h"
 #include "heed/kinds.h"
+#include "heed/rotary.h"
 
 namespace heed::inline v0 {
 
@@ -28,8 +29,9 @@ Variable activation(Activation kind, const Variable& x);
 inline Variable relu(const Variable& x) { return activation(Activation::relu, x); }
 inline Variable gelu(const Variable& x) { return activation(Activation::gelu, x); }
 inline Variable silu(const Variable& x) { return activation(Activation::silu, x); }
-/// silu(gate) * up for x (..., 2 * width) = gate then up. Shazeer 2020, "GLU Variants Improve Transformer", eq. 6.
-Variable swiglu(const Variable& gate_up);
+/// gate * sigmoid(alpha * gate) * up for x (..., 2 * width) = gate then up. Shazeer 2020, "GLU Variants Improve
+/// Transformer", eq. 5; with alpha 1 the gate goes through silu.
+Variable swiglu(const Variable& gate_up, double alpha = 1);
 
 /// Over the last dimension. Ba et al. 2016, eq. 4; weight and bias (width) may be undefined.
 Variable layer_norm(const Variable& x, const Variable& weight, const Variable& bias, double epsilon = 1e-5);
@@ -49,15 +51,8 @@ Variable dropout(const Variable& x, double p);
 Variable dropout_add(const Variable& x, const Variable& residual, double p);
 
 /// Rotates the first `heads` heads of every row of x (B, L, heads' * head_size), heads' >= heads, by position;
-/// the rest is copied. positions (L) or (B, L) int32; rotary_size dimensions of each head turn (0: all).
-/// Su et al. 2021, "RoFormer", 3.2.2.
-struct RotaryOptions {
-  int64_t rotary_size = 0;
-  double base = 10000;
-  RotaryLayout layout = RotaryLayout::half_split;
-};
-Variable rotary(const Variable& x, const Tensor& positions, int64_t heads, int64_t head_size,
-                const RotaryOptions& options = {});
+/// the rest is copied. Su et al. 2021, "RoFormer", 3.2.2.
+Variable rotary(const Variable& x, int64_t heads, int64_t head_size, const Rotary& options = {});
 
 /// heed::attention on the tape. q (B, Hq, Lq, D), k (B, Hkv, Lk, D), v (B, Hkv, Lk, Dv). An additive mask given as
 /// `learned_mask` gets a gradient. options.dropout takes its seed and stream from default_generator().
@@ -74,19 +69,30 @@ struct PackedHeads {
 Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const PackedHeads& v,
                           AttentionOptions options = {}, Tensor* weights = nullptr);
 
+/// What becomes of the losses of single rows. mean divides by the rows that count, or by their targets' weights.
+enum class Reduction : uint8_t { mean, sum, none };
+
 struct CrossEntropyOptions {
   int32_t ignore_index = -100;
   double label_smoothing = 0;  // (1 - e) nll + e / V sum_j -log p_j
+  /// (V), the dtype of the logits: a factor on the term of each class. Absent: 1.
+  Tensor weight{};
+  Reduction reduction = Reduction::mean;
 };
 /// What a loss was made of, for logs: sums over the counted targets.
 struct LossParts {
   double loss = 0, nll = 0;
   int64_t count = 0;
 };
-/// Mean over targets (rows) int32 that are not ignore_index, of logits (rows, V). 0 counted rows give 0.
+/// Of logits (rows, V) and targets (rows) int32; rows whose target is ignore_index count nothing. The mean, () shaped;
+/// where no row counts it is 0. With Reduction::none shaped like targets, 0 in ignored rows. `parts` needs a mean
+/// without weights.
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options = {},
                        LossParts* parts = nullptr);
-/// cross_entropy(linear(x, weight, bias)) without the (rows, V) logits: rows go through in chunks.
+/// The same of rows that are logarithms of probabilities already.
+Variable nll_loss(const Variable& log_probabilities, const Tensor& targets, const CrossEntropyOptions& options = {});
+/// cross_entropy(linear(x, weight, bias)) without the (rows, V) logits: rows go through in chunks. The mean, without
+/// weights of classes.
 Variable linear_cross_entropy(const Variable& x, const Variable& weight, const Variable& bias, const Tensor& targets,
                               const CrossEntropyOptions& options = {}, LossParts* parts = nullptr);
 

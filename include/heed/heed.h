@@ -4,13 +4,16 @@
 #include "heed/attention.h"
 #include "heed/error.h"
 #include "heed/executor.h"
+#include "heed/kinds.h"
+#include "heed/kv_cache.h"
+#include "heed/rotary.h"
+#include "heed/score_mod.h"
 #include "heed/tensor.h"
 
 #if __has_include("heed/nn.h")
 #include "heed/autograd.h"
 #include "heed/functional.h"
 #include "heed/io.h"
-#include "heed/kinds.h"
 #include "heed/models.h"
 #include "heed/nn.h"
 #include "heed/optim.h"

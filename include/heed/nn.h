@@ -11,6 +11,7 @@
 #include "heed/attention.h"
 #include "heed/autograd.h"
 #include "heed/functional.h"
+#include "heed/kv_cache.h"
 
 namespace heed::inline v0 {
 
@@ -97,14 +98,6 @@ class SinusoidalPositions {
   mutable Tensor table_;
 };
 
-/// Keys and values of earlier positions, (B, Hkv, capacity, D), `length` of them filled.
-struct KVCache {
-  Tensor k, v;
-  int64_t length = 0;
-  /// Keeps entry source[i] as entry i (beam search; entries may repeat or vanish).
-  void reorder(const std::vector<int64_t>& source);
-};
-
 struct MultiheadAttentionOptions {
   int64_t embed_dim = 0;
   int64_t num_heads = 1;
@@ -116,7 +109,7 @@ struct MultiheadAttentionOptions {
   double dropout = 0;          // of the weights, in training
   std::optional<double> scale{};
   bool rotary = false;  // rotate q and k by position (self-attention)
-  functional::RotaryOptions rotary_options{};
+  Rotary rotary_options{};
 };
 
 /// Vaswani et al. 2017, 3.2.2. Parameters as in torch.nn.MultiheadAttention: in_proj_weight (q, k and v rows stacked)
@@ -132,7 +125,8 @@ class MultiheadAttention : public Module {
     Causal causal = Causal::none;
     Tensor mask{};         // as AttentionOptions::mask
     Tensor key_lengths{};  // (B) int32
-    /// Self-attention: appends the new keys and values, then attends to all of them (causal is bottom_right then).
+    /// Self-attention: appends the new keys and values, then attends to all of them. An undefined cache is made for
+    /// this input; a full one grows.
     KVCache* cache = nullptr;
     Tensor* weights = nullptr;  // receives (B, num_heads, Lq, Lk)
   };
@@ -151,8 +145,8 @@ class MultiheadAttention : public Module {
   Linear out_proj;
 
  private:
-  Variable attend(const functional::PackedHeads& q, const KVCache& cache, AttentionOptions options,
-                  Tensor* weights) const;
+  Variable attend(const functional::PackedHeads& q, const functional::PackedHeads& k, const functional::PackedHeads& v,
+                  KVCache& cache, AttentionOptions options, Tensor* weights) const;
   MultiheadAttentionOptions options_;
 };
 
@@ -198,7 +192,7 @@ struct TransformerLayerOptions {
   bool norm_first = false;  // pre-norm; post-norm is the paper's
   bool bias = true;
   bool rotary = false;  // rotate q and k of self-attention
-  functional::RotaryOptions rotary_options{};
+  Rotary rotary_options{};
 };
 
 /// What the attention of a layer gave, for those who look: (B, H, Lq, Lk) each, appended per layer.

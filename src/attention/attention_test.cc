@@ -1,4 +1,4 @@
-// The public call: options, edges, hidden NaN, errors; by every implementation.
+// The public call: options, edges, hidden NaN; by every implementation.
 #include "heed/attention.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,6 @@ using test::max_abs;
 using test::max_error;
 using test::random_tensor;
 using test::Textbook;
-using test::textbook;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -25,22 +24,12 @@ class Attention : public ::testing::TestWithParam<Implementation> {
   /// Forward and backward in double against the textbook.
   void expect_textbook(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions o,
                        double tolerance = 1e-12) const {
-    o = options(o);
-    o.want_lse = o.want_weights = true;
-    const Tensor grad = random_tensor({q.size(0), q.size(1), q.size(2), v.size(3)}, 99);
-    const bool want_mask = o.mask.defined() && o.mask.dtype() != DType::boolean;
-    const Textbook expected = textbook<double>(q, k, v, o, grad);
-    const AttentionResult result = attention(q, k, v, o);
-    EXPECT_LE(max_error(result.out, expected.out), tolerance);
-    EXPECT_LE(max_error(result.lse, expected.lse), tolerance);
-    EXPECT_LE(max_error(result.weights, expected.weights), tolerance);
-    const AttentionGradients gradients = attention_backward(grad, q, k, v, result, o, want_mask);
-    EXPECT_LE(max_error(gradients.q, expected.dq), tolerance);
-    EXPECT_LE(max_error(gradients.k, expected.dk), tolerance);
-    EXPECT_LE(max_error(gradients.v, expected.dv), tolerance);
-    if (want_mask) {
-      EXPECT_LE(max_error(gradients.mask, expected.dmask), tolerance * 10);
-    }
+    test::Call call{q, k, v, random_tensor({q.size(0), q.size(1), q.size(2), v.size(3)}, 99)};
+    call.grad_lse = random_tensor({q.size(0), q.size(1), q.size(2)}, 98);
+    call.options = options(o);
+    const Textbook exact = call.book<double>();
+    for (const test::Accuracy& a : accuracies(test::run(call), exact, exact))
+      EXPECT_LE(a.error(), tolerance * (1 + max_abs(a.exact))) << a.name;
   }
 };
 
@@ -104,6 +93,84 @@ TEST_P(Attention, MasksOfEveryBroadcast) {
   expect_textbook(q, k, v, {.mask = random_tensor({10, 7}, 5).transpose(0, 1)});  // strided
 }
 
+TEST_P(Attention, ShortMasksHideTheRest) {
+  const Tensor q = random_tensor({2, 4, 7, 6}, 1), k = random_tensor({2, 2, 10, 6}, 2),
+               v = random_tensor({2, 2, 10, 6}, 3);
+  for (const Dims& shape : {Dims{9}, {7, 2}, {4, 1, 5}, {2, 1, 7, 9}})
+    expect_textbook(q, k, v, {.mask = random_tensor(shape, 4)});
+  // Shorter than a tile, longer, and at its edge.
+  const Tensor long_q = random_tensor({1, 1, 70, 4}, 1), long_k = random_tensor({1, 1, 200, 4}, 2);
+  for (const int64_t keys : {2, 63, 64, 65, 128, 199})
+    expect_textbook(long_q, long_k, long_k, {.mask = random_tensor({70, keys}, 5)});
+}
+
+TEST_P(Attention, OffsetsAndWindows) {
+  const Tensor q = random_tensor({2, 2, 70, 4}, 1), k = random_tensor({2, 2, 150, 4}, 2);
+  const Tensor lengths = Tensor::from<int32_t>({150, 31}, {2});
+  for (const int64_t offset : {-80, -5, 0, 3, 64, 149, 150, 1000})
+    expect_textbook(q, k, k, {.causal = Causal::top_left, .offset = offset});
+  for (const Window& w : {Window{0, 0}, {5, -1}, {-1, 5}, {64, 64}, {3, 100}, {1000, 1000}})
+    for (const Causal causal : {Causal::none, Causal::top_left, Causal::bottom_right}) {
+      expect_textbook(q, k, k, {.causal = causal, .window = w});
+      expect_textbook(q, k, k, {.causal = causal, .window = w, .key_lengths = lengths});
+      if (causal != Causal::bottom_right) expect_textbook(q, k, k, {.causal = causal, .offset = 40, .window = w});
+    }
+  constexpr int64_t kFar = int64_t{1} << 50;
+  expect_textbook(q, k, k, {.offset = kFar, .window = {kFar, kFar}});
+  expect_textbook(q, k, k, {.causal = Causal::top_left, .offset = -kFar});
+}
+
+TEST_P(Attention, AlibiSoftcapAndSinks) {
+  const Tensor q = random_tensor({2, 4, 9, 5}, 1), k = random_tensor({2, 2, 70, 5}, 2),
+               v = random_tensor({2, 2, 70, 3}, 3);
+  const Tensor alibi = Tensor::from<double>({0.5, 0.25, 0, -0.125}, {4}),
+               sinks = Tensor::from<double>({-INFINITY, -3, 0, 9}, {4});
+  expect_textbook(q, k, v, {.alibi = alibi});
+  expect_textbook(q, k, v, {.causal = Causal::bottom_right, .alibi = alibi});
+  expect_textbook(q, k, v, {.offset = 61, .alibi = alibi});
+  expect_textbook(q, k, v, {.softcap = 0.7});
+  expect_textbook(q, k, v, {.softcap = 50.0, .mask = random_tensor({70}, 4), .alibi = alibi});
+  expect_textbook(q, k, v, {.sinks = sinks});
+  expect_textbook(q, k, v,
+                  {.causal = Causal::top_left, .softcap = 3.0, .alibi = alibi, .sinks = sinks, .dropout = 0.4});
+}
+
+TEST_P(Attention, SinksArePrintedNumbers) {
+  // Scores 0 and 0 with a sink of log 2: weights 1/4 and 1/4, lse log 4; and where no key is seen, lse is the sink.
+  const Tensor zero = Tensor::zeros({2, 1, 1, 1}, DType::f64), k = Tensor::zeros({2, 1, 2, 1}, DType::f64);
+  const Tensor v = Tensor::from<double>({1, 3, 1, 3}, {2, 1, 2, 1});
+  const AttentionOptions o = options({.sinks = Tensor::full({1}, std::log(2.0), DType::f64),
+                                      .key_lengths = Tensor::from<int32_t>({2, 0}, {2}),
+                                      .want_lse = true,
+                                      .want_weights = true});
+  const AttentionResult r = attention(zero, k, v, o);
+  EXPECT_NEAR(r.out.at<double>(0, 0, 0, 0), 1, 1e-15);
+  EXPECT_NEAR(r.weights.at<double>(0, 0, 0, 1), 0.25, 1e-15);
+  EXPECT_NEAR(r.lse.at<double>(0, 0, 0), std::log(4.0), 1e-15);
+  EXPECT_EQ(r.out.at<double>(1, 0, 0, 0), 0);
+  EXPECT_NEAR(r.lse.at<double>(1, 0, 0), std::log(2.0), 1e-15);
+}
+
+TEST_P(Attention, ScoreAndBlockMasks) {
+  const Tensor q = random_tensor({2, 4, 70, 5}, 1), k = random_tensor({2, 2, 150, 5}, 2);
+  const ScoreMod mod = score_mod([](auto score, auto at) {
+    return score * 0.5f + 0.01f * static_cast<float>((at.key - at.query) * (at.head + 2 * at.batch));
+  });
+  expect_textbook(q, k, k, {.score_mod = mod});
+  expect_textbook(q, k, k,
+                  {.causal = Causal::bottom_right, .softcap = 2.0, .score_mod = mod, .mask = random_tensor({150}, 3)});
+  const auto documents = [](auto at) { return at.query / 20 == at.key / 40 && at.head + at.batch != 2; };
+  for (const AttentionOptions& o : {AttentionOptions{}, {.causal = Causal::top_left, .score_mod = mod}})
+    for (const int64_t B : {1, 2}) {
+      AttentionOptions masked = o;
+      masked.block_mask =
+          B == 2 ? block_mask(documents, 2, 4, 70, 150)
+                 : block_mask([](auto at) { return (at.query / 64 + at.key / 64) % 2 == 0; }, 1, 1, 70, 150);
+      expect_textbook(q, k, k, masked);
+    }
+  EXPECT_DOUBLE_EQ(block_mask([](auto at) { return at.key < 64; }, 1, 1, 70, 150).sparsity(), 4.0 / 6);
+}
+
 TEST_P(Attention, Dropout) {
   const Tensor q = random_tensor({2, 2, 21, 8}, 1), k = random_tensor({2, 2, 37, 8}, 2),
                v = random_tensor({2, 2, 37, 8}, 3);
@@ -155,15 +222,16 @@ TEST_P(Attention, StridedViewsGiveTheSame) {
                v = random_tensor({2, 3, 13, 7}, 3, DType::f32), grad = random_tensor({2, 3, 11, 7}, 4, DType::f32);
   const AttentionOptions o = options({.causal = Causal::bottom_right, .want_lse = true});
   const AttentionResult a = attention(q, k, v, o);
-  AttentionResult b{test::strided_copy(Tensor::zeros(a.out.shape())), Tensor::zeros(a.lse.shape()), {}};
+  AttentionResult b;
+  b.out = test::strided_copy(Tensor::zeros(a.out.shape())), b.lse = Tensor::zeros(a.lse.shape());
   attention(test::strided_copy(q), test::strided_copy(k), test::strided_copy(v), b, o);
   EXPECT_EQ(max_error(a.out, b.out), 0);
   EXPECT_EQ(max_error(a.lse, b.lse), 0);
   const AttentionGradients ga = attention_backward(grad, q, k, v, a, o);
-  const AttentionGradients gb{test::strided_copy(Tensor::zeros(q.shape())),
-                              test::strided_copy(Tensor::zeros(k.shape())),
-                              test::strided_copy(Tensor::zeros(v.shape())),
-                              {}};
+  AttentionGradients gb;
+  gb.q = test::strided_copy(Tensor::zeros(q.shape()));
+  gb.k = test::strided_copy(Tensor::zeros(k.shape()));
+  gb.v = test::strided_copy(Tensor::zeros(v.shape()));
   attention_backward(test::strided_copy(grad), test::strided_copy(q), test::strided_copy(k), test::strided_copy(v), b,
                      gb, o);
   EXPECT_EQ(max_error(ga.q, gb.q), 0);
@@ -266,95 +334,14 @@ INSTANTIATE_TEST_SUITE_P(Implementations, Attention,
                            return test.param == Implementation::reference ? "Reference" : "Fused";
                          });
 
-/// The message of the ShapeError that f throws.
-template <class F>
-std::string refusal(F&& f) {
-  try {
-    f();
-  } catch (const ShapeError& e) {
-    return e.what();
-  }
-  return "(nothing thrown)";
-}
-
-TEST(AttentionErrors, SayRuleValuesAndRemedy) {
-  const auto zeros = [](const Dims& s, DType t = DType::f32) { return Tensor::zeros(s, t); };
-  const Tensor q = zeros({2, 12, 3, 4}), k = zeros({2, 12, 5, 4}), v = zeros({2, 12, 5, 6});
-  const auto said = [&](const Tensor& a, const Tensor& b, const Tensor& c, const AttentionOptions& o = {}) {
-    return refusal([&] { attention(a, b, c, o); });
-  };
-  EXPECT_EQ(said(q, zeros({2, 5, 5, 4}), zeros({2, 5, 5, 4})),
-            "attention: 12 query heads are not a multiple of 5 key heads; pass k and v with 1, 2, 3, 4, 6 or 12 heads");
-  EXPECT_EQ(said({}, k, v), "attention: q is undefined; pass a tensor (B, Hq, Lq, D)");
-  EXPECT_EQ(
-      said(q.select(0, 0), k, v),
-      "attention: q has shape (12, 3, 4), not the four dimensions (B, Hq, Lq, D); add the missing ones with reshape");
-  EXPECT_EQ(said(q, zeros({2, 12, 5, 4}, DType::f64), v), "attention: k is f64 and q is f32; convert one with to()");
-  EXPECT_EQ(said(zeros({2, 12, 3, 4}, DType::i32), k, v),
-            "attention: q is i32; attention computes in f32 and f64, convert with to()");
-  EXPECT_EQ(said(q, zeros({3, 12, 5, 4}), v),
-            "attention: batches of q, k and v are 2, 3 and 2; make them equal, with expand() where one is shared");
-  EXPECT_EQ(said(q, zeros({2, 12, 5, 3}), v),
-            "attention: the head size of q is 4 and of k 3; they are multiplied, make them equal");
-  EXPECT_EQ(said(q, k, zeros({2, 6, 5, 6})), "attention: k has 12 heads and v 6; make them equal");
-  EXPECT_EQ(said(q, k, zeros({2, 12, 4, 6})), "attention: k has 5 positions and v 4; each key needs its value");
-  EXPECT_EQ(said(zeros({2, 12, 3, 0}), zeros({2, 12, 5, 0}), v),
-            "attention: the head size of q and k is 0; pass at least 1");
-  EXPECT_EQ(said(q, k.transpose(2, 3), v),
-            "attention: the innermost stride of k is 4, which must be 1; call contiguous() first");
-  EXPECT_EQ(said(q, k, v, {.mask = zeros({2, 1, 4, 5})}),
-            "attention: a mask of shape (2, 1, 4, 5) does not broadcast to (B, Hq, Lq, Lk) = (2, 12, 3, 5); each "
-            "dimension, from the right, must be 1 or that size");
-  EXPECT_EQ(said(q, k, v, {.mask = zeros({3, 5}, DType::f64)}),
-            "attention: the mask is f64; pass bool (true = may be attended) or f32 like q (added to the score)");
-  EXPECT_EQ(said(q, k, v, {.key_lengths = Tensor::from<int32_t>({1, 6}, {2})}),
-            "attention: key_lengths[1] is 6; pass 0 to Lk = 5");
-  EXPECT_EQ(said(q, k, v, {.key_lengths = Tensor::from<int32_t>({1}, {1})}),
-            "attention: key_lengths have shape (1); pass one length an entry, (2)");
-  EXPECT_EQ(said(q, k, v, {.dropout = 1}), "attention: dropout is 1; pass a probability in [0, 1)");
-  EXPECT_EQ(said(q, k, v, {.scale = kNaN}), "attention: scale is nan; pass a finite factor, or none for 1/sqrt(D)");
-}
-
-TEST(AttentionErrors, OutputsAndGradients) {
-  const Tensor x = Tensor::zeros({2, 3, 4, 4});
-  const auto said = [&](const AttentionResult& into) { return refusal([&] { attention(x, x, x, into, {}); }); };
-  EXPECT_EQ(said({}), "attention: into.out is undefined; pass a tensor (B, Hq, Lq, Dv)");
-  EXPECT_EQ(said({Tensor::zeros({2, 3, 4, 5}), {}, {}}),
-            "attention: into.out has shape (2, 3, 4, 5); pass (B, Hq, Lq, Dv) = (2, 3, 4, 4)");
-  EXPECT_EQ(said({x, {}, {}}), "attention: into.out shares memory with q, which is read; pass memory of its own");
-  EXPECT_EQ(said({Tensor::zeros({1, 3, 4, 4}).expand({2, 3, 4, 4}), {}, {}}),
-            "attention: into.out is broadcast along dimension 0 and cannot be written to; pass memory of its own");
-  EXPECT_EQ(said({Tensor::zeros({2, 3, 4, 4}), Tensor::zeros({2, 3, 5}), {}}),
-            "attention: into.lse has shape (2, 3, 5); pass (B, Hq, Lq) = (2, 3, 4)");
-  EXPECT_EQ(said({Tensor::zeros({2, 3, 4, 4}), Tensor::zeros({2, 4, 3}).transpose(1, 2), {}}),
-            "attention: into.lse is strided; call contiguous() first");
-
-  const auto back = [&](const AttentionResult& saved, bool want_mask = false) {
-    return refusal([&] { attention_backward(x, x, x, x, saved, {}, want_mask); });
-  };
-  EXPECT_EQ(back(attention(x, x, x)),
-            "attention_backward: forward.lse is undefined; pass the result of attention() called with want_lse");
-  const AttentionResult saved = attention(x, x, x, {.want_lse = true});
-  EXPECT_EQ(back(saved, true),
-            "attention_backward: the gradient of the mask is wanted, but the mask is absent; only an additive mask has "
-            "one");
-  const Tensor g = Tensor::zeros({2, 3, 4, 4});
-  EXPECT_EQ(refusal([&] {
-              attention_backward(x, x, x, x, saved, {g, g, Tensor::zeros({2, 3, 4, 4}), {}}, {});
-            }),
-            "attention_backward: into.k shares memory with into.q; pass memory of its own");
-  EXPECT_EQ(refusal([&] {
-              attention_backward(x, x.clone(), x, x, saved, {saved.out, g, g.clone(), {}}, {});
-            }),
-            "attention_backward: into.q shares memory with forward.out, which is read; pass memory of its own");
-}
-
-TEST(AttentionErrors, SlicesOfOnePackedTensorAreApart) {
+TEST(AttentionAliasing, SlicesOfOnePackedTensorAreApart) {
   // (B, L, 4, H, D): q, k, v and out interleave row by row without sharing an element.
   const Tensor packed = random_tensor({2, 6, 4, 3, 5}, 1, DType::f32);
   const auto part = [&](int64_t n) { return packed.select(2, n).transpose(1, 2); };  // (B, H, L, D)
   const Tensor expected = attention(part(0).clone(), part(1).clone(), part(2).clone());
-  attention(part(0), part(1), part(2), {part(3), {}, {}}, {});
+  AttentionResult into;
+  into.out = part(3);
+  attention(part(0), part(1), part(2), into, {});
   EXPECT_EQ(max_error(part(3), expected), 0);
 }
 

@@ -7,13 +7,27 @@
 
 namespace heed::inline v0 {
 
-inline constexpr int64_t kQueryTile = 64;  // queries of a tile of scores: its columns
-inline constexpr int64_t kKeyTile = 64;    // keys of a tile of scores: its rows, 16 KB with the queries in float
+inline constexpr int64_t kQueryTile = kTile;  // queries of a tile of scores: its columns
+inline constexpr int64_t kKeyTile = kTile;    // keys of a tile of scores: its rows, 16 KB with the queries in float
 
 void fused_forward(const Forward<float>& p, Executor& executor);
 void fused_forward(const Forward<double>& p, Executor& executor);
 void fused_backward(const Backward<float>& p, Executor& executor);
 void fused_backward(const Backward<double>& p, Executor& executor);
+
+/// Few queries over many keys: split along the keys, the partial results merged in a fixed order.
+void decode_forward(const Forward<float>& p, Executor& executor);
+void decode_forward(const Forward<double>& p, Executor& executor);
+
+/// The kept keys of a row, largest weight first.
+template <class T>
+struct TopRow {
+  std::vector<int64_t> keys;
+  std::vector<T> weights;
+};
+/// Writes p.dense, or where p.top_p < 1 the rows of `top` (B, N, R).
+void inspect(const Inspection<float>& p, Executor& executor, std::vector<TopRow<float>>* top);
+void inspect(const Inspection<double>& p, Executor& executor, std::vector<TopRow<double>>* top);
 
 /// The SIMD target that runs here: "AVX3", "NEON", ...
 const char* fused_target();

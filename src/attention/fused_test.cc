@@ -3,121 +3,88 @@
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
-#include <rapidcheck/gtest.h>
 
 #include "attention/testing.h"
 
 namespace heed {
 namespace {
 
+using test::Call;
 using test::max_abs;
 using test::max_error;
+using test::Outputs;
 using test::random_tensor;
 using test::Textbook;
-using test::textbook;
 
-/// One call with its inputs, in double.
-struct Call {
-  Tensor q, k, v, grad;
-  AttentionOptions options;
-  bool additive() const { return options.mask.defined() && options.mask.dtype() != DType::boolean; }
-};
-
-struct Outputs {
-  AttentionResult result;
-  AttentionGradients gradients;
-};
-
-/// The fused kernels on a call, in T; with `strided`, every tensor lies scattered in wider memory.
-template <class T>
-Outputs fused(const Call& call, bool strided = false) {
-  const auto as = [&](const Tensor& t) {
-    const Tensor converted = t.to(dtype_of<T>());
-    return strided ? test::strided_copy(converted) : converted;
-  };
-  AttentionOptions o = call.options;
-  if (call.additive()) o.mask = o.mask.to(dtype_of<T>());
-  o.implementation = Implementation::fused;
-  o.want_lse = o.want_weights = true;
-  Outputs r;
-  r.result = attention(as(call.q), as(call.k), as(call.v), o);
-  r.gradients = attention_backward(as(call.grad), as(call.q), as(call.k), as(call.v), r.result, o, call.additive());
-  return r;
-}
-
-struct Compared {
-  const char* name;
-  Tensor value, exact, plain;  // plain: the textbook with sums in float
-};
-
-std::vector<Compared> compared(const Call& call, const Outputs& r, const Textbook& exact, const Textbook& plain) {
-  std::vector<Compared> list = {{"out", r.result.out, exact.out, plain.out},
-                                {"lse", r.result.lse, exact.lse, plain.lse},
-                                {"weights", r.result.weights, exact.weights, plain.weights},
-                                {"dq", r.gradients.q, exact.dq, plain.dq},
-                                {"dk", r.gradients.k, exact.dk, plain.dk},
-                                {"dv", r.gradients.v, exact.dv, plain.dv}};
-  if (call.additive()) list.push_back({"dmask", r.gradients.mask, exact.dmask, plain.dmask});
-  return list;
+Outputs fused(Call call, DType storage, bool strided = false) {
+  call.options.implementation = Implementation::fused;
+  return test::run(test::converted(call, storage, strided));
 }
 
 void expect_exact(const Call& call, bool strided = false) {
-  const Textbook exact = textbook<double>(call.q, call.k, call.v, call.options, call.grad);
-  for (const Compared& c : compared(call, fused<double>(call, strided), exact, exact))
-    EXPECT_LE(max_error(c.value, c.exact), 1e-13 * (10 + max_abs(c.exact))) << c.name;
+  const Textbook exact = call.book<double>();
+  for (const test::Accuracy& a : accuracies(fused(call, DType::f64, strided), exact, exact))
+    EXPECT_LE(a.error(), 1e-13 * (10 + max_abs(a.exact))) << a.name;
 }
 
-/// error(fused in float) <= 2 error(textbook in float) + 4 eps max|exact|, both against double.
-void expect_as_good_as_textbook(Call call) {
-  const auto rounded = [](const Tensor& t) { return t.to(DType::f32).to(DType::f64); };
-  call.q = rounded(call.q), call.k = rounded(call.k), call.v = rounded(call.v), call.grad = rounded(call.grad);
-  if (call.additive()) call.options.mask = rounded(call.options.mask);
-  const Textbook exact = textbook<double>(call.q, call.k, call.v, call.options, call.grad);
-  const Textbook plain = textbook<float>(call.q, call.k, call.v, call.options, call.grad);
-  constexpr double kEps = std::numeric_limits<float>::epsilon();
-  for (const Compared& c : compared(call, fused<float>(call), exact, plain))
-    EXPECT_LE(max_error(c.value, c.exact), 2 * max_error(c.plain, c.exact) + 4 * kEps * max_abs(c.exact)) << c.name;
+void expect_as_good_as_textbook(const Call& unrounded) {
+  const Call call = test::rounded(unrounded, DType::f32);
+  for (const test::Accuracy& a : accuracies(fused(call, DType::f32), call.book<double>(), call.book<float>()))
+    EXPECT_LE(a.error(), a.allowed(test::epsilon(DType::f32))) << a.name;
+}
+
+/// Results are rounded once, and gradients start from the rounded output.
+void expect_close_in_half(const Call& unrounded, DType storage) {
+  const Call call = test::rounded(unrounded, storage);
+  const Textbook exact = call.book<double>();
+  for (const test::Accuracy& a : accuracies(fused(call, storage), exact, exact))
+    EXPECT_LE(a.error(), 4 * test::epsilon(storage) * (1 + max_abs(a.exact))) << a.name;
 }
 
 Call make_call(uint64_t seed, int64_t B, int64_t Hkv, int64_t group, int64_t Lq, int64_t Lk, int64_t D, int64_t Dv,
                AttentionOptions options = {}) {
-  return {random_tensor({B, Hkv * group, Lq, D}, seed), random_tensor({B, Hkv, Lk, D}, seed + 1),
-          random_tensor({B, Hkv, Lk, Dv}, seed + 2), random_tensor({B, Hkv * group, Lq, Dv}, seed + 3), options};
+  Call call;
+  call.q = random_tensor({B, Hkv * group, Lq, D}, seed);
+  call.k = random_tensor({B, Hkv, Lk, D}, seed + 1);
+  call.v = random_tensor({B, Hkv, Lk, Dv}, seed + 2);
+  call.grad = random_tensor({B, Hkv * group, Lq, Dv}, seed + 3);
+  call.grad_lse = random_tensor({B, Hkv * group, Lq}, seed + 4);
+  call.options = options;
+  return call;
 }
 
-Call arbitrary_call() {
-  const auto in = [](int64_t low, int64_t high) { return *rc::gen::inRange<int64_t>(low, high + 1); };
-  const auto length = [&] { return in(0, 7) ? in(0, 70) : in(71, 300); };
-  const auto width = [&] { return in(0, 3) ? in(1, 40) : in(41, 130); };
-  const auto seed = static_cast<uint64_t>(in(0, 1 << 20));
-  const int64_t B = in(1, 2), Hkv = in(1, 2), group = in(1, 3), Lq = length(), Lk = length();
-  Call call = make_call(seed, B, Hkv, group, Lq, Lk, width(), width());
-  AttentionOptions& o = call.options;
-  o.causal = static_cast<Causal>(in(0, 2));
-  if (in(0, 2) == 0) o.scale = 0.3;
-  if (in(0, 2) == 0) {
-    std::vector<int32_t> lengths;
-    for (int64_t b = 0; b < B; ++b) lengths.push_back(static_cast<int32_t>(in(0, Lk)));
-    o.key_lengths = Tensor::from(lengths, {B});
-  }
-  if (in(0, 3) == 0) {
-    o.dropout = 0.25;
-    o.seed = seed;
-    o.stream = 5;
-  }
-  if (const int64_t kind = in(0, 3); kind > 1) {
-    const Dims shape{in(0, 1) ? B : 1, in(0, 1) ? Hkv * group : 1, in(0, 1) ? Lq : 1, in(0, 1) ? Lk : 1};
-    const Tensor values = random_tensor(shape, seed + 4);
-    if (kind == 2) {
-      o.mask = Tensor::zeros(shape, DType::boolean);
-      for (int64_t i = 0; i < values.numel(); ++i) o.mask.data<bool>()[i] = values.data<double>()[i] > -0.7;
-    } else {
-      for (double& x : values.span<double>())
-        if (x < -1.2) x = -INFINITY;
-      o.mask = values;
-    }
-  }
+/// A ragged batch of three entries, the second without keys.
+Call ragged_call(uint64_t seed, AttentionOptions options = {}) {
+  Call call;
+  call.q = random_tensor({100, 4, 20}, seed);
+  call.k = random_tensor({170, 2, 20}, seed + 1);
+  call.v = random_tensor({170, 2, 9}, seed + 2);
+  call.grad = random_tensor({100, 4, 9}, seed + 3);
+  options.q_offsets = Tensor::from<int32_t>({0, 70, 73, 100}, {4});
+  options.k_offsets = Tensor::from<int64_t>({0, 130, 130, 170}, {4});
+  call.options = options;
   return call;
+}
+
+ScoreMod squares() {
+  return score_mod([](auto score, ScoreAt at) {
+    return score * score * (0.1f * static_cast<float>(at.head + 1)) + 0.01f * static_cast<float>(at.key - at.query);
+  });
+}
+
+/// Every option, most of them together with others.
+std::vector<AttentionOptions> option_sets(int64_t Hq, int64_t Lq, int64_t Lk) {
+  const Tensor slopes = random_tensor({Hq}, 20, DType::f64, 0.1), sinks = random_tensor({Hq}, 21);
+  const Tensor bias = random_tensor({Lq, Lk}, 22), short_mask = Tensor::full({1, Hq, 1, Lk - 3}, 1, DType::boolean);
+  for (int64_t h = 0; h < Hq; ++h) short_mask.at<bool>(0, h, 0, h) = false;
+  const BlockMask blocks =
+      block_mask([](ScoreAt at) { return at.key / 64 != at.query / 64 || at.key % 3 == 0; }, 1, 1, Lq, Lk);
+  return {{.causal = Causal::top_left, .offset = 9, .window = {20, -1}},
+          {.window = {70, 5}, .softcap = 1.5, .alibi = slopes},
+          {.causal = Causal::bottom_right, .score_mod = squares(), .sinks = sinks},
+          {.offset = 3, .softcap = 2, .score_mod = squares(), .mask = bias, .alibi = slopes, .sinks = sinks},
+          {.mask = short_mask, .block_mask = blocks, .dropout = 0.2, .seed = 4},
+          {.causal = Causal::top_left, .block_mask = blocks, .alibi = slopes, .sinks = sinks}};
 }
 
 /// Runs the test body once for every target that is compiled in and that this machine runs.
@@ -144,6 +111,100 @@ TEST_P(FusedOnTarget, LongAndManyChunks) {
   expect_exact(make_call(5, 1, 1, 1, 70, 1030, 4, 4, {.mask = random_tensor({70, 1030}, 6), .dropout = 0.5}), true);
 }
 
+TEST_P(FusedOnTarget, EveryOption) {
+  for (const AttentionOptions& o : option_sets(4, 70, 140)) {
+    expect_exact(make_call(12, 1, 2, 2, 70, 140, 20, 9, o));
+    expect_as_good_as_textbook(make_call(13, 1, 2, 2, 70, 140, 33, 40, o));
+  }
+}
+
+TEST_P(FusedOnTarget, RaggedBatches) {
+  for (const AttentionOptions& o : {AttentionOptions{},
+                                    {.causal = Causal::bottom_right, .softcap = 2.0},
+                                    {.causal = Causal::top_left, .window = {30, 0}, .dropout = 0.3}}) {
+    expect_exact(ragged_call(14, o));
+    expect_exact(ragged_call(15, o), true);
+  }
+}
+
+TEST_P(FusedOnTarget, HalfStorage) {
+  for (const DType storage : {DType::f16, DType::bf16}) {
+    expect_close_in_half(make_call(16, 1, 2, 2, 70, 140, 33, 40, {.causal = Causal::bottom_right}), storage);
+    expect_close_in_half(make_call(17, 1, 1, 1, 5, 6, 64, 64), storage);
+  }
+}
+
+TEST_P(FusedOnTarget, DecodeEqualsTheTextbook) {
+  for (const int64_t Lk : {1, 63, 700, 3000}) {
+    for (const bool options : {false, true}) {
+      Call call = make_call(18, 2, 2, 4, 1, Lk, 40, 24);
+      if (options) {
+        call.options = {
+            .causal = Causal::bottom_right, .window = {600, -1}, .softcap = 2.0, .sinks = random_tensor({8}, 19)};
+        call.options.key_lengths = Tensor::from<int64_t>({Lk, Lk / 3}, {2});
+      }
+      call.options.implementation = Implementation::decode;
+      call.options.want_lse = true;
+      const Textbook exact = call.book<double>();
+      const AttentionResult r = attention(call.q, call.k, call.v, call.options);
+      EXPECT_LE(max_error(r.out, exact.out), 1e-13 * (10 + max_abs(exact.out)));
+      EXPECT_LE(max_error(r.lse, exact.lse), 1e-13 * (10 + max_abs(exact.lse)));
+      for (const DType storage : {DType::f32, DType::f16, DType::bf16}) {
+        const Call half = test::converted(call, storage);
+        const Textbook e = test::rounded(call, storage).book<double>();
+        EXPECT_LE(max_error(attention(half.q, half.k, half.v, half.options).out, e.out),
+                  (storage == DType::f32 ? 8 : 1) * test::epsilon(storage) * (1 + max_abs(e.out)));
+      }
+    }
+  }
+}
+
+TEST_P(FusedOnTarget, SelectedWeightsAndStagesOfScores) {
+  for (AttentionOptions o : option_sets(4, 70, 140)) {
+    const Call call = make_call(24, 1, 2, 2, 70, 140, 20, 9, o);
+    o.implementation = Implementation::fused;
+    for (int stage = 0; stage < 4; ++stage) {
+      o.want_scores = static_cast<ScoreStage>(stage);
+      Call staged = call;
+      staged.options = o;
+      const Tensor exact = staged.book<double>().scores;
+      EXPECT_LE(max_error(attention(call.q, call.k, call.v, o).scores, exact), 1e-13 * (10 + max_abs(exact))) << stage;
+    }
+    o.want_scores.reset();
+    o.want_weights = true;
+    const Tensor all = call.book<double>().weights;
+    o.selection = {Tensor::from<int64_t>({3, 0}, {2}), Tensor::from<int64_t>({69, 64, 1}, {3})};
+    const Tensor some = attention(call.q, call.k, call.v, o).weights;
+    ASSERT_TRUE(some.shape() == Dims({1, 2, 3, 140}));
+    const int64_t heads[] = {3, 0}, rows[] = {69, 64, 1};
+    for (int64_t n = 0; n < 2; ++n)
+      for (int64_t r = 0; r < 3; ++r)
+        for (int64_t j = 0; j < 140; ++j)
+          EXPECT_NEAR(some.at<double>(0, n, r, j), all.at<double>(0, heads[n], rows[r], j), 1e-13);
+    o.selection.top_p = 0.7;
+    const TopWeights top = attention(call.q, call.k, call.v, o).top;
+    const auto* ends = top.offsets.data<int64_t>();
+    for (int64_t n = 0; n < 2; ++n) {
+      for (int64_t r = 0; r < 3; ++r, ++ends) {
+        double sum = 0, least = 1;
+        for (int64_t e = ends[0]; e < ends[1]; ++e) {
+          const double w = top.weights.at<double>(e);
+          EXPECT_NEAR(w, all.at<double>(0, heads[n], rows[r], top.keys.at<int64_t>(e)), 1e-13);
+          EXPECT_LE(w, least + 1e-15);
+          sum += least = w;
+        }
+        // The fewest that reach top_p of what the keys have; a sink keeps its share.
+        double row = 0;
+        for (int64_t j = 0; j < 140; ++j) row += all.at<double>(0, heads[n], rows[r], j);
+        if (row >= 0.7 + 1e-9) {
+          EXPECT_GE(sum, 0.7 - 1e-12);
+          EXPECT_LT(sum - least, 0.7);
+        }
+      }
+    }
+  }
+}
+
 TEST_P(FusedOnTarget, AsAccurateInFloatAsTheTextbook) {
   for (const Causal causal : {Causal::none, Causal::top_left}) {
     expect_as_good_as_textbook(make_call(7, 2, 2, 2, 12, 12, 64, 64, {.causal = causal}));
@@ -157,38 +218,34 @@ TEST_P(FusedOnTarget, AsAccurateInFloatAsTheTextbook) {
 INSTANTIATE_TEST_SUITE_P(Targets, FusedOnTarget, ::testing::ValuesIn(fused_targets()),
                          [](const auto& test) { return hwy::TargetName(test.param); });
 
-RC_GTEST_PROP(Fused, EqualsTheTextbookInDouble, ()) {
-  const Call call = arbitrary_call();
-  const Textbook exact = textbook<double>(call.q, call.k, call.v, call.options, call.grad);
-  for (const Compared& c : compared(call, fused<double>(call, *rc::gen::arbitrary<bool>()), exact, exact))
-    RC_ASSERT(max_error(c.value, c.exact) <= 1e-13 * (10 + max_abs(c.exact)));
-}
-
-RC_GTEST_PROP(Fused, IsCloseInFloat, ()) {
-  const Call call = arbitrary_call();
-  const Textbook exact = textbook<double>(call.q, call.k, call.v, call.options, call.grad);
-  for (const Compared& c : compared(call, fused<float>(call, *rc::gen::arbitrary<bool>()), exact, exact))
-    RC_ASSERT(max_error(c.value, c.exact) <= 2e-4 * (1 + max_abs(c.exact)));
-}
-
 TEST(Fused, GradientsEqualFiniteDifferences) {
-  const Tensor mask = random_tensor({2, 1, 7, 11}, 50);
+  const Tensor mask = random_tensor({2, 1, 7, 11}, 50), sinks = random_tensor({4}, 60);
   mask.at<double>(1, 0, 3, 4) = -INFINITY;
   Call call = make_call(51, 2, 2, 2, 7, 11, 5, 6,
                         {.causal = Causal::bottom_right,
+                         .window = {6, -1},
+                         .softcap = 1.5,
+                         .score_mod = squares(),
                          .mask = mask,
+                         .alibi = random_tensor({4}, 61),
+                         .sinks = sinks,
                          .key_lengths = Tensor::from<int32_t>({11, 8}, {2}),
                          .dropout = 0.2,
                          .seed = 9});
-  const Outputs r = fused<double>(call);
+  const Outputs r = fused(call, DType::f64);
+  call.options.want_lse = true;
   const auto loss = [&] {
-    const Tensor out = attention(call.q, call.k, call.v, call.options).out;
+    const AttentionResult y = attention(call.q, call.k, call.v, call.options);
     double sum = 0;
-    for (int64_t i = 0; i < out.numel(); ++i) sum += out.data<double>()[i] * call.grad.data<double>()[i];
+    for (int64_t i = 0; i < y.out.numel(); ++i) sum += y.out.data<double>()[i] * call.grad.data<double>()[i];
+    for (int64_t i = 0; i < y.lse.numel(); ++i) sum += y.lse.data<double>()[i] * call.grad_lse.data<double>()[i];
     return sum;
   };
-  const std::pair<Tensor, Tensor> checked[] = {
-      {call.q, r.gradients.q}, {call.k, r.gradients.k}, {call.v, r.gradients.v}, {mask, r.gradients.mask}};
+  const std::pair<Tensor, Tensor> checked[] = {{call.q, r.gradients.q},
+                                               {call.k, r.gradients.k},
+                                               {call.v, r.gradients.v},
+                                               {mask, r.gradients.mask},
+                                               {sinks, r.gradients.sinks}};
   for (const auto& [x, gradient] : checked) {
     const double scale = max_abs(gradient);
     ASSERT_GT(scale, 0);
@@ -203,6 +260,34 @@ TEST(Fused, GradientsEqualFiniteDifferences) {
       value = saved;
       EXPECT_NEAR(gradient.data<double>()[i], (up - down) / (2 * step), 1e-6 * scale);
     }
+  }
+}
+
+/// More pairs than 32 bits count, most of them in tiles that are never computed.
+TEST(Fused, MorePairsThan32Bits) {
+  constexpr int64_t L = 70000, D = 2;
+  Call call = make_call(70, 1, 1, 1, L, L, D, D, {.causal = Causal::top_left, .window = {40, -1}});
+  call.grad_lse = {};
+  const Call f32 = test::rounded(call, DType::f32);
+  Call c = test::converted(call, DType::f32);
+  c.options.want_lse = true;
+  const AttentionResult r = attention(c.q, c.k, c.v, c.options);
+  const AttentionGradients g = attention_backward(c.grad, c.q, c.k, c.v, r, c.options);
+  // Queries from `at` on, and the keys that they see, by themselves: the same numbers.
+  for (const int64_t at : {int64_t{0}, L / 2, L - 200}) {
+    const int64_t first = std::max<int64_t>(0, at - 40), keys = at + 200 - first;
+    Call part;
+    const auto rows = [](const Tensor& t, int64_t begin, int64_t n) { return t.slice(2, begin, begin + n); };
+    part.q = rows(f32.q, at, 200), part.grad = rows(f32.grad, at, 200);
+    part.k = rows(f32.k, first, keys), part.v = rows(f32.v, first, keys);
+    part.options = {.causal = Causal::top_left, .offset = at - first, .window = {40, -1}};
+    const Textbook exact = part.book<double>();
+    EXPECT_LE(max_error(rows(r.out, at, 200), exact.out), 1e-5) << at;
+    EXPECT_LE(max_error(r.lse.slice(2, at, at + 200), exact.lse), 1e-5) << at;
+    EXPECT_LE(max_error(rows(g.q, at, 200), exact.dq), 1e-5) << at;
+    // Keys in the middle are seen by rows of this part alone.
+    EXPECT_LE(max_error(rows(g.k, at + 10, 150), rows(exact.dk, at - first + 10, 150)), 1e-5) << at;
+    EXPECT_LE(max_error(rows(g.v, at + 10, 150), rows(exact.dv, at - first + 10, 150)), 1e-5) << at;
   }
 }
 

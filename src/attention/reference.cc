@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <vector>
 
 #include "attention/dropout.h"
 
@@ -11,82 +10,255 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-template <class A, class B>
-double dot(const A* a, const B* b, int64_t n) {
+using Row = std::vector<double>;
+
+/// (rows, width), all 0.
+std::vector<Row> zeros(int64_t rows, int64_t width) {
+  return std::vector<Row>(static_cast<size_t>(rows), Row(static_cast<size_t>(width), 0.0));
+}
+
+template <class T>
+double dot(const Source<T>& a, int64_t i, const Source<T>& b, int64_t j, int64_t n) {
   double sum = 0;
-  for (int64_t d = 0; d < n; ++d) sum += static_cast<double>(a[d]) * static_cast<double>(b[d]);
+  for (int64_t d = 0; d < n; ++d) sum += static_cast<double>(a.get(i, d)) * static_cast<double>(b.get(j, d));
   return sum;
 }
 
-/// scale * q_i . k_j + mask_ij, -inf where key j is hidden from query i.
+/// y += factor * x_i
 template <class T>
-double score(const Problem<T>& p, int64_t b, int64_t h, int64_t i, int64_t j) {
-  if (!p.visible(b, h, i, j)) return -kInfinity;
-  return p.scale * dot(p.q.at(b, h, i), p.k.at(b, h / p.group(), j), p.D) + p.bias(b, h, i, j);
+void add(double factor, const Source<T>& x, int64_t i, Row& y) {
+  for (size_t d = 0; d < y.size(); ++d) y[d] += factor * static_cast<double>(x.get(i, static_cast<int64_t>(d)));
 }
 
-/// softmax(scores) V for one row; scores (Lk) is scratch.
 template <class T>
-void forward_row(const Forward<T>& p, const Dropout& dropout, int64_t b, int64_t h, int64_t i, double* scores,
-                 double* out) {
-  const int64_t head = b * p.Hq + h;
-  int64_t end = p.key_end(b, i);
-  double max = -kInfinity;
-  for (int64_t j = 0; j < end; ++j) {
-    scores[j] = score(p, b, h, i, j);
-    if (!(scores[j] <= max)) max = scores[j];  // a NaN becomes the maximum, and stays
-    if (std::isnan(max)) break;
-  }
-  if (max == -kInfinity) end = 0;  // nothing to attend to
-  double sum = 0;
-  for (int64_t j = 0; j < end; ++j) sum += std::exp(scores[j] - max);
-  if (std::isnan(max)) sum = max;
-
-  std::fill_n(out, p.Dv, 0.0);
-  T* const weights = p.weights ? p.weights + (head * p.Lq + i) * p.Lk : nullptr;  // (Lk)
-  if (weights) std::fill_n(weights, p.Lk, T{0});
-  for (int64_t j = 0; j < end; ++j) {
-    if (!p.visible(b, h, i, j)) continue;  // 0 * NaN would be NaN
-    const double weight = std::isnan(sum) ? sum : std::exp(scores[j] - max) / sum;
-    if (weights) weights[j] = static_cast<T>(weight);
-    const double kept = p.dropout > 0 ? weight * dropout_factor(dropout, head, i, j) : weight;
-    const T* const v = p.v.at(b, h / p.group(), j);
-    for (int64_t d = 0; d < p.Dv; ++d) out[d] += kept * static_cast<double>(v[d]);
-  }
-  for (int64_t d = 0; d < p.Dv; ++d) p.out.at(b, h, i)[d] = static_cast<T>(out[d]);
-  if (p.lse) p.lse[head * p.Lq + i] = static_cast<T>(max == -kInfinity ? max : max + std::log(sum));
+void write(const Row& row, const Target<T>& to, int64_t i) {
+  for (size_t d = 0; d < row.size(); ++d) to.set(i, static_cast<int64_t>(d), static_cast<T>(row[d]));
 }
 
-/// d loss / d score for the pair (i, j), and the weight after dropout. Visible pairs only.
+/// scale * q_i . k_j
 template <class T>
+double scaled_score(const Problem<T>& p, const Head<T>& head, int64_t i, int64_t j) {
+  return p.scale * dot(head.q, i, head.k, j, p.D);
+}
+
+template <class T>
+double capped_score(const Problem<T>& p, const Head<T>& head, int64_t i, int64_t j) {
+  const double s = scaled_score(p, head, i, j);
+  return p.softcap > 0 ? p.softcap * std::tanh(s / p.softcap) : s;
+}
+
+/// The caller's function of a score, and where asked for its derivative.
+template <class T>
+double modified(const Head<T>& head, int64_t i, int64_t j, double score, double* derivative = nullptr) {
+  if (!head.score_mod) return score;
+  double scores[kScoreLanes] = {score}, derivatives[kScoreLanes] = {};
+  Head<double> place;
+  place.b = head.b, place.h = head.h;
+  (*head.score_mod)(place.one_score(i, j, scores, derivative ? derivatives : nullptr));
+  if (derivative) *derivative = derivatives[0];
+  return scores[0];
+}
+
+/// The score of key j for query i as it enters the softmax: -inf where the key is hidden.
+template <class T>
+double masked_score(const Problem<T>& p, const Head<T>& head, int64_t i, int64_t j) {
+  if (!head.visible(i, j)) return -kInfinity;  // nothing of the key is read
+  const double s = modified(head, i, j, capped_score(p, head, i, j));
+  const double distance = std::fabs(static_cast<double>(i + head.offset - j));
+  return s + static_cast<double>(head.bias(i, j)) - static_cast<double>(head.alibi) * distance;
+}
+
+/// softmax(scores) V for one row.
+template <class T>
+void forward_row(const Forward<T>& p, const Head<T>& head, const Dropout& dropout, int64_t i) {
+  Row scores;
+  double max = head.has_sink ? static_cast<double>(head.sink) : -kInfinity;
+  for (int64_t j = 0; j < head.Lk; ++j) {
+    const double s = masked_score(p, head, i, j);
+    scores.push_back(s);
+    max = std::isnan(max) || s <= max ? max : s;  // a NaN becomes the maximum, and stays
+  }
+  const bool nothing = max == -kInfinity;
+  double sum = head.has_sink ? std::exp(static_cast<double>(head.sink) - max) : 0;
+  for (const double s : scores) sum += std::exp(s - max);
+
+  Row out(static_cast<size_t>(p.Dv), 0.0);
+  for (int64_t j = 0; j < head.Lk; ++j) {
+    const double s = scores[static_cast<size_t>(j)];
+    if (s == -kInfinity) continue;  // 0 * NaN would be NaN
+    const double factor = p.dropout > 0 ? dropout_factor(dropout, head.number, i, j) : 1;
+    add(factor * std::exp(s - max) / sum, head.v, j, out);
+  }
+  write(out, p.out.template target<T>(head.b, head.h, p.query_row(head.b)), i);
+  if (p.lse) p.lse[p.lse_row(head.b, head.h) + i] = static_cast<T>(nothing ? max : max + std::log(sum));
+}
+
+/// The gradients that pass through one pair of query and key.
 struct Pair {
-  double dscore, kept;
-  Pair(const Backward<T>& p, const Dropout& dropout, int64_t b, int64_t h, int64_t i, int64_t j) {
-    const int64_t head = b * p.Hq + h;
-    const auto lse = static_cast<double>(p.lse[head * p.Lq + i]);
-    const double weight = lse == -kInfinity ? 0 : std::exp(score(p, b, h, i, j) - lse);
-    const double factor = p.dropout > 0 ? dropout_factor(dropout, head, i, j) : 1;
-    const T* const grad = p.grad_out.at(b, h, i);
-    const double dkept = dot(grad, p.v.at(b, h / p.group(), j), p.Dv);
-    dscore = weight * (dkept * factor - dot(grad, p.out.at(b, h, i), p.Dv));
-    kept = weight * factor;
+  bool hidden = true;
+  double kept = 0;      // the weight after dropout
+  double dscore = 0;    // d loss / d score, the score as it enters the softmax
+  double received = 0;  // the score as score_mod received it
+  double dproduct = 0;  // d loss / d (q . k)
+};
+
+/// Of one (entry, query head).
+template <class T>
+struct HeadGradients {
+  const Backward<T>& p;
+  const Dropout dropout;
+  const Head<T> head;
+  const Source<T> grad_out, out;  // (Lq, Dv)
+
+  HeadGradients(const Backward<T>& problem, int64_t b, int64_t h)
+      : p(problem),
+        dropout(dropout_of(p)),
+        head(p.head(b, h)),
+        grad_out(p.grad_out.template source<T>(b, h, p.query_row(b))),
+        out(p.out.template source<T>(b, h, p.query_row(b))) {}
+
+  double lse(int64_t i) const { return static_cast<double>(p.lse[p.lse_row(head.b, head.h) + i]); }
+  double dlse(int64_t i) const {
+    return p.grad_lse ? static_cast<double>(p.grad_lse[p.lse_row(head.b, head.h) + i]) : 0;
+  }
+  /// What every score of row i gets in proportion to its weight: d lse, and the softmax's own -sum(weight * dweight).
+  double shared(int64_t i) const { return dlse(i) - dot(grad_out, i, out, i, p.Dv); }
+  Pair pair(int64_t i, int64_t j) const {
+    Pair r;
+    const double score = masked_score(p, head, i, j);
+    if (score == -kInfinity) return r;
+    r.hidden = false;
+    const double weight = std::exp(score - lse(i));
+    const double factor = p.dropout > 0 ? dropout_factor(dropout, head.number, i, j) : 1;
+    r.kept = weight * factor;
+    r.dscore = weight * (factor * dot(grad_out, i, head.v, j, p.Dv) + shared(i));
+    r.received = capped_score(p, head, i, j);
+    double slope = 1;  // of score_mod
+    modified(head, i, j, r.received, &slope);
+    if (p.softcap > 0) slope *= 1 - r.received / p.softcap * (r.received / p.softcap);
+    r.dproduct = r.dscore * slope * p.scale;
+    return r;
+  }
+  double dsink(int64_t i) const {
+    const auto sink = static_cast<double>(head.sink);
+    if (sink == -kInfinity) return 0;
+    bool sees = false;  // a row that does not has out 0 whatever the sink is, and a NaN in its gradient goes nowhere
+    for (int64_t j = 0; j < head.Lk && !sees; ++j) sees = head.visible(i, j);
+    return std::exp(sink - lse(i)) * (sees ? shared(i) : dlse(i));
   }
 };
+
+/// dk and dv of one key head, and dq of the query heads that read it.
+template <class T>
+void key_head_gradients(const Backward<T>& p, int64_t b, int64_t hkv) {
+  const int64_t keys = p.ragged ? p.keys(b) : p.Lk;  // hidden ones too
+  std::vector<Row> dk = zeros(keys, p.D), dv = zeros(keys, p.Dv);
+  for (int64_t h = hkv * p.group(); h < (hkv + 1) * p.group(); ++h) {
+    const HeadGradients<T> g(p, b, h);
+    for (int64_t i = 0; i < g.head.Lq; ++i) {
+      Row dq(static_cast<size_t>(p.D), 0.0);
+      for (int64_t j = 0; j < g.head.Lk; ++j) {
+        const Pair pair = g.pair(i, j);
+        if (pair.hidden) continue;  // 0 * NaN would be NaN
+        add(pair.kept, g.grad_out, i, dv[static_cast<size_t>(j)]);
+        add(pair.dproduct, g.head.q, i, dk[static_cast<size_t>(j)]);
+        add(pair.dproduct, g.head.k, j, dq);
+      }
+      write(dq, p.dq.template target<T>(b, h, p.query_row(b)), i);
+    }
+  }
+  for (int64_t j = 0; j < keys; ++j) {
+    write(dk[static_cast<size_t>(j)], p.dk.template target<T>(b, hkv, p.key_row(b)), j);
+    write(dv[static_cast<size_t>(j)], p.dv.template target<T>(b, hkv, p.key_row(b)), j);
+  }
+}
 
 /// The mask's gradient is the score's, summed over the dimensions along which the mask is broadcast.
 template <class T>
 void mask_gradient(const Backward<T>& p) {
-  const Dropout dropout = dropout_of(p);
   int64_t size = 1;
   for (const int64_t n : p.mask_sizes) size *= n;
-  std::vector<double> sum(static_cast<size_t>(size), 0.0);
+  Row sum(static_cast<size_t>(size), 0.0);
   for (int64_t b = 0; b < p.B; ++b)
-    for (int64_t h = 0; h < p.Hq; ++h)
-      for (int64_t i = 0; i < p.Lq; ++i)
-        for (int64_t j = 0; j < p.key_end(b, i); ++j)
-          if (p.visible(b, h, i, j))
-            sum[static_cast<size_t>(p.dmask_offset(b, h, i, j))] += Pair<T>(p, dropout, b, h, i, j).dscore;
+    for (int64_t h = 0; h < p.Hq; ++h) {
+      const HeadGradients<T> g(p, b, h);
+      for (int64_t i = 0; i < g.head.Lq; ++i)
+        for (int64_t j = 0; j < g.head.Lk; ++j)
+          sum[static_cast<size_t>(p.dmask_offset(b, h, i, j))] += g.pair(i, j).dscore;
+    }
   std::transform(sum.begin(), sum.end(), p.dmask, [](double x) { return static_cast<T>(x); });
+}
+
+template <class T>
+void sink_gradient(const Backward<T>& p) {
+  for (int64_t h = 0; h < p.Hq; ++h) {
+    double sum = 0;
+    for (int64_t b = 0; b < p.B; ++b) {
+      const HeadGradients<T> g(p, b, h);
+      for (int64_t i = 0; i < g.head.Lq; ++i) sum += g.dsink(i);
+    }
+    p.dsinks[h] = static_cast<T>(sum);
+  }
+}
+
+/// Tile by tile, one after another.
+template <class T>
+void visit(const Backward<T>& p) {
+  std::vector<T> gradients(kTile * kTile), scores(kTile * kTile);
+  for (int64_t b = 0; b < p.B; ++b)
+    for (int64_t h = 0; h < p.Hq; ++h) {
+      const HeadGradients<T> g(p, b, h);
+      for (int64_t query = 0; query < g.head.Lq; query += kTile)
+        for (int64_t key = 0; key < g.head.Lk; key += kTile) {
+          const int64_t queries = std::min(kTile, g.head.Lq - query), keys = std::min(kTile, g.head.Lk - key);
+          for (int64_t j = 0; j < keys; ++j)
+            for (int64_t i = 0; i < queries; ++i) {
+              const Pair pair = g.pair(query + i, key + j);
+              gradients[static_cast<size_t>(j * kTile + i)] = static_cast<T>(pair.dscore);
+              scores[static_cast<size_t>(j * kTile + i)] = static_cast<T>(pair.received);
+            }
+          (*p.visitor)(ScoreGradientTile<T>{
+              static_cast<int32_t>(b), static_cast<int32_t>(h), static_cast<int32_t>(query), static_cast<int32_t>(key),
+              static_cast<int32_t>(queries), static_cast<int32_t>(keys), kTile, gradients.data(), scores.data()});
+        }
+    }
+}
+
+/// One row of weights, or of scores on their way to them.
+template <class T>
+Row inspected_row(const Inspection<T>& p, const Head<T>& head, int64_t i) {
+  Row row(static_cast<size_t>(p.width), p.stage == ScoreStage::weights ? 0.0 : -kInfinity);
+  const bool masked = p.stage == ScoreStage::masked || p.stage == ScoreStage::weights;
+  const int64_t keys = masked     ? head.Lk
+                       : p.ragged ? p.keys(head.b)
+                                  : p.Lk;  // before the mask, hidden keys have a score
+  for (int64_t j = 0; j < keys; ++j) {
+    double& x = row[static_cast<size_t>(j)];
+    if (p.stage == ScoreStage::scaled) x = scaled_score(p, head, i, j);
+    if (p.stage == ScoreStage::softcap) x = capped_score(p, head, i, j);
+    if (masked) x = masked_score(p, head, i, j);
+    if (p.stage == ScoreStage::weights)
+      x = x == -kInfinity ? 0 : std::exp(x - static_cast<double>(p.lse[p.lse_row(head.b, head.h) + i]));
+  }
+  return row;
+}
+
+/// The fewest largest weights whose sum reaches top_p, or all that are not 0; of equal ones the lower key first.
+template <class T>
+TopRow<T> top_row(const Row& weights, double top_p) {
+  const auto weight = [&](int64_t j) { return weights[static_cast<size_t>(j)]; };
+  std::vector<int64_t> order;
+  for (int64_t j = 0; j < static_cast<int64_t>(weights.size()); ++j)
+    if (weight(j) > 0) order.push_back(j);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t x, int64_t y) { return weight(x) > weight(y); });
+  TopRow<T> top;
+  double sum = 0;
+  for (size_t n = 0; n < order.size() && sum < top_p; ++n) {
+    top.keys.push_back(order[n]);
+    top.weights.push_back(static_cast<T>(weight(order[n])));
+    sum += weight(order[n]);
+  }
+  return top;
 }
 
 }  // namespace
@@ -94,56 +266,44 @@ void mask_gradient(const Backward<T>& p) {
 template <class T>
 void reference_forward(const Forward<T>& p, Executor& executor) {
   const Dropout dropout = dropout_of(p);
-  parallel_for(executor, p.B * p.Hq, [&](int64_t head) {
-    std::vector<double> scores(static_cast<size_t>(p.Lk)), out(static_cast<size_t>(p.Dv));
-    for (int64_t i = 0; i < p.Lq; ++i) forward_row(p, dropout, head / p.Hq, head % p.Hq, i, scores.data(), out.data());
+  parallel_for(executor, p.B * p.Hq, [&](int64_t number) {
+    const Head<T> head = p.head(number / p.Hq, number % p.Hq);
+    for (int64_t i = 0; i < head.Lq; ++i) forward_row(p, head, dropout, i);
   });
-}
-
-template <class T>
-void reference_backward_keys(const Backward<T>& p, int64_t b, int64_t hkv, int64_t begin, int64_t end, double* dq) {
-  const Dropout dropout = dropout_of(p);
-  std::vector<double> dk(static_cast<size_t>(p.D)), dv(static_cast<size_t>(p.Dv));
-  for (int64_t j = begin; j < end; ++j) {
-    std::fill(dk.begin(), dk.end(), 0.0);
-    std::fill(dv.begin(), dv.end(), 0.0);
-    for (int64_t g = 0; g < p.group(); ++g) {
-      const int64_t h = hkv * p.group() + g;
-      for (int64_t i = 0; i < p.Lq; ++i) {
-        if (!p.visible(b, h, i, j)) continue;
-        const Pair<T> pair(p, dropout, b, h, i, j);
-        const T *const q = p.q.at(b, h, i), *const k = p.k.at(b, hkv, j), *const grad = p.grad_out.at(b, h, i);
-        double* const dq_row = dq + (g * p.Lq + i) * p.D;  // (D)
-        for (int64_t d = 0; d < p.Dv; ++d) dv[static_cast<size_t>(d)] += pair.kept * static_cast<double>(grad[d]);
-        for (int64_t d = 0; d < p.D; ++d) {
-          dk[static_cast<size_t>(d)] += p.scale * pair.dscore * static_cast<double>(q[d]);
-          dq_row[d] += p.scale * pair.dscore * static_cast<double>(k[d]);
-        }
-      }
-    }
-    for (int64_t d = 0; d < p.D; ++d) p.dk.at(b, hkv, j)[d] = static_cast<T>(dk[static_cast<size_t>(d)]);
-    for (int64_t d = 0; d < p.Dv; ++d) p.dv.at(b, hkv, j)[d] = static_cast<T>(dv[static_cast<size_t>(d)]);
-  }
 }
 
 template <class T>
 void reference_backward(const Backward<T>& p, Executor& executor) {
-  parallel_for(executor, p.B * p.Hkv, [&](int64_t head) {
-    const int64_t b = head / p.Hkv, hkv = head % p.Hkv;
-    std::vector<double> dq(static_cast<size_t>(p.group() * p.Lq * p.D), 0.0);  // (Hq/Hkv, Lq, D)
-    reference_backward_keys(p, b, hkv, 0, p.Lk, dq.data());
-    for (int64_t r = 0; r < p.group() * p.Lq; ++r)
-      for (int64_t d = 0; d < p.D; ++d)
-        p.dq.at(b, hkv * p.group() + r / p.Lq, r % p.Lq)[d] = static_cast<T>(dq[static_cast<size_t>(r * p.D + d)]);
-  });
+  parallel_for(executor, p.B * p.Hkv, [&](int64_t number) { key_head_gradients(p, number / p.Hkv, number % p.Hkv); });
   if (p.dmask) mask_gradient(p);
+  if (p.dsinks) sink_gradient(p);
+  if (p.visitor) visit(p);
+}
+
+template <class T>
+void reference_inspect(const Inspection<T>& p, Executor& executor, std::vector<TopRow<T>>* top) {
+  parallel_for(executor, p.B * p.N, [&](int64_t number) {
+    const int64_t b = number / p.N, n = number % p.N;
+    const Head<T> head = p.head(b, p.heads ? p.heads[n] : n);
+    const int64_t rows = p.ragged ? head.Lq : p.R;
+    const int64_t first = p.ragged ? n * p.Tq + p.query_row(b) : number * p.R;  // of (B, N, R), or of (N, Tq)
+    for (int64_t r = 0; r < rows; ++r) {
+      const Row row = inspected_row(p, head, p.rows ? p.rows[r] : r);
+      if (p.top_p < 1) {
+        (*top)[static_cast<size_t>(first + r)] = top_row<T>(row, p.top_p);
+      } else {
+        std::transform(row.begin(), row.end(), p.dense + (first + r) * p.width,
+                       [](double x) { return static_cast<T>(x); });
+      }
+    }
+  });
 }
 
 template void reference_forward(const Forward<float>&, Executor&);
 template void reference_forward(const Forward<double>&, Executor&);
 template void reference_backward(const Backward<float>&, Executor&);
 template void reference_backward(const Backward<double>&, Executor&);
-template void reference_backward_keys(const Backward<float>&, int64_t, int64_t, int64_t, int64_t, double*);
-template void reference_backward_keys(const Backward<double>&, int64_t, int64_t, int64_t, int64_t, double*);
+template void reference_inspect(const Inspection<float>&, Executor&, std::vector<TopRow<float>>*);
+template void reference_inspect(const Inspection<double>&, Executor&, std::vector<TopRow<double>>*);
 
 }  // namespace heed::inline v0

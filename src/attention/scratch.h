@@ -1,18 +1,73 @@
-// Memory of one run of tiles: one block from the pool, handed out in aligned pieces.
+// Scratch memory of a call: one slot for each thread that runs tiles, from the caller's workspace or from the pool.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <thread>
 
 #include "core/memory.h"
+#include "heed/executor.h"
+#include "heed/workspace.h"
 
 namespace heed::inline v0 {
 
+class WorkspaceAccess {
+ public:
+  /// At least `bytes`; what stood there is lost.
+  static std::shared_ptr<void> memory(Workspace* workspace, int64_t bytes) {
+    const auto wanted = static_cast<size_t>(bytes);
+    if (!workspace) return allocate(wanted);
+    if (workspace->bytes_ < wanted) {
+      workspace->memory_ = allocate(wanted);
+      workspace->bytes_ = wanted;
+    }
+    return workspace->memory_;
+  }
+};
+
+/// Slots of equal size, taken and given back by tiles.
+class ScratchSlots {
+ public:
+  /// As many slots as can run at once: threads, or tiles where there are fewer. `shared` bytes stand in front.
+  ScratchSlots(Workspace* workspace, int64_t bytes, int64_t tiles, Executor& executor, int64_t shared = 0)
+      : bytes_((bytes + kStep - 1) / kStep * kStep), shared_((shared + kStep - 1) / kStep * kStep) {
+    constexpr int64_t kMost = 64;
+    const int64_t slots = std::max<int64_t>(1, std::min<int64_t>({tiles, executor.threads(), kMost}));
+    free_ = slots == kMost ? ~uint64_t{0} : (uint64_t{1} << slots) - 1;
+    memory_ = WorkspaceAccess::memory(workspace, shared_ + slots * bytes_);
+  }
+  char* shared() const { return static_cast<char*>(memory_.get()); }
+
+ private:
+  friend class Scratch;
+  static constexpr auto kStep = static_cast<int64_t>(kAlignment);
+  std::shared_ptr<void> memory_;
+  int64_t bytes_, shared_;
+  std::atomic<uint64_t> free_;
+};
+
+/// One slot for as long as it lives, handed out in aligned pieces.
 class Scratch {
  public:
-  explicit Scratch(int64_t bytes)
-      : memory_(allocate(static_cast<size_t>(bytes))), next_(static_cast<char*>(memory_.get())) {}
+  explicit Scratch(ScratchSlots& slots) : slots_(slots) {
+    uint64_t free = slots_.free_.load(std::memory_order_relaxed);
+    for (;;) {
+      if (free == 0) {  // an executor that runs more tiles at once than threads()
+        std::this_thread::yield();
+        free = slots_.free_.load(std::memory_order_relaxed);
+      } else if (slots_.free_.compare_exchange_weak(free, free & (free - 1), std::memory_order_acquire)) {
+        break;
+      }
+    }
+    slot_ = free & (~free + 1);
+    next_ = slots_.shared() + slots_.shared_ + __builtin_ctzll(slot_) * slots_.bytes_;
+  }
+  ~Scratch() { slots_.free_.fetch_or(slot_, std::memory_order_release); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
   template <class T>
   T* take(int64_t n) {
     T* const piece = reinterpret_cast<T*>(next_);
@@ -27,7 +82,8 @@ class Scratch {
   }
 
  private:
-  std::shared_ptr<void> memory_;
+  ScratchSlots& slots_;
+  uint64_t slot_;
   char* next_;
 };
 

@@ -1,7 +1,7 @@
 // Bits do not depend on the number of threads, and calls may come from several threads at once.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -10,71 +10,137 @@
 namespace heed {
 namespace {
 
+using test::Call;
 using test::random_tensor;
+using test::same_bits;
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.nbytes())) == 0;
-}
-
-struct Inputs {
-  Tensor q, k, v, grad;
-  AttentionOptions options;
-};
-
-std::vector<Tensor> all_outputs(const Inputs& in, Executor& executor) {
-  AttentionOptions o = in.options;
+/// Outputs, gradients, scores, selected weights: all that a call can give.
+std::vector<Tensor> all_outputs(const Call& call, Executor& executor) {
+  const test::Outputs r = test::run(call, &executor);
+  std::vector<Tensor> list = {r.result.out,  r.result.lse,  r.result.weights, r.result.scores,  r.gradients.q,
+                              r.gradients.k, r.gradients.v, r.gradients.mask, r.gradients.sinks};
+  AttentionOptions o = call.options;
   o.executor = &executor;
-  o.want_lse = o.want_weights = true;
-  const AttentionResult r = attention(in.q, in.k, in.v, o);
-  const AttentionGradients g = attention_backward(in.grad, in.q, in.k, in.v, r, o, o.mask.defined());
-  std::vector<Tensor> list = {r.out, r.lse, r.weights, g.q, g.k, g.v};
-  if (o.mask.defined()) list.push_back(g.mask);
+  o.want_weights = true;
+  o.selection.top_p = 0.8;
+  const TopWeights top = attention(call.q, call.k, call.v, o).top;
+  list.insert(list.end(), {top.offsets, top.keys, top.weights});
   return list;
 }
 
-std::vector<Inputs> cases() {
-  const auto make = [](const Dims& q, const Dims& k, AttentionOptions o) {
-    return Inputs{random_tensor(q, 1, DType::f32), random_tensor(k, 2, DType::f32), random_tensor(k, 3, DType::f32),
-                  random_tensor(q, 4, DType::f32), o};
+bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  bool equal = a.size() == b.size();
+  for (size_t i = 0; equal && i < a.size(); ++i)
+    equal = a[i].defined() == b[i].defined() && (!a[i].defined() || same_bits(a[i], b[i]));
+  return equal;
+}
+
+struct Case {
+  const char* name;
+  Call call;
+};
+
+std::vector<Case> cases() {
+  const auto make = [](const Dims& q, const Dims& k, AttentionOptions o, DType dtype = DType::f32) {
+    Call c{random_tensor(q, 1), random_tensor(k, 2), random_tensor(k, 3), random_tensor(q, 4)};
+    if (q.rank() == 4) c.grad_lse = random_tensor({q[0], q[1], q[2]}, 5);
+    c.options = o;
+    return test::converted(c, dtype);
   };
-  return {make({1, 2, 450, 16}, {1, 1, 1100, 16}, {.causal = Causal::bottom_right, .dropout = 0.1, .seed = 3}),
-          make({60, 4, 10, 16}, {60, 4, 12, 16}, {}),
-          make({2, 2, 150, 8}, {2, 2, 150, 8}, {.mask = random_tensor({150, 150}, 5, DType::f32)}),
-          make({2, 2, 150, 8}, {2, 2, 150, 8}, {.mask = random_tensor({2, 1, 1, 150}, 5, DType::f32)})};
+  const ScoreMod mod = score_mod([](auto score, auto at) { return score * score + static_cast<float>(at.head); });
+  const BlockMask blocks = block_mask([](auto at) { return (at.query + at.key) % 100 < 50; }, 1, 1, 150, 150);
+  const Tensor offsets = Tensor::from<int32_t>({0, 3, 3, 190, 200, 275}, {6});
+  return {
+      {"few long heads",
+       make({1, 2, 450, 16}, {1, 1, 1100, 16}, {.causal = Causal::bottom_right, .dropout = 0.1, .seed = 3})},
+      {"many short", make({60, 4, 10, 16}, {60, 4, 12, 16}, {})},
+      {"mask of pairs", make({2, 2, 150, 8}, {2, 2, 150, 8}, {.mask = random_tensor({150, 150}, 5)})},
+      {"mask of keys", make({2, 2, 150, 8}, {2, 2, 150, 8}, {.mask = random_tensor({2, 1, 1, 150}, 5)})},
+      {"score_mod, block_mask, sinks",
+       make({2, 4, 150, 8}, {2, 2, 150, 8}, {.score_mod = mod, .block_mask = blocks, .sinks = random_tensor({4}, 6)})},
+      {"window, softcap, ALiBi",
+       make({1, 4, 300, 8}, {1, 1, 300, 8},
+            {.causal = Causal::top_left, .window = {90, 0}, .softcap = 2.0, .alibi = random_tensor({4}, 6)})},
+      {"ragged, dropout",
+       make({275, 4, 16}, {275, 2, 16},
+            {.causal = Causal::bottom_right, .q_offsets = offsets, .k_offsets = offsets, .dropout = 0.2})},
+      {"one query", make({1, 8, 1, 32}, {1, 2, 5000, 32}, {.want_scores = ScoreStage::masked})},
+      {"one query, key lengths",
+       make({3, 4, 1, 32}, {3, 1, 2100, 32}, {.key_lengths = Tensor::from<int64_t>({2100, 0, 700}, {3})})},
+      {"float16", make({1, 2, 200, 24}, {1, 1, 300, 24}, {.causal = Causal::bottom_right}, DType::f16)},
+      {"float64", make({1, 2, 200, 24}, {1, 1, 300, 24}, {.dropout = 0.5}, DType::f64)}};
 }
 
 TEST(AttentionThreads, SameBitsForAnyNumber) {
   const auto one = make_executor(1);
-  for (const Inputs& in : cases()) {
-    const std::vector<Tensor> expected = all_outputs(in, *one);
-    for (const int threads : {2, 3, 8}) {
+  for (const Case& c : cases()) {
+    const std::vector<Tensor> expected = all_outputs(c.call, *one);
+    for (int threads = 2; threads <= 8; ++threads) {
       const auto executor = make_executor(threads);
-      const std::vector<Tensor> got = all_outputs(in, *executor);
-      for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(got[i], expected[i])) << threads << ", " << i;
+      EXPECT_TRUE(same(all_outputs(c.call, *executor), expected)) << c.name << ", " << threads << " threads";
     }
   }
 }
 
+/// Runs tiles from the last to the first.
+class Backwards : public Executor {
+ public:
+  void run(int64_t tiles, Tile function, void* context) override {
+    for (int64_t tile = tiles; tile-- > 0;) function(context, tile);
+  }
+  int threads() const override { return 3; }
+};
+
+TEST(AttentionThreads, SameBitsForAnyOrderOfTiles) {
+  const auto one = make_executor(1);
+  Backwards backwards;
+  for (const Case& c : cases()) EXPECT_TRUE(same(all_outputs(c.call, backwards), all_outputs(c.call, *one))) << c.name;
+}
+
 TEST(AttentionThreads, ConcurrentCalls) {
-  const std::vector<Inputs> inputs = cases();
+  const std::vector<Case> list = cases();
   const auto one = make_executor(1);
   std::vector<std::vector<Tensor>> expected;
-  for (const Inputs& in : inputs) expected.push_back(all_outputs(in, *one));
+  for (const Case& c : list) expected.push_back(all_outputs(c.call, *one));
   std::vector<std::thread> callers;
-  std::vector<char> same(4, 0);
-  for (size_t n = 0; n < same.size(); ++n) {
+  std::vector<std::string> different(4);
+  for (size_t n = 0; n < different.size(); ++n) {
     callers.emplace_back([&, n] {
-      bool equal = true;
-      for (size_t round = 0; round < inputs.size(); ++round) {
-        const size_t at = (n + round) % inputs.size();
-        const std::vector<Tensor> got = all_outputs(inputs[at], default_executor());
-        for (size_t i = 0; i < got.size(); ++i) equal = equal && same_bits(got[i], expected[at][i]);
+      Workspace workspace;  // one for each thread
+      for (size_t round = 0; round < list.size(); ++round) {
+        const size_t at = (n + round) % list.size();
+        Call call = list[at].call;
+        if (n % 2) call.options.workspace = &workspace;
+        if (!same(all_outputs(call, default_executor()), expected[at])) different[n] += list[at].name;
       }
-      same[n] = equal;
     });
   }
   for (std::thread& t : callers) t.join();
-  EXPECT_EQ(same, std::vector<char>(4, 1));
+  for (const std::string& names : different) EXPECT_EQ(names, "");
+}
+
+TEST(AttentionThreads, VisitorSeesTheSameTilesInTheSameOrder) {
+  const Call call = cases()[4].call;
+  const auto visits = [&](Executor& executor) {
+    AttentionOptions o = call.options;
+    o.want_lse = true;
+    o.executor = &executor;
+    std::vector<double> seen;
+    BackwardOptions b;
+    const std::thread::id caller = std::this_thread::get_id();
+    b.visitor = score_visitor([&seen, caller](auto gradient, auto score, ScoreAt at) {
+      EXPECT_EQ(std::this_thread::get_id(), caller);
+      seen.insert(seen.end(), {static_cast<double>(gradient), gradient == 0 ? 0.0 : static_cast<double>(score),
+                               static_cast<double>(at.batch), static_cast<double>(at.head),
+                               static_cast<double>(at.query), static_cast<double>(at.key)});
+    });
+    attention_backward(call.grad, call.q, call.k, call.v, attention(call.q, call.k, call.v, o), o, b);
+    return seen;
+  };
+  const auto one = make_executor(1), five = make_executor(5);
+  const std::vector<double> expected = visits(*one);
+  EXPECT_FALSE(expected.empty());
+  EXPECT_TRUE(visits(*five) == expected);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #define HEED_ATTENTION_TILE_INL_H_
 #endif
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "attention/dropout.h"
 #include "attention/fused.h"
 #include "attention/problem.h"
+#include "hwy/cache_control.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -182,6 +184,12 @@ HWY_INLINE Vec<T> exp2(Vec<T> x) {
   return hn::IfThenZeroElse(hn::Lt(x, c(1 - kBias)), hn::Mul(y, power));
 }
 
+// Odd: near 0 a series would cancel in 1 - 2 / (e^2x + 1), so Highway's, by way of e^x - 1.
+template <class T>
+HWY_INLINE Vec<T> tanh(Vec<T> x) {
+  return hn::Tanh(Lanes<T>(), x);
+}
+
 // ---- Moving rows ----
 
 // to[j * to_stride + i] = factor * from[i * from_stride + j] for i < rows, j < width. With kPad, columns rows ..
@@ -226,144 +234,353 @@ HWY_INLINE void transpose(int64_t rows, int64_t width, const T* HWY_RESTRICT fro
     for (int64_t j = 0; j < width; ++j) to[j * to_stride + i] = factor * from[i * from_stride + j];
 }
 
-// to (rows, round_to_lanes(width)) = factor * from (rows, width), with zeros in the last columns.
+// c (rows, width) = 0 in columns [from, to).
 template <class T>
-HWY_INLINE void copy_padded(int64_t rows, int64_t width, const T* HWY_RESTRICT from, int64_t from_stride, T factor,
-                            T* HWY_RESTRICT to, int64_t to_stride) {
+HWY_INLINE void zero_columns(int64_t rows, int64_t from, int64_t to, T* c, int64_t stride) {
+  if (from >= to) return;
+  for (int64_t i = 0; i < rows; ++i) std::fill(c + i * stride + from, c + i * stride + to, T{0});
+}
+
+// ---- Operands as they are kept ----
+
+// A vector of row `at`, from column j, as T.
+template <class T>
+HWY_INLINE Vec<T> load(const Source<T>& source, int64_t at, int64_t j) {
   const Lanes<T> d;
-  const Vec<T> scale = hn::Set(d, factor);
-  for (int64_t i = 0; i < rows; ++i, from += from_stride, to += to_stride) {
+  if constexpr (sizeof(T) == 4) {
+    if (source.storage != Storage::same) {
+      const auto* const bits = static_cast<const uint16_t*>(source.data) + at * source.row + j;
+      const hn::Rebind<uint16_t, Lanes<T>> du;
+      if (source.storage == Storage::f16)
+        return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, Lanes<T>>(), hn::LoadU(du, bits)));
+      return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::bfloat16_t, Lanes<T>>(), hn::LoadU(du, bits)));
+    }
+  }
+  return hn::LoadU(d, source.direct(at) + j);
+}
+
+// to (rows, round_to_lanes(width)) = rows [first, first + rows) of `source`, with zeros in the last columns.
+template <class T>
+HWY_INLINE void copy_rows(const Source<T>& source, int64_t first, int64_t rows, int64_t width, T* HWY_RESTRICT to,
+                          int64_t to_stride) {
+  const Lanes<T> d;
+  for (int64_t i = 0; i < rows; ++i, to += to_stride) {
     int64_t j = 0;
-    for (; j + lanes<T>() <= width; j += lanes<T>()) hn::StoreU(hn::Mul(scale, hn::LoadU(d, from + j)), d, to + j);
+    for (; j + lanes<T>() <= width; j += lanes<T>()) hn::StoreU(load(source, first + i, j), d, to + j);
     if (j == width) continue;
     hn::StoreU(hn::Zero(d), d, to + j);
-    for (; j < width; ++j) to[j] = factor * from[j];
+    for (; j < width; ++j) to[j] = source.get(first + i, j);
   }
 }
 
-// to (rows, width) = or += factor * from.
+// Rows as a matrix of T: the caller's memory where it serves, else a copy. `padded`: products read whole vectors of
+// it. `gather`: rows far apart, which fall on the same sets of the first-level cache, are better copied.
 template <class T>
-HWY_INLINE void write_rows(int64_t rows, int64_t width, const T* HWY_RESTRICT from, int64_t from_stride, T factor,
-                           T* HWY_RESTRICT to, int64_t to_stride, bool add) {
+HWY_INLINE Matrix<const T> load_rows(const Source<T>& source, int64_t first, int64_t rows, int64_t width, bool padded,
+                                     T* copy, bool gather = false) {
+  if (source.storage == Storage::same && !(padded && width % lanes<T>() != 0) && !(gather && source.row != width))
+    return {source.direct(first), source.row};
+  copy_rows(source, first, rows, width, copy, round_to_lanes<T>(width));
+  return {copy, round_to_lanes<T>(width)};
+}
+
+// Asks for rows [first, first + rows) before they are needed: broadcasts and transposes read too many streams at once
+// for the hardware to guess.
+template <class T>
+HWY_INLINE void prefetch_rows(const Source<T>& source, int64_t first, int64_t rows, int64_t width) {
+  const int64_t size = source.storage == Storage::same ? static_cast<int64_t>(sizeof(T)) : 2;
+  for (int64_t i = first; i < first + rows; ++i) {
+    const char* const row = static_cast<const char*>(source.data) + i * source.row * size;
+    for (int64_t at = 0; at < width * size; at += 64) hwy::Prefetch(row + at);
+  }
+}
+
+// to (width, pitch) = factor * the transpose of rows [first, first + rows) of `source`, with zeros past `rows`.
+template <class T>
+HWY_INLINE void transpose_rows(const Source<T>& source, int64_t first, int64_t rows, int64_t width, T factor, T* to,
+                               int64_t pitch) {
+  if (source.storage == Storage::same) {
+    transpose<true>(rows, width, source.direct(first), source.row, factor, to, pitch);
+  } else {
+    constexpr int64_t kWidth = 64;
+    HWY_ALIGN T piece[kQueryTile * kWidth];
+    for (int64_t j = 0; j < width; j += kWidth) {
+      const int64_t n = HWY_MIN(width - j, kWidth);
+      Source<T> part = source;
+      part.data = static_cast<const uint16_t*>(source.data) + j;
+      copy_rows(part, first, rows, n, piece, kWidth);
+      transpose<true>(rows, n, piece, kWidth, factor, to + j * pitch, pitch);
+    }
+  }
+  zero_columns(width, round_to_lanes<T>(rows), pitch, to, pitch);
+}
+
+// Rows [first, first + rows) of `target` = factor * from; or += where `add`, which needs a target kept as T.
+template <class T>
+HWY_INLINE void store_rows(const Target<T>& target, int64_t first, int64_t rows, int64_t width,
+                           const T* HWY_RESTRICT from, int64_t from_stride, T factor, bool add = false) {
   const Lanes<T> d;
   const Vec<T> scale = hn::Set(d, factor);
-  for (int64_t i = 0; i < rows; ++i, from += from_stride, to += to_stride) {
+  for (int64_t i = 0; i < rows; ++i, from += from_stride) {
     int64_t j = 0;
-    for (; j + lanes<T>() <= width; j += lanes<T>()) {
-      const Vec<T> before = add ? hn::LoadU(d, to + j) : hn::Zero(d);
-      hn::StoreU(hn::MulAdd(scale, hn::LoadU(d, from + j), before), d, to + j);
+    if (target.storage == Storage::same) {
+      T* const to = target.direct(first + i);
+      for (; j + lanes<T>() <= width; j += lanes<T>()) {
+        const Vec<T> before = add ? hn::LoadU(d, to + j) : hn::Zero(d);
+        hn::StoreU(hn::MulAdd(scale, hn::LoadU(d, from + j), before), d, to + j);
+      }
+      for (; j < width; ++j) to[j] = (add ? to[j] : T{0}) + factor * from[j];
+      continue;
     }
-    for (; j < width; ++j) to[j] = (add ? to[j] : T{0}) + factor * from[j];
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET <= HWY_AVX2
+    if constexpr (sizeof(T) == 4) {  // the slower targets' conversions do not round to nearest
+      auto* const to = static_cast<uint16_t*>(target.data) + (first + i) * target.row;
+      const hn::Rebind<uint16_t, Lanes<T>> du;
+      for (; target.storage == Storage::f16 && j + lanes<T>() <= width; j += lanes<T>()) {
+        const auto half = hn::DemoteTo(hn::Rebind<hwy::float16_t, Lanes<T>>(), hn::Mul(scale, hn::LoadU(d, from + j)));
+        hn::StoreU(hn::BitCast(du, half), du, to + j);
+      }
+    }
+#endif
+    for (; j < width; ++j) target.set(first + i, j, factor * from[j]);
   }
 }
 
+// A bit for every row that holds a NaN or Inf; rows <= 64.
 template <class T>
-HWY_INLINE bool all_finite(int64_t rows, int64_t width, const T* from, int64_t stride) {
+HWY_INLINE uint64_t poisoned_rows(const Source<T>& source, int64_t first, int64_t rows, int64_t width) {
   const Lanes<T> d;
-  Vec<T> sum = hn::Zero(d);  // of x * 0: NaN as soon as one x is not finite
-  T tail = 0;
-  for (int64_t i = 0; i < rows; ++i, from += stride) {
-    int64_t j = 0;
-    for (; j + lanes<T>() <= width; j += lanes<T>()) sum = hn::MulAdd(hn::LoadU(d, from + j), hn::Zero(d), sum);
-    for (; j < width; ++j) tail += from[j] * T{0};
-  }
-  return hn::AllTrue(d, hn::Eq(sum, sum)) && tail == 0;
+  const int64_t whole = width / lanes<T>() * lanes<T>();
+  const auto poisoned = [&](int64_t begin, int64_t end) HWY_ATTR {
+    Vec<T> sum = hn::Zero(d);  // of x * 0: NaN as soon as one x is not finite
+    T tail = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      for (int64_t j = 0; j < whole; j += lanes<T>()) sum = hn::MulAdd(load(source, first + i, j), hn::Zero(d), sum);
+      for (int64_t j = whole; j < width; ++j) tail += source.get(first + i, j) * T{0};
+    }
+    return !(hn::AllTrue(d, hn::Eq(sum, sum)) && tail == 0);
+  };
+  if (!poisoned(0, rows)) return 0;
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < rows; ++i)
+    if (poisoned(i, i + 1)) bits |= uint64_t{1} << i;
+  return bits;
 }
 
 // ---- A tile of scores ----
 
 // Queries [query, query + queries) and keys [key, key + keys) of one head. Scores are [key][query], `pitch` apart.
+// Neither range crosses a multiple of 64.
 struct Tile {
-  int64_t b, h, query, queries, key, keys, pitch;
+  int64_t query, queries, key, keys, pitch;
 };
 
-// Whether the causal rule hides any pair of the tile.
+enum class Cover : uint8_t { empty, partial, full };  // which of its pairs positions and the block mask let through
+
+// Scores of a row of a tile with `queries` columns.
 template <class T>
-HWY_INLINE bool is_diagonal(const Problem<T>& p, const Tile& tile) {
-  return p.causal != Causal::none && tile.key + tile.keys > tile.query + p.causal_offset(tile.b);
+HWY_INLINE int64_t pitch_of(const Problem<T>& p, int64_t queries) {
+  const int64_t step = p.score_mod || p.block_mask ? HWY_MAX(lanes<T>(), int64_t{kScoreLanes}) : lanes<T>();
+  return (queries + step - 1) / step * step;
 }
 
-// First query of the tile that may see its key number `key`.
 template <class T>
-HWY_INLINE int64_t first_query(const Problem<T>& p, const Tile& tile, int64_t key) {
-  const int64_t first = tile.key + key + 1 - p.causal_offset(tile.b) - tile.query;
-  return HWY_MAX(int64_t{0}, HWY_MIN(first, tile.queries));
+HWY_INLINE Cover cover_of(const Head<T>& head, const Tile& tile) {
+  const int64_t last = tile.query + tile.queries - 1, end = tile.key + tile.keys;
+  if (head.key_end(last) <= tile.key || head.key_begin(tile.query) >= end) return Cover::empty;
+  TileClass open = TileClass::full;
+  if (head.block_mask) open = head.block_mask->at(head.b, head.h, tile.query / kTile, tile.key / kTile);
+  if (open == TileClass::empty) return Cover::empty;
+  const bool all = head.key_begin(last) <= tile.key && head.key_end(tile.query) >= end;
+  return all && open == TileClass::full ? Cover::full : Cover::partial;
 }
 
-// Keys of the tile that its query number `query` may see.
+// The keys of [key, end), a piece of one tile of keys, that some of the queries see by position. Dropout draws for four
+// keys at once, so the first stays a multiple of 4 (where `key` is).
 template <class T>
-HWY_INLINE int64_t keys_seen(const Problem<T>& p, const Tile& tile, int64_t query) {
-  return HWY_MAX(int64_t{0}, HWY_MIN(tile.query + query + p.causal_offset(tile.b) - tile.key, tile.keys));
+HWY_INLINE Tile clipped(const Head<T>& head, int64_t query, int64_t queries, int64_t key, int64_t end, int64_t pitch) {
+  const int64_t first = HWY_MAX(key, head.key_begin(query) / 4 * 4);
+  return {query, queries, first, HWY_MIN(end, head.key_end(query + queries - 1)) - first, pitch};
+}
+
+// Queries of the tile that see any of its keys [key, key + keys), by position.
+struct Range {
+  int64_t begin, end;
+};
+template <class T>
+HWY_INLINE Range queries_seeing(const Head<T>& head, const Tile& tile, int64_t key, int64_t keys = 1) {
+  return {HWY_MAX(int64_t{0}, head.query_begin(tile.key + key) - tile.query),
+          HWY_MIN(tile.queries, head.query_end(tile.key + key + keys - 1) - tile.query)};
+}
+// Keys of the tile that any of its queries [query, query + queries) sees, by position.
+template <class T>
+HWY_INLINE Range keys_seen(const Head<T>& head, const Tile& tile, int64_t query, int64_t queries = 1) {
+  return {HWY_MAX(int64_t{0}, head.key_begin(tile.query + query) - tile.key),
+          HWY_MIN(tile.keys, head.key_end(tile.query + query + queries - 1) - tile.key)};
 }
 
 // c (keys, queries) = rows (keys, depth) columns (depth, queries): q k^T or grad_out v^T, transposed. Columns that
-// the causal rule hides from a whole group of rows are left as they are.
+// positions hide from a whole group of rows are left as they are.
 template <class T>
-HWY_INLINE void qk_tile(const Problem<T>& p, const Tile& tile, bool diagonal, Left<T, true> rows,
-                        Matrix<const T> columns, int64_t depth, T* c) {
+HWY_INLINE void qk_tile(const Head<T>& head, const Tile& tile, Cover cover, Left<T, true> rows, Matrix<const T> columns,
+                        int64_t depth, T* c) {
   const Matrix<T> to{c, tile.pitch};
-  if (!diagonal) return product(tile.keys, tile.pitch, depth, rows, columns, to, false);
+  if (cover == Cover::full) return product(tile.keys, tile.pitch, depth, rows, columns, to, false);
   for (int64_t j = 0; j < tile.keys; j += kMaxRows) {
-    const int64_t first = first_query(p, tile, j) / lanes<T>() * lanes<T>();
-    product(HWY_MIN(tile.keys - j, int64_t{kMaxRows}), tile.pitch - first, depth, rows.from(j, 0),
-            columns.from(0, first), to.from(j, first), false);
+    const int64_t n = HWY_MIN(tile.keys - j, int64_t{kMaxRows});
+    const Range range = queries_seeing(head, tile, j, n);
+    const int64_t first = range.begin / lanes<T>() * lanes<T>(), last = round_to_lanes<T>(range.end);
+    if (last > first)
+      product(n, last - first, depth, rows.from(j, 0), columns.from(0, first), to.from(j, first), false);
   }
 }
 
-// out (queries, width) = or += weights^T values (keys, width); the keys behind a query's causal limit are skipped.
+// out (queries, width) = or += weights^T values (keys, width); keys that positions hide from a whole group of rows are
+// skipped.
 template <class T>
-HWY_INLINE void pv_tile(const Problem<T>& p, const Tile& tile, bool diagonal, const T* weights, Matrix<const T> values,
+HWY_INLINE void pv_tile(const Head<T>& head, const Tile& tile, Cover cover, const T* weights, Matrix<const T> values,
                         int64_t width, Matrix<T> out, bool add) {
   const Left<T, false> left{weights, tile.pitch};
-  if (!diagonal) return product(tile.queries, width, tile.keys, left, values, out, add);
+  if (cover == Cover::full) return product(tile.queries, width, tile.keys, left, values, out, add);
   for (int64_t i = 0; i < tile.queries; i += kMaxRows) {
-    const int64_t rows = HWY_MIN(tile.queries - i, int64_t{kMaxRows});
-    product(rows, width, keys_seen(p, tile, i + rows - 1), left.from(i, 0), values, out.from(i, 0), add);
+    const int64_t n = HWY_MIN(tile.queries - i, int64_t{kMaxRows});
+    const Range range = keys_seen(head, tile, i, n);
+    const int64_t depth = HWY_MAX(int64_t{0}, range.end - range.begin), first = depth ? range.begin : 0;
+    product(n, width, depth, left.from(i, first), values.from(first, 0), out.from(i, 0), add);
   }
+}
+
+// Memory of the functions that change scores: two tiles, where the head's options need them.
+template <class T>
+struct ModScratch {
+  T* mask = nullptr;         // (64, 64)
+  T* derivatives = nullptr;  // (64, 64): of the score_mod alone, in backward with a softcap in front of it
+};
+
+template <class T>
+HWY_INLINE ScoreTile<T> score_tile(const Head<T>& head, const Tile& tile, T* scores, T* derivatives = nullptr) {
+  ScoreTile<T> t;
+  t.batch = static_cast<int32_t>(head.b);
+  t.head = static_cast<int32_t>(head.h);
+  t.query = static_cast<int32_t>(tile.query);
+  t.key = static_cast<int32_t>(tile.key);
+  t.queries = static_cast<int32_t>(tile.queries);
+  t.keys = static_cast<int32_t>(tile.keys);
+  t.pitch = tile.pitch;
+  t.scores = scores;
+  t.derivatives = derivatives;
+  return t;
+}
+
+// scores = cap * tanh(scores / cap). Derivatives, where wanted, are assigned.
+template <class T>
+void apply_softcap(const Head<T>& head, const Tile& tile, T* HWY_RESTRICT scores, T* HWY_RESTRICT derivatives) {
+  if (head.softcap == 0) return;
+  const Lanes<T> d;
+  const Vec<T> cap = hn::Set(d, head.softcap), inverse = hn::Set(d, 1 / head.softcap);
+  for (int64_t at = 0; at < tile.keys * tile.pitch; at += lanes<T>()) {
+    const Vec<T> t = tanh<T>(hn::Mul(hn::LoadU(d, scores + at), inverse));
+    hn::StoreU(hn::Mul(cap, t), d, scores + at);
+    if (derivatives) hn::StoreU(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, derivatives + at);
+  }
+}
+
+// The caller's function. Derivatives, where wanted, are multiplied by its own, or assigned where there is no softcap.
+template <class T>
+void apply_score_mod(const Head<T>& head, const Tile& tile, T* scores, T* derivatives, T* own) {
+  if (!head.score_mod) return;
+  const Lanes<T> d;
+  const bool chain = derivatives && head.softcap != 0;
+  (*head.score_mod)(score_tile(head, tile, scores, chain ? own : derivatives));
+  for (int64_t at = 0; chain && at < tile.keys * tile.pitch; at += lanes<T>())
+    hn::StoreU(hn::Mul(hn::LoadU(d, derivatives + at), hn::LoadU(d, own + at)), d, derivatives + at);
 }
 
 // What the mask adds, in units of log 2, laid out like the scores; -inf hides.
 template <class T>
-void load_mask(const Problem<T>& p, const Tile& tile, T* HWY_RESTRICT to) {
+void load_mask(const Head<T>& head, const Tile& tile, T* HWY_RESTRICT to) {
   const Lanes<T> d;
   const T hidden = -static_cast<T>(INFINITY), unit = static_cast<T>(kLog2E);
-  const MaskView& mask = p.mask;
-  const int64_t at = mask.offset(tile.b, tile.h, tile.query, tile.key);
-  const auto value = [&](int64_t offset) HWY_ATTR {
-    return mask.boolean ? (static_cast<const bool*>(mask.data)[at + offset] ? T{0} : hidden)
-                        : unit * static_cast<const T*>(mask.data)[at + offset];
-  };
-  for (int64_t j = 0; j < tile.keys; ++j) {
-    T* const row = to + j * tile.pitch;
-    if (mask.query == 0) {
-      const Vec<T> x = hn::Set(d, value(j * mask.key));
-      for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) hn::StoreU(x, d, row + i);
-    } else {
-      for (int64_t i = 0; i < tile.queries; ++i) row[i] = value(i * mask.query + j * mask.key);
-      for (int64_t i = tile.queries; i < tile.pitch; ++i) row[i] = 0;
+  const int64_t at = tile.query * head.mask_query + tile.key * head.mask_key;
+  const bool* const open = static_cast<const bool*>(head.mask) + at;  // where it is boolean
+  const T* const added = static_cast<const T*>(head.mask) + at;       // where it is not
+  const bool boolean = head.mask_boolean;
+  if (head.mask_query == 0) {
+    for (int64_t j = 0; j < tile.keys; ++j) {
+      const int64_t n = j * head.mask_key;
+      const Vec<T> x = hn::Set(d, boolean ? (open[n] ? T{0} : hidden) : unit * added[n]);
+      for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) hn::StoreU(x, d, to + j * tile.pitch + i);
     }
+  } else if (head.mask_key == 1 && !boolean) {
+    transpose<true>(tile.queries, tile.keys, added, head.mask_query, unit, to, tile.pitch);
+  } else {
+    HWY_ALIGN T rows[kQueryTile * kKeyTile];  // (queries, keys)
+    for (int64_t i = 0; i < tile.queries; ++i) {
+      T* const row = rows + i * kKeyTile;
+      const int64_t n = i * head.mask_query, step = head.mask_key;
+      if (boolean && step == 1)
+        for (int64_t j = 0; j < tile.keys; ++j) row[j] = open[n + j] ? T{0} : hidden;
+      else if (boolean)
+        for (int64_t j = 0; j < tile.keys; ++j) row[j] = open[n + j * step] ? T{0} : hidden;
+      else
+        for (int64_t j = 0; j < tile.keys; ++j) row[j] = unit * added[n + j * step];
+    }
+    transpose<true>(tile.queries, tile.keys, rows, kKeyTile, T{1}, to, tile.pitch);
   }
 }
 
-// Adds the mask and writes -inf where a key is hidden, whatever stood there.
+// Adds mask and ALiBi and writes -inf where a key is hidden, whatever stood there. Scores come out in units of log 2.
 template <class T>
-void apply_mods(const Problem<T>& p, const Tile& tile, bool diagonal, T* HWY_RESTRICT mask, T* HWY_RESTRICT scores) {
-  const Lanes<T> d;
-  const Vec<T> hidden = hn::Set(d, -static_cast<T>(INFINITY));
-  if (p.mask.present) load_mask(p, tile, mask);
-  for (int64_t j = 0; j < tile.keys; ++j) {
-    const auto first = static_cast<T>(diagonal ? first_query(p, tile, j) : 0);
-    for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
-      T* const at = scores + j * tile.pitch + i;
-      Vec<T> s = hn::LoadU(d, at);
-      if (p.mask.present) {
-        const Vec<T> added = hn::LoadU(d, mask + j * tile.pitch + i);
-        s = hn::IfThenElse(hn::Eq(added, hidden), hidden, hn::Add(s, added));
+void apply_bias(const Head<T>& head, const Tile& tile, Cover cover, T* HWY_RESTRICT mask, T* HWY_RESTRICT scores) {
+  const bool limited = cover == Cover::partial && head.has_limits(), natural = head.natural();
+  if (natural || head.mask || head.has_alibi || limited) {
+    const Lanes<T> d;
+    const Vec<T> hidden = hn::Set(d, -static_cast<T>(INFINITY));
+    const Vec<T> unit = hn::Set(d, natural ? static_cast<T>(kLog2E) : T{1});
+    const Vec<T> slope = hn::Set(d, head.alibi * static_cast<T>(kLog2E));
+    if (head.mask) load_mask(head, tile, mask);
+    for (int64_t j = 0; j < tile.keys; ++j) {
+      const Range seeing = limited ? queries_seeing(head, tile, j) : Range{0, tile.pitch};
+      const Vec<T> first = hn::Set(d, static_cast<T>(seeing.begin)), end = hn::Set(d, static_cast<T>(seeing.end));
+      const Vec<T> distance = hn::Set(d, static_cast<T>(tile.query + head.offset - tile.key - j));
+      for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
+        T* const at = scores + j * tile.pitch + i;
+        const Vec<T> query = hn::Iota(d, static_cast<T>(i));
+        Vec<T> s = hn::LoadU(d, at);
+        if (natural) s = hn::Mul(s, unit);
+        if (head.has_alibi) s = hn::NegMulAdd(slope, hn::Abs(hn::Add(query, distance)), s);
+        if (head.mask) {
+          const Vec<T> added = hn::LoadU(d, mask + j * tile.pitch + i);
+          s = hn::IfThenElse(hn::Eq(added, hidden), hidden, hn::Add(s, added));
+        }
+        if (limited) s = hn::IfThenElse(hn::Or(hn::Lt(query, first), hn::Ge(query, end)), hidden, s);
+        hn::StoreU(s, d, at);
       }
-      if (diagonal) s = hn::IfThenElse(hn::Lt(hn::Iota(d, static_cast<T>(i)), hn::Set(d, first)), hidden, s);
-      hn::StoreU(s, d, at);
     }
   }
+  if (head.block_mask && cover == Cover::partial) (*head.block_mask)(score_tile(head, tile, scores));
+}
+
+// From products to the scores that softmax sees. Derivatives, where given and where head.natural(), are assigned.
+template <class T>
+HWY_INLINE void apply_mods(const Head<T>& head, const Tile& tile, Cover cover, const ModScratch<T>& scratch, T* scores,
+                           T* derivatives = nullptr) {
+  if (cover == Cover::full && !head.natural() && !head.mask && !head.has_alibi) return;
+  apply_softcap(head, tile, scores, derivatives);
+  apply_score_mod(head, tile, scores, derivatives, scratch.derivatives);
+  apply_bias(head, tile, cover, scratch.mask, scores);
+}
+
+// Whether the tile may hold a pair that is hidden.
+template <class T>
+HWY_INLINE bool may_hide(const Head<T>& head, Cover cover) {
+  return cover == Cover::partial || head.mask;
+}
+
+// What queries are multiplied by before the product: scores in units of log 2, unless functions want natural ones.
+template <class T>
+HWY_INLINE T query_factor(const Head<T>& head) {
+  return head.natural() ? head.scale : head.scale * static_cast<T>(kLog2E);
 }
 
 // ---- Dropout ----
@@ -414,11 +631,11 @@ HWY_INLINE void draw_quad(const Dropout& dropout, int64_t head, int64_t query, i
 // factors, laid out like the scores: 0 where a weight is dropped, 1 / (1 - p) where it is kept. The tile's first key
 // is a multiple of 4.
 template <class T>
-void dropout_factors(const Problem<T>& p, const Dropout& dropout, const Tile& tile, T* HWY_RESTRICT factors) {
+void dropout_factors(const Head<T>& head, const Dropout& dropout, const Tile& tile, T* HWY_RESTRICT factors) {
   HWY_ALIGN uint32_t draws[4 * kQueryTile];
   const auto kept = static_cast<T>(dropout.keep_scale);
   for (int64_t j = 0; j < tile.keys; j += 4) {
-    draw_quad(dropout, tile.b * p.Hq + tile.h, tile.query, (tile.key + j) / 4, tile.pitch, draws);
+    draw_quad(dropout, head.number, tile.query, (tile.key + j) / 4, tile.pitch, draws);
     const int64_t n = HWY_MIN(tile.keys - j, int64_t{4}) * tile.pitch;
     for (int64_t i = 0; i < n; ++i) factors[j * tile.pitch + i] = draws[i] < dropout.threshold ? kept : T{0};
   }

@@ -15,7 +15,6 @@
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/norm.h"
-#include "kernels/rotary.h"
 #include "kernels/softmax.h"
 
 namespace heed::inline v0::functional {
@@ -204,7 +203,7 @@ Variable activation(Activation kind, const Variable& x) {
   });
 }
 
-Variable swiglu(const Variable& gate_up) {
+Variable swiglu(const Variable& gate_up, double alpha) {
   const char* op = "swiglu";
   const ProfileScope profile(op);
   const int64_t twice = last_dim(op, gate_up);
@@ -215,10 +214,10 @@ Variable swiglu(const Variable& gate_up) {
     const Tensor input = packed(gate_up);
     const Tensor y = Tensor::empty(with_last(input.shape(), twice / 2), input.dtype());
     const int64_t rows = rows_of(input);
-    swiglu_forward<T>(input.data<T>(), y.data<T>(), rows, twice / 2, ex());
+    swiglu_forward<T>(input.data<T>(), y.data<T>(), rows, twice / 2, ex(), static_cast<T>(alpha));
     return custom_op(op, {gate_up}, y, [=](const Tensor& grad, Gradients& g) {
       const Tensor dx = Tensor::empty(input.shape(), input.dtype());
-      swiglu_backward<T>(grad.data<T>(), input.data<T>(), dx.data<T>(), rows, twice / 2, ex());
+      swiglu_backward<T>(grad.data<T>(), input.data<T>(), dx.data<T>(), rows, twice / 2, ex(), static_cast<T>(alpha));
       g.set(0, dx);
     });
   });
@@ -385,36 +384,25 @@ Variable dropout_add(const Variable& x, const Variable& residual, double p) {
   });
 }
 
-Variable rotary(const Variable& x, const Tensor& positions, int64_t heads, int64_t head_size,
-                const RotaryOptions& options) {
+Variable rotary(const Variable& x, int64_t heads, int64_t head_size, const Rotary& options) {
   const char* op = "rotary";
   const ProfileScope profile(op);
   if (x.shape().rank() != 3)
     throw ShapeError("rotary: input " + to_string(x.shape()) + " is not (B, L, heads * head_size)");
   const int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
-  const int64_t rotary_size = options.rotary_size ? options.rotary_size : head_size;
   if (heads < 0 || head_size <= 0 || heads * head_size > width)
     throw ShapeError("rotary: " + std::to_string(heads) + " heads of " + std::to_string(head_size) +
                      " do not fit width " + std::to_string(width));
-  if (rotary_size < 0 || rotary_size > head_size || rotary_size % 2)
-    throw ShapeError("rotary: rotary_size " + std::to_string(rotary_size) + " is not even and within the head size " +
-                     std::to_string(head_size));
-  if (positions.dtype() != DType::i32 ||
-      !(positions.shape() == Dims{length} || positions.shape() == Dims{batch, length}))
-    throw ShapeError("rotary: positions " + to_string(positions.shape()) + " " + name_of(positions.dtype()) +
-                     " are not int32 (L) or (B, L) for an input " + to_string(x.shape()));
-  const Tensor rows = positions.expand({batch, length}).clone();
-  return dispatch(op, x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    const auto turn = [=](const Tensor& in, bool inverse) {
-      const Tensor out = in.clone();
-      heed::rotary<T>(in.data<T>(), rows.data<int32_t>(), out.data<T>(), batch * length, heads, head_size, rotary_size,
-                      options.base, options.layout, inverse, width, head_size, width, head_size, ex());
-      return out;
-    };
-    return custom_op(op, {x}, turn(packed(x), false),
-                     [=](const Tensor& grad, Gradients& g) { g.set(0, turn(grad, true)); });
-  });
+  Rotary own = options;  // what the caller does to its positions later is no concern of backward
+  if (own.positions.defined()) own.positions = own.positions.clone();
+  const auto turn = [=](const Tensor& in, bool inverse) {
+    const Tensor out = in.clone();
+    const Tensor view = out.as_strided({batch, heads, length, head_size}, {out.stride(0), head_size, out.stride(1), 1});
+    heed::rotary(view, view, own, inverse);
+    return out;
+  };
+  return custom_op(op, {x}, turn(x.value(), false),
+                   [=](const Tensor& grad, Gradients& g) { g.set(0, turn(grad, true)); });
 }
 
 namespace {
@@ -422,6 +410,7 @@ namespace {
 // A call on the tape always saves lse, and draws its dropout from the generator.
 AttentionOptions for_tape(AttentionOptions options) {
   options.want_lse = grad_enabled();
+  options.workspace = nullptr;  // backward may come after the caller has let it go
   if (options.dropout > 0) {
     Generator& generator = default_generator();
     options.seed = generator.seed;
@@ -446,7 +435,8 @@ Variable scaled_dot_product_attention(const Variable& q, const Variable& k, cons
   if (learned_mask.defined()) inputs.push_back(learned_mask);
   return custom_op(op, std::move(inputs), result.out, [=](const Tensor& grad, Gradients& g) {
     const bool want_mask = learned_mask.defined() && g.wanted(3);
-    const AttentionGradients d = attention_backward(grad, q.value(), k.value(), v.value(), result, options, want_mask);
+    const AttentionGradients d =
+        attention_backward(grad, q.value(), k.value(), v.value(), result, options, {.want_mask = want_mask});
     g.set(0, d.q);
     g.set(1, d.k);
     g.set(2, d.v);
@@ -503,7 +493,7 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
       view[i] = heads_view(buffer[owner], *parts[i], "gradient");
     }
     attention_backward(heads_view(grad, out_heads, "output"), qv, kv, vv, result,
-                       AttentionGradients{.q = view[0], .k = view[1], .v = view[2], .mask = {}}, options);
+                       AttentionGradients{.q = view[0], .k = view[1], .v = view[2], .mask = {}, .sinks = {}}, options);
     for (size_t i = 0; i < 3; ++i)
       if (buffer[i].defined()) g.set(i, buffer[i]);
   });
@@ -522,6 +512,11 @@ void check_smoothing(const char* op, double smoothing) {
     throw ShapeError(std::string(op) + ": label_smoothing " + std::to_string(smoothing) + " is not in [0, 1]");
 }
 
+// What the fused kernels of the loss compute.
+bool is_plain_mean(const CrossEntropyOptions& options) {
+  return !options.weight.defined() && options.reduction == Reduction::mean;
+}
+
 double mean_of(const LossSum& sum, LossParts* parts) {
   if (parts) *parts = {sum.loss, sum.nll, sum.count};
   return sum.count ? sum.loss / static_cast<double>(sum.count) : 0;
@@ -538,6 +533,10 @@ int64_t counted(const Tensor& targets, int32_t ignore_index) {
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options,
                        LossParts* parts) {
   const char* op = "cross_entropy";
+  if (!is_plain_mean(options)) {
+    if (parts) throw ShapeError("cross_entropy: parts are those of a mean without weights");
+    return nll_loss(log_softmax(logits), targets, options);
+  }
   const ProfileScope profile(op);
   check_targets(op, logits, targets);
   check_smoothing(op, options.label_smoothing);
@@ -561,10 +560,52 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets, const Cros
   });
 }
 
+Variable nll_loss(const Variable& log_probabilities, const Tensor& targets, const CrossEntropyOptions& options) {
+  const char* op = "nll_loss";
+  const ProfileScope profile(op);
+  check_targets(op, log_probabilities, targets);
+  check_smoothing(op, options.label_smoothing);
+  const int64_t vocabulary = last_dim(op, log_probabilities);
+  const Variable weight = options.weight.defined() ? Variable(options.weight) : Variable();
+  check_vector(op, "weight", weight, log_probabilities, vocabulary);
+  const Tensor index = checked_ids(op, targets, vocabulary, options.ignore_index);
+  return dispatch(op, log_probabilities.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor input = packed(log_probabilities);
+    const Tensor factors = options.weight.defined() ? options.weight.contiguous() : Tensor();
+    const T* const each = factors.defined() ? factors.data<T>() : nullptr;
+    const int64_t rows = rows_of(input);
+    const Tensor losses = Tensor::empty(targets.shape(), input.dtype());
+    const double counted = nll_forward<T>(input.data<T>(), index.data<int32_t>(), each, options.ignore_index,
+                                          options.label_smoothing, losses.data<T>(), rows, vocabulary, ex());
+    const bool none = options.reduction == Reduction::none;
+    const double factor = options.reduction != Reduction::mean ? 1 : counted == 0 ? 0 : 1 / counted;
+    Tensor y = losses;
+    if (!none) {
+      double total = 0;
+      for (const T loss : losses.span<T>()) total += static_cast<double>(loss);
+      y = Tensor::full({}, total * factor, input.dtype());
+    }
+    return custom_op(op, {log_probabilities}, y,
+                     [=, ignore_index = options.ignore_index, smoothing = options.label_smoothing](const Tensor& grad,
+                                                                                                   Gradients& g) {
+                       const Tensor d = Tensor::empty(input.shape(), input.dtype());
+                       const Tensor dlosses = none ? grad : Tensor::full({}, grad.item() * factor, input.dtype());
+                       nll_backward<T>(dlosses.data<T>(), none ? 1 : 0, index.data<int32_t>(),
+                                       factors.defined() ? factors.data<T>() : nullptr, ignore_index, smoothing,
+                                       d.data<T>(), rows, vocabulary, ex());
+                       g.set(0, d);
+                     });
+  });
+}
+
 Variable linear_cross_entropy(const Variable& x, const Variable& weight, const Variable& bias, const Tensor& targets,
                               const CrossEntropyOptions& options, LossParts* parts) {
   const char* op = "linear_cross_entropy";
   const ProfileScope profile(op);
+  if (!is_plain_mean(options))
+    throw ShapeError(
+        "linear_cross_entropy: gives a mean without weights of classes; use cross_entropy(linear(...)) for the rest");
   check_same_dtype(op, x, weight);
   check_targets(op, x, targets);
   check_smoothing(op, options.label_smoothing);

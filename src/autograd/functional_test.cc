@@ -59,6 +59,8 @@ TEST_F(Functional, SwigluIsSiluOfGateTimesUp) {
   expect_gradients([&] { return probe(F::swiglu(x), p); }, {x});
   const double gate = x.value().at<double>(1, 2), up = x.value().at<double>(1, 6);
   EXPECT_NEAR(F::swiglu(x).value().at<double>(1, 2), gate / (1 + std::exp(-gate)) * up, 1e-14);
+  expect_gradients([&] { return probe(F::swiglu(x, 1.702), p); }, {x});
+  EXPECT_NEAR(F::swiglu(x, 1.702).value().at<double>(1, 2), gate / (1 + std::exp(-1.702 * gate)) * up, 1e-14);
 }
 
 TEST_F(Functional, NormGradients) {
@@ -122,8 +124,8 @@ TEST_F(Functional, RotaryTurnsPairsByPosition) {
   const Tensor positions = Tensor::from<int32_t>({0, 1, 5}, {3});
   const Tensor p = noise({2, 3, 12});
   for (const RotaryLayout layout : {RotaryLayout::interleaved, RotaryLayout::half_split})
-    expect_gradients([&] { return probe(F::rotary(x, positions, 2, 4, {.layout = layout}), p); }, {x});
-  const Tensor y = F::rotary(x, positions, 2, 4, {.layout = RotaryLayout::interleaved}).value();
+    expect_gradients([&] { return probe(F::rotary(x, 2, 4, {.layout = layout, .positions = positions}), p); }, {x});
+  const Tensor y = F::rotary(x, 2, 4, {.layout = RotaryLayout::interleaved, .positions = positions}).value();
   const Tensor& in = x.value();
   EXPECT_EQ(y.at<double>(0, 0, 3), in.at<double>(0, 0, 3));  // position 0 does not turn
   EXPECT_EQ(y.at<double>(0, 2, 9), in.at<double>(0, 2, 9));  // no head
@@ -190,6 +192,41 @@ TEST_F(Functional, CrossEntropyGradientsAndValue) {
   const Tensor ignored = Tensor::full({4}, -100, DType::i32);
   EXPECT_EQ(F::cross_entropy(x, ignored).value().item(), 0);
   EXPECT_THROW(F::cross_entropy(x, Tensor::full({4}, 6, DType::i32)), ShapeError);
+}
+
+TEST_F(Functional, WeightsOfClassesAndReductions) {
+  Variable x = leaf({4, 3});
+  const Tensor targets = Tensor::from<int32_t>({1, -100, 2, 0}, {2, 2}), weight = Tensor::from({0.5, 2.0, 3.0}, {3});
+  const Tensor p = noise({2, 2});
+  double each[4] = {};
+  for (const int row : {0, 2, 3}) {
+    double sum = 0;
+    for (int j = 0; j < 3; ++j) sum += std::exp(x.value().at<double>(row, j));
+    const int target = targets.data<int32_t>()[row];
+    each[row] = weight.at<double>(target) * (std::log(sum) - x.value().at<double>(row, target));
+  }
+  F::CrossEntropyOptions o{.weight = weight, .reduction = F::Reduction::none};
+  const Tensor losses = F::cross_entropy(x, targets, o).value();
+  ASSERT_TRUE(losses.shape() == targets.shape());
+  for (int row = 0; row < 4; ++row) EXPECT_NEAR(losses.data<double>()[row], each[row], 1e-14);
+  expect_gradients([&] { return probe(F::cross_entropy(x, targets, o), p); }, {x});
+  o.reduction = F::Reduction::sum;
+  EXPECT_NEAR(F::cross_entropy(x, targets, o).value().item(), each[0] + each[2] + each[3], 1e-13);
+  const F::CrossEntropyOptions plain{.reduction = F::Reduction::sum};
+  EXPECT_NEAR(F::cross_entropy(x, targets, plain).value().item(), each[0] / 2 + each[2] / 3 + each[3] / 0.5, 1e-13);
+  o.reduction = F::Reduction::mean;
+  EXPECT_NEAR(F::cross_entropy(x, targets, o).value().item(), (each[0] + each[2] + each[3]) / 5.5, 1e-13);
+  EXPECT_NEAR(F::nll_loss(F::log_softmax(x), targets, o).value().item(), (each[0] + each[2] + each[3]) / 5.5, 1e-13);
+  for (const double smoothing : {0.0, 0.2}) {
+    o.label_smoothing = smoothing;
+    expect_gradients([&] { return F::nll_loss(x, targets, o); }, {x});
+  }
+  EXPECT_EQ(F::cross_entropy(x, Tensor::full({4}, -100, DType::i32), o).value().item(), 0);
+  F::LossParts parts;
+  EXPECT_THROW(F::cross_entropy(x, targets, o, &parts), ShapeError);
+  EXPECT_THROW(F::linear_cross_entropy(x, leaf({3, 3}), {}, targets, o), ShapeError);
+  o.weight = Tensor::full({4}, 1, DType::f64);
+  EXPECT_THROW(F::cross_entropy(x, targets, o), ShapeError);
 }
 
 TEST_F(Functional, LinearCrossEntropyEqualsItsComposition) {

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <random>
 #include <sstream>
 
@@ -150,7 +151,7 @@ TEST_F(AttentionCommand, GradientsMatchTheLibraryAndKeepShapes) {
   AttentionOptions options{.scale = 0.3, .mask = read("m.npy"), .want_lse = true};
   const Tensor q = read("q.npy"), k = read("k.npy"), v = read("v.npy");
   const auto forward = attention(q, k, v, options);
-  const auto g = attention_backward(read("g.npy"), q, k, v, forward, options, true);
+  const auto g = attention_backward(read("g.npy"), q, k, v, forward, options, {.want_mask = true});
   for (const auto& [name, expected] :
        {std::pair("gq.npy", g.q), {"gk.npy", g.k}, {"gv.npy", g.v}, {"gm.npy", g.mask}}) {
     const Tensor got = read(name);
@@ -158,6 +159,64 @@ TEST_F(AttentionCommand, GradientsMatchTheLibraryAndKeepShapes) {
     for (int64_t i = 0; i < got.numel(); ++i) EXPECT_EQ(got.data<double>()[i], expected.data<double>()[i]) << name;
   }
   EXPECT_FALSE(fs::exists("o.npy"));
+}
+
+TEST_F(AttentionCommand, PackedFilesAreTheSameHeadsInAnotherOrder) {
+  save({2, 4, 3, 8}, {2, 2, 5, 8}, {2, 2, 5, 6});
+  save_npy("g.npy", random({2, 4, 3, 6}));
+  const std::string outputs =
+      "--grad-out g.npy --out o.npy --lse l.npy --weights w.npy --scores s.npy --present-key pk.npy --grad-q gq.npy "
+      "--grad-k gk.npy --grad-v gv.npy";
+  run(outputs);
+  std::map<std::string, Tensor> expected;
+  for (const char* name : {"o", "l", "w", "s", "pk", "gq", "gk", "gv"})
+    expected[name] = read(std::string(name) + ".npy").clone();
+  for (const char* name : {"q.npy", "k.npy", "v.npy", "g.npy"}) {
+    const Tensor t = read(name).clone();
+    save_npy(name, t.transpose(1, 2).reshape({t.size(0), t.size(2), t.size(1) * t.size(3)}));
+  }
+  run(outputs + " --q-heads 4 --kv-heads 2");
+  for (const char* name : {"o", "l", "w", "s", "pk", "gq", "gk", "gv"}) {
+    Tensor want = expected[name];
+    if (std::string("o gq gk gv").find(name) != std::string::npos)
+      want = want.transpose(1, 2).reshape({want.size(0), want.size(2), want.size(1) * want.size(3)});
+    const Tensor got = read(std::string(name) + ".npy");
+    ASSERT_EQ(got.shape(), want.shape()) << name;
+    for (int64_t i = 0; i < got.numel(); ++i) ASSERT_EQ(got.data<double>()[i], want.data<double>()[i]) << name;
+  }
+}
+
+TEST_F(AttentionCommand, APastIsKeysInFront) {
+  save({1, 4, 3, 8}, {1, 2, 7, 8}, {1, 2, 7, 6});
+  const Tensor k = read("k.npy").clone(), v = read("v.npy").clone();
+  run("--causal bottom-right --window 3,-1 --out expected.npy");
+  save_npy("pk.npy", k.slice(2, 0, 4).contiguous());
+  save_npy("pv.npy", v.slice(2, 0, 4).contiguous());
+  save_npy("k.npy", k.slice(2, 4, 7).contiguous());
+  save_npy("v.npy", v.slice(2, 4, 7).contiguous());
+  // Three new keys for three queries: both rules put the last query at the last key.
+  for (const char* causal : {"--causal bottom-right", "--causal top-left", "--causal-offset 4"}) {
+    run(std::string(causal) + " --window 3,-1 --past-key pk.npy --past-value pv.npy --present-key all.npy --out o.npy");
+    EXPECT_EQ(read_file("o.npy"), read_file("expected.npy")) << causal;
+    const Tensor all = read("all.npy");
+    ASSERT_EQ(all.shape(), k.shape());
+    for (int64_t i = 0; i < k.numel(); ++i) ASSERT_EQ(all.data<double>()[i], k.data<double>()[i]);
+  }
+}
+
+TEST_F(AttentionCommand, StorageRoundsTheOperands) {
+  save({2, 3, 8}, {2, 5, 8}, {2, 5, 6}, DType::f32);
+  std::map<std::string, Tensor> rounded;
+  for (const char* name : {"q.npy", "k.npy", "v.npy"})
+    rounded[name] = read(name).to(DType::bf16).to(DType::f32).clone();
+  run("--storage bf16 --out o.npy");
+  const Tensor got = read("o.npy").clone();
+  EXPECT_EQ(got.dtype(), DType::f32);
+  for (const auto& [name, t] : rounded) save_npy(name, t);
+  run("--storage f32 --out o.npy");
+  const Tensor expected = read("o.npy");
+  for (int64_t i = 0; i < got.numel(); ++i)
+    EXPECT_NEAR(got.data<float>()[i], expected.data<float>()[i], std::abs(expected.data<float>()[i]) / 128) << i;
 }
 
 TEST_F(AttentionCommand, MaskOfEveryRankAndKeyLengths) {

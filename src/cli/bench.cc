@@ -80,7 +80,7 @@ void attention_rows(double seconds, std::vector<Row>& rows) {
     const Tensor q = normal(shape, 0, 1), k = normal(shape, 0, 1), v = normal(shape, 0, 1), g = normal(shape, 0, 1);
     const AttentionOptions options{.causal = s.causal, .want_lse = true};
     AttentionResult result = attention(q, k, v, options);
-    const AttentionGradients gradients{Tensor::empty(shape), Tensor::empty(shape), Tensor::empty(shape), {}};
+    const AttentionGradients gradients{Tensor::empty(shape), Tensor::empty(shape), Tensor::empty(shape), {}, {}};
     // Two products forward, five backward; a causal mask leaves half of each.
     const double pairs =
         static_cast<double>(s.batch * s.heads * s.length) *

@@ -135,29 +135,34 @@ void Backward(Activation kind, const T* dy, const T* x, T* dx, int64_t n) {
 }
 
 template <class T>
-void Swiglu(const T* gate, const T* up, T* y, int64_t width) {
+void Swiglu(const T* gate, const T* up, T alpha, T* y, int64_t width) {
   const hn::ScalableTag<T> d;
+  const auto slope = hn::Set(d, alpha);
   ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
-    store(hn::Mul(Value<Activation::silu>(d, load(gate)), load(up)), y);
+    const auto g = load(gate);
+    store(hn::Mul(hn::Mul(g, Sigmoid<hn::Vec<decltype(d)>>(d, hn::Mul(slope, g)).s), load(up)), y);
   });
 }
 
 template <class T>
-void SwigluBackward(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t width) {
+void SwigluBackward(const T* dy, const T* gate, const T* up, T alpha, T* dgate, T* dup, int64_t width) {
   const hn::ScalableTag<T> d;
+  const auto slope = hn::Set(d, alpha);
   ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
-    const auto g = load(gate), grad = load(dy);
-    store(Gradient<Activation::silu>(d, hn::Mul(grad, load(up)), g), dgate);
-    store(hn::Mul(grad, Value<Activation::silu>(d, g)), dup);
+    const auto g = load(gate), grad = load(dy), scaled = hn::Mul(slope, g);
+    const Sigmoid<hn::Vec<decltype(d)>> sigmoid(d, scaled);
+    const auto derivative = hn::MulAdd(hn::Mul(scaled, sigmoid.s), sigmoid.rest, sigmoid.s);
+    store(hn::Mul(hn::Mul(grad, load(up)), derivative), dgate);
+    store(hn::Mul(grad, hn::Mul(g, sigmoid.s)), dup);
   });
 }
 
 #define HEED_ACTIVATION(T, Suffix)                                                                                    \
   void Forward##Suffix(Activation kind, const T* x, T* y, int64_t n) { Forward(kind, x, y, n); }                      \
   void Backward##Suffix(Activation kind, const T* dy, const T* x, T* dx, int64_t n) { Backward(kind, dy, x, dx, n); } \
-  void Swiglu##Suffix(const T* gate, const T* up, T* y, int64_t n) { Swiglu(gate, up, y, n); }                        \
-  void SwigluBackward##Suffix(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t n) {                 \
-    SwigluBackward(dy, gate, up, dgate, dup, n);                                                                      \
+  void Swiglu##Suffix(const T* gate, const T* up, T alpha, T* y, int64_t n) { Swiglu(gate, up, alpha, y, n); }        \
+  void SwigluBackward##Suffix(const T* dy, const T* gate, const T* up, T alpha, T* dgate, T* dup, int64_t n) {        \
+    SwigluBackward(dy, gate, up, alpha, dgate, dup, n);                                                               \
   }
 HEED_ACTIVATION(float, F32)
 HEED_ACTIVATION(double, F64)
@@ -201,28 +206,28 @@ void activation_backward(Activation kind, const T* dy, const T* x, T* dx, int64_
 }
 
 template <class T>
-void swiglu_forward(const T* gate_up, T* y, int64_t rows, int64_t width, Executor& ex) {
+void swiglu_forward(const T* gate_up, T* y, int64_t rows, int64_t width, Executor& ex, T alpha) {
   for_rows(rows, 2 * width, ex, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const T *gate = gate_up + row * 2 * width, *up = gate + width;
       if constexpr (std::is_same_v<T, float>)
-        HWY_DYNAMIC_DISPATCH(SwigluF32)(gate, up, y + row * width, width);
+        HWY_DYNAMIC_DISPATCH(SwigluF32)(gate, up, alpha, y + row * width, width);
       else
-        HWY_DYNAMIC_DISPATCH(SwigluF64)(gate, up, y + row * width, width);
+        HWY_DYNAMIC_DISPATCH(SwigluF64)(gate, up, alpha, y + row * width, width);
     }
   });
 }
 
 template <class T>
-void swiglu_backward(const T* dy, const T* gate_up, T* dgate_up, int64_t rows, int64_t width, Executor& ex) {
+void swiglu_backward(const T* dy, const T* gate_up, T* dgate_up, int64_t rows, int64_t width, Executor& ex, T alpha) {
   for_rows(rows, 2 * width, ex, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const T *gate = gate_up + row * 2 * width, *up = gate + width;
       T *dgate = dgate_up + row * 2 * width, *dup = dgate + width;
       if constexpr (std::is_same_v<T, float>)
-        HWY_DYNAMIC_DISPATCH(SwigluBackwardF32)(dy + row * width, gate, up, dgate, dup, width);
+        HWY_DYNAMIC_DISPATCH(SwigluBackwardF32)(dy + row * width, gate, up, alpha, dgate, dup, width);
       else
-        HWY_DYNAMIC_DISPATCH(SwigluBackwardF64)(dy + row * width, gate, up, dgate, dup, width);
+        HWY_DYNAMIC_DISPATCH(SwigluBackwardF64)(dy + row * width, gate, up, alpha, dgate, dup, width);
     }
   });
 }
@@ -230,8 +235,8 @@ void swiglu_backward(const T* dy, const T* gate_up, T* dgate_up, int64_t rows, i
 #define HEED_ACTIVATION(T)                                                                   \
   template void activation_forward(Activation, const T*, T*, int64_t, Executor&);            \
   template void activation_backward(Activation, const T*, const T*, T*, int64_t, Executor&); \
-  template void swiglu_forward(const T*, T*, int64_t, int64_t, Executor&);                   \
-  template void swiglu_backward(const T*, const T*, T*, int64_t, int64_t, Executor&);
+  template void swiglu_forward(const T*, T*, int64_t, int64_t, Executor&, T);                \
+  template void swiglu_backward(const T*, const T*, T*, int64_t, int64_t, Executor&, T);
 HEED_ACTIVATION(float)
 HEED_ACTIVATION(double)
 #undef HEED_ACTIVATION

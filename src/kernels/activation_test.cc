@@ -113,12 +113,14 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ActivationTest,
                          testing::Values(Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu),
                          name_of_kind);
 
-double swiglu(const Values<double>& gate_up, const Values<double>& dy, int64_t rows, int64_t width, Values<double>* y) {
+double swiglu(const Values<double>& gate_up, const Values<double>& dy, int64_t rows, int64_t width, double alpha,
+              Values<double>* y) {
   double sum = 0;
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t j = 0; j < width; ++j) {
       const size_t gate = static_cast<size_t>(r * 2 * width + j), at = static_cast<size_t>(r * width + j);
-      const double v = exact(Activation::silu, gate_up[gate]) * gate_up[gate + static_cast<size_t>(width)];
+      const double v =
+          gate_up[gate] / (1 + std::exp(-alpha * gate_up[gate])) * gate_up[gate + static_cast<size_t>(width)];
       if (y) (*y)[at] = v;
       sum += dy[at] * v;
     }
@@ -127,21 +129,22 @@ double swiglu(const Values<double>& gate_up, const Values<double>& dy, int64_t r
 
 TEST(Swiglu, AgreesWithLoopsAndDifferences) {
   test::on_each_target([&] {
-    for (const int64_t width : {1, 5, 33}) {
+    for (const auto& [width, alpha] : {std::pair<int64_t, double>{1, 1.0}, {5, 1.702}, {33, 1.0}, {33, -0.5}}) {
       const int64_t rows = 3;
       Values<double> x = test::normals<double>(rows * 2 * width, 1, 2);
       const Values<double> dy = test::normals<double>(rows * width, 2);
       Values<double> y(dy.size()), expected(dy.size()), dx(x.size(), NAN);
-      swiglu_forward<double>(x.data(), y.data(), rows, width, test::one_thread());
-      swiglu(x, dy, rows, width, &expected);
+      swiglu_forward<double>(x.data(), y.data(), rows, width, test::one_thread(), alpha);
+      swiglu(x, dy, rows, width, alpha, &expected);
       test::expect_near(y, expected, 1e-15);
-      swiglu_backward<double>(dy.data(), x.data(), dx.data(), rows, width, test::one_thread());
-      test::expect_gradient(dx, x, [&] { return swiglu(x, dy, rows, width, nullptr); });
+      swiglu_backward<double>(dy.data(), x.data(), dx.data(), rows, width, test::one_thread(), alpha);
+      test::expect_gradient(dx, x, [&, n = width, a = alpha] { return swiglu(x, dy, rows, n, a, nullptr); });
 
       const Values<float> fx(x.begin(), x.end()), fdy(dy.begin(), dy.end());
       Values<float> fy(y.size()), fdx(x.size());
-      swiglu_forward<float>(fx.data(), fy.data(), rows, width, test::one_thread());
-      swiglu_backward<float>(fdy.data(), fx.data(), fdx.data(), rows, width, test::one_thread());
+      swiglu_forward<float>(fx.data(), fy.data(), rows, width, test::one_thread(), static_cast<float>(alpha));
+      swiglu_backward<float>(fdy.data(), fx.data(), fdx.data(), rows, width, test::one_thread(),
+                             static_cast<float>(alpha));
       test::expect_near(fy, y, 1e-6);
       test::expect_near(fdx, dx, 1e-6);
     }

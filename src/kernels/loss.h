@@ -32,4 +32,15 @@ LossSum linear_cross_entropy(const T* x, const T* w, const T* bias, const int32_
                              double label_smoothing, T* dx, T* dw, T* dbias, T gradient_scale, int64_t rows, int64_t in,
                              int64_t vocab, Executor& ex);
 
+/// The loss of rows that already are logarithms of probabilities: log_p (rows, vocab), weight (vocab) of each class or
+/// null for 1. losses (rows) = (1 - s) weight[t] nll + s / vocab * sum_j -weight[j] log p_j, 0 where t is ignore_index.
+/// Returns the sum of weight[t] over the rows that count: what a mean divides by.
+template <class T>
+double nll_forward(const T* log_p, const int32_t* targets, const T* weight, int32_t ignore_index,
+                   double label_smoothing, T* losses, int64_t rows, int64_t vocab, Executor& ex);
+/// dlog_p (rows, vocab) is assigned: the gradient of sum over rows of dlosses[row * stride] * losses[row].
+template <class T>
+void nll_backward(const T* dlosses, int64_t stride, const int32_t* targets, const T* weight, int32_t ignore_index,
+                  double label_smoothing, T* dlog_p, int64_t rows, int64_t vocab, Executor& ex);
+
 }  // namespace heed::inline v0

@@ -226,5 +226,54 @@ TEST(LossThreads, SameBits) {
   });
 }
 
+// PyTorch's definition with weights of classes, from rows that are logarithms of probabilities.
+double weighted(const Values<double>& log_p, const Targets& targets, const Values<double>& weight, double smoothing,
+                const Values<double>& dlosses) {
+  const size_t vocab = weight.size();
+  double sum = 0;
+  for (size_t r = 0; r < targets.size(); ++r) {
+    if (targets[r] == kIgnore) continue;
+    const auto t = static_cast<size_t>(targets[r]);
+    double uniform = 0;
+    for (size_t j = 0; j < vocab; ++j) uniform -= weight[j] * log_p[r * vocab + j] / static_cast<double>(vocab);
+    sum += dlosses[r] * ((smoothing - 1) * weight[t] * log_p[r * vocab + t] + smoothing * uniform);
+  }
+  return sum;
+}
+
+TEST(Nll, AgreesWithLoopsAndDifferences) {
+  for (const int64_t vocab : {1, 2, 9})
+    for (const int64_t rows : {0, 1, 5})
+      for (const double smoothing : {0.0, 0.1, 1.0})
+        for (const bool with_weight : {false, true}) {
+          SCOPED_TRACE(testing::Message() << rows << " x " << vocab << ", smoothing " << smoothing);
+          Values<double> log_p = test::normals<double>(rows * vocab, 1, 3);
+          const Targets targets = targets_of(rows, vocab, 3);
+          const auto n = static_cast<size_t>(rows);
+          const Values<double> drawn = test::normals<double>(vocab, 4), dlosses = test::normals<double>(rows, 5);
+          const Values<double> weight = with_weight ? drawn : Values<double>(drawn.size(), 1);
+          Values<double> losses(n, NAN), d(log_p.size(), NAN);
+          const double* const given = with_weight ? weight.data() : nullptr;
+          const double counted = nll_forward<double>(log_p.data(), targets.data(), given, kIgnore, smoothing,
+                                                     losses.data(), rows, vocab, test::one_thread());
+          double total = 0;
+          for (size_t r = 0; r < n; ++r) {
+            Values<double> only(n, 0);
+            only[r] = 1;
+            EXPECT_NEAR(losses[r], weighted(log_p, targets, weight, smoothing, only), 1e-13);
+            if (targets[r] != kIgnore) total += weight[static_cast<size_t>(targets[r])];
+          }
+          EXPECT_NEAR(counted, total, 1e-13);
+          nll_backward<double>(dlosses.data(), 1, targets.data(), given, kIgnore, smoothing, d.data(), rows, vocab,
+                               test::one_thread());
+          test::expect_gradient(d, log_p, [&] { return weighted(log_p, targets, weight, smoothing, dlosses); });
+          const double one = 0.7;  // the same factor for all rows
+          nll_backward<double>(&one, 0, targets.data(), given, kIgnore, smoothing, d.data(), rows, vocab,
+                               test::one_thread());
+          const Values<double> all(n, one);
+          test::expect_gradient(d, log_p, [&] { return weighted(log_p, targets, weight, smoothing, all); });
+        }
+}
+
 }  // namespace
 }  // namespace heed

@@ -72,6 +72,22 @@ void SoftmaxRow(const T* x, T* y, int64_t width) {
   ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR { store(hn::Mul(load(y), factor), y); });
 }
 
+// The shift and the logarithm go one after the other: their sum would round the digits of small results away.
+template <class T>
+void LogSoftmaxRow(const T* x, T* y, int64_t width) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const V shift = hn::Set(d, RowMax(x, width));
+  V sum = hn::Zero(d);
+  ForVectors(d, width, [&](auto load, auto store, auto live) HWY_ATTR {
+    const V v = hn::Sub(load(x), shift);
+    sum = hn::Add(sum, live(Exp(d, v)));
+    store(v, y);
+  });
+  const V log = hn::Set(d, std::log(Total(d, sum)));
+  ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR { store(hn::Sub(load(y), log), y); });
+}
+
 template <class T>
 void SoftmaxRowBackward(const T* dy, const T* y, T* dx, int64_t width) {
   const hn::ScalableTag<T> d;
@@ -102,6 +118,8 @@ void ScaledExpF64(const double* x, double shift, double offset, double scale, do
 }
 void SoftmaxF32(const float* x, float* y, int64_t width) { SoftmaxRow(x, y, width); }
 void SoftmaxF64(const double* x, double* y, int64_t width) { SoftmaxRow(x, y, width); }
+void LogSoftmaxF32(const float* x, float* y, int64_t width) { LogSoftmaxRow(x, y, width); }
+void LogSoftmaxF64(const double* x, double* y, int64_t width) { LogSoftmaxRow(x, y, width); }
 void SoftmaxBackwardF32(const float* dy, const float* y, float* dx, int64_t w) { SoftmaxRowBackward(dy, y, dx, w); }
 void SoftmaxBackwardF64(const double* dy, const double* y, double* dx, int64_t w) { SoftmaxRowBackward(dy, y, dx, w); }
 void LogSoftmaxBackwardF32(const float* dy, const float* y, float* dx, int64_t w) {
@@ -125,6 +143,8 @@ HWY_EXPORT(ScaledExpF32);
 HWY_EXPORT(ScaledExpF64);
 HWY_EXPORT(SoftmaxF32);
 HWY_EXPORT(SoftmaxF64);
+HWY_EXPORT(LogSoftmaxF32);
+HWY_EXPORT(LogSoftmaxF64);
 HWY_EXPORT(SoftmaxBackwardF32);
 HWY_EXPORT(SoftmaxBackwardF64);
 HWY_EXPORT(LogSoftmaxBackwardF32);
@@ -181,8 +201,10 @@ void softmax_backward(const T* dy, const T* y, T* dx, int64_t rows, int64_t widt
 template <class T>
 void log_softmax_forward(const T* x, T* y, int64_t rows, int64_t width, Executor& ex) {
   each_row(rows, width, ex, [&](int64_t at) {
-    const T lse = log_sum_exp<T>(x + at, width);
-    for (int64_t j = at; j < at + width; ++j) y[j] = x[j] - lse;
+    if constexpr (std::is_same_v<T, float>)
+      HWY_DYNAMIC_DISPATCH(LogSoftmaxF32)(x + at, y + at, width);
+    else
+      HWY_DYNAMIC_DISPATCH(LogSoftmaxF64)(x + at, y + at, width);
   });
 }
 

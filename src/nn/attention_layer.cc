@@ -1,6 +1,5 @@
+#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <numeric>
 
 #include "heed/nn.h"
 #include "heed/random.h"
@@ -41,43 +40,26 @@ Variable as_batch(const Variable& x) {
   return x;
 }
 
-Tensor positions(int64_t begin, int64_t length) {
-  Tensor p = Tensor::empty({length}, DType::i32);
-  std::iota(p.data<int32_t>(), p.data<int32_t>() + length, static_cast<int32_t>(begin));
-  return p;
+// Heads packed in x (B, L, width), from column x.offset on, as (B, H, L, size).
+Tensor unpacked(const functional::PackedHeads& p) {
+  const Tensor& x = p.x.value();
+  return x.as_strided({x.size(0), p.heads, x.size(1), p.size}, {x.stride(0), p.size, x.stride(1), 1}, p.offset);
 }
 
-// Copies heads packed in x (B, L, width) behind the filled part of a cache (B, H, capacity, D).
-void append(const Tensor& x, int64_t offset, Tensor& cache, int64_t filled, int64_t heads, int64_t size) {
-  const int64_t batch = x.size(0), length = x.size(1), needed = filled + length;
-  if (!cache.defined() || cache.size(2) < needed) {
-    const int64_t capacity = std::max<int64_t>(needed, cache.defined() ? 2 * cache.size(2) : 16);
-    const Tensor grown = Tensor::empty({batch, heads, capacity, size}, x.dtype());
-    if (filled) grown.slice(2, 0, filled).copy_from(cache.slice(2, 0, filled));
-    cache = grown;
-  }
-  if (cache.size(0) != batch)
-    throw ShapeError("MultiheadAttention: the cache holds " + std::to_string(cache.size(0)) +
-                     " entries, the input has " + std::to_string(batch));
-  cache.slice(2, filled, needed)
-      .copy_from(x.as_strided({batch, heads, length, size}, {x.stride(0), size, x.stride(1), 1}, offset));
+// What attention writes for packed queries: y (B, L, heads * size), and weights over `keys` keys where wanted.
+AttentionResult packed_result(const functional::PackedHeads& q, const Tensor& y, int64_t keys, Tensor* weights) {
+  AttentionResult result;
+  result.out = unpacked({Variable(y), 0, q.heads, q.size});
+  if (weights) result.weights = *weights = Tensor::empty({y.size(0), q.heads, y.size(1), keys}, y.dtype());
+  return result;
+}
+
+Tensor empty_output(const functional::PackedHeads& q) {
+  const Tensor& x = q.x.value();
+  return Tensor::empty({x.size(0), x.size(1), q.heads * q.size}, x.dtype());
 }
 
 }  // namespace
-
-void KVCache::reorder(const std::vector<int64_t>& source) {
-  if (!k.defined()) return;
-  for (Tensor* t : {&k, &v}) {
-    Dims shape = t->shape();
-    shape[0] = static_cast<int64_t>(source.size());
-    const Tensor moved = Tensor::empty(shape, t->dtype());
-    for (size_t i = 0; i < source.size(); ++i)
-      moved.select(0, static_cast<int64_t>(i))
-          .slice(1, 0, length)
-          .copy_from(t->select(0, source[i]).slice(1, 0, length));
-    *t = moved;
-  }
-}
 
 MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
     : out_proj(resolved(options).head_dim * options.num_heads, options.embed_dim, options.out_bias),
@@ -111,11 +93,8 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
   functional::PackedHeads q, k, v;
   if (query.same(key) && query.same(value) && in_proj_weight.defined()) {
     Variable qkv = functional::linear(q_in, in_proj_weight, in_proj_bias);
-    if (o.rotary) {
-      const int64_t begin = call.cache ? call.cache->length : 0;
-      qkv = functional::rotary(qkv, positions(begin, q_in.size(1)), o.num_heads + o.kv_heads, o.head_dim,
-                               o.rotary_options);
-    }
+    // A cache turns what it takes.
+    if (o.rotary && !call.cache) qkv = functional::rotary(qkv, o.num_heads + o.kv_heads, o.head_dim, o.rotary_options);
     q = {qkv, 0, o.num_heads, o.head_dim};
     k = {qkv, q_width, o.kv_heads, o.head_dim};
     v = {qkv, q_width + kv_width, o.kv_heads, o.head_dim};
@@ -141,12 +120,7 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
   if (call.cache) {
     if (grad_enabled() && query.requires_grad())
       throw ShapeError("MultiheadAttention: a cache is for decoding; put NoGrad around it");
-    KVCache& cache = *call.cache;
-    append(k.x.value(), k.offset, cache.k, cache.length, o.kv_heads, o.head_dim);
-    append(v.x.value(), v.offset, cache.v, cache.length, o.kv_heads, o.head_dim);
-    cache.length += q_in.size(1);
-    if (attention_options.causal != Causal::none) attention_options.causal = Causal::bottom_right;
-    heads = attend(q, cache, attention_options, call.weights);
+    heads = attend(q, k, v, *call.cache, std::move(attention_options), call.weights);
   } else {
     heads = functional::packed_attention(q, k, v, std::move(attention_options), call.weights);
   }
@@ -155,17 +129,18 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
   return out;
 }
 
-// Attention of packed queries over a cache; inference only.
-Variable MultiheadAttention::attend(const functional::PackedHeads& q, const KVCache& cache, AttentionOptions options,
+// Attention of packed queries, keys and values behind those of a cache; inference only.
+Variable MultiheadAttention::attend(const functional::PackedHeads& q, const functional::PackedHeads& k,
+                                    const functional::PackedHeads& v, KVCache& cache, AttentionOptions options,
                                     Tensor* weights) const {
-  const Tensor& x = q.x.value();
-  const int64_t batch = x.size(0), length = x.size(1), heads = q.heads, size = q.size;
-  const Tensor y = Tensor::empty({batch, length, heads * size}, x.dtype());
-  AttentionResult result;
-  result.out = y.as_strided({batch, heads, length, size}, {y.stride(0), size, y.stride(1), 1});
-  if (weights) result.weights = *weights = Tensor::empty({batch, heads, length, cache.length}, x.dtype());
-  heed::attention(x.as_strided({batch, heads, length, size}, {x.stride(0), size, x.stride(1), 1}, q.offset),
-                  cache.k.slice(2, 0, cache.length), cache.v.slice(2, 0, cache.length), result, options);
+  const Tensor keys = unpacked(k), values = unpacked(v), y = empty_output(q);
+  const int64_t length = keys.size(2), needed = cache.length() + length;
+  constexpr int64_t kFirstCapacity = 16;
+  if (!cache.defined())
+    cache = KVCache(keys.size(0), k.heads, std::max(needed, kFirstCapacity), k.size, v.size, keys.dtype());
+  cache.reserve(needed);
+  cache.attend(unpacked(q), keys, values, packed_result(q, y, needed, weights), std::move(options),
+               options_.rotary ? std::optional(options_.rotary_options) : std::nullopt);
   return Variable(y);
 }
 
@@ -174,19 +149,17 @@ KVCache MultiheadAttention::project_memory(const Variable& memory) const {
   const int64_t q_width = o.num_heads * o.head_dim, kv_width = o.kv_heads * o.head_dim;
   const Variable kv =
       functional::linear(as_batch(memory), in_proj_weight, in_proj_bias, q_width, q_width + 2 * kv_width);
-  const Tensor& x = kv.value();
-  const auto part = [&](int64_t offset) {
-    return x.as_strided({x.size(0), o.kv_heads, x.size(1), o.head_dim}, {x.stride(0), o.head_dim, x.stride(1), 1},
-                        offset);
-  };
-  return {part(0), part(kv_width), x.size(1)};
+  return KVCache(unpacked({kv, 0, o.kv_heads, o.head_dim}), unpacked({kv, kv_width, o.kv_heads, o.head_dim}));
 }
 
 Variable MultiheadAttention::attend_memory(const Variable& query, const KVCache& memory, const Call& call) const {
   const auto& o = options_;
-  const Variable q = functional::linear(as_batch(query), in_proj_weight, in_proj_bias, 0, o.num_heads * o.head_dim);
-  AttentionOptions attention_options{.scale = o.scale, .mask = call.mask, .key_lengths = call.key_lengths};
-  return out_proj(attend({q, 0, o.num_heads, o.head_dim}, memory, std::move(attention_options), call.weights));
+  const Variable x = functional::linear(as_batch(query), in_proj_weight, in_proj_bias, 0, o.num_heads * o.head_dim);
+  const functional::PackedHeads q{x, 0, o.num_heads, o.head_dim};
+  const Tensor y = empty_output(q);
+  heed::attention(unpacked(q), memory.keys(), memory.values(), packed_result(q, y, memory.length(), call.weights),
+                  {.scale = o.scale, .mask = call.mask, .key_lengths = call.key_lengths});
+  return out_proj(Variable(y));
 }
 
 }  // namespace heed::inline v0

@@ -193,7 +193,7 @@ TEST_F(Layers, CachedStepsEqualTheWholeSequence) {
       EXPECT_LT(largest_difference(y, whole.slice(1, t, t + 1)), 2e-6);
     }
     cache.reorder({2, 2, 0});
-    EXPECT_EQ(cache.k.size(0), 3);
+    EXPECT_EQ(cache.keys().size(0), 3);
   }
 }
 

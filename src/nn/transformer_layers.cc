@@ -83,7 +83,7 @@ Variable TransformerDecoderLayer::operator()(const Variable& x, const Variable& 
 
 Variable TransformerDecoderLayer::step(const Variable& x, KVCache& self, const KVCache& memory,
                                        const MultiheadAttention::Call& cross) const {
-  const int64_t rows = x.size(0), width = x.size(2), sentences = memory.k.size(0);
+  const int64_t rows = x.size(0), width = x.size(2), sentences = memory.keys().size(0);
   return block(
       x, [&](const Variable& y) { return self_attn(y, y, y, {.cache = &self}); },
       [&](const Variable& y) {

@@ -20,7 +20,7 @@ inline constexpr const char* kTensorsFile = "training.safetensors";
 std::string checkpoint_file(int64_t update);
 
 /// Sums since the last progress report.
-struct Window {
+struct Progress {
   double loss = 0, nll = 0;
   int64_t target_tokens = 0, sentences = 0, updates = 0;
 };
@@ -37,7 +37,7 @@ struct TrainState {
   int64_t without_progress = 0;
   std::vector<int64_t> checkpoints{};  // updates, oldest first: the files that will be averaged
   int64_t log_bytes = 0;
-  Window window{};
+  Progress window{};
   Generator generator{};
 };
 

@@ -180,7 +180,7 @@ class Trainer {
     if (!std::isfinite(gradient_norm_)) not_finite("the gradient");
     optimiser_.step(options_.learning_rate.at(state_.update + 1), clip_scale(gradient_norm_, options_.clip_norm));
     ++state_.update;
-    Window& window = state_.window;
+    Progress& window = state_.window;
     window.loss += parts.loss;
     window.nll += parts.nll;
     window.target_tokens += parts.count;
@@ -204,7 +204,7 @@ class Trainer {
   }
 
   void report(int64_t epoch) {
-    const Window& w = state_.window;
+    const Progress& w = state_.window;
     const auto tokens = static_cast<double>(std::max<int64_t>(w.target_tokens, 1));
     const double seconds = std::max(seconds_since(window_start_), 1e-9);
     const TrainProgress p{.epoch = epoch,

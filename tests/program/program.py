@@ -68,10 +68,14 @@ def snapshot(directory):
     return {str(p.relative_to(directory)): p.read_bytes() if p.is_file() else None for p in directory.rglob("*")}
 
 
+# NumPy's names of types and those of the module struct.
+LETTERS = {"<f2": "e", "<f4": "f", "<f8": "d", "|b1": "?", "<i4": "i", "<i8": "q"}
+
+
 def npy(shape, values, descr="<f4", fortran=False):
     header = repr({"descr": descr, "fortran_order": fortran, "shape": tuple(shape)})
     header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    letter = {"<f4": "f", "<f8": "d", "|b1": "?", "|O": "Q"}[descr]
+    letter = LETTERS.get(descr, "Q")
     data = struct.pack(f"<{len(values)}{letter}", *values)
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
 

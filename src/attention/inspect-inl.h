@@ -1,0 +1,159 @@
+// What attention looked at: a second pass over finished lse that writes weights or scores of chosen heads and rows.
+#if defined(HEED_ATTENTION_INSPECT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_ATTENTION_INSPECT_INL_H_
+#undef HEED_ATTENTION_INSPECT_INL_H_
+#else
+#define HEED_ATTENTION_INSPECT_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "attention/scratch.h"
+#include "attention/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed {
+inline namespace v0 {
+namespace HWY_NAMESPACE {
+
+constexpr int64_t kPanelRows = 16;  // rows whose weights are kept at once, to choose the largest of each
+
+template <class T>
+struct InspectScratch {
+  T* q;            // (D, 64): queries transposed
+  T* scores;       // (64 keys, 64 queries)
+  T* keys;         // (64 keys, D up to lanes): where they are not kept as T
+  T* panel;        // (16, Lk) weights, for top_p
+  int64_t* order;  // (Lk) keys of one row, likewise
+  ModScratch<T> mods;
+
+  static int64_t bytes(const Inspection<T>& p, bool choose) {
+    int64_t total = 0;
+    InspectScratch().each(p, choose, [&](auto*& piece, int64_t n) {
+      total += Scratch::bytes_of<std::remove_reference_t<decltype(*piece)>>(n);
+    });
+    return total;
+  }
+  InspectScratch(const Inspection<T>& p, bool choose, Scratch& scratch) {
+    each(p, choose,
+         [&](auto*& piece, int64_t n) { piece = scratch.template take<std::remove_reference_t<decltype(*piece)>>(n); });
+  }
+
+ private:
+  InspectScratch() = default;
+  template <class F>
+  void each(const Inspection<T>& p, bool choose, F&& f) {
+    f(q, kQueryTile * p.D);
+    f(scores, kQueryTile * kKeyTile);
+    f(keys, p.k.storage == Storage::same ? 0 : kKeyTile * round_to_lanes<T>(p.D));
+    f(panel, choose ? kPanelRows * p.Lk : 0);
+    f(order, choose ? p.Lk : 0);
+    f(mods.mask, p.mask.present ? kQueryTile * kKeyTile : 0);
+  }
+};
+
+// weights = exp(score - lse) in place, from scores in units of log 2; lse of the tile's first query on. A hidden key's
+// is 0 in every row, even one that sees nothing (lse -inf) or a NaN.
+template <class T>
+HWY_INLINE void scores_to_weights(const Tile& tile, const T* HWY_RESTRICT lse, T* HWY_RESTRICT scores) {
+  const Lanes<T> d;
+  const Vec<T> hidden = hn::Set(d, -static_cast<T>(INFINITY));
+  HWY_ALIGN T shifts[kQueryTile] = {};
+  for (int64_t i = 0; i < tile.queries; ++i) shifts[i] = lse[i] * static_cast<T>(kLog2E);
+  for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
+    const Vec<T> shift = hn::LoadU(d, shifts + i);
+    for (T* s = scores + i; s < scores + tile.keys * tile.pitch; s += tile.pitch) {
+      const Vec<T> x = hn::LoadU(d, s);
+      hn::StoreU(hn::IfThenZeroElse(hn::Eq(x, hidden), exp2<T>(hn::Sub(x, shift))), d, s);
+    }
+  }
+}
+
+// to (queries, columns), `to_stride` apart, from p.stage on queries that stand one after another in one tile.
+template <class T>
+void inspect_rows(const Inspection<T>& p, const Head<T>& head, int64_t query, int64_t queries, int64_t columns,
+                  const InspectScratch<T>& s, T* to, int64_t to_stride) {
+  const bool open = p.stage == ScoreStage::scaled || p.stage == ScoreStage::softcap;  // nothing is hidden yet
+  const bool weights = p.stage == ScoreStage::weights;
+  const T nothing = weights ? T{0} : -static_cast<T>(INFINITY), unit = open || weights ? T{1} : static_cast<T>(kLn2);
+  const int64_t present = p.ragged ? p.keys(head.b) : p.Lk;  // the rest of the columns belongs to no key of the entry
+  const int64_t begin = open ? 0 : head.key_begin(query), end = open ? present : head.key_end(query + queries - 1);
+  for (int64_t i = 0; i < queries; ++i) std::fill_n(to + i * to_stride, columns, nothing);
+  const int64_t pitch = pitch_of(p, queries);
+  transpose_rows(head.q, query, queries, p.D, open ? head.scale : query_factor(head), s.q, pitch);
+  for (int64_t key = begin / kKeyTile * kKeyTile; key < end; key += kKeyTile) {
+    const int64_t keys_end = HWY_MIN(end, key + kKeyTile);
+    Tile tile{query, queries, key, keys_end - key, pitch};
+    Cover cover = Cover::full;
+    if (!open) {
+      tile = clipped(head, query, queries, key, keys_end, pitch);
+      cover = tile.keys > 0 ? cover_of(head, tile) : Cover::empty;
+    }
+    if (cover == Cover::empty) continue;
+    const Matrix<const T> k = load_rows(head.k, tile.key, tile.keys, p.D, false, s.keys);
+    qk_tile(head, tile, cover, {k.data, k.stride}, {s.q, pitch}, p.D, s.scores);
+    if (!open) apply_mods(head, tile, cover, s.mods, s.scores);
+    if (p.stage == ScoreStage::softcap) apply_softcap<T>(head, tile, s.scores, nullptr);
+    if (weights) scores_to_weights(tile, p.lse + p.lse_row(head.b, head.h) + query, s.scores);
+    transpose<false>(tile.keys, queries, s.scores, pitch, unit, to + tile.key, to_stride);
+  }
+}
+
+// The fewest largest weights whose sum reaches top_p, or all that are not 0; of equal ones the lower key first.
+template <class T>
+void choose_largest(const T* weights, int64_t keys, double top_p, int64_t* order, TopRow<T>& row) {
+  int64_t n = 0;
+  for (int64_t j = 0; j < keys; ++j)
+    if (weights[j] > 0) order[n++] = j;
+  const auto smaller = [&](int64_t a, int64_t b) { return weights[a] != weights[b] ? weights[a] < weights[b] : a > b; };
+  std::make_heap(order, order + n, smaller);
+  double sum = 0;
+  while (n > 0 && sum < top_p) {
+    std::pop_heap(order, order + n, smaller);
+    const int64_t key = order[--n];
+    sum += static_cast<double>(weights[key]);
+    row.keys.push_back(key);
+    row.weights.push_back(weights[key]);
+  }
+}
+
+template <class T>
+void run_inspect(const Inspection<T>& p, Executor& executor, std::vector<TopRow<T>>* top) {
+  const bool choose = p.top_p < 1;
+  const int64_t step = choose ? kPanelRows : kQueryTile;
+  const int64_t most = p.ragged ? p.Lq : p.R;  // rows of an entry
+  const int64_t pieces = (most + step - 1) / step, tiles = p.B * p.N * pieces;
+  ScratchSlots slots(p.workspace, InspectScratch<T>::bytes(p, choose), tiles, executor);
+  parallel_for(executor, tiles, [&](int64_t tile) HWY_ATTR {
+    const int64_t b = tile / (p.N * pieces), n = tile / pieces % p.N, begin = tile % pieces * step;
+    const Head<T> head = p.head(b, p.heads ? p.heads[n] : n);
+    const int64_t end = HWY_MIN(p.ragged ? head.Lq : p.R, begin + step);
+    const int64_t first = p.ragged ? n * p.Tq + p.query_row(b) : (b * p.N + n) * p.R;  // where row 0 goes
+    const auto query_of = [&](int64_t r) { return p.rows ? p.rows[r] : r; };
+    Scratch scratch(slots);
+    const InspectScratch<T> s(p, choose, scratch);
+    for (int64_t r = begin, next; r < end; r = next) {
+      const int64_t query = query_of(r);
+      next = r + 1;  // rows that follow one another within one tile of queries go together
+      while (next < end && query_of(next) == query + next - r && (query + next - r) % kQueryTile != 0) ++next;
+      if (!choose) {
+        inspect_rows(p, head, query, next - r, p.width, s, p.dense + (first + r) * p.width, p.width);
+        continue;
+      }
+      inspect_rows(p, head, query, next - r, p.Lk, s, s.panel, p.Lk);
+      for (int64_t i = r; i < next; ++i)
+        choose_largest(s.panel + (i - r) * p.Lk, p.Lk, p.top_p, s.order, (*top)[static_cast<size_t>(first + i)]);
+    }
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace v0
+}  // namespace heed
+HWY_AFTER_NAMESPACE();
+
+#endif  // HEED_ATTENTION_INSPECT_INL_H_

@@ -1,0 +1,40 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "attention/inspect.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, which compiles what follows once for each target.
+#include "attention/inspect-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed {
+inline namespace v0 {
+namespace HWY_NAMESPACE {
+
+void inspect_f32(const Inspection<float>& p, Executor& executor, std::vector<TopRow<float>>* top) {
+  run_inspect(p, executor, top);
+}
+void inspect_f64(const Inspection<double>& p, Executor& executor, std::vector<TopRow<double>>* top) {
+  run_inspect(p, executor, top);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace v0
+}  // namespace heed
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed {
+inline namespace v0 {
+
+HWY_EXPORT(inspect_f32);
+HWY_EXPORT(inspect_f64);
+
+void inspect(const Inspection<float>& p, Executor& executor, std::vector<TopRow<float>>* top) {
+  HWY_DYNAMIC_DISPATCH(inspect_f32)(p, executor, top);
+}
+void inspect(const Inspection<double>& p, Executor& executor, std::vector<TopRow<double>>* top) {
+  HWY_DYNAMIC_DISPATCH(inspect_f64)(p, executor, top);
+}
+
+}  // namespace v0
+}  // namespace heed
+#endif

@@ -1,0 +1,262 @@
+#include "heed/kv_cache.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "attention/testing.h"
+
+namespace heed {
+namespace {
+
+using test::max_abs;
+using test::max_error;
+using test::random_tensor;
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.contiguous(), y = b.contiguous();
+  return x.shape() == y.shape() && x.dtype() == y.dtype() &&
+         std::memcmp(x.raw(), y.raw(), static_cast<size_t>(x.nbytes())) == 0;
+}
+
+Tensor rows(const Tensor& t, int64_t begin, int64_t end) { return t.slice(2, begin, end); }
+
+/// Where each row of (B, H, L, Dv) is largest, as a model picks its next token.
+std::vector<int64_t> largest(const Tensor& t) {
+  const Tensor x = t.to(DType::f64).contiguous();
+  std::vector<int64_t> at;
+  for (int64_t r = 0; r < x.numel() / x.size(3); ++r) {
+    const double* const row = x.data<double>() + r * x.size(3);
+    at.push_back(std::max_element(row, row + x.size(3)) - row);
+  }
+  return at;
+}
+
+template <class F>
+std::string refusal(F&& f) {
+  try {
+    f();
+  } catch (const ShapeError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+struct Sequence {
+  Tensor q, k, v;  // (2, 4, L, 6), (2, 2, L, 6), (2, 2, L, 5)
+};
+
+Sequence sequence(int64_t length, uint64_t seed, DType dtype = DType::f64) {
+  return {random_tensor({2, 4, length, 6}, seed, dtype), random_tensor({2, 2, length, 6}, seed + 1, dtype),
+          random_tensor({2, 2, length, 5}, seed + 2, dtype)};
+}
+
+KVCache cache_for(int64_t capacity, DType dtype = DType::f64) { return {2, 2, capacity, 6, 5, dtype}; }
+
+TEST(KVCache, TokenByTokenIsTheWholeSequence) {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const std::optional<Rotary>& turned : {std::optional<Rotary>(), std::optional(Rotary{.size = 4})}) {
+      const Sequence s = sequence(40, 1, dtype);
+      const Tensor q = turned ? rotary(s.q, *turned) : s.q, k = turned ? rotary(s.k, *turned) : s.k;
+      const Tensor whole = attention(q, k, s.v, {.causal = Causal::top_left}).out;
+      KVCache cache = cache_for(40, dtype);
+      for (int64_t t = 0; t < 40; ++t) {
+        const AttentionResult r = cache.attend(rows(s.q, t, t + 1), rows(s.k, t, t + 1), rows(s.v, t, t + 1),
+                                               {.causal = Causal::bottom_right}, turned);
+        const Tensor expected = rows(whole, t, t + 1);
+        EXPECT_LT(max_error(r.out.to(DType::f64), expected.to(DType::f64)), dtype == DType::f64 ? 1e-13 : 2e-6);
+        EXPECT_EQ(largest(r.out), largest(expected));
+      }
+      EXPECT_TRUE(same_bits(cache.values(), s.v));
+    }
+}
+
+RC_GTEST_PROP(KVCache, ChunksOfAnyLengthAreTheWholeSequence, ()) {
+  const auto in = [](int64_t low, int64_t high) { return *rc::gen::inRange<int64_t>(low, high + 1); };
+  const int64_t length = in(1, 700);
+  const Sequence s = sequence(length, static_cast<uint64_t>(in(0, 1000)));
+  AttentionOptions o{.causal = in(0, 1) ? Causal::top_left : Causal::bottom_right, .want_lse = true};
+  if (in(0, 1)) o.window.left = in(0, length);
+  if (in(0, 1)) o.alibi = random_tensor({4}, 9);
+  if (in(0, 1)) o.sinks = random_tensor({4}, 10);
+  if (in(0, 1)) o.softcap = 3;
+  AttentionOptions all = o;
+  all.causal = Causal::top_left;
+  std::optional<Rotary> turned;
+  if (in(0, 1)) turned = Rotary{.layout = static_cast<RotaryLayout>(in(0, 1))};
+  const Tensor q = turned ? rotary(s.q, *turned) : s.q, k = turned ? rotary(s.k, *turned) : s.k;
+  const AttentionResult whole = attention(q, k, s.v, all);
+  KVCache cache = cache_for(1);
+  for (int64_t t = 0; t < length;) {
+    const int64_t end = std::min(length, t + (in(0, 1) ? in(1, 5) : in(1, 400)));
+    cache.reserve(end);
+    const AttentionResult r = cache.attend(rows(s.q, t, end), rows(s.k, t, end), rows(s.v, t, end), o, turned);
+    RC_ASSERT(max_error(r.out, rows(whole.out, t, end)) <= 1e-12);
+    RC_ASSERT(max_error(r.lse, whole.lse.slice(2, t, end)) <= 1e-12);
+    t = end;
+    RC_ASSERT(cache.length() == t);
+  }
+}
+
+TEST(KVCache, HalvesAreStorageOnly) {
+  const Sequence s = sequence(600, 20, DType::f32);
+  const Rotary turned{.layout = RotaryLayout::interleaved};
+  for (const DType kept : {DType::f16, DType::bf16}) {
+    KVCache cache = cache_for(600, kept);
+    cache.append(rows(s.k, 0, 599), rows(s.v, 0, 599), turned);
+    const AttentionResult r = cache.attend(rows(s.q, 599, 600), rows(s.k, 599, 600), rows(s.v, 599, 600), {}, turned);
+    EXPECT_TRUE(same_bits(cache.keys(), rotary(s.k, turned).to(kept)));
+    EXPECT_TRUE(same_bits(cache.values(), s.v.to(kept)));
+    // The query is not rounded to what the cache keeps.
+    const Tensor exact = attention(rows(rotary(s.q.to(DType::f64), turned), 599, 600), cache.keys().to(DType::f64),
+                                   cache.values().to(DType::f64))
+                             .out;
+    ASSERT_EQ(r.out.dtype(), DType::f32);
+    EXPECT_LT(max_error(r.out.to(DType::f64), exact), 1e-6);
+
+    // Operands of other types come in and go out as they are.
+    for (const DType own : {DType::f16, DType::bf16, DType::f64}) {
+      KVCache other = cache_for(10, kept);
+      const AttentionResult first = other.attend(rows(s.q, 0, 4).to(own), rows(s.k, 0, 4).to(own),
+                                                 rows(s.v, 0, 4).to(own), {.causal = Causal::top_left});
+      EXPECT_EQ(first.out.dtype(), own);
+      const Tensor plain = attention(rows(s.q, 0, 4), rows(s.k, 0, 4), rows(s.v, 0, 4), {.causal = Causal::top_left});
+      EXPECT_LT(max_error(first.out.to(DType::f64), plain.to(DType::f64)), 0.05 * (1 + max_abs(plain)));
+    }
+  }
+}
+
+TEST(KVCache, IntoMemoryOfTheCaller) {
+  const Sequence s = sequence(9, 30, DType::f32);
+  for (const DType kept : {DType::f32, DType::f16})
+    for (const DType own : {DType::f32, DType::f16}) {
+      KVCache one = cache_for(9, kept), two = cache_for(9, kept);
+      const Tensor q = s.q.to(own), k = s.k.to(own), v = s.v.to(own);
+      const AttentionResult r = one.attend(q, k, v, {.want_lse = true, .want_weights = true});
+      AttentionResult into;
+      into.out = test::strided_copy(Tensor::zeros({2, 4, 9, 5}, own));
+      into.lse = Tensor::zeros({2, 4, 9});
+      into.weights = Tensor::zeros({2, 4, 9, 9});
+      two.attend(q, k, v, into);
+      EXPECT_TRUE(same_bits(into.out, r.out) && same_bits(into.lse, r.lse) && same_bits(into.weights, r.weights));
+    }
+}
+
+TEST(KVCache, PositionsOfTheCallerAndTables) {
+  const Sequence s = sequence(6, 40);
+  const Tensor ids = Tensor::from<int64_t>({4, 5, 6, 9, 10, 11}, {2, 3});
+  KVCache cache = cache_for(8);
+  cache.append(rows(s.k, 0, 3), rows(s.v, 0, 3), Rotary{});
+  cache.append(rows(s.k, 3, 6), rows(s.v, 3, 6), Rotary{.positions = ids});
+  EXPECT_TRUE(same_bits(rows(cache.keys(), 0, 3), rotary(rows(s.k, 0, 3))));
+  EXPECT_TRUE(same_bits(rows(cache.keys(), 3, 6), rotary(rows(s.k, 3, 6), {.positions = ids})));
+
+  // Rows of tables count from the length, too.
+  const Tensor cos = random_tensor({6, 3}, 41), sin = random_tensor({6, 3}, 42);
+  const Rotary tables{.cos = cos, .sin = sin};
+  KVCache by_table = cache_for(8);
+  for (int64_t t = 0; t < 6; t += 2) by_table.append(rows(s.k, t, t + 2), rows(s.v, t, t + 2), tables);
+  EXPECT_TRUE(same_bits(by_table.keys(), rotary(s.k, tables)));
+}
+
+TEST(KVCache, MasksRunOverAllKeys) {
+  const Sequence s = sequence(5, 50);
+  const Tensor mask = Tensor::zeros({1, 1, 2, 5}, DType::boolean);
+  for (const int64_t j : {0, 2, 4}) mask.at<bool>(0, 0, 0, j) = mask.at<bool>(0, 0, 1, j) = true;
+  KVCache cache = cache_for(5);
+  cache.append(rows(s.k, 0, 3), rows(s.v, 0, 3));
+  const Tensor got = cache.attend(rows(s.q, 3, 5), rows(s.k, 3, 5), rows(s.v, 3, 5), {.mask = mask});
+  EXPECT_LT(max_error(got, attention(rows(s.q, 3, 5), s.k, s.v, {.mask = mask}).out), 1e-14);
+}
+
+TEST(KVCache, GrowsShrinksAndIsReordered) {
+  const Sequence s = sequence(8, 60);
+  KVCache cache;
+  EXPECT_FALSE(cache.defined());
+  EXPECT_EQ(cache.capacity(), 0);
+  cache = cache_for(3);
+  cache.append(rows(s.k, 0, 3), rows(s.v, 0, 3));
+  cache.reserve(2);
+  EXPECT_EQ(cache.capacity(), 3);
+  cache.reserve(4);
+  EXPECT_EQ(cache.capacity(), 6);
+  cache.reserve(20);
+  EXPECT_EQ(cache.capacity(), 20);
+  cache.append(rows(s.k, 3, 8), rows(s.v, 3, 8));
+  EXPECT_TRUE(same_bits(cache.keys(), s.k) && same_bits(cache.values(), s.v));
+  cache.truncate(5);
+  EXPECT_TRUE(same_bits(cache.keys(), rows(s.k, 0, 5)));
+
+  cache.reorder({1, 1, 0});
+  ASSERT_EQ(cache.keys().size(0), 3);
+  EXPECT_EQ(cache.capacity(), 20);
+  for (const auto& [to, from] : {std::pair{0, 1}, {1, 1}, {2, 0}})
+    EXPECT_TRUE(same_bits(cache.values().slice(0, to, to + 1), rows(s.v, 0, 5).slice(0, from, from + 1)));
+  cache.clear();
+  EXPECT_EQ(cache.length(), 0);
+
+  const KVCache shared(s.k, s.v);
+  EXPECT_EQ(shared.length(), 8);
+  EXPECT_EQ(shared.keys().raw(), s.k.raw());
+}
+
+TEST(KVCache, ARefusedCallChangesNothing) {
+  const Sequence s = sequence(6, 70, DType::f32);
+  KVCache cache = cache_for(4, DType::f32);
+  cache.append(rows(s.k, 0, 2), rows(s.v, 0, 2));
+  const Tensor keys = cache.keys().clone(), values = cache.values().clone();
+  const Tensor q = rows(s.q, 2, 4), k = rows(s.k, 2, 4), v = rows(s.v, 2, 4);
+  const auto zeros = [](const Dims& shape) { return Tensor::zeros(shape); };
+  EXPECT_EQ(refusal([&] { cache.append(rows(s.k, 2, 5), rows(s.v, 2, 5)); }),
+            "KVCache: 2 positions and 3 more do not fit a capacity of 4; call reserve() or truncate() first");
+  EXPECT_EQ(refusal([&] {
+              cache.append(zeros({2, 3, 2, 6}), v);
+            }),
+            "KVCache: k is (2, 3, 2, 6) and v (2, 2, 2, 5); this cache takes (2, 2, 2, 6) and (2, 2, 2, 5)");
+  const std::function<void()> refused[] = {
+      [&] { cache.append(k, rows(s.v, 2, 3)); },
+      [&] { cache.append(k.to(DType::i32), v); },
+      [&] { cache.append({}, v); },
+      [&] { cache.append(k, v, Rotary{.size = 5}); },
+      [&] { cache.append(k, v, Rotary{.positions = Tensor::zeros({3}, DType::i32)}); },
+      [&] {
+        cache.append(k, v, Rotary{.cos = zeros({3, 3}), .sin = zeros({3, 3})});
+      },  // positions 2 and 3
+      [&] { cache.attend(rows(s.q, 2, 3), k, v); },
+      [&] {
+        cache.attend(zeros({2, 3, 2, 6}), k, v);
+      },
+      [&] {
+        cache.attend(zeros({2, 4, 2, 5}), k, v);
+      },
+      [&] { cache.attend(q, k, v, {.offset = 1}); },
+      [&] { cache.attend(q, k, v, {.key_lengths = Tensor::full({2}, 5, DType::i32)}); },
+      [&] { cache.attend(q, k, v, {.dropout = 2}); },
+      [&] { cache.attend(q, k, v, AttentionResult{}); },
+      [&] { cache.truncate(3); },
+      [&] { cache.truncate(-1); },
+      [&] {
+        cache.reorder({0, 2});
+      },
+      [&] { KVCache().append(k, v); },
+      [&] { KVCache().reserve(1); },
+      [&] { KVCache(1, 1, -1, 1, 1); },
+      [&] { KVCache(1, 1, 1, 1, 1, DType::i32); },
+      [&] { KVCache(s.k, rows(s.v, 0, 3)); },
+  };
+  int number = 0;
+  for (const auto& call : refused) {
+    EXPECT_THROW(call(), ShapeError) << number;
+    ++number;
+    EXPECT_EQ(cache.length(), 2);
+    EXPECT_TRUE(same_bits(cache.keys(), keys) && same_bits(cache.values(), values)) << number;
+  }
+  cache.attend(q, k, v);  // and it goes on
+  EXPECT_EQ(cache.length(), 4);
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,9 @@
+# Other people's cases and rules.
+heed_test(conformance_pytorch_test conformance/pytorch_test.cc LIBS heed::attention)
+if(HEED_NN)
+  find_package(nlohmann_json 3.11 REQUIRED)
+  heed_test(conformance_onnx_test conformance/onnx_test.cc LIBS heed::nn heed::attention nlohmann_json::nlohmann_json)
+  if(TARGET conformance_onnx_test)  # the list of cases makes the tests' names, and is read when tests are listed, too
+    target_compile_definitions(conformance_onnx_test PRIVATE HEED_SHARED_DEFAULT="${HEED_SHARED}")
+  endif()
+endif()
