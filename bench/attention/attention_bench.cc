@@ -1,110 +1,152 @@
 // Speed of attention as a share of what the multiply-add units of this machine can do, measured just before and after
 // each case. Both are counted in CPU seconds, so a busy machine disturbs the share little; the times printed are real.
 //   attention_bench [--threads=N] [Google Benchmark's options]
+//   attention_bench [--threads=N] --serve      answers compare.py, see serve.h
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "bench/attention/peak.h"
+#include "bench/attention/serve.h"
 #include "heed/attention.h"
 
 namespace {
 
 using namespace heed;
+using bench::Request;
 
-struct Case {
-  const char* name;
-  int64_t B, H, L, D;
-  Causal causal = Causal::none;
-  bool backward = false;
-  bool ragged = false;
-};
-
-// Multiply-adds that a call needs: two products forward, five more backward (the scores again, and four gradients).
-double multiply_adds(const Case& c, const std::vector<int32_t>& lengths) {
-  double scores = 0;
-  for (const int32_t n : lengths) {
-    const double l = n;
-    scores += static_cast<double>(c.H) * (c.causal == Causal::none ? static_cast<double>(c.L) * l : l * (l + 1) / 2);
-  }
-  return scores * static_cast<double>(c.D) * (c.backward ? 7 : 2);
-}
-
-Tensor noise(const Dims& shape) {
+Tensor noise(const Dims& shape, DType dtype) {
   const Tensor t = Tensor::empty(shape);
   uint32_t state = 1;
   for (float& x : t.span<float>()) {
     state = state * 1664525u + 1013904223u;
     x = static_cast<float>(state >> 8) * 0x1p-23f - 1;
   }
-  return t;
+  return t.to(dtype);
 }
 
-void run(benchmark::State& state, const Case& c) {
-  // The layout of training: heads side by side in a row, (B, L, H, D).
-  const auto tensor = [&] { return noise({c.B, c.L, c.H, c.D}).transpose(1, 2); };
-  const Tensor q = tensor(), k = tensor(), v = tensor(), grad = tensor();
-  std::vector<int32_t> lengths(static_cast<size_t>(c.B), static_cast<int32_t>(c.L));
-  if (c.ragged)
-    for (size_t b = 0; b < lengths.size(); ++b) lengths[b] -= static_cast<int32_t>(b % 5);
-  AttentionOptions options{.causal = c.causal};
-  options.want_lse = c.backward;
-  if (c.ragged) options.key_lengths = Tensor::from(lengths, {c.B});
-  AttentionResult into{tensor(), {}, {}};
-  if (c.backward) into.lse = Tensor::empty({c.B, c.H, c.L});
-  const AttentionGradients gradients{tensor(), tensor(), tensor(), {}};
-  const double peak_before = bench::multiply_add_peak(threads()), start = bench::cpu_seconds();
-  for (auto _ : state) {
-    attention(q, k, v, into, options);
-    if (c.backward) attention_backward(grad, q, k, v, into, gradients, options);
+// Everything that the calls of a request share, made once.
+struct Operands {
+  Tensor q, k, v, grad_out;
+  AttentionOptions options;
+  AttentionResult into;
+  AttentionGradients gradients;
+  Workspace workspace;
+};
+
+std::function<void()> prepare(const Request& r) {
+  const DType dtype = r.dtype == "f16" ? DType::f16 : r.dtype == "bf16" ? DType::bf16 : DType::f32;
+  const auto all = std::make_shared<Operands>();
+  AttentionOptions& o = all->options;
+  if (r.causal) o.causal = Causal::bottom_right;
+  if (r.window > 0) {
+    o.window.left = r.window - 1;
+    o.offset = r.Lk - r.Lq;
   }
-  const double seconds = bench::cpu_seconds() - start;
-  const double peak = (peak_before + bench::multiply_add_peak(threads())) / 2;
-  const double rate = multiply_adds(c, lengths) * static_cast<double>(state.iterations()) / seconds;
-  state.counters["GFLOP/CPUs"] = 2e-9 * rate;
+  o.want_lse = r.backward;
+  if (r.workspace) o.workspace = &all->workspace;
+  Dims q{r.B, r.Hq, r.Lq, r.D}, k{r.B, r.Hkv, r.Lk, r.D}, lse{r.B, r.Hq, r.Lq};
+  if (!r.lengths.empty()) {
+    std::vector<int64_t> offsets{0};
+    for (const int64_t n : r.lengths) offsets.push_back(offsets.back() + n);
+    o.q_offsets = o.k_offsets = Tensor::from(offsets, {static_cast<int64_t>(offsets.size())});
+    q = {offsets.back(), r.Hq, r.D};
+    k = {offsets.back(), r.Hkv, r.D};
+    lse = {r.Hq, offsets.back()};
+  }
+  all->q = noise(q, dtype), all->k = noise(k, dtype), all->v = noise(k, dtype);
+  all->into.out = Tensor::empty(q, dtype);
+  if (r.backward) {
+    all->grad_out = noise(q, dtype);
+    all->into.lse = Tensor::empty(lse);
+    all->gradients = {Tensor::empty(q, dtype), Tensor::empty(k, dtype), Tensor::empty(k, dtype), {}, {}};
+  }
+  return [all, backward = r.backward] {
+    attention(all->q, all->k, all->v, all->into, all->options);
+    if (backward) attention_backward(all->grad_out, all->q, all->k, all->v, all->into, all->gradients, all->options);
+  };
+}
+
+void run(benchmark::State& state, const Request& request) {
+  const std::function<void()> call = prepare(request);
+  call();
+  const double peak_before = bench::multiply_add_peak(threads()).a_cpu_second, start = bench::cpu_seconds();
+  for (auto _ : state) call();
+  const double spent = bench::cpu_seconds() - start;
+  const double peak = peak_before + bench::multiply_add_peak(threads()).a_cpu_second;  // two flop each, of their mean
+  const double rate = request.flop() * static_cast<double>(state.iterations()) / spent;
+  state.counters["GFLOP/CPUs"] = 1e-9 * rate;
   state.counters["%peak"] = 100 * rate / peak;
+}
+
+std::string name_of(const Request& r) {
+  std::string name = r.backward ? "forward+backward/" : "forward/";
+  name += std::to_string(r.B) + "x" + std::to_string(r.Hq) + "x";
+  if (r.Lq != r.Lk) name += std::to_string(r.Lq) + "x";
+  name += std::to_string(r.Lk) + "x" + std::to_string(r.D);
+  if (r.causal) name += "/causal";
+  if (r.window > 0) name += "/window:" + std::to_string(r.window);
+  if (!r.lengths.empty()) name += "/ragged";
+  if (r.dtype != "f32") name += "/" + r.dtype;
+  return name;
+}
+
+Request square(int64_t B, int64_t H, int64_t L, int64_t D, bool causal = false, int64_t window = -1) {
+  return {.B = B, .Hq = H, .Hkv = H, .Lq = L, .Lk = L, .D = D, .causal = causal, .window = window};
+}
+
+std::vector<Request> cases() {
+  Request ragged = square(400, 4, 10, 64);
+  for (int64_t b = 0; b < ragged.B; ++b) ragged.lengths.push_back(10 - b % 5);
+  std::vector<Request> all = {
+      square(1, 8, 512, 64),
+      square(1, 8, 512, 64, true),
+      square(1, 8, 2048, 64),
+      square(1, 8, 2048, 64, true),
+      square(1, 8, 2048, 128),
+      square(1, 8, 8192, 64, true, 256),
+      square(8, 8, 128, 64),
+      square(16, 4, 10, 64),  // stays in the second-level cache
+      square(400, 4, 10, 64),
+      ragged,
+      square(400, 4, 10, 64, true),
+      square(300, 4, 20, 48),
+      {.B = 1, .Hq = 32, .Hkv = 8, .Lq = 1, .Lk = 4096, .D = 128},
+  };
+  const size_t forward = all.size() - 1;
+  for (size_t i = 0; i < forward; ++i) {
+    all.push_back(all[i]);
+    all.back().backward = true;
+  }
+  return all;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
+  bool serving = false;
   for (int i = 1; i < argc; ++i) {
     if (std::strncmp(argv[i], "--threads=", 10) == 0) {
       set_threads(std::atoi(argv[i] + 10));
+    } else if (std::strcmp(argv[i], "--serve") == 0) {
+      serving = true;
     } else {
       std::fprintf(stderr, "attention_bench: unknown argument %s\n", argv[i]);
       return 2;
     }
   }
+  if (serving) return bench::serve("heed", HEED_BENCH_BUILD, prepare);
   std::printf("multiply-add peak, float32, %d threads: %.1f GFLOP a CPU second\n", threads(),
-              2e-9 * bench::multiply_add_peak(threads()));
-  static const Case cases[] = {
-      {"1x8x512x64", 1, 8, 512, 64},
-      {"1x8x512x64/causal", 1, 8, 512, 64, Causal::top_left},
-      {"1x8x2048x64", 1, 8, 2048, 64},
-      {"1x8x2048x64/causal", 1, 8, 2048, 64, Causal::top_left},
-      {"1x8x2048x128", 1, 8, 2048, 128},
-      {"8x8x128x64", 8, 8, 128, 64},
-      {"16x4x10x64", 16, 4, 10, 64},  // stays in the second-level cache
-      {"400x4x10x64", 400, 4, 10, 64},
-      {"400x4x10x64/ragged", 400, 4, 10, 64, Causal::none, false, true},
-      {"400x4x10x64/causal", 400, 4, 10, 64, Causal::top_left},
-      {"300x4x20x48", 300, 4, 20, 48},
-  };
-  for (const bool backward : {false, true}) {
-    for (Case c : cases) {
-      c.backward = backward;
-      const std::string name = std::string(backward ? "forward+backward/" : "forward/") + c.name;
-      benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& state) { run(state, c); })
-          ->Unit(benchmark::kMillisecond)
-          ->UseRealTime();
-    }
-  }
+              2e-9 * bench::multiply_add_peak(threads()).a_cpu_second);
+  for (const Request& request : cases())
+    benchmark::RegisterBenchmark(name_of(request).c_str(), [request](benchmark::State& state) { run(state, request); })
+        ->Unit(benchmark::kMillisecond)
+        ->UseRealTime();
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -1,9 +1,14 @@
 #include "bench/attention/peak.h"
 
+#include <benchmark/benchmark.h>
+
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <ctime>
 
 #include "heed/executor.h"
+#include "heed/tensor.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bench/attention/peak.cc"
@@ -36,6 +41,21 @@ double multiply_adds(int64_t rounds, float* sink) {
   return 12.0 * static_cast<double>(rounds) * static_cast<double>(hn::Lanes(d));
 }
 
+// The sum of n floats, n a multiple of 16 vectors.
+float read_floats(const float* from, int64_t n) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  V a = hn::Zero(d), b = a, c = a, e = a;
+  for (int64_t i = 0; i < n; i += 4 * lanes) {
+    a = hn::Add(a, hn::Load(d, from + i));
+    b = hn::Add(b, hn::Load(d, from + i + lanes));
+    c = hn::Add(c, hn::Load(d, from + i + 2 * lanes));
+    e = hn::Add(e, hn::Load(d, from + i + 3 * lanes));
+  }
+  return hn::GetLane(hn::Add(hn::Add(a, b), hn::Add(c, e)));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace heed::bench
 HWY_AFTER_NAMESPACE();
@@ -44,6 +64,9 @@ HWY_AFTER_NAMESPACE();
 namespace heed::bench {
 
 HWY_EXPORT(multiply_adds);
+HWY_EXPORT(read_floats);
+
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double cpu_seconds() {
   timespec time{};
@@ -51,19 +74,38 @@ double cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-double multiply_add_peak(int threads) {
+MultiplyAddPeak multiply_add_peak(int threads) {
+  MultiplyAddPeak best;
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    const double cpu = cpu_seconds(), start = seconds();
+    std::atomic<double> done{0};
+    parallel_for(default_executor(), threads, [&](int64_t) {
+      float sink = 0;
+      done += HWY_DYNAMIC_DISPATCH(multiply_adds)(int64_t{1} << 20, &sink);
+      benchmark::DoNotOptimize(sink);
+    });
+    best.a_second = std::max(best.a_second, done / (seconds() - start));
+    best.a_cpu_second = std::max(best.a_cpu_second, done / (cpu_seconds() - cpu));
+  }
+  return best;
+}
+
+double read_bandwidth(int threads, size_t bytes) {
+  constexpr size_t kStep = 64 * HWY_MAX_BYTES;  // a multiple of what one round of any target reads
+  const size_t share = std::max<size_t>(1, bytes / static_cast<size_t>(threads) / kStep) * kStep / sizeof(float);
+  const Tensor memory = Tensor::full({threads, static_cast<int64_t>(share)}, 1);  // written, so that pages are real
+  const int passes = static_cast<int>(std::max<size_t>(1, (size_t{64} << 20) / (share * sizeof(float))));
   double best = 0;
   for (int attempt = 0; attempt < 8; ++attempt) {
-    const double start = cpu_seconds();
-    double done = 0;
+    const double start = seconds();
     parallel_for(default_executor(), threads, [&](int64_t tile) {
-      float sink = 0;
-      const double n = HWY_DYNAMIC_DISPATCH(multiply_adds)(int64_t{1} << 20, &sink);
-      volatile float keep = sink;
-      (void)keep;
-      if (tile == 0) done = n;
+      const float* const from = memory.data<float>() + tile * static_cast<int64_t>(share);
+      for (int pass = 0; pass < passes; ++pass) {
+        float sum = HWY_DYNAMIC_DISPATCH(read_floats)(from, static_cast<int64_t>(share));
+        benchmark::DoNotOptimize(sum);
+      }
     });
-    best = std::max(best, done * threads / (cpu_seconds() - start));
+    best = std::max(best, static_cast<double>(memory.nbytes()) * passes / (seconds() - start));
   }
   return best;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heed/executor.h"
+#include "heed/rotary.h"
 #include "kernels/activation.h"
 #include "kernels/adamw.h"
 #include "kernels/dropout.h"
@@ -16,7 +17,6 @@
 #include "kernels/gemm.h"
 #include "kernels/loss.h"
 #include "kernels/norm.h"
-#include "kernels/rotary.h"
 #include "kernels/softmax.h"
 
 namespace heed {
@@ -191,12 +191,10 @@ BENCHMARK(adamw)->Arg(1)->Arg(2)->MeasureProcessCPUTime();
 
 void rotary_turn(benchmark::State& state) {
   Rows r;
-  std::vector<int32_t> positions(kTokens);
-  for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int32_t>(i % 128);
-  pass(state, r.n, [&](Executor& ex) {
-    rotary<float>(r.x.data(), positions.data(), r.y.data(), kTokens, kWidth / 64, 64, 64, 10'000,
-                  RotaryLayout::half_split, false, kWidth, 64, kWidth, 64, ex);
-  });
+  const Dims shape{kTokens / 128, kWidth / 64, 128, 64}, strides{128 * kWidth, 64, kWidth, 1};
+  const Tensor x = Tensor::borrow(r.x.data(), DType::f32, shape, strides);
+  const Tensor y = Tensor::borrow(r.y.data(), DType::f32, shape, strides);
+  pass(state, r.n, [&](Executor& ex) { rotary(x, y, {.executor = &ex}); });
 }
 BENCHMARK(rotary_turn)->Arg(1)->MeasureProcessCPUTime();
 
