@@ -17,7 +17,7 @@ namespace F = functional;
 
 /// In another order the sums over keys round differently: results agree within this many units of rounding, 2^-24 of
 /// the largest output in float32 and 2^-53 in float64. Rows of weights sum to 1 within as many.
-constexpr double kRounding = 64;
+constexpr double kRounding = 32;
 
 /// x (B, L, K) -> (B, L, K). `weights` receives (B, heads, L, L).
 using Layer = std::function<Variable(const Variable& x, Tensor* weights)>;

@@ -73,6 +73,21 @@ HWY_INLINE void scores_to_weights(const Tile& tile, const T* HWY_RESTRICT lse, T
   }
 }
 
+// The rounding of lse is a factor on the whole row: a row of weights is divided by its sum, which is 1 but for that.
+template <class T>
+HWY_INLINE void normalize_row(int64_t columns, T* HWY_RESTRICT row) {
+  const Lanes<T> d;
+  constexpr int64_t kStep = 4 * lanes<T>();
+  Vec<T> sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+  int64_t j = 0;
+  for (; j + kStep <= columns; j += kStep)
+    unroll<4>([&](auto v) HWY_ATTR { sums[v] = hn::Add(sums[v], hn::LoadU(d, row + j + v * lanes<T>())); });
+  T sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
+  for (; j < columns; ++j) sum += row[j];
+  if (!(sum > 0) || sum == 1) return;  // a row that sees nothing, or a NaN
+  for (j = 0; j < columns; ++j) row[j] /= sum;
+}
+
 // to (queries, columns), `to_stride` apart, from p.stage on queries that stand one after another in one tile.
 template <class T>
 void inspect_rows(const Inspection<T>& p, const Head<T>& head, int64_t query, int64_t queries, int64_t columns,
@@ -101,6 +116,8 @@ void inspect_rows(const Inspection<T>& p, const Head<T>& head, int64_t query, in
     if (weights) scores_to_weights(tile, p.lse + p.lse_row(head.b, head.h) + query, s.scores);
     transpose<false>(tile.keys, queries, s.scores, pitch, unit, to + tile.key, to_stride);
   }
+  // A sink keeps a share of the row for itself.
+  for (int64_t i = 0; weights && !head.has_sink && i < queries; ++i) normalize_row(columns, to + i * to_stride);
 }
 
 // The fewest largest weights whose sum reaches top_p, or all that are not 0; of equal ones the lower key first.
