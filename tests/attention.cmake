@@ -9,6 +9,9 @@ heed_test(attention_fused_test ${attention}/fused_test.cc LIBS heed::attention P
 heed_test(attention_property_test ${attention}/property_test.cc LIBS heed::attention rapidcheck)
 heed_test(attention_decode_test ${attention}/decode_test.cc LIBS heed::attention rapidcheck PkgConfig::hwy
           LABELS threads)
+heed_test(attention_kv_cache_test ${attention}/kv_cache_test.cc LIBS heed::attention rapidcheck)
+heed_test(attention_score_mod_test ${attention}/score_mod_test.cc LIBS heed::attention)
+heed_test(attention_block_mask_test ${attention}/block_mask_test.cc LIBS heed::attention)
 heed_test(attention_rotary_test ${attention}/rotary_test.cc LIBS heed::attention)
 heed_test(attention_ragged_test ${attention}/ragged_test.cc LIBS heed::attention)
 heed_test(attention_inspect_test ${attention}/inspect_test.cc LIBS heed::attention PkgConfig::hwy LABELS threads)

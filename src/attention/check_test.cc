@@ -3,23 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include "attention/testing.h"
 #include "heed/attention.h"
 
 namespace heed {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+using test::refusal;
 
-/// The message of the ShapeError that f throws.
-template <class F>
-std::string refusal(F&& f) {
-  try {
-    f();
-  } catch (const ShapeError& e) {
-    return e.what();
-  }
-  return "(nothing thrown)";
-}
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 Tensor zeros(const Dims& s, DType t = DType::f32) { return Tensor::zeros(s, t); }
 

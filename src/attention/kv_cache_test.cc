@@ -15,6 +15,7 @@ namespace {
 using test::max_abs;
 using test::max_error;
 using test::random_tensor;
+using test::refusal;
 
 bool same_bits(const Tensor& a, const Tensor& b) {
   const Tensor x = a.contiguous(), y = b.contiguous();
@@ -33,16 +34,6 @@ std::vector<int64_t> largest(const Tensor& t) {
     at.push_back(std::max_element(row, row + x.size(3)) - row);
   }
   return at;
-}
-
-template <class F>
-std::string refusal(F&& f) {
-  try {
-    f();
-  } catch (const ShapeError& e) {
-    return e.what();
-  }
-  return "";
 }
 
 struct Sequence {

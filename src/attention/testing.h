@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -421,6 +422,17 @@ inline std::vector<Accuracy> accuracies(const Outputs& o, const Textbook& exact,
   check("dmask", g.mask, exact.dmask, plain.dmask, 3);
   check("dsinks", g.sinks, exact.dsinks, plain.dsinks, 3);
   return list;
+}
+
+/// The message of the ShapeError that f throws.
+template <class F>
+std::string refusal(F&& f) {
+  try {
+    f();
+  } catch (const ShapeError& e) {
+    return e.what();
+  }
+  return "(nothing thrown)";
 }
 
 }  // namespace heed::test
