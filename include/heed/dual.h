@@ -130,7 +130,7 @@ template <class T>
 struct FloatingTraits;
 template <>
 struct FloatingTraits<float> {
-  using Bits = int32_t;
+  using Bits = uint32_t;
   static constexpr int kMantissa = 23;       // bits
   static constexpr Bits kBias = 127;         // of the exponent
   static constexpr Bits kRoot = 0x3F3504F3;  // sqrt(1/2)
@@ -146,7 +146,7 @@ struct FloatingTraits<float> {
 };
 template <>
 struct FloatingTraits<double> {
-  using Bits = int64_t;
+  using Bits = uint64_t;
   static constexpr int kMantissa = 52;
   static constexpr Bits kBias = 1023;
   static constexpr Bits kRoot = 0x3FE6A09E667F3BCD;
