@@ -206,13 +206,6 @@ void translation_rows(double seconds, const std::string& directory, std::vector<
     }
 }
 
-std::string processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name") && line.find(':') != std::string::npos) return line.substr(line.find(':') + 2);
-  return "unknown";
-}
-
 std::string today() {
   const std::time_t now = std::time(nullptr);
   std::tm date{};
@@ -235,7 +228,7 @@ void bench(const BenchArguments& a) {
   };
   std::vector<Row> rows;
   ordered_json json{{"date", today()},
-                    {"processor", processor()},
+                    {"processor", processor_name()},
                     {"threads", threads()},
                     {"compiler", __VERSION__},
                     {"attention", explain(Tensor::empty({1, 1, 64, 64}), Tensor::empty({1, 1, 64, 64}),
@@ -245,7 +238,7 @@ void bench(const BenchArguments& a) {
   if (wanted("translation")) translation_rows(a.seconds, a.model, rows);
   if (a.profile) json["profile"] = profile_rows(a.seconds, rows);
 
-  std::printf("%s, %d threads, %s\n", processor().c_str(), threads(), today().c_str());
+  std::printf("%s, %d threads, %s\n", processor_name().c_str(), threads(), today().c_str());
   std::string section;
   for (const Row& r : rows) {
     if (r.section != section) std::printf("\n%-44s %12s  %s\n", r.section.c_str(), "median", "quartiles");
@@ -267,6 +260,13 @@ void bench(const BenchArguments& a) {
 }
 
 }  // namespace
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name") && line.find(':') != std::string::npos) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
 
 void add_bench(CLI::App& program) {
   auto* command = program.add_subcommand("bench", "Measure attention, training and translation on this machine");

@@ -26,4 +26,7 @@ void finish_output();
 /// A line on standard error: "heed COMMAND: text".
 void warn(const std::string& command, const std::string& text);
 
+/// The processor's name, or "unknown".
+std::string processor_name();
+
 }  // namespace heed::cli

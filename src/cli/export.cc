@@ -1,8 +1,10 @@
 // heed export: the part of a model directory that translating needs, in a chosen precision.
+#include <filesystem>
 #include <memory>
 
 #include "cli/checkpoint.h"
 #include "cli/commands.h"
+#include "cli/model_card.h"
 #include "heed/io.h"
 
 namespace heed::cli {
@@ -25,6 +27,8 @@ void export_model(const ExportOptions& options) {
   transaction.write(kConfigFile, config);
   transaction.write(kVocabularyFile, vocabulary);
   transaction.write(kModelFile, [&](FileWriter& out) { write_safetensors(out, tensors, file.metadata()); });
+  if (std::filesystem::exists(options.model + "/" + kModelCardFile))
+    transaction.write(kModelCardFile, text(kModelCardFile));
   transaction.commit();
 }
 

@@ -11,7 +11,9 @@
 
 #include "cli/checkpoint.h"
 #include "cli/commands.h"
+#include "cli/model_card.h"
 #include "cli/progress.h"
+#include "cli/translator.h"
 #include "heed/executor.h"
 #include "heed/io.h"
 #include "heed/random.h"
@@ -272,6 +274,76 @@ std::string describe(StopReason reason) {
   return "";
 }
 
+std::string fixed(double value, const char* format) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string file_names(std::initializer_list<std::string> paths) {
+  std::string names;
+  for (const std::string& path : paths)
+    if (!path.empty()) names += (names.empty() ? "" : ", ") + std::filesystem::path(path).filename().string();
+  return names;
+}
+
+std::string shape_in_words(const TransformerConfig& c) {
+  return std::to_string(c.num_encoder_layers) + " encoder and " + std::to_string(c.num_decoder_layers) +
+         " decoder layers, width " + std::to_string(c.d_model) + ", " + std::to_string(c.nhead) +
+         " heads, feed-forward " + std::to_string(c.dim_feedforward) + ", " + c.activation + ", " + c.norm +
+         (c.norm_first ? " before" : " after") + " each sub-layer, " + c.positions + " positions" +
+         (c.tie_embeddings ? ", one matrix for source, target and output" : "");
+}
+
+// Written at the end of a run. The scores are those of the files in the directory, read anew.
+void write_model_card(const CLI::App& command, const TrainArguments& a, const TrainResult& result,
+                      const Transformer& model, const SentencePairs& training, const TextPairs& validation) {
+  const auto tokens = [](const std::vector<std::vector<int32_t>>& sentences) {
+    int64_t count = 0;
+    for (const auto& sentence : sentences) count += static_cast<int64_t>(sentence.size());
+    return with_commas(count);
+  };
+  ModelCard card;
+  card.title = std::filesystem::path(a.model + "/").parent_path().filename().string();
+  card.summary = "A Transformer that translates, trained by heed " HEED_VERSION ".";
+  card.options = command.config_to_str();
+  card.sections.push_back({"Model",
+                           {{"Shape", shape_in_words(a.shape)},
+                            {"Parameters", with_commas(model.parameter_count())},
+                            {"Vocabulary", with_commas(a.shape.vocab_size) + " pieces for both languages"}}});
+  card.sections.push_back(
+      {"Data",
+       {{"Training", file_names({a.pairs, a.source, a.target}) + ": " +
+                         with_commas(static_cast<int64_t>(training.source.size())) + " sentence pairs, " +
+                         tokens(training.source) + " source and " + tokens(training.target) + " target tokens"}}});
+  if (!validation.source.empty())
+    card.sections.back().rows.emplace_back(
+        "Validation", file_names({a.valid_pairs, a.valid_source, a.valid_target}) + ": " +
+                          with_commas(static_cast<int64_t>(validation.source.size())) + " sentence pairs");
+  card.sections.push_back(
+      {"Training",
+       {{"Updates", with_commas(result.update) + " in " + std::to_string(result.epoch) + " epochs; the weights are " +
+                        (result.average_is_best ? "the average of checkpoints up to update " : "those of update ") +
+                        with_commas(result.best_update)},
+        {"Minutes",
+         fixed(result.minutes, "%.1f") + " on " + std::to_string(threads()) + " threads of " + processor_name()},
+        {"Seed", std::to_string(a.options.seed)}}});
+  if (!validation.source.empty()) {
+    const BeamOptions beam;
+    CardRows rows{
+        {"Loss", fixed(result.best_nll, "%.4f nats a token")},
+        {"Search", "beam " + std::to_string(beam.beam) + ", length penalty " + fixed(beam.length_penalty, "%g")}};
+    std::vector<std::string> translations;
+    for (TranslatedLine& line : Translator(a.model, a.trust).translate(validation.source, beam))
+      translations.push_back(std::move(line.best.front().text));
+    for (auto& row : score_rows(translations, validation.target)) rows.push_back(std::move(row));
+    card.sections.push_back({"Scores on the validation pairs", std::move(rows)});
+  }
+  DirectoryTransaction transaction(a.model);
+  transaction.write(kModelCardFile, to_markdown(card));
+  transaction.commit();
+}
+
 void run_training(CLI::App& command, TrainArguments& a) {
   apply_config(command, a);
   if (a.dump_config) {
@@ -336,6 +408,9 @@ void run_training(CLI::App& command, TrainArguments& a) {
                std::to_string(result.update) + " updates in " + duration(result.minutes) + "; " + a.model + "/" +
                kModelFile + " is " + (result.average_is_best ? "the average of checkpoints up to" : "that of") +
                " update " + std::to_string(result.best_update) + best);
+  if (result.nothing_done && std::filesystem::exists(a.model + "/" + kModelCardFile)) return;
+  write_model_card(command, a, result, model, training, valid_texts);
+  display.line("wrote " + a.model + "/" + kModelCardFile);
 }
 
 }  // namespace

@@ -112,6 +112,56 @@ class Resume(TrainTest):
         self.assertIn("another run", error.splitlines()[-1])
 
 
+class ModelCard(TrainTest):
+    def card(self, directory="m"):
+        return (self.at / directory / "MODEL_CARD.md").read_text()
+
+    def test_scores_are_those_of_the_model_and_options_make_it_again(self):
+        self.assertIn("wrote m/MODEL_CARD.md", self.train("--max-updates", "120"))
+        pairs = [line.split("\t") for line in (self.at / "dev.tsv").read_text().splitlines()]
+        self.write("reference", "".join(target + "\n" for _, target in pairs))
+        translated = self.succeeds("translate", "--model", "m", stdin="".join(source + "\n" for source, _ in pairs))
+        card = self.card().replace("\\|", "|")
+        for flags in [[], ["--lowercase"]]:
+            score, chrf, signature, _ = self.succeeds("score", "--reference", "reference", *flags,
+                                                      stdin=translated).splitlines()
+            self.assertIn(score + "; " + signature.split(": ")[1], card)
+            if not flags:
+                self.assertIn(chrf + "; ", card)
+        self.assertIn("300 sentence pairs", card)
+        self.assertIn("120 in ", card)
+        options = card.split("```toml\n")[1].split("```")[0]
+        self.write("run.toml", options)
+        again = self.heed("train", "--config", "run.toml", "--model", "again")
+        self.assertEqual(again.returncode, 0, again.stderr.decode())
+        self.assertTrue(self.model() == self.model("again"))
+
+    def test_none_until_the_end_and_carried_along(self):
+        process = self.start("--max-updates", "1000000", "--patience", "0")
+        self.until_line(process, "update 10 ")
+        process.terminate()
+        process.communicate()
+        self.assertFalse((self.at / "m/MODEL_CARD.md").exists())
+        end = ["--max-updates", str(json.loads((self.at / "m/training.json").read_text())["update"] + 1)]
+        self.train(*end)
+        self.succeeds("export", "--model", "m", "--to", "half")
+        card = self.card()
+        self.assertEqual(card, self.card("half"))
+        (self.at / "m/MODEL_CARD.md").unlink()  # as if killed just before it was written
+        self.assertIn("wrote m/MODEL_CARD.md", self.train(*end))
+        self.assertEqual(card, self.card())
+
+    def test_names_of_files_do_not_break_it(self):
+        name = "a|b```\n# c"
+        self.write(name + ".tsv", corpus(300))
+        self.train("--pairs", name + ".tsv", "--model", name, "--max-updates", "2")
+        card = self.card(name)
+        headings = [line for line in card.split("## Options")[0].splitlines() if line.startswith("#")]
+        self.assertEqual(headings, ["# a|b``` # c", "## Model", "## Data", "## Training",
+                                    "## Scores on the validation pairs"])
+        self.assertIn("````toml", card)
+
+
 class Trouble(TrainTest):
     def test_nan_keeps_the_last_good_checkpoint(self):
         # Weights grow by a factor of about -9 an update until the loss overflows.
