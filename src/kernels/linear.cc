@@ -1,17 +1,141 @@
 #include "kernels/linear.h"
 
+#include "core/memory.h"
 #include "kernels/chunks.h"
 #include "kernels/gemm.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/linear.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/product-inl.h"
+
+#ifndef HEED_KERNELS_LINEAR_ONCE
+#define HEED_KERNELS_LINEAR_ONCE
 namespace heed::inline v0 {
 namespace {
 
-constexpr int64_t kColumns = 64;  // of a column sum: rows go through in order, so its bits are fixed
+constexpr int64_t kForwardRows = 96;    // of a tile
+constexpr int64_t kBackwardRows = 192;  // whose dy and packed x stay in the second-level cache beside a piece of dw
+constexpr int64_t kPieces = 16;         // of the sum over rows in dw, each with a matrix of its own ...
+constexpr int64_t kPieceRows = 512;     // ... over at least so many rows
+
+template <class T>
+class Scratch {
+ public:
+  explicit Scratch(int64_t count) : memory_(allocate(static_cast<size_t>(count) * sizeof(T))) {}
+  T* get() const { return static_cast<T*>(memory_.get()); }
+
+ private:
+  std::shared_ptr<void> memory_;
+};
+
+}  // namespace
+}  // namespace heed::inline v0
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace heed {
+inline namespace v0 {
+namespace HWY_NAMESPACE {
+
+template <class T>
+void Forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex) {
+  const Scratch<T> packed(PackedColumns<T>(out) * in);
+  PackTransposed(w, in, in, out, packed.get());
+  for_chunks(rows, kForwardRows, ex, [&](int64_t begin, int64_t end) {
+    PackedProduct<true, T>(end - begin, out, in, x + begin * in, in, packed.get(), in, y + begin * out, out,
+                           {.bias = bias});
+  });
+}
+
+template <class T>
+void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64_t rows, int64_t in, int64_t out,
+              Executor& ex) {
+  const Scratch<T> packed_w(dx ? PackedColumns<T>(in) * out : 0);
+  if (dx) PackRows<T>(w, in, nullptr, out, in, packed_w.get());
+  // Pieces of rows, each with its own sum for dw, dbias and room for rows of x.
+  const int64_t pieces = std::clamp(rows / kPieceRows, int64_t{1}, kPieces), step = (rows + pieces - 1) / pieces;
+  const int64_t room = PackedColumns<T>(in) * kBackwardRows;
+  const Scratch<T> partial(dw || dbias ? pieces * out * (in + 1) : 0), packed_x(dw ? pieces * room : 0);
+  parallel_for(ex, pieces, [&](int64_t piece) {
+    T* const weights = partial.get() + piece * out * (in + 1);
+    T* const columns = weights + out * in;
+    if (dbias) std::fill(columns, columns + out, T{0});
+    const int64_t begin = piece * step, end = std::min(rows, begin + step);
+    for (int64_t row = begin; row < end; row += kBackwardRows) {
+      const int64_t count = std::min(kBackwardRows, end - row);
+      const T* const dy_row = dy + row * out;
+      if (dx)
+        PackedProduct<true, T>(count, in, out, dy_row, out, packed_w.get(), out, dx + row * in, in, {});
+      if (dw) {
+        T* const x_row = packed_x.get() + piece * room;
+        PackRows<T>(x + row * in, in, nullptr, count, in, x_row);
+        PackedProduct<false, T>(out, in, count, dy_row, out, x_row, count, weights, in, {.add = row > begin});
+      }
+      if (dbias)
+        for (int64_t r = 0; r < count; ++r)
+          for (int64_t j = 0; j < out; ++j) columns[j] += dy_row[r * out + j];
+    }
+  });
+  const auto add = [&](T* to, int64_t offset, int64_t n) {
+    for_chunks(n, kChunk, ex, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = 0; piece < pieces; ++piece) {
+        const T* const from = partial.get() + piece * out * (in + 1) + offset;
+        for (int64_t i = begin; i < end; ++i) to[i] += from[i];
+      }
+    });
+  };
+  if (dw) add(dw, 0, out * in);
+  if (dbias) add(dbias, out * in, out);
+}
+
+#define HEED_LINEAR(T, Suffix)                                                                                 \
+  void Forward##Suffix(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out,     \
+                       Executor& ex) {                                                                         \
+    Forward(x, w, bias, y, rows, in, out, ex);                                                                 \
+  }                                                                                                            \
+  void Backward##Suffix(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64_t rows, int64_t in, \
+                        int64_t out, Executor& ex) {                                                           \
+    Backward(dy, x, w, dx, dw, dbias, rows, in, out, ex);                                                      \
+  }
+HEED_LINEAR(float, F32)
+HEED_LINEAR(double, F64)
+#undef HEED_LINEAR
+
+}  // namespace HWY_NAMESPACE
+}  // namespace v0
+}  // namespace heed
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::inline v0 {
+namespace {
+
+HWY_EXPORT(ForwardF32);
+HWY_EXPORT(ForwardF64);
+HWY_EXPORT(BackwardF32);
+HWY_EXPORT(BackwardF64);
+
+constexpr int64_t kColumns = 64;           // of a column sum: rows go through in order, so its bits are fixed
+constexpr int64_t kPackedRows = 192;       // repay packing the weight
+constexpr int64_t kPackedWeights = 1 << 19;  // at most, for dw in pieces: 2 MB of float
 
 }  // namespace
 
 template <class T>
 void linear_forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex) {
+  if (rows >= kPackedRows) {
+    if constexpr (std::is_same_v<T, float>)
+      HWY_DYNAMIC_DISPATCH(ForwardF32)(x, w, bias, y, rows, in, out, ex);
+    else
+      HWY_DYNAMIC_DISPATCH(ForwardF64)(x, w, bias, y, rows, in, out, ex);
+    return;
+  }
   // The bias goes in first and the product is added, which saves a pass.
   if (bias)
     for_rows(rows, out, ex, [&](int64_t begin, int64_t end) {
@@ -23,6 +147,13 @@ void linear_forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, i
 template <class T>
 void linear_backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64_t rows, int64_t in, int64_t out,
                      Executor& ex) {
+  if (rows >= kPackedRows && in * out <= kPackedWeights) {
+    if constexpr (std::is_same_v<T, float>)
+      HWY_DYNAMIC_DISPATCH(BackwardF32)(dy, x, w, dx, dw, dbias, rows, in, out, ex);
+    else
+      HWY_DYNAMIC_DISPATCH(BackwardF64)(dy, x, w, dx, dw, dbias, rows, in, out, ex);
+    return;
+  }
   if (dx) gemm<T>(Trans::no, Trans::no, rows, in, out, T{1}, dy, out, w, in, T{0}, dx, in, ex);
   if (dw) gemm<T>(Trans::yes, Trans::no, out, in, rows, T{1}, dy, out, x, in, T{1}, dw, in, ex);
   if (dbias)
@@ -41,3 +172,4 @@ template void linear_backward(const double*, const double*, const double*, doubl
                               int64_t, Executor&);
 
 }  // namespace heed::inline v0
+#endif

@@ -61,6 +61,17 @@ TEST(Linear, AgreesWithLoops) {
   }
 }
 
+TEST(Linear, ManyRowsAgreeWithLoopsOnEachTarget) {
+  // Packed weights, from 192 rows on: odd tails of rows and columns, a sum longer than a block, and dw in three pieces.
+  const int64_t shapes[][3] = {{192, 1, 1}, {205, 33, 130}, {193, 530, 3}, {1601, 19, 67}};
+  test::on_each_target([&] {
+    for (const auto& s : shapes) {
+      check<float>(s[0], s[1], s[2], 2e-6);
+      check<double>(s[0], s[1], s[2], 1e-14);
+    }
+  });
+}
+
 TEST(Linear, NullGradientsAreSkipped) {
   const Layer<double> l{6, 5, 4};
   Values<double> dw(l.w.size()), dbias(l.bias.size()), dx(l.x.size());
@@ -77,8 +88,12 @@ TEST(Linear, NullGradientsAreSkipped) {
   EXPECT_EQ(dx, all_dx);
 }
 
-TEST(LinearThreads, SameBits) {
-  const Layer<float> l{600, 130, 257};
+class LinearThreads : public testing::TestWithParam<int64_t> {};
+// Few rows, rows that repay packing, and several pieces of dw.
+INSTANTIATE_TEST_SUITE_P(Rows, LinearThreads, testing::Values(100, 600, 2100));
+
+TEST_P(LinearThreads, SameBits) {
+  const Layer<float> l{GetParam(), 130, 257};
   test::expect_same_bits([&](Executor& ex) { return l.forward(true, ex); });
   test::expect_same_bits([&](Executor& ex) {
     Values<float> dx(l.x.size()), dw(l.w.size()), dbias(l.bias.size());

@@ -1,0 +1,178 @@
+// Products with a right operand that was packed once and is used by many tiles of rows, for every target. Included once
+// per target.
+#if defined(HEED_KERNELS_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_PRODUCT_INL_H_
+#undef HEED_KERNELS_PRODUCT_INL_H_
+#else
+#define HEED_KERNELS_PRODUCT_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+HWY_BEFORE_NAMESPACE();
+namespace heed {
+inline namespace v0 {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Sums of kTileRows x kTileVecs vectors, plus a row of the panel and one broadcast, fill the registers.
+constexpr int kTileRows = HWY_MAX_BYTES == 64 ? 12 : 6;
+constexpr int kTileVecs = HWY_TARGET == HWY_NEON ? 4 : 2;
+
+/// Columns of a panel. Packed columns lie panel after panel, each (depth, PanelWidth), zeros past the last column.
+template <class T>
+constexpr int64_t PanelWidth() {
+  return kTileVecs * static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
+}
+template <class T>
+constexpr int64_t PackedColumns(int64_t columns) {
+  return (columns + PanelWidth<T>() - 1) / PanelWidth<T>() * PanelWidth<T>();
+}
+
+// What happens to a finished sum: += what C holds, then the bias of its column, then max(0, .).
+template <class T>
+struct Finish {
+  bool add = false;
+  const T* bias = nullptr;
+  bool relu = false;
+};
+
+template <class F, int... I>
+HWY_INLINE void UnrollTo(std::integer_sequence<int, I...>, F&& f) {
+  (f(std::integral_constant<int, I>()), ...);
+}
+template <int N, class F>
+HWY_INLINE void Unrolled(F&& f) {
+  UnrollTo(std::make_integer_sequence<int, N>(), f);
+}
+
+// C (kRows, width) = A (kRows, depth) times one panel. A is read one element at a time: kByRow says whether its depth
+// or its rows are contiguous.
+template <int kRows, bool kByRow, class T>
+HWY_NOINLINE void TileProduct(const T* HWY_RESTRICT a, int64_t stride, const T* HWY_RESTRICT panel, int64_t depth, T* c,
+                              int64_t ldc, int64_t width, Finish<T> finish) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr auto N = static_cast<int64_t>(hn::MaxLanes(d));
+  constexpr int kGroup = 3;  // rows that one pointer reaches: base, base + stride, base + 2 stride
+  constexpr int kPointers = (kRows + kGroup - 1) / kGroup;
+  V sum[kRows][kTileVecs];
+  Unrolled<kRows>([&](auto r) HWY_ATTR {
+    Unrolled<kTileVecs>([&](auto v) HWY_ATTR { sum[r][v] = hn::Zero(d); });
+  });
+  const T* row[kPointers];
+  for (int i = 0; i < kPointers; ++i) row[i] = a + (kByRow ? i * kGroup * stride : i * kGroup);
+  for (int64_t t = 0; t < depth; ++t) {
+    V right[kTileVecs];
+    Unrolled<kTileVecs>([&](auto v) HWY_ATTR { right[v] = hn::LoadU(d, panel + v * N); });
+    Unrolled<kRows>([&](auto r) HWY_ATTR {
+      const V left = hn::Set(d, kByRow ? row[r / kGroup][(r % kGroup) * stride] : a[r]);
+      Unrolled<kTileVecs>([&](auto v) HWY_ATTR { sum[r][v] = hn::MulAdd(left, right[v], sum[r][v]); });
+    });
+    if constexpr (kByRow)
+      Unrolled<kPointers>([&](auto i) HWY_ATTR { ++row[i]; });
+    else
+      a += stride;
+    panel += PanelWidth<T>();
+  }
+  // The last panel of C goes by way of a copy.
+  const bool whole = width == PanelWidth<T>(), add = finish.add, relu = finish.relu;
+  HWY_ALIGN T copy[kRows * PanelWidth<T>()], last_bias[PanelWidth<T>()] = {};
+  if (HWY_UNLIKELY(!whole)) {
+    for (int r = 0; add && r < kRows; ++r) std::copy(c + r * ldc, c + r * ldc + width, copy + r * PanelWidth<T>());
+    if (finish.bias) std::copy(finish.bias, finish.bias + width, last_bias);
+  }
+  T* const to = whole ? c : copy;
+  const int64_t to_stride = whole ? ldc : PanelWidth<T>();
+  const T* const bias = finish.bias && !whole ? last_bias : finish.bias;
+  Unrolled<kRows>([&](auto r) HWY_ATTR {
+    Unrolled<kTileVecs>([&](auto v) HWY_ATTR {
+      T* const at = to + r * to_stride + v * N;
+      V y = sum[r][v];
+      if (add) y = hn::Add(y, hn::LoadU(d, at));
+      if (bias) y = hn::Add(y, hn::LoadU(d, bias + v * N));
+      if (relu) y = hn::IfThenZeroElse(hn::Lt(y, hn::Zero(d)), y);  // NaN stays
+      hn::StoreU(y, d, at);
+    });
+  });
+  for (int r = 0; !whole && r < kRows; ++r)
+    std::copy(copy + r * PanelWidth<T>(), copy + r * PanelWidth<T>() + width, c + r * ldc);
+}
+
+/// C (rows, columns) = A (rows, depth) B (depth, columns), B packed with `packed_depth` >= depth rows a panel. A's
+/// rows are `stride` apart where kByRow, else its columns (a row of depth is).
+template <bool kByRow, class T>
+void PackedProduct(int64_t rows, int64_t columns, int64_t depth, const T* a, int64_t stride, const T* packed,
+                   int64_t packed_depth, T* c, int64_t ldc, Finish<T> finish) {
+  constexpr int64_t kDepth = 512;  // of A at a time: a panel that the second-level cache holds beside A's rows
+  for (int64_t from = 0; from < depth || from == 0; from += kDepth) {
+    const int64_t length = std::min(kDepth, depth - from);
+    const bool last = from + length >= depth;
+    for (int64_t column = 0; column < columns; column += PanelWidth<T>()) {
+      const T* const panel = packed + column * packed_depth + from * PanelWidth<T>();
+      const int64_t width = std::min(PanelWidth<T>(), columns - column);
+      const Finish<T> end{finish.add || from > 0, last && finish.bias ? finish.bias + column : nullptr,
+                          last && finish.relu};
+      const T* left = a + (kByRow ? from : from * stride);
+      T* to = c + column;
+      int64_t left_rows = rows;
+      const auto tiles = [&](auto count) HWY_ATTR {
+        for (; left_rows >= count; left_rows -= count) {
+          TileProduct<count(), kByRow>(left, stride, panel, length, to, ldc, width, end);
+          left += kByRow ? count * stride : count;
+          to += count * ldc;
+        }
+      };
+      tiles(std::integral_constant<int, kTileRows>());
+      tiles(std::integral_constant<int, 3>());
+      tiles(std::integral_constant<int, 1>());
+    }
+  }
+}
+
+/// Packs B (depth, columns), rows `stride` apart, each times its factor where there are any.
+template <class T>
+void PackRows(const T* HWY_RESTRICT from, int64_t stride, const T* factors, int64_t depth, int64_t columns,
+              T* HWY_RESTRICT packed) {
+  const hn::ScalableTag<T> d;
+  constexpr auto N = static_cast<int64_t>(hn::MaxLanes(d));
+  for (int64_t column = 0; column < columns; column += PanelWidth<T>()) {
+    T* to = packed + column * depth;
+    const int64_t width = std::min(PanelWidth<T>(), columns - column);
+    for (int64_t t = 0; t < depth; ++t, to += PanelWidth<T>()) {
+      const T* const row = from + t * stride + column;
+      const T factor = factors ? factors[t] : T{1};
+      if (HWY_LIKELY(width == PanelWidth<T>())) {
+        const auto scale = hn::Set(d, factor);
+        for (int64_t j = 0; j < PanelWidth<T>(); j += N) hn::StoreU(hn::Mul(scale, hn::LoadU(d, row + j)), d, to + j);
+      } else {
+        for (int64_t j = 0; j < PanelWidth<T>(); ++j) to[j] = j < width ? factor * row[j] : T{0};
+      }
+    }
+  }
+}
+
+/// Packs B (depth, columns) from its transpose, whose rows (columns of B) are `stride` apart.
+template <class T>
+void PackTransposed(const T* HWY_RESTRICT from, int64_t stride, int64_t depth, int64_t columns, T* HWY_RESTRICT packed) {
+  for (int64_t column = 0; column < columns; column += PanelWidth<T>()) {
+    T* const to = packed + column * depth;
+    const int64_t width = std::min(PanelWidth<T>(), columns - column);
+    constexpr int64_t kBlock = 16;  // elements of a row at a time: a cache line is read once
+    for (int64_t t = 0; t < depth; t += kBlock)
+      for (int64_t j = 0; j < PanelWidth<T>(); ++j)
+        for (int64_t i = t; i < std::min(depth, t + kBlock); ++i)
+          to[i * PanelWidth<T>() + j] = j < width ? from[(column + j) * stride + i] : T{0};
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace v0
+}  // namespace heed
+HWY_AFTER_NAMESPACE();
+
+#endif
