@@ -1,8 +1,8 @@
 #include "kernels/linear.h"
 
-#include "core/memory.h"
 #include "kernels/chunks.h"
 #include "kernels/gemm.h"
+#include "kernels/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear.cc"
@@ -23,16 +23,6 @@ constexpr int64_t kForwardRows = 96;    // of a tile
 constexpr int64_t kBackwardRows = 192;  // whose dy and packed x stay in the second-level cache beside a piece of dw
 constexpr int64_t kPieces = 16;         // of the sum over rows in dw, each with a matrix of its own ...
 constexpr int64_t kPieceRows = 512;     // ... over at least so many rows
-
-template <class T>
-class Scratch {
- public:
-  explicit Scratch(int64_t count) : memory_(allocate(static_cast<size_t>(count) * sizeof(T))) {}
-  T* get() const { return static_cast<T*>(memory_.get()); }
-
- private:
-  std::shared_ptr<void> memory_;
-};
 
 }  // namespace
 }  // namespace heed::inline v0
@@ -70,8 +60,7 @@ void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64
     for (int64_t row = begin; row < end; row += kBackwardRows) {
       const int64_t count = std::min(kBackwardRows, end - row);
       const T* const dy_row = dy + row * out;
-      if (dx)
-        PackedProduct<true, T>(count, in, out, dy_row, out, packed_w.get(), out, dx + row * in, in, {});
+      if (dx) PackedProduct<true, T>(count, in, out, dy_row, out, packed_w.get(), out, dx + row * in, in, {});
       if (dw) {
         T* const x_row = packed_x.get() + piece * room;
         PackRows<T>(x + row * in, in, nullptr, count, in, x_row);
@@ -121,8 +110,8 @@ HWY_EXPORT(ForwardF64);
 HWY_EXPORT(BackwardF32);
 HWY_EXPORT(BackwardF64);
 
-constexpr int64_t kColumns = 64;           // of a column sum: rows go through in order, so its bits are fixed
-constexpr int64_t kPackedRows = 192;       // repay packing the weight
+constexpr int64_t kColumns = 64;             // of a column sum: rows go through in order, so its bits are fixed
+constexpr int64_t kPackedRows = 192;         // repay packing the weight
 constexpr int64_t kPackedWeights = 1 << 19;  // at most, for dw in pieces: 2 MB of float
 
 }  // namespace

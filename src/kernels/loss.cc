@@ -3,18 +3,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "heed/tensor.h"
 #include "kernels/chunks.h"
-#include "kernels/linear.h"
 #include "kernels/softmax.h"
 
 namespace heed::inline v0 {
-namespace {
-
-constexpr int64_t kLossRows = 512;  // logits of a chunk: 6 MB at a vocabulary of 3,000, and full product tiles
-
-}  // namespace
-
 template <class T>
 LossSum cross_entropy_forward(const T* logits, const int32_t* targets, int32_t ignore_index, double label_smoothing,
                               T* lse, int64_t rows, int64_t vocab, Executor& ex) {
@@ -56,30 +48,6 @@ void cross_entropy_backward(const T* logits, const int32_t* targets, int32_t ign
       d[targets[row]] -= on_target;
     }
   });
-}
-
-template <class T>
-LossSum linear_cross_entropy(const T* x, const T* w, const T* bias, const int32_t* targets, int32_t ignore_index,
-                             double label_smoothing, T* dx, T* dw, T* dbias, T gradient_scale, int64_t rows, int64_t in,
-                             int64_t vocab, Executor& ex) {
-  const int64_t chunk = std::min(rows, kLossRows);
-  const Tensor logits = Tensor::empty({chunk, vocab}, dtype_of<T>()), lse = Tensor::empty({chunk}, dtype_of<T>());
-  LossSum total;
-  for (int64_t begin = 0; begin < rows; begin += chunk) {
-    const int64_t count = std::min(chunk, rows - begin);
-    T* z = logits.data<T>();
-    linear_forward<T>(x + begin * in, w, bias, z, count, in, vocab, ex);
-    const LossSum sum =
-        cross_entropy_forward<T>(z, targets + begin, ignore_index, label_smoothing, lse.data<T>(), count, vocab, ex);
-    total.loss += sum.loss;
-    total.nll += sum.nll;
-    total.count += sum.count;
-    if (!dx && !dw && !dbias) continue;
-    cross_entropy_backward<T>(z, targets + begin, ignore_index, label_smoothing, lse.data<T>(), gradient_scale, z,
-                              count, vocab, ex);
-    linear_backward<T>(z, x + begin * in, w, dx ? dx + begin * in : nullptr, dw, dbias, count, in, vocab, ex);
-  }
-  return total;
 }
 
 template <class T>
@@ -127,8 +95,6 @@ void nll_backward(const T* dlosses, int64_t stride, const int32_t* targets, cons
   template LossSum cross_entropy_forward(const T*, const int32_t*, int32_t, double, T*, int64_t, int64_t, Executor&); \
   template void cross_entropy_backward(const T*, const int32_t*, int32_t, double, const T*, T, T*, int64_t, int64_t,  \
                                        Executor&);                                                                    \
-  template LossSum linear_cross_entropy(const T*, const T*, const T*, const int32_t*, int32_t, double, T*, T*, T*, T, \
-                                        int64_t, int64_t, int64_t, Executor&);                                        \
   template double nll_forward(const T*, const int32_t*, const T*, int32_t, double, T*, int64_t, int64_t, Executor&);  \
   template void nll_backward(const T*, int64_t, const int32_t*, const T*, int32_t, double, T*, int64_t, int64_t,      \
                              Executor&);

@@ -61,9 +61,7 @@ HWY_NOINLINE void TileProduct(const T* HWY_RESTRICT a, int64_t stride, const T* 
   constexpr int kGroup = 3;  // rows that one pointer reaches: base, base + stride, base + 2 stride
   constexpr int kPointers = (kRows + kGroup - 1) / kGroup;
   V sum[kRows][kTileVecs];
-  Unrolled<kRows>([&](auto r) HWY_ATTR {
-    Unrolled<kTileVecs>([&](auto v) HWY_ATTR { sum[r][v] = hn::Zero(d); });
-  });
+  Unrolled<kRows>([&](auto r) HWY_ATTR { Unrolled<kTileVecs>([&](auto v) HWY_ATTR { sum[r][v] = hn::Zero(d); }); });
   const T* row[kPointers];
   for (int i = 0; i < kPointers; ++i) row[i] = a + (kByRow ? i * kGroup * stride : i * kGroup);
   for (int64_t t = 0; t < depth; ++t) {
@@ -158,7 +156,8 @@ void PackRows(const T* HWY_RESTRICT from, int64_t stride, const T* factors, int6
 
 /// Packs B (depth, columns) from its transpose, whose rows (columns of B) are `stride` apart.
 template <class T>
-void PackTransposed(const T* HWY_RESTRICT from, int64_t stride, int64_t depth, int64_t columns, T* HWY_RESTRICT packed) {
+void PackTransposed(const T* HWY_RESTRICT from, int64_t stride, int64_t depth, int64_t columns,
+                    T* HWY_RESTRICT packed) {
   for (int64_t column = 0; column < columns; column += PanelWidth<T>()) {
     T* const to = packed + column * depth;
     const int64_t width = std::min(PanelWidth<T>(), columns - column);
