@@ -1,11 +1,13 @@
 #include "core/memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <new>
-#include <unordered_map>
 #include <vector>
 
 namespace heed::inline v0 {
@@ -20,47 +22,56 @@ size_t size_class(size_t bytes) {
 
 class Pool {
  public:
-  void* take(size_t size) {
+  struct Block {
+    void* data;
+    size_t size;  // of the block, of which `asked` are wanted
+    size_t asked;
+  };
+
+  Block take(size_t asked) {
     {
       const std::lock_guard lock(mutex_);
-      in_use_ += size;
+      in_use_ += asked;
       peak_ = std::max(peak_, in_use_);
-      auto& blocks = free_[size];
-      if (!blocks.empty()) {
-        void* block = blocks.back();
+      // A larger block serves, too: batches of other lengths ask for slightly other sizes in every step.
+      for (auto it = free_.lower_bound(asked); it != free_.end() && it->first <= asked + asked / 2; ++it) {
+        auto& blocks = it->second;
+        if (blocks.empty()) continue;
+        void* data = blocks.back();
         blocks.pop_back();
-        cached_ -= size;
-        return block;
+        cached_ -= it->first;
+        return {data, it->first, asked};
       }
+      ++misses_;
     }
-    void* block = std::aligned_alloc(kAlignment, size);
-    if (!block) {
+    void* data = from_system(asked);
+    if (!data) {
       release();
-      block = std::aligned_alloc(kAlignment, size);
+      data = from_system(asked);
     }
-    if (!block) {
+    if (!data) {
       const std::lock_guard lock(mutex_);
-      in_use_ -= size;
+      in_use_ -= asked;
       throw std::bad_alloc();
     }
-    return block;
+    return {data, asked, asked};
   }
 
-  void give(void* block, size_t size) noexcept {
+  void give(const Block& block) noexcept {
     {
       const std::lock_guard lock(mutex_);
-      in_use_ -= size;
+      in_use_ -= block.asked;
       // Never cache more than twice what was ever in use: shapes that never return must not pile up.
-      if (cached_ + size <= 2 * peak_) {
+      if (cached_ + block.size <= 2 * peak_) {
         try {
-          free_[size].push_back(block);
-          cached_ += size;
+          free_[block.size].push_back(block.data);
+          cached_ += block.size;
           return;
         } catch (const std::bad_alloc&) {  // no room for the bookkeeping: give the block back instead
         }
       }
     }
-    std::free(block);
+    std::free(block.data);
   }
 
   void release() {
@@ -83,11 +94,26 @@ class Pool {
     const std::lock_guard lock(mutex_);
     peak_ = in_use_;
   }
+  size_t misses() {
+    const std::lock_guard lock(mutex_);
+    return misses_;
+  }
 
  private:
+  // Large blocks on large pages, where the system has them on request: fewer faults and fewer misses of the TLB.
+  static void* from_system(size_t size) {
+    constexpr size_t kHugePage = size_t{2} << 20;
+    const bool huge = size >= 2 * kHugePage;
+    void* const data = std::aligned_alloc(huge ? kHugePage : kAlignment, size);
+#ifdef MADV_HUGEPAGE
+    if (huge && data) madvise(data, size / kHugePage * kHugePage, MADV_HUGEPAGE);
+#endif
+    return data;
+  }
+
   std::mutex mutex_;
-  std::unordered_map<size_t, std::vector<void*>> free_;
-  size_t in_use_ = 0, cached_ = 0, peak_ = 0;
+  std::map<size_t, std::vector<void*>> free_;
+  size_t in_use_ = 0, cached_ = 0, peak_ = 0, misses_ = 0;
 };
 
 Pool& pool() {
@@ -98,12 +124,13 @@ Pool& pool() {
 }  // namespace
 
 std::shared_ptr<void> allocate(size_t bytes) {
-  const size_t size = size_class(bytes);
-  return {pool().take(size), [size](void* block) { pool().give(block, size); }};
+  const Pool::Block block = pool().take(size_class(bytes));
+  return {block.data, [block](void*) { pool().give(block); }};
 }
 
 size_t memory_in_use() { return pool().in_use(); }
 size_t peak_memory() { return pool().peak(); }
+size_t memory_misses() { return pool().misses(); }
 void reset_peak_memory() { pool().reset_peak(); }
 void release_cached_memory() { pool().release(); }
 

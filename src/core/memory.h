@@ -16,6 +16,8 @@ std::shared_ptr<void> allocate(size_t bytes);
 size_t memory_in_use();
 size_t peak_memory();
 void reset_peak_memory();
+/// Blocks so far that no freed one could serve and the system was asked for.
+size_t memory_misses();
 /// Gives the blocks that nobody uses back to the system.
 void release_cached_memory();
 

@@ -91,6 +91,16 @@ TEST(Memory, HandsFreedBlocksOutAgain) {
   EXPECT_GE(peak_memory(), before + (4u << 20));
 }
 
+TEST(Memory, ALargerFreedBlockServesASmallerRequest) {
+  release_cached_memory();
+  void* large = Tensor::empty({3 << 20}).raw();
+  const size_t misses = memory_misses();
+  EXPECT_EQ(Tensor::empty({(3 << 20) * 3 / 4}).raw(), large);
+  EXPECT_EQ(memory_misses(), misses);
+  EXPECT_NE(Tensor::empty({3 << 18}).raw(), large);  // a quarter of it would waste the rest
+  EXPECT_EQ(memory_misses(), misses + 1);
+}
+
 // Known answers published with the generator (Random123, kat_vectors).
 TEST(Philox, GivesThePublishedValues) {
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));

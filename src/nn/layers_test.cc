@@ -4,6 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/memory.h"
+#include "heed/executor.h"
 #include "heed/models.h"
 #include "heed/nn.h"
 #include "tests/gradcheck.h"
@@ -337,6 +339,34 @@ TEST_F(Layers, ConfigurationsThatMakeNoSenseAreRefused) {
     spoil(config);
     EXPECT_THROW(Transformer{config}, ShapeError);
   }
+}
+
+TEST_F(Layers, StepsOfKnownShapesTakeNoMemoryFromTheSystem) {
+  set_threads(1);  // how many blocks several threads hold at once is up to chance
+  Transformer model({.vocab_size = 300,
+                     .d_model = 32,
+                     .nhead = 4,
+                     .num_encoder_layers = 2,
+                     .num_decoder_layers = 2,
+                     .dim_feedforward = 64,
+                     .dropout = 0.1});
+  model.train();
+  const auto steps = [&] {
+    for (const int64_t length : {7, 12, 9}) {
+      const std::vector<std::vector<int32_t>> sentences(static_cast<size_t>(400 / length),
+                                                        std::vector<int32_t>(static_cast<size_t>(length), 5));
+      model.loss(TokenBatch::pad(sentences, 0), sentences, {.label_smoothing = 0.1}).backward();
+    }
+  };
+  release_cached_memory();
+  const size_t none = memory_misses();
+  steps();
+  steps();
+  const size_t before = memory_misses();
+  EXPECT_GT(before, none);
+  for (int i = 0; i < 3; ++i) steps();
+  EXPECT_EQ(memory_misses(), before);
+  set_threads(0);
 }
 
 }  // namespace
