@@ -18,6 +18,8 @@ namespace functional {
 /// (-1: begin).
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {}, int64_t begin = 0,
                 int64_t end = 0, int64_t bias_begin = -1);
+/// max(0, linear(x, weight, bias)) in one pass, forward and backward.
+Variable linear_relu(const Variable& x, const Variable& weight, const Variable& bias = {});
 
 Variable add(const Variable& a, const Variable& b);       // same shape
 Variable multiply(const Variable& a, const Variable& b);  // same shape

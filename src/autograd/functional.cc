@@ -78,9 +78,10 @@ T* accumulator(Gradients& g, const Variable& v, size_t i) {
 
 }  // namespace
 
-Variable linear(const Variable& x, const Variable& weight, const Variable& bias, int64_t begin, int64_t end,
-                int64_t bias_begin) {
-  const char* op = "linear";
+namespace {
+
+Variable linear_with(const char* op, bool relu, const Variable& x, const Variable& weight, const Variable& bias,
+                     int64_t begin, int64_t end, int64_t bias_begin) {
   const ProfileScope profile(op);
   check_same_dtype(op, x, weight);
   check_same_dtype(op, x, bias);
@@ -105,7 +106,7 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias,
     const int64_t rows = rows_of(input);
     const T* b = data_or_null<T>(bias);
     linear_forward<T>(input.data<T>(), weight.value().data<T>() + begin * in, b ? b + bias_begin : nullptr, y.data<T>(),
-                      rows, in, out, ex());
+                      rows, in, out, ex(), relu);
     std::vector<Variable> inputs{x, weight};
     if (bias.defined()) inputs.push_back(bias);
     return custom_op(op, std::move(inputs), y, [=](const Tensor& grad, Gradients& g) {
@@ -114,10 +115,21 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias,
       T* db = bias.defined() ? accumulator<T>(g, bias, 2) : nullptr;
       linear_backward<T>(grad.data<T>(), input.data<T>(), weight.value().data<T>() + begin * in,
                          dx.defined() ? dx.data<T>() : nullptr, dw ? dw + begin * in : nullptr,
-                         db ? db + bias_begin : nullptr, rows, in, out, ex());
+                         db ? db + bias_begin : nullptr, rows, in, out, ex(), relu ? y.data<T>() : nullptr);
       if (dx.defined()) g.set(0, dx);
     });
   });
+}
+
+}  // namespace
+
+Variable linear(const Variable& x, const Variable& weight, const Variable& bias, int64_t begin, int64_t end,
+                int64_t bias_begin) {
+  return linear_with("linear", false, x, weight, bias, begin, end, bias_begin);
+}
+
+Variable linear_relu(const Variable& x, const Variable& weight, const Variable& bias) {
+  return linear_with("linear_relu", true, x, weight, bias, 0, 0, -1);
 }
 
 Variable add(const Variable& a, const Variable& b) {

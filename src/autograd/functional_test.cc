@@ -27,6 +27,8 @@ TEST_F(Functional, LinearGradients) {
   Variable x = leaf({2, 3, 5}), w = leaf({4, 5}), b = leaf({4});
   const Tensor p = noise({2, 3, 4});
   expect_gradients([&] { return probe(F::linear(x, w, b), p); }, {x, w, b});
+  expect_gradients([&] { return probe(F::linear_relu(x, w, b), p); }, {x, w, b});
+  expect_gradients([&] { return probe(F::linear_relu(x, w), p); }, {x, w});
   const Tensor part = noise({2, 3, 2});
   expect_gradients([&] { return probe(F::linear(x, w, b, 1, 3), part); }, {x, w, b});
 }

@@ -1,5 +1,6 @@
 #include "kernels/linear.h"
 
+#include "kernels/activation.h"
 #include "kernels/chunks.h"
 #include "kernels/gemm.h"
 #include "kernels/scratch.h"
@@ -22,7 +23,7 @@ namespace {
 constexpr int64_t kForwardRows = 96;    // of a tile
 constexpr int64_t kBackwardRows = 192;  // whose dy and packed x stay in the second-level cache beside a piece of dw
 constexpr int64_t kPieces = 16;         // of the sum over rows in dw, each with a matrix of its own ...
-constexpr int64_t kPieceRows = 512;     // ... over at least so many rows
+constexpr int64_t kPieceRows = 256;     // ... over at least so many rows
 
 }  // namespace
 }  // namespace heed::inline v0
@@ -34,24 +35,26 @@ inline namespace v0 {
 namespace HWY_NAMESPACE {
 
 template <class T>
-void Forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex) {
+void Forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
+             bool relu) {
   const Scratch<T> packed(PackedColumns<T>(out) * in);
   PackTransposed(w, in, in, out, packed.get());
   for_chunks(rows, kForwardRows, ex, [&](int64_t begin, int64_t end) {
     PackedProduct<true, T>(end - begin, out, in, x + begin * in, in, packed.get(), in, y + begin * out, out,
-                           {.bias = bias});
+                           {.bias = bias, .relu = relu});
   });
 }
 
 template <class T>
 void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64_t rows, int64_t in, int64_t out,
-              Executor& ex) {
+              Executor& ex, const T* relu) {
   const Scratch<T> packed_w(dx ? PackedColumns<T>(in) * out : 0);
   if (dx) PackRows<T>(w, in, nullptr, out, in, packed_w.get());
   // Pieces of rows, each with its own sum for dw, dbias and room for rows of x.
   const int64_t pieces = std::clamp(rows / kPieceRows, int64_t{1}, kPieces), step = (rows + pieces - 1) / pieces;
   const int64_t room = PackedColumns<T>(in) * kBackwardRows;
   const Scratch<T> partial(dw || dbias ? pieces * out * (in + 1) : 0), packed_x(dw ? pieces * room : 0);
+  const Scratch<T> kept(relu ? pieces * kBackwardRows * out : 0);
   parallel_for(ex, pieces, [&](int64_t piece) {
     T* const weights = partial.get() + piece * out * (in + 1);
     T* const columns = weights + out * in;
@@ -59,7 +62,12 @@ void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64
     const int64_t begin = piece * step, end = std::min(rows, begin + step);
     for (int64_t row = begin; row < end; row += kBackwardRows) {
       const int64_t count = std::min(kBackwardRows, end - row);
-      const T* const dy_row = dy + row * out;
+      const T* dy_row = dy + row * out;
+      if (relu) {
+        T* const to = kept.get() + piece * kBackwardRows * out;
+        for (int64_t i = 0; i < count * out; ++i) to[i] = relu[row * out + i] > 0 ? dy_row[i] : T{0};
+        dy_row = to;
+      }
       if (dx) PackedProduct<true, T>(count, in, out, dy_row, out, packed_w.get(), out, dx + row * in, in, {});
       if (dw) {
         T* const x_row = packed_x.get() + piece * room;
@@ -85,12 +93,12 @@ void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64
 
 #define HEED_LINEAR(T, Suffix)                                                                                 \
   void Forward##Suffix(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out,     \
-                       Executor& ex) {                                                                         \
-    Forward(x, w, bias, y, rows, in, out, ex);                                                                 \
+                       Executor& ex, bool relu) {                                                              \
+    Forward(x, w, bias, y, rows, in, out, ex, relu);                                                           \
   }                                                                                                            \
   void Backward##Suffix(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64_t rows, int64_t in, \
-                        int64_t out, Executor& ex) {                                                           \
-    Backward(dy, x, w, dx, dw, dbias, rows, in, out, ex);                                                      \
+                        int64_t out, Executor& ex, const T* relu) {                                            \
+    Backward(dy, x, w, dx, dw, dbias, rows, in, out, ex, relu);                                                \
   }
 HEED_LINEAR(float, F32)
 HEED_LINEAR(double, F64)
@@ -117,12 +125,13 @@ constexpr int64_t kPackedWeights = 1 << 19;  // at most, for dw in pieces: 2 MB 
 }  // namespace
 
 template <class T>
-void linear_forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex) {
+void linear_forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
+                    bool relu) {
   if (rows >= kPackedRows) {
     if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(ForwardF32)(x, w, bias, y, rows, in, out, ex);
+      HWY_DYNAMIC_DISPATCH(ForwardF32)(x, w, bias, y, rows, in, out, ex, relu);
     else
-      HWY_DYNAMIC_DISPATCH(ForwardF64)(x, w, bias, y, rows, in, out, ex);
+      HWY_DYNAMIC_DISPATCH(ForwardF64)(x, w, bias, y, rows, in, out, ex, relu);
     return;
   }
   // The bias goes in first and the product is added, which saves a pass.
@@ -131,17 +140,23 @@ void linear_forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, i
       for (int64_t row = begin; row < end; ++row) std::copy(bias, bias + out, y + row * out);
     });
   gemm<T>(Trans::no, Trans::yes, rows, out, in, T{1}, x, in, w, in, bias ? T{1} : T{0}, y, out, ex);
+  if (relu) activation_forward<T>(Activation::relu, y, y, rows * out, ex);
 }
 
 template <class T>
 void linear_backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64_t rows, int64_t in, int64_t out,
-                     Executor& ex) {
+                     Executor& ex, const T* relu) {
   if (rows >= kPackedRows && in * out <= kPackedWeights) {
     if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(BackwardF32)(dy, x, w, dx, dw, dbias, rows, in, out, ex);
+      HWY_DYNAMIC_DISPATCH(BackwardF32)(dy, x, w, dx, dw, dbias, rows, in, out, ex, relu);
     else
-      HWY_DYNAMIC_DISPATCH(BackwardF64)(dy, x, w, dx, dw, dbias, rows, in, out, ex);
+      HWY_DYNAMIC_DISPATCH(BackwardF64)(dy, x, w, dx, dw, dbias, rows, in, out, ex, relu);
     return;
+  }
+  if (relu) {
+    const Scratch<T> kept(rows * out);
+    activation_backward<T>(Activation::relu, dy, relu, kept.get(), rows * out, ex);
+    return linear_backward<T>(kept.get(), x, w, dx, dw, dbias, rows, in, out, ex, nullptr);
   }
   if (dx) gemm<T>(Trans::no, Trans::no, rows, in, out, T{1}, dy, out, w, in, T{0}, dx, in, ex);
   if (dw) gemm<T>(Trans::yes, Trans::no, out, in, rows, T{1}, dy, out, x, in, T{1}, dw, in, ex);
@@ -152,13 +167,13 @@ void linear_backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias
     });
 }
 
-template void linear_forward(const float*, const float*, const float*, float*, int64_t, int64_t, int64_t, Executor&);
-template void linear_forward(const double*, const double*, const double*, double*, int64_t, int64_t, int64_t,
-                             Executor&);
-template void linear_backward(const float*, const float*, const float*, float*, float*, float*, int64_t, int64_t,
-                              int64_t, Executor&);
-template void linear_backward(const double*, const double*, const double*, double*, double*, double*, int64_t, int64_t,
-                              int64_t, Executor&);
+#define HEED_LINEAR(T)                                                                                          \
+  template void linear_forward(const T*, const T*, const T*, T*, int64_t, int64_t, int64_t, Executor&, bool);   \
+  template void linear_backward(const T*, const T*, const T*, T*, T*, T*, int64_t, int64_t, int64_t, Executor&, \
+                                const T*);
+HEED_LINEAR(float)
+HEED_LINEAR(double)
+#undef HEED_LINEAR
 
 }  // namespace heed::inline v0
 #endif

@@ -1,4 +1,4 @@
-// y = x W^T + bias.
+// y = x W^T + bias, with ReLU if wanted.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,15 @@
 
 namespace heed::inline v0 {
 
-/// x (rows, in), w (out, in), bias (out) or null, y (rows, out).
+/// x (rows, in), w (out, in), bias (out) or null, y (rows, out); max(0, y) where `relu`.
 template <class T>
-void linear_forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex);
+void linear_forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
+                    bool relu = false);
 
-/// dx (rows, in) is assigned, dw (out, in) and dbias (out) are added to; null outputs are skipped.
+/// dx (rows, in) is assigned, dw (out, in) and dbias (out) are added to; null outputs are skipped. `relu`: what a
+/// forward with relu has written.
 template <class T>
 void linear_backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64_t rows, int64_t in, int64_t out,
-                     Executor& ex);
+                     Executor& ex, const T* relu = nullptr);
 
 }  // namespace heed::inline v0

@@ -1,5 +1,6 @@
 #include "kernels/linear.h"
 
+#include "kernels/activation.h"
 #include "kernels/testing.h"
 
 namespace heed {
@@ -86,6 +87,34 @@ TEST(Linear, NullGradientsAreSkipped) {
   EXPECT_EQ(dw, all_dw);
   EXPECT_EQ(dbias, all_dbias);
   EXPECT_EQ(dx, all_dx);
+}
+
+TEST(Linear, ReluIsTheActivationAfterIt) {
+  test::on_each_target([&] {
+    for (const int64_t rows : {5, 300}) {
+      const Layer<float> l{rows, 19, 35};
+      const auto size = static_cast<int64_t>(l.dy.size());
+      const Values<float> before = l.forward(true, test::one_thread());
+      Values<float> want(before.size()), got(before.size());
+      activation_forward<float>(Activation::relu, before.data(), want.data(), size, test::one_thread());
+      linear_forward<float>(l.x.data(), l.w.data(), l.bias.data(), got.data(), rows, l.in, l.out, test::one_thread(),
+                            true);
+      EXPECT_EQ(got, want);
+
+      Values<float> dbefore(before.size());
+      activation_backward<float>(Activation::relu, l.dy.data(), before.data(), dbefore.data(), size,
+                                 test::one_thread());
+      const auto backward = [&](const Values<float>& dy, const float* relu) {
+        Values<float> dx(l.x.size()), dw(l.w.size()), dbias(l.bias.size());
+        linear_backward<float>(dy.data(), l.x.data(), l.w.data(), dx.data(), dw.data(), dbias.data(), rows, l.in, l.out,
+                               test::one_thread(), relu);
+        dx.insert(dx.end(), dw.begin(), dw.end());
+        dx.insert(dx.end(), dbias.begin(), dbias.end());
+        return dx;
+      };
+      EXPECT_EQ(backward(l.dy, got.data()), backward(dbefore, nullptr));
+    }
+  });
 }
 
 class LinearThreads : public testing::TestWithParam<int64_t> {};

@@ -72,10 +72,9 @@ FeedForward::FeedForward(int64_t width, int64_t hidden, FeedForwardKind kind, do
 }
 
 Variable FeedForward::operator()(const Variable& x) const {
-  Variable h = linear1(x);
+  Variable h = kind_ == FeedForwardKind::relu ? functional::linear_relu(x, linear1.weight, linear1.bias) : linear1(x);
   switch (kind_) {
     case FeedForwardKind::relu:
-      h = functional::activation(Activation::relu, h);
       break;
     case FeedForwardKind::gelu:
       h = functional::activation(Activation::gelu, h);
