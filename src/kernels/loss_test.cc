@@ -1,5 +1,6 @@
 #include "kernels/loss.h"
 
+#include "kernels/linear.h"
 #include "kernels/testing.h"
 
 namespace heed {
@@ -189,7 +190,7 @@ TEST(LinearCrossEntropy, AgreesWithLoopsAndDifferences) {
 }
 
 TEST(LinearCrossEntropy, ManyChunksAgreeWithTheUnfused) {
-  const Fused f{1500, 20, 37};
+  const Fused f{3500, 20, 37};
   const FusedResult<double> r = run<double>(f, true, 1);
   expect_near(r.sum, f.loss(true), 1e-12);
   const FusedResult<float> narrow = run<float>(f, true, 1);
@@ -197,6 +198,80 @@ TEST(LinearCrossEntropy, ManyChunksAgreeWithTheUnfused) {
   test::expect_near(narrow.dx, r.dx, 1e-5);
   test::expect_near(narrow.dw, r.dw, 1e-5);
   test::expect_near(narrow.dbias, r.dbias, 1e-5);
+}
+
+// Gradients of the sum of losses, from logits in double.
+FusedResult<double> unfused(const Fused& f) {
+  FusedResult<double> r{
+      {}, Values<double>(f.x.size()), Values<double>(f.w.size(), 1), Values<double>(f.bias.size(), 1)};
+  Values<double> logits(static_cast<size_t>(f.rows * f.vocab)), d(logits.size()), lse(static_cast<size_t>(f.rows));
+  linear_forward<double>(f.x.data(), f.w.data(), f.bias.data(), logits.data(), f.rows, f.in, f.vocab,
+                         test::one_thread());
+  r.sum = cross_entropy_forward<double>(logits.data(), f.targets.data(), kIgnore, 0.1, lse.data(), f.rows, f.vocab,
+                                        test::one_thread());
+  cross_entropy_backward<double>(logits.data(), f.targets.data(), kIgnore, 0.1, lse.data(), 1, d.data(), f.rows,
+                                 f.vocab, test::one_thread());
+  linear_backward<double>(d.data(), f.x.data(), f.w.data(), r.dx.data(), r.dw.data(), r.dbias.data(), f.rows, f.in,
+                          f.vocab, test::one_thread());
+  return r;
+}
+
+TEST(LinearCrossEntropy, SeveralBlocksOfClassesAgreeOnEachTarget) {
+  // Maxima that rise from block to block, and a block that nothing may be chosen from.
+  Fused rising{230, 19, 1100}, barred{30, 19, 900};
+  for (int64_t v = 0; v < rising.vocab; ++v) rising.bias[static_cast<size_t>(v)] = 0.05 * static_cast<double>(v);
+  for (int64_t v = 256; v < 512; ++v) barred.bias[static_cast<size_t>(v)] = -INFINITY;
+  for (int32_t& t : barred.targets) t = t == kIgnore ? t : t % 256;
+  test::on_each_target([&] {
+    for (const Fused* f : {&rising, &barred}) {
+      const FusedResult<double> want = unfused(*f);
+      if (f == &rising) {  // label smoothing makes the loss of a barred class infinite
+        const FusedResult<double> got = run<double>(*f, true, 1);
+        expect_near(got.sum, want.sum, 1e-13);
+        test::expect_near(got.dx, want.dx, 1e-13);
+        test::expect_near(got.dw, want.dw, 1e-13);
+        test::expect_near(got.dbias, want.dbias, 1e-13);
+      }
+      const FusedResult<float> narrow = run<float>(*f, true, 1);
+      EXPECT_NEAR(narrow.sum.nll, want.sum.nll, 1e-5 * (1 + want.sum.nll));
+      test::expect_near(narrow.dx, want.dx, 1e-5);
+      test::expect_near(narrow.dw, want.dw, 1e-5);
+      test::expect_near(narrow.dbias, want.dbias, 1e-5);
+    }
+  });
+}
+
+TEST(LinearCrossEntropy, NullGradientsAreSkipped) {
+  const Fused f{250, 7, 530};
+  const FusedResult<double> all = run<double>(f, true, 1);
+  Values<double> dx(f.x.size()), dw(f.w.size(), 1), dbias(f.bias.size(), 1);
+  const auto call = [&](double* x, double* w, double* bias) {
+    return linear_cross_entropy<double>(f.x.data(), f.w.data(), f.bias.data(), f.targets.data(), kIgnore, 0.1, x, w,
+                                        bias, 1, f.rows, f.in, f.vocab, test::one_thread());
+  };
+  EXPECT_EQ(call(dx.data(), nullptr, nullptr).loss, all.sum.loss);
+  call(nullptr, dw.data(), nullptr);
+  call(nullptr, nullptr, dbias.data());
+  EXPECT_EQ(dx, all.dx);
+  EXPECT_EQ(dw, all.dw);
+  EXPECT_EQ(dbias, all.dbias);
+}
+
+TEST(LinearCrossEntropy, ANanMakesTheLossNan) {
+  Fused f{3, 5, 300};
+  f.targets = {1, 2, 3};
+  f.x[7] = NAN;
+  EXPECT_TRUE(std::isnan(run<float>(f, true, 1).sum.loss));
+}
+
+TEST(LinearCrossEntropy, NoRowCounts) {
+  Fused f{4, 5, 11};
+  f.targets = Targets(4, kIgnore);
+  const FusedResult<double> r = run<double>(f, true, 1);
+  EXPECT_EQ(r.sum.loss, 0);
+  EXPECT_EQ(r.sum.count, 0);
+  EXPECT_EQ(r.dx, Values<double>(r.dx.size(), 0));
+  EXPECT_EQ(r.dw, Values<double>(r.dw.size(), 1));
 }
 
 TEST(LinearCrossEntropy, WithoutGradientsTheLossIsTheSame) {
@@ -216,7 +291,7 @@ TEST(LossThreads, SameBits) {
     const LossSum sum = forward(logits, targets, 0.1, vocab, &lse, ex);
     return Values<double>{sum.loss, sum.nll};
   });
-  const Fused f{1100, 130, 300};
+  const Fused f{1700, 130, 300};  // two chunks, two blocks of classes
   test::expect_same_bits([&](Executor& ex) {
     FusedResult<float> r = run<float>(f, true, 1, ex);
     r.dx.insert(r.dx.end(), r.dw.begin(), r.dw.end());
