@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,84 @@ class Transformer : public Module {
   SinusoidalPositions sinusoidal_;
   std::unique_ptr<TransformerEncoder> encoder_;
   std::unique_ptr<TransformerDecoder> decoder_;
+};
+
+/// Everything that decides a LanguageModel's shape; config.json holds exactly these names. The defaults are those of
+/// the smallest GPT-2 (Radford et al. 2019, table 2).
+struct LanguageModelConfig {
+  int64_t vocab_size = 0;
+  int64_t d_model = 768;
+  int64_t nhead = 12;
+  int64_t num_kv_heads = 0;  // 0: nhead; fewer is grouped-query attention (Ainslie et al. 2023)
+  int64_t num_layers = 12;
+  int64_t dim_feedforward = 3072;
+  double dropout = 0.1;  // embeddings and sub-layer outputs
+  double attention_dropout = 0;
+  double activation_dropout = 0;
+  std::string activation = "gelu";  // relu, gelu, gelu_tanh, silu, swiglu
+  std::string norm = "layer_norm";  // layer_norm, rms_norm
+  bool norm_first = true;
+  bool bias = true;                   // of all linear layers and of layer_norm
+  std::string positions = "learned";  // sinusoidal, learned, rotary
+  int64_t max_positions = 1024;       // tokens that a prediction may look back on, itself included
+  bool tie_embeddings = true;         // one matrix for input and output
+};
+/// Throws ShapeError naming the field, its value and the permitted range.
+void validate(const LanguageModelConfig& config);
+/// What LanguageModel(config).parameter_count() is, without taking the memory. `config` must be valid.
+int64_t parameter_count(const LanguageModelConfig& config);
+
+struct GenerateOptions {
+  int64_t max_tokens = 256;
+  double temperature = 1;  // scores are divided by it; 0: always the most probable token
+  int64_t top_k = 0;       // draw among so many of the most probable tokens; 0: among all (Fan et al. 2018)
+  double top_p = 1;        // then among the fewest whose probability reaches this (Holtzman et al. 2020, eq. 2)
+  uint64_t seed = 0;
+  uint64_t sample = 0;           // which of the seed's texts
+  std::vector<int32_t> stop{};   // tokens that end the text; they are not part of it
+  std::vector<int32_t> never{};  // tokens that are never drawn
+  /// Called with each token as soon as it is drawn; false ends the text behind it.
+  std::function<bool(int32_t)> on_token{};
+};
+/// Throws ShapeError naming the field, its value and the permitted range.
+void validate(const GenerateOptions& options);
+
+/// A decoder-only Transformer (Radford et al. 2019): each token is predicted from those before it. Matrices begin
+/// normal with deviation 0.02, those that write to the residual stream with 0.02 / sqrt(2 * num_layers); biases with 0.
+/// With sinusoidal positions, embeddings begin with deviation 1 / sqrt(d_model) and are multiplied by sqrt(d_model).
+class LanguageModel : public Module {
+ public:
+  explicit LanguageModel(const LanguageModelConfig& config);
+  const LanguageModelConfig& config() const { return config_; }
+
+  /// text (B, L) -> hidden states (B, L, E), to be multiplied by output_weight(). Attention is causal, so padding
+  /// behind a text changes nothing within it, and lengths are not looked at. `record` gets its `decoder` part.
+  /// Throws ShapeError for more than max_positions tokens.
+  Variable hidden(const TokenBatch& text, AttentionRecord* record = nullptr) const;
+  /// Logits (B, L, V): row i predicts token i + 1.
+  Variable logits(const TokenBatch& text) const;
+  /// Mean loss over all tokens but the first of each text, which has nothing before it.
+  Variable loss(const std::vector<std::vector<int32_t>>& texts, const functional::CrossEntropyOptions& options = {},
+                functional::LossParts* parts = nullptr) const;
+  /// Goes on with `prompt`, which must not be empty; returns the new tokens. Keys and values of earlier tokens are
+  /// cached. A text may grow beyond max_positions: of a longer prompt the last max_positions tokens count, and whenever
+  /// that many are cached, the last max_positions / 2 (1 at least) are read anew at positions 0, 1, ... and the rest is
+  /// forgotten. So every token is drawn with at least max_positions / 2 before it in view, as far as there are so many.
+  /// The same model, prompt and options give the same tokens, whatever the number of threads. The model must not be in
+  /// training. Throws ShapeError for options out of range and ids outside the vocabulary, Error where a weight is NaN.
+  std::vector<int32_t> generate(const std::vector<int32_t>& prompt, const GenerateOptions& options = {}) const;
+
+  const Variable& output_weight() const { return output_.defined() ? output_ : embedding_; }  // (V, E)
+  const Variable& embedding() const { return embedding_; }                                    // (V, E)
+
+ private:
+  Variable embed(const Tensor& ids, int64_t first_position) const;
+  Tensor next_logits(const std::vector<int32_t>& ids, std::vector<KVCache>& caches) const;
+  LanguageModelConfig config_;
+  Variable embedding_, output_;  // (V, E); output undefined where tied
+  Variable positions_;           // (max_positions, E), learned only
+  SinusoidalPositions sinusoidal_;
+  std::unique_ptr<TransformerEncoder> layers_;
 };
 
 }  // namespace heed::inline v0

@@ -170,7 +170,7 @@ enum class NormKind : uint8_t { layer_norm, rms_norm };
 /// LayerNorm or RMSNorm by choice.
 class Norm : public Module {
  public:
-  Norm(NormKind kind, int64_t width, double epsilon);
+  Norm(NormKind kind, int64_t width, double epsilon, bool bias = true);  // bias: of layer_norm
   Variable operator()(const Variable& x) const;
 
  private:
@@ -191,7 +191,8 @@ struct TransformerLayerOptions {
   double norm_epsilon = 1e-5;
   bool norm_first = false;  // pre-norm; post-norm is the paper's
   bool bias = true;
-  bool rotary = false;  // rotate q and k of self-attention
+  bool norm_bias = true;  // of layer_norm
+  bool rotary = false;    // rotate q and k of self-attention
   Rotary rotary_options{};
 };
 
@@ -239,6 +240,8 @@ class TransformerEncoder : public Module {
  public:
   TransformerEncoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm);
   Variable operator()(Variable x, const MultiheadAttention::Call& call, std::vector<Tensor>* weights = nullptr) const;
+  /// Causal decoding: x (B, L, E) stands behind what the caches, one a layer, hold already.
+  Variable step(Variable x, std::vector<KVCache>& caches) const;
   std::vector<std::unique_ptr<TransformerEncoderLayer>> layers;
   std::unique_ptr<Norm> norm;
 };

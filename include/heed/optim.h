@@ -72,13 +72,14 @@ double clip_scale(double norm, double limit);
 
 enum class Schedule : uint8_t {
   inverse_square_root,  // rises over `warmup` steps, then falls with 1/sqrt(step): Vaswani et al. 2017, eq. 3
-  cosine,               // rises over `warmup` steps, then half a cosine down to 0 at `total`
+  cosine,               // rises over `warmup` steps, then half a cosine down to `floor` at `total`
   constant,             // rises over `warmup` steps, then stays
 };
 
 struct LearningRate {
   Schedule schedule = Schedule::inverse_square_root;
   double peak = 1e-3;
+  double floor = 0;       // what the cosine ends at, 0 to peak
   int64_t warmup = 2000;  // steps; 0 for none
   int64_t total = 0;      // steps in all; for cosine and anneal
   int64_t anneal = 0;     // the last steps of `total`, over which the rate also falls linearly to 0; 0 for none

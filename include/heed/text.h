@@ -21,6 +21,9 @@ namespace heed::inline v0 {
 /// errors="replace" does) and adds the number of replacements to *replaced when it is given.
 std::string sanitize_utf8(std::string_view text, std::int64_t* replaced = nullptr);
 
+/// How many bytes at the end of a text begin a character that is not whole yet: 0 to 3.
+std::size_t incomplete_utf8(std::string_view text);
+
 /// The lines of a file, without "\n" or "\r\n"; a last line needs neither. A byte order mark at the start is dropped,
 /// malformed UTF-8 is replaced and counted into *replaced. Throws IoError.
 std::vector<std::string> read_lines(const std::filesystem::path& path, std::int64_t* replaced = nullptr);
@@ -43,6 +46,8 @@ TextPairs read_pairs_tsv(const std::filesystem::path& path, int source_column = 
 enum class Spaces {
   collapse,  ///< drop leading and trailing spaces, make runs one space: for sentences
   keep,      ///< keep each space: for code, verse, whole documents
+  verbatim,  ///< change nothing: no normal form either, and no space before the first word. For language models: a text
+             ///< cut behind a newline has the pieces of its parts
 };
 
 struct VocabularyOptions {
@@ -56,8 +61,11 @@ struct VocabularyOptions {
 ///
 /// Ids of a vocabulary made by heed: 0 pad, 1 unk, 2 bos, 3 eos, 4..259 the bytes 0x00..0xFF, then the pieces.
 ///
-/// decode(encode(s)) == normalize(s), which is s with malformed UTF-8 replaced, in Unicode normal form C, with
-/// spaces as `Spaces` says. Nothing else is lost: NUL, controls, emoji and U+2581 (which marks spaces inside) return.
+/// decode(encode(s)) == normalize(s), which is s with malformed UTF-8 replaced, in Unicode normal form C (but not with
+/// Spaces::verbatim), with spaces as `Spaces` says. Nothing else is lost: NUL, controls, emoji and U+2581 (which marks
+/// spaces inside) return.
+///
+/// Or a vocabulary of characters, for language models (see characters()).
 class Vocabulary {
  public:
   static constexpr std::int32_t pad = 0;
@@ -69,6 +77,10 @@ class Vocabulary {
   /// neither the number of threads nor the order of the lines. Throws ShapeError when the text is too small for
   /// options.size (the message says the largest possible size), or when options.size leaves no room for the characters.
   static Vocabulary train(std::span<const std::string> lines, const VocabularyOptions& options = {});
+
+  /// Every character of a text, in the order of their codes, behind 0 unk, which stands for all others: they are lost.
+  /// Nothing is normalised, and there is no pad, bos or eos. Throws ShapeError for an empty text.
+  static Vocabulary characters(std::string_view text);
 
   /// Reads what to_text wrote. The pieces are checked strictly: FormatError names the line and the rule. A foreign
   /// model within (see load_sentencepiece) needs trust.
@@ -89,6 +101,7 @@ class Vocabulary {
   void save(const std::filesystem::path& path) const;
 
   std::int64_t size() const;
+  /// -1 where there is no such piece.
   std::int32_t pad_id() const;
   std::int32_t unk_id() const;
   std::int32_t bos_id() const;
@@ -96,6 +109,8 @@ class Vocabulary {
 
   /// True for a model from load_sentencepiece.
   bool foreign() const;
+  /// True for a vocabulary from characters().
+  bool of_characters() const;
 
   /// Ids of the pieces of a text, without bos or eos. Empty for an empty text.
   std::vector<std::int32_t> encode(std::string_view text) const;
@@ -107,8 +122,13 @@ class Vocabulary {
   /// Throws ShapeError for an id outside [0, size()).
   std::string decode(std::span<const std::int32_t> ids) const;
 
-  /// One piece as it is stored: "<s>", "<0x41>", "▁the". Throws ShapeError for an id outside [0, size()).
+  /// One piece as it is stored: "<s>", "<0x41>", "▁the", or a character. Throws ShapeError for an id outside
+  /// [0, size()).
   const std::string& piece(std::int32_t id) const;
+
+  /// What a piece adds to a text: its characters, one byte for a piece of a byte, nothing for pad, bos and eos, U+FFFD
+  /// for unk. Text that begins with a piece that begins a word begins with a space. Throws ShapeError as piece().
+  std::string bytes(std::int32_t id) const;
 
   /// What decode(encode(text)) gives back. For a foreign model this is only its own rules' business: the text with
   /// malformed UTF-8 replaced.

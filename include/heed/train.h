@@ -1,5 +1,5 @@
-// Training a Transformer on sentence pairs: batches by length, validation, early stopping, averaged checkpoints, and
-// a directory from which a run that was killed at any moment goes on as if nothing had happened.
+// Training a Transformer on sentence pairs or a LanguageModel on a text: validation, early stopping, averaged
+// checkpoints, and a directory from which a run that was killed at any moment goes on as if nothing had happened.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,23 @@ struct SentencePairs {
 };
 
 struct TrainOptions {
-  // Batches. A batch holds the most sentences of like length for which sentences * (longest source or target, with its
-  // end token) stays within batch_tokens.
+  // Batches of sentence pairs. A batch holds the most sentences of like length for which sentences * (longest source or
+  // target, with its end token) stays within batch_tokens.
   int64_t batch_tokens = 4096;
   int64_t max_length = 200;    // pairs with more tokens than this on a side are left out
   int64_t pool_size = 100000;  // sentences that are sorted by length together; pools are shuffled anew each epoch
-  uint64_t seed = 1;           // of the shuffling
+
+  // Batches of a text: so many pieces of it, each of `block` tokens with the token behind it, from anywhere. An epoch
+  // is as many batches as hold the tokens of the text once.
+  int64_t batch = 12;
+  int64_t block = 0;  // 0: the model's max_positions
+
+  uint64_t seed = 1;  // of the shuffling, or of the places in the text
 
   AdamW::Options adamw{};
   LearningRate learning_rate{};
   double clip_norm = 1;          // largest norm of all gradients together; 0 for none
-  double label_smoothing = 0.1;  // Vaswani et al. 2017, 5.4
+  double label_smoothing = 0.1;  // Vaswani et al. 2017, 5.4; 0 is usual for language models
 
   // When to stop, whichever comes first; 0 for no such limit.
   int64_t max_updates = 100000;
@@ -101,12 +107,21 @@ struct TrainHooks {
 TrainResult train(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
 
+/// The same for the tokens of a text. Validation reads its text in blocks that follow each other without overlapping,
+/// so the first tokens of a block have little before them.
+TrainResult train(LanguageModel& model, const std::vector<int32_t>& training, const std::vector<int32_t>& validation,
+                  const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
+
 /// Mean loss per target token without dropout or label smoothing.
 double validation_nll(Transformer& model, const SentencePairs& pairs, int64_t batch_tokens);
+/// Of all tokens of a text but the first, in blocks (above) of `block` tokens, 1 to max_positions. Throws ShapeError.
+double validation_nll(LanguageModel& model, const std::vector<int32_t>& text, int64_t block);
 
 /// Floating-point operations that one training step needs at least for a sentence pair of these lengths (tokens, with
 /// begin or end), padding not counted: 2 for each multiply-add of the matrix products and of attention forward, twice
 /// that backward. Embedding look-ups, norms, softmax and the optimiser count nothing; recomputing counts nothing.
 double training_flop(const TransformerConfig& config, int64_t source_length, int64_t target_length);
+/// The same for a piece of text whose `length` tokens each predict the next.
+double training_flop(const LanguageModelConfig& config, int64_t length);
 
 }  // namespace heed::inline v0

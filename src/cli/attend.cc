@@ -1,4 +1,4 @@
-// heed attend: what attends to what while a model translates a text.
+// heed attend: what attends to what while a model translates or reads a text.
 #include <unistd.h>
 
 #include <cctype>
@@ -23,16 +23,30 @@ struct AttendArguments {
   double width = 0;
 };
 
+// What a model attended to.
+struct Looked {
+  std::string text;              // printed above the map
+  std::vector<Tensor> layers{};  // (1, H, Lq, Lk) each
+  std::vector<std::string> query_labels{}, key_labels{};
+  const char* kind = "";
+};
+
 // Pieces as a reader wants them: a word's first piece plain, a piece that goes on with a word behind a dot.
 std::vector<std::string> pieces_of(const Vocabulary& vocabulary, const std::vector<int32_t>& ids) {
   constexpr std::string_view kSpaceMark = "\u2581";
   std::vector<std::string> pieces;
+  bool new_line = true;
   for (const int32_t id : ids) {
     std::string piece = vocabulary.piece(id);
-    if (piece.starts_with(kSpaceMark) && piece != kSpaceMark)
+    const std::string text = vocabulary.bytes(id);
+    if (text == "\n" || vocabulary.of_characters())
+      piece = text == " " ? std::string(kSpaceMark) : text;
+    else if (piece.starts_with(kSpaceMark) && piece != kSpaceMark)
       piece.erase(0, kSpaceMark.size());
-    else if (const auto first = static_cast<unsigned char>(piece[0]); first >= 0x80 || std::isalnum(first))
+    else if (const auto first = static_cast<unsigned char>(piece[0]);
+             !new_line && (first >= 0x80 || std::isalnum(first)))
       piece.insert(0, "\u00B7");
+    new_line = text == "\n";
     pieces.push_back(std::move(piece));
   }
   return pieces;
@@ -74,17 +88,20 @@ void print_statistics(const Tensor& all) {  // (N, H, Lq, Lk)
     }
 }
 
-void attend(const AttendArguments& a) {
-  if (a.encoder + a.decoder + a.cross > 1) throw ShapeError("choose one of --encoder, --decoder and --cross");
-  const Translator translator(find_model(a.model), a.trust);
+// Ids of the text, which must not be empty.
+std::vector<int32_t> encode(const AttendArguments& a, const Vocabulary& vocabulary) {
+  int64_t replaced = 0;
+  std::vector<int32_t> ids = vocabulary.encode(sanitize_utf8(a.text, &replaced));
+  if (replaced > 0) warn("attend", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
+  if (ids.empty()) throw ShapeError("the text is empty; give a sentence in quotes");
+  return ids;
+}
+
+Looked look_at_translator(const AttendArguments& a, const std::string& directory) {
+  const Translator translator(directory, a.trust);
   const Transformer& model = translator.model();
   const Vocabulary& vocabulary = translator.vocabulary();
-  int64_t replaced = 0;
-  std::vector<int32_t> source = vocabulary.encode(sanitize_utf8(a.text, &replaced));
-  if (replaced > 0) warn("attend", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
-  if (source.empty()) throw ShapeError("the text is empty; give a sentence in quotes");
-
-  const NoGrad no_grad;
+  std::vector<int32_t> source = encode(a, vocabulary);
   std::vector<int32_t> target = vocabulary.encode(sanitize_utf8(a.target));
   if (a.target.empty()) target = model.translate({source}, {.beam = a.beam}).at(0).at(0).ids;
   source.push_back(vocabulary.eos_id());
@@ -95,7 +112,40 @@ void attend(const AttendArguments& a) {
   const Variable memory = model.encode(batch, &record);
   model.decode(TokenBatch::pad({input}, vocabulary.pad_id()), memory, batch.lengths, &record);
 
-  const std::vector<Tensor>& layers = a.encoder ? record.encoder : a.decoder ? record.decoder : record.cross;
+  Looked looked{.text = vocabulary.decode(target)};
+  looked.layers = a.encoder ? record.encoder : a.decoder ? record.decoder : record.cross;
+  looked.kind = a.encoder ? "encoder self-attention" : a.decoder ? "decoder self-attention" : "cross-attention";
+  looked.key_labels = pieces_of(vocabulary, a.decoder ? input : source);
+  if (a.encoder || a.decoder) {
+    looked.query_labels = looked.key_labels;
+  } else {  // a row of cross-attention is where the model looks while it produces the next token
+    std::vector<int32_t> produced = target;
+    produced.push_back(vocabulary.eos_id());
+    looked.query_labels = pieces_of(vocabulary, produced);
+  }
+  return looked;
+}
+
+Looked look_at_language_model(const AttendArguments& a, const std::string& directory) {
+  if (a.encoder || a.cross || !a.target.empty())
+    throw ShapeError(directory + " holds a language model, which has self-attention alone; leave out --encoder, " +
+                     "--cross and --target");
+  const auto [model, vocabulary] = load_checkpoint<LanguageModel>(directory, a.trust);
+  const std::vector<int32_t> ids = encode(a, vocabulary);
+  AttentionRecord record;
+  model->hidden(TokenBatch::pad({ids}, 0), &record);
+  Looked looked{.text = vocabulary.decode(ids), .layers = record.decoder, .kind = "causal self-attention"};
+  looked.query_labels = looked.key_labels = pieces_of(vocabulary, ids);
+  return looked;
+}
+
+void attend(const AttendArguments& a) {
+  if (a.encoder + a.decoder + a.cross > 1) throw ShapeError("choose one of --encoder, --decoder and --cross");
+  const NoGrad no_grad;
+  const std::string directory = find_model(a.model);
+  const bool translates = std::holds_alternative<TransformerConfig>(load_config(directory));
+  const auto [text, layers, query_labels, key_labels, kind] =
+      translates ? look_at_translator(a, directory) : look_at_language_model(a, directory);
   if (layers.empty()) throw ShapeError("the model has no layers of this kind");
   const Tensor all = stack(layers);
   check_number("layer", a.layer, all.size(0));
@@ -103,15 +153,8 @@ void attend(const AttendArguments& a) {
   const int64_t layer = a.layer ? a.layer - 1 : all.size(0) - 1;
 
   AttentionMap map;
-  map.key_labels = pieces_of(vocabulary, a.decoder ? input : source);
-  if (a.encoder || a.decoder) {
-    map.query_labels = map.key_labels;
-  } else {  // a row of cross-attention is where the model looks while it produces the next token
-    std::vector<int32_t> produced = target;
-    produced.push_back(vocabulary.eos_id());
-    map.query_labels = pieces_of(vocabulary, produced);
-  }
-  const char* kind = a.encoder ? "encoder self-attention" : a.decoder ? "decoder self-attention" : "cross-attention";
+  map.query_labels = query_labels;
+  map.key_labels = key_labels;
   const std::string of_layer = ", layer " + std::to_string(layer + 1) + " of " + std::to_string(all.size(0));
   if (a.all) {
     map.weights = all;
@@ -134,7 +177,7 @@ void attend(const AttendArguments& a) {
   write(a.svg, render_svg);
   write(a.pdf, render_pdf);
 
-  std::cout << vocabulary.decode(target) << "\n\n";
+  std::cout << text << "\n\n";
   if (a.statistics) {
     std::cout << std::flush;
     print_statistics(all);
@@ -147,16 +190,18 @@ void attend(const AttendArguments& a) {
 
 void add_attend(CLI::App& program) {
   const auto a = std::make_shared<AttendArguments>();
-  CLI::App* command = program.add_subcommand("attend", "Show what attends to what while a model translates a text");
+  CLI::App* command =
+      program.add_subcommand("attend", "Show what attends to what while a model translates or reads a text");
   command->description(
       "Translates the text and shows the attention of the model: a map in the terminal, and pictures where asked for.\n"
-      "Rows are queries, columns are keys. By default: cross-attention of the last layer, mean of its heads.");
+      "Rows are queries, columns are keys. By default: cross-attention of the last layer, mean of its heads. Of a\n"
+      "language model: self-attention over the text, each token with those before it.");
   command->add_option("text", a->text, "The sentence")->required();
   command->add_option("--target", a->target, "Look at this translation instead of the model's own");
   command->add_option("--model", a->model, "Directory of the model (default: HEED_MODEL, else the bundled one)");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
   command->add_flag("--encoder", a->encoder, "Self-attention of the encoder");
-  command->add_flag("--decoder", a->decoder, "Self-attention of the decoder");
+  command->add_flag("--decoder", a->decoder, "Self-attention of the decoder, or of a language model");
   command->add_flag("--cross", a->cross, "Attention of the decoder over the encoder (default)");
   command->add_option("--layer", a->layer, "Layer, from 1 (default: the last)")->check(CLI::Range(1, 1000));
   command->add_option("--head", a->head, "Head, from 1 (default: the mean of all)")->check(CLI::Range(1, 4096));

@@ -70,11 +70,27 @@ TEST(Checkpoint, ConfigReadsBack) {
   c.norm_first = true;
   c.positions = "rotary";
   c.pad_id = 7;
-  const TransformerConfig back = read_config(write_config(c), "config.json");
+  const auto back = std::get<TransformerConfig>(read_config(write_config(c), "config.json"));
   EXPECT_EQ(write_config(back), write_config(c));
   EXPECT_EQ(back.dropout, c.dropout);
   EXPECT_EQ(back.pad_id, 7);
   EXPECT_EQ(back.num_decoder_layers, 3);
+}
+
+TEST(Checkpoint, ConfigOfALanguageModelReadsBack) {
+  LanguageModelConfig c;
+  c.vocab_size = 65;
+  c.num_kv_heads = 4;
+  c.num_layers = 7;
+  c.bias = false;
+  c.positions = "rotary";
+  const auto back = std::get<LanguageModelConfig>(read_config(write_config(c), "config.json"));
+  EXPECT_EQ(write_config(back), write_config(c));
+  EXPECT_EQ(back.num_layers, 7);
+  EXPECT_EQ(back.num_kv_heads, 4);
+  EXPECT_EQ(back.max_positions, 1024);
+  EXPECT_THROW(expect_config<TransformerConfig>(back, "m"), ShapeError);
+  EXPECT_THROW(expect_config<LanguageModelConfig>(small(), "m"), ShapeError);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ void add_attend(CLI::App& program);
 void add_attention(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_export(CLI::App& program);
+void add_generate(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_score(CLI::App& program);
 void add_train(CLI::App& program);

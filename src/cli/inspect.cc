@@ -94,7 +94,8 @@ Checkpoint read_checkpoint(const fs::path& directory) {
       checkpoint.vocabulary = name;
       const std::string text = read_file(path.string());
       checkpoint.vocabulary_bytes = text.size();
-      if (text.starts_with("heed-vocabulary 1 bpe")) checkpoint.vocabulary_size = Vocabulary::from_text(text).size();
+      if (text.starts_with("heed-vocabulary 1 bpe") || text.starts_with("heed-vocabulary 1 characters"))
+        checkpoint.vocabulary_size = Vocabulary::from_text(text).size();
     } else {
       checkpoint.others.emplace_back(name, fs::file_size(path));
     }

@@ -24,6 +24,7 @@ constexpr const char* kFooter =
     "  echo 'Hola, mi nombre es Alex.' | heed translate\n"
     "  heed train --pairs spa-eng.tsv --columns 2,1 --valid-pairs dev.tsv --model my-model\n"
     "  heed translate --model my-model < dev.es | heed score --reference dev.en\n"
+    "  heed train --text book.txt --model my-writer && heed generate --model my-writer \"Once upon a time\"\n"
     "  heed export --model my-model --to my-model-f16 --dtype f16\n"
     "heed COMMAND --help says more.";
 
@@ -69,6 +70,7 @@ int run(int argc, char** argv) {
   program.require_subcommand(1);
   add_train(program);
   add_translate(program);
+  add_generate(program);
   add_score(program);
   add_inspect(program);
   add_attend(program);

@@ -1,4 +1,4 @@
-// heed train: a translator from sentence pairs.
+// heed train: a translator from sentence pairs, or a language model from a text.
 #include "heed/train.h"
 
 #include <csignal>
@@ -6,11 +6,13 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <optional>
-#include <unordered_set>
+#include <numbers>
+#include <sstream>
+#include <utility>
 
 #include "cli/checkpoint.h"
 #include "cli/commands.h"
+#include "cli/corpus.h"
 #include "cli/model_card.h"
 #include "cli/progress.h"
 #include "cli/translator.h"
@@ -25,14 +27,19 @@ namespace {
 struct TrainArguments {
   std::string pairs, source, target, valid_pairs, valid_source, valid_target, exclude;
   std::string columns = "1,2";
+  std::string text, valid_text;
+  double valid_fraction = 0.1;
   std::string model, vocabulary, init, preset = "small", config;
   bool dump_config = false, trust = false;
   int threads = 0;
+  std::string vocab_type = "subwords";
   int64_t vocab_size = 0;
   double character_coverage = 0.9995;
   std::string schedule = "inverse-square-root";
   TransformerConfig shape;
+  int64_t layers = 0, kv_heads = 0;  // of a language model, which has the rest from `shape`
   TrainOptions options;
+  bool of_text() const { return !text.empty(); }
 };
 
 // Named sets of shape options; what is given by name wins.
@@ -40,7 +47,7 @@ struct Preset {
   const char* name;
   std::vector<std::pair<const char*, const char*>> values;
 };
-const std::vector<Preset>& presets() {
+const std::vector<Preset>& pairs_presets() {
   static const std::vector<Preset> all{
       {"tiny",
        {{"--d-model", "64"},
@@ -70,6 +77,62 @@ const std::vector<Preset>& presets() {
   return all;
 }
 
+const std::vector<Preset>& text_presets() {
+  static const std::vector<Preset> all{
+      {"tiny",
+       {{"--d-model", "64"},
+        {"--heads", "2"},
+        {"--feed-forward", "256"},
+        {"--layers", "2"},
+        {"--vocab-size", "512"},
+        {"--block", "64"},
+        {"--batch", "12"},
+        {"--max-updates", "1000"}}},
+      {"small",
+       {{"--d-model", "256"},
+        {"--heads", "4"},
+        {"--feed-forward", "1024"},
+        {"--layers", "4"},
+        {"--vocab-size", "2000"},
+        {"--block", "128"},
+        {"--batch", "32"},
+        {"--max-updates", "5000"}}},
+      {"base",  // Radford et al. 2019, table 2, first row
+       {{"--d-model", "768"},
+        {"--heads", "12"},
+        {"--feed-forward", "3072"},
+        {"--layers", "12"},
+        {"--vocab-size", "16000"},
+        {"--block", "1024"},
+        {"--batch", "8"},
+        {"--max-updates", "100000"}}},
+  };
+  return all;
+}
+// What is usual for language models, whatever the preset.
+const Preset kTextDefaults{"",
+                           {{"--kv-heads", "0"},
+                            {"--pre-norm", "true"},
+                            {"--activation", "gelu"},
+                            {"--positions", "learned"},
+                            {"--vocab-type", "subwords"},
+                            {"--schedule", "cosine"},
+                            {"--learning-rate", "0.001"},
+                            {"--warmup", "100"},
+                            {"--beta2", "0.99"},
+                            {"--epsilon", "1e-8"},
+                            {"--weight-decay", "0.1"},
+                            {"--label-smoothing", "0"},
+                            {"--average", "1"}}};
+
+// Options that mean something for one kind of training only.
+constexpr const char* kPairsOnly[] = {"--pairs",        "--source",         "--target",         "--valid-pairs",
+                                      "--valid-source", "--valid-target",   "--columns",        "--exclude",
+                                      "--batch-tokens", "--encoder-layers", "--decoder-layers", "--max-length",
+                                      "--pool-size"};
+constexpr const char* kTextOnly[] = {"--valid-text", "--valid-fraction", "--vocab-type", "--layers",
+                                     "--kv-heads",   "--block",          "--batch"};
+
 void give(CLI::Option* option, const std::vector<std::string>& values) {
   for (const std::string& value : values) option->add_result(value);
   option->run_callback();
@@ -89,10 +152,29 @@ void apply_config(CLI::App& command, const TrainArguments& arguments) {
       if (option->empty()) give(option, item.inputs);
     }
   }
-  for (const Preset& preset : presets())
-    if (arguments.preset == preset.name)
-      for (const auto& [name, value] : preset.values)
-        if (CLI::Option* option = command.get_option(name); option->empty()) give(option, {value});
+  const auto fill_in = [&](const Preset& preset) {
+    for (const auto& [name, value] : preset.values)
+      if (CLI::Option* option = command.get_option(name); option->empty()) give(option, {value});
+  };
+  const auto refuse = [&](const auto& names, const std::string& why) {
+    for (const char* name : names) {
+      CLI::Option* option = command.get_option(name);
+      if (!option->empty()) throw ShapeError(name + why);
+      option->configurable(false);  // not for --dump-config
+    }
+  };
+  if (arguments.of_text())
+    refuse(kPairsOnly, " is for sentence pairs, --text for a language model; give one kind of data");
+  else
+    refuse(kTextOnly, " is for language models; give --text, the text to learn from");
+  for (const Preset& preset : arguments.of_text() ? text_presets() : pairs_presets())
+    if (arguments.preset == preset.name) fill_in(preset);
+  if (!arguments.of_text()) return;
+  fill_in(kTextDefaults);
+  fill_in({"", {{"--max-positions", std::to_string(arguments.options.block).c_str()}}});
+  char tenth[32];
+  std::snprintf(tenth, sizeof tenth, "%g", arguments.options.learning_rate.peak / 10);
+  fill_in({"", {{"--min-learning-rate", tenth}}});
 }
 
 volatile std::sig_atomic_t caught_signal = 0;
@@ -106,73 +188,38 @@ void catch_signals() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-void say(const std::string& text) { warn("train", text); }
-
-std::pair<int, int> parse_columns(const std::string& text) {
-  int source = 0, target = 0;
-  char rest = 0;
-  if (std::sscanf(text.c_str(), "%d,%d%c", &source, &target, &rest) != 2 || source < 1 || target < 1)
-    throw ShapeError("--columns " + text + ": give the columns of source and target, counted from 1, as in 2,1");
-  return {source, target};
-}
-
-TextPairs read_texts(const std::string& pairs, const std::string& columns, const std::string& source,
-                     const std::string& target, const char* prefix) {
-  const std::string dashes = std::string("--") + prefix;
-  TextPairs texts;
-  if (!pairs.empty()) {
-    if (!source.empty() || !target.empty())
-      throw ShapeError("give either " + dashes + "pairs, or " + dashes + "source and " + dashes + "target");
-    const auto [source_column, target_column] = parse_columns(columns);
-    texts = read_pairs_tsv(pairs, source_column, target_column);
-  } else if (!source.empty() || !target.empty()) {
-    if (source.empty() || target.empty()) throw ShapeError("give both " + dashes + "source and " + dashes + "target");
-    texts.source = read_lines(source, &texts.replaced);
-    texts.target = read_lines(target, &texts.replaced);
-    if (texts.source.size() != texts.target.size())
-      throw FormatError(source + " has " + std::to_string(texts.source.size()) + " lines but " + target + " has " +
-                        std::to_string(texts.target.size()) + "; each line of one must belong to a line of the other");
-  }
-  if (texts.replaced > 0)
-    say("replaced malformed UTF-8 by U+FFFD in " + std::to_string(texts.replaced) + " places of the " +
-        (*prefix ? "validation" : "training") + " data");
-  return texts;
-}
-
-void exclude_sources(TextPairs& texts, const std::string& path) {
-  const std::vector<std::string> lines = read_lines(path);
-  const std::unordered_set<std::string> excluded(lines.begin(), lines.end());
-  TextPairs kept;
-  for (size_t i = 0; i < texts.source.size(); ++i) {
-    if (excluded.contains(texts.source[i])) continue;
-    kept.source.push_back(std::move(texts.source[i]));
-    kept.target.push_back(std::move(texts.target[i]));
-  }
-  say("left out " + std::to_string(texts.source.size() - kept.source.size()) + " pairs whose source is in " + path);
-  texts = std::move(kept);
-}
-
-SentencePairs encode(const Vocabulary& vocabulary, const TextPairs& texts) {
-  SentencePairs pairs;
-  for (const std::string& line : texts.source) pairs.source.push_back(vocabulary.encode(line));
-  for (const std::string& line : texts.target) pairs.target.push_back(vocabulary.encode(line));
-  return pairs;
-}
-
-// The first difference between the shape asked for and the one the directory has.
-void check_same_shape(const TransformerConfig& asked, const TransformerConfig& has, const std::string& directory) {
-  const auto same = [&](const char* option, const auto& a, const auto& b) {
-    if (a == b) return;
+// Finds the first difference between the shape asked for and the one the directory has.
+class SameShape {
+ public:
+  explicit SameShape(const std::string& directory) : directory_(directory) {}
+  template <class T>
+  void operator()(const char* option, const T& asked, const T& has) const {
+    if (asked == has) return;
     std::ostringstream text;
-    text << std::boolalpha << directory << " has a model with " << option << " " << b << ", not " << a
+    text << std::boolalpha << directory_ << " has a model with " << option << " " << has << ", not " << asked
          << "; give the same shape to go on, or another --model to start anew";
     throw ShapeError(text.str());
-  };
+  }
+  void layers(const TransformerConfig& asked, const TransformerConfig& has) const {
+    (*this)("--encoder-layers", asked.num_encoder_layers, has.num_encoder_layers);
+    (*this)("--decoder-layers", asked.num_decoder_layers, has.num_decoder_layers);
+  }
+  void layers(const LanguageModelConfig& asked, const LanguageModelConfig& has) const {
+    (*this)("--layers", asked.num_layers, has.num_layers);
+    (*this)("--kv-heads", asked.num_kv_heads, has.num_kv_heads);
+  }
+
+ private:
+  const std::string& directory_;
+};
+
+template <class Config>
+void check_same_shape(const Config& asked, const Config& has, const std::string& directory) {
+  const SameShape same(directory);
   same("--vocab-size", asked.vocab_size, has.vocab_size);
   same("--d-model", asked.d_model, has.d_model);
   same("--heads", asked.nhead, has.nhead);
-  same("--encoder-layers", asked.num_encoder_layers, has.num_encoder_layers);
-  same("--decoder-layers", asked.num_decoder_layers, has.num_decoder_layers);
+  same.layers(asked, has);
   same("--feed-forward", asked.dim_feedforward, has.dim_feedforward);
   same("--dropout", asked.dropout, has.dropout);
   same("--attention-dropout", asked.attention_dropout, has.attention_dropout);
@@ -186,33 +233,42 @@ void check_same_shape(const TransformerConfig& asked, const TransformerConfig& h
   same("--tie-embeddings", asked.tie_embeddings, has.tie_embeddings);
 }
 
-// Vocabulary and shape of the directory, made on the first run.
-Vocabulary prepare_directory(TrainArguments& a, const TextPairs& texts) {
+void take_ids(TransformerConfig& shape, const Vocabulary& vocabulary) {
+  if (vocabulary.of_characters())
+    throw ShapeError("a vocabulary of characters has no piece that ends a sentence; give another --vocabulary");
+  shape.pad_id = vocabulary.pad_id();
+  shape.bos_id = vocabulary.bos_id();
+  shape.eos_id = vocabulary.eos_id();
+}
+void take_ids(LanguageModelConfig&, const Vocabulary&) {}
+
+bool fits(const TrainArguments& a, const Vocabulary& vocabulary) {
+  return !a.of_text() || !a.vocabulary.empty() || vocabulary.of_characters() == (a.vocab_type == "characters");
+}
+
+// Vocabulary and shape of the directory, made on the first run. Completes `shape`.
+template <class Config, class Learn>
+Vocabulary prepare_directory(const TrainArguments& a, Config& shape, Learn&& learn) {
   namespace fs = std::filesystem;
   DirectoryTransaction::recover(a.model);
-  const std::string config_path = a.model + "/" + kConfigFile, vocabulary_path = a.model + "/" + kVocabularyFile;
-  if (fs::exists(config_path) && fs::exists(vocabulary_path)) {
-    Vocabulary vocabulary = Vocabulary::load(vocabulary_path, a.trust);
-    if (!a.vocabulary.empty()) a.shape.vocab_size = Vocabulary::load(a.vocabulary, a.trust).size();
-    a.shape.pad_id = vocabulary.pad_id();
-    a.shape.bos_id = vocabulary.bos_id();
-    a.shape.eos_id = vocabulary.eos_id();
-    check_same_shape(a.shape, read_config(read_file(config_path, 1 << 20), config_path), a.model);
+  if (fs::exists(a.model + "/" + kConfigFile) && fs::exists(a.model + "/" + kVocabularyFile)) {
+    const auto has = expect_config<Config>(load_config(a.model), a.model);
+    Vocabulary vocabulary = Vocabulary::load(a.model + "/" + kVocabularyFile, a.trust);
+    if (!a.vocabulary.empty()) shape.vocab_size = Vocabulary::load(a.vocabulary, a.trust).size();
+    if (!fits(a, vocabulary))
+      throw ShapeError(a.model + " has a vocabulary of another kind than " + a.vocab_type +
+                       "; give the same --vocab-type to go on, or another --model to start anew");
+    if (vocabulary.of_characters()) shape.vocab_size = vocabulary.size();  // as many as the text has
+    take_ids(shape, vocabulary);
+    check_same_shape(shape, has, a.model);
     return vocabulary;
   }
-  std::vector<std::string> lines = texts.source;
-  lines.insert(lines.end(), texts.target.begin(), texts.target.end());
-  Vocabulary vocabulary =
-      a.vocabulary.empty()
-          ? Vocabulary::train(lines, {.size = a.shape.vocab_size, .character_coverage = a.character_coverage})
-          : Vocabulary::load(a.vocabulary, a.trust);
-  a.shape.vocab_size = vocabulary.size();
-  a.shape.pad_id = vocabulary.pad_id();
-  a.shape.bos_id = vocabulary.bos_id();
-  a.shape.eos_id = vocabulary.eos_id();
-  validate(a.shape);
+  Vocabulary vocabulary = a.vocabulary.empty() ? learn() : Vocabulary::load(a.vocabulary, a.trust);
+  shape.vocab_size = vocabulary.size();
+  take_ids(shape, vocabulary);
+  validate(shape);
   DirectoryTransaction transaction(a.model);
-  transaction.write(kConfigFile, write_config(a.shape));
+  transaction.write(kConfigFile, write_config(shape));
   transaction.write(kVocabularyFile, vocabulary.to_text());
   transaction.commit();
   return vocabulary;
@@ -231,30 +287,35 @@ const std::string kPrefix = "heed train: ";
 
 class Display {
  public:
+  /// Bits a byte are `bits` times the loss; 0 where they say nothing.
+  Display(const char* rate, double bits) : rate_(rate), bits_(bits) {}
+  std::string loss(double nll) const {
+    char text[64];
+    std::snprintf(text, sizeof text, bits_ > 0 ? "%.4f (%.4f bits/byte)" : "%.4f", nll, bits_ * nll);
+    return text;
+  }
   void progress(const TrainProgress& p) {
     sentences_ += p.sentences;
     char text[320];
     std::snprintf(text, sizeof text,
-                  "epoch %lld  update %lld  sentences %lld  loss %.4f  words/s %.0f  gradient %.3f  rate %.2e  "
+                  "epoch %lld  update %lld  sentences %lld  loss %.4f  %s %.0f  gradient %.3f  rate %.2e  "
                   "%.1f GFLOP/s  left %s",
                   static_cast<long long>(p.epoch), static_cast<long long>(p.update), static_cast<long long>(sentences_),
-                  p.loss, p.words_per_second, p.gradient_norm, p.learning_rate, p.gflops,
+                  p.loss, rate_, p.words_per_second, p.gradient_norm, p.learning_rate, p.gflops,
                   p.minutes_left < 0 ? "?" : duration(p.minutes_left).c_str());
     line_.update(kPrefix + text);
   }
   void validation(const Validation& v) {
-    char text[256];
-    char mean[64] = "";
-    if (v.average_nll >= 0) std::snprintf(mean, sizeof mean, ", of the average %.4f", v.average_nll);
-    std::snprintf(text, sizeof text, "validation: epoch %lld  update %lld  loss %.4f%s  %s",
-                  static_cast<long long>(v.epoch), static_cast<long long>(v.update), v.nll, mean,
-                  v.better ? "best" : ("no better for " + std::to_string(v.without_progress)).c_str());
-    line(text);
+    line("validation: epoch " + std::to_string(v.epoch) + "  update " + std::to_string(v.update) + "  loss " +
+         loss(v.nll) + (v.average_nll < 0 ? "" : ", of the average " + loss(v.average_nll)) + "  " +
+         (v.better ? "best" : "no better for " + std::to_string(v.without_progress)));
   }
   void line(const std::string& text) { line_.print(kPrefix + text); }
 
  private:
   ProgressLine line_{/*seconds=*/0};  // the trainer already reports seldom
+  const char* rate_;
+  double bits_;
   int64_t sentences_ = 0;
 };
 
@@ -287,39 +348,42 @@ std::string file_names(std::initializer_list<std::string> paths) {
   return names;
 }
 
-std::string shape_in_words(const TransformerConfig& c) {
+std::string layers_in_words(const TransformerConfig& c) {
   return std::to_string(c.num_encoder_layers) + " encoder and " + std::to_string(c.num_decoder_layers) +
-         " decoder layers, width " + std::to_string(c.d_model) + ", " + std::to_string(c.nhead) +
+         " decoder layers";
+}
+std::string layers_in_words(const LanguageModelConfig& c) { return std::to_string(c.num_layers) + " layers"; }
+
+template <class Config>
+std::string shape_in_words(const Config& c) {
+  return layers_in_words(c) + ", width " + std::to_string(c.d_model) + ", " + std::to_string(c.nhead) +
          " heads, feed-forward " + std::to_string(c.dim_feedforward) + ", " + c.activation + ", " + c.norm +
          (c.norm_first ? " before" : " after") + " each sub-layer, " + c.positions + " positions" +
-         (c.tie_embeddings ? ", one matrix for source, target and output" : "");
+         (c.tie_embeddings ? ", one matrix for embeddings and output" : "");
 }
 
-// Written at the end of a run. The scores are those of the files in the directory, read anew.
-void write_model_card(const CLI::App& command, const TrainArguments& a, const TrainResult& result,
-                      const Transformer& model, const SentencePairs& training, const TextPairs& validation) {
-  const auto tokens = [](const std::vector<std::vector<int32_t>>& sentences) {
-    int64_t count = 0;
-    for (const auto& sentence : sentences) count += static_cast<int64_t>(sentence.size());
-    return with_commas(count);
-  };
+// What a card says about one kind of model only.
+struct CardParts {
+  std::string summary;
+  std::string vocabulary;  // behind its size
+  CardRows data;
+  std::string scored_on;
+  CardRows scores{};  // none without validation
+};
+
+// Written at the end of a run.
+template <class Model>
+void write_model_card(const CLI::App& command, const TrainArguments& a, const TrainResult& result, const Model& model,
+                      CardParts parts) {
   ModelCard card;
   card.title = std::filesystem::path(a.model + "/").parent_path().filename().string();
-  card.summary = "A Transformer that translates, trained by heed " HEED_VERSION ".";
+  card.summary = std::move(parts.summary);
   card.options = command.config_to_str();
   card.sections.push_back({"Model",
-                           {{"Shape", shape_in_words(a.shape)},
+                           {{"Shape", shape_in_words(model.config())},
                             {"Parameters", with_commas(model.parameter_count())},
-                            {"Vocabulary", with_commas(a.shape.vocab_size) + " pieces for both languages"}}});
-  card.sections.push_back(
-      {"Data",
-       {{"Training", file_names({a.pairs, a.source, a.target}) + ": " +
-                         with_commas(static_cast<int64_t>(training.source.size())) + " sentence pairs, " +
-                         tokens(training.source) + " source and " + tokens(training.target) + " target tokens"}}});
-  if (!validation.source.empty())
-    card.sections.back().rows.emplace_back(
-        "Validation", file_names({a.valid_pairs, a.valid_source, a.valid_target}) + ": " +
-                          with_commas(static_cast<int64_t>(validation.source.size())) + " sentence pairs");
+                            {"Vocabulary", with_commas(model.config().vocab_size) + " " + parts.vocabulary}}});
+  card.sections.push_back({"Data", std::move(parts.data)});
   card.sections.push_back(
       {"Training",
        {{"Updates", with_commas(result.update) + " in " + std::to_string(result.epoch) + " epochs; the weights are " +
@@ -328,20 +392,169 @@ void write_model_card(const CLI::App& command, const TrainArguments& a, const Tr
         {"Minutes",
          fixed(result.minutes, "%.1f") + " on " + std::to_string(threads()) + " threads of " + processor_name()},
         {"Seed", std::to_string(a.options.seed)}}});
-  if (!validation.source.empty()) {
-    const BeamOptions beam;
-    CardRows rows{
-        {"Loss", fixed(result.best_nll, "%.4f nats a token")},
-        {"Search", "beam " + std::to_string(beam.beam) + ", length penalty " + fixed(beam.length_penalty, "%g")}};
-    std::vector<std::string> translations;
-    for (TranslatedLine& line : Translator(a.model, a.trust).translate(validation.source, beam))
-      translations.push_back(std::move(line.best.front().text));
-    for (auto& row : score_rows(translations, validation.target)) rows.push_back(std::move(row));
-    card.sections.push_back({"Scores on the validation pairs", std::move(rows)});
-  }
+  if (!parts.scores.empty()) card.sections.push_back({"Scores on the " + parts.scored_on, std::move(parts.scores)});
   DirectoryTransaction transaction(a.model);
   transaction.write(kModelCardFile, to_markdown(card));
   transaction.commit();
+}
+
+template <class Model>
+void begin_with(Model& model, const TrainArguments& a) {
+  if (a.init.empty()) return;  // where the directory holds a state, train() goes on from that instead
+  NamedTensors values;
+  for (const auto& [name, parameter] : load_checkpoint<Model>(a.init, a.trust).model->named_parameters())
+    values.emplace_back(name, parameter.value());
+  model.load(values);
+}
+
+// Trains, says how it goes, and writes the card with what `parts` makes of the result. `data` begins the first line.
+template <class Model, class Data, class Parts>
+void run(const CLI::App& command, const TrainArguments& a, Model& model, const Data& training, const Data& validation,
+         bool validates, Display& display, const std::string& data, Parts&& parts) {
+  display.line(data + ", " + std::to_string(model.config().vocab_size) + " pieces, " +
+               std::to_string(model.parameter_count()) + " parameters, " + std::to_string(threads()) + " threads");
+  catch_signals();
+  const TrainResult result = train(model, training, validation, a.options, a.model,
+                                   {.progress = [&](const TrainProgress& p) { display.progress(p); },
+                                    .validation =
+                                        [&](const Validation& v) {
+                                          if (validates) display.validation(v);
+                                        },
+                                    .message = [&](const std::string& text) { display.line(text); },
+                                    .stop = [] { return caught_signal != 0; }});
+  if (result.reason == StopReason::interrupted) {
+    display.line("saved after update " + std::to_string(result.update) + "; the same command goes on from here");
+    throw ExitStatus{128 + caught_signal};
+  }
+  display.line((result.nothing_done ? "finished already: " : "finished: ") + describe(result.reason) + " after " +
+               std::to_string(result.update) + " updates in " + duration(result.minutes) + "; " + a.model + "/" +
+               kModelFile + " is " + (result.average_is_best ? "the average of checkpoints up to" : "that of") +
+               " update " + std::to_string(result.best_update) +
+               (validates ? ", validation loss " + display.loss(result.best_nll) : ""));
+  if (result.nothing_done && std::filesystem::exists(a.model + "/" + kModelCardFile)) return;
+  write_model_card(command, a, result, model, parts(result));
+  display.line("wrote " + a.model + "/" + kModelCardFile);
+}
+
+// Wrong numbers are found before the data is read.
+template <class Config>
+void check_early(Config shape, const TrainArguments& a) {
+  if (!a.vocabulary.empty() || (a.of_text() && a.vocab_type == "characters")) shape.vocab_size = 1000;
+  validate(shape);
+}
+
+void train_on_pairs(const CLI::App& command, const TrainArguments& a) {
+  TransformerConfig shape = a.shape;
+  check_early(shape, a);
+  TextPairs texts = read_pairs(a.pairs, a.columns, a.source, a.target, "");
+  const TextPairs valid_texts = read_pairs(a.valid_pairs, a.columns, a.valid_source, a.valid_target, "valid-");
+  if (!a.exclude.empty()) exclude_sources(texts, a.exclude);
+  if (texts.source.empty())
+    throw FormatError((a.pairs.empty() ? a.source : a.pairs) + " holds no sentence pairs to train on");
+  const Vocabulary vocabulary = prepare_directory(a, shape, [&] {
+    std::vector<std::string> lines = texts.source;
+    lines.insert(lines.end(), texts.target.begin(), texts.target.end());
+    return Vocabulary::train(lines, {.size = a.vocab_size, .character_coverage = a.character_coverage});
+  });
+  const SentencePairs training = encode(vocabulary, texts), validation = encode(vocabulary, valid_texts);
+
+  manual_seed(a.options.seed);
+  Transformer model(shape);
+  begin_with(model, a);
+  Display display("words/s", 0);
+  run(command, a, model, training, validation, !validation.source.empty(), display,
+      std::to_string(training.source.size()) + " training and " + std::to_string(validation.source.size()) +
+          " validation pairs",
+      [&](const TrainResult& result) {
+        const auto tokens = [](const std::vector<std::vector<int32_t>>& sentences) {
+          int64_t count = 0;
+          for (const auto& sentence : sentences) count += static_cast<int64_t>(sentence.size());
+          return with_commas(count);
+        };
+        CardParts parts{.summary = "A Transformer that translates, trained by heed " HEED_VERSION ".",
+                        .vocabulary = "pieces for both languages",
+                        .data = {{"Training", file_names({a.pairs, a.source, a.target}) + ": " +
+                                                  with_commas(static_cast<int64_t>(training.source.size())) +
+                                                  " sentence pairs, " + tokens(training.source) + " source and " +
+                                                  tokens(training.target) + " target tokens"}},
+                        .scored_on = "validation pairs"};
+        if (valid_texts.source.empty()) return parts;
+        parts.data.emplace_back("Validation", file_names({a.valid_pairs, a.valid_source, a.valid_target}) + ": " +
+                                                  with_commas(static_cast<int64_t>(valid_texts.source.size())) +
+                                                  " sentence pairs");
+        // The scores are those of the files in the directory, read anew.
+        const BeamOptions beam;
+        parts.scores = {
+            {"Loss", fixed(result.best_nll, "%.4f nats a token")},
+            {"Search", "beam " + std::to_string(beam.beam) + ", length penalty " + fixed(beam.length_penalty, "%g")}};
+        std::vector<std::string> translations;
+        for (TranslatedLine& line : Translator(a.model, a.trust).translate(valid_texts.source, beam))
+          translations.push_back(std::move(line.best.front().text));
+        for (auto& row : score_rows(translations, valid_texts.target)) parts.scores.push_back(std::move(row));
+        return parts;
+      });
+}
+
+LanguageModelConfig language_model_shape(const TrainArguments& a) {
+  const TransformerConfig& s = a.shape;
+  return {.vocab_size = s.vocab_size,
+          .d_model = s.d_model,
+          .nhead = s.nhead,
+          .num_kv_heads = a.kv_heads,
+          .num_layers = a.layers,
+          .dim_feedforward = s.dim_feedforward,
+          .dropout = s.dropout,
+          .attention_dropout = s.attention_dropout,
+          .activation_dropout = s.activation_dropout,
+          .activation = s.activation,
+          .norm = s.norm,
+          .norm_first = s.norm_first,
+          .bias = s.bias,
+          .positions = s.positions,
+          .max_positions = s.max_positions,
+          .tie_embeddings = s.tie_embeddings};
+}
+
+void train_on_text(const CLI::App& command, const TrainArguments& a) {
+  LanguageModelConfig shape = language_model_shape(a);
+  check_early(shape, a);
+  const TextParts texts = read_text_parts(a.text, a.valid_text, a.valid_fraction);
+  const Vocabulary vocabulary = prepare_directory(a, shape, [&] {
+    if (a.vocab_type == "characters") return Vocabulary::characters(texts.training);
+    return Vocabulary::train(
+        lines_of(texts.training),
+        {.size = a.vocab_size, .character_coverage = a.character_coverage, .spaces = Spaces::verbatim});
+  });
+  const std::vector<int32_t> training = encode_text(vocabulary, texts.training, "training text"),
+                             validation = encode_text(vocabulary, texts.validation, "validation text");
+  double bits = 0;
+  if (validation.size() > 1)  // the first token is not predicted
+    bits = static_cast<double>(validation.size() - 1) / std::numbers::ln2 /
+           static_cast<double>(texts.validation.size() - vocabulary.bytes(validation[0]).size());
+
+  manual_seed(a.options.seed);
+  LanguageModel model(shape);
+  begin_with(model, a);
+  Display display("tokens/s", bits);
+  run(command, a, model, training, validation, !validation.empty(), display,
+      std::to_string(training.size()) + " training and " + std::to_string(validation.size()) + " validation tokens",
+      [&](const TrainResult& result) {
+        const auto amount = [](const std::string& text, const std::vector<int32_t>& ids) {
+          return with_commas(static_cast<int64_t>(text.size())) + " bytes, " +
+                 with_commas(static_cast<int64_t>(ids.size())) + " tokens";
+        };
+        CardParts parts{.summary = "A language model, trained by heed " HEED_VERSION ".",
+                        .vocabulary = vocabulary.of_characters() ? "characters" : "pieces",
+                        .data = {{"Training", file_names({a.text}) + ": " + amount(texts.training, training)}},
+                        .scored_on = "validation text"};
+        if (validation.empty()) return parts;
+        parts.data.emplace_back(
+            "Validation", (a.valid_text.empty() ? "the end of " + file_names({a.text}) : file_names({a.valid_text})) +
+                              ": " + amount(texts.validation, validation));
+        parts.scores = {{"Loss", fixed(result.best_nll, "%.4f nats a token")},
+                        {"Bits", fixed(bits * result.best_nll, "%.4f a byte")}};
+        return parts;
+      });
 }
 
 void run_training(CLI::App& command, TrainArguments& a) {
@@ -351,8 +564,8 @@ void run_training(CLI::App& command, TrainArguments& a) {
     return;
   }
   if (a.model.empty()) throw ShapeError("--model is missing: the directory to write");
-  if (a.pairs.empty() && a.source.empty() && a.target.empty())
-    throw ShapeError("give --pairs, or --source and --target: the sentences to learn from");
+  if (!a.of_text() && a.pairs.empty() && a.source.empty() && a.target.empty())
+    throw ShapeError("give --pairs, or --source and --target, or --text: what to learn from");
   set_threads(a.threads);
   a.shape.vocab_size = a.vocab_size;
   TrainOptions& options = a.options;
@@ -362,55 +575,11 @@ void run_training(CLI::App& command, TrainArguments& a) {
                                              : Schedule::inverse_square_root;
   rate.total = options.max_updates;
   validate(options);
-  {
-    TransformerConfig shape = a.shape;  // wrong numbers are found before the data is read
-    if (!a.vocabulary.empty()) shape.vocab_size = 1000;
-    validate(shape);
-  }
-
-  TextPairs texts = read_texts(a.pairs, a.columns, a.source, a.target, "");
-  const TextPairs valid_texts = read_texts(a.valid_pairs, a.columns, a.valid_source, a.valid_target, "valid-");
-  if (!a.exclude.empty()) exclude_sources(texts, a.exclude);
-  if (texts.source.empty())
-    throw FormatError((a.pairs.empty() ? a.source : a.pairs) + " holds no sentence pairs to train on");
   if (a.vocabulary.empty() && !a.init.empty()) a.vocabulary = a.init + "/" + kVocabularyFile;
-  const Vocabulary vocabulary = prepare_directory(a, texts);
-  const SentencePairs training = encode(vocabulary, texts), validation = encode(vocabulary, valid_texts);
-
-  manual_seed(options.seed);
-  Transformer model(a.shape);
-  if (!a.init.empty()) {  // where the directory holds a state, train() goes on from that instead
-    std::vector<std::pair<std::string, Tensor>> values;
-    for (const auto& [name, parameter] : load_checkpoint(a.init, a.trust).model->named_parameters())
-      values.emplace_back(name, parameter.value());
-    model.load(values);
-  }
-  Display display;
-  display.line(std::to_string(training.source.size()) + " training and " + std::to_string(validation.source.size()) +
-               " validation pairs, " + std::to_string(vocabulary.size()) + " pieces, " +
-               std::to_string(model.parameter_count()) + " parameters, " + std::to_string(threads()) + " threads");
-  catch_signals();
-  const TrainResult result = train(model, training, validation, options, a.model,
-                                   {.progress = [&](const TrainProgress& p) { display.progress(p); },
-                                    .validation =
-                                        [&](const Validation& v) {
-                                          if (!validation.source.empty()) display.validation(v);
-                                        },
-                                    .message = [&](const std::string& text) { display.line(text); },
-                                    .stop = [] { return caught_signal != 0; }});
-  if (result.reason == StopReason::interrupted) {
-    display.line("saved after update " + std::to_string(result.update) + "; the same command goes on from here");
-    throw ExitStatus{128 + caught_signal};
-  }
-  char best[160] = "";
-  if (!validation.source.empty()) std::snprintf(best, sizeof best, ", validation loss %.4f", result.best_nll);
-  display.line((result.nothing_done ? "finished already: " : "finished: ") + describe(result.reason) + " after " +
-               std::to_string(result.update) + " updates in " + duration(result.minutes) + "; " + a.model + "/" +
-               kModelFile + " is " + (result.average_is_best ? "the average of checkpoints up to" : "that of") +
-               " update " + std::to_string(result.best_update) + best);
-  if (result.nothing_done && std::filesystem::exists(a.model + "/" + kModelCardFile)) return;
-  write_model_card(command, a, result, model, training, valid_texts);
-  display.line("wrote " + a.model + "/" + kModelCardFile);
+  if (a.of_text())
+    train_on_text(command, a);
+  else
+    train_on_pairs(command, a);
 }
 
 }  // namespace
@@ -418,10 +587,13 @@ void run_training(CLI::App& command, TrainArguments& a) {
 void add_train(CLI::App& program) {
   const auto a = std::make_shared<TrainArguments>();
   a->shape.max_positions = 512;
-  CLI::App* command = program.add_subcommand("train", "Train a translator on sentence pairs");
+  CLI::App* command =
+      program.add_subcommand("train", "Train a translator on sentence pairs, or a language model on a text");
   command->description(
-      "Trains a Transformer on sentence pairs. Killed or interrupted, the same command goes on where it was and ends\n"
-      "with the same weights. Everything is kept in the --model directory.");
+      "Trains a translator on sentence pairs (--pairs), or a language model on a text (--text). Killed or "
+      "interrupted,\n"
+      "the same command goes on where it was and ends with the same weights. Everything is kept in the --model\n"
+      "directory.");
   command->option_defaults()->always_capture_default();
   command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 
@@ -444,6 +616,16 @@ void add_train(CLI::App& program) {
   file("--valid-pairs", a->valid_pairs, "Sentence pairs to validate on");
   file("--valid-source", a->valid_source, "Source sentences to validate on (instead of --valid-pairs)");
   file("--valid-target", a->valid_target, "Target sentences to validate on");
+  file("--text", a->text, "Text for a language model (instead of sentence pairs)");
+  file("--valid-text", a->valid_text, "Text to validate on");
+  command->add_option("--valid-fraction", a->valid_fraction, "Without --valid-text: this part of the end of --text")
+      ->check(CLI::Range(0.0, 0.9))
+      ->group("Data");
+  command
+      ->add_option("--vocab-type", a->vocab_type,
+                   "Pieces of --text: subwords, or characters (each one of the text, and no other)")
+      ->check(CLI::IsMember({"subwords", "characters"}))
+      ->group("Data");
   file("--exclude", a->exclude, "Leave out training pairs whose source is a line of this file");
   file("--vocabulary", a->vocabulary, "Use this vocabulary instead of learning one");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make")->group("Data");
@@ -465,12 +647,14 @@ void add_train(CLI::App& program) {
   };
   // The preset fills these in, so a default would mislead.
   for (const auto& [name, value, help] :
-       {std::tuple{"--vocab-size", &a->vocab_size, "Pieces of the joint vocabulary (by preset)"},
+       {std::tuple{"--vocab-size", &a->vocab_size, "Pieces of the vocabulary, for subwords (by preset)"},
         std::tuple{"--d-model", &a->shape.d_model, "Width (by preset)"},
         std::tuple{"--heads", &a->shape.nhead, "Attention heads (by preset)"},
         std::tuple{"--feed-forward", &a->shape.dim_feedforward, "Hidden width of the feed-forward (by preset)"},
         std::tuple{"--encoder-layers", &a->shape.num_encoder_layers, "Encoder layers (by preset)"},
-        std::tuple{"--decoder-layers", &a->shape.num_decoder_layers, "Decoder layers (by preset)"}})
+        std::tuple{"--decoder-layers", &a->shape.num_decoder_layers, "Decoder layers (by preset)"},
+        std::tuple{"--layers", &a->layers, "Layers of a language model (by preset)"},
+        std::tuple{"--kv-heads", &a->kv_heads, "Key and value heads of a language model; 0 for --heads"}})
     shape(name, *value, help)->default_str("");
   shape("--pre-norm", a->shape.norm_first, "Normalise before each sub-layer, not after (by preset)")->default_str("");
   shape("--norm", a->shape.norm, "layer_norm or rms_norm")->check(CLI::IsMember({"layer_norm", "rms_norm"}));
@@ -478,9 +662,10 @@ void add_train(CLI::App& program) {
       ->check(CLI::IsMember({"relu", "gelu", "gelu_tanh", "silu", "swiglu"}));
   shape("--positions", a->shape.positions, "sinusoidal, learned or rotary")
       ->check(CLI::IsMember({"sinusoidal", "learned", "rotary"}));
-  shape("--max-positions", a->shape.max_positions, "Longest sentence in tokens");
+  shape("--max-positions", a->shape.max_positions,
+        "Longest sentence in tokens; what a language model looks back on (--block)");
   shape("--bias", a->shape.bias, "Biases in all layers");
-  shape("--tie-embeddings", a->shape.tie_embeddings, "One matrix for source, target and output");
+  shape("--tie-embeddings", a->shape.tie_embeddings, "One matrix for all embeddings and the output");
   shape("--dropout", a->shape.dropout, "Dropout of embeddings and sub-layers");
   shape("--attention-dropout", a->shape.attention_dropout, "Dropout of attention weights");
   shape("--activation-dropout", a->shape.activation_dropout, "Dropout inside the feed-forward");
@@ -492,9 +677,12 @@ void add_train(CLI::App& program) {
   training("--batch-tokens", o.batch_tokens, "Padded tokens a batch, on its longer side");
   training("--max-length", o.max_length, "Leave out pairs with more tokens on a side");
   training("--pool-size", o.pool_size, "Sentences that are sorted by length together");
+  training("--batch", o.batch, "Pieces of --text a batch (by preset)")->default_str("");
+  training("--block", o.block, "Tokens of each piece of --text (by preset)")->default_str("");
   training("--schedule", a->schedule, "Learning rate: inverse-square-root, cosine or constant, all after a warm-up")
       ->check(CLI::IsMember({"inverse-square-root", "cosine", "constant"}));
   training("--learning-rate", o.learning_rate.peak, "Peak of the learning rate");
+  training("--min-learning-rate", o.learning_rate.floor, "What --schedule cosine ends at");
   training("--warmup", o.learning_rate.warmup, "Updates until the peak");
   training("--anneal", o.learning_rate.anneal, "Last updates of --max-updates, over which the rate also falls to 0");
   training("--beta1", o.adamw.beta1, "AdamW: decay of the mean gradient");
@@ -513,8 +701,9 @@ void add_train(CLI::App& program) {
   training("--save-every", o.save_every, "Updates between saves; 0 for none by count");
   training("--log-every", o.log_every, "Updates between progress lines");
   command->footer(
-      "Example (spa-eng's columns are English and Spanish; this learns Spanish to English):\n"
-      "  heed train --pairs spa-eng.tsv --columns 2,1 --valid-pairs dev.tsv --model my-model --max-minutes 60");
+      "Examples (spa-eng's columns are English and Spanish; this learns Spanish to English):\n"
+      "  heed train --pairs spa-eng.tsv --columns 2,1 --valid-pairs dev.tsv --model my-model --max-minutes 60\n"
+      "  heed train --text book.txt --model my-writer");
   command->callback([command, a] { run_training(*command, *a); });
 }
 

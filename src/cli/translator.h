@@ -25,7 +25,7 @@ class Translator {
  public:
   /// Throws as load_checkpoint.
   explicit Translator(const std::string& directory, bool trust = false)
-      : checkpoint_(load_checkpoint(directory, trust)) {}
+      : checkpoint_(load_checkpoint<Transformer>(directory, trust)) {}
 
   /// Each line's translations, in order; at most `batch` sentences are decoded together. Throws ShapeError for options
   /// out of range.
@@ -36,7 +36,7 @@ class Translator {
   const Vocabulary& vocabulary() const { return checkpoint_.vocabulary; }
 
  private:
-  Checkpoint checkpoint_;
+  Checkpoint<Transformer> checkpoint_;
 };
 
 }  // namespace heed::cli

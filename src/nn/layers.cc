@@ -39,9 +39,9 @@ RMSNorm::RMSNorm(int64_t width, double epsilon) : epsilon_(epsilon) {
   weight = register_parameter("weight", Tensor::full({width}, 1));
 }
 
-Norm::Norm(NormKind kind, int64_t width, double epsilon) {
+Norm::Norm(NormKind kind, int64_t width, double epsilon, bool bias) {
   if (kind == NormKind::layer_norm) {
-    layer_ = std::make_unique<LayerNorm>(width, epsilon);
+    layer_ = std::make_unique<LayerNorm>(width, epsilon, bias);
     register_module("", *layer_);
   } else {
     rms_ = std::make_unique<RMSNorm>(width, epsilon);

@@ -24,8 +24,8 @@ Variable residual(const Variable& x, const Variable& sublayer, double dropout, b
 TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& o)
     : self_attn(attention_options(o, true)),
       feed_forward(o.d_model, o.dim_feedforward, o.activation, o.activation_dropout, o.bias),
-      norm1(o.norm, o.d_model, o.norm_epsilon),
-      norm2(o.norm, o.d_model, o.norm_epsilon),
+      norm1(o.norm, o.d_model, o.norm_epsilon, o.norm_bias),
+      norm2(o.norm, o.d_model, o.norm_epsilon, o.norm_bias),
       options_(o) {
   register_module("self_attn", self_attn);
   register_module("", feed_forward);
@@ -48,9 +48,9 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& 
     : self_attn(attention_options(o, true)),
       multihead_attn(attention_options(o, false)),
       feed_forward(o.d_model, o.dim_feedforward, o.activation, o.activation_dropout, o.bias),
-      norm1(o.norm, o.d_model, o.norm_epsilon),
-      norm2(o.norm, o.d_model, o.norm_epsilon),
-      norm3(o.norm, o.d_model, o.norm_epsilon),
+      norm1(o.norm, o.d_model, o.norm_epsilon, o.norm_bias),
+      norm2(o.norm, o.d_model, o.norm_epsilon, o.norm_bias),
+      norm3(o.norm, o.d_model, o.norm_epsilon, o.norm_bias),
       options_(o) {
   register_module("self_attn", self_attn);
   register_module("multihead_attn", multihead_attn);
@@ -99,7 +99,7 @@ TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& options, i
     register_module("layers." + std::to_string(i), *layers.back());
   }
   if (final_norm) {
-    norm = std::make_unique<Norm>(options.norm, options.d_model, options.norm_epsilon);
+    norm = std::make_unique<Norm>(options.norm, options.d_model, options.norm_epsilon, options.norm_bias);
     register_module("norm", *norm);
   }
 }
@@ -114,13 +114,18 @@ Variable TransformerEncoder::operator()(Variable x, const MultiheadAttention::Ca
   return norm ? (*norm)(x) : x;
 }
 
+Variable TransformerEncoder::step(Variable x, std::vector<KVCache>& caches) const {
+  for (size_t l = 0; l < layers.size(); ++l) x = (*layers[l])(x, {.causal = Causal::top_left, .cache = &caches.at(l)});
+  return norm ? (*norm)(x) : x;
+}
+
 TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm) {
   for (int64_t i = 0; i < num_layers; ++i) {
     layers.push_back(std::make_unique<TransformerDecoderLayer>(options));
     register_module("layers." + std::to_string(i), *layers.back());
   }
   if (final_norm) {
-    norm = std::make_unique<Norm>(options.norm, options.d_model, options.norm_epsilon);
+    norm = std::make_unique<Norm>(options.norm, options.d_model, options.norm_epsilon, options.norm_bias);
     register_module("norm", *norm);
   }
 }

@@ -125,6 +125,16 @@ std::string sanitize_utf8(std::string_view text, std::int64_t* replaced) {
   return out;
 }
 
+std::size_t incomplete_utf8(std::string_view text) {
+  for (std::size_t n = std::min<std::size_t>(text.size(), 3); n > 0; --n) {
+    const std::string_view end = text.substr(text.size() - n);
+    const auto lead = static_cast<unsigned char>(end[0]);
+    const DecodedCharacter c = decode_utf8(end);
+    if (!c.valid && static_cast<std::size_t>(c.length) == n && lead >= 0xC2 && lead <= 0xF4) return n;
+  }
+  return 0;
+}
+
 std::u32string to_utf32(std::string_view text) {
   std::u32string out;
   out.reserve(text.size());

@@ -6,8 +6,10 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <type_traits>
+#include <unordered_map>
 
 #include "heed/text.h"
 #include "text/model_proto.h"
@@ -49,8 +51,8 @@ std::string collapse_spaces(std::string_view text) {
 }
 
 // sentencepiece skips a line with a tab or U+2585, which mean something inside it, and ignores NUL.
-std::string training_line(std::string_view text) {
-  const std::string clean = to_nfc(sanitize_utf8(text));
+std::string training_line(std::string_view text, Spaces spaces) {
+  const std::string valid = sanitize_utf8(text), clean = spaces == Spaces::verbatim ? valid : to_nfc(valid);
   std::string out;
   std::size_t word = 0;
   for (std::string_view rest = clean; !rest.empty();) {
@@ -104,6 +106,8 @@ struct Vocabulary::Model {
   explicit Model(VocabularyFile from) : file(std::move(from)) {
     if (file.foreign) {
       load_foreign();
+    } else if (file.characters) {
+      load_characters();
     } else {
       load_own();
     }
@@ -126,6 +130,14 @@ struct Vocabulary::Model {
     if (!status.ok()) throw FormatError(std::string("vocabulary: sentencepiece refused it: ") + status.message());
   }
 
+  void load_characters() {
+    pad_id = bos_id = eos_id = -1;
+    unk_id = 0;
+    for (const std::string& character : file.pieces) {
+      ids.emplace(decode_utf8(character).code, static_cast<std::int32_t>(ids.size()) + 1);
+    }
+  }
+
   void load_foreign() {
     const auto status = processor.LoadFromSerializedProto(file.model);
     if (!status.ok() || processor.GetPieceSize() == 0) {
@@ -142,11 +154,33 @@ struct Vocabulary::Model {
     }
   }
 
+  int size() const { return file.characters ? static_cast<int>(file.pieces.size()) + 1 : processor.GetPieceSize(); }
+
   void check_id(std::int32_t id, const char* operation) const {
-    if (id < 0 || id >= processor.GetPieceSize()) {
+    if (id < 0 || id >= size()) {
       throw ShapeError(std::string(operation) + ": id " + std::to_string(id) + " is outside the vocabulary of " +
-                       std::to_string(processor.GetPieceSize()) + " pieces");
+                       std::to_string(size()) + " pieces");
     }
+  }
+
+  const std::string& piece(std::int32_t id) const {
+    if (!file.characters) return processor.IdToPiece(id);
+    static const std::string unknown = fixed_piece(unk);
+    return id == unk_id ? unknown : file.pieces[static_cast<std::size_t>(id) - 1];
+  }
+
+  std::string bytes(std::int32_t id) const {
+    if (id == unk_id) return "\uFFFD";
+    if (file.characters) return piece(id);
+    if (processor.IsControl(id)) return "";
+    if (processor.IsByte(id)) {  // <0x41>
+      return std::string(1, static_cast<char>(std::stoi(piece(id).substr(3, 2), nullptr, 16)));
+    }
+    std::string text = piece(id);
+    for (std::size_t at = 0; (at = text.find(space_mark, at)) != std::string::npos;) {
+      text.replace(at, space_mark.size(), 1, ' ');
+    }
+    return text;
   }
 
   // Appends the pieces of a text; Piece is int or std::string.
@@ -159,34 +193,48 @@ struct Vocabulary::Model {
   }
 
   template <typename Piece>
+  void append_id(std::int32_t id, std::vector<Piece>* out) const {
+    if constexpr (std::is_same_v<Piece, std::int32_t>) {
+      out->push_back(id);
+    } else {
+      out->push_back(piece(id));
+    }
+  }
+
+  template <typename Piece>
   std::vector<Piece> encode(const std::string& normalized) const {
     std::vector<Piece> out;
     if (file.foreign) {
       append_encoded(normalized, &out);
       return out;
     }
+    if (file.characters) {
+      for (std::string_view rest = normalized; !rest.empty();) {
+        const DecodedCharacter character = decode_utf8(rest);
+        const auto found = ids.find(character.code);
+        append_id(found == ids.end() ? unk_id : found->second, &out);
+        rest.remove_prefix(static_cast<std::size_t>(character.length));
+      }
+      return out;
+    }
     if (normalized.empty()) return out;
     // The first word gets the space that the other words have before them.
-    const std::string prefixed = " " + normalized;
+    const std::string prefixed = file.spaces == Spaces::verbatim ? normalized : " " + normalized;
     for (std::string_view rest = prefixed;;) {
       const std::size_t at = rest.find(space_mark);
       append_encoded(rest.substr(0, at), &out);
       if (at == std::string_view::npos) return out;
       // U+2581 itself would come back as a space: write it in bytes.
       for (const char c : space_mark) {
-        const int id = static_cast<int>(first_byte_id) + static_cast<unsigned char>(c);
-        if constexpr (std::is_same_v<Piece, int>) {
-          out.push_back(id);
-        } else {
-          out.push_back(processor.IdToPiece(id));
-        }
+        append_id(static_cast<int>(first_byte_id) + static_cast<unsigned char>(c), &out);
       }
       rest.remove_prefix(at + space_mark.size());
     }
   }
 
   VocabularyFile file;
-  sentencepiece::SentencePieceProcessor processor;
+  sentencepiece::SentencePieceProcessor processor;   // not of characters
+  std::unordered_map<char32_t, std::int32_t> ids{};  // of characters
   std::int32_t pad_id = pad;
   std::int32_t unk_id = unk;
   std::int32_t bos_id = bos;
@@ -207,12 +255,13 @@ Vocabulary Vocabulary::train(std::span<const std::string> lines, const Vocabular
   std::vector<std::string> clean;
   clean.reserve(lines.size());
   for (const std::string& line : lines) {
-    if (std::string text = training_line(line); !text.empty()) clean.push_back(std::move(text));
+    if (std::string text = training_line(line, options.spaces); !text.empty()) clean.push_back(std::move(text));
   }
   if (clean.empty()) throw ShapeError("train a vocabulary: the text is empty; pass at least one line with a word");
 
   char digits[32];
   const std::string coverage(digits, std::to_chars(digits, digits + sizeof digits, options.character_coverage).ptr);
+  const std::string prefix = options.spaces == Spaces::verbatim ? "false" : "true";
   LineIterator iterator(clean);
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train({{"model_type", "bpe"},
@@ -226,6 +275,7 @@ Vocabulary Vocabulary::train(std::span<const std::string> lines, const Vocabular
                                                                   {"eos_id", "3"},
                                                                   {"normalization_rule_name", "identity"},
                                                                   {"remove_extra_whitespaces", "false"},
+                                                                  {"add_dummy_prefix", prefix},
                                                                   {"max_sentence_length", "1073741824"},
                                                                   {"hard_vocab_limit", "false"},
                                                                   {"num_threads", "1"},
@@ -246,6 +296,21 @@ Vocabulary Vocabulary::train(std::span<const std::string> lines, const Vocabular
   VocabularyFile file;
   file.spaces = options.spaces;
   for (int id = special_and_byte_pieces; id < size; ++id) file.pieces.push_back(trained.IdToPiece(id));
+  return Vocabulary(std::make_shared<const Model>(std::move(file)));
+}
+
+Vocabulary Vocabulary::characters(std::string_view text) {
+  std::set<char32_t> codes;
+  const std::string clean = sanitize_utf8(text);
+  for (std::string_view rest = clean; !rest.empty();) {
+    const DecodedCharacter character = decode_utf8(rest);
+    codes.insert(character.code);
+    rest.remove_prefix(static_cast<std::size_t>(character.length));
+  }
+  if (codes.empty()) throw ShapeError("make a vocabulary: the text is empty; pass at least one character");
+  VocabularyFile file;
+  file.characters = true;
+  for (const char32_t code : codes) append_utf8(code, &file.pieces.emplace_back());
   return Vocabulary(std::make_shared<const Model>(std::move(file)));
 }
 
@@ -298,16 +363,17 @@ void Vocabulary::save(const std::filesystem::path& path) const {
   throw IoError("write " + path.string() + ": " + error.message());
 }
 
-std::int64_t Vocabulary::size() const { return model_->processor.GetPieceSize(); }
+std::int64_t Vocabulary::size() const { return model_->size(); }
 std::int32_t Vocabulary::pad_id() const { return model_->pad_id; }
 std::int32_t Vocabulary::unk_id() const { return model_->unk_id; }
 std::int32_t Vocabulary::bos_id() const { return model_->bos_id; }
 std::int32_t Vocabulary::eos_id() const { return model_->eos_id; }
 bool Vocabulary::foreign() const { return model_->file.foreign; }
+bool Vocabulary::of_characters() const { return model_->file.characters; }
 
 std::string Vocabulary::normalize(std::string_view text) const {
   std::string clean = sanitize_utf8(text);
-  if (foreign()) return clean;
+  if (foreign() || of_characters() || model_->file.spaces == Spaces::verbatim) return clean;
   clean = to_nfc(clean);
   return model_->file.spaces == Spaces::keep ? clean : collapse_spaces(clean);
 }
@@ -323,15 +389,24 @@ std::vector<std::string> Vocabulary::encode_pieces(std::string_view text) const 
 std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {
   for (const std::int32_t id : ids) model_->check_id(id, "decode");
   std::string text;
+  if (of_characters()) {
+    for (const std::int32_t id : ids) text += model_->bytes(id);
+    return text;
+  }
   const auto status = model_->processor.Decode(std::vector<int>(ids.begin(), ids.end()), &text);
   if (!status.ok()) throw Error(std::string("decode: ") + status.message());
-  if (!foreign() && text.starts_with(' ')) text.erase(0, 1);
+  if (!foreign() && model_->file.spaces != Spaces::verbatim && text.starts_with(' ')) text.erase(0, 1);
   return text;
 }
 
 const std::string& Vocabulary::piece(std::int32_t id) const {
   model_->check_id(id, "piece");
-  return model_->processor.IdToPiece(id);
+  return model_->piece(id);
+}
+
+std::string Vocabulary::bytes(std::int32_t id) const {
+  model_->check_id(id, "bytes");
+  return model_->bytes(id);
 }
 
 }  // namespace heed::inline v0

@@ -1,6 +1,8 @@
 #include "text/vocabulary_format.h"
 
+#include <array>
 #include <charconv>
+#include <optional>
 #include <unordered_set>
 
 #include "text/unicode.h"
@@ -9,7 +11,9 @@ namespace heed::inline v0 {
 namespace {
 
 constexpr std::string_view bpe_header = "heed-vocabulary 1 bpe spaces=";
+constexpr std::string_view characters_header = "heed-vocabulary 1 characters";
 constexpr std::string_view foreign_header = "heed-vocabulary 1 sentencepiece";
+constexpr std::array<std::string_view, 3> space_names = {"collapse", "keep", "verbatim"};  // in the order of Spaces
 constexpr std::string_view hex_digits = "0123456789ABCDEF";
 constexpr std::string_view base64_digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -19,12 +23,13 @@ constexpr std::string_view base64_digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij
 
 bool control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
-std::string escape(std::string_view piece) {
+// `spaces`: NUL and the space are escaped, too.
+std::string escape(std::string_view piece, bool spaces) {
   std::string out;
   for (const char c : piece) {
     if (c == '\\') {
       out += "\\\\";
-    } else if (control(c)) {
+    } else if (control(c) || (spaces && c == ' ')) {
       out += "\\x";
       out += hex_digits[static_cast<unsigned char>(c) >> 4];
       out += hex_digits[c & 15];
@@ -35,7 +40,7 @@ std::string escape(std::string_view piece) {
   return out;
 }
 
-std::string unescape(std::string_view text, std::size_t line) {
+std::string unescape(std::string_view text, std::size_t line, bool spaces) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (control(text[i])) fail(line, "control characters are written as \\xHH");
@@ -54,7 +59,10 @@ std::string unescape(std::string_view text, std::size_t line) {
       fail(line, "a backslash starts \\\\ or \\xHH with two upper-case hexadecimal digits");
     }
     const char c = static_cast<char>(high * 16 + low);
-    if (!control(c) || c == 0) fail(line, "\\xHH is for the control characters 01 to 1F and 7F only");
+    if (spaces ? !control(c) && c != ' ' : !control(c) || c == 0) {
+      fail(line, spaces ? "\\xHH is for the control characters 00 to 1F and 7F and for the space, 20, only"
+                        : "\\xHH is for the control characters 01 to 1F and 7F only");
+    }
     out += c;
     i += 3;
   }
@@ -108,6 +116,44 @@ std::vector<std::string_view> split_lines(std::string_view text) {
   return lines;
 }
 
+void read_pieces(const std::vector<std::string_view>& lines, std::vector<std::string>& pieces) {
+  std::unordered_set<std::string> seen;
+  for (std::size_t id = 0; id < special_and_byte_pieces; ++id) seen.insert(fixed_piece(id));
+  pieces.reserve(lines.size() - 1);
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    std::string piece = unescape(lines[i], i + 1, /*spaces=*/false);
+    if (piece.empty()) fail(i + 1, "a piece must not be empty");
+    if (piece.size() > longest_piece) {
+      fail(i + 1,
+           "a piece has at most " + std::to_string(longest_piece) + " bytes, not " + std::to_string(piece.size()));
+    }
+    if (!valid_utf8(piece)) fail(i + 1, "a piece must be valid UTF-8");
+    if (piece.find(' ') != std::string::npos) fail(i + 1, "a space is written as U+2581");
+    if (!seen.insert(piece).second) fail(i + 1, "the piece stands in the vocabulary already");
+    pieces.push_back(std::move(piece));
+  }
+  // Without it a space would become the bytes of U+2581 and come back as that.
+  if (!seen.contains("\u2581")) fail(lines.size(), "the piece U+2581, which stands for a space, is missing");
+}
+
+void read_characters(const std::vector<std::string_view>& lines, std::vector<std::string>& characters) {
+  std::optional<char32_t> last;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    std::string character = unescape(lines[i], i + 1, /*spaces=*/true);
+    const DecodedCharacter decoded = character.empty() ? DecodedCharacter{0, 0, false} : decode_utf8(character);
+    if (!decoded.valid || static_cast<std::size_t>(decoded.length) != character.size()) {
+      fail(i + 1, "a line holds one character in UTF-8");
+    }
+    if (lines[i] == " ") fail(i + 1, "a space is written as \\x20");
+    if (last && decoded.code <= *last) fail(i + 1, "characters stand in the order of their codes, each once");
+    last = decoded.code;
+    characters.push_back(std::move(character));
+  }
+}
+
+// Pieces that stand in every vocabulary of this kind, and not in its file.
+std::size_t fixed_pieces(const VocabularyFile& file) { return file.characters ? 1 : special_and_byte_pieces; }
+
 }  // namespace
 
 std::string fixed_piece(std::size_t id) {
@@ -119,10 +165,10 @@ std::string fixed_piece(std::size_t id) {
 
 std::string write_vocabulary(const VocabularyFile& file) {
   if (file.foreign) return std::string(foreign_header) + "\n" + to_base64(file.model) + "\n";
-  std::string out(bpe_header);
-  out += file.spaces == Spaces::keep ? "keep" : "collapse";
-  out += " pieces=" + std::to_string(file.pieces.size() + special_and_byte_pieces) + "\n";
-  for (const std::string& piece : file.pieces) out += escape(piece) + "\n";
+  std::string out(file.characters ? characters_header : bpe_header);
+  if (!file.characters) out += space_names.at(static_cast<std::size_t>(file.spaces));
+  out += " pieces=" + std::to_string(file.pieces.size() + fixed_pieces(file)) + "\n";
+  for (const std::string& piece : file.pieces) out += escape(piece, file.characters) + "\n";
   return out;
 }
 
@@ -139,49 +185,42 @@ VocabularyFile parse_vocabulary(std::string_view text) {
   }
 
   std::string_view header = lines[0];
-  const std::string rule = "the header is \"heed-vocabulary 1 bpe spaces=collapse pieces=N\", or spaces=keep";
+  file.characters = header.starts_with(characters_header);
+  const std::string rule = file.characters
+                               ? "the header is \"heed-vocabulary 1 characters pieces=N\""
+                               : "the header is \"heed-vocabulary 1 bpe spaces=collapse pieces=N\", or spaces=keep, or "
+                                 "spaces=verbatim";
   const auto take = [&](std::string_view word) {
     const bool there = header.starts_with(word);
     if (there) header.remove_prefix(word.size());
     return there;
   };
-  if (!take(bpe_header)) fail(1, rule);
-  if (take("keep")) {
-    file.spaces = Spaces::keep;
-  } else if (!take("collapse")) {
-    fail(1, rule);
+  if (!take(file.characters ? characters_header : bpe_header)) fail(1, rule);
+  if (!file.characters) {
+    std::size_t spaces = 0;
+    while (spaces < space_names.size() && !take(space_names[spaces])) ++spaces;
+    if (spaces == space_names.size()) fail(1, rule);
+    file.spaces = static_cast<Spaces>(spaces);
   }
   if (!take(" pieces=")) fail(1, rule);
   std::size_t pieces = 0;
   const auto [end, error] = std::from_chars(header.data(), header.data() + header.size(), pieces);
   // The comparison shuts out leading zeros, so that equal vocabularies are equal files.
   if (error != std::errc() || end != header.data() + header.size() || std::to_string(pieces) != header) fail(1, rule);
-  if (pieces <= special_and_byte_pieces || pieces > largest_vocabulary) {
-    fail(1, "pieces must be from " + std::to_string(special_and_byte_pieces + 1) + " to " +
-                std::to_string(largest_vocabulary) + ", not " + std::to_string(pieces));
+  const std::size_t fixed = fixed_pieces(file);
+  if (pieces <= fixed || pieces > largest_vocabulary) {
+    fail(1, "pieces must be from " + std::to_string(fixed + 1) + " to " + std::to_string(largest_vocabulary) +
+                ", not " + std::to_string(pieces));
   }
-  if (lines.size() - 1 != pieces - special_and_byte_pieces) {
-    fail(lines.size(), "the header announces " + std::to_string(pieces - special_and_byte_pieces) +
-                           " lines after it, but there are " + std::to_string(lines.size() - 1));
+  if (lines.size() - 1 != pieces - fixed) {
+    fail(lines.size(), "the header announces " + std::to_string(pieces - fixed) + " lines after it, but there are " +
+                           std::to_string(lines.size() - 1));
   }
-
-  std::unordered_set<std::string> seen;
-  for (std::size_t id = 0; id < special_and_byte_pieces; ++id) seen.insert(fixed_piece(id));
-  file.pieces.reserve(lines.size() - 1);
-  for (std::size_t i = 1; i < lines.size(); ++i) {
-    std::string piece = unescape(lines[i], i + 1);
-    if (piece.empty()) fail(i + 1, "a piece must not be empty");
-    if (piece.size() > longest_piece) {
-      fail(i + 1,
-           "a piece has at most " + std::to_string(longest_piece) + " bytes, not " + std::to_string(piece.size()));
-    }
-    if (!valid_utf8(piece)) fail(i + 1, "a piece must be valid UTF-8");
-    if (piece.find(' ') != std::string::npos) fail(i + 1, "a space is written as U+2581");
-    if (!seen.insert(piece).second) fail(i + 1, "the piece stands in the vocabulary already");
-    file.pieces.push_back(std::move(piece));
+  if (file.characters) {
+    read_characters(lines, file.pieces);
+  } else {
+    read_pieces(lines, file.pieces);
   }
-  // Without it a space would become the bytes of U+2581 and come back as that.
-  if (!seen.contains("\u2581")) fail(lines.size(), "the piece U+2581, which stands for a space, is missing");
   return file;
 }
 

@@ -264,6 +264,153 @@ std::string file_with(const std::vector<std::string>& pieces) {
   return text;
 }
 
+// ---------------------------------------------------------------------------------------------- for language models
+
+std::string bytes_of(const Vocabulary& v, const std::vector<std::int32_t>& ids) {
+  std::string text;
+  for (const std::int32_t id : ids) text += v.bytes(id);
+  return text;
+}
+
+TEST(Vocabulary, VerbatimKeepsEveryCharacter) {
+  const Vocabulary v = Vocabulary::train(small_corpus(), {.size = 320, .spaces = Spaces::verbatim});
+  std::mt19937 random(21);
+  for (int i = 0; i < 3000; ++i) {
+    const std::string text = random_text(&random);
+    const std::vector<std::int32_t> ids = v.encode(text);
+    ASSERT_EQ(v.decode(ids), sanitize_utf8(text)) << testing::PrintToString(text);
+    ASSERT_EQ(bytes_of(v, ids), sanitize_utf8(text)) << testing::PrintToString(text);
+    // Cut behind newlines, the parts have the pieces of the whole.
+    std::vector<std::int32_t> parts;
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+      const std::vector<std::int32_t> part = v.encode(text.substr(begin, end - begin));
+      parts.insert(parts.end(), part.begin(), part.end());
+      begin = end;
+    }
+    ASSERT_EQ(parts, ids) << testing::PrintToString(text);
+  }
+  EXPECT_EQ(v.decode(v.encode("  a\n\n  b  \n")), "  a\n\n  b  \n");
+  EXPECT_EQ(v.normalize("nin\u0303o"), "nin\u0303o");
+  EXPECT_EQ(v.encode_pieces("the").front(), "the");  // as behind a newline
+  const std::vector<std::string> pieces = v.encode_pieces("\nthe the");
+  EXPECT_EQ(pieces, (std::vector<std::string>{"<0x0A>", "the", "▁the"}));
+  const Vocabulary again = Vocabulary::from_text(v.to_text());
+  EXPECT_EQ(again.to_text(), v.to_text());
+  EXPECT_EQ(again.encode(" nin\u0303o"), v.encode(" nin\u0303o"));
+}
+
+TEST(Vocabulary, CharactersKeepTheirText) {
+  std::mt19937 random(22);
+  for (int i = 0; i < 1000; ++i) {
+    std::string text = random_text(&random) + random_text(&random) + "x";
+    const Vocabulary v = Vocabulary::characters(text);
+    const Vocabulary again = Vocabulary::from_text(v.to_text());
+    ASSERT_EQ(again.to_text(), v.to_text());
+    const std::vector<std::int32_t> ids = v.encode(text);
+    ASSERT_EQ(again.encode(text), ids);
+    ASSERT_EQ(ids.size(), to_utf32(text).size());
+    ASSERT_EQ(v.decode(ids), sanitize_utf8(text)) << testing::PrintToString(text);
+    ASSERT_EQ(bytes_of(v, ids), sanitize_utf8(text));
+  }
+}
+
+TEST(Vocabulary, PlaysComeBackAsTheyWere) {
+  HEED_NEEDS_SHARED("data/tinyshakespeare/input.txt");
+  std::ifstream file(heed::test::shared_path("data/tinyshakespeare/input.txt"), std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  ASSERT_EQ(text.size(), 1'115'394u);
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end;
+  }
+  const Vocabulary characters = Vocabulary::characters(text);
+  EXPECT_EQ(characters.size(), 66);
+  const Vocabulary subwords = Vocabulary::train(lines, {.size = 800, .spaces = Spaces::verbatim});
+  for (const Vocabulary& v : {characters, subwords}) {
+    std::string back;
+    std::size_t count = 0;
+    for (const std::string& line : lines) {
+      const std::vector<std::int32_t> ids = v.encode(line);
+      count += ids.size();
+      back += v.decode(ids);
+    }
+    EXPECT_TRUE(back == text);
+    EXPECT_LE(count, v.of_characters() ? text.size() : text.size() / 2);
+  }
+}
+
+TEST(Vocabulary, CharactersInTheOrderOfTheirCodes) {
+  const Vocabulary v = Vocabulary::characters("baé\n a\u2581b😀");
+  EXPECT_EQ(v.size(), 8);
+  EXPECT_TRUE(v.of_characters());
+  EXPECT_FALSE(small().of_characters());
+  EXPECT_EQ(v.to_text(), "heed-vocabulary 1 characters pieces=8\n\\x0A\n\\x20\na\nb\né\n\u2581\n😀\n");
+  EXPECT_EQ(v.piece(0), "<unk>");
+  EXPECT_EQ(v.piece(1), "\n");
+  EXPECT_EQ(v.encode("a b?"), (std::vector<std::int32_t>{3, 2, 4, 0}));
+  EXPECT_EQ(v.encode_pieces("a?"), (std::vector<std::string>{"a", "<unk>"}));
+  EXPECT_EQ(v.decode(std::vector<std::int32_t>{0, 5}), "\ufffdé");
+  EXPECT_EQ(v.unk_id(), 0);
+  EXPECT_EQ(v.pad_id(), -1);
+  EXPECT_EQ(v.bos_id(), -1);
+  EXPECT_EQ(v.eos_id(), -1);
+  EXPECT_THROW(v.decode(std::vector<std::int32_t>{8}), ShapeError);
+  EXPECT_THROW(v.bytes(-1), ShapeError);
+  EXPECT_THROW(Vocabulary::characters(""), ShapeError);
+}
+
+TEST(Vocabulary, BytesOfPieces) {
+  EXPECT_EQ(small().bytes(Vocabulary::pad), "");
+  EXPECT_EQ(small().bytes(Vocabulary::unk), "\ufffd");
+  EXPECT_EQ(small().bytes(Vocabulary::eos), "");
+  EXPECT_EQ(small().bytes(4), std::string(1, '\0'));
+  EXPECT_EQ(small().bytes(4 + 0xC3), "\xC3");
+  EXPECT_EQ(bytes_of(small(), small().encode("the cat")), " the cat");
+}
+
+TEST(VocabularyFormat, RefusesBrokenCharacters) {
+  const auto refusal = [](const std::string& lines, std::size_t pieces) {
+    return message_of(
+        [&] { Vocabulary::from_text("heed-vocabulary 1 characters pieces=" + std::to_string(pieces) + "\n" + lines); });
+  };
+  EXPECT_EQ(refusal("\\x00\n\\x20\na\n", 4), "no error");
+  EXPECT_EQ(refusal("a\n", 3), "vocabulary: line 2: the header announces 2 lines after it, but there are 1");
+  EXPECT_EQ(refusal("", 1), "vocabulary: line 1: pieces must be from 2 to 1000000, not 1");
+  EXPECT_EQ(refusal("b\na\n", 3), "vocabulary: line 3: characters stand in the order of their codes, each once");
+  EXPECT_EQ(refusal("a\na\n", 3), "vocabulary: line 3: characters stand in the order of their codes, each once");
+  for (const char* bad : {"ab\n", "\n", "\xff\n", "\xc3\n", "\xed\xa0\x80\n"})
+    EXPECT_EQ(refusal(bad, 2), "vocabulary: line 2: a line holds one character in UTF-8") << bad;
+  EXPECT_EQ(refusal(" \n", 2), "vocabulary: line 2: a space is written as \\x20");
+  EXPECT_EQ(refusal("\\x41\n", 2),
+            "vocabulary: line 2: \\xHH is for the control characters 00 to 1F and 7F and for the space, 20, only");
+  EXPECT_EQ(refusal("a\n", 2), "no error");
+  EXPECT_NE(message_of([] {
+              Vocabulary::from_text("heed-vocabulary 1 characters spaces=keep pieces=2\na\n");
+            }).find("line 1: the header is"),
+            std::string::npos);
+}
+
+TEST(Unicode, IncompleteCharactersAtTheEnd) {
+  for (const auto& [text, count] : std::vector<std::pair<std::string, std::size_t>>{{"", 0},
+                                                                                    {"a", 0},
+                                                                                    {"é", 0},
+                                                                                    {"a\xc3", 1},
+                                                                                    {"\xe2\x82", 2},
+                                                                                    {"\xf0\x9f\x98", 3},
+                                                                                    {"😀", 0},
+                                                                                    {"\xff", 0},
+                                                                                    {"\x80", 0},
+                                                                                    {"\xed\xa0", 0},
+                                                                                    {"\xe0\x80", 0},
+                                                                                    {"\xf4\x90", 0},
+                                                                                    {"\xc3\xc3", 1},
+                                                                                    {"😀\x98", 0}})
+    EXPECT_EQ(incomplete_utf8(text), count) << testing::PrintToString(text);
+}
+
 TEST(VocabularyFormat, MergesInTheOrderOfTheFile) {
   EXPECT_EQ(Vocabulary::from_text(file_with({"ab", "bc", "a", "b", "c", "▁"})).encode_pieces("abc"),
             (std::vector<std::string>{"▁", "ab", "c"}));

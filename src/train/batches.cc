@@ -8,25 +8,30 @@
 namespace heed::inline v0 {
 namespace {
 
+// A whole number in [0, bound) from the counter; unbiased within 2^-40 for any corpus that fits in memory.
+uint64_t below(uint64_t bound, const PhiloxCounter& counter, const PhiloxKey& key) {
+  const PhiloxCounter bits = philox4x32(counter, key);
+  return (uint64_t{bits[0]} << 32 | bits[1]) % bound;
+}
+
+// Domains of their own: dropout counts streams from 0.
+constexpr uint32_t kBatchDomain = 0x62617463u, kTextDomain = 0x74657874u;
+
 // Random indices that depend on (seed, epoch) only. std::shuffle would depend on the standard library.
 class Shuffler {
  public:
   Shuffler(uint64_t seed, int64_t epoch) : key_(philox_key(seed)), epoch_(static_cast<uint64_t>(epoch)) {}
   template <class T>
   void operator()(std::vector<T>& items) {  // Fisher and Yates
-    for (size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[below(i)]);
+    for (size_t i = items.size(); i > 1; --i, ++draw_) {
+      const PhiloxCounter counter{static_cast<uint32_t>(draw_), static_cast<uint32_t>(draw_ >> 32),
+                                  static_cast<uint32_t>(epoch_), kBatchDomain};
+      std::swap(items[i - 1], items[below(i, counter, key_)]);
+    }
   }
 
  private:
-  size_t below(uint64_t bound) {  // unbiased within 2^-40 for any corpus that fits in memory
-    const PhiloxCounter bits =
-        philox4x32({static_cast<uint32_t>(draw_), static_cast<uint32_t>(draw_ >> 32), static_cast<uint32_t>(epoch_),
-                    0x62617463u},  // a domain of its own: dropout counts streams from 0
-                   key_);
-    ++draw_;
-    return static_cast<size_t>((uint64_t{bits[0]} << 32 | bits[1]) % bound);
-  }
-  decltype(philox_key(uint64_t{})) key_;
+  PhiloxKey key_;
   uint64_t epoch_, draw_ = 0;
 };
 
@@ -103,6 +108,16 @@ BatchTokens gather(const SentencePairs& pairs, const Batch& batch, const Transfo
   }
   tokens.source = TokenBatch::pad(source, config.pad_id);
   return tokens;
+}
+
+std::vector<int64_t> random_offsets(uint64_t seed, int64_t epoch, int64_t batch, int64_t count, int64_t bound) {
+  std::vector<int64_t> offsets;
+  for (int64_t i = 0; i < count; ++i) {
+    const PhiloxCounter counter{static_cast<uint32_t>(i), static_cast<uint32_t>(batch), static_cast<uint32_t>(epoch),
+                                kTextDomain};
+    offsets.push_back(static_cast<int64_t>(below(static_cast<uint64_t>(bound), counter, philox_key(seed))));
+  }
+  return offsets;
 }
 
 }  // namespace heed::inline v0

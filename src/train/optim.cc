@@ -104,7 +104,7 @@ double LearningRate::scheduled(int64_t step) const {
       return peak * std::sqrt(std::max(w, 1.0) / s);
     case Schedule::cosine: {
       const double along = std::clamp((s - w) / std::max(static_cast<double>(total) - w, 1.0), 0.0, 1.0);
-      return peak * 0.5 * (1 + std::cos(std::numbers::pi * along));
+      return floor + (peak - floor) * 0.5 * (1 + std::cos(std::numbers::pi * along));
     }
     case Schedule::constant:
       break;

@@ -16,6 +16,7 @@ namespace heed::inline v0 {
 namespace {
 
 constexpr int64_t kFormat = 1;
+constexpr const char* kFloor = "learning_rate_floor";
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr double kLargest = std::numeric_limits<double>::max();
 
@@ -25,19 +26,36 @@ std::string shortest(double value) {
 }
 
 // FNV-1a over lengths and ids: tells whether a directory belongs to this data, no more.
+class Fingerprint {
+ public:
+  void add(const std::vector<int32_t>& ids) {
+    add(ids.size());
+    for (const int32_t id : ids) add(static_cast<uint32_t>(id));
+  }
+  std::string text() const {
+    char text[24];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash_));
+    return text;
+  }
+
+ private:
+  void add(uint64_t value) {
+    for (int byte = 0; byte < 8; ++byte) hash_ = (hash_ ^ (value >> 8 * byte & 0xff)) * 0x100000001b3u;
+  }
+  uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
 std::string fingerprint(const SentencePairs& pairs) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  const auto add = [&](uint64_t value) {
-    for (int byte = 0; byte < 8; ++byte) hash = (hash ^ (value >> 8 * byte & 0xff)) * 0x100000001b3u;
-  };
+  Fingerprint print;
   for (const auto* side : {&pairs.source, &pairs.target})
-    for (const auto& sentence : *side) {
-      add(sentence.size());
-      for (const int32_t id : sentence) add(static_cast<uint32_t>(id));
-    }
-  char text[24];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return text;
+    for (const auto& sentence : *side) print.add(sentence);
+  return print.text();
+}
+
+std::string fingerprint(const std::vector<int32_t>& ids) {
+  Fingerprint print;
+  print.add(ids);
+  return print.text();
 }
 
 uint64_t parse_unsigned(const std::string& text, const std::string& where, const char* key) {
@@ -56,29 +74,47 @@ std::string checkpoint_file(int64_t update) {
   return name;
 }
 
-Recipe make_recipe(const TrainOptions& o, const SentencePairs& training, const SentencePairs& validation) {
+namespace {
+
+// `batches`, then what all kinds of training have.
+template <class Data>
+Recipe whole_recipe(Recipe batches, const TrainOptions& o, const Data& training, const Data& validation) {
   static constexpr const char* schedules[] = {"inverse_square_root", "cosine", "constant"};
   const LearningRate& rate = o.learning_rate;
-  Recipe recipe{{"batch_tokens", std::to_string(o.batch_tokens)},
-                {"max_length", std::to_string(o.max_length)},
-                {"pool_size", std::to_string(o.pool_size)},
-                {"seed", std::to_string(o.seed)},
-                {"beta1", shortest(o.adamw.beta1)},
-                {"beta2", shortest(o.adamw.beta2)},
-                {"epsilon", shortest(o.adamw.epsilon)},
-                {"weight_decay", shortest(o.adamw.weight_decay)},
-                {"schedule", schedules[static_cast<int>(rate.schedule)]},
-                {"learning_rate", shortest(rate.peak)},
-                {"warmup", std::to_string(rate.warmup)},
-                {"schedule_total", std::to_string(rate.schedule == Schedule::cosine || rate.anneal ? rate.total : 0)},
-                {"anneal", std::to_string(rate.anneal)},
-                {"clip_norm", shortest(o.clip_norm)},
-                {"label_smoothing", shortest(o.label_smoothing)},
-                {"validate_every", std::to_string(o.validate_every)},
-                {"average", std::to_string(o.average)},
-                {"training_data", fingerprint(training)},
-                {"validation_data", fingerprint(validation)}};
+  Recipe recipe = std::move(batches);
+  recipe.insert(recipe.end(),
+                {{"seed", std::to_string(o.seed)},
+                 {"beta1", shortest(o.adamw.beta1)},
+                 {"beta2", shortest(o.adamw.beta2)},
+                 {"epsilon", shortest(o.adamw.epsilon)},
+                 {"weight_decay", shortest(o.adamw.weight_decay)},
+                 {"schedule", schedules[static_cast<int>(rate.schedule)]},
+                 {"learning_rate", shortest(rate.peak)},
+                 {kFloor, shortest(rate.floor)},
+                 {"warmup", std::to_string(rate.warmup)},
+                 {"schedule_total", std::to_string(rate.schedule == Schedule::cosine || rate.anneal ? rate.total : 0)},
+                 {"anneal", std::to_string(rate.anneal)},
+                 {"clip_norm", shortest(o.clip_norm)},
+                 {"label_smoothing", shortest(o.label_smoothing)},
+                 {"validate_every", std::to_string(o.validate_every)},
+                 {"average", std::to_string(o.average)},
+                 {"training_data", fingerprint(training)},
+                 {"validation_data", fingerprint(validation)}});
   return recipe;
+}
+
+}  // namespace
+
+Recipe make_recipe(const TrainOptions& o, const SentencePairs& training, const SentencePairs& validation) {
+  return whole_recipe({{"batch_tokens", std::to_string(o.batch_tokens)},
+                       {"max_length", std::to_string(o.max_length)},
+                       {"pool_size", std::to_string(o.pool_size)}},
+                      o, training, validation);
+}
+
+Recipe make_recipe(const TrainOptions& o, int64_t block, const std::vector<int32_t>& training,
+                   const std::vector<int32_t>& validation) {
+  return whole_recipe({{"batch", std::to_string(o.batch)}, {"block", std::to_string(block)}}, o, training, validation);
 }
 
 std::string write_state(const TrainState& s, const Recipe& recipe) {
@@ -115,7 +151,8 @@ TrainState read_state(const std::string& json, const std::string& where, const R
   reader.integer("format", kFormat, kFormat);
   ConfigReader options = reader.object("recipe");
   for (const auto& [name, value] : recipe) {
-    const std::string before = options.string(name);
+    // States of before there was a floor do not name it.
+    const std::string before = name == kFloor ? options.string(name, "0") : options.string(name);
     if (before == value) continue;
     if (name == "training_data" || name == "validation_data")
       throw FormatError(where + ": this run began with other " + (name == "training_data" ? "training" : "validation") +

@@ -44,6 +44,9 @@ struct TrainState {
 /// Names and values of everything that decides the weights besides the code.
 using Recipe = std::vector<std::pair<std::string, std::string>>;
 Recipe make_recipe(const TrainOptions& options, const SentencePairs& training, const SentencePairs& validation);
+/// `block` as the training uses it.
+Recipe make_recipe(const TrainOptions& options, int64_t block, const std::vector<int32_t>& training,
+                   const std::vector<int32_t>& validation);
 
 std::string write_state(const TrainState& state, const Recipe& recipe);
 /// Throws FormatError for a broken state and for another recipe, naming the first difference.

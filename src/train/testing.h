@@ -69,6 +69,32 @@ class TrainTest : public testing::Test {
     return o;
   }
 
+  /// A text of ids 0..9 that counts up or down by turns of 3 to 8.
+  static std::vector<int32_t> counting(size_t length, unsigned seed) {
+    std::mt19937 generator(seed);
+    std::vector<int32_t> text;
+    for (int32_t at = 0, step = 1; text.size() < length; step = -step)
+      for (unsigned n = 3 + generator() % 6; n > 0 && text.size() < length; --n)
+        text.push_back(at = (at + step + 10) % 10);
+    return text;
+  }
+  static LanguageModelConfig tiny_language_model() {
+    return {.vocab_size = 10,
+            .d_model = 16,
+            .nhead = 2,
+            .num_layers = 1,
+            .dim_feedforward = 32,
+            .dropout = 0.1,
+            .max_positions = 16};
+  }
+  static TrainOptions quick_text() {
+    TrainOptions o = quick();
+    o.batch = 4;
+    o.block = 8;
+    o.label_smoothing = 0;
+    return o;
+  }
+
   const SentencePairs training_ = reversing(60, 6, 12, 1), validation_ = reversing(10, 6, 12, 2);
   std::filesystem::path root_;
 };

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/random.h"
-#include "train/batches.h"
 #include "train/state.h"
+#include "train/task.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -20,64 +20,10 @@ using Json = nlohmann::ordered_json;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-void check_pairs(const SentencePairs& pairs, const TransformerConfig& config, const char* what) {
-  if (pairs.source.size() != pairs.target.size())
-    throw ShapeError("train: " + std::to_string(pairs.source.size()) + " source and " +
-                     std::to_string(pairs.target.size()) + " target sentences for " + what +
-                     "; each source sentence needs its target");
-  for (const auto* side : {&pairs.source, &pairs.target})
-    for (const auto& sentence : *side)
-      for (const int32_t id : sentence)
-        if (id < 0 || id >= config.vocab_size)
-          throw ShapeError("train: token id " + std::to_string(id) + " is not in 0.." +
-                           std::to_string(config.vocab_size - 1) + "; use the vocabulary of the model");
-}
-
-// Pairs that are not empty and short enough.
-SentencePairs usable(const SentencePairs& pairs, int64_t max_length, int64_t* left_out) {
-  SentencePairs kept;
-  for (size_t i = 0; i < pairs.source.size(); ++i) {
-    const auto longest = static_cast<int64_t>(std::max(pairs.source[i].size(), pairs.target[i].size()));
-    if (pairs.source[i].empty() || pairs.target[i].empty() || longest > max_length) {
-      ++*left_out;
-      continue;
-    }
-    kept.source.push_back(pairs.source[i]);
-    kept.target.push_back(pairs.target[i]);
-  }
-  return kept;
-}
-
-// Dropout off and no tape, until it goes out of scope.
-class Evaluation {
- public:
-  explicit Evaluation(Module& module) : module_(module), before_(module.training()) { module_.eval(); }
-  ~Evaluation() { module_.train(before_); }
-  Evaluation(const Evaluation&) = delete;
-  Evaluation& operator=(const Evaluation&) = delete;
-
- private:
-  Module& module_;
-  bool before_;
-  NoGrad no_grad_;
-};
-
 class Trainer {
  public:
-  Trainer(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
-          const TrainOptions& options, const std::string& directory, const TrainHooks& hooks)
-      : model_(model),
-        options_(options),
-        directory_(directory),
-        hooks_(hooks),
-        training_(keep_usable(training, "training")),
-        validation_(keep_usable(validation, "validation")),
-        recipe_(make_recipe(options, training_, validation_)) {
-    if (training_.source.empty())
-      throw ShapeError("train: the training data has no sentence pairs" +
-                       std::string(training.source.empty() ? "" : " that are not empty and short enough") +
-                       "; give a corpus, or raise max_length");
-  }
+  Trainer(Task& task, const TrainOptions& options, const std::string& directory, const TrainHooks& hooks)
+      : task_(task), options_(options), directory_(directory), hooks_(hooks), recipe_(task.recipe()) {}
 
   TrainResult run() {
     DirectoryTransaction::recover(directory_);
@@ -87,20 +33,19 @@ class Trainer {
     start_ = last_save_ = window_start_ = Clock::now();
     seconds_before_ = state_.seconds;
     updates_before_ = state_.update;
-    model_.train();
+    task_.model().train();
 
     std::optional<StopReason> reason = limit_reached();
     const bool nothing_done = resumed && reason && state_.validated_at == state_.update;
     if (resumed && !nothing_done)
       message("goes on after update " + std::to_string(state_.update) + " in epoch " + std::to_string(state_.epoch));
     while (!reason) {
-      const std::vector<Batch> batches = make_batches(training_, options_, state_.epoch);
-      if (state_.batch > static_cast<int64_t>(batches.size()))
+      batches_in_epoch_ = task_.begin_epoch(state_.epoch);
+      if (state_.batch > batches_in_epoch_)
         throw FormatError(directory_ + "/" + kStateFile + ": batch " + std::to_string(state_.batch) + " of " +
-                          std::to_string(batches.size()) + "; the state is broken, start anew in another directory");
-      batches_in_epoch_ = static_cast<int64_t>(batches.size());
+                          std::to_string(batches_in_epoch_) + "; the state is broken, start anew in another directory");
       while (!reason && state_.batch < batches_in_epoch_) {
-        update(batches[static_cast<size_t>(state_.batch)]);
+        update();
         const bool epoch_ends = ++state_.batch == batches_in_epoch_;
         const int64_t epoch = state_.epoch;
         if (epoch_ends) {  // before any save: a state never stands behind the last batch
@@ -139,18 +84,6 @@ class Trainer {
     if (hooks_.message) hooks_.message(text);
   }
 
-  SentencePairs keep_usable(const SentencePairs& pairs, const char* what) {
-    check_pairs(pairs, model_.config(), what);
-    int64_t left_out = 0;
-    // One more for the end token.
-    const int64_t longest = std::min(options_.max_length, model_.config().max_positions - 1);
-    SentencePairs kept = usable(pairs, longest, &left_out);
-    if (left_out > 0)
-      message("left out " + std::to_string(left_out) + " of " + std::to_string(pairs.source.size()) + " " + what +
-              " pairs: empty, or longer than " + std::to_string(longest) + " tokens");
-    return kept;
-  }
-
   double elapsed() const { return seconds_before_ + seconds_since(start_); }
 
   std::optional<StopReason> limit_reached() const {
@@ -168,12 +101,9 @@ class Trainer {
                         kept + "; start anew with a lower learning rate or a longer warm-up");
   }
 
-  void update(const Batch& batch) {
-    const BatchTokens tokens = gather(training_, batch, model_.config());
+  void update() {
     arena_.zero_gradients();
-    functional::LossParts parts;
-    const Variable loss =
-        model_.loss(tokens.source, tokens.target, {.label_smoothing = options_.label_smoothing}, &parts);
+    const auto [loss, parts, sequences, flop] = task_.loss(state_.batch);
     if (!std::isfinite(parts.loss) || !std::isfinite(loss.value().item())) not_finite("the loss");
     loss.backward();
     gradient_norm_ = arena_.gradient_norm();
@@ -184,10 +114,10 @@ class Trainer {
     window.loss += parts.loss;
     window.nll += parts.nll;
     window.target_tokens += parts.count;
-    window.sentences += static_cast<int64_t>(batch.size());
+    window.sentences += sequences;
     ++window.updates;
     measured_tokens_ += parts.count;
-    measured_flop_ += tokens.flop;
+    measured_flop_ += flop;
   }
 
   double minutes_left() const {
@@ -277,13 +207,13 @@ class Trainer {
       state_.checkpoints.erase(state_.checkpoints.begin());
     const Tensor mean = average();
     Validation v{.epoch = epoch, .update = state_.update};
-    if (!validation_.source.empty()) {
-      v.nll = validation_nll(model_, validation_, options_.batch_tokens);
+    if (task_.has_validation()) {
+      v.nll = task_.validation_nll();
       if (!std::isfinite(v.nll)) not_finite("the validation loss");
       if (mean.defined()) {
         const Tensor current = arena_.values().clone();
         arena_.values().copy_from(mean);
-        v.average_nll = validation_nll(model_, validation_, options_.batch_tokens);
+        v.average_nll = task_.validation_nll();
         arena_.values().copy_from(current);
       }
       v.average_is_best = mean.defined() && v.average_nll < v.nll;
@@ -303,7 +233,7 @@ class Trainer {
     state_.validated_at = state_.update;
 
     Json line{{"type", "validation"}, {"epoch", v.epoch}, {"update", v.update}};
-    if (!validation_.source.empty()) {
+    if (task_.has_validation()) {
       line["nll"] = v.nll;
       if (mean.defined()) line["average_nll"] = v.average_nll;
     }
@@ -390,13 +320,12 @@ class Trainer {
     return true;
   }
 
-  Transformer& model_;
+  Task& task_;
   const TrainOptions& options_;
   const std::string directory_;
   const TrainHooks& hooks_;
-  const SentencePairs training_, validation_;
   const Recipe recipe_;
-  ParameterArena arena_{model_};
+  ParameterArena arena_{task_.model()};
   AdamW optimiser_{arena_, options_.adamw};
   TrainState state_;
   TrainLog* log_ = nullptr;
@@ -416,6 +345,8 @@ void validate(const TrainOptions& o) {
   at_least("batch_tokens", static_cast<double>(o.batch_tokens), 1);
   at_least("max_length", static_cast<double>(o.max_length), 1);
   at_least("pool_size", static_cast<double>(o.pool_size), 1);
+  at_least("batch", static_cast<double>(o.batch), 1);
+  at_least("block", static_cast<double>(o.block), 0);
   at_least("clip_norm", o.clip_norm, 0);
   at_least("max_updates", static_cast<double>(o.max_updates), 0);
   at_least("max_epochs", static_cast<double>(o.max_epochs), 0);
@@ -433,30 +364,25 @@ void validate(const TrainOptions& o) {
                      "; it must be at most max_updates, " + std::to_string(o.learning_rate.total));
   if (!(o.learning_rate.peak > 0) || !std::isfinite(o.learning_rate.peak))
     throw ShapeError("train: learning_rate is " + Json(o.learning_rate.peak).dump() + "; it must be above 0");
+  if (!(o.learning_rate.floor >= 0 && o.learning_rate.floor <= o.learning_rate.peak))
+    throw ShapeError("train: the learning rate's floor is " + Json(o.learning_rate.floor).dump() +
+                     "; it must be in 0.." + Json(o.learning_rate.peak).dump() + ", the learning rate");
   if (!(o.label_smoothing >= 0 && o.label_smoothing < 1))
     throw ShapeError("train: label_smoothing is " + Json(o.label_smoothing).dump() + "; it must be in [0, 1)");
   if (o.learning_rate.schedule == Schedule::cosine && o.learning_rate.total < 1)
     throw ShapeError("train: the cosine schedule needs its total number of updates; set max_updates");
 }
 
-TrainResult train(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
-                  const TrainOptions& options, const std::string& directory, const TrainHooks& hooks) {
-  validate(options);
-  return Trainer(model, training, validation, options, directory, hooks).run();
+TrainResult run_training(Task& task, const TrainOptions& options, const std::string& directory,
+                         const TrainHooks& hooks) {
+  return Trainer(task, options, directory, hooks).run();
 }
 
-double validation_nll(Transformer& model, const SentencePairs& pairs, int64_t batch_tokens) {
-  const Evaluation evaluation(model);
-  double nll = 0;
-  int64_t count = 0;
-  for (const Batch& batch : batches_by_length(pairs, batch_tokens)) {
-    const BatchTokens tokens = gather(pairs, batch, model.config());
-    functional::LossParts parts;
-    model.loss(tokens.source, tokens.target, {}, &parts);
-    nll += parts.nll;
-    count += parts.count;
-  }
-  return nll / static_cast<double>(std::max<int64_t>(count, 1));
+void check_ids(const std::vector<int32_t>& ids, int64_t vocab_size) {
+  for (const int32_t id : ids)
+    if (id < 0 || id >= vocab_size)
+      throw ShapeError("train: token id " + std::to_string(id) + " is not in 0.." + std::to_string(vocab_size - 1) +
+                       "; use the vocabulary of the model");
 }
 
 }  // namespace heed::inline v0

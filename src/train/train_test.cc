@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/memory.h"
+#include "train/batches.h"
 #include "train/testing.h"
 
 namespace heed::inline v0 {
@@ -347,6 +348,173 @@ TEST_F(Train, LossHasNoBufferOfTokensTimesVocabulary) {
   reset_peak_memory();
   model.loss(source, pairs.source, {.label_smoothing = 0.1}).backward();
   EXPECT_LT(peak_memory() - before, bytes / 4);  // logits and their gradients would be 2
+}
+
+// ---------------------------------------------------------------------------------------------- on a text
+
+class TrainText : public Train {
+ protected:
+  using Text = std::vector<int32_t>;
+  TrainResult run_text(const std::string& where, const TrainOptions& options, const TrainHooks& hooks = {}) const {
+    manual_seed(5);
+    LanguageModel model(tiny_language_model());
+    return train(model, text_, valid_text_, options, where, hooks);
+  }
+  const Text text_ = counting(130, 1), valid_text_ = counting(50, 2);
+};
+
+TEST_F(TrainText, InterruptedAfterAnyUpdateEndsTheSame) {
+  TrainOptions options = quick_text();  // 4 updates an epoch
+  options.max_updates = 9;
+  const std::string whole = directory("whole");
+  EXPECT_EQ(run_text(whole, options).reason, StopReason::max_updates);
+  for (int64_t stop = 1; stop < 9; ++stop) {
+    const std::string parts = directory(std::to_string(stop));
+    for (int64_t until = stop;; until += stop) {
+      int64_t update = 0;
+      const TrainResult result = run_text(
+          parts, options,
+          {.progress = [&](const TrainProgress& p) { update = p.update; }, .stop = [&] { return update >= until; }});
+      if (result.reason == StopReason::max_updates) break;
+      ASSERT_EQ(result.update, until);
+    }
+    EXPECT_TRUE(model_bytes(parts) == model_bytes(whole)) << "stopped every " << stop << " updates";
+    EXPECT_EQ(log(parts), log(whole));
+  }
+  EXPECT_TRUE(run_text(whole, options).nothing_done);
+}
+
+TEST_F(TrainText, BatchesAreFromAnywhereAndNeverTheSame) {
+  const auto places = [](uint64_t seed, int64_t epoch, int64_t batch) {
+    return random_offsets(seed, epoch, batch, 1000, 50);
+  };
+  const std::vector<int64_t> one = places(1, 1, 0);
+  EXPECT_EQ(places(1, 1, 0), one);
+  EXPECT_NE(places(2, 1, 0), one);
+  EXPECT_NE(places(1, 2, 0), one);
+  EXPECT_NE(places(1, 1, 1), one);
+  std::vector<int> counts(50);
+  for (const int64_t at : one) {
+    ASSERT_TRUE(at >= 0 && at < 50);
+    ++counts[static_cast<size_t>(at)];
+  }
+  for (const int count : counts) EXPECT_NEAR(count, 20, 5 * std::sqrt(20.0));
+}
+
+TEST_F(TrainText, AnEpochHoldsTheTextOnce) {
+  TrainOptions options = quick_text();
+  options.max_updates = 0;
+  options.max_epochs = 2;
+  options.validate_every = 0;
+  std::vector<int64_t> validated;
+  int64_t tokens = 0;
+  const TrainResult result = run_text(directory("model"), options,
+                                      {.progress = [&](const TrainProgress& p) { tokens += p.target_tokens; },
+                                       .validation = [&](const Validation& v) { validated.push_back(v.update); }});
+  EXPECT_EQ(result.reason, StopReason::max_epochs);
+  EXPECT_EQ(validated, (std::vector<int64_t>{4, 8}));
+  EXPECT_EQ(tokens, 8 * 4 * 8);
+}
+
+TEST_F(TrainText, ValidationReadsEveryTokenOnce) {
+  manual_seed(6);
+  LanguageModel model(tiny_language_model());
+  for (auto& [name, parameter] : model.named_parameters())
+    if (parameter.shape().rank() > 1) parameter.value().copy_from(normal(parameter.shape(), 0, 0.5));
+  for (const size_t length : {2u, 8u, 9u, 10u, 17u, 50u}) {
+    const Text text(valid_text_.begin(), valid_text_.begin() + static_cast<std::ptrdiff_t>(length));
+    double sum = 0;
+    model.eval();
+    {
+      const NoGrad no_grad;
+      for (size_t i = 1; i < length; ++i) {  // token i, with what its block of 8 has before it
+        const Text before(text.begin() + static_cast<std::ptrdiff_t>((i - 1) / 8 * 8),
+                          text.begin() + static_cast<std::ptrdiff_t>(i));
+        const Tensor log_p = functional::log_softmax(model.logits(TokenBatch::pad({before}, 0))).value();
+        sum -= log_p.at<float>(0, static_cast<int64_t>(before.size()) - 1, text[i]);
+      }
+    }
+    model.train();
+    EXPECT_NEAR(validation_nll(model, text, 8), sum / static_cast<double>(length - 1), 1e-5) << length;
+    EXPECT_TRUE(model.training());
+  }
+  EXPECT_THROW(validation_nll(model, valid_text_, 0), ShapeError);
+  EXPECT_THROW(validation_nll(model, valid_text_, 17), ShapeError);
+}
+
+TEST_F(TrainText, ResumingWithOtherOptionsOrDataIsRefused) {
+  TrainOptions options = quick_text();
+  const std::string where = directory("model");
+  run_text(where, options);
+  const auto error_of = [&](const Text& text, const Text& valid, const TrainOptions& o) -> std::string {
+    LanguageModel model(tiny_language_model());
+    try {
+      train(model, text, valid, o, where);
+    } catch (const FormatError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  options.max_updates = 20;
+  TrainOptions other = options;
+  other.block = 7;
+  EXPECT_NE(error_of(text_, valid_text_, other).find("began with block 8, not 7"), std::string::npos);
+  other = options;
+  other.batch = 5;
+  EXPECT_NE(error_of(text_, valid_text_, other).find("began with batch 4, not 5"), std::string::npos);
+  other = options;
+  other.learning_rate.floor = 0.001;
+  EXPECT_NE(error_of(text_, valid_text_, other).find("learning_rate_floor 0, not 0.001"), std::string::npos);
+  EXPECT_NE(error_of(counting(130, 9), valid_text_, options).find("other training data"), std::string::npos);
+  EXPECT_NE(error_of(text_, {}, options).find("other validation data"), std::string::npos);
+  Transformer translator(tiny());
+  EXPECT_THROW(train(translator, training_, validation_, quick(), where), FormatError);
+  EXPECT_EQ(run_text(where, options).update, 20);  // a limit may be raised
+}
+
+TEST_F(TrainText, RefusesWhatDoesNotFit) {
+  LanguageModel model(tiny_language_model());
+  const std::string where = directory("model");
+  const auto refuses = [&](const Text& text, const Text& valid, int64_t block, const char* says) {
+    TrainOptions options = quick_text();
+    options.block = block;
+    try {
+      train(model, text, valid, options, where);
+      ADD_FAILURE() << "accepted: " << says;
+    } catch (const ShapeError& error) {
+      EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+    }
+    EXPECT_TRUE(std::filesystem::is_empty(where));
+  };
+  refuses({}, {}, 8, "the training text has 0 tokens");
+  refuses(Text(8, 1), {}, 8, "has 8 tokens, a block of 8 and the token behind it need 9");
+  refuses(Text(16, 1), {}, 0, "need 17");
+  refuses(text_, {}, 17, "block is 17; it must be in 1..16");
+  refuses(text_, {}, -1, "block is -1");
+  refuses(text_, {3}, 8, "the validation text has one token");
+  refuses({1, 2, 3, 10, 1, 2, 3, 4, 5}, {}, 8, "token id 10 is not in 0..9");
+  refuses(text_, {1, -1}, 8, "token id -1");
+}
+
+TEST_F(TrainText, LearnsToCount) {
+  LanguageModelConfig config = tiny_language_model();
+  config.dropout = 0;
+  TrainOptions options = quick_text();
+  options.batch = 16;
+  options.block = 16;
+  options.max_updates = 300;
+  options.validate_every = 100;
+  options.average = 1;
+  options.learning_rate = {.schedule = Schedule::cosine, .peak = 0.01, .floor = 0.001, .warmup = 10, .total = 300};
+  manual_seed(5);
+  LanguageModel model(config);
+  const TrainResult result = train(model, counting(5000, 3), counting(1000, 4), options, directory("model"));
+  // A turn comes after 3 to 8 tokens: one in 5.5 or so is a surprise, the rest is not.
+  EXPECT_LT(result.best_nll, 0.75);
+  EXPECT_GT(result.best_nll, 0.3);
+  model.eval();
+  EXPECT_EQ(model.generate({3, 4}, {.max_tokens = 1, .temperature = 0}), Text{5});
+  EXPECT_EQ(model.generate({7, 6, 5}, {.max_tokens = 1, .temperature = 0}), Text{4});
 }
 
 }  // namespace

@@ -63,6 +63,29 @@ class ProgramTest(unittest.TestCase):
         return path
 
 
+class TrainingTest(ProgramTest):
+    """Runs `RUN`, a heed train that writes the directory m unless told otherwise."""
+    RUN = []
+
+    def start(self, *arguments, **options):
+        return subprocess.Popen([HEED, *self.RUN, *arguments], cwd=self.at, stderr=subprocess.PIPE, text=True, **options)
+
+    def train(self, *arguments, code=0, **options):
+        done = self.heed(*self.RUN, *arguments, **options)
+        self.assertEqual(done.returncode, code, done.stderr.decode())
+        self.assertEqual(done.stdout, b"")
+        return done.stderr.decode()
+
+    def model(self, directory="m"):
+        return (self.at / directory / "model.safetensors").read_bytes()
+
+    def until_line(self, process, part):
+        for line in process.stderr:
+            if part in line:
+                return
+        self.fail(f"ended with {process.wait()} before '{part}'")
+
+
 def snapshot(directory):
     """Names and contents of all files."""
     return {str(p.relative_to(directory)): p.read_bytes() if p.is_file() else None for p in directory.rglob("*")}

@@ -3,39 +3,22 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import time
 import unittest
 
-from program import HEED, ProgramTest, TINY, corpus, snapshot
+from program import TINY, TrainingTest, corpus, snapshot
 
 RUN = ["train", "--pairs", "train.tsv", "--valid-pairs", "dev.tsv", "--columns", "1,2", "--model", "m", *TINY,
        "--max-updates", "40", "--validate-every", "10", "--average", "2", "--save-every", "3", "--log-every", "5"]
 
 
-class TrainTest(ProgramTest):
+class TrainTest(TrainingTest):
+    RUN = RUN
+
     def setUp(self):
         super().setUp()
         self.write("train.tsv", corpus(300))
         self.write("dev.tsv", corpus(20, seed=2))
-
-    def start(self, *arguments, **options):
-        return subprocess.Popen([HEED, *RUN, *arguments], cwd=self.at, stderr=subprocess.PIPE, text=True, **options)
-
-    def train(self, *arguments, code=0, **options):
-        done = self.heed(*RUN, *arguments, **options)
-        self.assertEqual(done.returncode, code, done.stderr.decode())
-        self.assertEqual(done.stdout, b"")
-        return done.stderr.decode()
-
-    def model(self, directory="m"):
-        return (self.at / directory / "model.safetensors").read_bytes()
-
-    def until_line(self, process, part):
-        for line in process.stderr:
-            if part in line:
-                return
-        self.fail(f"ended with {process.wait()} before '{part}'")
 
 
 class Resume(TrainTest):

@@ -109,7 +109,7 @@ class Translate(ProgramTest):
     def test_half_precision_export(self):
         self.succeeds("export", "--model", MODEL, "--to", "half")
         self.assertEqual(sorted(p.name for p in (self.at / "half").iterdir()),
-                         ["config.json", "model.safetensors", "vocabulary.txt"])
+                         ["MODEL_CARD.md", "config.json", "model.safetensors", "vocabulary.txt"])
         self.assertLess((self.at / "half/model.safetensors").stat().st_size,
                         0.6 * (MODEL / "model.safetensors").stat().st_size)
         self.assertEqual(self.succeeds("translate", "--model", "half", stdin="perro\n"), "dog\n")

@@ -5,7 +5,8 @@ import unittest
 
 from program import HEED, ProgramTest, TINY, corpus
 
-COMMANDS = ["train", "translate", "score", "attend", "attention", "inspect", "bench", "export"]
+COMMANDS = ["train", "translate", "score", "attend", "attention", "inspect", "bench", "export",
+            "generate"]
 
 
 class Help(ProgramTest):

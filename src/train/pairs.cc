@@ -1,0 +1,108 @@
+// Training a Transformer on sentence pairs.
+#include "heed/train.h"
+
+#include <algorithm>
+
+#include "train/batches.h"
+#include "train/task.h"
+
+namespace heed::inline v0 {
+namespace {
+
+void check_pairs(const SentencePairs& pairs, const TransformerConfig& config, const char* what) {
+  if (pairs.source.size() != pairs.target.size())
+    throw ShapeError("train: " + std::to_string(pairs.source.size()) + " source and " +
+                     std::to_string(pairs.target.size()) + " target sentences for " + what +
+                     "; each source sentence needs its target");
+  for (const auto* side : {&pairs.source, &pairs.target})
+    for (const auto& sentence : *side) check_ids(sentence, config.vocab_size);
+}
+
+// Pairs that are not empty and short enough.
+SentencePairs usable(const SentencePairs& pairs, int64_t max_length, int64_t* left_out) {
+  SentencePairs kept;
+  for (size_t i = 0; i < pairs.source.size(); ++i) {
+    const auto longest = static_cast<int64_t>(std::max(pairs.source[i].size(), pairs.target[i].size()));
+    if (pairs.source[i].empty() || pairs.target[i].empty() || longest > max_length) {
+      ++*left_out;
+      continue;
+    }
+    kept.source.push_back(pairs.source[i]);
+    kept.target.push_back(pairs.target[i]);
+  }
+  return kept;
+}
+
+class PairsTask final : public Task {
+ public:
+  PairsTask(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
+            const TrainOptions& options, const TrainHooks& hooks)
+      : model_(model),
+        options_(options),
+        training_(keep_usable(training, "training", hooks)),
+        validation_(keep_usable(validation, "validation", hooks)) {
+    if (training_.source.empty())
+      throw ShapeError("train: the training data has no sentence pairs" +
+                       std::string(training.source.empty() ? "" : " that are not empty and short enough") +
+                       "; give a corpus, or raise max_length");
+  }
+
+  Module& model() override { return model_; }
+  Recipe recipe() const override { return make_recipe(options_, training_, validation_); }
+  int64_t begin_epoch(int64_t epoch) override {
+    batches_ = make_batches(training_, options_, epoch);
+    return static_cast<int64_t>(batches_.size());
+  }
+  Step loss(int64_t batch) override {
+    const Batch& pairs = batches_[static_cast<size_t>(batch)];
+    const BatchTokens tokens = gather(training_, pairs, model_.config());
+    Step step{.sequences = static_cast<int64_t>(pairs.size()), .flop = tokens.flop};
+    step.loss = model_.loss(tokens.source, tokens.target, {.label_smoothing = options_.label_smoothing}, &step.parts);
+    return step;
+  }
+  bool has_validation() const override { return !validation_.source.empty(); }
+  double validation_nll() override { return heed::validation_nll(model_, validation_, options_.batch_tokens); }
+
+ private:
+  SentencePairs keep_usable(const SentencePairs& pairs, const char* what, const TrainHooks& hooks) const {
+    check_pairs(pairs, model_.config(), what);
+    int64_t left_out = 0;
+    // One more for the end token.
+    const int64_t longest = std::min(options_.max_length, model_.config().max_positions - 1);
+    SentencePairs kept = usable(pairs, longest, &left_out);
+    if (left_out > 0 && hooks.message)
+      hooks.message("left out " + std::to_string(left_out) + " of " + std::to_string(pairs.source.size()) + " " + what +
+                    " pairs: empty, or longer than " + std::to_string(longest) + " tokens");
+    return kept;
+  }
+
+  Transformer& model_;
+  const TrainOptions& options_;
+  const SentencePairs training_, validation_;
+  std::vector<Batch> batches_;
+};
+
+}  // namespace
+
+TrainResult train(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
+                  const TrainOptions& options, const std::string& directory, const TrainHooks& hooks) {
+  validate(options);
+  PairsTask task(model, training, validation, options, hooks);
+  return run_training(task, options, directory, hooks);
+}
+
+double validation_nll(Transformer& model, const SentencePairs& pairs, int64_t batch_tokens) {
+  const Evaluation evaluation(model);
+  double nll = 0;
+  int64_t count = 0;
+  for (const Batch& batch : batches_by_length(pairs, batch_tokens)) {
+    const BatchTokens tokens = gather(pairs, batch, model.config());
+    functional::LossParts parts;
+    model.loss(tokens.source, tokens.target, {}, &parts);
+    nll += parts.nll;
+    count += parts.count;
+  }
+  return nll / static_cast<double>(std::max<int64_t>(count, 1));
+}
+
+}  // namespace heed::inline v0

@@ -1,0 +1,98 @@
+// Training a LanguageModel on a text.
+#include "heed/train.h"
+
+#include <algorithm>
+
+#include "train/batches.h"
+#include "train/task.h"
+
+namespace heed::inline v0 {
+namespace {
+
+constexpr int64_t kValidationTokens = 4096;  // read at once
+
+// Tokens [begin, begin + length] of a text: `length` of them predict the next.
+std::vector<int32_t> piece(const std::vector<int32_t>& text, int64_t begin, int64_t length) {
+  const auto last = std::min(begin + length + 1, static_cast<int64_t>(text.size()));
+  return {text.begin() + begin, text.begin() + last};
+}
+
+class TextTask final : public Task {
+ public:
+  TextTask(LanguageModel& model, const std::vector<int32_t>& training, const std::vector<int32_t>& validation,
+           const TrainOptions& options)
+      : model_(model),
+        options_(options),
+        training_(training),
+        validation_(validation),
+        block_(options.block ? options.block : model.config().max_positions) {
+    const int64_t positions = model.config().max_positions, tokens = static_cast<int64_t>(training.size());
+    if (block_ > positions)
+      throw ShapeError("train: block is " + std::to_string(block_) + "; it must be in 1.." + std::to_string(positions) +
+                       ", the model's max_positions");
+    if (tokens < block_ + 1)
+      throw ShapeError("train: the training text has " + std::to_string(tokens) + " tokens, a block of " +
+                       std::to_string(block_) + " and the token behind it need " + std::to_string(block_ + 1) +
+                       "; give more text or a shorter block");
+    if (validation.size() == 1)
+      throw ShapeError("train: the validation text has one token, so there is nothing to predict; give more of it");
+    check_ids(training, model.config().vocab_size);
+    check_ids(validation, model.config().vocab_size);
+  }
+
+  Module& model() override { return model_; }
+  Recipe recipe() const override { return make_recipe(options_, block_, training_, validation_); }
+  int64_t begin_epoch(int64_t epoch) override {
+    epoch_ = epoch;
+    return std::max<int64_t>(static_cast<int64_t>(training_.size()) / block_ / options_.batch, 1);
+  }
+  Step loss(int64_t batch) override {
+    Step step{.sequences = options_.batch};
+    std::vector<std::vector<int32_t>> pieces;
+    const int64_t places = static_cast<int64_t>(training_.size()) - block_;
+    for (const int64_t begin : random_offsets(options_.seed, epoch_, batch, options_.batch, places))
+      pieces.push_back(piece(training_, begin, block_));
+    step.flop = static_cast<double>(options_.batch) * training_flop(model_.config(), block_);
+    step.loss = model_.loss(pieces, {.label_smoothing = options_.label_smoothing}, &step.parts);
+    return step;
+  }
+  bool has_validation() const override { return !validation_.empty(); }
+  double validation_nll() override { return heed::validation_nll(model_, validation_, block_); }
+
+ private:
+  LanguageModel& model_;
+  const TrainOptions& options_;
+  const std::vector<int32_t>&training_, &validation_;
+  const int64_t block_;
+  int64_t epoch_ = 1;
+};
+
+}  // namespace
+
+TrainResult train(LanguageModel& model, const std::vector<int32_t>& training, const std::vector<int32_t>& validation,
+                  const TrainOptions& options, const std::string& directory, const TrainHooks& hooks) {
+  validate(options);
+  TextTask task(model, training, validation, options);
+  return run_training(task, options, directory, hooks);
+}
+
+double validation_nll(LanguageModel& model, const std::vector<int32_t>& text, int64_t block) {
+  if (block < 1 || block > model.config().max_positions)
+    throw ShapeError("validation: block is " + std::to_string(block) + "; it must be in 1.." +
+                     std::to_string(model.config().max_positions) + ", the model's max_positions");
+  const Evaluation evaluation(model);
+  const auto last = static_cast<int64_t>(text.size()) - 1;  // predicts nothing
+  const int64_t together = std::max<int64_t>(kValidationTokens / block, 1);
+  double nll = 0;
+  for (int64_t begin = 0; begin < last;) {
+    std::vector<std::vector<int32_t>> pieces;
+    for (; begin < last && static_cast<int64_t>(pieces.size()) < together; begin += block)
+      pieces.push_back(piece(text, begin, block));
+    functional::LossParts parts;
+    model.loss(pieces, {}, &parts);
+    nll += parts.nll;
+  }
+  return nll / static_cast<double>(std::max<int64_t>(last, 1));
+}
+
+}  // namespace heed::inline v0
