@@ -16,7 +16,7 @@ heed_test(attention_rotary_test ${attention}/rotary_test.cc LIBS heed::attention
 heed_test(attention_ragged_test ${attention}/ragged_test.cc LIBS heed::attention)
 heed_test(attention_inspect_test ${attention}/inspect_test.cc LIBS heed::attention PkgConfig::hwy LABELS threads)
 heed_test(attention_threads_test ${attention}/threads_test.cc LIBS heed::attention LABELS threads)
-heed_test(attention_memory_test ${attention}/memory_test.cc LIBS heed::attention)
+heed_test(attention_memory_test ${attention}/memory_test.cc allocations.cc LIBS heed::attention)
 heed_test(attention_flash_rule_test ${attention}/flash_rule_test.cc LIBS heed::attention TIMEOUT 600)
 # The textbook is most of its time.
 set_source_files_properties(${attention}/flash_rule_test.cc PROPERTIES COMPILE_OPTIONS -O3)

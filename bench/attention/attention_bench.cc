@@ -1,7 +1,7 @@
 // Speed of attention as a share of what the multiply-add units of this machine can do, measured just before and after
 // each case. Both are counted in CPU seconds, so a busy machine disturbs the share little; the times printed are real.
 //   attention_bench [--threads=N] [Google Benchmark's options]
-//   attention_bench [--threads=N] --serve      answers compare.py, see serve.h
+//   attention_bench [--threads=N] --serve      answers compare.py, see bench/serve/serve.h
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -11,8 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/attention/peak.h"
-#include "bench/attention/serve.h"
+#include "bench/attention/request.h"
+#include "bench/serve/peak.h"
+#include "bench/serve/serve.h"
 #include "heed/attention.h"
 
 namespace {
@@ -141,7 +142,8 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  if (serving) return bench::serve("heed", HEED_BENCH_BUILD, prepare);
+  if (serving)
+    return bench::serve("heed", HEED_BENCH_BUILD, [](const auto& request) { return prepare(bench::parse(request)); });
   std::printf("multiply-add peak, float32, %d threads: %.1f GFLOP a CPU second\n", threads(),
               2e-9 * bench::multiply_add_peak(threads()).a_cpu_second);
   for (const Request& request : cases())

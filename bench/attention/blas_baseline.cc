@@ -1,7 +1,7 @@
 // What a C++ user without an attention library writes: product, softmax, product, with BLAS and one matrix of scores a
 // head. Heads are dealt to threads and each product is serial, which is faster here than BLAS's own threads, except
 // where there is a single head. Forward only.
-//   blas_baseline [--threads=N]       answers compare.py, see serve.h
+//   blas_baseline [--threads=N]       answers compare.py, see bench/serve/serve.h
 #include <cblas.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/attention/serve.h"
+#include "bench/attention/request.h"
+#include "bench/serve/serve.h"
 #include "heed/executor.h"
 
 namespace {
@@ -103,5 +104,6 @@ heed::bench::Call prepare(const Request& r) {
 int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i)
     if (std::strncmp(argv[i], "--threads=", 10) == 0) heed::set_threads(std::atoi(argv[i] + 10));
-  return heed::bench::serve("BLAS, softmax, BLAS", openblas_get_config(), prepare);
+  return heed::bench::serve("BLAS, softmax, BLAS", openblas_get_config(),
+                            [](const auto& request) { return prepare(heed::bench::parse(request)); });
 }

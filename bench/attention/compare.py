@@ -9,26 +9,22 @@ not its turn. Libraries take turns, round by round, and every ratio is taken wit
 quartiles over rounds. Peers come from bench/peers/install; what is not there is left out. A peer computes each case in
 several ways and the fastest is timed; `variant` in the JSON says which.
 """
-import argparse
 import datetime
 import json
 import math
-import os
 import pathlib
-import platform
 import random
 import re
-import signal
 import statistics
-import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import turns  # noqa: E402
+from turns import ROOT, Peer, commit, machine, ratio, significant, spread  # noqa: E402
+
 PEERS = ["torch", "onnxruntime", "openvino", "jax"]
 TILE = 64  # heed's, in queries and keys
-MARKERS = "<!-- table -->", "<!-- /table -->"
-VERBOSE = False
 
 
 # Cases ---------------------------------------------------------------------------------------------------------------
@@ -115,56 +111,6 @@ def tiles(r):
     return sum(i - max(0, (i * TILE - width + 1) // TILE) + 1 for i in range(n))
 
 
-# Processes -----------------------------------------------------------------------------------------------------------
-
-class Peer:
-    """A process that answers requests, stopped between them so that threads that spin disturb nobody."""
-
-    def __init__(self, name, command, threads):
-        self.name, self.command, self.threads = name, [str(c) for c in command], threads
-        self.start()
-        hello = self.ask({"op": "hello"})
-        if "name" not in hello:
-            raise RuntimeError(f"{name}: {hello['error']}")
-        self.label, self.version = hello["name"], hello["version"]
-
-    def start(self):
-        environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads), "OPENBLAS_NUM_THREADS": str(self.threads),
-                       "PYTHONDONTWRITEBYTECODE": "1"}
-        cpus = set(sorted(os.sched_getaffinity(0))[:self.threads])
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=None if VERBOSE else subprocess.DEVNULL, encoding="utf-8",
-                                        env=environment, preexec_fn=lambda: os.sched_setaffinity(0, cpus))
-
-    def ask(self, request):
-        self.process.send_signal(signal.SIGCONT)
-        try:
-            self.process.stdin.write(json.dumps({**request, "threads": self.threads}) + "\n")
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            status = self.process.wait()
-            self.start()
-            return {"error": f"the process ended with status {status}"}
-        self.process.send_signal(signal.SIGSTOP)
-        return json.loads(line)
-
-    def close(self):
-        self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.close()
-        self.process.wait()
-
-
-def spread(values):
-    """Median and quartiles."""
-    if len(values) == 1:
-        return {"median": values[0], "lower": values[0], "upper": values[0]}
-    lower, median, upper = statistics.quantiles(values, n=4, method="inclusive")
-    return {"median": median, "lower": lower, "upper": upper}
-
-
 # Measuring -----------------------------------------------------------------------------------------------------------
 
 class Comparison:
@@ -191,40 +137,17 @@ class Comparison:
             if p:
                 p.close()
 
-    def rounds_of(self, peers, request, seconds, rounds, budget, machine=None):
-        """Seconds of each round: {peer: [median of a turn, ...]}, variants, refusals, and the machine's own figure.
-        Rounds end early where they would take more than `budget` seconds, but not before the third."""
-        times, variants, refusals, measured = {}, {}, {}, []
-        active = list(peers)
-        begin = 0.0
-        for number in range(rounds):
-            if number == 1:
-                begin = time.monotonic()  # the first round prepares
-            if number >= 3 and (time.monotonic() - begin) * number / (number - 1) > budget:
-                break
-            if machine:
-                measured.append(machine())
-            for p in list(active):
-                if number >= 3 and times[p.name][0] > max(1.0, 4 * times.get("heed", times[p.name])[0]):
-                    continue  # far behind: three rounds tell
-                answer = p.ask({**request, "op": "run", "seconds": seconds, "quick": self.options.quick})
-                if "seconds" in answer:
-                    times.setdefault(p.name, []).append(statistics.median(answer["seconds"]))
-                    variants[p.name] = answer.get("variant")
-                else:
-                    refusals[p.name] = answer.get("unsupported") or answer.get("error")
-                    active.remove(p)
-        return times, variants, refusals, measured
-
     def measure(self, c):
         r, decode, tiny = c["request"], c["group"] == "decode", c["group"] == "tiny"
         machine = ((lambda: self.heed.ask({"op": "bandwidth", "bytes": cache_bytes(r)})["bytes"]) if decode else
                    (lambda: self.heed.ask({"op": "peak"})["flops"]))
         serial = [self.serial] if self.serial and not tiny else []
         peers = [p for p in self.peers if r.get("workspace") is not False]
-        times, variants, refusals, measured = self.rounds_of(
-            [self.heed, *serial, *peers], r, self.options.seconds, self.options.rounds, self.options.budget, machine)
-        row = {**c, "seconds": {p: spread(t) for p, t in times.items()}, "variants": variants, "refusals": refusals}
+        found = turns.rounds_of([self.heed, *serial, *peers], {**r, "quick": self.options.quick}, self.options.seconds,
+                                self.options.rounds, self.options.budget, machine)
+        times, measured = found.times, found.machine
+        row = {**c, "seconds": {p: spread(t) for p, t in times.items()}, "variants": found.variants,
+               "refusals": found.refusals}
         if "heed" not in times:
             return row
         own = times["heed"]
@@ -277,20 +200,6 @@ class Comparison:
                 for name, backward in (("forward", False), ("forward + backward", True))}
 
 
-def machine():
-    lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
-    return {"processor": model, "system": platform.system() + " " + platform.machine(),
-            "cpus": len(os.sched_getaffinity(0))}
-
-
-def commit():
-    def git(*words):
-        return subprocess.run(["git", "-C", ROOT, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              encoding="utf-8", check=False).stdout.strip()
-    return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
-
-
 def run(arguments):
     comparison = Comparison(arguments)
     try:
@@ -328,15 +237,6 @@ def run(arguments):
 
 
 # The table -----------------------------------------------------------------------------------------------------------
-
-def significant(x):
-    """Three digits, never as a power of ten."""
-    return f"{x:.0f}" if x >= 100 else f"{x:.3g}"
-
-
-def ratio(s):
-    return f"{s['median']:.2f} ({s['lower']:.2f}-{s['upper']:.2f})" if s else "-"
-
 
 def percent(s):
     return f"{100 * s['median']:.0f} %"
@@ -437,40 +337,15 @@ def table(result):
 
 
 def main():
-    global VERBOSE
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/bench")
-    parser.add_argument("--peers", type=pathlib.Path, default=ROOT / "build/peers")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--json", type=pathlib.Path, help="write all figures there")
-    parser.add_argument("--table", type=pathlib.Path, help="print the table of this file and measure nothing")
-    parser.add_argument("--page", type=pathlib.Path, help="with --table: write it between the page's two markers")
-    parser.add_argument("--quick", action="store_true", help="two minutes: fewer rounds, no long cases")
+    parser = turns.parser(__doc__)
     parser.add_argument("--only", default="", metavar="REGEX", help="the cases whose `group: name` it finds")
     parser.add_argument("--rounds", type=int, help="default 9, quick 3")
     parser.add_argument("--seconds", type=float, help="of a turn, at least one call; default 0.1, quick 0.03")
     parser.add_argument("--budget", type=float, default=15, help="seconds after which a case has no more rounds than 3")
-    parser.add_argument("--verbose", action="store_true", help="show what peers print")
     arguments = parser.parse_args()
-    VERBOSE = arguments.verbose
     arguments.rounds = arguments.rounds or (3 if arguments.quick else 9)
     arguments.seconds = arguments.seconds or (0.03 if arguments.quick else 0.1)
-    if arguments.table:
-        rendered = table(json.loads(arguments.table.read_text(encoding="utf-8")))
-        if not arguments.page:
-            print(rendered, end="")
-            return
-        text = arguments.page.read_text(encoding="utf-8")
-        before, _, rest = text.partition(MARKERS[0])
-        _, end, after = rest.partition(MARKERS[1])
-        if not end:
-            sys.exit(f"{arguments.page} must have the two markers of the table once")
-        arguments.page.write_text(f"{before}{MARKERS[0]}\n{rendered}{MARKERS[1]}{after}", encoding="utf-8")
-        return
-    result = run(arguments)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(table(result), end="")
+    turns.finish(arguments, "attention", run, table)
 
 
 if __name__ == "__main__":

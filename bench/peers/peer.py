@@ -1,23 +1,15 @@
-"""What every peer shares: the protocol of bench/attention/serve.h, made inputs, and the check of what a peer computed.
+"""What every peer of attention shares: made inputs, and the check of what a peer computed.
 
 A peer is a program that calls serve(name, version, variants). variants(request, inputs) yields (name, call, result):
 call() runs the operation once, result() gives the output of the last call as a float32 array (B, Hq, Lq, D), or of a
 ragged batch a list of arrays (Hq, n, D). The fastest variant whose output is right is the one that is timed.
 """
-import itertools
-import json
-import sys
-import time
 import types
 
 import numpy as np
 
-SHORTEST = 20e-6  # seconds; shorter calls are timed several at once
-TRIAL = 0.1       # seconds that a variant gets to show how fast it is
-
-
-class Unsupported(Exception):
-    pass
+import protocol
+from protocol import Unsupported
 
 
 def parse(request):
@@ -76,70 +68,17 @@ def error_of(r, x, out):
     return worst
 
 
-def repetitions(call, budget):
-    def timed(calls):
-        start = time.perf_counter()
-        for _ in itertools.repeat(None, calls):
-            call()
-        return (time.perf_counter() - start) / calls
-    first = timed(1)  # wakes the threads and the caches; long calls need no second one for that
-    times = [first] if first > 2 * budget else []
-    once = first if first > SHORTEST else timed(10)
-    calls = 1 if once > SHORTEST else int(SHORTEST / once) + 1
-    spent = 0.0
-    while not times or spent < budget:
-        times.append(timed(calls))
-        spent += times[-1] * calls
-    return times
-
-
-def choose(request, variants):
-    r = parse(request)
-    x = make_inputs(r)
-    best, seconds, refusals, seen = None, float("inf"), [], {}
+def checked(r, x, variants):
     for name, call, result in variants(r, x):
-        try:
-            start = time.perf_counter()
-            call()
-            first = time.perf_counter() - start
+        def check(result=result):
             error = error_of(r, x, result()) if result else 0.0
             if not error < (5e-4 if r.dtype == "f32" else 3e-2):
                 raise Unsupported(f"wrong by {error:.1e}")
-            # Seconds are enough to compare what takes seconds.
-            seen[name] = first if first > 1 else float(np.median(repetitions(call, TRIAL)))
-        except Exception as e:  # a variant that does not exist for this shape; the others may
-            refusals.append(f"{name}: {str(e).strip().splitlines()[0][:160] if str(e).strip() else type(e).__name__}")
-            continue
-        if seen[name] < seconds:
-            best, seconds = (name, call), seen[name]
-    for refusal in refusals:
-        print(f"  refused: {refusal}", file=sys.stderr)
-    if best is None:
-        raise Unsupported("; ".join(refusals) or "no such operation")
-    return (*best, seen)
+        yield name, call, check
 
 
 def serve(name, version, variants):
-    out, sys.stdout = sys.stdout, sys.stderr  # libraries print as they like
-    key = chosen = None
-    for line in sys.stdin:
-        try:
-            request = json.loads(line)
-            if request["op"] == "hello":
-                answer = {"name": name, "version": version}
-            elif request["op"] == "run":
-                case = {k: v for k, v in request.items() if k not in ("op", "seconds")}
-                if case != key:
-                    key, chosen = case, None
-                    chosen = choose(case, variants)
-                if chosen is None:
-                    raise Unsupported("as before")
-                answer = {"seconds": repetitions(chosen[1], request["seconds"]), "variant": chosen[0],
-                          "variants": chosen[2]}
-            else:
-                answer = {"error": f"unknown op {request['op']}"}
-        except Unsupported as e:
-            answer = {"unsupported": str(e)}
-        except Exception as e:
-            answer = {"error": f"{type(e).__name__}: {e}"}
-        print(json.dumps(answer), file=out, flush=True)
+    def choose(request):
+        r = parse(request)
+        return protocol.fastest(checked(r, make_inputs(r), variants))
+    protocol.serve(name, version, choose)

@@ -4,32 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "attention/testing.h"
-
-namespace {
-std::atomic<size_t> g_allocated{0};  // bytes asked of operator new, never given back
-std::atomic<int64_t> g_calls{0};     // of operator new
-
-void* counted(size_t bytes, size_t alignment) {
-  g_allocated += bytes;
-  ++g_calls;
-  const size_t whole = (bytes + alignment - 1) / alignment * alignment;
-  if (void* memory = alignment > alignof(std::max_align_t) ? std::aligned_alloc(alignment, whole) : std::malloc(bytes))
-    return memory;
-  throw std::bad_alloc();
-}
-}  // namespace
-
-void* operator new(size_t bytes) { return counted(bytes, 1); }
-void* operator new(size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<size_t>(alignment)); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+#include "tests/allocations.h"
 
 namespace heed {
 namespace {
@@ -40,9 +16,9 @@ using test::random_tensor;
 template <class F>
 size_t extra_bytes(F&& f) {
   reset_peak_memory();
-  const size_t pool = memory_in_use(), rest = g_allocated;
+  const size_t pool = memory_in_use(), rest = test::allocated_bytes();
   f();
-  return peak_memory() - pool + (g_allocated - rest);
+  return peak_memory() - pool + (test::allocated_bytes() - rest);
 }
 
 AttentionGradients gradients_like(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
@@ -151,18 +127,18 @@ TEST(AttentionMemory, NothingIsAllocatedWithAWorkspace) {
     const AttentionGradients gradients = gradients_like(q, k, v, o);
     const auto calls = [&](auto&& f) {
       f();
-      const int64_t before = g_calls;
+      const int64_t before = test::allocations();
       const size_t held = workspace.size();
       f();
       EXPECT_EQ(workspace.size(), held) << kind.name;
-      return g_calls - before;
+      return test::allocations() - before;
     };
     EXPECT_EQ(calls([&] { attention(q, k, v, into, o); }), 0) << kind.name;
     EXPECT_EQ(calls([&] { attention_backward(grad, q, k, v, into, gradients, o); }), 0) << kind.name;
   }
-  const int64_t before = g_calls;
+  const int64_t before = test::allocations();
   Tensor::empty({1});
-  EXPECT_GT(g_calls - before, 0);  // the pool is seen
+  EXPECT_GT(test::allocations() - before, 0);  // the pool is seen
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-// One JSON line in, one out: how compare.py asks long-lived processes for their times, turn by turn.
+// What the attention benchmarks ask for.
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -26,21 +26,7 @@ struct Request {
   double cache_bytes() const;
 };
 
-/// Raised for what an implementation does not offer; becomes {"unsupported": reason}.
-struct Unsupported {
-  std::string reason;
-};
-
-using Call = std::function<void()>;
-using Prepare = std::function<Call(const Request&)>;
-
-/// Answers requests from standard input until it ends:
-///   {"op": "hello"}                          -> {"name": ..., "version": ...}
-///   {"op": "run", "seconds": s, ...Request}  -> {"seconds": [of each repetition], "variant": ...}
-///   {"op": "peak"}                           -> {"flops": a second, of all threads}
-///   {"op": "bandwidth", "bytes": n}          -> {"bytes": a second}
-///   {"op": "memory", ...Request}             -> {"bytes": held by one call beyond inputs and outputs}
-/// The tensors of a request are made once and kept until another request comes.
-int serve(const std::string& name, const std::string& version, const Prepare& prepare);
+/// Absent fields keep their defaults.
+Request parse(const nlohmann::json& request);
 
 }  // namespace heed::bench

@@ -1,4 +1,4 @@
-#include "bench/attention/peak.h"
+#include "bench/serve/peak.h"
 
 #include <benchmark/benchmark.h>
 
@@ -11,7 +11,7 @@
 #include "heed/tensor.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "bench/attention/peak.cc"
+#define HWY_TARGET_INCLUDE "bench/serve/peak.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
