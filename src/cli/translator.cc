@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "heed/executor.h"
+
 namespace heed::cli {
 namespace {
 
@@ -56,8 +58,11 @@ std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>
       order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ids[a].size() < ids[b].size(); });
-  for (size_t begin = 0; begin < order.size(); begin += static_cast<size_t>(batch)) {
-    const size_t end = std::min(order.size(), begin + static_cast<size_t>(batch));
+  // Batches are dealt to threads: they wait for each other less often than the parts of one batch. Long ones come
+  // first.
+  const size_t size = static_cast<size_t>(batch), batches = (order.size() + size - 1) / size;
+  parallel_for(default_executor(), static_cast<int64_t>(batches), [&](int64_t tile) {
+    const size_t begin = (batches - 1 - static_cast<size_t>(tile)) * size, end = std::min(order.size(), begin + size);
     std::vector<std::vector<int32_t>> sources;
     for (size_t i = begin; i < end; ++i) sources.push_back(ids[order[i]]);
     const auto translated = model().translate(sources, options);
@@ -68,7 +73,7 @@ std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>
           t.alignment = align(vocabulary(), ids[order[i]], h.ids, h.alignment);
         results[order[i]].best.push_back(std::move(t));
       }
-  }
+  });
   return results;
 }
 
