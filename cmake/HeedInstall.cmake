@@ -43,7 +43,7 @@ if(HEED_TEXT)
 endif()
 if(HEED_VIEW)
   heed_install(view DESCRIPTION "Attention maps" HEADERS ${view_headers}
-    REQUIRES "heed-attention = ${PROJECT_VERSION}" libutf8proc
+    REQUIRES "heed-attention = ${PROJECT_VERSION}" libutf8proc zlib
     LIBS ${rpath}\${libdir} -ldl)
 endif()
 

@@ -1,9 +1,10 @@
 # Sourced by ./run, ./test and .ci/run: installs the Debian packages that a step needs, and only those not there yet.
 
 run_packages="g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev libopenblas-pthread-dev nlohmann-json3-dev
-  libcli11-dev libsentencepiece-dev libutf8proc-dev libzip-dev libcairo2-dev
+  libcli11-dev libsentencepiece-dev libutf8proc-dev libzip-dev zlib1g-dev libcairo2-dev
   libpango1.0-dev fonts-dejavu-core"
-test_packages="libgtest-dev librapidcheck-dev libbenchmark-dev python3"
+test_packages="libgtest-dev librapidcheck-dev libbenchmark-dev python3
+  python3-selenium chromium chromium-driver"
 ci_packages="clang clang-format libclang-rt-14-dev"
 aarch64_packages="cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user"
 aarch64_libraries="libhwy-dev libhwy1 libtbb-dev libtbb12 libtbbmalloc2 libtbbbind-2-5 libgtest-dev librapidcheck-dev"  # for arm64

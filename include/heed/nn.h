@@ -112,6 +112,11 @@ struct MultiheadAttentionOptions {
   Rotary rotary_options{};
 };
 
+/// What the heads of a layer compared and averaged, rotary turns included: q (B, H, Lq, D), k and v (B, Hkv, Lk, D).
+struct HeadVectors {
+  Tensor q, k, v;
+};
+
 /// Vaswani et al. 2017, 3.2.2. Parameters as in torch.nn.MultiheadAttention: in_proj_weight (q, k and v rows stacked)
 /// or q_proj_weight, k_proj_weight, v_proj_weight when kdim or vdim differ; in_proj_bias; out_proj.
 class MultiheadAttention : public Module {
@@ -128,7 +133,8 @@ class MultiheadAttention : public Module {
     /// Self-attention: appends the new keys and values, then attends to all of them. An undefined cache is made for
     /// this input; a full one grows.
     KVCache* cache = nullptr;
-    Tensor* weights = nullptr;  // receives (B, num_heads, Lq, Lk)
+    Tensor* weights = nullptr;       // receives (B, num_heads, Lq, Lk)
+    HeadVectors* vectors = nullptr;  // receives views of the projections, not with a cache
   };
   /// query (B, Lq, E), key (B, Lk, kdim), value (B, Lk, vdim) -> (B, Lq, E). Rank 2 inputs are one batch entry.
   /// The same variable for all three is one product.
@@ -199,6 +205,10 @@ struct TransformerLayerOptions {
 /// What the attention of a layer gave, for those who look: (B, H, Lq, Lk) each, appended per layer.
 struct AttentionRecord {
   std::vector<Tensor> encoder, decoder, cross;
+  /// Keep q, k and v as well? They are views of projections that are made anyway: nothing is computed or copied, but
+  /// (H + 2 Hkv) D numbers a token and layer live as long as the record.
+  bool want_vectors = false;
+  std::vector<HeadVectors> encoder_vectors{}, decoder_vectors{}, cross_vectors{};
 };
 
 class TransformerEncoderLayer : public Module {
@@ -239,7 +249,8 @@ class TransformerDecoderLayer : public Module {
 class TransformerEncoder : public Module {
  public:
   TransformerEncoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm);
-  Variable operator()(Variable x, const MultiheadAttention::Call& call, std::vector<Tensor>* weights = nullptr) const;
+  Variable operator()(Variable x, const MultiheadAttention::Call& call, std::vector<Tensor>* weights = nullptr,
+                      std::vector<HeadVectors>* vectors = nullptr) const;
   /// Causal decoding: x (B, L, E) stands behind what the caches, one a layer, hold already.
   Variable step(Variable x, std::vector<KVCache>& caches) const;
   std::vector<std::unique_ptr<TransformerEncoderLayer>> layers;

@@ -1,11 +1,13 @@
-// Look at attention: maps in the terminal, as PNG, SVG and PDF, and what a head does in six numbers.
+// Look at attention: maps in the terminal, as PNG, SVG and PDF, a page for a browser, and what a head does in six
+// numbers.
 //
-// Terminal maps and statistics need nothing but Unicode tables. Pictures are drawn by cairo and pango, which
+// Terminal maps, pages and statistics need Unicode tables and zlib. Pictures are drawn by cairo and pango, which
 // libheed_pictures brings in the first time one of the render_png/svg/pdf functions is called.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heed/tensor.h"
@@ -16,9 +18,9 @@ namespace heed::inline v0 {
 struct AttentionMap {
   /// (Lq, Lk) one head, (H, Lq, Lk) a row of heads, or (N, H, Lq, Lk) layers x heads; any floating dtype, any strides.
   Tensor weights;
-  std::vector<std::string> query_labels;  // Lq of them, UTF-8; none: positions 0, 1, ...
-  std::vector<std::string> key_labels;    // Lk of them, likewise
-  std::string title;
+  std::vector<std::string> query_labels{};  // Lq of them, UTF-8; none: positions 0, 1, ...
+  std::vector<std::string> key_labels{};    // Lk of them, likewise
+  std::string title{};
 };
 
 // ---------------------------------------------------------------------------------------------- terminal
@@ -85,5 +87,62 @@ struct HeadStatistics {
 
 /// weights (Lq, Lk), floating. A NaN gives NaN. Throws ShapeError for another rank or dtype.
 HeadStatistics statistics(const Tensor& weights);
+
+// ---------------------------------------------------------------------------------------------- page
+
+/// What the heads of one layer compared and averaged, for the view that shows the computation in numbers.
+struct PageVectors {
+  Tensor q{};  // (H, Lq, D)
+  Tensor k{};  // (Hkv, Lk, D); H is a multiple of Hkv
+  Tensor v{};  // (Hkv, Lk, Dv)
+};
+
+/// What the keys of a group are to a model that writes its output step by step.
+enum class StepKeys : uint8_t { none, input, output };
+
+/// Attention of one kind: a tab of the page.
+struct PageGroup {
+  std::string name{};  // of the tab: "Encoder"
+  AttentionMap map{};  // the title says what rows and columns are; weights of any rank that a map may have
+  /// The word each token belongs to, ascending: tokens of one word can be merged. None: every token is a word.
+  std::vector<int32_t> query_words{}, key_words{};
+  std::vector<PageVectors> vectors{};  // one a layer, or none; a layer without (q undefined) has no numbers to show
+  double scale = 0;                    // of the scores; 0: 1 / sqrt(D)
+  Tensor mask{};                       // (Lq, Lk) boolean, true may be attended; undefined: everything may
+  std::vector<std::string> value_labels{};  // Lk, where values have names of their own; else those of the keys
+  std::string note{};                       // shown above the group
+  /// Row first_step + i is where the model looked at step i of the page: in the input, or in what it had written.
+  StepKeys step_keys = StepKeys::none;
+  int64_t first_step = 0;
+  bool example = false;  // a textbook example: offered apart from the model's own attention
+};
+
+/// One token of the output, in the order they were produced.
+struct PageStep {
+  std::string token{};
+  std::vector<std::pair<std::string, double>> candidates{};  // the likeliest tokens of this step with their probability
+};
+
+struct Page {
+  std::string title{};
+  std::string text{};  // below the title, for instance the sentence and its translation
+  std::vector<PageGroup> groups{};
+  std::vector<PageStep> steps{};  // shown with the groups that have step_keys, at most one of each kind
+};
+
+struct PageOptions {
+  /// A row of at most `keys` keys is stored whole. Of a longer one the largest weights are stored, until they hold
+  /// `mass` of its sum or are `keys` of them; the rest is a number that the page shows. keys is in 1..255.
+  double mass = 0.995;
+  int64_t keys = 48;
+};
+
+/// One page that needs nothing but itself: script, style and data are in it, and a Content-Security-Policy forbids
+/// every request. Labels are shown as text, with control characters escaped. Rows that do not sum to 1 are shown and
+/// flagged, weights below 0 or not finite are left out and flagged. Weights are stored in 8 bits, or 16 where every row
+/// is whole, relative to the largest of their row: the sum of what is stored is exact.
+/// Throws ShapeError as render_terminal does, and for a page without groups and for words, vectors, masks, steps
+/// and value labels that do not fit the weights.
+std::string render_html(const Page& page, const PageOptions& options = {});
 
 }  // namespace heed::inline v0

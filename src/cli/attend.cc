@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/attention_page.h"
 #include "cli/commands.h"
 #include "cli/translator.h"
 #include "heed/io.h"
@@ -17,7 +18,7 @@ namespace {
 
 struct AttendArguments {
   std::string text, target, model;
-  std::string png, svg, pdf;
+  std::string png, svg, pdf, html;
   int64_t layer = 0, head = 0, beam = 5;  // layer 0: the last; head 0: the mean of all
   bool trust = false, all = false, statistics = false, encoder = false, decoder = false, cross = false;
   double width = 0;
@@ -29,6 +30,7 @@ struct Looked {
   std::vector<Tensor> layers{};  // (1, H, Lq, Lk) each
   std::vector<std::string> query_labels{}, key_labels{};
   const char* kind = "";
+  Page page{};  // for --html
 };
 
 // Pieces as a reader wants them: a word's first piece plain, a piece that goes on with a word behind a dot.
@@ -76,6 +78,12 @@ void check_number(const char* what, int64_t number, int64_t count) {
     throw ShapeError(std::string(what) + " " + std::to_string(number) + " is not in 1.." + std::to_string(count));
 }
 
+// From 0.
+int64_t chosen_layer(const AttendArguments& a, const std::vector<Tensor>& layers) {
+  check_number("layer", a.layer, std::ssize(layers));
+  return a.layer ? a.layer - 1 : std::ssize(layers) - 1;
+}
+
 void print_statistics(const Tensor& all) {  // (N, H, Lq, Lk)
   std::printf("%5s %4s %9s %8s %9s %9s %6s %6s\n", "layer", "head", "diagonal", "entropy", "distance", "previous",
               "next", "first");
@@ -108,21 +116,23 @@ Looked look_at_translator(const AttendArguments& a, const std::string& directory
   std::vector<int32_t> input{vocabulary.bos_id()};
   input.insert(input.end(), target.begin(), target.end());
   AttentionRecord record;
+  record.want_vectors = !a.html.empty();
   const TokenBatch batch = TokenBatch::pad({source}, vocabulary.pad_id());
   const Variable memory = model.encode(batch, &record);
-  model.decode(TokenBatch::pad({input}, vocabulary.pad_id()), memory, batch.lengths, &record);
+  const Variable hidden = model.decode(TokenBatch::pad({input}, vocabulary.pad_id()), memory, batch.lengths, &record);
 
   Looked looked{.text = vocabulary.decode(target)};
   looked.layers = a.encoder ? record.encoder : a.decoder ? record.decoder : record.cross;
   looked.kind = a.encoder ? "encoder self-attention" : a.decoder ? "decoder self-attention" : "cross-attention";
+  std::vector<int32_t> produced = target;
+  produced.push_back(vocabulary.eos_id());
   looked.key_labels = pieces_of(vocabulary, a.decoder ? input : source);
-  if (a.encoder || a.decoder) {
-    looked.query_labels = looked.key_labels;
-  } else {  // a row of cross-attention is where the model looks while it produces the next token
-    std::vector<int32_t> produced = target;
-    produced.push_back(vocabulary.eos_id());
-    looked.query_labels = pieces_of(vocabulary, produced);
-  }
+  // A row of cross-attention is where the model looks while it produces the next token.
+  looked.query_labels = a.encoder || a.decoder ? looked.key_labels : pieces_of(vocabulary, produced);
+  if (!a.html.empty())
+    looked.page = translation_page(
+        {sanitize_utf8(a.text), looked.text, source, input, produced, record, hidden, chosen_layer(a, looked.layers)},
+        model, vocabulary);
   return looked;
 }
 
@@ -133,9 +143,13 @@ Looked look_at_language_model(const AttendArguments& a, const std::string& direc
   const auto [model, vocabulary] = load_checkpoint<LanguageModel>(directory, a.trust);
   const std::vector<int32_t> ids = encode(a, vocabulary);
   AttentionRecord record;
-  model->hidden(TokenBatch::pad({ids}, 0), &record);
+  record.want_vectors = !a.html.empty();
+  const Variable hidden = model->hidden(TokenBatch::pad({ids}, 0), &record);
   Looked looked{.text = vocabulary.decode(ids), .layers = record.decoder, .kind = "causal self-attention"};
   looked.query_labels = looked.key_labels = pieces_of(vocabulary, ids);
+  if (!a.html.empty())
+    looked.page =
+        language_model_page({looked.text, ids, record, hidden, chosen_layer(a, looked.layers)}, *model, vocabulary);
   return looked;
 }
 
@@ -144,13 +158,12 @@ void attend(const AttendArguments& a) {
   const NoGrad no_grad;
   const std::string directory = find_model(a.model);
   const bool translates = std::holds_alternative<TransformerConfig>(load_config(directory));
-  const auto [text, layers, query_labels, key_labels, kind] =
+  const auto [text, layers, query_labels, key_labels, kind, page] =
       translates ? look_at_translator(a, directory) : look_at_language_model(a, directory);
   if (layers.empty()) throw ShapeError("the model has no layers of this kind");
   const Tensor all = stack(layers);
-  check_number("layer", a.layer, all.size(0));
   check_number("head", a.head, all.size(1));
-  const int64_t layer = a.layer ? a.layer - 1 : all.size(0) - 1;
+  const int64_t layer = chosen_layer(a, layers);
 
   AttentionMap map;
   map.query_labels = query_labels;
@@ -176,6 +189,10 @@ void attend(const AttendArguments& a) {
   write(a.png, render_png);
   write(a.svg, render_svg);
   write(a.pdf, render_pdf);
+  if (!a.html.empty()) {
+    write_file_atomically(a.html, render_html(page));
+    std::cerr << "wrote " << a.html << '\n';
+  }
 
   std::cout << text << "\n\n";
   if (a.statistics) {
@@ -211,6 +228,8 @@ void add_attend(CLI::App& program) {
   command->add_option("--png", a->png, "Write a picture");
   command->add_option("--svg", a->svg, "Write a picture");
   command->add_option("--pdf", a->pdf, "Write a picture");
+  command->add_option("--html", a->html, "Write a page for a browser: every layer and head, to look into")
+      ->type_name("FILE");
   command->add_option("--width", a->width, "Width of the pictures in pixels (default: as wide as they want to be)")
       ->check(CLI::Range(16.0, 100000.0));
   command->footer("Example:\n  heed attend \"El perro tiene el pelo suelto.\" --png attention.png");

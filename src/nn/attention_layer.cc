@@ -113,6 +113,7 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
     }
   }
 
+  if (call.vectors) *call.vectors = {unpacked(q), unpacked(k), unpacked(v)};
   AttentionOptions attention_options{
       .causal = call.causal, .scale = o.scale, .mask = call.mask, .key_lengths = call.key_lengths};
   if (training()) attention_options.dropout = o.dropout;

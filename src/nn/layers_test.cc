@@ -257,6 +257,38 @@ TEST_F(Layers, TransformerLossGradients) {
     }
 }
 
+// For learned positions and for turned ones, in which case q and k are kept as they were compared.
+TEST_F(Layers, RecordedVectorsGiveTheRecordedWeights) {
+  for (const char* positions : {"learned", "rotary"}) {
+    TransformerConfig config = small_config();
+    config.positions = positions;
+    Transformer model(config);
+    model.eval();
+    const NoGrad no_grad;
+    AttentionRecord record;
+    record.want_vectors = true;
+    const TokenBatch source = TokenBatch::pad({{4, 5, 6, 7, 3}}, 0);
+    model.decode(TokenBatch::pad({{2, 8, 4}}, 0), model.encode(source, &record), source.lengths, &record);
+    const auto expect = [&](const std::vector<Tensor>& weights, const std::vector<HeadVectors>& vectors,
+                            Causal causal) {
+      ASSERT_FALSE(weights.empty());
+      ASSERT_EQ(vectors.size(), weights.size());
+      for (size_t l = 0; l < weights.size(); ++l) {
+        const HeadVectors& x = vectors[l];
+        const AttentionResult again = attention(x.q, x.k, x.v, {.causal = causal, .want_weights = true});
+        EXPECT_LT(largest_difference(again.weights, weights[l]), 1e-6) << positions << ", layer " << l;
+      }
+    };
+    expect(record.encoder, record.encoder_vectors, Causal::none);
+    expect(record.decoder, record.decoder_vectors, Causal::top_left);
+    expect(record.cross, record.cross_vectors, Causal::none);
+
+    AttentionRecord plain;
+    model.encode(source, &plain);
+    EXPECT_TRUE(plain.encoder_vectors.empty());
+  }
+}
+
 TEST_F(Layers, PaddingChangesNothing) {
   Transformer model(small_config());
   model.eval();

@@ -104,11 +104,12 @@ TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& options, i
   }
 }
 
-Variable TransformerEncoder::operator()(Variable x, const MultiheadAttention::Call& call,
-                                        std::vector<Tensor>* weights) const {
+Variable TransformerEncoder::operator()(Variable x, const MultiheadAttention::Call& call, std::vector<Tensor>* weights,
+                                        std::vector<HeadVectors>* vectors) const {
   for (const auto& layer : layers) {
     MultiheadAttention::Call own = call;
     if (weights) own.weights = &weights->emplace_back();
+    if (vectors) own.vectors = &vectors->emplace_back();
     x = (*layer)(x, own);
   }
   return norm ? (*norm)(x) : x;
@@ -137,6 +138,10 @@ Variable TransformerDecoder::operator()(Variable x, const Variable& memory, cons
     if (record) {
       own.weights = &record->decoder.emplace_back();
       other.weights = &record->cross.emplace_back();
+    }
+    if (record && record->want_vectors) {
+      own.vectors = &record->decoder_vectors.emplace_back();
+      other.vectors = &record->cross_vectors.emplace_back();
     }
     x = (*layer)(x, memory, own, other);
   }

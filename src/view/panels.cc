@@ -11,11 +11,14 @@
 namespace heed::inline v0 {
 namespace {
 
-std::vector<std::string> make_labels(const std::vector<std::string>& labels, int64_t count, const std::string& what,
-                                     bool ascii) {
+void check_labels(const std::vector<std::string>& labels, int64_t count, const std::string& operation, const char* one,
+                  const char* many) {
   if (!labels.empty() && static_cast<int64_t>(labels.size()) != count)
-    throw ShapeError(what + " labels for " + std::to_string(count) + " " +
-                     (what.ends_with("query") ? "queries" : "keys") + "; pass one for each, or none");
+    throw ShapeError(operation + ": " + std::to_string(labels.size()) + " " + one + " labels for " +
+                     std::to_string(count) + " " + many + "; pass one for each, or none");
+}
+
+std::vector<std::string> make_labels(const std::vector<std::string>& labels, int64_t count, bool ascii) {
   std::vector<std::string> out;
   for (int64_t i = 0; i < count; ++i)
     out.push_back(labels.empty() ? std::to_string(i) : printable(labels[static_cast<size_t>(i)], ascii));
@@ -77,7 +80,7 @@ double tick_step(double maximum) {
   return 10 * power;
 }
 
-Panels make_panels(const AttentionMap& map, const std::string& operation, double maximum, bool ascii) {
+void check_map(const AttentionMap& map, const std::string& operation) {
   const Tensor& weights = map.weights;
   if (!weights.defined()) throw ShapeError(operation + ": the map has no weights; pass (Lq, Lk) of them");
   if (weights.rank() < 2 || weights.rank() > 4)
@@ -85,19 +88,24 @@ Panels make_panels(const AttentionMap& map, const std::string& operation, double
                      " are no map; pass (Lq, Lk), (H, Lq, Lk) or (N, H, Lq, Lk)");
   if (!is_floating(weights.dtype()))
     throw ShapeError(operation + ": weights are " + name_of(weights.dtype()) + "; pass floating ones");
+  check_labels(map.query_labels, weights.size(-2), operation, "query", "queries");
+  check_labels(map.key_labels, weights.size(-1), operation, "key", "keys");
+}
+
+Panels make_panels(const AttentionMap& map, const std::string& operation, double maximum, bool ascii) {
+  check_map(map, operation);
   if (!(maximum >= 0) || !std::isfinite(maximum))
     throw ShapeError(operation + ": maximum " + format_weight(maximum) + " is no weight; pass 0 or more");
 
+  const Tensor& weights = map.weights;
   Panels panels;
   panels.rank = weights.rank();
   panels.queries = weights.size(-2);
   panels.keys = weights.size(-1);
   panels.heads = weights.rank() > 2 ? weights.size(-3) : 1;
   panels.layers = weights.rank() > 3 ? weights.size(-4) : 1;
-  panels.query_labels = make_labels(map.query_labels, panels.queries,
-                                    operation + ": " + std::to_string(map.query_labels.size()) + " query", ascii);
-  panels.key_labels = make_labels(map.key_labels, panels.keys,
-                                  operation + ": " + std::to_string(map.key_labels.size()) + " key", ascii);
+  panels.query_labels = make_labels(map.query_labels, panels.queries, ascii);
+  panels.key_labels = make_labels(map.key_labels, panels.keys, ascii);
   panels.title = printable(map.title, ascii);
   const Tensor values = weights.to(DType::f64).contiguous();
   panels.values.assign(values.data<double>(), values.data<double>() + values.numel());

@@ -24,6 +24,9 @@ struct Panels {
   const double* panel(int64_t i) const { return values.data() + i * queries * keys; }
 };
 
+/// Throws ShapeError unless the map has floating weights of rank 2 to 4 and labels for all queries and keys, or none.
+void check_map(const AttentionMap& map, const std::string& operation);
+
 /// `operation` begins the messages. `ascii`: labels in ASCII only. `maximum` 0: from the weights.
 Panels make_panels(const AttentionMap& map, const std::string& operation, double maximum, bool ascii = false);
 

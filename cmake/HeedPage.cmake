@@ -1,0 +1,43 @@
+# cmake -D FOLDER=src/view/page -D SCRIPTS=a.js,b.js -D OUT=page_source.cc -P HeedPage.cmake
+# makes one document of page.html, page.css and the scripts, in the order given, and a C++ source of the document. The
+# document carries the SHA-256 of its style and script, so that a browser runs these and nothing else.
+
+function(base64_of_hex hex out)  # of 32 bytes
+  set(digits "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+  set(text "")
+  foreach(at RANGE 0 60 6)
+    string(SUBSTRING "${hex}00" ${at} 6 three)
+    math(EXPR bits "0x${three}")
+    foreach(shift 18 12 6 0)
+      math(EXPR digit "(${bits} >> ${shift}) & 63")
+      string(SUBSTRING "${digits}" ${digit} 1 character)
+      string(APPEND text "${character}")
+    endforeach()
+  endforeach()
+  string(SUBSTRING "${text}" 0 43 text)  # 256 bits; the last digit belongs to the padding
+  set(${out} "${text}=" PARENT_SCOPE)
+endfunction()
+
+string(REPLACE "," ";" scripts "${SCRIPTS}")
+set(script "\n")
+foreach(name IN LISTS scripts)
+  file(READ "${FOLDER}/${name}" text)
+  string(APPEND script "${text}")
+endforeach()
+file(READ "${FOLDER}/page.css" style)
+file(READ "${FOLDER}/page.html" page)
+string(PREPEND style "\n")
+string(SHA256 style_hash "${style}")
+string(SHA256 script_hash "${script}")
+base64_of_hex("${style_hash}" style_hash)
+base64_of_hex("${script_hash}" script_hash)
+if(script MATCHES "</script|<!--" OR style MATCHES "</style")
+  message(FATAL_ERROR "the page's script or style would end its own element")
+endif()
+string(REPLACE "@STYLE_HASH@" "${style_hash}" page "${page}")
+string(REPLACE "@SCRIPT_HASH@" "${script_hash}" page "${page}")
+string(REPLACE "@STYLE@" "${style}" page "${page}")
+string(REPLACE "@SCRIPT@" "${script}" page "${page}")
+
+file(WRITE "${OUT}" "#include \"view/page_source.h\"\n\nnamespace heed::inline v0 {\n\n"
+  "std::string_view page_source() {\n  return R\"page~(${page})page~\";\n}\n\n}  // namespace heed::inline v0\n")

@@ -1,0 +1,265 @@
+#include "cli/attention_page.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "heed/attention.h"
+#include "heed/functional.h"
+
+namespace heed::cli {
+namespace {
+
+struct Tokens {
+  std::vector<std::string> labels;
+  std::vector<int32_t> words;  // the word of each token, from 0
+};
+
+Tokens tokens_of(const Vocabulary& vocabulary, const std::vector<int32_t>& ids) {
+  constexpr std::string_view kSpaceMark = "\u2581";
+  Tokens tokens;
+  const auto of_word = [](unsigned char first) { return first >= 0x80 || std::isalnum(first); };
+  bool in_word = false;  // the token before, where each character is a token
+  for (const int32_t id : ids) {
+    std::string piece = vocabulary.piece(id);
+    bool begins = tokens.words.empty();
+    if (vocabulary.of_characters()) {
+      const bool word = of_word(static_cast<unsigned char>(piece[0]));
+      begins = !(word && in_word);
+      in_word = word;
+      if (piece == " ") piece = kSpaceMark;
+    } else {
+      const bool spaced = piece.starts_with(kSpaceMark) && piece != kSpaceMark;
+      if (spaced) piece.erase(0, kSpaceMark.size());
+      // Signs, and tokens such as </s>, are words of their own.
+      begins = begins || spaced || piece == kSpaceMark || !of_word(static_cast<unsigned char>(piece[0]));
+    }
+    tokens.words.push_back(tokens.words.empty() ? 0 : tokens.words.back() + begins);
+    tokens.labels.push_back(std::move(piece));
+  }
+  return tokens;
+}
+
+// layers x (1, H, Lq, Lk) -> (layers, H, Lq, Lk)
+Tensor stacked(const std::vector<Tensor>& layers) {
+  Dims shape = layers.front().shape();
+  shape[0] = static_cast<int64_t>(layers.size());
+  const Tensor all = Tensor::empty(shape, layers.front().dtype());
+  for (size_t l = 0; l < layers.size(); ++l) all.select(0, static_cast<int64_t>(l)).copy_from(layers[l].select(0, 0));
+  return all;
+}
+
+Tensor causal_mask(int64_t length) {  // (length, length)
+  const Tensor mask = Tensor::zeros({length, length}, DType::boolean);
+  for (int64_t i = 0; i < length; ++i)
+    for (int64_t j = 0; j <= i; ++j) mask.at<bool>(i, j) = true;
+  return mask;
+}
+
+// Vectors are four bytes a number and do not compress: so many of them still make a page of a few megabytes.
+constexpr int64_t kVectorNumbers = 1'000'000;
+
+// Those of layer `first`, then of the others from the last one down, while the numbers of a group fit.
+std::vector<PageVectors> chosen_vectors(const std::vector<HeadVectors>& layers, int64_t first) {
+  std::vector<PageVectors> chosen(layers.size());
+  std::vector<size_t> order(layers.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  std::stable_partition(order.begin(), order.end(), [&](size_t l) { return l == static_cast<size_t>(first); });
+  int64_t left = kVectorNumbers / 3;  // of the three groups
+  for (const size_t l : order) {
+    const HeadVectors& x = layers[l];
+    left -= x.q.numel() + x.k.numel() + x.v.numel();
+    if (left < 0) break;
+    chosen[l] = {x.q.select(0, 0), x.k.select(0, 0), x.v.select(0, 0)};
+  }
+  return chosen;
+}
+
+// What each hidden state (1, L, E) predicts. `output`: what came, L or L - 1 of them; where nothing came, the
+// likeliest.
+std::vector<PageStep> steps_of(const Variable& hidden, const Variable& output_weight,
+                               const std::vector<int32_t>& output, const Vocabulary& vocabulary) {
+  constexpr size_t kCandidates = 5;
+  const NoGrad no_grad;
+  const Tensor logits = functional::linear(hidden, output_weight).value();  // (1, L, V)
+  const Tokens names = tokens_of(vocabulary, output);
+  std::vector<PageStep> steps;
+  for (size_t i = 0; i < static_cast<size_t>(logits.size(1)); ++i) {
+    const Tensor row = logits.select(0, 0).select(0, static_cast<int64_t>(i)).to(DType::f64).contiguous();
+    const std::span<double> values = row.span<double>();
+    const double largest = *std::max_element(values.begin(), values.end());
+    double sum = 0;
+    for (const double x : values) sum += std::exp(x - largest);
+    std::vector<int32_t> order(values.size());
+    std::iota(order.begin(), order.end(), 0);
+    const size_t count = std::min(kCandidates, order.size());
+    const auto likelier = [&](int32_t a, int32_t b) {
+      return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
+    };
+    std::partial_sort(order.begin(), order.begin() + static_cast<int64_t>(count), order.end(), likelier);
+    order.resize(count);
+    const Tokens candidates = tokens_of(vocabulary, order);
+    PageStep step{.token = i < output.size() ? names.labels[i] : candidates.labels[0]};
+    for (size_t c = 0; c < count; ++c)
+      step.candidates.emplace_back(candidates.labels[c],
+                                   std::exp(values[static_cast<size_t>(order[c])] - largest) / sum);
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+// The inputs of a causal example, which were drawn at random: five words, head size 8.
+// clang-format off
+constexpr std::array<double, 40> kCausalQueries = {
+    0.2899, 0.8591, 0.2150, -2.1308, 1.0219, -0.3658, -0.5951, -0.4635,
+    1.8796, -0.0257, -0.5152, 1.2302, -0.6771, -0.9153, 0.1685, 0.2348,
+    -0.2302, -0.5174, 0.2221, -0.2167, 0.9800, -0.2523, 1.0523, 0.0399,
+    -0.5722, -0.1318, -0.7318, -0.9035, 0.4997, 0.5138, 1.4731, -0.8266,
+    0.7124, 0.6073, 1.2734, 0.3133, -1.5616, 0.1281, -0.7365, 1.4206
+};
+constexpr std::array<double, 40> kCausalKeys = {
+    -1.5823, -0.1973, -1.0024, -0.0381, -1.2831, 0.8047, 0.8942, 0.1795,
+    0.3691, -1.1434, -0.9305, -0.5720, 0.6580, 0.1088, 0.3922, -0.1506,
+    -0.0934, 0.8095, 0.7264, 0.3486, 0.6061, -3.3091, -1.4728, 0.1767,
+    -1.6132, 0.3050, 1.2088, 0.9539, 1.0030, 1.2075, 2.9839, -0.1191,
+    -1.0870, 0.6044, 0.6650, -0.1220, -0.5280, -0.2745, -0.1515, 0.9172
+};
+constexpr std::array<double, 40> kCausalValues = {
+    -2.0999, 0.0109, -0.6695, -1.9876, 1.2244, 0.1202, -0.3568, -0.1871,
+    -0.0504, -0.8658, 2.0000, -1.3596, 0.4889, 0.1180, -0.2192, 1.3023,
+    -0.2480, 0.2227, 0.7799, -0.5512, 1.0494, -0.6196, -2.7551, -1.2206,
+    0.0977, -0.9887, -0.8342, -0.0279, 0.2056, 0.4292, 0.2987, -0.3279,
+    0.1773, 0.8559, -0.8663, -1.6317, 1.9103, -0.9373, -1.9709, -1.4257
+};
+// clang-format on
+
+// q (Lq, D), k (Lk, D), v (Lk, Dv) of one head, in double.
+PageGroup example(std::string name, std::string title, std::string note, const Tensor& q, const Tensor& k,
+                  const Tensor& v, AttentionOptions options) {
+  options.want_weights = true;
+  const auto batched = [](const Tensor& x) { return x.reshape({1, 1, x.size(0), x.size(1)}); };
+  const AttentionResult result = attention(batched(q), batched(k), batched(v), options);
+  PageGroup group;
+  group.name = std::move(name);
+  group.note = std::move(note);
+  group.map.title = std::move(title);
+  group.map.weights = result.weights;
+  const auto one_head = [](const Tensor& x) { return x.reshape({1, x.size(0), x.size(1)}); };
+  group.vectors = {{one_head(q), one_head(k), one_head(v)}};
+  group.scale = options.scale.value_or(0);
+  if (options.causal != Causal::none) group.mask = causal_mask(q.size(0));
+  group.example = true;
+  return group;
+}
+
+PageGroup basic_self_attention() {
+  const Tensor x = Tensor::from({0.1, 0.0, 0.0, 0.1,   // the
+                                 1.6, 0.9, 0.1, 0.2,   // cat
+                                 1.2, 1.1, 0.8, 0.0,   // walks
+                                 0.0, 0.2, 0.9, 0.3,   // on
+                                 0.1, 0.0, 0.0, 0.1,   // the
+                                 0.3, 0.1, 1.1, 1.3},  // street
+                                {6, 4});
+  PageGroup group = example(
+      "Basic self-attention", "softmax(X X\u1D40) X: each word is query, key and value at once",
+      "Four numbers a word, chosen by hand so that nouns and verbs that belong together point the same way. There is "
+      "nothing to learn here and no scale: a word attends to the words that its vector resembles. Both \u201Cthe\u201D "
+      "have small vectors, so they match nothing in particular and look at all words nearly alike; and they have the "
+      "same output, since nothing says where in the sentence a word stands.",
+      x, x, x, {.scale = 1});
+  group.map.query_labels = group.map.key_labels = {"the", "cat", "walks", "on", "the", "street"};
+  return group;
+}
+
+PageGroup circle() {
+  const std::vector<std::string> bag = {"EL",  "PERRO", "TIENE", "EL",    "PELO", "SUELTO",
+                                        "THE", "DOG",   "HAS",   "LOOSE", "HAIR"};
+  const auto points = [&](const std::vector<std::string>& words) {
+    std::vector<double> xy;
+    for (const std::string& word : words) {
+      const auto at = std::find(bag.begin(), bag.end(), word) - bag.begin();
+      const double angle = 2 * std::numbers::pi * static_cast<double>(at) / static_cast<double>(bag.size());
+      xy.insert(xy.end(), {std::cos(angle), std::sin(angle)});
+    }
+    return Tensor::from(xy, {static_cast<int64_t>(words.size()), 2});
+  };
+  const std::vector<std::string> spanish = {"PERRO", "TIENE", "PELO"}, english = {"DOG", "HAS", "HAIR"};
+  PageGroup group = example(
+      "Dictionary on a circle", "A dictionary that is looked up softly",
+      "Eleven words stand on a circle. Spanish words are keys, English words are values, and each Spanish word asks. "
+      "PERRO is closest to itself, so DOG gets the largest weight; but the circle says nothing about meaning, and the "
+      "weights are nearly even.",
+      points(spanish), points(spanish), points(english), {});
+  group.map.query_labels = group.map.key_labels = spanish;
+  group.value_labels = english;
+  return group;
+}
+
+PageGroup causal() {
+  const auto vectors = [](const std::array<double, 40>& numbers) {
+    return Tensor::from(std::span<const double>(numbers), {5, 8});
+  };
+  PageGroup group =
+      example("Causal mask", "Each word sees itself and the words before it",
+              "The score of a word that comes later is replaced by \u2212\u221E before the softmax, so its weight is "
+              "exactly 0. The first word can look only at itself: its output is its own value.",
+              vectors(kCausalQueries), vectors(kCausalKeys), vectors(kCausalValues), {.causal = Causal::top_left});
+  group.map.query_labels = group.map.key_labels = {"Hola", "mi", "nombre", "es", "Alex"};
+  return group;
+}
+
+}  // namespace
+
+std::vector<PageGroup> textbook_examples() { return {basic_self_attention(), circle(), causal()}; }
+
+Page translation_page(const SeenTranslation& seen, const Transformer& model, const Vocabulary& vocabulary) {
+  Page page{.title = seen.text,
+            .text = seen.translation,
+            .steps = steps_of(seen.hidden, model.output_weight(), seen.output, vocabulary)};
+  const Tokens source = tokens_of(vocabulary, seen.source), input = tokens_of(vocabulary, seen.input),
+               output = tokens_of(vocabulary, seen.output);
+  const auto add = [&](const char* name, const char* title, const std::vector<Tensor>& weights,
+                       const std::vector<HeadVectors>& vectors, const Tokens& query, const Tokens& key,
+                       StepKeys step_keys) {
+    if (weights.empty()) return;
+    PageGroup group;
+    group.name = name;
+    group.map = {stacked(weights), query.labels, key.labels, title};
+    group.query_words = query.words;
+    group.key_words = key.words;
+    group.vectors = chosen_vectors(vectors, std::min<int64_t>(seen.layer, std::ssize(vectors) - 1));
+    group.step_keys = step_keys;
+    page.groups.push_back(std::move(group));
+  };
+  add("Encoder", "Self-attention of the encoder: each token of the input looks at the input.", seen.record.encoder,
+      seen.record.encoder_vectors, source, source, StepKeys::none);
+  add("Decoder", "Self-attention of the decoder: each token looks at itself and those before it, to find the next one.",
+      seen.record.decoder, seen.record.decoder_vectors, input, input, StepKeys::output);
+  if (!seen.record.decoder.empty()) page.groups.back().mask = causal_mask(std::ssize(seen.input));
+  add("Cross", "Cross-attention: where the decoder looks in the input while it produces each token.", seen.record.cross,
+      seen.record.cross_vectors, output, source, StepKeys::input);
+  for (PageGroup& group : textbook_examples()) page.groups.push_back(std::move(group));
+  return page;
+}
+
+Page language_model_page(const SeenText& seen, const LanguageModel& model, const Vocabulary& vocabulary) {
+  Page page{.title = seen.text,
+            .steps = steps_of(seen.hidden, model.output_weight(), {seen.ids.begin() + 1, seen.ids.end()}, vocabulary)};
+  const Tokens tokens = tokens_of(vocabulary, seen.ids);
+  PageGroup group;
+  group.name = "Self-attention";
+  group.map = {stacked(seen.record.decoder), tokens.labels, tokens.labels,
+               "Self-attention: each token looks at itself and those before it, to find the next one."};
+  group.query_words = group.key_words = tokens.words;
+  group.vectors = chosen_vectors(seen.record.decoder_vectors, seen.layer);
+  group.step_keys = StepKeys::output;
+  group.mask = causal_mask(std::ssize(seen.ids));
+  page.groups.push_back(std::move(group));
+  for (PageGroup& example : textbook_examples()) page.groups.push_back(std::move(example));
+  return page;
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,43 @@
+// Pages about attention: what a model looked at while it translated, and small examples to learn from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "heed/models.h"
+#include "heed/text.h"
+#include "heed/view.h"
+
+namespace heed::cli {
+
+/// A sentence as a model took it: record.want_vectors as wanted, hidden states (1, Lt, E) of the decoder.
+struct SeenTranslation {
+  std::string text, translation;
+  std::vector<int32_t> source;  // ends with eos
+  std::vector<int32_t> input;   // what the decoder took: begins with bos
+  std::vector<int32_t> output;  // what it produced: ends with eos
+  AttentionRecord record;
+  Variable hidden;
+  int64_t layer = 0;  // whose vectors come first into the page, from 0; those of other layers while there is room
+};
+
+/// A text as a language model took it, likewise.
+struct SeenText {
+  std::string text;
+  std::vector<int32_t> ids;
+  AttentionRecord record;
+  Variable hidden;  // (1, L, E)
+  int64_t layer = 0;
+};
+
+/// Encoder, decoder and cross-attention, the steps of the output with the likeliest tokens, and the examples.
+Page translation_page(const SeenTranslation& seen, const Transformer& model, const Vocabulary& vocabulary);
+/// Self-attention, the likeliest tokens behind each token, and the examples.
+Page language_model_page(const SeenText& seen, const LanguageModel& model, const Vocabulary& vocabulary);
+
+/// Basic self-attention, a dictionary on a circle, and a causal mask: small enough to follow each number. Only their
+/// vectors are given; heed::attention computes the rest.
+std::vector<PageGroup> textbook_examples();
+
+}  // namespace heed::cli

@@ -1,0 +1,163 @@
+// The frame around the views: tabs, tools, keys, printing.
+const viewOf = {model: modelView, head: headView, inside: insideView, steps: stepsView};
+let drawing = 0;
+
+function pageTitle() { return data.title || 'Attention'; }
+
+function choice(label, options, value, onchange) {
+  const select = make('select', {'aria-label': label, onchange: event => onchange(event.target.value)},
+    ...options.map(([name, text]) => make('option', {value: String(name), selected: String(name) === String(value)}, text)));
+  return make('label', {class: 'choice'}, make('span', {}, label), select);
+}
+
+function toggle(label, value, onchange, title) {
+  return make('label', {class: 'toggle', title}, make('input', {type: 'checkbox', checked: value, onchange: event => onchange(event.target.checked)}), make('span', {}, label));
+}
+
+function liftTool() {
+  return toggle('lift faint weights', state.lift, lift => change({lift}), 'colour by the square root of a weight');
+}
+
+function colorBar(end) {
+  const canvas = make('canvas', {class: 'pixels bar', 'aria-hidden': 'true'});
+  canvas.width = 64;
+  canvas.height = 1;
+  const context = canvas.getContext('2d');
+  for (let i = 0; i < 64; ++i) {
+    context.fillStyle = css(mapColor(onScale(i / 63)));
+    context.fillRect(i, 0, 1, 1);
+  }
+  return make('span', {class: 'scale', title: 'colour of a weight'}, '0', canvas, end);
+}
+
+function tabs(container, entries, chosen, onchoose) {
+  container.replaceChildren(...entries.map(([value, label, extra]) => make('button', {
+    type: 'button', role: 'tab', class: extra ?? '', 'data-value': String(value), 'aria-selected': String(value === chosen),
+    tabIndex: value === chosen ? 0 : -1, onclick: () => onchoose(value),
+  }, label)));
+}
+
+/** Changes what is chosen, and draws. The element that had the focus has it again where it still exists. */
+async function change(changes) {
+  // Only the head view counts in words.
+  if (changes.view && state.words && changes.view !== state.view) Object.assign(changes, {query: null, key: null, pinned: false});
+  Object.assign(state, changes);
+  limitState();
+  await draw();
+  writeAddress();
+}
+
+async function draw() {
+  const turn = ++drawing;
+  const g = group();
+  await Promise.all([g.load(), ...(state.view === 'steps' ? stepGroups().map(other => other.load()) : [])]);
+  const view = viewOf[state.view];
+  const prepared = view.prepare ? await view.prepare() : null;
+  if (turn !== drawing) return;  // something else was chosen meanwhile
+  const focus = focusOf(document.activeElement);
+  tabs(document.getElementById('views'), VIEWS.filter(([name]) => hasView(name)), state.view, name => change({view: name}));
+  const groupTabs = groups.filter(other => state.view !== 'inside' || other.vectors.some(Boolean))
+    .map(other => [other.index, other.name, other.example ? 'example' : '']);
+  document.getElementById('groups').hidden = state.view === 'steps' || groupTabs.length < 2;
+  tabs(document.getElementById('groups'), groupTabs, state.group,
+       index => change({group: index, heads: [], query: null, key: null, pinned: false}));
+  document.getElementById('tools').replaceChildren(...view.tools());
+  const container = document.getElementById('view');
+  container.dataset.view = state.view;
+  const parts = document.createDocumentFragment();
+  if (state.view !== 'steps') {
+    if (g.title) parts.append(make('p', {class: 'about'}, g.title));
+    if (g.note) parts.append(make('p', {class: 'note'}, g.note));
+  }
+  view.build(parts, prepared);
+  container.replaceChildren(parts);
+  view.ready?.(container);
+  foot(g);
+  restoreFocus(focus);
+}
+
+/** How to find the focused element again after drawing. */
+function focusOf(element) {
+  if (!element || element === document.body) return null;
+  if (element.id) return '#' + element.id;
+  for (const name of ['data-head', 'data-token', 'data-value', 'aria-label'])
+    if (element.hasAttribute(name)) {
+      const parent = element.closest('[id]');
+      return `${parent ? '#' + CSS.escape(parent.id) + ' ' : ''}[${name}="${CSS.escape(element.getAttribute(name))}"]`;
+    }
+  const parent = element.closest('label');
+  if (parent) return {label: parent.textContent};
+  return null;
+}
+
+function restoreFocus(focus) {
+  if (!focus) return;
+  const element = typeof focus === 'string'
+    ? document.querySelector(focus)
+    : [...document.querySelectorAll('label')].find(label => label.textContent === focus.label)?.querySelector('input, select');
+  state.restoring = true;  // the token that has the focus again is not looked at anew
+  if (element && element !== document.activeElement) element.focus({preventScroll: true});
+  state.restoring = false;
+}
+
+function foot(g) {
+  const stored = g.whole
+    ? 'Every weight of this tab is stored, in 16 bits.'
+    : `Of each row the largest weights are stored, until they hold ${Number((100 * data.limits.mass).toPrecision(5))} % of its sum or are ${data.limits.keys}, in 8 bits: ${percent(g.drop.mean)} of a row is left out in the mean, ${percent(g.drop.most)} at most.`;
+  const flagged = Object.keys(g.notes).length;
+  document.getElementById('foot').replaceChildren(
+    make('div', {class: 'export'}, make('span', {}, 'Save this view:'),
+      ...[['SVG', saveSvg], ['PNG', savePng], ['CSV', saveCsv]].map(([name, save]) => make('button', {type: 'button', 'data-value': name, onclick: save}, name))),
+    make('p', {}, stored, flagged ? make('strong', {class: 'flag'}, ` ${flagged === 1 ? 'One head is' : `${flagged} heads are`} flagged: not every row is a row of weights that sum to 1.`) : ''),
+    make('p', {class: 'keys'}, 'Keys: ', ...[['1\u20134', 'views'], ['[ ]', 'heads'], ['{ }', 'layers'], ['arrows', 'move'], ['Enter', 'choose or pin'], ['Esc', 'let go']].flatMap(([key, what]) => [make('kbd', {}, key), ` ${what}  `])));
+}
+
+document.getElementById('title').textContent = pageTitle();
+document.getElementById('text').textContent = data.text;
+document.title = pageTitle();
+rove(document.getElementById('views'), '[role=tab]');
+rove(document.getElementById('groups'), '[role=tab]');
+
+document.addEventListener('keydown', event => {
+  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+  const g = group(), count = g.layers * g.heads;
+  const turn = by => change({heads: [((state.heads[0] + by) % count + count) % count]});
+  const view = VIEWS[Number(event.key) - 1]?.[0];
+  if (view && hasView(view)) change({view});
+  else if (event.key === '[') turn(-1);
+  else if (event.key === ']') turn(1);
+  else if (event.key === '{') turn(-g.heads);
+  else if (event.key === '}') turn(g.heads);
+  else if (event.key === 'Escape') change({query: null, key: null, pinned: false});
+  else return;
+  event.preventDefault();
+});
+
+darkQuery.addEventListener('change', () => draw());
+addEventListener('hashchange', () => {
+  readAddress();
+  change({});
+});
+let width = innerWidth;
+addEventListener('resize', () => {
+  if (innerWidth === width) return;  // a phone's bars coming and going
+  width = innerWidth;
+  draw();
+});
+addEventListener('beforeprint', () => {
+  paper.printing = true;
+  draw();
+});
+addEventListener('afterprint', () => {
+  paper.printing = false;
+  draw();
+});
+
+state.ownScale = state.lift = groups.some(g => g.keys > 64);
+state.threshold = groups.some(g => g.keys > 64) ? 0.05 : 0.02;
+readAddress();
+change({}).then(() => {
+  document.documentElement.dataset.ready = 'true';
+  // The frame after the next one comes when this one is on the screen: what bench/view/measure_page.py asks for.
+  requestAnimationFrame(() => requestAnimationFrame(() => performance.mark('painted')));
+});

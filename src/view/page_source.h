@@ -1,0 +1,11 @@
+// The document that cmake/HeedPage.cmake makes of src/view/page/: style and script in it, and their hashes.
+#pragma once
+
+#include <string_view>
+
+namespace heed::inline v0 {
+
+/// HTML with <!--data--> where the data belongs.
+std::string_view page_source();
+
+}  // namespace heed::inline v0

@@ -1,0 +1,56 @@
+// Reads a page as JSON from standard input and writes it as HTML: what page_test.py makes its pages with, so that it
+// may hand any token and any weight to render_html. null in weights is NaN.
+#include <exception>
+#include <iostream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "heed/view.h"
+
+namespace {
+
+using namespace heed;
+using Json = nlohmann::json;
+
+Tensor tensor_of(const Json& json) {  // {"shape": [...], "values": [...]}
+  std::vector<float> values;
+  for (const Json& value : json.at("values"))
+    values.push_back(value.is_null() ? std::numeric_limits<float>::quiet_NaN() : value.get<float>());
+  const auto shape = json.at("shape").get<std::vector<int64_t>>();
+  return Tensor::from(values, Dims(shape.begin(), shape.end()));
+}
+
+PageGroup group_of(const Json& json) {
+  PageGroup group;
+  group.name = json.value("name", "Group");
+  group.note = json.value("note", "");
+  group.example = json.value("example", false);
+  const std::string step_keys = json.value("step_keys", "");
+  group.step_keys = step_keys == "input" ? StepKeys::input : step_keys == "output" ? StepKeys::output : StepKeys::none;
+  group.first_step = json.value("first_step", 0);
+  group.map = {tensor_of(json.at("weights")), json.value("queries", std::vector<std::string>{}),
+               json.value("keys", std::vector<std::string>{}), json.value("title", "")};
+  group.query_words = json.value("query_words", std::vector<int32_t>{});
+  group.key_words = json.value("key_words", std::vector<int32_t>{});
+  group.value_labels = json.value("value_labels", std::vector<std::string>{});
+  for (const Json& x : json.value("vectors", Json::array()))
+    group.vectors.push_back({tensor_of(x.at("q")), tensor_of(x.at("k")), tensor_of(x.at("v"))});
+  return group;
+}
+
+}  // namespace
+
+int main() {
+  try {
+    const Json json = Json::parse(std::cin);
+    Page page{.title = json.value("title", ""), .text = json.value("text", "")};
+    for (const Json& group : json.at("groups")) page.groups.push_back(group_of(group));
+    for (const Json& step : json.value("steps", Json::array()))
+      page.steps.push_back({.token = step.at("token"), .candidates = step.at("candidates")});
+    std::cout << render_html(page);
+    return std::cout.flush() ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 2;
+  }
+}

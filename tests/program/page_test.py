@@ -1,0 +1,748 @@
+"""The page that heed attend --html writes, in a real browser: Debian's chromium, driven through ChromeDriver."""
+import csv
+import io
+import json
+import math
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree
+
+from program import HEED
+
+MAKER = os.environ["HEED_PAGE_MAKER"]
+MODEL = pathlib.Path(__file__).resolve().parents[2] / "models/spa-eng"
+CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    MISSING = None if CHROMIUM and CHROMEDRIVER else "chromium and chromium-driver are not installed"
+except ImportError:
+    MISSING = "python3-selenium is not installed for " + sys.executable
+if MISSING:
+    print(f"SKIPPED: the page was seen by no browser: {MISSING}", file=sys.stderr)
+
+
+# ------------------------------------------------------------------------------------------------ pages and their truth
+
+def softmax(scores):
+    largest = max(scores)
+    if largest == -math.inf:
+        return [0.0] * len(scores)
+    exps = [math.exp(s - largest) for s in scores]
+    return [e / sum(exps) for e in exps]
+
+
+class Group:
+    """Layers x heads of attention from random vectors; rows() is the truth that the page must show."""
+
+    def __init__(self, name, queries, keys, layers=2, heads=3, size=4, causal=False, seed=1, sharp=2.0, **more):
+        normal = random.Random(seed).gauss
+        self.name, self.queries, self.keys, self.size, self.more = name, queries, keys, size, more
+        self.layers, self.heads = layers, heads
+        matrix = lambda rows, factor: [[normal(0, factor) for _ in range(size)] for _ in range(rows)]
+        n = layers * heads
+        self.q = [matrix(len(queries), sharp) for _ in range(n)]
+        self.k = [matrix(len(keys), 1) for _ in range(n)]
+        self.v = [matrix(len(keys), 1) for _ in range(n)]
+        self.causal = causal
+        self.weights = [[softmax([self.score(head, i, j) for j in range(len(keys))]) for i in range(len(queries))]
+                        for head in range(n)]
+
+    def dot(self, head, i, j):
+        return sum(a * b for a, b in zip(self.q[head][i], self.k[head][j]))
+
+    def score(self, head, i, j):
+        return -math.inf if self.causal and j > i else self.dot(head, i, j) / math.sqrt(self.size)
+
+    def json(self):
+        flat = lambda x: [y for part in x for y in flat(part)] if isinstance(x, list) else [x]
+        per_layer = lambda x, l: flat(x[l * self.heads:(l + 1) * self.heads])
+        shape = lambda n: [self.heads, n, self.size]
+        vectors = [{"q": {"shape": shape(len(self.queries)), "values": per_layer(self.q, l)},
+                    "k": {"shape": shape(len(self.keys)), "values": per_layer(self.k, l)},
+                    "v": {"shape": shape(len(self.keys)), "values": per_layer(self.v, l)}} for l in range(self.layers)]
+        return {"name": self.name, "queries": self.queries, "keys": self.keys, "title": self.name + " attention",
+                "weights": {"shape": [self.layers, self.heads, len(self.queries), len(self.keys)],
+                            "values": flat(self.weights)}, "vectors": vectors, **self.more}
+
+
+SOURCE = ["El", "per", "ro", "tiene", "pelo", ".", "</s>"]
+SOURCE_WORDS = [0, 1, 1, 2, 3, 4, 5]
+OUTPUT = ["The", "dog", "has", "h", "air", "</s>"]
+OUTPUT_WORDS = [0, 1, 2, 3, 3, 4]
+ENCODER = Group("Encoder", SOURCE, SOURCE, query_words=SOURCE_WORDS, key_words=SOURCE_WORDS)
+CROSS = Group("Cross", OUTPUT, SOURCE, seed=2, query_words=OUTPUT_WORDS, key_words=SOURCE_WORDS, step_keys="input")
+DECODER = Group("Decoder", ["<s>", *OUTPUT[:-1]], ["<s>", *OUTPUT[:-1]], seed=3, causal=True, step_keys="output")
+STEPS = [{"token": t, "candidates": [[t, 0.75], ["other", 0.2]]} for t in OUTPUT]
+PAGE = {"title": "El perro tiene pelo.", "text": "The dog has hair", "steps": STEPS,
+        "groups": [ENCODER.json(), CROSS.json(), DECODER.json()]}
+
+
+def made(page):
+    done = subprocess.run([MAKER], input=json.dumps(page).encode(), capture_output=True, timeout=120, check=False)
+    if done.returncode:
+        raise AssertionError(done.stderr.decode())
+    return done.stdout
+
+
+# ------------------------------------------------------------------------------------------------ the browser
+
+@unittest.skipIf(MISSING, MISSING)
+class Browser(unittest.TestCase):
+    """Every test ends with: nothing was requested but the page, and the console is empty."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.at = pathlib.Path(tempfile.mkdtemp(prefix="heed-page-"))
+        cls.addClassCleanup(shutil.rmtree, cls.at, ignore_errors=True)
+        options = Options()
+        options.binary_location = CHROMIUM
+        for flag in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                     "--disable-extensions", "--disable-background-networking", "--disable-component-update",
+                     "--hide-scrollbars", "--window-size=1300,900", f"--user-data-dir={cls.at}/profile"]:
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        cls.driver = webdriver.Chrome(service=Service(CHROMEDRIVER), options=options)
+        cls.addClassCleanup(cls.driver.quit)
+        cls.driver.set_page_load_timeout(120)
+        cls.downloads = cls.at / "downloads"
+        cls.downloads.mkdir()
+        cls.driver.execute_cdp_cmd("Browser.setDownloadBehavior",
+                                   {"behavior": "allow", "downloadPath": str(cls.downloads)})
+        cls.page = cls.at / "page.html"
+        cls.page.write_bytes(made(PAGE))
+
+    def setUp(self):
+        self.requested_may_hold = []
+        self.screen(1300, 900)
+        self.driver.get_log("browser")
+        self.driver.get_log("performance")
+
+    def tearDown(self):
+        self.assertEqual([entry["message"] for entry in self.driver.get_log("browser")], [])
+        self.assertEqual(self.requests(), [])
+
+    def requests(self):
+        """Addresses of everything that was asked for, but the page itself, what lies in it and what it made."""
+        addresses = []
+        for entry in self.driver.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] in ("Network.requestWillBeSent", "Network.webSocketCreated"):
+                params = message["params"]
+                addresses.append(params["request"]["url"] if "request" in params else params["url"])
+        own = ("data:", "blob:null/", "about:blank", "file://" + str(self.at))
+        return [a for a in addresses if not a.startswith(own)]
+
+    def screen(self, width, height, dark=False, reduced=False, phone=False):
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone})
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
+            {"name": "prefers-reduced-motion", "value": "reduce" if reduced else "no-preference"},
+            {"name": "hover", "value": "hover"}]})
+
+    def open(self, where="", path=None):
+        self.driver.get("about:blank")
+        self.driver.get(f"file://{path or self.page}" + (f"#{where}" if where else ""))
+        self.wait(lambda: self.js("return document.documentElement.dataset.ready") == "true", "the page is not ready")
+
+    def wait(self, condition, says="it did not happen"):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            if condition():
+                return
+            time.sleep(0.02)
+        self.fail(says)
+
+    def js(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def one(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector):
+        return self.js("return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", selector)
+
+    def view(self, name):
+        self.one(f"#views [data-value={name}]").click()
+        self.wait(lambda: self.js("return document.getElementById('view').dataset.view") == name)
+
+    def tool(self, label):
+        """Ticks the box with this label."""
+        [box] = [e for e in self.all("#tools label") if label in e.text]
+        box.click()
+
+    def saved(self, kind):
+        """What the button writes, as bytes."""
+        for path in self.downloads.iterdir():
+            path.unlink()
+        self.one(f"#foot [data-value={kind}]").click()
+        done = lambda: [p for p in self.downloads.iterdir() if p.suffix == "." + kind.lower()]
+        self.wait(lambda: len(done()) == 1, f"no {kind} was saved")
+        return done()[0].read_bytes()
+
+    def table(self):
+        """The CSV of the view: a list of dictionaries."""
+        return list(csv.DictReader(io.StringIO(self.saved("CSV").decode(), newline="")))
+
+
+# ------------------------------------------------------------------------------------------------ views
+
+class Model(Browser):
+    def test_every_head_is_a_map(self):
+        self.open()
+        self.assertEqual(self.driver.title, PAGE["title"])
+        self.assertEqual(self.texts("h1"), [PAGE["title"]])
+        self.assertEqual(self.texts("#views button"), ["Model", "Head", "Inside", "Steps"])
+        self.assertEqual(self.texts("#groups button"), ["Encoder", "Cross", "Decoder"])
+        self.assertEqual(len(self.all(".tile canvas")), 6)
+        painted = self.js("""
+            const c = document.querySelector('.tile canvas');
+            const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+            return [c.width, c.height, new Set(Array.from({length: c.width * c.height}, (_, i) => d.slice(4 * i, 4 * i + 3).join())).size]""")
+        self.assertEqual(painted[:2], [7, 7])
+        self.assertGreater(painted[2], 10, "a map has many colours")
+        self.one("#groups [data-value='1']").click()
+        self.wait(lambda: "Cross" in self.texts(".about")[0])
+        self.assertEqual(self.js("const c = document.querySelector('.tile canvas'); return [c.width, c.height]"), [7, 6])
+
+    def test_sorted_by_each_figure(self):
+        self.open("view=model")
+        n = len(SOURCE)
+
+        def mean(head, offset):
+            rows = [i for i in range(n) if 0 <= i + offset < n]
+            return sum(ENCODER.weights[head][i][i + offset] for i in rows) / len(rows)
+
+        w = ENCODER.weights
+        truth = {"diagonal": lambda h: mean(h, 0), "previous": lambda h: mean(h, -1), "next": lambda h: mean(h, 1),
+                 "first": lambda h: sum(row[0] for row in w[h]) / n,
+                 "sink": lambda h: max(sum(row[j] for row in w[h]) / n for j in range(n)),
+                 "entropy": lambda h: -sum(x * math.log(x) for row in w[h] for x in row) / n,
+                 "distance": lambda h: sum(w[h][i][j] * abs(i - j) for i in range(n) for j in range(n)) / n}
+        for name, figure in truth.items():
+            with self.subTest(name):
+                self.js("const s = document.querySelector('#tools select'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))", name)
+                expected = [str(h) for h in sorted(range(6), key=lambda h: -figure(h))]
+                order = lambda: self.js("return [...document.querySelectorAll('.tile')].map(t => t.dataset.head)")
+                self.wait(lambda: order() == expected, f"{order()} instead of {expected}")
+                column = {"diagonal": "same position", "previous": "previous token", "next": "next token",
+                          "first": "first token", "sink": "strongest key", "entropy": "entropy",
+                          "distance": "mean distance"}[name]
+                for row, head in zip(self.table(), expected):
+                    self.assertAlmostEqual(float(row[column]), figure(int(head)), delta=2e-4)
+
+    def test_faint_weights_in_stronger_colours(self):
+        self.open("view=model")
+        darkness = lambda: self.js("""
+            const c = document.querySelector('.tile canvas');
+            const copy = new OffscreenCanvas(c.width, c.height).getContext('2d', {willReadFrequently: true});
+            copy.drawImage(c, 0, 0);
+            return copy.getImageData(0, 0, c.width, c.height).data.reduce((sum, x, i) => sum + (i % 4 < 3 ? 255 - x : 0), 0)""")
+        before = darkness()
+        self.tool("lift faint weights")
+        self.wait(lambda: darkness() > 1.2 * before)
+
+    def test_figures_of_the_head_pointed_at(self):
+        self.open("view=model")
+        ActionChains(self.driver).move_to_element(self.all(".tile")[4]).perform()
+        self.wait(lambda: self.texts(".detail h2") == ["layer 2, head 2"])
+        self.assertEqual(len(self.all(".detail .figures dt")), 7)
+
+    def test_table_of_figures(self):
+        self.open("view=model")
+        self.tool("figures as a table")
+        self.wait(lambda: len(self.all("table.numbers tbody tr")) == 6)
+        [by_entropy] = [b for b in self.all("thead button") if b.text == "entropy"]
+        by_entropy.click()
+        self.wait(lambda: self.texts("th[aria-sort=descending]") == ["entropy"])
+
+    def test_a_click_opens_the_head(self):
+        self.open("view=model")
+        self.all(".tile")[4].click()
+        self.wait(lambda: self.js("return document.getElementById('view').dataset.view") == "head")
+        self.assertEqual(self.js("return [...document.querySelectorAll('.pick[aria-pressed=true]')].map(p => p.dataset.head)"), ["4"])
+
+
+class Head(Browser):
+    def amounts(self, side):
+        return [float(x or 0) for x in self.texts(f"#tokens-{side} .amount")]
+
+    def test_pointing_shows_row_and_column(self):
+        self.open("view=head&group=1&heads=2")
+        queries, keys = self.all("#tokens-query li"), self.all("#tokens-key li")
+        self.assertEqual((len(queries), len(keys)), (6, 7))
+        for i in (0, 5):
+            ActionChains(self.driver).move_to_element(queries[i]).perform()
+            self.wait(lambda: OUTPUT[i] in self.texts(".detail h2"))
+            for shown, true in zip(self.amounts("key"), CROSS.weights[2][i]):
+                self.assertAlmostEqual(shown, true if true >= 0.005 else 0, delta=6e-4)
+        ActionChains(self.driver).move_to_element(keys[3]).perform()
+        self.wait(lambda: SOURCE[3] in self.texts(".detail h2"))
+        for shown, row in zip(self.amounts("query"), CROSS.weights[2]):
+            self.assertAlmostEqual(shown, row[3] if row[3] >= 0.005 else 0, delta=6e-4)
+        ActionChains(self.driver).move_to_element(self.one("h1")).perform()
+        self.wait(lambda: self.amounts("query") == [0] * 6)
+
+    def test_a_click_pins(self):
+        self.open("view=head&heads=0")
+        self.all("#tokens-query li")[2].click()
+        ActionChains(self.driver).move_to_element(self.all("#tokens-query li")[5]).perform()
+        self.assertEqual(self.texts(".detail h2"), [SOURCE[2]])
+        self.assertIn("query=2", self.driver.current_url)
+
+    def inked(self):
+        return self.js("""
+            const c = document.querySelector('canvas.threads');
+            const copy = new OffscreenCanvas(c.width, c.height).getContext('2d', {willReadFrequently: true});
+            copy.drawImage(c, 0, 0);
+            return copy.getImageData(0, 0, c.width, c.height).data.filter((x, i) => i % 4 === 3 && x > 0).length""")
+
+    def test_threshold(self):
+        self.open("view=head&heads=1")
+        before = self.inked()
+        self.js("const s = document.getElementById('threshold'); s.value = 0.5; s.dispatchEvent(new Event('input'))")
+        self.assertGreater(before, 0)
+        self.assertLess(self.inked(), 0.8 * before)
+        self.assertEqual(self.one("#tools output").text, "0.500")
+
+    def test_several_heads_have_colours(self):
+        self.open("view=head&heads=0")
+        picks = self.all(".pick")
+        ActionChains(self.driver).key_down(Keys.SHIFT).click(picks[4]).key_up(Keys.SHIFT).perform()
+        self.wait(lambda: len(self.all(".pick[aria-pressed=true]")) == 2)
+        colors = self.js("return [...document.querySelectorAll('.swatch')].map(s => s.style.getPropertyValue('--color'))")
+        self.assertEqual(len(set(colors)), 2)
+        rows = self.table()
+        self.assertEqual({(r["layer"], r["head"]) for r in rows}, {("1", "1"), ("2", "2")})
+
+    def test_words(self):
+        self.open("view=head&group=1&heads=0")
+        self.tool("whole words")
+        self.wait(lambda: len(self.all("#tokens-query li")) == 5)
+        self.assertEqual(self.texts("#tokens-key li bdi"), ["El", "perro", "tiene", "pelo", ".", "</s>"])
+        got = {(int(r["query"]), int(r["key"])): float(r["weight"]) for r in self.table()}
+        w = CROSS.weights[0]
+        self.assertAlmostEqual(got[2, 2], w[1][1] + w[1][2], delta=2e-4)
+        self.assertAlmostEqual(got[4, 2], (w[3][1] + w[3][2] + w[4][1] + w[4][2]) / 2, delta=2e-4)
+
+    def test_hidden_sink(self):
+        self.open("view=head&group=1&heads=3")
+        self.tool("hide the sink")
+        self.wait(lambda: self.all("#hidden-note"))
+        received = [sum(row[j] for head in CROSS.weights for row in head) for j in range(7)]
+        sink = received.index(max(received))
+        self.assertIn(f"key {sink + 1},", self.one("#hidden-note").text)
+        self.assertIn("divided by its sum", self.one("#hidden-note").text)
+        rows = self.table()
+        self.assertNotIn(str(sink + 1), {r["key"] for r in rows})
+        for i in range(6):
+            left = 1 - CROSS.weights[3][i][sink]
+            for r in rows:
+                if int(r["query"]) == i + 1:
+                    self.assertAlmostEqual(float(r["weight"]), CROSS.weights[3][i][int(r["key"]) - 1] / left, delta=5e-4)
+
+    def test_map_and_text(self):
+        self.open("view=head&group=1&heads=0&display=map")
+        size = self.js("const c = document.getElementById('map'); return [c.clientWidth, c.clientHeight]")
+        ActionChains(self.driver).move_to_element_with_offset(self.one("#map"), size[0] // 2 - 25, size[1] // 2 - 25).perform()
+        self.wait(lambda: self.texts(".detail h2") == [f"{OUTPUT[5]} → {SOURCE[6]}"])
+        self.assertAlmostEqual(float(self.one(".big").text), CROSS.weights[0][5][6], delta=6e-4)
+        self.one("#tools [data-value=text]").click()
+        self.wait(lambda: self.all(".flow"))
+        self.assertEqual("".join(self.texts("#tokens-key")).split(), ["El", "perro", "tiene", "pelo", ".", "</s>"])
+        ActionChains(self.driver).move_to_element(self.all("#tokens-query .piece")[1]).perform()
+        self.wait(lambda: self.all("#tokens-key .lit"))
+
+
+class Inside(Browser):
+    def test_numbers(self):
+        self.open("view=inside&group=1&heads=4&query=3")
+        self.wait(lambda: self.all(".steps-table"))
+        for j, row in enumerate(self.table()):
+            self.assertAlmostEqual(float(row["q.k"]), CROSS.dot(4, 3, j), delta=1e-5)
+            self.assertAlmostEqual(float(row["scaled"]), CROSS.dot(4, 3, j) / 2, delta=1e-5)
+            self.assertAlmostEqual(float(row["weight"]), CROSS.weights[4][3][j], delta=1e-6)
+            for d in range(4):
+                self.assertAlmostEqual(float(row[f"v{d + 1}"]), CROSS.v[4][j][d], delta=1e-6)
+        self.assertEqual([float(x) for x in self.texts(".weight b")],
+                         [float(f"{w:.3f}") if w >= 5e-4 else float(f"{w:.1e}") for w in CROSS.weights[4][3]])
+        output = [sum(CROSS.weights[4][3][j] * CROSS.v[4][j][d] for j in range(7)) for d in range(4)]
+        shown = self.one("tfoot canvas").get_attribute("aria-label").split(": ")[1].split(", ")
+        for a, b in zip(shown, output):
+            self.assertAlmostEqual(float(a), b, delta=6e-3)
+        differ = float(self.one(".inside > .faint").text.split("differ by ")[1].split(" ")[0])
+        self.assertLess(differ, 1e-4)
+
+    def test_a_key_opens_its_products(self):
+        self.open("view=inside&heads=0&query=1")
+        self.one(".steps-table [data-token='2']").click()
+        self.wait(lambda: self.all(".opened"))
+        self.assertIn("×", self.one(".opened").text)
+        self.one("#tools [data-value=after]").click()
+        self.wait(lambda: "query=2" in self.driver.current_url)
+
+
+class Steps(Browser):
+    def test_slider(self):
+        self.open("view=steps")
+        self.assertEqual(self.texts("#produced bdi"), OUTPUT)
+        self.js("const s = document.getElementById('step'); s.value = 3; s.dispatchEvent(new Event('input'))")
+        self.wait(lambda: self.texts("#produced .now") == ["h"])
+        self.assertEqual(self.texts(".candidates .taken .token"), ["h"])
+        self.assertEqual(self.texts(".candidates .amount"), ["75 %", "20 %"])
+        mean = [sum(CROSS.weights[h][3][j] for h in range(6)) / 6 for j in range(7)]
+        for chip, true in zip(self.texts("#input-chips small"), mean):
+            shown = chip.strip().removesuffix(" %")
+            self.assertAlmostEqual(float(shown or 0) / 100, true if true >= 0.005 else 0, delta=6e-3)
+        self.assertEqual(self.texts("#before-chips bdi"), ["<s>", "The", "dog", "has"])
+        mean = [sum(DECODER.weights[h][3][j] for h in range(6)) / 6 for j in range(4)]
+        for chip, true in zip(self.texts("#before-chips small"), mean):
+            shown = chip.strip().removesuffix(" %")
+            self.assertAlmostEqual(float(shown or 0) / 100, true if true >= 0.005 else 0, delta=6e-3)
+
+    def test_alignment(self):
+        self.open("view=steps&step=3")
+        sources = ["El", "perro", "tiene", "pelo", ".", "</s>"]
+        expected = []
+        for word in range(5):
+            rows = [i for i in range(6) if OUTPUT_WORDS[i] == word]
+            mass = [sum(CROSS.weights[h][i][j] for h in range(6) for i in rows for j in range(7) if SOURCE_WORDS[j] == s)
+                    / 6 / len(rows) for s in range(6)]
+            expected.append(sources[mass.index(max(mass))])
+        self.assertEqual(self.texts("#alignment tbody tr td:nth-of-type(1)"), expected)
+        self.assertEqual(self.texts("#alignment .now th"), ["hair"])
+
+
+# ------------------------------------------------------------------------------------------------ around the views
+
+class Export(Browser):
+    def test_every_view(self):
+        for where in ["view=model", "view=model&group=1", "view=head&heads=0,4&query=1", "view=head&display=map&heads=2",
+                      "view=head&display=text&heads=2", "view=inside&heads=0", "view=steps&step=2"]:
+            with self.subTest(where):
+                self.open(where)
+                svg = xml.etree.ElementTree.fromstring(self.saved("SVG"))
+                self.assertEqual(svg.tag, "{http://www.w3.org/2000/svg}svg")
+                kinds = {e.tag.split("}")[1] for e in svg.iter()}
+                self.assertLessEqual(kinds, {"svg", "title", "rect", "path", "text", "image"})
+                words = [e.text for e in svg.iter("{http://www.w3.org/2000/svg}text")]
+                self.assertIn(PAGE["title"], words)
+                png = self.saved("PNG")
+                self.assertEqual(png[:8], b"\x89PNG\r\n\x1a\n")
+                self.assertEqual(png[-8:-4], b"IEND")
+                width, height = (int.from_bytes(png[at:at + 4], "big") for at in (16, 20))
+                self.assertAlmostEqual(width, 2 * float(svg.get("width")), delta=2)
+                self.assertAlmostEqual(height, 2 * float(svg.get("height")), delta=2)
+                self.assertGreater(len(png), 2000)
+                self.assertTrue(self.table())
+
+    def test_numbers_sum_to_the_row(self):
+        self.open("view=head&heads=0,1,2,3,4,5")
+        sums = {}
+        for row in self.table():
+            at = row["layer"], row["head"], row["query"]
+            sums[at] = sums.get(at, 0) + float(row["weight"])
+        self.assertEqual(len(sums), 6 * 7)
+        for at, total in sums.items():
+            self.assertAlmostEqual(total, 1, delta=1e-5, msg=str(at))
+
+
+class LongInput(Browser):
+    def test_sparse_rows(self):
+        tokens = [f"t{i}" for i in range(300)]
+        group = Group("Long", tokens, tokens, layers=1, heads=2, sharp=1.0)
+        path = self.at / "long.html"
+        path.write_bytes(made({"title": "long", "groups": [group.json()]}))
+        self.open("view=head&heads=0,1", path)
+        kept, left = {}, {}
+        for row in self.table():
+            at = int(row["head"]) - 1, int(row["query"]) - 1
+            if row["key"]:
+                kept.setdefault(at, {})[int(row["key"]) - 1] = float(row["weight"])
+            else:
+                left[at] = float(row["weight"])
+        most = 0
+        for (head, i), row in kept.items():
+            true = group.weights[head][i]
+            largest = sorted(range(300), key=lambda j: -true[j])[:48]
+            self.assertLessEqual(len(row), 48)
+            self.assertLessEqual(set(row), set(largest))
+            dropped = 1 - sum(true[j] for j in row)
+            self.assertTrue(len(row) == 48 or dropped <= 0.0051)
+            self.assertAlmostEqual(left.get((head, i), 0), dropped, delta=2e-5)
+            self.assertAlmostEqual(sum(row.values()) + left.get((head, i), 0), 1, delta=1e-5)
+            for j, w in row.items():
+                self.assertAlmostEqual(w, true[j], delta=0.006 * max(true))
+            most = max(most, dropped)
+        self.assertEqual(len(kept), 600)
+        self.assertIn("in 8 bits", self.one("#foot").text)
+        self.assertIn(f"{100 * most:.0f} % at most", self.one("#foot").text)
+        self.all("#tokens-query li")[5].click()
+        self.assertIn("not stored", self.one(".detail").text)
+
+
+class Odd(Browser):
+    def test_rows_that_are_no_weights(self):
+        values = [0.5, 0.5, 0.2, 0.2, None, 1, 0, 0]
+        page = {"title": "odd", "groups": [{"weights": {"shape": [4, 2], "values": values}}]}
+        path = self.at / "odd.html"
+        path.write_bytes(made(page))
+        self.open("view=head", path)
+        self.assertIn("flagged", self.one("#foot").text)
+        notes = " ".join(self.texts(".note.flag"))
+        for says in ["1 row does not sum to 1 (query 1 sums to 0.4)", "1 row is all zero", "1 weight is not finite"]:
+            self.assertIn(says, notes)
+        for query, says in [(1, "sums to 0.400"), (2, "not finite"), (3, "all zero")]:
+            self.all("#tokens-query li")[query].click()
+            self.wait(lambda: says in self.one(".detail").text)
+            self.all("#tokens-query li")[query].click()
+
+    def test_one_token(self):
+        path = self.at / "one.html"
+        path.write_bytes(made({"groups": [{"weights": {"shape": [1, 1], "values": [1]}}]}))
+        self.open("", path)
+        self.assertEqual(self.texts("#views button"), ["Model", "Head"])
+        self.view("head")
+        self.assertEqual(self.texts("#tokens-key bdi"), ["0"])
+
+
+class Keyboard(Browser):
+    def press(self, *keys):
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def focused(self):
+        return self.js("const e = document.activeElement; return e.getAttribute('data-value') ?? e.getAttribute('data-head') ?? e.getAttribute('data-token') ?? e.id")
+
+    def test_views_heads_and_tokens(self):
+        self.open("view=model")
+        self.press(Keys.TAB)
+        self.assertEqual(self.focused(), "model")
+        self.press(Keys.ARROW_RIGHT, Keys.ENTER)
+        self.wait(lambda: self.js("return document.getElementById('view').dataset.view") == "head")
+        self.assertEqual(self.focused(), "head")
+        self.press("1")
+        self.wait(lambda: self.all(".tile"))
+        self.js("document.querySelector('.tile').focus()")
+        self.press(Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
+        self.assertEqual(self.focused(), "4")
+        self.press(Keys.ENTER)
+        self.wait(lambda: self.all(".pick[data-head='4'][aria-pressed=true]"))
+        self.press("]")
+        self.wait(lambda: self.all(".pick[data-head='5'][aria-pressed=true]"))
+        self.press("{")
+        self.wait(lambda: self.all(".pick[data-head='2'][aria-pressed=true]"))
+        self.js("document.querySelector('#tokens-query li').focus()")
+        self.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+        self.wait(lambda: self.texts(".detail h2") == [SOURCE[2]])
+        self.press(Keys.ARROW_RIGHT)
+        self.assertEqual(self.js("return document.activeElement.closest('ul').id"), "tokens-key")
+        self.press(Keys.ENTER)
+        self.assertTrue(self.js("return document.activeElement.getAttribute('aria-selected')") == "true")
+        self.press(Keys.ESCAPE)
+        self.wait(lambda: not self.all(".detail h2"))
+
+    def test_everything_is_reached_by_tab(self):
+        for where in ["view=model", "view=head", "view=head&display=map", "view=inside", "view=steps"]:
+            with self.subTest(where):
+                self.open(where)
+                groups = self.js("""
+                    const ways = new Set();
+                    for (const e of document.querySelectorAll('button, select, input, li[role=option], canvas[tabindex]')) {
+                      if (e.disabled || e.tabIndex >= 0 || e.offsetParent === null) continue;
+                      const list = e.closest('[role=tablist], .tiles, .picker, ul, .chips');
+                      ways.add(list && list.querySelector('[tabindex="0"]') ? 'list' : e.outerHTML.slice(0, 80));
+                    }
+                    return [...ways]""")
+                self.assertLessEqual(set(groups), {"list"})
+                nameless = self.js("""
+                    return [...document.querySelectorAll('button, select, input, [role=img], [role=listbox]')].filter(
+                      e => !(e.getAttribute('aria-label') || e.textContent.trim() || e.closest('label')?.textContent.trim()))
+                      .map(e => e.outerHTML.slice(0, 80))""")
+                self.assertEqual(nameless, [])
+
+    def test_map_by_arrows(self):
+        self.open("view=head&display=map&heads=0")
+        self.js("document.getElementById('map').focus()")
+        self.press(Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+        self.wait(lambda: self.one("#say").get_attribute("textContent").startswith(f"{SOURCE[0]} attends to {SOURCE[1]}"))
+
+
+class Screens(Browser):
+    VIEWS = ["view=model", "view=head", "view=head&display=map", "view=head&display=text", "view=inside", "view=steps"]
+
+    def test_a_phone_scrolls_one_way(self):
+        self.screen(390, 844, phone=True)
+        for where in self.VIEWS:
+            with self.subTest(where):
+                self.open(where)
+                self.assertLessEqual(self.js("return document.documentElement.scrollWidth"), 390)
+
+    def test_dark_and_light(self):
+        for dark, low, high in [(True, 0, 60), (False, 200, 255)]:
+            self.screen(1300, 900, dark=dark)
+            for where in self.VIEWS:
+                with self.subTest(where, dark=dark):
+                    self.open(where)
+                    back = self.js("return getComputedStyle(document.body).backgroundColor").strip("rgb()").split(",")
+                    self.assertTrue(all(low <= int(c) <= high for c in back), back)
+
+    def test_reduced_motion(self):
+        for reduced in (False, True):
+            self.screen(1300, 900, reduced=reduced)
+            self.open("view=head")
+            moves = self.js("return getComputedStyle(document.querySelector('#tokens-key li')).transitionDuration")
+            self.assertEqual(moves == "0s", reduced, moves)
+
+    def test_print(self):
+        import base64
+        self.screen(1300, 900, dark=True)
+        for where in self.VIEWS:
+            with self.subTest(where):
+                self.open(where)
+                pdf = base64.b64decode(self.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
+                self.assertEqual(pdf[:5], b"%PDF-")
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        self.assertFalse(self.one("#tools").is_displayed())
+        self.assertEqual(self.js("return getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)")
+
+
+# ------------------------------------------------------------------------------------------------ tokens are data
+
+RUN = "window.ran=(window.ran||0)+1"
+HOSTILE = ["</script>", f"</script><script>{RUN}</script>", f"<img src=x onerror=\"{RUN}\">", f"\"><svg onload={RUN}>",
+           "<!--", "-->", "<!--<script>", "]]>", "&lt;b&gt;", "&#60;script&#62;", "'", '"', "`${" + RUN + "}`", "\\", "\\u003c",
+           f"javascript:{RUN}", f"{{{{{RUN}}}}}", f"<style>*{{background:url(http://127.0.0.1:9/x)}}</style>",
+           "<link rel=stylesheet href=http://127.0.0.1:9/y>", f"<iframe srcdoc='<script>parent.{RUN}</script>'>",
+           "__proto__", "constructor", "toString", "=1+1", "שלום עולם", "مرحبا", "\u202eabc", "👩‍👩‍👧‍👦🏳️‍🌈", "e" + "\u0301" * 40,
+           "한국어", "ไทย", "\0", "a\0b", "\n", "\r", "\t", "\x1b[31m", "\u2028", "\ufeff", "", " ", "x" * 10000,
+           "@SCRIPT@", "<!--data-->", "</style>", "<base href=http://127.0.0.1:9/>",
+           "<meta http-equiv=refresh content='0;url=http://127.0.0.1:9/'>", "<form action=http://127.0.0.1:9/><button>"]
+
+
+class Hostile(Browser):
+    def look_everywhere(self, path, tokens):
+        nodes = None
+        for where in ["view=model", "view=head&query=0", "view=head&query=0&display=map", "view=head&query=1&display=text",
+                      "view=inside&query=1", "view=steps"]:
+            self.open(where, path)
+            self.assertIsNone(self.js("return window.ran ?? null"), where)
+            scripts = self.js("return [...document.scripts].filter(s => s.type === 'module' || !s.type).length")
+            self.assertEqual(scripts, 1, where)
+            alien = self.js("return [...document.body.querySelectorAll('img, svg, iframe, object, embed, link, base, meta, form, style, video')].length")
+            self.assertEqual(alien, 0, where)
+            self.assertEqual(self.js("return document.querySelectorAll('[onerror], [onload], [onclick], [style*=url]').length"), 0)
+            if "display" not in where and "head" in where:
+                nodes = self.texts("#tokens-key bdi")
+        svg = xml.etree.ElementTree.fromstring(self.saved("SVG"))
+        self.assertLessEqual({e.tag.split("}")[1] for e in svg.iter()}, {"svg", "title", "rect", "path", "text", "image"})
+        self.assertIsNone(self.js("return window.ran ?? null"))
+        self.assertEqual(len(nodes), len(tokens))
+        return nodes
+
+    def page_of(self, tokens, name="hostile.html"):
+        group = Group(tokens[0] or "g", tokens, tokens, layers=1, heads=1, size=2, note=tokens[-1], value_labels=tokens, step_keys="input")
+        steps = [{"token": t, "candidates": [[t, 0.5], [tokens[0], 0.25]]} for t in tokens]
+        page = {"title": tokens[1], "text": tokens[2], "groups": [group.json()], "steps": steps}
+        path = self.at / name
+        path.write_bytes(made(page))
+        self.assertEqual(path.read_bytes().count(b"</script>"), path.read_bytes().count(b"<script"))
+        return path
+
+    def test_each_known_one(self):
+        shown = self.look_everywhere(self.page_of(HOSTILE), HOSTILE)
+        for token, text in zip(HOSTILE, shown):
+            if token.isprintable() and token.strip() and not set(token) & set("\u202e\ufeff\u200d"):
+                self.assertEqual(text, token)
+        for token, text in [("\0", "\\x00"), ("a\0b", "a\\x00b"), ("\n", "\\n"), ("\u202eabc", "\\u{202E}abc"),
+                            ("", "(empty)"), (" ", "\u2423")]:
+            self.assertEqual(shown[HOSTILE.index(token)], text)
+        self.assertEqual(shown[HOSTILE.index("👩‍👩‍👧‍👦🏳️‍🌈")], "👩‍👩‍👧‍👦🏳️‍🌈")
+
+    def test_random_ones(self):
+        choose = random.Random(20)
+        characters = "<>\"'`&;=/\\!-{}$ \0\n\u2028aא😀\u0301scriptonerror"
+        for n in range(6):
+            with self.subTest(n):
+                tokens = ["".join(choose.choice(HOSTILE if choose.random() < 0.4 else characters)
+                                  for _ in range(choose.randint(0, 6))) for _ in range(30)]
+                self.look_everywhere(self.page_of(tokens), tokens)
+
+    def test_the_policy_forbids(self):
+        """What a token would do if it ever became markup: the browser refuses it."""
+        self.open()
+        for attempt in ["document.body.append(Object.assign(document.createElement('img'), {src: 'http://127.0.0.1:9/i'}))",
+                        "document.body.append(Object.assign(document.createElement('link'), {rel: 'stylesheet', href: 'http://127.0.0.1:9/c'}))",
+                        "try { new WebSocket('ws://127.0.0.1:9/') } catch {}",
+                        "fetch('http://127.0.0.1:9/f').catch(() => {})",
+                        "const p = document.createElement('p'); try { p.innerHTML = '<b>x</b>'; window.ran = 1 } catch {}",
+                        "const b = document.createElement('b'); try { b.setAttribute('onclick', 'window.ran = 1') } catch {} document.body.append(b); b.click()",
+                        "try { setTimeout('window.ran = 1', 0) } catch {}"]:
+            self.js(attempt)
+        time.sleep(0.3)
+        self.assertIsNone(self.js("return window.ran ?? null"))
+        refused = " ".join(entry["message"] for entry in self.driver.get_log("browser"))
+        for rule in ["img-src", "style-src", "connect-src", "TrustedHTML", "TrustedScript"]:
+            self.assertIn(rule, refused)
+        # Chromium reports a request before its policy check; none may have got an answer or an error from the network.
+        self.driver.get_log("performance")
+
+
+# ------------------------------------------------------------------------------------------------ the program
+
+class Attend(Browser):
+    def attend(self, text):
+        """The page of a sentence."""
+        path = self.at / "attend.html"
+        done = subprocess.run([HEED, "attend", text, "--model", MODEL, "--html", path], capture_output=True, timeout=120,
+                              check=False)
+        self.assertEqual((done.returncode, done.stderr.decode()), (0, f"wrote {path}\n"))
+        return path
+
+    def test_a_translation(self):
+        path = self.attend("El perro tiene el pelo suelto.")
+        self.open("", path)
+        self.assertEqual(self.texts("#groups button"),
+                         ["Encoder", "Decoder", "Cross", "Basic self-attention", "Dictionary on a circle", "Causal mask"])
+        self.assertEqual(len(self.all(".tile")), 12)
+        self.view("steps")
+        self.assertEqual(self.texts("#text")[0].split()[0], self.texts("#produced bdi")[0])
+        for where in ["view=inside&group=0", "view=inside&group=1&query=2", "view=inside&group=2"]:
+            self.open(where, path)
+            differ = float(self.one(".inside > .faint").text.split("differ by ")[1].split(" ")[0])
+            self.assertLess(differ, 2e-4, where)
+        self.open("view=inside&group=1&query=2", path)
+        later = [row for row in self.table() if int(row["key"]) > 3]
+        self.assertTrue(later)
+        self.assertTrue(all(row["allowed"] == "0" and float(row["weight"]) == 0 for row in later))
+
+    def test_textbook_examples(self):
+        path = self.attend("gato")
+        self.open("view=inside&group=4&query=0", path)  # softmax(q k / sqrt(2)) of PERRO
+        for shown, true in zip(self.table(), [0.4274, 0.3820, 0.1906]):
+            self.assertAlmostEqual(float(shown["weight"]), true, delta=5e-5)
+        self.open("view=inside&group=5&query=4", path)  # as the text that the numbers are from prints them
+        for shown, true in zip(self.table(), [0.13352946, 0.05557004, 0.29655043, 0.06418016, 0.45016991]):
+            self.assertAlmostEqual(float(shown["weight"]), true, delta=1e-4)
+        self.open("view=inside&group=3&query=0", path)
+        first = [float(r["weight"]) for r in self.table()]
+        self.open("view=inside&group=3&query=4", path)
+        self.assertEqual([float(r["weight"]) for r in self.table()], first, "both 'the' look alike")
+
+
+if __name__ == "__main__":
+    unittest.main()
