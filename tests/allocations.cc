@@ -10,17 +10,21 @@ namespace {
 std::atomic<size_t> g_bytes{0};
 std::atomic<int64_t> g_calls{0}, g_blocks{0};
 
-void* counted(size_t bytes, size_t alignment) {
+void* counted_or_null(size_t bytes, size_t alignment) noexcept {
   g_bytes += bytes;
   ++g_calls;
-  void* memory = alignment > alignof(std::max_align_t) ? ::memalign(alignment, bytes) : std::malloc(bytes);
-  if (memory) return memory;
+  return alignment > alignof(std::max_align_t) ? ::memalign(alignment, bytes) : std::malloc(bytes);
+}
+
+void* counted(size_t bytes, size_t alignment) {
+  if (void* memory = counted_or_null(bytes, alignment)) return memory;
   throw std::bad_alloc();
 }
 }  // namespace
 
 void* operator new(size_t bytes) { return counted(bytes, 1); }
 void* operator new(size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<size_t>(alignment)); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return counted_or_null(bytes, 1); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }

@@ -104,7 +104,8 @@ class Pool {
   static void* from_system(size_t size) {
     constexpr size_t kHugePage = size_t{2} << 20;
     const bool huge = size >= 2 * kHugePage;
-    void* const data = std::aligned_alloc(huge ? kHugePage : kAlignment, size);
+    const size_t alignment = huge ? kHugePage : kAlignment;
+    void* const data = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 #ifdef MADV_HUGEPAGE
     if (huge && data) madvise(data, size / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
