@@ -27,6 +27,9 @@ void finish_output();
 /// A line on standard error: "heed COMMAND: text".
 void warn(const std::string& command, const std::string& text);
 
+/// Refuses what is not a number from 0 to 2^64 - 1 written in digits: CLI11 itself wraps and clamps.
+CLI::Validator whole_number();
+
 /// The processor's name, or "unknown".
 std::string processor_name();
 

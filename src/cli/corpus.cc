@@ -85,6 +85,8 @@ TextParts read_text_parts(const std::string& text, const std::string& validation
     parts.validation = read_text(validation, "validation text");
     return parts;
   }
+  if (!(fraction >= 0 && fraction < 1))
+    throw ShapeError("--valid-fraction is " + std::to_string(fraction) + "; it must be from 0 to less than 1");
   auto cut = static_cast<size_t>(static_cast<double>(parts.training.size()) * (1 - fraction));
   while (cut < parts.training.size() && (parts.training[cut] & 0xC0) == 0x80) --cut;  // within a character
   parts.validation = parts.training.substr(cut);

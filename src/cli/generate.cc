@@ -108,17 +108,18 @@ void add_generate(CLI::App& program) {
   command->add_option("--model", a->model, "Directory of the model (default: HEED_MODEL)")->type_name("DIR");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
   GenerateOptions& o = a->options;
-  command->add_option("--max-tokens", o.max_tokens, "Longest continuation in tokens");
+  command->add_option("--max-tokens", o.max_tokens, "Longest continuation in tokens")->check(CLI::Range(0, 1 << 30));
   command->add_option("--temperature", o.temperature, "Scores are divided by it; 0: always the most probable token");
   command->add_option("--top-k", o.top_k, "Draw among so many of the most probable tokens; 0: all");
   command->add_option("--top-p", o.top_p, "Draw among the fewest tokens that reach this probability together");
-  command->add_option("--seed", o.seed, "Seed of the draws");
+  command->add_option("--seed", o.seed, "Seed of the draws")->check(whole_number());
   command->add_option("--samples", a->samples, "Texts, with a line of --- between them")->check(CLI::Range(1, 1 << 20));
   command->add_option("--stop", a->stop, "End before this text (may be given several times)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("TEXT")
       ->default_str("")
-      ->expected(1);
+      ->expected(1)
+      ->allow_extra_args(false);
   command->add_flag("--no-prompt", a->no_prompt, "Print only what follows the prompt");
   command->footer("Example:\n  heed generate --model my-writer --temperature 0.8 --top-k 50 \"Once upon a time\"");
   command->callback([a, prompt] { generate(*a, prompt->count() > 0); });

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -59,7 +60,8 @@ void add_common_options(CLI::App& program) {
       command->add_option_function<int>("--threads", set_threads, "Threads; 0 for one per hardware thread [0]")
           ->check(CLI::Range(0, 4096));
     if (!command->get_option_no_throw("--seed"))
-      command->add_option_function<uint64_t>("--seed", manual_seed, "Seed of everything random [0]");
+      command->add_option_function<uint64_t>("--seed", manual_seed, "Seed of everything random [0]")
+          ->check(whole_number());
   }
 }
 
@@ -114,6 +116,17 @@ void warn(const std::string& command, const std::string& text) {
   const bool named = !command.empty() && text.starts_with(command + ": ");
   std::cerr << "heed" << (command.empty() ? "" : " ") << command << ": "
             << (named ? text.substr(command.size() + 2) : text) << '\n';
+}
+
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        uint64_t number = 0;
+        const char* const end = text.data() + text.size();
+        const auto [rest, error] = std::from_chars(text.data(), end, number);
+        return error == std::errc() && rest == end ? std::string() : text + " is not a number from 0 to 2^64 - 1";
+      },
+      "UINT");
 }
 
 }  // namespace heed::cli

@@ -1,6 +1,7 @@
 // heed train: a translator from sentence pairs, or a language model from a text.
 #include "heed/train.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -246,9 +247,14 @@ bool fits(const TrainArguments& a, const Vocabulary& vocabulary) {
   return !a.of_text() || !a.vocabulary.empty() || vocabulary.of_characters() == (a.vocab_type == "characters");
 }
 
+struct Prepared {
+  Vocabulary vocabulary;
+  bool fresh;  // made by this run
+};
+
 // Vocabulary and shape of the directory, made on the first run. Completes `shape`.
 template <class Config, class Learn>
-Vocabulary prepare_directory(const TrainArguments& a, Config& shape, Learn&& learn) {
+Prepared prepare_directory(const TrainArguments& a, Config& shape, Learn&& learn) {
   namespace fs = std::filesystem;
   DirectoryTransaction::recover(a.model);
   if (fs::exists(a.model + "/" + kConfigFile) && fs::exists(a.model + "/" + kVocabularyFile)) {
@@ -261,7 +267,7 @@ Vocabulary prepare_directory(const TrainArguments& a, Config& shape, Learn&& lea
     if (vocabulary.of_characters()) shape.vocab_size = vocabulary.size();  // as many as the text has
     take_ids(shape, vocabulary);
     check_same_shape(shape, has, a.model);
-    return vocabulary;
+    return {std::move(vocabulary), false};
   }
   Vocabulary vocabulary = a.vocabulary.empty() ? learn() : Vocabulary::load(a.vocabulary, a.trust);
   shape.vocab_size = vocabulary.size();
@@ -271,7 +277,17 @@ Vocabulary prepare_directory(const TrainArguments& a, Config& shape, Learn&& lea
   transaction.write(kConfigFile, write_config(shape));
   transaction.write(kVocabularyFile, vocabulary.to_text());
   transaction.commit();
-  return vocabulary;
+  return {std::move(vocabulary), true};
+}
+
+// Of a first run that was refused: the next one may choose another shape or vocabulary.
+void forget_directory(const std::string& directory) {
+  DirectoryTransaction transaction(directory);
+  transaction.remove(kConfigFile);
+  transaction.remove(kVocabularyFile);
+  transaction.commit();
+  std::error_code kept_where_not_empty;
+  std::filesystem::remove(directory, kept_where_not_empty);
 }
 
 std::string duration(double minutes) {
@@ -409,19 +425,25 @@ void begin_with(Model& model, const TrainArguments& a) {
 
 // Trains, says how it goes, and writes the card with what `parts` makes of the result. `data` begins the first line.
 template <class Model, class Data, class Parts>
-void run(const CLI::App& command, const TrainArguments& a, Model& model, const Data& training, const Data& validation,
-         bool validates, Display& display, const std::string& data, Parts&& parts) {
+void run(const CLI::App& command, const TrainArguments& a, bool fresh, Model& model, const Data& training,
+         const Data& validation, bool validates, Display& display, const std::string& data, Parts&& parts) {
   display.line(data + ", " + std::to_string(model.config().vocab_size) + " pieces, " +
                std::to_string(model.parameter_count()) + " parameters, " + std::to_string(threads()) + " threads");
   catch_signals();
-  const TrainResult result = train(model, training, validation, a.options, a.model,
-                                   {.progress = [&](const TrainProgress& p) { display.progress(p); },
-                                    .validation =
-                                        [&](const Validation& v) {
-                                          if (validates) display.validation(v);
-                                        },
-                                    .message = [&](const std::string& text) { display.line(text); },
-                                    .stop = [] { return caught_signal != 0; }});
+  TrainResult result;
+  try {
+    result = train(model, training, validation, a.options, a.model,
+                   {.progress = [&](const TrainProgress& p) { display.progress(p); },
+                    .validation =
+                        [&](const Validation& v) {
+                          if (validates) display.validation(v);
+                        },
+                    .message = [&](const std::string& text) { display.line(text); },
+                    .stop = [] { return caught_signal != 0; }});
+  } catch (const ShapeError&) {  // thrown before the first update
+    if (fresh) forget_directory(a.model);
+    throw;
+  }
   if (result.reason == StopReason::interrupted) {
     display.line("saved after update " + std::to_string(result.update) + "; the same command goes on from here");
     throw ExitStatus{128 + caught_signal};
@@ -451,18 +473,19 @@ void train_on_pairs(const CLI::App& command, const TrainArguments& a) {
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude);
   if (texts.source.empty())
     throw FormatError((a.pairs.empty() ? a.source : a.pairs) + " holds no sentence pairs to train on");
-  const Vocabulary vocabulary = prepare_directory(a, shape, [&] {
+  const Prepared prepared = prepare_directory(a, shape, [&] {
     std::vector<std::string> lines = texts.source;
     lines.insert(lines.end(), texts.target.begin(), texts.target.end());
     return Vocabulary::train(lines, {.size = a.vocab_size, .character_coverage = a.character_coverage});
   });
+  const Vocabulary& vocabulary = prepared.vocabulary;
   const SentencePairs training = encode(vocabulary, texts), validation = encode(vocabulary, valid_texts);
 
   manual_seed(a.options.seed);
   Transformer model(shape);
   begin_with(model, a);
   Display display("words/s", 0);
-  run(command, a, model, training, validation, !validation.source.empty(), display,
+  run(command, a, prepared.fresh, model, training, validation, !validation.source.empty(), display,
       std::to_string(training.source.size()) + " training and " + std::to_string(validation.source.size()) +
           " validation pairs",
       [&](const TrainResult& result) {
@@ -519,16 +542,19 @@ void train_on_text(const CLI::App& command, const TrainArguments& a) {
   LanguageModelConfig shape = language_model_shape(a);
   check_early(shape, a);
   const TextParts texts = read_text_parts(a.text, a.valid_text, a.valid_fraction);
-  const Vocabulary vocabulary = prepare_directory(a, shape, [&] {
+  const Prepared prepared = prepare_directory(a, shape, [&] {
     if (a.vocab_type == "characters") return Vocabulary::characters(texts.training);
     return Vocabulary::train(
         lines_of(texts.training),
         {.size = a.vocab_size, .character_coverage = a.character_coverage, .spaces = Spaces::verbatim});
   });
+  const Vocabulary& vocabulary = prepared.vocabulary;
   const std::vector<int32_t> training = encode_text(vocabulary, texts.training, "training text"),
                              validation = encode_text(vocabulary, texts.validation, "validation text");
+  // The first token is not predicted. A loss of what the vocabulary cannot write says nothing of its bytes.
   double bits = 0;
-  if (validation.size() > 1)  // the first token is not predicted
+  const bool written = std::find(validation.begin(), validation.end(), vocabulary.unk_id()) == validation.end();
+  if (validation.size() > 1 && written)
     bits = static_cast<double>(validation.size() - 1) / std::numbers::ln2 /
            static_cast<double>(texts.validation.size() - vocabulary.bytes(validation[0]).size());
 
@@ -536,7 +562,7 @@ void train_on_text(const CLI::App& command, const TrainArguments& a) {
   LanguageModel model(shape);
   begin_with(model, a);
   Display display("tokens/s", bits);
-  run(command, a, model, training, validation, !validation.empty(), display,
+  run(command, a, prepared.fresh, model, training, validation, !validation.empty(), display,
       std::to_string(training.size()) + " training and " + std::to_string(validation.size()) + " validation tokens",
       [&](const TrainResult& result) {
         const auto amount = [](const std::string& text, const std::vector<int32_t>& ids) {
@@ -551,8 +577,8 @@ void train_on_text(const CLI::App& command, const TrainArguments& a) {
         parts.data.emplace_back(
             "Validation", (a.valid_text.empty() ? "the end of " + file_names({a.text}) : file_names({a.valid_text})) +
                               ": " + amount(texts.validation, validation));
-        parts.scores = {{"Loss", fixed(result.best_nll, "%.4f nats a token")},
-                        {"Bits", fixed(bits * result.best_nll, "%.4f a byte")}};
+        parts.scores = {{"Loss", fixed(result.best_nll, "%.4f nats a token")}};
+        if (bits > 0) parts.scores.emplace_back("Bits", fixed(bits * result.best_nll, "%.4f a byte"));
         return parts;
       });
 }
@@ -602,7 +628,7 @@ void add_train(CLI::App& program) {
       ->type_name("FILE");
   command->add_flag("--dump-config", a->dump_config, "Print all options as TOML and leave")->configurable(false);
   command->add_option("--threads", a->threads, "Threads; 0 for one per hardware thread")->check(CLI::Range(0, 4096));
-  command->add_option("--seed", a->options.seed, "Seed of initial weights, order and dropout");
+  command->add_option("--seed", a->options.seed, "Seed of initial weights, order and dropout")->check(whole_number());
 
   const auto file = [&](const char* name, std::string& value, const char* help) {
     command->add_option(name, value, help)->type_name("FILE")->group("Data");

@@ -258,6 +258,10 @@ Vocabulary Vocabulary::train(std::span<const std::string> lines, const Vocabular
     if (std::string text = training_line(line, options.spaces); !text.empty()) clean.push_back(std::move(text));
   }
   if (clean.empty()) throw ShapeError("train a vocabulary: the text is empty; pass at least one line with a word");
+  // sentencepiece ends the process where its mark of a space occurs nowhere.
+  if (options.spaces == Spaces::verbatim &&
+      std::none_of(clean.begin(), clean.end(), [](const auto& line) { return line.find(' ') != std::string::npos; }))
+    clean.push_back(" ");
 
   char digits[32];
   const std::string coverage(digits, std::to_chars(digits, digits + sizeof digits, options.character_coverage).ptr);

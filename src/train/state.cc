@@ -162,10 +162,10 @@ TrainState read_state(const std::string& json, const std::string& where, const R
   }
   options.finish();
   TrainState s;
-  s.update = reader.integer("update", 0, kMost);
-  s.epoch = reader.integer("epoch", 1, kMost);
+  s.update = reader.integer("update", 0, kMost / 2);
+  s.epoch = reader.integer("epoch", 1, kMost / 2);
   s.batch = reader.integer("batch", 0, kMost);
-  s.seconds = reader.number("seconds", 0, kLargest);
+  s.seconds = reader.number("seconds", 0, 1e12);
   s.validated_at = reader.integer("validated_at", -1, kMost);
   s.best_update = reader.integer("best_update", 0, kMost);
   s.average_is_best = reader.boolean("average_is_best");

@@ -15,6 +15,8 @@
 namespace heed::inline v0 {
 namespace {
 
+constexpr int64_t kMostPieces = 1 << 20;  // of a text in one batch
+
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
@@ -346,6 +348,9 @@ void validate(const TrainOptions& o) {
   at_least("max_length", static_cast<double>(o.max_length), 1);
   at_least("pool_size", static_cast<double>(o.pool_size), 1);
   at_least("batch", static_cast<double>(o.batch), 1);
+  if (o.batch > kMostPieces)
+    throw ShapeError("train: batch is " + std::to_string(o.batch) + "; it must be at most " +
+                     std::to_string(kMostPieces));
   at_least("block", static_cast<double>(o.block), 0);
   at_least("clip_norm", o.clip_norm, 0);
   at_least("max_updates", static_cast<double>(o.max_updates), 0);

@@ -119,6 +119,12 @@ class Generate(ProgramTest):
         self.assertEqual(self.generate(CHARACTER_MODEL, "one ", "--max-tokens", "3", "--temperature", "0", "--stop", "two"),
                          "one  tw\n")
 
+    def test_a_stop_string_is_one_argument(self):
+        greedy = ["--temperature", "0", "--max-tokens", "20"]
+        whole = self.generate(CHARACTER_MODEL, "one", *greedy)
+        self.assertEqual(self.generate(CHARACTER_MODEL, *greedy, "--stop", "\x01", "one", stdin="two"), whole)
+        self.assertEqual(self.generate(CHARACTER_MODEL, *greedy, "--stop", "[o,t]", "one"), whole)
+
     def test_streams_whole_characters(self):
         for model in [BYTE_MODEL, SUBWORD_MODEL, CHARACTER_MODEL]:
             # Packets stay apart however late they are read.
@@ -162,8 +168,10 @@ class Generate(ProgramTest):
     def test_wrong_use(self):
         for option, value, says in [("--temperature", "-1", "temperature"), ("--temperature", "nan", "temperature"),
                                     ("--top-p", "0", "top_p"), ("--top-p", "1.5", "top_p"), ("--top-k", "-1", "top_k"),
-                                    ("--max-tokens", "-1", "max_tokens"), ("--stop", "", "--stop"),
-                                    ("--samples", "0", "--samples"), ("--seed", "many", "--seed")]:
+                                    ("--max-tokens", "-1", "--max-tokens"), ("--stop", "", "--stop"),
+                                    ("--max-tokens", str(2**63), "--max-tokens"), ("--samples", "0", "--samples"),
+                                    ("--seed", "many", "--seed"), ("--seed", "-1", "--seed"),
+                                    ("--seed", str(2**64), "--seed")]:
             with self.subTest(f"{option} {value}"):
                 self.refuses(2, says, "generate", "--model", CHARACTER_MODEL, "one", option, value)
         self.refuses(2, "--model is missing", "generate", "one")
@@ -286,9 +294,21 @@ class TrainText(TrainingTest):
                       self.train("--valid-text", "valid.txt", "--max-updates", "1"))
         self.assertNotIn("validation loss",
                          self.train("--valid-fraction", "0", "--max-updates", "1", "--model", "none"))
-        self.write("other.txt", "Ω\n" * 3 + "one\n" * 10)
-        self.assertIn("cannot write 3 of 13 lines of the validation text",
-                      self.train("--valid-text", "other.txt", "--max-updates", "1", "--model", "other"))
+        for other in ["Ω\n" * 3 + "one\n" * 10, "one\n" * 10 + "Ω\n" * 3]:
+            self.write("other.txt", other)
+            said = self.train("--valid-text", "other.txt", "--max-updates", "1", "--model", "other")
+            self.assertIn("cannot write 3 of 13 lines of the validation text", said)
+            self.assertNotIn("bits/byte", said)  # of what was lost nobody knows
+            shutil.rmtree(self.at / "other")
+
+    def test_texts_without_spaces(self):
+        for size, content in [(280, "".join(f"{i}\n" for i in range(100, 2000))), (262, "\n" * 2000 + "ab"),
+                              (272, "日本語" * 500)]:
+            self.write("text.txt", content)
+            said = self.train("--text", "text.txt", "--preset", "tiny", "--vocab-size", str(size), "--model", "n",
+                              "--block", "16", "--vocab-type", "subwords", "--max-updates", "2")
+            self.assertIn("wrote n/MODEL_CARD.md", said)
+            shutil.rmtree(self.at / "n")
 
     def test_kinds_of_data_exclude_each_other(self):
         self.write("train.tsv", corpus(100))
@@ -308,12 +328,14 @@ class TrainText(TrainingTest):
             done = self.heed(*self.RUN, "--text", f"{name}.txt")
             self.assertEqual(done.returncode, code)
             self.assertIn(says, done.stderr.decode().splitlines()[-1])
+            self.assertFalse((self.at / "m").exists())  # the next run may choose anew
         self.refuses(1, "none.txt", *self.RUN, "--text", "none.txt")
         self.refuses(1, "directory", *self.RUN, "--text", ".")
         self.refuses(2, "at most", "train", "--text", "text.txt", "--model", "new", *SUBWORDS,
                      "--vocab-size", "100000")
         self.refuses(2, "num_kv_heads", *self.RUN, "--kv-heads", "3")
-        for option, value in [("--block", "-1"), ("--batch", "0"), ("--valid-fraction", "1"), ("--layers", "0"),
+        for option, value in [("--block", "-1"), ("--batch", "0"), ("--batch", str(2**62)),
+                              ("--valid-fraction", "1"), ("--valid-fraction", "nan"), ("--layers", "0"),
                               ("--min-learning-rate", "1"), ("--vocab-type", "words")]:
             with self.subTest(option):
                 done = self.heed(*self.RUN, option, value)
