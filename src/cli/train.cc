@@ -21,6 +21,7 @@
 #include "heed/io.h"
 #include "heed/random.h"
 #include "heed/text.h"
+#include "train/state.h"
 
 namespace heed::cli {
 namespace {
@@ -440,8 +441,9 @@ void run(const CLI::App& command, const TrainArguments& a, bool fresh, Model& mo
                         },
                     .message = [&](const std::string& text) { display.line(text); },
                     .stop = [] { return caught_signal != 0; }});
-  } catch (const ShapeError&) {  // thrown before the first update
-    if (fresh) forget_directory(a.model);
+  } catch (const ShapeError&) {
+    const bool learned = std::filesystem::exists(a.model + "/" + kStateFile);
+    if (fresh && !learned) forget_directory(a.model);
     throw;
   }
   if (result.reason == StopReason::interrupted) {
