@@ -191,7 +191,8 @@ class Browser(unittest.TestCase):
         for path in self.downloads.iterdir():
             path.unlink()
         self.one(f"#foot [data-value={kind}]").click()
-        done = lambda: [p for p in self.downloads.iterdir() if p.suffix == "." + kind.lower()]
+        # Chromium reserves the name with an empty file and renames the whole one onto it.
+        done = lambda: [p for p in self.downloads.iterdir() if p.suffix == "." + kind.lower() and p.stat().st_size]
         self.wait(lambda: len(done()) == 1, f"no {kind} was saved")
         return done()[0].read_bytes()
 
