@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 
 #include "kernels/product-inl.h"
@@ -23,7 +24,7 @@ namespace {
 constexpr int64_t kForwardRows = 96;    // of a tile
 constexpr int64_t kBackwardRows = 192;  // whose dy and packed x stay in the second-level cache beside a piece of dw
 constexpr int64_t kPieces = 16;         // of the sum over rows in dw, each with a matrix of its own ...
-constexpr int64_t kPieceRows = 256;     // ... over at least so many rows
+constexpr int64_t kPieceRows = 128;     // ... over at least so many rows; powers of two, that threads share evenly
 
 }  // namespace
 }  // namespace heed::inline v0
@@ -34,11 +35,20 @@ namespace heed {
 inline namespace v0 {
 namespace HWY_NAMESPACE {
 
+// f(first column, columns) for whole panels of a weight to pack, about kChunk elements at a time.
+template <class T, class F>
+void ForPanels(int64_t depth, int64_t columns, Executor& ex, F&& f) {
+  for_chunks(columns, PackedColumns<T>(std::max(kChunk / depth, int64_t{1})), ex,
+             [&](int64_t begin, int64_t end) { f(begin, end - begin); });
+}
+
 template <class T>
 void Forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
              bool relu) {
   const Scratch<T> packed(PackedColumns<T>(out) * in);
-  PackTransposed(w, in, in, out, packed.get());
+  ForPanels<T>(in, out, ex, [&](int64_t column, int64_t columns) {
+    PackTransposed(w + column * in, in, in, columns, packed.get() + column * in);
+  });
   for_chunks(rows, kForwardRows, ex, [&](int64_t begin, int64_t end) {
     PackedProduct<true, T>(end - begin, out, in, x + begin * in, in, packed.get(), in, y + begin * out, out,
                            {.bias = bias, .relu = relu});
@@ -49,9 +59,13 @@ template <class T>
 void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64_t rows, int64_t in, int64_t out,
               Executor& ex, const T* relu) {
   const Scratch<T> packed_w(dx ? PackedColumns<T>(in) * out : 0);
-  if (dx) PackRows<T>(w, in, nullptr, out, in, packed_w.get());
+  if (dx)
+    ForPanels<T>(out, in, ex, [&](int64_t column, int64_t columns) {
+      PackRows<T>(w + column, in, nullptr, out, columns, packed_w.get() + column * out);
+    });
   // Pieces of rows, each with its own sum for dw, dbias and room for rows of x.
-  const int64_t pieces = std::clamp(rows / kPieceRows, int64_t{1}, kPieces), step = (rows + pieces - 1) / pieces;
+  const auto whole = static_cast<uint64_t>(std::clamp(rows / kPieceRows, int64_t{1}, kPieces));
+  const auto pieces = static_cast<int64_t>(std::bit_floor(whole)), step = (rows + pieces - 1) / pieces;
   const int64_t room = PackedColumns<T>(in) * kBackwardRows;
   const Scratch<T> partial(dw || dbias ? pieces * out * (in + 1) : 0), packed_x(dw ? pieces * room : 0);
   const Scratch<T> kept(relu ? pieces * kBackwardRows * out : 0);

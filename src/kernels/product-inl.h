@@ -132,25 +132,24 @@ void PackedProduct(int64_t rows, int64_t columns, int64_t depth, const T* a, int
   }
 }
 
-/// Packs B (depth, columns), rows `stride` apart, each times its factor where there are any.
+/// Packs B (depth, columns), rows `stride` apart, each times its factor where there are any. Row by row: going down a
+/// panel would meet a new page at every step.
 template <class T>
 void PackRows(const T* HWY_RESTRICT from, int64_t stride, const T* factors, int64_t depth, int64_t columns,
               T* HWY_RESTRICT packed) {
   const hn::ScalableTag<T> d;
   constexpr auto N = static_cast<int64_t>(hn::MaxLanes(d));
-  for (int64_t column = 0; column < columns; column += PanelWidth<T>()) {
-    T* to = packed + column * depth;
-    const int64_t width = std::min(PanelWidth<T>(), columns - column);
-    for (int64_t t = 0; t < depth; ++t, to += PanelWidth<T>()) {
-      const T* const row = from + t * stride + column;
-      const T factor = factors ? factors[t] : T{1};
-      if (HWY_LIKELY(width == PanelWidth<T>())) {
-        const auto scale = hn::Set(d, factor);
-        for (int64_t j = 0; j < PanelWidth<T>(); j += N) hn::StoreU(hn::Mul(scale, hn::LoadU(d, row + j)), d, to + j);
-      } else {
-        for (int64_t j = 0; j < PanelWidth<T>(); ++j) to[j] = j < width ? factor * row[j] : T{0};
-      }
-    }
+  const int64_t whole = columns / PanelWidth<T>() * PanelWidth<T>();
+  for (int64_t t = 0; t < depth; ++t) {
+    const T* const row = from + t * stride;
+    const T factor = factors ? factors[t] : T{1};
+    const auto scale = hn::Set(d, factor);
+    T* to = packed + t * PanelWidth<T>();
+    for (int64_t column = 0; column < whole; column += PanelWidth<T>(), to += depth * PanelWidth<T>())
+      for (int64_t j = 0; j < PanelWidth<T>(); j += N)
+        hn::StoreU(hn::Mul(scale, hn::LoadU(d, row + column + j)), d, to + j);
+    for (int64_t j = whole; whole < columns && j < whole + PanelWidth<T>(); ++j)
+      to[j - whole] = j < columns ? factor * row[j] : T{0};
   }
 }
 
