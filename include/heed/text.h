@@ -115,6 +115,12 @@ class Vocabulary {
   /// Ids of the pieces of a text, without bos or eos. Empty for an empty text.
   std::vector<std::int32_t> encode(std::string_view text) const;
 
+  /// The ids of each text with merges left out: a merge of two pieces is passed over with probability `dropout`, so
+  /// that a model sees the same word in different pieces (BPE-dropout: Provilkov et al. 2020, 3.1). A function of the
+  /// arguments alone. Throws ShapeError for a dropout outside [0, 1), and for characters() and foreign models above 0.
+  std::vector<std::vector<std::int32_t>> encode_with_dropout(std::span<const std::string> texts, double dropout,
+                                                             std::uint64_t seed) const;
+
   /// The same as pieces, with U+2581 for a space and <0xHH> for a byte.
   std::vector<std::string> encode_pieces(std::string_view text) const;
 

@@ -23,6 +23,7 @@ struct TrainOptions {
   int64_t batch_tokens = 4096;
   int64_t max_length = 200;    // pairs with more tokens than this on a side are left out
   int64_t pool_size = 100000;  // sentences that are sorted by length together; pools are shuffled anew each epoch
+  double subword_dropout = 0;  // merges left out of the pieces of an epoch, see TrainHooks::encode; in [0, 1)
 
   // Batches of a text: so many pieces of it, each of `block` tokens with the token behind it, from anywhere. An epoch
   // is as many batches as hold the tokens of the text once.
@@ -92,6 +93,9 @@ struct TrainHooks {
   std::function<void(const Validation&)> validation{};
   std::function<void(const std::string&)> message{};  // what a person may want to know
   std::function<bool()> stop{};                       // asked after each update; true saves and leaves
+  /// The training pairs anew with merges left out (Vocabulary::encode_with_dropout), once an epoch: for
+  /// subword_dropout above 0. As many as `training` has, a function of the arguments alone.
+  std::function<SentencePairs(double dropout, uint64_t seed)> encode{};
 };
 
 /// Trains `model` and keeps in `directory`, which must exist:

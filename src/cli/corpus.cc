@@ -72,7 +72,10 @@ void exclude_sources(TextPairs& texts, const std::string& path) {
   texts = std::move(kept);
 }
 
-SentencePairs encode(const Vocabulary& vocabulary, const TextPairs& texts) {
+SentencePairs encode(const Vocabulary& vocabulary, const TextPairs& texts, double dropout, uint64_t seed) {
+  if (dropout > 0)
+    return {vocabulary.encode_with_dropout(texts.source, dropout, seed),
+            vocabulary.encode_with_dropout(texts.target, dropout, seed + 1)};
   SentencePairs pairs;
   for (const std::string& line : texts.source) pairs.source.push_back(vocabulary.encode(line));
   for (const std::string& line : texts.target) pairs.target.push_back(vocabulary.encode(line));

@@ -16,7 +16,8 @@ TextPairs read_pairs(const std::string& pairs, const std::string& columns, const
                      const std::string& target, const std::string& prefix);
 /// Leaves out the pairs whose source is a line of the file, and says how many.
 void exclude_sources(TextPairs& texts, const std::string& path);
-SentencePairs encode(const Vocabulary& vocabulary, const TextPairs& texts);
+/// With merges left out where `dropout` is above 0.
+SentencePairs encode(const Vocabulary& vocabulary, const TextPairs& texts, double dropout = 0, uint64_t seed = 0);
 
 struct TextParts {
   std::string training{}, validation{};

@@ -131,7 +131,7 @@ const Preset kTextDefaults{"",
 constexpr const char* kPairsOnly[] = {"--pairs",        "--source",         "--target",         "--valid-pairs",
                                       "--valid-source", "--valid-target",   "--columns",        "--exclude",
                                       "--batch-tokens", "--encoder-layers", "--decoder-layers", "--max-length",
-                                      "--pool-size"};
+                                      "--pool-size",    "--subword-dropout"};
 constexpr const char* kTextOnly[] = {"--valid-text", "--valid-fraction", "--vocab-type", "--layers",
                                      "--kv-heads",   "--block",          "--batch"};
 
@@ -425,22 +425,23 @@ void begin_with(Model& model, const TrainArguments& a) {
 }
 
 // Trains, says how it goes, and writes the card with what `parts` makes of the result. `data` begins the first line.
+// `hooks` may hold what else the training needs.
 template <class Model, class Data, class Parts>
 void run(const CLI::App& command, const TrainArguments& a, bool fresh, Model& model, const Data& training,
-         const Data& validation, bool validates, Display& display, const std::string& data, Parts&& parts) {
+         const Data& validation, bool validates, Display& display, const std::string& data, TrainHooks hooks,
+         Parts&& parts) {
   display.line(data + ", " + std::to_string(model.config().vocab_size) + " pieces, " +
                std::to_string(model.parameter_count()) + " parameters, " + std::to_string(threads()) + " threads");
   catch_signals();
+  hooks.progress = [&](const TrainProgress& p) { display.progress(p); };
+  hooks.validation = [&](const Validation& v) {
+    if (validates) display.validation(v);
+  };
+  hooks.message = [&](const std::string& text) { display.line(text); };
+  hooks.stop = [] { return caught_signal != 0; };
   TrainResult result;
   try {
-    result = train(model, training, validation, a.options, a.model,
-                   {.progress = [&](const TrainProgress& p) { display.progress(p); },
-                    .validation =
-                        [&](const Validation& v) {
-                          if (validates) display.validation(v);
-                        },
-                    .message = [&](const std::string& text) { display.line(text); },
-                    .stop = [] { return caught_signal != 0; }});
+    result = train(model, training, validation, a.options, a.model, hooks);
   } catch (const ShapeError&) {
     const bool learned = std::filesystem::exists(a.model + "/" + kStateFile);
     if (fresh && !learned) forget_directory(a.model);
@@ -490,6 +491,7 @@ void train_on_pairs(const CLI::App& command, const TrainArguments& a) {
   run(command, a, prepared.fresh, model, training, validation, !validation.source.empty(), display,
       std::to_string(training.source.size()) + " training and " + std::to_string(validation.source.size()) +
           " validation pairs",
+      {.encode = [&](double dropout, uint64_t seed) { return encode(vocabulary, texts, dropout, seed); }},
       [&](const TrainResult& result) {
         const auto tokens = [](const std::vector<std::vector<int32_t>>& sentences) {
           int64_t count = 0;
@@ -565,7 +567,7 @@ void train_on_text(const CLI::App& command, const TrainArguments& a) {
   begin_with(model, a);
   Display display("tokens/s", bits);
   run(command, a, prepared.fresh, model, training, validation, !validation.empty(), display,
-      std::to_string(training.size()) + " training and " + std::to_string(validation.size()) + " validation tokens",
+      std::to_string(training.size()) + " training and " + std::to_string(validation.size()) + " validation tokens", {},
       [&](const TrainResult& result) {
         const auto amount = [](const std::string& text, const std::vector<int32_t>& ids) {
           return with_commas(static_cast<int64_t>(text.size())) + " bytes, " +
@@ -705,6 +707,7 @@ void add_train(CLI::App& program) {
   training("--batch-tokens", o.batch_tokens, "Padded tokens a batch, on its longer side");
   training("--max-length", o.max_length, "Leave out pairs with more tokens on a side");
   training("--pool-size", o.pool_size, "Sentences that are sorted by length together");
+  training("--subword-dropout", o.subword_dropout, "Merges left out of the pieces of an epoch (BPE-dropout)");
   training("--batch", o.batch, "Pieces of --text a batch (by preset)")->default_str("");
   training("--block", o.block, "Tokens of each piece of --text (by preset)")->default_str("");
   training("--schedule", a->schedule, "Learning rate: inverse-square-root, cosine or constant, all after a warm-up")

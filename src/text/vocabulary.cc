@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <future>
+#include <mutex>
 #include <set>
 #include <sstream>
 #include <type_traits>
@@ -185,9 +187,10 @@ struct Vocabulary::Model {
 
   // Appends the pieces of a text; Piece is int or std::string.
   template <typename Piece>
-  void append_encoded(std::string_view text, std::vector<Piece>* out) const {
+  void append_encoded(std::string_view text, double dropout, std::vector<Piece>* out) const {
     std::vector<Piece> pieces;
-    const auto status = processor.Encode(text, &pieces);
+    const auto status = dropout > 0 ? processor.SampleEncode(text, -1, static_cast<float>(dropout), &pieces)
+                                    : processor.Encode(text, &pieces);
     if (!status.ok()) throw Error(std::string("encode: ") + status.message());
     out->insert(out->end(), pieces.begin(), pieces.end());
   }
@@ -201,11 +204,12 @@ struct Vocabulary::Model {
     }
   }
 
+  // `dropout` is of merges, for vocabularies that have any.
   template <typename Piece>
-  std::vector<Piece> encode(const std::string& normalized) const {
+  std::vector<Piece> encode(const std::string& normalized, double dropout = 0) const {
     std::vector<Piece> out;
     if (file.foreign) {
-      append_encoded(normalized, &out);
+      append_encoded(normalized, 0, &out);
       return out;
     }
     if (file.characters) {
@@ -222,7 +226,7 @@ struct Vocabulary::Model {
     const std::string prefixed = file.spaces == Spaces::verbatim ? normalized : " " + normalized;
     for (std::string_view rest = prefixed;;) {
       const std::size_t at = rest.find(space_mark);
-      append_encoded(rest.substr(0, at), &out);
+      append_encoded(rest.substr(0, at), dropout, &out);
       if (at == std::string_view::npos) return out;
       // U+2581 itself would come back as a space: write it in bytes.
       for (const char c : space_mark) {
@@ -384,6 +388,26 @@ std::string Vocabulary::normalize(std::string_view text) const {
 
 std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
   return model_->encode<std::int32_t>(normalize(text));
+}
+
+std::vector<std::vector<std::int32_t>> Vocabulary::encode_with_dropout(std::span<const std::string> texts,
+                                                                       double dropout, std::uint64_t seed) const {
+  if (!(dropout >= 0 && dropout < 1))
+    throw ShapeError("encode with dropout: " + std::to_string(dropout) + " is no probability; it must be in [0, 1)");
+  if (dropout > 0 && (foreign() || of_characters()))
+    throw ShapeError("encode with dropout: merges can be left out of heed's own subwords only, not of " +
+                     std::string(foreign() ? "a sentencepiece model" : "characters") + "; set the dropout to 0");
+  std::vector<std::vector<std::int32_t>> ids(texts.size());
+  const auto encode_all = [&] {
+    for (std::size_t i = 0; i < texts.size(); ++i) ids[i] = model_->encode<std::int32_t>(normalize(texts[i]), dropout);
+  };
+  // sentencepiece draws from a generator of the thread, which takes its seed from a global number when it is first
+  // used: a new thread begins it anew.
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  sentencepiece::SetRandomGeneratorSeed(static_cast<unsigned>((seed ^ seed >> 32) & 0x7fffffff));  // ~0: not at all
+  std::async(std::launch::async, encode_all).get();
+  return ids;
 }
 
 std::vector<std::string> Vocabulary::encode_pieces(std::string_view text) const {

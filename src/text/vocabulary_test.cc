@@ -164,6 +164,41 @@ TEST(Vocabulary, EmptyTextHasNoPieces) {
   EXPECT_EQ(small().decode({}), "");
 }
 
+TEST(Vocabulary, DropoutLeavesMergesOut) {
+  const std::vector<std::string>& lines = small_corpus();
+  std::vector<std::vector<std::int32_t>> whole;
+  for (const std::string& line : lines) whole.push_back(small().encode(line));
+  EXPECT_EQ(small().encode_with_dropout(lines, 0, 1), whole);
+  EXPECT_EQ(small().encode_with_dropout({}, 0.5, 1), std::vector<std::vector<std::int32_t>>{});
+  const auto some = small().encode_with_dropout(lines, 0.1, 1);
+  EXPECT_EQ(small().encode_with_dropout(lines, 0.1, 1), some);
+  EXPECT_NE(small().encode_with_dropout(lines, 0.1, 2), some);
+  EXPECT_NE(small().encode_with_dropout(lines, 0.1, std::uint64_t{2} << 32), some);
+  const auto pieces = [](const std::vector<std::vector<std::int32_t>>& all) {
+    std::size_t count = 0;
+    for (const auto& ids : all) count += ids.size();
+    return count;
+  };
+  const auto most = small().encode_with_dropout(lines, 0.9, 1);
+  EXPECT_GT(pieces(some), pieces(whole));
+  EXPECT_GT(pieces(most), pieces(some));
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(small().decode(some[i]), lines[i]);
+    EXPECT_EQ(small().decode(most[i]), lines[i]);
+  }
+}
+
+TEST(Vocabulary, DropoutOutOfRangeIsRefused) {
+  const std::vector<std::string> lines{"the cat"};
+  for (const double dropout : {-0.1, 1.0, std::nan("")})
+    EXPECT_NE(message_of([&] { small().encode_with_dropout(lines, dropout, 1); }).find("must be in [0, 1)"),
+              std::string::npos);
+  const Vocabulary characters = Vocabulary::characters("the cat");
+  EXPECT_EQ(characters.encode_with_dropout(lines, 0, 1).front(), characters.encode(lines.front()));
+  EXPECT_NE(message_of([&] { characters.encode_with_dropout(lines, 0.1, 1); }).find("not of characters"),
+            std::string::npos);
+}
+
 TEST(Vocabulary, EncodesAVeryLongWord) {
   std::string word;
   for (int i = 0; i < 100000; ++i) word += "catsitmn"[i * 7 % 8];

@@ -15,7 +15,7 @@ uint64_t below(uint64_t bound, const PhiloxCounter& counter, const PhiloxKey& ke
 }
 
 // Domains of their own: dropout counts streams from 0.
-constexpr uint32_t kBatchDomain = 0x62617463u, kTextDomain = 0x74657874u;
+constexpr uint32_t kBatchDomain = 0x62617463u, kTextDomain = 0x74657874u, kEpochDomain = 0x65706f63u;
 
 // Random indices that depend on (seed, epoch) only. std::shuffle would depend on the standard library.
 class Shuffler {
@@ -108,6 +108,13 @@ BatchTokens gather(const SentencePairs& pairs, const Batch& batch, const Transfo
   }
   tokens.source = TokenBatch::pad(source, config.pad_id);
   return tokens;
+}
+
+uint64_t epoch_seed(uint64_t seed, int64_t epoch) {
+  const auto e = static_cast<uint64_t>(epoch);
+  const PhiloxCounter bits = philox4x32(
+      PhiloxCounter{static_cast<uint32_t>(e), static_cast<uint32_t>(e >> 32), 0, kEpochDomain}, philox_key(seed));
+  return uint64_t{bits[0]} << 32 | bits[1];
 }
 
 std::vector<int64_t> random_offsets(uint64_t seed, int64_t epoch, int64_t batch, int64_t count, int64_t bound) {

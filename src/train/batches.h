@@ -26,6 +26,9 @@ struct BatchTokens {
 };
 BatchTokens gather(const SentencePairs& pairs, const Batch& batch, const TransformerConfig& config);
 
+/// Of what epoch 1, 2, ... draws beyond its order.
+uint64_t epoch_seed(uint64_t seed, int64_t epoch);
+
 /// Where in a text the pieces of a batch begin: `count` draws from [0, bound), a function of the arguments alone.
 std::vector<int64_t> random_offsets(uint64_t seed, int64_t epoch, int64_t batch, int64_t count, int64_t bound);
 

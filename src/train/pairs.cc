@@ -39,8 +39,11 @@ class PairsTask final : public Task {
             const TrainOptions& options, const TrainHooks& hooks)
       : model_(model),
         options_(options),
-        training_(keep_usable(training, "training", hooks)),
-        validation_(keep_usable(validation, "validation", hooks)) {
+        hooks_(hooks),
+        training_(keep_usable(training, "training", &hooks)),
+        validation_(keep_usable(validation, "validation", &hooks)) {
+    if (options.subword_dropout > 0 && !hooks.encode)
+      throw ShapeError("train: subword_dropout needs TrainHooks::encode, which makes the pieces of an epoch");
     if (training_.source.empty())
       throw ShapeError("train: the training data has no sentence pairs" +
                        std::string(training.source.empty() ? "" : " that are not empty and short enough") +
@@ -50,13 +53,15 @@ class PairsTask final : public Task {
   Module& model() override { return model_; }
   Recipe recipe() const override { return make_recipe(options_, training_, validation_); }
   int64_t begin_epoch(int64_t epoch) override {
-    batches_ = make_batches(training_, options_, epoch);
+    if (options_.subword_dropout > 0)
+      epoch_ = keep_usable(hooks_.encode(options_.subword_dropout, epoch_seed(options_.seed, epoch)), "training");
+    batches_ = make_batches(pairs(), options_, epoch);
     return static_cast<int64_t>(batches_.size());
   }
   Step loss(int64_t batch) override {
-    const Batch& pairs = batches_[static_cast<size_t>(batch)];
-    const BatchTokens tokens = gather(training_, pairs, model_.config());
-    Step step{.sequences = static_cast<int64_t>(pairs.size()), .flop = tokens.flop};
+    const Batch& chosen = batches_[static_cast<size_t>(batch)];
+    const BatchTokens tokens = gather(pairs(), chosen, model_.config());
+    Step step{.sequences = static_cast<int64_t>(chosen.size()), .flop = tokens.flop};
     step.loss = model_.loss(tokens.source, tokens.target, {.label_smoothing = options_.label_smoothing}, &step.parts);
     return step;
   }
@@ -64,21 +69,27 @@ class PairsTask final : public Task {
   double validation_nll() override { return heed::validation_nll(model_, validation_, options_.batch_tokens); }
 
  private:
-  SentencePairs keep_usable(const SentencePairs& pairs, const char* what, const TrainHooks& hooks) const {
+  // As this epoch has them.
+  const SentencePairs& pairs() const { return options_.subword_dropout > 0 ? epoch_ : training_; }
+
+  // Says to `hooks` how many were left out.
+  SentencePairs keep_usable(const SentencePairs& pairs, const char* what, const TrainHooks* hooks = nullptr) const {
     check_pairs(pairs, model_.config(), what);
     int64_t left_out = 0;
     // One more for the end token.
     const int64_t longest = std::min(options_.max_length, model_.config().max_positions - 1);
     SentencePairs kept = usable(pairs, longest, &left_out);
-    if (left_out > 0 && hooks.message)
-      hooks.message("left out " + std::to_string(left_out) + " of " + std::to_string(pairs.source.size()) + " " + what +
-                    " pairs: empty, or longer than " + std::to_string(longest) + " tokens");
+    if (left_out > 0 && hooks && hooks->message)
+      hooks->message("left out " + std::to_string(left_out) + " of " + std::to_string(pairs.source.size()) + " " +
+                     what + " pairs: empty, or longer than " + std::to_string(longest) + " tokens");
     return kept;
   }
 
   Transformer& model_;
   const TrainOptions& options_;
+  const TrainHooks& hooks_;
   const SentencePairs training_, validation_;
+  SentencePairs epoch_;  // with subword_dropout
   std::vector<Batch> batches_;
 };
 

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kFormat = 1;
 constexpr const char* kFloor = "learning_rate_floor";
+constexpr const char* kSubwordDropout = "subword_dropout";
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr double kLargest = std::numeric_limits<double>::max();
 
@@ -108,7 +109,8 @@ Recipe whole_recipe(Recipe batches, const TrainOptions& o, const Data& training,
 Recipe make_recipe(const TrainOptions& o, const SentencePairs& training, const SentencePairs& validation) {
   return whole_recipe({{"batch_tokens", std::to_string(o.batch_tokens)},
                        {"max_length", std::to_string(o.max_length)},
-                       {"pool_size", std::to_string(o.pool_size)}},
+                       {"pool_size", std::to_string(o.pool_size)},
+                       {kSubwordDropout, shortest(o.subword_dropout)}},
                       o, training, validation);
 }
 
@@ -151,8 +153,9 @@ TrainState read_state(const std::string& json, const std::string& where, const R
   reader.integer("format", kFormat, kFormat);
   ConfigReader options = reader.object("recipe");
   for (const auto& [name, value] : recipe) {
-    // States of before there was a floor do not name it.
-    const std::string before = name == kFloor ? options.string(name, "0") : options.string(name);
+    // States of before there were these do not name them.
+    const bool younger = name == kFloor || name == kSubwordDropout;
+    const std::string before = younger ? options.string(name, "0") : options.string(name);
     if (before == value) continue;
     if (name == "training_data" || name == "validation_data")
       throw FormatError(where + ": this run began with other " + (name == "training_data" ? "training" : "validation") +

@@ -142,6 +142,50 @@ TEST_F(Train, ResumingWithOtherOptionsOrDataIsRefused) {
   EXPECT_EQ(run(where, options).update, 20);  // a limit may be raised
 }
 
+// Stands for pieces with merges left out: each token twice with the probability, by the seed.
+SentencePairs doubled(const SentencePairs& pairs, double probability, uint64_t seed) {
+  std::mt19937_64 draw(seed);
+  SentencePairs result = pairs;
+  for (auto* side : {&result.source, &result.target})
+    for (auto& sentence : *side) {
+      const std::vector<int32_t> tokens = std::exchange(sentence, {});
+      for (const int32_t token : tokens)
+        sentence.insert(sentence.end(), static_cast<double>(draw() % 1000) < 1000 * probability ? 2 : 1, token);
+    }
+  return result;
+}
+
+TEST_F(Train, EachEpochHasItsOwnPieces) {
+  TrainOptions options = quick();
+  options.subword_dropout = 0.25;
+  options.max_updates = 0;
+  options.max_epochs = 3;
+  std::vector<uint64_t> seeds;
+  const auto encode = [&](double dropout, uint64_t seed) {
+    EXPECT_EQ(dropout, 0.25);
+    seeds.push_back(seed);
+    return doubled(training_, dropout, seed);
+  };
+  const std::string whole = directory("whole"), parts = directory("parts"), plain = directory("plain");
+  run(whole, options, {.encode = encode});
+  ASSERT_GE(seeds.size(), 3u);
+  EXPECT_NE(seeds[0], seeds[1]);
+  EXPECT_NE(seeds[1], seeds[2]);
+  bool more = true;
+  while (more)
+    more = run(parts, options, {.stop = [] { return true; }, .encode = encode}).reason == StopReason::interrupted;
+  EXPECT_TRUE(model_bytes(parts) == model_bytes(whole));
+  EXPECT_EQ(log(parts), log(whole));
+  options.subword_dropout = 0;
+  run(plain, options);
+  EXPECT_FALSE(model_bytes(plain) == model_bytes(whole));
+  options.subword_dropout = 0.5;
+  EXPECT_THROW(run(whole, options, {.encode = encode}), FormatError);
+  EXPECT_THROW(run(directory("none"), options), ShapeError);
+  options.subword_dropout = 1;
+  EXPECT_THROW(run(directory("one"), options, {.encode = encode}), ShapeError);
+}
+
 TEST_F(Train, AveragesTheLastCheckpoints) {
   TrainOptions options = quick();
   options.validate_every = 2;
