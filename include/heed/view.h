@@ -150,7 +150,7 @@ struct Page {
   std::vector<PageGroup> groups{};
   std::vector<PageStep> steps{};  // shown with the groups that have step_keys, at most one of each kind
   /// The same attention of another text: compared[i] stands beside groups[i], with as many layers and heads. Its
-  /// weights and labels are taken, nothing else. None: no such view.
+  /// weights, labels and words are taken, nothing else. None: no such view.
   std::vector<PageGroup> compared{};
   std::string compared_title{}, compared_text{};
 };

@@ -240,7 +240,7 @@ std::vector<Looked> look_at_texts(const AttendArguments& a) {
 Looked look_at_file(const AttendArguments& a) {
   std::vector<NamedMap> maps = read_weights(a.file);
   if (maps.size() > 1 && a.html.empty())
-    warn("attend", "shows array " + maps[0].name + ", the first of " + std::to_string(maps.size()) +
+    warn("attend", "shows array " + quoted(maps[0].name) + ", the first of " + std::to_string(maps.size()) +
                        "; --array chooses another, --html shows all");
   Looked looked{.map = maps[0].map, .kind = maps[0].name};
   looked.page.title = std::filesystem::path(a.file.weights).filename().string();
@@ -328,6 +328,7 @@ void attend(AttendArguments a) {
     for (const std::string& note : odd_weights({.weights = first.map.weights})) shown += "note: " + note + "\n";
   } else {
     for (const Looked& one : looked) {
+      if (&one != &first) shown += "\n";
       if (!one.text.empty()) shown += one.text + "\n\n";
       TerminalOptions terminal = detect_terminal(STDOUT_FILENO);
       terminal.maximum = a.picture.maximum;

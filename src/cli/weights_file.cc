@@ -7,6 +7,7 @@
 #include "core/checked.h"
 #include "heed/io.h"
 #include "heed/text.h"
+#include "view/label.h"
 
 namespace heed::cli {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 constexpr uint64_t kMostWeights = uint64_t{1} << 29, kMostHeads = uint64_t{1} << 14;
 constexpr int64_t kLongest = int64_t{1} << 16;
 constexpr uint64_t kMostBytes = uint64_t{1} << 31;
+
+constexpr int kNameColumns = 60;
 
 struct Array {
   std::string name, where;  // where: how messages call it
@@ -67,7 +70,7 @@ std::vector<NamedMap> read_maps(const WeightsFile& file) {
   std::vector<Array> found;
   if (archive) {
     for (auto& [name, info] : read_npz_info(file.weights))
-      found.push_back({name, file.weights + ": array \"" + name + "\"", info});
+      found.push_back({name, file.weights + ": array " + quoted(name), info});
   } else {
     if (!file.arrays.empty())
       throw ShapeError("--array chooses among the arrays of an npz; " + file.weights + " is none");
@@ -79,8 +82,8 @@ std::vector<NamedMap> read_maps(const WeightsFile& file) {
     const auto at = std::find_if(found.begin(), found.end(), [&](const Array& a) { return a.name == name; });
     if (at == found.end()) {
       std::string names;
-      for (const Array& a : found) names += (names.empty() ? "" : ", ") + a.name;
-      throw ShapeError(file.weights + " has no array \"" + name + "\"; it has " + names);
+      for (const Array& a : found) names += (names.empty() ? "" : ", ") + quoted(a.name);
+      throw ShapeError(file.weights + " has no array " + quoted(name) + "; it has " + names);
     }
     chosen.push_back(static_cast<size_t>(at - found.begin()));
   }
@@ -112,6 +115,8 @@ std::vector<NamedMap> read_maps(const WeightsFile& file) {
 }
 
 }  // namespace
+
+std::string quoted(const std::string& name) { return '"' + truncate(printable(name), kNameColumns) + '"'; }
 
 std::vector<NamedMap> read_weights(const WeightsFile& file) {
   try {

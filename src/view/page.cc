@@ -269,7 +269,9 @@ std::string render_html(const Page& page, const PageOptions& options) {
   for (const PageGroup& group : page.groups) groups.push_back(group_json(group, page.steps.size(), options, &blocks));
   for (size_t i = 0; i < page.compared.size(); ++i) {
     const PageGroup& other = page.compared[i];
-    Json json = group_json({.name = other.name, .map = other.map}, 0, options, &blocks);
+    Json json = group_json(
+        {.name = other.name, .map = other.map, .query_words = other.query_words, .key_words = other.key_words}, 0,
+        options, &blocks);
     const auto differs = [&](const char* what) { return json.at(what) != groups.at(i).at(what); };
     if (i >= groups.size() || differs("layers") || differs("heads"))
       throw ShapeError("render_html: compared group " + std::to_string(i) + " has no group with as many layers and " +

@@ -92,7 +92,7 @@ class Weights(Look):
 
     def test_map_statistics_pictures_and_page(self):
         self.write("w.npz", npz({"enc": npy((2, 3, 5, 5), weights(2, 3, 5, 5)), "dec": npy((5, 5), weights(5, 5))}))
-        out = self.attend("w.npz", "--labels", "tokens.txt", says="shows array enc, the first of 2")
+        out = self.attend("w.npz", "--labels", "tokens.txt", says='shows array "enc", the first of 2')
         self.assertIn("enc, layer 2 of 2, mean of 3 heads", out)
         self.assertIn("perro", out)
         self.assertEqual(len(self.attend("w.npz", "--array", "enc", "--statistics").splitlines()), 7)
@@ -166,6 +166,20 @@ class Refused(ProgramTest):
                 self.attend(says, name + ".npz")
                 self.attend('array "bad one"', name + ".npz")
                 self.succeeds("attend", "--weights", name + ".npz", "--array", "good")
+
+    def test_names_of_arrays_are_data(self):
+        one = npy((1, 1), [1.0])
+        for n, name in enumerate(["\x1b[31m<script>", "\u202e<script>"]):
+            self.write("w.npz", npz({name: npy((5,), [0.2] * 5), "2": one}))
+            self.write("v.npz", npz({name: one, "2": one}))
+            for code, arguments in [(2, ["w.npz"]), (2, ["w.npz", "--array", "none"]), (0, ["v.npz"]),
+                                    (0, ["v.npz", "--top", "1"]), (0, ["v.npz", "--html", f"{n}.html"])]:
+                done = self.heed("attend", "--weights", *arguments)
+                self.assertEqual(done.returncode, code, done.stderr)
+                for character in "\x1b\u202e":
+                    self.assertNotIn(character, done.stdout.decode() + done.stderr.decode())
+            self.assertIn("<script>", page_data(self.at / f"{n}.html")["groups"][0]["name"])
+            self.assertNotIn("<script>\"", (self.at / f"{n}.html").read_text())
 
     def test_damaged_files(self):
         good = npy((8, 8), weights(8, 8))
@@ -255,7 +269,7 @@ class Refused(ProgramTest):
                 ("is no list", ["--weights", "w.npy", "--heads", "0"]), ("is no list", ["--weights", "w.npy", "--heads", "1 2"]),
                 ("layer 2 is not in 1..1", ["--weights", "w.npy", "--layer", "2"]),
                 ("--top", ["--weights", "w.npy", "--top", "0"]), ("among the arrays", ["--weights", "w.npy", "--array", "a"]),
-                ('no array "b"; it has a', ["--weights", "w.npz", "--array", "b"]),
+                ('no array "b"; it has "a"', ["--weights", "w.npz", "--array", "b"]),
                 ("is no width", ["--weights", "w.npy", "--width", "8 miles"]), ("is no width", ["--weights", "w.npy", "--width", "-3mm"]),
                 ("out of range", ["--weights", "w.npy", "--width", "1mm", "--png", "p.png"]),
                 ("--maximum", ["--weights", "w.npy", "--maximum", "-1"])]:

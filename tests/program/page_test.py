@@ -517,12 +517,17 @@ class Compare(Browser):
     def test_colours_say_which_has_more(self):
         self.open("view=compare&group=0&heads=1")
         d = [[OTHER_ENCODER.weights[1][i][j] - ENCODER.weights[1][i][j] for j in range(7)] for i in range(7)]
-        colors = self.js("""
-            const c = document.getElementById('map-difference'), ratio = c.width / c.clientWidth;
-            const copy = new OffscreenCanvas(c.width, c.height).getContext('2d', {willReadFrequently: true});
-            copy.drawImage(c, 0, 0);
-            const cell = 38;  // what it is for so few tokens
-            return Array.from({length: 49}, (_, n) => [...copy.getImageData((c.clientWidth - 10 - (7 - n % 7) * cell + 3) * ratio, (c.clientHeight - 10 - (7 - Math.floor(n / 7)) * cell + 3) * ratio, 1, 1).data])""")
+        svg = xml.etree.ElementTree.fromstring(self.saved("SVG"))
+        image = list(svg.iter("{http://www.w3.org/2000/svg}image"))[2].get("href")  # a pixel for a cell
+        colors = self.driver.execute_async_script("""
+            const [address, done] = arguments, image = new Image();
+            image.onload = () => {
+              const context = new OffscreenCanvas(7, 7).getContext('2d');
+              context.drawImage(image, 0, 0);
+              const data = [...context.getImageData(0, 0, 7, 7).data];
+              done(Array.from({length: 49}, (_, n) => data.slice(4 * n, 4 * n + 4)));
+            };
+            image.src = address;""", image)
         most = max(abs(x) for row in d for x in row)
         for n, (r, g, b, _) in enumerate(colors):
             x = d[n // 7][n % 7]

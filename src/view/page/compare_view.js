@@ -111,7 +111,7 @@ const compareView = {
   build(container) {
     const g = group(), c = this.compared();
     const wide = document.getElementById('view').clientWidth || 800;
-    const space = innerWidth > 1000 ? Math.max(260, (wide - 560) / 2) : wide - 4;
+    const space = innerWidth > 1000 ? Math.max(250, (wide - 600) / 2 - 12) : wide - 4;
     this.boxes = c.maps.map(map => mapSize(map.query, map.key, space));
     this.canvases = c.maps.map((map, n) => {
       const {width, height} = this.boxes[n];
@@ -183,7 +183,7 @@ const compareView = {
     const {grid, query, key} = c.maps[n];
     const [i, j] = at ?? [null, null];
     if (n < 2) drawGrid(pen, grid, query, key, box, {top: c.top, query: i, key: j, faintQueries: this.alone(c.queries, n, query), faintKeys: this.alone(c.keys, n, key)});
-    else drawGrid(pen, grid, query, key, box, {top: c.most, query: i, key: j, palette: signed, text: w => (w < 0 ? '\u2212' : '+') + Math.abs(w).toFixed(2).replace(/^0/, '')});
+    else drawGrid(pen, grid, query, key, box, {top: c.most, query: i, key: j, palette: signed, room: 30, text: w => (w < 0 ? '\u2212' : '+') + Math.abs(w).toFixed(2).replace(/^0/, '')});
   },
 
   /** Tests for tokens of text `side` that have no partner. */

@@ -247,8 +247,8 @@ function mapSize(query, key, space) {
   return {label, head, cell, width: label + cell * key.count + 10, height: head + cell * query.count + 10};
 }
 
-/** A map with its labels and, where there is room, numbers; `query` and `key` are framed. */
-function drawGrid(pen, grid, queries, keys, {label, head, cell}, {top, query = null, key = null, palette = plain, text = w => w.toFixed(2).replace(/^0/, ''), faintQueries = () => false, faintKeys = () => false}) {
+/** A map with its labels and, where a cell has `room`, numbers; `query` and `key` are framed. */
+function drawGrid(pen, grid, queries, keys, {label, head, cell}, {top, query = null, key = null, palette = plain, text = w => w.toFixed(2).replace(/^0/, ''), room = 26, faintQueries = () => false, faintKeys = () => false}) {
   const {rows, columns} = grid;
   pen.image(thumbnail(grid, top, 2048, palette), label, head, cell * columns, cell * rows);
   pen.frame(label, head, cell * columns, cell * rows, ink().line);
@@ -258,7 +258,7 @@ function drawGrid(pen, grid, queries, keys, {label, head, cell}, {top, query = n
     pen.text(label - 6, head + (i + 0.5) * cell, tokenText(queries, i), {size, align: 'right', width: label - 12, bold: i === query, color: color(faintQueries(i))});
   for (let j = 0; j < columns; j += every)
     pen.text(label + (j + 0.5) * cell, head - 6, tokenText(keys, j), {size, turn: -Math.PI / 2, width: head - 12, bold: j === key, color: color(faintKeys(j))});
-  if (cell >= 30)
+  if (cell >= room)
     for (let i = 0; i < rows; ++i)
       grid.each(i, (j, w) => {
         if (Math.abs(w) >= 0.005) pen.text(label + (j + 0.5) * cell, head + (i + 0.5) * cell, text(w), {size: 10, align: 'center', color: textOn(palette.color(palette.scale(w / top)))});
