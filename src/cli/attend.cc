@@ -240,7 +240,7 @@ std::vector<Looked> look_at_texts(const AttendArguments& a) {
 Looked look_at_file(const AttendArguments& a) {
   std::vector<NamedMap> maps = read_weights(a.file);
   if (maps.size() > 1 && a.html.empty())
-    warn("attend", "shows array " + quoted(maps[0].name) + ", the first of " + std::to_string(maps.size()) +
+    warn("attend", "shows array " + array_in_quotes(maps[0].name) + ", the first of " + std::to_string(maps.size()) +
                        "; --array chooses another, --html shows all");
   Looked looked{.map = maps[0].map, .kind = maps[0].name};
   looked.page.title = std::filesystem::path(a.file.weights).filename().string();
@@ -260,8 +260,8 @@ AttentionMap chosen_map(const AttendArguments& a, const Looked& looked) {
   check_number("head", a.head, heads);
   AttentionMap map = looked.map;
   const std::string of_layer =
-      looked.kind +
-      (layers > 1 ? ", layer " + std::to_string(layer + 1) + " of " + std::to_string(layers) : std::string());
+      looked.kind + (layers > 1 || heads > 1 ? ", layer " + std::to_string(layer + 1) + " of " + std::to_string(layers)
+                                             : std::string());
   if (a.all) {
     map.title = looked.kind + ", every layer and head";
   } else if (!a.heads.empty()) {
@@ -324,7 +324,8 @@ void attend(AttendArguments a) {
   }
   std::string shown;
   if (a.statistics) {
-    shown = statistics_table(first.map.weights);
+    if (!first.text.empty()) shown = first.text + "\n\n";
+    shown += statistics_table(first.map.weights);
     for (const std::string& note : odd_weights({.weights = first.map.weights})) shown += "note: " + note + "\n";
   } else {
     for (const Looked& one : looked) {

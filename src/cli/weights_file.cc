@@ -70,7 +70,7 @@ std::vector<NamedMap> read_maps(const WeightsFile& file) {
   std::vector<Array> found;
   if (archive) {
     for (auto& [name, info] : read_npz_info(file.weights))
-      found.push_back({name, file.weights + ": array " + quoted(name), info});
+      found.push_back({name, file.weights + ": array " + array_in_quotes(name), info});
   } else {
     if (!file.arrays.empty())
       throw ShapeError("--array chooses among the arrays of an npz; " + file.weights + " is none");
@@ -82,8 +82,10 @@ std::vector<NamedMap> read_maps(const WeightsFile& file) {
     const auto at = std::find_if(found.begin(), found.end(), [&](const Array& a) { return a.name == name; });
     if (at == found.end()) {
       std::string names;
-      for (const Array& a : found) names += (names.empty() ? "" : ", ") + quoted(a.name);
-      throw ShapeError(file.weights + " has no array " + quoted(name) + "; it has " + names);
+      for (size_t i = 0; i < std::min<size_t>(found.size(), 8); ++i)
+        names += (names.empty() ? "" : ", ") + array_in_quotes(found[i].name);
+      if (found.size() > 8) names += " and " + std::to_string(found.size() - 8) + " more";
+      throw ShapeError(file.weights + " has no array " + array_in_quotes(name) + "; it has " + names);
     }
     chosen.push_back(static_cast<size_t>(at - found.begin()));
   }
@@ -116,7 +118,7 @@ std::vector<NamedMap> read_maps(const WeightsFile& file) {
 
 }  // namespace
 
-std::string quoted(const std::string& name) { return '"' + truncate(printable(name), kNameColumns) + '"'; }
+std::string array_in_quotes(const std::string& name) { return '"' + truncate(printable(name), kNameColumns) + '"'; }
 
 std::vector<NamedMap> read_weights(const WeightsFile& file) {
   try {

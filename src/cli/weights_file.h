@@ -20,7 +20,7 @@ struct NamedMap {
 };
 
 /// The name of an array in messages: printable and not too long.
-std::string quoted(const std::string& name);
+std::string array_in_quotes(const std::string& name);
 
 /// Throws ShapeError for a file that is no weights of attention: its format, dtype, rank, size, or labels that do not
 /// fit; IoError. Fortran order and malformed UTF-8 are said on standard error.
