@@ -66,8 +66,10 @@ struct PackedHeads {
   Variable x;  // (B, L, width)
   int64_t offset = 0, heads = 1, size = 1;
 };
+/// The shape of what `selection` leaves of weights (B, Hq, Lq, Lk).
+Dims selected_shape(const WeightsSelection& selection, int64_t batch, int64_t heads, int64_t queries, int64_t keys);
 /// Attention straight from packed projections, nothing transposed: -> (B, Lq, q.heads * v.size).
-/// `weights`, when not null, receives (B, Hq, Lq, Lk).
+/// `weights`, when not null, receives (B, Hq, Lq, Lk), or what options.selection leaves of it (its top_p must be 1).
 Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const PackedHeads& v,
                           AttentionOptions options = {}, Tensor* weights = nullptr);
 

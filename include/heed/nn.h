@@ -133,7 +133,8 @@ class MultiheadAttention : public Module {
     /// Self-attention: appends the new keys and values, then attends to all of them. An undefined cache is made for
     /// this input; a full one grows.
     KVCache* cache = nullptr;
-    Tensor* weights = nullptr;       // receives (B, num_heads, Lq, Lk)
+    Tensor* weights = nullptr;       // receives (B, num_heads, Lq, Lk), or what `selection` leaves of it
+    WeightsSelection selection{};    // heads and rows of the weights; top_p must be 1
     HeadVectors* vectors = nullptr;  // receives views of the projections, not with a cache
   };
   /// query (B, Lq, E), key (B, Lk, kdim), value (B, Lk, vdim) -> (B, Lq, E). Rank 2 inputs are one batch entry.
@@ -202,9 +203,19 @@ struct TransformerLayerOptions {
   Rotary rotary_options{};
 };
 
-/// What the attention of a layer gave, for those who look: (B, H, Lq, Lk) each, appended per layer.
+/// Which weights a record keeps, by numbers from 0 in any order; an empty list is all of them.
+struct RecordedPart {
+  std::vector<int64_t> layers{}, heads{}, rows{};  // rows are queries
+};
+
+/// What the attention of a layer gave, for those who look: (B, H, Lq, Lk) each, appended per layer. Weights are a
+/// second pass behind the fused kernel, over the recorded part alone: docs/view_page.md says what that costs. Passing
+/// no record costs nothing.
 struct AttentionRecord {
   std::vector<Tensor> encoder, decoder, cross;
+  /// Of the chosen layers the weights are (B, heads, rows, Lk), in the order of the lists; those of other layers stay
+  /// undefined. Throws ShapeError for a layer, head or row that is not there.
+  RecordedPart part{};
   /// Keep q, k and v as well? They are views of projections that are made anyway: nothing is computed or copied, but
   /// (H + 2 Hkv) D numbers a token and layer live as long as the record.
   bool want_vectors = false;
@@ -250,7 +261,7 @@ class TransformerEncoder : public Module {
  public:
   TransformerEncoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm);
   Variable operator()(Variable x, const MultiheadAttention::Call& call, std::vector<Tensor>* weights = nullptr,
-                      std::vector<HeadVectors>* vectors = nullptr) const;
+                      std::vector<HeadVectors>* vectors = nullptr, const RecordedPart& part = {}) const;
   /// Causal decoding: x (B, L, E) stands behind what the caches, one a layer, hold already.
   Variable step(Variable x, std::vector<KVCache>& caches) const;
   std::vector<std::unique_ptr<TransformerEncoderLayer>> layers;

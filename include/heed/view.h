@@ -21,7 +21,12 @@ struct AttentionMap {
   std::vector<std::string> query_labels{};  // Lq of them, UTF-8; none: positions 0, 1, ...
   std::vector<std::string> key_labels{};    // Lk of them, likewise
   std::string title{};
+  std::vector<std::string> head_labels{};  // H of them; none: head 1, head 2, ...
 };
+
+/// What a reader must know before trusting the map: rows that do not sum to 1 or are all zero, weights below 0 or not
+/// finite; a sentence each. Terminal maps, pictures and pages show the same. Throws ShapeError as render_terminal does.
+std::vector<std::string> odd_weights(const AttentionMap& map);
 
 // ---------------------------------------------------------------------------------------------- terminal
 
@@ -47,6 +52,22 @@ TerminalOptions detect_terminal(int fd);
 /// Throws ShapeError: a rank other than 2, 3, 4; labels that differ in number from the weights; a dtype that is not
 /// floating.
 std::string render_terminal(const AttentionMap& map, const TerminalOptions& options = {});
+
+struct KeyWeight {
+  int64_t key = 0;
+  double weight = 0;
+};
+
+/// For each query of weights (Lq, Lk) its `count` largest weights, largest first, of equal ones the lower key first.
+/// What is 0, negative or not finite is left out, so a row may have fewer.
+/// Throws ShapeError: a rank other than 2, a dtype that is not floating, a count below 1.
+std::vector<std::vector<KeyWeight>> top_keys(const Tensor& weights, int64_t count);
+
+/// What each query of one head, weights (Lq, Lk), attends to most: a line for each with the keys of top_keys and their
+/// weights, folded to options.width. A label that several keys have carries its position, from 0: el[4]. With colour,
+/// keys stand on the colour of their weight. Notes below as for a map. Throws ShapeError as top_keys and
+/// render_terminal do.
+std::string render_top(const AttentionMap& map, int64_t count, const TerminalOptions& options = {});
 
 // ---------------------------------------------------------------------------------------------- pictures
 
@@ -128,6 +149,10 @@ struct Page {
   std::string text{};  // below the title, for instance the sentence and its translation
   std::vector<PageGroup> groups{};
   std::vector<PageStep> steps{};  // shown with the groups that have step_keys, at most one of each kind
+  /// The same attention of another text: compared[i] stands beside groups[i], with as many layers and heads. Its
+  /// weights, labels and words are taken, nothing else. None: no such view.
+  std::vector<PageGroup> compared{};
+  std::string compared_title{}, compared_text{};
 };
 
 struct PageOptions {
@@ -141,8 +166,8 @@ struct PageOptions {
 /// every request. Labels are shown as text, with control characters escaped. Rows that do not sum to 1 are shown and
 /// flagged, weights below 0 or not finite are left out and flagged. Weights are stored in 8 bits, or 16 where every row
 /// is whole, relative to the largest of their row: the sum of what is stored is exact.
-/// Throws ShapeError as render_terminal does, and for a page without groups and for words, vectors, masks, steps
-/// and value labels that do not fit the weights.
+/// Throws ShapeError as render_terminal does, and for a page without groups and for words, vectors, masks, steps,
+/// value labels and compared groups that do not fit the weights.
 std::string render_html(const Page& page, const PageOptions& options = {});
 
 }  // namespace heed::inline v0

@@ -469,6 +469,11 @@ Tensor heads_view(const Tensor& x, const PackedHeads& h, const char* what) {
 
 }  // namespace
 
+Dims selected_shape(const WeightsSelection& selection, int64_t batch, int64_t heads, int64_t queries, int64_t keys) {
+  return {batch, selection.heads.defined() ? selection.heads.size(0) : heads,
+          selection.rows.defined() ? selection.rows.size(0) : queries, keys};
+}
+
 Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const PackedHeads& v, AttentionOptions options,
                           Tensor* weights) {
   const char* op = "attention";
@@ -482,7 +487,9 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
   AttentionResult result;
   result.out = heads_view(y, out_heads, "output");
   if (options.want_lse) result.lse = Tensor::empty({batch, q.heads, length}, qx.dtype());
-  if (weights) result.weights = *weights = Tensor::empty({batch, q.heads, length, kx.size(1)}, qx.dtype());
+  if (weights)
+    result.weights = *weights =
+        Tensor::empty(selected_shape(options.selection, batch, q.heads, length, kx.size(1)), qx.dtype());
   heed::attention(qv, kv, vv, result, options);
   result.weights = {};
 

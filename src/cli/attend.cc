@@ -1,14 +1,21 @@
 // heed attend: what attends to what while a model translates or reads a text.
 #include <unistd.h>
 
+#include <array>
 #include <cctype>
+#include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <numeric>
+#include <optional>
 
 #include "cli/attention_page.h"
 #include "cli/commands.h"
 #include "cli/translator.h"
+#include "cli/weights_file.h"
 #include "heed/io.h"
 #include "heed/text.h"
 #include "heed/view.h"
@@ -17,19 +24,22 @@ namespace heed::cli {
 namespace {
 
 struct AttendArguments {
-  std::string text, target, model;
+  std::string text, target, compare, model;
+  WeightsFile file;
   std::string png, svg, pdf, html;
-  int64_t layer = 0, head = 0, beam = 5;  // layer 0: the last; head 0: the mean of all
+  int64_t layer = 0, head = 0, top = 0, beam = 5;  // layer 0: the last; head 0: the mean of all
+  std::string heads;                               // a row of them: "1,3,5-8", "all"
   bool trust = false, all = false, statistics = false, encoder = false, decoder = false, cross = false;
-  double width = 0;
+  std::string width;
+  std::optional<std::string> title;
+  PictureOptions picture;
 };
 
-// What a model attended to.
+// What there is to look at.
 struct Looked {
-  std::string text;              // printed above the map
-  std::vector<Tensor> layers{};  // (1, H, Lq, Lk) each
-  std::vector<std::string> query_labels{}, key_labels{};
-  const char* kind = "";
+  std::string text{};  // printed above the map
+  AttentionMap map{};  // weights (N, H, Lq, Lk) float32
+  std::string kind{};
   Page page{};  // for --html
 };
 
@@ -56,6 +66,7 @@ std::vector<std::string> pieces_of(const Vocabulary& vocabulary, const std::vect
 
 // layers x (1, H, Lq, Lk) -> (layers, H, Lq, Lk)
 Tensor stack(const std::vector<Tensor>& layers) {
+  if (layers.empty()) throw ShapeError("the model has no layers of this kind");
   const Dims& one = layers.front().shape();
   const Tensor all = Tensor::empty({static_cast<int64_t>(layers.size()), one[1], one[2], one[3]});
   for (size_t l = 0; l < layers.size(); ++l) all.select(0, static_cast<int64_t>(l)).copy_from(layers[l].select(0, 0));
@@ -79,39 +90,94 @@ void check_number(const char* what, int64_t number, int64_t count) {
 }
 
 // From 0.
-int64_t chosen_layer(const AttendArguments& a, const std::vector<Tensor>& layers) {
-  check_number("layer", a.layer, std::ssize(layers));
-  return a.layer ? a.layer - 1 : std::ssize(layers) - 1;
+int64_t chosen_layer(const AttendArguments& a, int64_t layers) {
+  check_number("layer", a.layer, layers);
+  return a.layer ? a.layer - 1 : layers - 1;
 }
 
-void print_statistics(const Tensor& all) {  // (N, H, Lq, Lk)
-  std::printf("%5s %4s %9s %8s %9s %9s %6s %6s\n", "layer", "head", "diagonal", "entropy", "distance", "previous",
-              "next", "first");
+// "1,3,5-8" or "all", from 0.
+std::vector<int64_t> numbers_of(const std::string& list, int64_t count) {
+  std::vector<int64_t> numbers;
+  if (list == "all") {
+    numbers.resize(static_cast<size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+  }
+  const char* at = list.data();
+  const char* const end = at + list.size();
+  const auto fail = [&] { throw ShapeError("--heads " + list + " is no list; write 1,3,5-8 or all"); };
+  const auto number = [&] {
+    int64_t value = 0;
+    const auto [rest, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || value < 1) fail();
+    check_number("head", value, count);
+    at = rest;
+    return value;
+  };
+  for (;;) {
+    const int64_t first = number();
+    int64_t last = first;
+    if (at != end && *at == '-') {
+      ++at;
+      last = number();
+    }
+    if (last < first) fail();
+    for (int64_t n = first; n <= last; ++n) numbers.push_back(n - 1);
+    if (at == end) return numbers;
+    if (*at++ != ',') fail();
+  }
+}
+
+// "80mm", "8cm", "3in", "1200px", "1200" into the width of a picture.
+void set_width(const std::string& text, PictureOptions* picture) {
+  if (text.empty()) return;
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const std::string_view unit(rest, static_cast<size_t>(end - rest));
+  const std::map<std::string_view, double> millimetres = {{"mm", 1}, {"cm", 10}, {"in", 25.4}};
+  const auto found = millimetres.find(unit);
+  const bool pixels = unit.empty() || unit == "px";
+  if (error != std::errc() || !(value > 0) || (!pixels && found == millimetres.end()))
+    throw ShapeError("--width " + text + " is no width; write 80mm, 8cm, 3in or 1200px");
+  picture->unit = pixels ? LengthUnit::pixels : LengthUnit::millimetres;
+  picture->width = pixels ? value : value * found->second;
+}
+
+std::string statistics_table(const Tensor& all) {  // (N, H, Lq, Lk)
+  std::string table;
+  std::array<char, 128> line;
+  const auto add = [&](auto... values) {
+    std::snprintf(line.data(), line.size(), values...);
+    table += line.data();
+  };
+  add("%5s %4s %9s %8s %9s %9s %6s %6s\n", "layer", "head", "diagonal", "entropy", "distance", "previous", "next",
+      "first");
   for (int64_t layer = 0; layer < all.size(0); ++layer)
     for (int64_t head = 0; head < all.size(1); ++head) {
       const HeadStatistics s = statistics(all.select(0, layer).select(0, head));
-      std::printf("%5d %4d %9.3f %8.3f %9.3f %9.3f %6.3f %6.3f\n", static_cast<int>(layer + 1),
-                  static_cast<int>(head + 1), s.diagonal_mass, s.entropy, s.mean_distance, s.previous_mass, s.next_mass,
-                  s.first_mass);
+      add("%5d %4d %9.3f %8.3f %9.3f %9.3f %6.3f %6.3f\n", static_cast<int>(layer + 1), static_cast<int>(head + 1),
+          s.diagonal_mass, s.entropy, s.mean_distance, s.previous_mass, s.next_mass, s.first_mass);
     }
+  return table;
 }
 
 // Ids of the text, which must not be empty.
-std::vector<int32_t> encode(const AttendArguments& a, const Vocabulary& vocabulary) {
+std::vector<int32_t> encode(const std::string& text, const Vocabulary& vocabulary) {
   int64_t replaced = 0;
-  std::vector<int32_t> ids = vocabulary.encode(sanitize_utf8(a.text, &replaced));
+  std::vector<int32_t> ids = vocabulary.encode(sanitize_utf8(text, &replaced));
   if (replaced > 0) warn("attend", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
   if (ids.empty()) throw ShapeError("the text is empty; give a sentence in quotes");
   return ids;
 }
 
-Looked look_at_translator(const AttendArguments& a, const std::string& directory) {
-  const Translator translator(directory, a.trust);
+Looked look_at_translator(const AttendArguments& a, const Translator& translator, const std::string& text,
+                          const std::string& wanted) {
   const Transformer& model = translator.model();
   const Vocabulary& vocabulary = translator.vocabulary();
-  std::vector<int32_t> source = encode(a, vocabulary);
-  std::vector<int32_t> target = vocabulary.encode(sanitize_utf8(a.target));
-  if (a.target.empty()) target = model.translate({source}, {.beam = a.beam}).at(0).at(0).ids;
+  std::vector<int32_t> source = encode(text, vocabulary);
+  std::vector<int32_t> target = vocabulary.encode(sanitize_utf8(wanted));
+  if (wanted.empty()) target = model.translate({source}, {.beam = a.beam}).at(0).at(0).ids;
   source.push_back(vocabulary.eos_id());
   std::vector<int32_t> input{vocabulary.bos_id()};
   input.insert(input.end(), target.begin(), target.end());
@@ -122,85 +188,160 @@ Looked look_at_translator(const AttendArguments& a, const std::string& directory
   const Variable hidden = model.decode(TokenBatch::pad({input}, vocabulary.pad_id()), memory, batch.lengths, &record);
 
   Looked looked{.text = vocabulary.decode(target)};
-  looked.layers = a.encoder ? record.encoder : a.decoder ? record.decoder : record.cross;
+  looked.map.weights = stack(a.encoder ? record.encoder : a.decoder ? record.decoder : record.cross);
   looked.kind = a.encoder ? "encoder self-attention" : a.decoder ? "decoder self-attention" : "cross-attention";
   std::vector<int32_t> produced = target;
   produced.push_back(vocabulary.eos_id());
-  looked.key_labels = pieces_of(vocabulary, a.decoder ? input : source);
+  looked.map.key_labels = pieces_of(vocabulary, a.decoder ? input : source);
   // A row of cross-attention is where the model looks while it produces the next token.
-  looked.query_labels = a.encoder || a.decoder ? looked.key_labels : pieces_of(vocabulary, produced);
+  looked.map.query_labels = a.encoder || a.decoder ? looked.map.key_labels : pieces_of(vocabulary, produced);
   if (!a.html.empty())
-    looked.page = translation_page(
-        {sanitize_utf8(a.text), looked.text, source, input, produced, record, hidden, chosen_layer(a, looked.layers)},
-        model, vocabulary);
+    looked.page = translation_page({sanitize_utf8(text), looked.text, source, input, produced, record, hidden,
+                                    chosen_layer(a, looked.map.weights.size(0))},
+                                   model, vocabulary);
   return looked;
 }
 
-Looked look_at_language_model(const AttendArguments& a, const std::string& directory) {
-  if (a.encoder || a.cross || !a.target.empty())
-    throw ShapeError(directory + " holds a language model, which has self-attention alone; leave out --encoder, " +
-                     "--cross and --target");
-  const auto [model, vocabulary] = load_checkpoint<LanguageModel>(directory, a.trust);
-  const std::vector<int32_t> ids = encode(a, vocabulary);
+Looked look_at_language_model(const AttendArguments& a, const Checkpoint<LanguageModel>& checkpoint,
+                              const std::string& given) {
+  const auto& [model, vocabulary] = checkpoint;
+  const std::vector<int32_t> ids = encode(given, vocabulary);
   AttentionRecord record;
   record.want_vectors = !a.html.empty();
   const Variable hidden = model->hidden(TokenBatch::pad({ids}, 0), &record);
-  Looked looked{.text = vocabulary.decode(ids), .layers = record.decoder, .kind = "causal self-attention"};
-  looked.query_labels = looked.key_labels = pieces_of(vocabulary, ids);
+  Looked looked{
+      .text = vocabulary.decode(ids), .map = {.weights = stack(record.decoder)}, .kind = "causal self-attention"};
+  looked.map.query_labels = looked.map.key_labels = pieces_of(vocabulary, ids);
   if (!a.html.empty())
-    looked.page =
-        language_model_page({looked.text, ids, record, hidden, chosen_layer(a, looked.layers)}, *model, vocabulary);
+    looked.page = language_model_page({looked.text, ids, record, hidden, chosen_layer(a, looked.map.weights.size(0))},
+                                      *model, vocabulary);
   return looked;
 }
 
-void attend(const AttendArguments& a) {
-  if (a.encoder + a.decoder + a.cross > 1) throw ShapeError("choose one of --encoder, --decoder and --cross");
-  const NoGrad no_grad;
+// The text, and the one to compare it with where there is one.
+std::vector<Looked> look_at_texts(const AttendArguments& a) {
   const std::string directory = find_model(a.model);
-  const bool translates = std::holds_alternative<TransformerConfig>(load_config(directory));
-  const auto [text, layers, query_labels, key_labels, kind, page] =
-      translates ? look_at_translator(a, directory) : look_at_language_model(a, directory);
-  if (layers.empty()) throw ShapeError("the model has no layers of this kind");
-  const Tensor all = stack(layers);
-  check_number("head", a.head, all.size(1));
-  const int64_t layer = chosen_layer(a, layers);
+  std::vector<Looked> looked;
+  if (std::holds_alternative<TransformerConfig>(load_config(directory))) {
+    const Translator translator(directory, a.trust);
+    looked.push_back(look_at_translator(a, translator, a.text, a.target));
+    if (!a.compare.empty()) looked.push_back(look_at_translator(a, translator, a.compare, ""));
+  } else {
+    if (a.encoder || a.cross || !a.target.empty())
+      throw ShapeError(directory + " holds a language model, which has self-attention alone; leave out --encoder, " +
+                       "--cross and --target");
+    const auto checkpoint = load_checkpoint<LanguageModel>(directory, a.trust);
+    looked.push_back(look_at_language_model(a, checkpoint, a.text));
+    if (!a.compare.empty()) looked.push_back(look_at_language_model(a, checkpoint, a.compare));
+  }
+  return looked;
+}
 
-  AttentionMap map;
-  map.query_labels = query_labels;
-  map.key_labels = key_labels;
-  const std::string of_layer = ", layer " + std::to_string(layer + 1) + " of " + std::to_string(all.size(0));
+Looked look_at_file(const AttendArguments& a) {
+  std::vector<NamedMap> maps = read_weights(a.file);
+  if (maps.size() > 1 && a.html.empty())
+    warn("attend", "shows array " + array_in_quotes(maps[0].name) + ", the first of " + std::to_string(maps.size()) +
+                       "; --array chooses another, --html shows all");
+  Looked looked{.map = maps[0].map, .kind = maps[0].name};
+  looked.page.title = std::filesystem::path(a.file.weights).filename().string();
+  for (NamedMap& map : maps) {
+    PageGroup group;
+    group.name = map.name;
+    group.map = std::move(map.map);
+    looked.page.groups.push_back(std::move(group));
+  }
+  return looked;
+}
+
+// The part of looked.map that is to be seen in a terminal and in pictures.
+AttentionMap chosen_map(const AttendArguments& a, const Looked& looked) {
+  const Tensor& all = looked.map.weights;
+  const int64_t layers = all.size(0), heads = all.size(1), layer = chosen_layer(a, layers);
+  check_number("head", a.head, heads);
+  AttentionMap map = looked.map;
+  const std::string of_layer =
+      looked.kind + (layers > 1 || heads > 1 ? ", layer " + std::to_string(layer + 1) + " of " + std::to_string(layers)
+                                             : std::string());
   if (a.all) {
-    map.weights = all;
-    map.title = std::string(kind) + ", every layer and head";
-  } else if (a.head) {
-    map.weights = all.select(0, layer).select(0, a.head - 1);
-    map.title = kind + of_layer + ", head " + std::to_string(a.head);
+    map.title = looked.kind + ", every layer and head";
+  } else if (!a.heads.empty()) {
+    const std::vector<int64_t> numbers = numbers_of(a.heads, heads);
+    map.weights = Tensor::empty({std::ssize(numbers), all.size(2), all.size(3)});
+    for (size_t n = 0; n < numbers.size(); ++n) {
+      map.weights.select(0, static_cast<int64_t>(n)).copy_from(all.select(0, layer).select(0, numbers[n]));
+      map.head_labels.push_back("head " + std::to_string(numbers[n] + 1));
+    }
+    map.title = of_layer;
+  } else if (a.head || heads == 1) {
+    map.weights = all.select(0, layer).select(0, a.head ? a.head - 1 : 0);
+    map.title = of_layer + (heads > 1 ? ", head " + std::to_string(a.head) : std::string());
   } else {
     map.weights = mean_of_heads(all.select(0, layer));
-    map.title = kind + of_layer + ", mean of " + std::to_string(all.size(1)) + " heads";
+    map.title = of_layer + ", mean of " + std::to_string(heads) + " heads";
   }
+  if (a.title) map.title = *a.title;
+  return map;
+}
 
-  const PictureOptions picture{.width = a.width};
-  const auto write = [&](const std::string& path, std::string (*render)(const AttentionMap&, const PictureOptions&)) {
-    if (path.empty()) return;
-    write_file_atomically(path, render(map, picture));
-    std::cerr << "wrote " << path << '\n';
-  };
-  write(a.png, render_png);
-  write(a.svg, render_svg);
-  write(a.pdf, render_pdf);
+void check_choice(const AttendArguments& a) {
+  const bool from_file = !a.file.weights.empty();
+  if (a.text.empty() && !from_file)
+    throw ShapeError("give a sentence in quotes, or weights of another program with --weights FILE");
+  if (from_file && (!a.text.empty() || !a.target.empty() || !a.model.empty() || !a.compare.empty() || a.encoder ||
+                    a.decoder || a.cross))
+    throw ShapeError("--weights needs no model: leave out the text, --target, --model, --compare, --encoder, " +
+                     std::string("--decoder and --cross"));
+  if (!from_file &&
+      !(a.file.labels.empty() && a.file.query_labels.empty() && a.file.key_labels.empty() && a.file.arrays.empty()))
+    throw ShapeError("--labels, --query-labels, --key-labels and --array belong to --weights");
+  if (!a.compare.empty() && a.html.empty()) throw ShapeError("--compare is a view of the page; add --html FILE");
+  if (a.encoder + a.decoder + a.cross > 1) throw ShapeError("choose one of --encoder, --decoder and --cross");
+  if (a.all + (a.head > 0) + !a.heads.empty() > 1) throw ShapeError("choose one of --head, --heads and --all");
+  if (a.top > 0 && (a.all || !a.heads.empty()))
+    throw ShapeError("--top looks at one head or at the mean of all; leave out --heads and --all");
+  if (a.top > 0 && a.statistics) throw ShapeError("choose one of --top and --statistics");
+}
+
+void attend(AttendArguments a) {
+  check_choice(a);
+  set_width(a.width, &a.picture);
+  const NoGrad no_grad;
+  std::vector<Looked> looked;
+  if (a.file.weights.empty())
+    looked = look_at_texts(a);
+  else
+    looked.push_back(look_at_file(a));
+  Looked& first = looked.front();
+  const AttentionMap map = chosen_map(a, first);
+
+  std::vector<std::pair<std::string, std::string>> files;  // all made before the first is written
+  if (!a.png.empty()) files.emplace_back(a.png, render_png(map, a.picture));
+  if (!a.svg.empty()) files.emplace_back(a.svg, render_svg(map, a.picture));
+  if (!a.pdf.empty()) files.emplace_back(a.pdf, render_pdf(map, a.picture));
   if (!a.html.empty()) {
-    write_file_atomically(a.html, render_html(page));
-    std::cerr << "wrote " << a.html << '\n';
+    if (looked.size() > 1) compare_with(looked[1].page, &first.page);
+    files.emplace_back(a.html, render_html(first.page));
   }
-
-  std::cout << text << "\n\n";
+  std::string shown;
   if (a.statistics) {
-    std::cout << std::flush;
-    print_statistics(all);
+    if (!first.text.empty()) shown = first.text + "\n\n";
+    shown += statistics_table(first.map.weights);
+    for (const std::string& note : odd_weights({.weights = first.map.weights})) shown += "note: " + note + "\n";
   } else {
-    std::cout << render_terminal(map, detect_terminal(STDOUT_FILENO));
+    for (const Looked& one : looked) {
+      if (&one != &first) shown += "\n";
+      if (!one.text.empty()) shown += one.text + "\n\n";
+      TerminalOptions terminal = detect_terminal(STDOUT_FILENO);
+      terminal.maximum = a.picture.maximum;
+      const AttentionMap part = &one == &first ? map : chosen_map(a, one);
+      shown += a.top > 0 ? render_top(part, a.top, terminal) : render_terminal(part, terminal);
+    }
   }
+  for (const auto& [path, content] : files) {
+    write_file_atomically(path, content);
+    std::cerr << "wrote " << path << '\n';
+  }
+  std::cout << shown;
 }
 
 }  // namespace
@@ -212,27 +353,54 @@ void add_attend(CLI::App& program) {
   command->description(
       "Translates the text and shows the attention of the model: a map in the terminal, and pictures where asked for.\n"
       "Rows are queries, columns are keys. By default: cross-attention of the last layer, mean of its heads. Of a\n"
-      "language model: self-attention over the text, each token with those before it.");
-  command->add_option("text", a->text, "The sentence")->required();
+      "language model: self-attention over the text, each token with those before it. With --weights: what another\n"
+      "program saved, (Lq, Lk), (H, Lq, Lk) or (N, H, Lq, Lk).");
+  command->add_option("text", a->text, "The sentence");
   command->add_option("--target", a->target, "Look at this translation instead of the model's own");
   command->add_option("--model", a->model, "Directory of the model (default: HEED_MODEL, else the bundled one)");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
   command->add_flag("--encoder", a->encoder, "Self-attention of the encoder");
   command->add_flag("--decoder", a->decoder, "Self-attention of the decoder, or of a language model");
   command->add_flag("--cross", a->cross, "Attention of the decoder over the encoder (default)");
-  command->add_option("--layer", a->layer, "Layer, from 1 (default: the last)")->check(CLI::Range(1, 1000));
-  command->add_option("--head", a->head, "Head, from 1 (default: the mean of all)")->check(CLI::Range(1, 4096));
-  command->add_flag("--all", a->all, "Every layer and head, as small maps");
-  command->add_flag("--statistics", a->statistics, "Numbers of each head instead of a map");
   command->add_option("--beam", a->beam, "Hypotheses kept while translating [5]")->check(CLI::Range(1, 1000));
-  command->add_option("--png", a->png, "Write a picture");
-  command->add_option("--svg", a->svg, "Write a picture");
-  command->add_option("--pdf", a->pdf, "Write a picture");
-  command->add_option("--html", a->html, "Write a page for a browser: every layer and head, to look into")
-      ->type_name("FILE");
-  command->add_option("--width", a->width, "Width of the pictures in pixels (default: as wide as they want to be)")
-      ->check(CLI::Range(16.0, 100000.0));
-  command->footer("Example:\n  heed attend \"El perro tiene el pelo suelto.\" --png attention.png");
+  const auto file = [&](const char* name, std::string& path, const char* text) {
+    command->add_option(name, path, text)->type_name("FILE");
+  };
+  file("--weights", a->file.weights, "Weights of another program, npy or npz, instead of a text");
+  command->add_option("--array", a->file.arrays, "Array of the npz; several times for several (default: all)")
+      ->type_name("NAME")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  file("--labels", a->file.labels, "Tokens of queries and keys, one a line");
+  file("--query-labels", a->file.query_labels, "Tokens of the queries, where they differ");
+  file("--key-labels", a->file.key_labels, "Tokens of the keys, likewise");
+  command->add_option("--layer", a->layer, "Layer, from 1 (default: the last)")->check(CLI::Range(1, 16384));
+  command->add_option("--head", a->head, "Head, from 1 (default: the mean of all)")->check(CLI::Range(1, 16384));
+  command->add_option("--heads", a->heads, "A row of heads of the layer: 1,3,5-8 or all")->type_name("LIST");
+  command->add_flag("--all", a->all, "Every layer and head, as small maps");
+  command->add_option("--top", a->top, "Instead of a map: for each token the so many it attends to most")
+      ->check(CLI::Range(1, 65536));
+  command->add_flag("--statistics", a->statistics, "Numbers of each head instead of a map");
+  file("--png", a->png, "Write a picture");
+  file("--svg", a->svg, "Write a picture");
+  file("--pdf", a->pdf, "Write a picture");
+  file("--html", a->html, "Write a page for a browser: every layer and head, to look into");
+  command->add_option("--compare", a->compare, "Another text, beside the first in the page")->type_name("TEXT");
+  command->add_option("--width", a->width, "Of the pictures: 80mm, 8cm, 3in or 1200px (default: as wide as they want)");
+  command->add_option("--dpi", a->picture.dpi, "Pixels to the inch [200]")->check(CLI::Range(10.0, 2400.0));
+  command->add_option("--font-size", a->picture.font_size, "Of the pictures, in points [8]")
+      ->check(CLI::Range(1.0, 100.0));
+  command->add_option("--font", a->picture.font, "Of the pictures [sans-serif]")->type_name("FAMILY");
+  command->add_option("--columns", a->picture.columns, "Heads in a row of --heads [up to 4]")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--maximum", a->picture.maximum, "Weight at the top of the scale (default: the largest)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--title", a->title, "Title of map and pictures; \"\" for none")->type_name("TEXT");
+  command->footer(
+      "Examples:\n"
+      "  heed attend \"El perro tiene el pelo suelto.\" --png attention.png\n"
+      "  heed attend \"El perro tiene el pelo suelto.\" --heads all --pdf heads.pdf --width 80mm\n"
+      "  heed attend --weights weights.npz --labels tokens.txt --html page.html");
   command->callback([a] { attend(*a); });
 }
 

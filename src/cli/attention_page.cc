@@ -262,4 +262,11 @@ Page language_model_page(const SeenText& seen, const LanguageModel& model, const
   return page;
 }
 
+void compare_with(const Page& other, Page* page) {
+  page->compared_title = other.title;
+  page->compared_text = other.text;
+  for (const PageGroup& group : other.groups)
+    if (!group.example) page->compared.push_back(group);
+}
+
 }  // namespace heed::cli

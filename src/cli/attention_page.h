@@ -36,6 +36,9 @@ Page translation_page(const SeenTranslation& seen, const Transformer& model, con
 /// Self-attention, the likeliest tokens behind each token, and the examples.
 Page language_model_page(const SeenText& seen, const LanguageModel& model, const Vocabulary& vocabulary);
 
+/// Puts the groups of another text, but for the examples, beside those of `page`.
+void compare_with(const Page& other, Page* page);
+
 /// Basic self-attention, a dictionary on a circle, and a causal mask: small enough to follow each number. Only their
 /// vectors are given; heed::attention computes the rest.
 std::vector<PageGroup> textbook_examples();

@@ -74,7 +74,8 @@ Variable LanguageModel::embed(const Tensor& ids, int64_t first_position) const {
 
 Variable LanguageModel::hidden(const TokenBatch& text, AttentionRecord* record) const {
   return (*layers_)(embed(text.ids, 0), {.causal = Causal::top_left}, record ? &record->decoder : nullptr,
-                    record && record->want_vectors ? &record->decoder_vectors : nullptr);
+                    record && record->want_vectors ? &record->decoder_vectors : nullptr,
+                    record ? record->part : RecordedPart());
 }
 
 Variable LanguageModel::logits(const TokenBatch& text) const {

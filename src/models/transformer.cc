@@ -78,7 +78,8 @@ Variable Transformer::embed(const Tensor& ids, const Variable& table, const Vari
 Variable Transformer::encode(const TokenBatch& source, AttentionRecord* record) const {
   const Variable x = embed(source.ids, source_, source_positions_, 0);
   return (*encoder_)(x, {.key_lengths = source.lengths}, record ? &record->encoder : nullptr,
-                     record && record->want_vectors ? &record->encoder_vectors : nullptr);
+                     record && record->want_vectors ? &record->encoder_vectors : nullptr,
+                     record ? record->part : RecordedPart());
 }
 
 Variable Transformer::decode(const TokenBatch& target, const Variable& memory, const Tensor& source_lengths,

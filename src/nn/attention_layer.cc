@@ -47,10 +47,13 @@ Tensor unpacked(const functional::PackedHeads& p) {
 }
 
 // What attention writes for packed queries: y (B, L, heads * size), and weights over `keys` keys where wanted.
-AttentionResult packed_result(const functional::PackedHeads& q, const Tensor& y, int64_t keys, Tensor* weights) {
+AttentionResult packed_result(const functional::PackedHeads& q, const Tensor& y, int64_t keys, Tensor* weights,
+                              const WeightsSelection& selection) {
   AttentionResult result;
   result.out = unpacked({Variable(y), 0, q.heads, q.size});
-  if (weights) result.weights = *weights = Tensor::empty({y.size(0), q.heads, y.size(1), keys}, y.dtype());
+  if (weights)
+    result.weights = *weights =
+        Tensor::empty(functional::selected_shape(selection, y.size(0), q.heads, y.size(1), keys), y.dtype());
   return result;
 }
 
@@ -114,8 +117,11 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
   }
 
   if (call.vectors) *call.vectors = {unpacked(q), unpacked(k), unpacked(v)};
-  AttentionOptions attention_options{
-      .causal = call.causal, .scale = o.scale, .mask = call.mask, .key_lengths = call.key_lengths};
+  AttentionOptions attention_options{.causal = call.causal,
+                                     .scale = o.scale,
+                                     .mask = call.mask,
+                                     .key_lengths = call.key_lengths,
+                                     .selection = call.selection};
   if (training()) attention_options.dropout = o.dropout;
   Variable heads;
   if (call.cache) {
@@ -140,7 +146,8 @@ Variable MultiheadAttention::attend(const functional::PackedHeads& q, const func
   if (!cache.defined())
     cache = KVCache(keys.size(0), k.heads, std::max(needed, kFirstCapacity), k.size, v.size, keys.dtype());
   cache.reserve(needed);
-  cache.attend(unpacked(q), keys, values, packed_result(q, y, needed, weights), std::move(options),
+  const AttentionResult into = packed_result(q, y, needed, weights, options.selection);
+  cache.attend(unpacked(q), keys, values, into, std::move(options),
                options_.rotary ? std::optional(options_.rotary_options) : std::nullopt);
   return Variable(y);
 }
@@ -158,8 +165,9 @@ Variable MultiheadAttention::attend_memory(const Variable& query, const KVCache&
   const Variable x = functional::linear(as_batch(query), in_proj_weight, in_proj_bias, 0, o.num_heads * o.head_dim);
   const functional::PackedHeads q{x, 0, o.num_heads, o.head_dim};
   const Tensor y = empty_output(q);
-  heed::attention(unpacked(q), memory.keys(), memory.values(), packed_result(q, y, memory.length(), call.weights),
-                  {.scale = o.scale, .mask = call.mask, .key_lengths = call.key_lengths});
+  heed::attention(unpacked(q), memory.keys(), memory.values(),
+                  packed_result(q, y, memory.length(), call.weights, call.selection),
+                  {.scale = o.scale, .mask = call.mask, .key_lengths = call.key_lengths, .selection = call.selection});
   return out_proj(Variable(y));
 }
 

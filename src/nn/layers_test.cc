@@ -289,6 +289,45 @@ TEST_F(Layers, RecordedVectorsGiveTheRecordedWeights) {
   }
 }
 
+TEST_F(Layers, RecordsOfAPartAreThatPartOfTheWhole) {
+  Transformer model(small_config());
+  model.eval();
+  const NoGrad no_grad;
+  const TokenBatch source = TokenBatch::pad({{4, 5, 6, 7, 3}, {8, 3}}, 0),
+                   target = TokenBatch::pad({{2, 8, 4}, {2}}, 0);
+  AttentionRecord all, some;
+  some.part = {.layers = {1}, .heads = {1, 0}, .rows = {2, 0}};
+  some.want_vectors = true;
+  Variable out[2];
+  for (AttentionRecord* record : {&all, &some})
+    out[record == &some] = model.decode(target, model.encode(source, record), source.lengths, record);
+  EXPECT_EQ(largest_difference(out[0].value(), out[1].value()), 0);
+  const auto expect = [&](const std::vector<Tensor>& whole, const std::vector<Tensor>& part) {
+    ASSERT_EQ(part.size(), whole.size());
+    ASSERT_EQ(part.size(), 2U);
+    EXPECT_FALSE(part[0].defined());
+    const Tensor &w = whole[1], &p = part[1];
+    ASSERT_EQ(p.shape(), (Dims{2, 2, 2, w.size(3)}));
+    for (int64_t b = 0; b < 2; ++b)
+      for (int64_t n = 0; n < 2; ++n)
+        for (int64_t r = 0; r < 2; ++r)
+          for (int64_t j = 0; j < w.size(3); ++j)
+            EXPECT_EQ(p.at<float>(b, n, r, j), w.at<float>(b, 1 - n, r == 0 ? 2 : 0, j));
+  };
+  expect(all.encoder, some.encoder);
+  expect(all.decoder, some.decoder);
+  expect(all.cross, some.cross);
+  EXPECT_FALSE(some.encoder_vectors.at(0).q.defined());
+  EXPECT_TRUE(some.encoder_vectors.at(1).q.defined());
+  for (const RecordedPart& wrong :
+       {RecordedPart{.layers = {2}}, RecordedPart{.layers = {-1}}, RecordedPart{.heads = {99}},
+        RecordedPart{.heads = {-1}}, RecordedPart{.rows = {5}}}) {
+    AttentionRecord record;
+    record.part = wrong;
+    EXPECT_THROW(model.encode(source, &record), ShapeError);
+  }
+}
+
 TEST_F(Layers, PaddingChangesNothing) {
   Transformer model(small_config());
   model.eval();

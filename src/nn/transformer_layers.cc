@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "heed/nn.h"
 
 namespace heed::inline v0 {
@@ -18,6 +20,41 @@ MultiheadAttentionOptions attention_options(const TransformerLayerOptions& o, bo
 Variable residual(const Variable& x, const Variable& sublayer, double dropout, bool training) {
   return functional::dropout_add(sublayer, x, training ? dropout : 0);
 }
+
+// What a record asks of the layers.
+class Recording {
+ public:
+  Recording(const RecordedPart& part, size_t layers) : layers_(part.layers) {
+    for (const int64_t layer : layers_)
+      if (layer < 0 || layer >= static_cast<int64_t>(layers))
+        throw ShapeError("AttentionRecord: layer " + std::to_string(layer) + " is not in 0.." +
+                         std::to_string(static_cast<int64_t>(layers) - 1));
+    if (!part.heads.empty()) selection_.heads = list(part.heads);
+    if (!part.rows.empty()) selection_.rows = list(part.rows);
+  }
+
+  /// Appends a place for this layer to each list that there is, and lets `call` fill it where the layer is recorded.
+  void ask(size_t layer, std::vector<Tensor>* weights, std::vector<HeadVectors>* vectors,
+           MultiheadAttention::Call* call) const {
+    if (weights) weights->emplace_back();
+    if (vectors) vectors->emplace_back();
+    if (!layers_.empty() && std::find(layers_.begin(), layers_.end(), static_cast<int64_t>(layer)) == layers_.end())
+      return;
+    if (weights) {
+      call->weights = &weights->back();
+      call->selection = selection_;
+    }
+    if (vectors) call->vectors = &vectors->back();
+  }
+
+ private:
+  static Tensor list(const std::vector<int64_t>& numbers) {
+    return Tensor::from(std::span<const int64_t>(numbers), {std::ssize(numbers)});
+  }
+
+  std::vector<int64_t> layers_;
+  WeightsSelection selection_;
+};
 
 }  // namespace
 
@@ -105,12 +142,12 @@ TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& options, i
 }
 
 Variable TransformerEncoder::operator()(Variable x, const MultiheadAttention::Call& call, std::vector<Tensor>* weights,
-                                        std::vector<HeadVectors>* vectors) const {
-  for (const auto& layer : layers) {
+                                        std::vector<HeadVectors>* vectors, const RecordedPart& part) const {
+  const Recording recording(part, layers.size());
+  for (size_t l = 0; l < layers.size(); ++l) {
     MultiheadAttention::Call own = call;
-    if (weights) own.weights = &weights->emplace_back();
-    if (vectors) own.vectors = &vectors->emplace_back();
-    x = (*layer)(x, own);
+    recording.ask(l, weights, vectors, &own);
+    x = (*layers[l])(x, own);
   }
   return norm ? (*norm)(x) : x;
 }
@@ -133,17 +170,14 @@ TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& options, i
 
 Variable TransformerDecoder::operator()(Variable x, const Variable& memory, const MultiheadAttention::Call& self,
                                         const MultiheadAttention::Call& cross, AttentionRecord* record) const {
-  for (const auto& layer : layers) {
+  const Recording recording(record ? record->part : RecordedPart(), layers.size());
+  for (size_t l = 0; l < layers.size(); ++l) {
     MultiheadAttention::Call own = self, other = cross;
     if (record) {
-      own.weights = &record->decoder.emplace_back();
-      other.weights = &record->cross.emplace_back();
+      recording.ask(l, &record->decoder, record->want_vectors ? &record->decoder_vectors : nullptr, &own);
+      recording.ask(l, &record->cross, record->want_vectors ? &record->cross_vectors : nullptr, &other);
     }
-    if (record && record->want_vectors) {
-      own.vectors = &record->decoder_vectors.emplace_back();
-      other.vectors = &record->cross_vectors.emplace_back();
-    }
-    x = (*layer)(x, memory, own, other);
+    x = (*layers[l])(x, memory, own, other);
   }
   return norm ? (*norm)(x) : x;
 }

@@ -204,10 +204,7 @@ Json group_json(const PageGroup& group, size_t steps, const PageOptions& options
       const Tensor head = all.select(0, l).select(0, h);
       const Panels panel = make_panels({.weights = head}, "render_html", 0);
       for (int64_t i = 0; i < queries; ++i) rows.add(panel.values.data() + i * keys, keys);
-      std::vector<std::string> odd = panel.notes;
-      if (const auto below = std::count_if(panel.values.begin(), panel.values.end(), [](double x) { return x < 0; }))
-        odd.push_back(std::to_string(below) + (below == 1 ? " weight is" : " weights are") + " below 0");
-      if (!odd.empty()) notes[std::to_string(l * heads + h)] = odd;
+      if (!panel.notes.empty()) notes[std::to_string(l * heads + h)] = panel.notes;
       const HeadStatistics s = statistics(head);
       statistics_of.push_back(
           {s.diagonal_mass, s.previous_mass, s.next_mass, s.first_mass, s.entropy, s.mean_distance});
@@ -226,6 +223,7 @@ Json group_json(const PageGroup& group, size_t steps, const PageOptions& options
                {"keys", keys},
                {"queryLabels", all_printable(map.query_labels)},
                {"keyLabels", all_printable(map.key_labels)},
+               {"headLabels", all_printable(map.head_labels)},
                {"valueLabels", all_printable(group.value_labels)},
                {"queryWords", group.query_words},
                {"keyWords", group.key_words},
@@ -267,16 +265,33 @@ std::string render_html(const Page& page, const PageOptions& options) {
   if (options.keys < 1 || options.keys > 255)
     throw ShapeError("render_html: keys " + std::to_string(options.keys) + " is not in 1..255");
   Blocks blocks;
-  Json groups = Json::array(), steps = Json::array();
+  Json groups = Json::array(), compared = Json::array(), steps = Json::array();
   for (const PageGroup& group : page.groups) groups.push_back(group_json(group, page.steps.size(), options, &blocks));
+  for (size_t i = 0; i < page.compared.size(); ++i) {
+    const PageGroup& other = page.compared[i];
+    Json json = group_json(
+        {.name = other.name, .map = other.map, .query_words = other.query_words, .key_words = other.key_words}, 0,
+        options, &blocks);
+    const auto differs = [&](const char* what) { return json.at(what) != groups.at(i).at(what); };
+    if (i >= groups.size() || differs("layers") || differs("heads"))
+      throw ShapeError("render_html: compared group " + std::to_string(i) + " has no group with as many layers and " +
+                       "heads beside it; pass groups in the same order");
+    compared.push_back(std::move(json));
+  }
   for (const PageStep& step : page.steps) {
     Json candidates = Json::array();
     for (const auto& [token, probability] : step.candidates) candidates.push_back({printable(token), probability});
     steps.push_back({{"token", printable(step.token)}, {"candidates", std::move(candidates)}});
   }
-  const Json data = {{"title", printable(page.title)}, {"text", printable(page.text)},
-                     {"groups", std::move(groups)},    {"steps", std::move(steps)},
-                     {"colors", color_table()},        {"limits", {{"mass", options.mass}, {"keys", options.keys}}}};
+  const Json data = {{"title", printable(page.title)},
+                     {"text", printable(page.text)},
+                     {"groups", std::move(groups)},
+                     {"steps", std::move(steps)},
+                     {"compared", std::move(compared)},
+                     {"comparedTitle", printable(page.compared_title)},
+                     {"comparedText", printable(page.compared_text)},
+                     {"colors", color_table()},
+                     {"limits", {{"mass", options.mass}, {"keys", options.keys}}}};
   // In ASCII and without "<" no label can end the element that holds it.
   std::string json;
   for (const char c : data.dump(-1, ' ', /*ensure_ascii=*/true)) c == '<' ? json += "\\u003c" : json += c;

@@ -34,17 +34,19 @@ constexpr double kRowSumTolerance = 2e-3;
 constexpr double kRounding = 1e-6;
 
 void inspect(Panels* panels) {
-  int64_t not_finite = 0, blind = 0, uneven = 0;
+  int64_t not_finite = 0, below = 0, blind = 0, uneven = 0;
   std::string first_uneven;
   for (int64_t row = 0; row < panels->count() * panels->queries; ++row) {
     const double* weights = panels->values.data() + row * panels->keys;
     double sum = 0;
     int64_t bad = 0;
     for (int64_t key = 0; key < panels->keys; ++key) {
-      if (std::isfinite(weights[key]))
-        sum += weights[key];
-      else
+      if (!std::isfinite(weights[key])) {
         ++bad;
+        continue;
+      }
+      sum += weights[key];
+      below += weights[key] < 0;
     }
     not_finite += bad;
     if (bad > 0) continue;
@@ -62,6 +64,7 @@ void inspect(Panels* panels) {
   if (blind > 0) panels->notes.push_back(plural(blind, "row") + (blind == 1 ? " is" : " are") + " all zero");
   if (not_finite > 0)
     panels->notes.push_back(plural(not_finite, "weight") + (not_finite == 1 ? " is" : " are") + " not finite");
+  if (below > 0) panels->notes.push_back(plural(below, "weight") + (below == 1 ? " is" : " are") + " below 0");
 }
 
 }  // namespace
@@ -90,6 +93,7 @@ void check_map(const AttentionMap& map, const std::string& operation) {
     throw ShapeError(operation + ": weights are " + name_of(weights.dtype()) + "; pass floating ones");
   check_labels(map.query_labels, weights.size(-2), operation, "query", "queries");
   check_labels(map.key_labels, weights.size(-1), operation, "key", "keys");
+  check_labels(map.head_labels, weights.rank() > 2 ? weights.size(-3) : 1, operation, "head", "heads");
 }
 
 Panels make_panels(const AttentionMap& map, const std::string& operation, double maximum, bool ascii) {
@@ -106,6 +110,9 @@ Panels make_panels(const AttentionMap& map, const std::string& operation, double
   panels.layers = weights.rank() > 3 ? weights.size(-4) : 1;
   panels.query_labels = make_labels(map.query_labels, panels.queries, ascii);
   panels.key_labels = make_labels(map.key_labels, panels.keys, ascii);
+  for (int64_t h = 0; h < panels.heads; ++h)
+    panels.head_labels.push_back(map.head_labels.empty() ? "head " + std::to_string(h + 1)
+                                                         : printable(map.head_labels[static_cast<size_t>(h)], ascii));
   panels.title = printable(map.title, ascii);
   const Tensor values = weights.to(DType::f64).contiguous();
   panels.values.assign(values.data<double>(), values.data<double>() + values.numel());
@@ -124,6 +131,8 @@ Panels make_panels(const AttentionMap& map, const std::string& operation, double
   }
   return panels;
 }
+
+std::vector<std::string> odd_weights(const AttentionMap& map) { return make_panels(map, "odd_weights", 0).notes; }
 
 void pool(Panels* panels, int64_t limit) {
   const auto cells = [&](int64_t n) { return (n + limit - 1) / limit; };  // weights to a cell

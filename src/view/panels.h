@@ -15,6 +15,7 @@ struct Panels {
   std::vector<double> values;             // (layers, heads, queries, keys)
   std::vector<std::string> query_labels;  // printable, queries of them
   std::vector<std::string> key_labels;    // printable, keys of them
+  std::vector<std::string> head_labels;   // printable, heads of them
   std::string title;                      // printable
   std::vector<std::string> notes;         // what a reader must know before trusting the colours
   double maximum = 1;                     // top of the scale, above 0

@@ -75,7 +75,8 @@ std::string render(const AttentionMap& map, const PictureOptions& options, Pictu
   drawing.rows = static_cast<int>((panels.count() + drawing.columns - 1) / drawing.columns);
   if (panels.rank > 2)
     for (int64_t i = 0; i < panels.count(); ++i)
-      drawing.panel_titles.push_back("head " + std::to_string(i % panels.heads + 1));
+      drawing.panel_titles.push_back(
+          truncate(panels.head_labels[static_cast<size_t>(i % panels.heads)], kMaximumLabelColumns));
   drawing.panels = panels.count();
   drawing.queries = panels.queries;
   drawing.keys = panels.keys;

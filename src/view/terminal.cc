@@ -8,57 +8,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <optional>
-#include <string_view>
 
 #include "view/color_map.h"
 #include "view/label.h"
 #include "view/panels.h"
+#include "view/terminal_pen.h"
 
 namespace heed::inline v0 {
 namespace {
-
-/// Appends text to a string, switching colours only where they change.
-class Pen {
- public:
-  Pen(const TerminalOptions& options, std::string* out) : kind_(options.color), out_(out) {}
-
-  void write(std::string_view text, std::optional<Rgb> ink = {}, std::optional<Rgb> ground = {}) {
-    if (kind_ != TerminalColor::none && (ink != ink_ || ground != ground_)) {
-      // Colours are dropped by a reset: fewer states to get wrong than 39 and 49.
-      if ((ink_ && !ink) || (ground_ && !ground)) {
-        *out_ += "\x1b[0m";
-        ink_.reset();
-        ground_.reset();
-      }
-      if (ink && ink != ink_) set("38", *ink);
-      if (ground && ground != ground_) set("48", *ground);
-      ink_ = ink;
-      ground_ = ground;
-    }
-    *out_ += text;
-  }
-  void spaces(int n) {
-    if (n > 0) write(std::string(static_cast<size_t>(n), ' '));
-  }
-  void end_line() {
-    write("");
-    while (!out_->empty() && out_->back() == ' ') out_->pop_back();
-    *out_ += '\n';
-  }
-
- private:
-  void set(const char* which, Rgb c) {
-    *out_ += std::string("\x1b[") + which;
-    if (kind_ == TerminalColor::true_color)
-      *out_ += ";2;" + std::to_string(c.red) + ";" + std::to_string(c.green) + ";" + std::to_string(c.blue) + "m";
-    else
-      *out_ += ";5;" + std::to_string(nearest_palette_index(c)) + "m";
-  }
-
-  TerminalColor kind_;
-  std::string* out_;
-  std::optional<Rgb> ink_, ground_;
-};
 
 constexpr Rgb kNotFinite = {128, 128, 128};
 constexpr int kPerCentCell = 4;  // columns that have room for the weight in per cent
@@ -66,15 +23,13 @@ constexpr int kPerCentCell = 4;  // columns that have room for the weight in per
 class TerminalMap {
  public:
   TerminalMap(Panels panels, const TerminalOptions& options)
-      : panels_(std::move(panels)), options_(options), pen_(options, &out_) {
-    options_.width = std::max(options.width, 20);
-  }
+      : panels_(std::move(panels)), options_(at_least_20_columns(options)), pen_(options_, &out_) {}
 
   std::string draw() {
-    paragraph(panels_.title);
+    pen_.paragraph(panels_.title);
     if (panels_.count() == 0 || panels_.queries == 0 || panels_.keys == 0) {
-      paragraph("no weights: " + std::to_string(panels_.queries) + " queries, " + std::to_string(panels_.keys) +
-                " keys, " + std::to_string(panels_.count()) + " heads");
+      pen_.paragraph("no weights: " + std::to_string(panels_.queries) + " queries, " + std::to_string(panels_.keys) +
+                     " keys, " + std::to_string(panels_.count()) + " heads");
       return out_;
     }
     if (panels_.rank == 2)
@@ -82,7 +37,7 @@ class TerminalMap {
     else
       thumbnails();
     scale();
-    for (const std::string& note : panels_.notes) paragraph("note: " + note);
+    for (const std::string& note : panels_.notes) pen_.paragraph("note: " + note);
     return out_;
   }
 
@@ -95,31 +50,6 @@ class TerminalMap {
     if (!std::isfinite(weight)) return '?';
     // A float 0.7 is a little less, and a 7 all the same.
     return static_cast<char>('0' + std::clamp(static_cast<int>(level(weight) * 10 + 1e-6), 0, 9));
-  }
-
-  // Wraps at spaces; a word wider than the terminal is cut.
-  void paragraph(std::string_view text) {
-    std::string line;
-    while (!text.empty()) {
-      const size_t space = text.find(' ');
-      const std::string word = truncate(text.substr(0, space), options_.width, ascii());
-      text = space == std::string_view::npos ? std::string_view{} : text.substr(space + 1);
-      if (!line.empty() && display_width(line) + 1 + display_width(word) > options_.width) {
-        out_ += line + "\n";
-        line.clear();
-      }
-      line += (line.empty() ? "" : " ") + word;
-    }
-    if (!line.empty()) out_ += line + "\n";
-  }
-
-  // A right to left word would pull the cells after it to its left: a left-to-right mark ends its reach.
-  void label(const std::string& text) { pen_.write(has_right_to_left(text) ? text + "\u200E" : text); }
-
-  int widest(const std::vector<std::string>& labels) const {
-    int width = 1;
-    for (const std::string& text : labels) width = std::max(width, display_width(text));
-    return width;
   }
 
   void cell(double weight, int width) {
@@ -142,9 +72,9 @@ class TerminalMap {
   }
 
   void head() {
-    label_width_ = std::min(widest(panels_.query_labels), std::max(8, options_.width / 3));
+    label_width_ = std::min(widest_of(panels_.query_labels), std::max(8, options_.width / 3));
     const int room = options_.width - label_width_ - 1;
-    const int widest_key = widest(panels_.key_labels);
+    const int widest_key = widest_of(panels_.key_labels);
     const int wide_cell = std::clamp(widest_key, 3, 16) + 1;
     if (panels_.keys * wide_cell <= room) {
       per_cent_ = wide_cell >= kPerCentCell;
@@ -170,7 +100,7 @@ class TerminalMap {
       const std::string text = truncate(key, cell_width - 1, ascii());
       const int free = cell_width - display_width(text);
       pen_.spaces(free / 2);
-      label(text);
+      pen_.label(text);
       pen_.spaces(free - free / 2);
     }
     pen_.end_line();
@@ -185,7 +115,7 @@ class TerminalMap {
         pen_.spaces(cell_width - 1);
       }
       const int used = static_cast<int>(key - first) * cell_width;
-      label(truncate(panels_.key_labels[static_cast<size_t>(key)], room - used, ascii()));
+      pen_.label(truncate(panels_.key_labels[static_cast<size_t>(key)], room - used, ascii()));
       pen_.end_line();
     }
   }
@@ -194,7 +124,7 @@ class TerminalMap {
     for (int64_t query = 0; query < panels_.queries; ++query) {
       const std::string text = truncate(panels_.query_labels[static_cast<size_t>(query)], label_width_, ascii());
       pen_.spaces(label_width_ - display_width(text));
-      label(text);
+      pen_.label(text);
       pen_.spaces(1);
       for (int64_t key = first; key < end; ++key) cell(panels_.panel(0)[query * panels_.keys + key], cell_width);
       pen_.end_line();
@@ -204,9 +134,8 @@ class TerminalMap {
   void thumbnails() {
     pool(&panels_, std::max(12, (options_.width - 6) / 4));
     for (int64_t layer = 0; layer < panels_.layers; ++layer) {
-      if (panels_.rank == 4) paragraph("layer " + std::to_string(layer + 1));
-      const int title_width = display_width("head " + std::to_string(panels_.heads));
-      const int width = std::max(static_cast<int>(panels_.keys), title_width) + 2;
+      if (panels_.rank == 4) pen_.paragraph("layer " + std::to_string(layer + 1));
+      const int width = std::max(static_cast<int>(panels_.keys), widest_of(panels_.head_labels)) + 2;
       const int64_t across = std::max(1, (options_.width + 2) / width);
       for (int64_t head = 0; head < panels_.heads; head += across)
         thumbnail_band(layer * panels_.heads, head, std::min(head + across, panels_.heads), width);
@@ -215,9 +144,9 @@ class TerminalMap {
 
   void thumbnail_band(int64_t base, int64_t first, int64_t end, int width) {
     for (int64_t head = first; head < end; ++head) {
-      const std::string name = "head " + std::to_string(head + 1);
-      pen_.write(name);
-      pen_.spaces(width - static_cast<int>(name.size()));
+      const std::string& name = panels_.head_labels[static_cast<size_t>(head)];
+      pen_.label(name);
+      pen_.spaces(width - display_width(name));
     }
     pen_.end_line();
     const bool halves = colored() && options_.unicode;  // an upper half block: ink above, ground below
@@ -242,8 +171,8 @@ class TerminalMap {
 
   void scale() {
     if (!colored()) {
-      paragraph("scale: 0 below " + format_weight(panels_.maximum / 10) + ", 9 from " +
-                format_weight(panels_.maximum * 0.9));
+      pen_.paragraph("scale: 0 below " + format_weight(panels_.maximum / 10) + ", 9 from " +
+                     format_weight(panels_.maximum * 0.9));
       return;
     }
     const std::string begin = "scale: 0 ";
@@ -259,7 +188,7 @@ class TerminalMap {
   Panels panels_;
   TerminalOptions options_;
   std::string out_;
-  Pen pen_;
+  TerminalPen pen_;
   int label_width_ = 0;
   bool per_cent_ = false;
 };

@@ -197,6 +197,10 @@ class Generate(ProgramTest):
             self.assertEqual(len(self.succeeds("attend", "--model", model, "one", "--statistics").splitlines()), 5)
             for flag in ["--encoder", "--cross", "--target=x"]:
                 self.refuses(2, "self-attention alone", "attend", "--model", model, "one", flag)
+            self.assertIn("0.", self.succeeds("attend", "--model", model, "one  two", "--top", "2"))
+            done = self.heed("attend", "--model", model, "one two", "--compare", "two", "--html", "p.html")
+            self.assertEqual((done.returncode, done.stderr), (0, b"wrote p.html\n"))
+            self.assertIn('"comparedTitle":"two"', (self.at / "p.html").read_text())
         self.refuses(2, "the model takes 32", "attend", "--model", CHARACTER_MODEL, "one " * 10)
 
 

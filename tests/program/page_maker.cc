@@ -45,6 +45,9 @@ int main() {
     const Json json = Json::parse(std::cin);
     Page page{.title = json.value("title", ""), .text = json.value("text", "")};
     for (const Json& group : json.at("groups")) page.groups.push_back(group_of(group));
+    page.compared_title = json.value("compared_title", "");
+    page.compared_text = json.value("compared_text", "");
+    for (const Json& group : json.value("compared", Json::array())) page.compared.push_back(group_of(group));
     for (const Json& step : json.value("steps", Json::array()))
       page.steps.push_back({.token = step.at("token"), .candidates = step.at("candidates")});
     std::cout << render_html(page);

@@ -429,6 +429,222 @@ class Steps(Browser):
         self.assertEqual(self.texts("#alignment .now th"), ["hair"])
 
 
+OTHER_SOURCE = ["El", "ga", "to", "tiene", "pan", ".", "</s>"]  # as many as SOURCE
+OTHER_OUTPUT = ["The", "big", "cat", "has", "h", "bread", "</s>"]  # one more than OUTPUT
+OTHER_ENCODER = Group("Encoder", OTHER_SOURCE, OTHER_SOURCE, seed=7)
+OTHER_CROSS = Group("Cross", OTHER_OUTPUT, OTHER_SOURCE, seed=8)
+BOTH = {**PAGE, "compared": [OTHER_ENCODER.json(), OTHER_CROSS.json()], "compared_title": "El gato tiene pan.",
+        "compared_text": "The big cat has bread"}
+
+
+def common(a, b):
+    """Pairs of a longest common subsequence, where there is only one."""
+    if not a or not b:
+        return []
+    best = max(common(a[1:], b), common(a, b[1:]), key=len) if a[0] != b[0] else None
+    moved = lambda pairs, i, j: [(x + i, y + j) for x, y in pairs]
+    if best is None:
+        return [(0, 0), *moved(common(a[1:], b[1:]), 1, 1)]
+    one, two = moved(common(a[1:], b), 1, 0), moved(common(a, b[1:]), 0, 1)
+    return one if len(one) >= len(two) else two
+
+
+class Compare(Browser):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.page.write_bytes(made(BOTH))
+
+    def truth(self, one, two, queries, keys, head):
+        return {(i + 1, i2 + 1, j + 1, j2 + 1): (one.weights[head][i][j], two.weights[head][i2][j2])
+                for i, i2 in queries for j, j2 in keys}
+
+    def expect_table(self, truth):
+        rows = self.table()
+        self.assertEqual({tuple(int(r[name]) for name in ("query A", "query B", "key A", "key B")) for r in rows}, set(truth))
+        for r in rows:
+            a, b = truth[tuple(int(r[name]) for name in ("query A", "query B", "key A", "key B"))]
+            self.assertAlmostEqual(float(r["weight A"]), a, delta=2e-4)
+            self.assertAlmostEqual(float(r["weight B"]), b, delta=2e-4)
+            self.assertAlmostEqual(float(r["difference"]), b - a, delta=4e-4)
+
+    def test_by_position(self):
+        self.open()
+        self.assertEqual(self.texts("#views button"), ["Model", "Head", "Inside", "Steps", "Compare"])
+        self.open("view=compare&group=0&heads=4")
+        self.assertEqual(self.texts("#groups button"), ["Encoder", "Cross"], "only those of both texts")
+        self.assertIn("by their position: both texts have 7 queries and 7 keys", self.one("#how").text)
+        self.assertEqual(self.texts("figcaption .whole")[:2], ["A: El perro tiene pelo.", "B: El gato tiene pan."])
+        self.assertIn("The big cat has bread", self.texts("figcaption")[1])
+        every = [(i, i) for i in range(7)]
+        self.expect_table(self.truth(ENCODER, OTHER_ENCODER, every, every, 4))
+
+    def test_by_equal_tokens(self):
+        self.open("view=compare&group=1&heads=2")
+        queries, keys = common(OUTPUT, OTHER_OUTPUT), common(SOURCE, OTHER_SOURCE)
+        self.assertEqual((len(queries), len(keys)), (4, 4))
+        self.assertIn("4 of 6 and 7 queries, 4 of 7 and 7 keys", self.one("#how").text)
+        self.expect_table(self.truth(CROSS, OTHER_CROSS, queries, keys, 2))
+        self.assertEqual(self.js("return [...document.querySelector('#tools select').options].map(o => o.value)"), ["tokens"])
+        self.open("view=compare&group=0&heads=2")
+        self.js("const s = document.querySelector('#tools select'); s.value = 'tokens'; s.dispatchEvent(new Event('change'))")
+        self.wait(lambda: "longest common subsequence" in self.one("#how").text)
+        self.expect_table(self.truth(ENCODER, OTHER_ENCODER, keys, keys, 2))
+
+    def test_random_pairs_are_longest(self):
+        """The page's alignment against the textbook's, on token lists that share much or nothing."""
+        choose = random.Random(5)
+        for n in range(6):
+            a, b = ([choose.choice("abcd" if n else ["x", "y"][side:side + 1]) for _ in range(choose.randint(1, 12))] for side in (0, 1))
+            length = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+            for i in range(len(a)):
+                for j in range(len(b)):
+                    length[i + 1][j + 1] = length[i][j] + 1 if a[i] == b[j] else max(length[i][j + 1], length[i + 1][j])
+            one, two = (Group("g", t, t, layers=1, heads=1, size=2, seed=n) for t in (a, b))
+            path = self.at / f"pairs{n}.html"
+            path.write_bytes(made({"groups": [one.json()], "compared": [two.json()]}))
+            self.open("view=compare", path)
+            if len(a) == len(b):
+                self.js("const s = document.querySelector('#tools select'); s.value = 'tokens'; s.dispatchEvent(new Event('change'))")
+                self.wait(lambda: "longest common subsequence" in self.one("#how").text)
+            self.assertIn(f"{length[-1][-1]} of {len(a)} and {len(b)} queries", self.one("#how").text, (a, b))
+            for row in self.table():
+                self.assertEqual(row["query token A"], row["query token B"])
+                self.assertEqual(row["key token A"], row["key token B"])
+            if n == 0:
+                self.assertIn("No token of one text belongs to one of the other.", self.texts("figure")[2])
+
+    def test_colours_say_which_has_more(self):
+        self.open("view=compare&group=0&heads=1")
+        d = [[OTHER_ENCODER.weights[1][i][j] - ENCODER.weights[1][i][j] for j in range(7)] for i in range(7)]
+        svg = xml.etree.ElementTree.fromstring(self.saved("SVG"))
+        image = list(svg.iter("{http://www.w3.org/2000/svg}image"))[2].get("href")  # a pixel for a cell
+        colors = self.driver.execute_async_script("""
+            const [address, done] = arguments, image = new Image();
+            image.onload = () => {
+              const context = new OffscreenCanvas(7, 7).getContext('2d');
+              context.drawImage(image, 0, 0);
+              const data = [...context.getImageData(0, 0, 7, 7).data];
+              done(Array.from({length: 49}, (_, n) => data.slice(4 * n, 4 * n + 4)));
+            };
+            image.src = address;""", image)
+        most = max(abs(x) for row in d for x in row)
+        for n, (r, g, b, _) in enumerate(colors):
+            x = d[n // 7][n % 7]
+            if abs(x) > 0.05 * most:
+                self.assertEqual(b > r, x > 0, (n, x, (r, g, b)))
+
+    def test_pointing_at_a_cell(self):
+        self.open("view=compare&group=1&heads=2")
+        queries, keys = common(OUTPUT, OTHER_OUTPUT), common(SOURCE, OTHER_SOURCE)
+        [i, i2], [j, j2] = queries[-1], keys[-1]  # the last cell of all three maps
+        a, b = CROSS.weights[2][i][j], OTHER_CROSS.weights[2][i2][j2]
+        for name in ("A", "B", "difference"):
+            canvas = self.one(f"#map-{name}")
+            self.js("arguments[0].scrollIntoView({block: 'center'})", canvas)
+            width, height = canvas.size["width"], canvas.size["height"]
+            ActionChains(self.driver).move_to_element_with_offset(canvas, width // 2 - 20, height // 2 - 20).perform()
+            self.wait(lambda: len(self.all(".pair tr")) == 3)
+            values = [x.replace("\u2212", "-") for x in self.texts(".pair .value")]
+            for shown, true in zip(values, (a, b, b - a)):
+                self.assertAlmostEqual(float(shown), true, delta=6e-4)
+            ActionChains(self.driver).move_to_element(self.all("#views button")[0]).perform()
+            self.wait(lambda: not self.all(".pair"))
+        canvas = self.one("#map-B")  # "bread" has no partner
+        self.js("arguments[0].scrollIntoView({block: 'center'})", canvas)
+        ActionChains(self.driver).move_to_element_with_offset(canvas, canvas.size["width"] // 2 - 20, canvas.size["height"] // 2 - 20 - 38).click().perform()
+        self.wait(lambda: "no partner" in self.one(".detail").text)
+        ActionChains(self.driver).move_to_element(self.all("#views button")[0]).perform()
+        self.assertIn("no partner", self.one(".detail").text)
+        ActionChains(self.driver).send_keys(Keys.ESCAPE).perform()
+        self.wait(lambda: "no partner" not in self.one(".detail").text)
+
+    def test_heads_that_differ_most(self):
+        self.open("view=compare&group=1")
+        queries, keys = common(OUTPUT, OTHER_OUTPUT), common(SOURCE, OTHER_SOURCE)
+        moved = [sum(1 - sum(min(CROSS.weights[h][i][j], OTHER_CROSS.weights[h][i2][j2]) for j, j2 in keys) for i, i2 in queries)
+                 / len(queries) for h in range(6)]
+        order = sorted(range(6), key=lambda h: -moved[h])
+        self.assertEqual(self.js("return [...document.querySelectorAll('#moved button')].map(b => b.dataset.head)"), [str(h) for h in order])
+        for shown, head in zip(self.texts("#moved .amount"), order):
+            self.assertAlmostEqual(float(shown.removesuffix(" %")) / 100, moved[head], delta=6e-3)
+        self.all("#moved button")[0].click()
+        self.wait(lambda: self.all(f".pick[data-head='{order[0]}'][aria-pressed=true]"))
+
+    def test_the_same_text_twice(self):
+        path = self.at / "same.html"
+        path.write_bytes(made({"title": "same", "groups": [ENCODER.json()], "compared": [ENCODER.json()]}))
+        self.open("view=compare", path)
+        self.assertEqual(set(self.texts("#moved .amount")), {"0 %"})
+        self.assertTrue(all(float(row["difference"]) == 0 for row in self.table()))
+
+    def test_export(self):
+        for where in ["view=compare&group=0&heads=2", "view=compare&group=1&heads=1,3"]:
+            self.open(where)
+            svg = xml.etree.ElementTree.fromstring(self.saved("SVG"))
+            words = [e.text for e in svg.iter("{http://www.w3.org/2000/svg}text")]
+            for says in ("A: El perro tiene pelo.", "B: El gato tiene pan.", "B \u2212 A"):
+                self.assertIn(says, words)
+            self.assertEqual(len(list(svg.iter("{http://www.w3.org/2000/svg}image"))), 3)
+            png = self.saved("PNG")
+            self.assertEqual(png[:8], b"\x89PNG\r\n\x1a\n")
+            self.assertAlmostEqual(int.from_bytes(png[16:20], "big"), 2 * float(svg.get("width")), delta=2)
+            self.assertTrue(self.table())
+
+    def test_keyboard(self):
+        self.open("view=model&group=2")
+        press = lambda *keys: ActionChains(self.driver).send_keys(*keys).perform()
+        press("5")
+        self.wait(lambda: self.js("return document.getElementById('view').dataset.view") == "compare")
+        self.assertEqual(self.texts("#groups [aria-selected=true]"), ["Encoder"], "the decoder has no other text")
+        press("]")
+        self.wait(lambda: self.all(".pick[data-head='4'][aria-pressed=true]"))
+        self.js("document.getElementById('map-A').focus()")
+        press(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+        said = lambda: self.one("#say").get_attribute("textContent")
+        self.wait(lambda: said().startswith(f"A: {SOURCE[1]} attends to {SOURCE[1]} with "))
+        self.assertIn(f"B: {OTHER_SOURCE[1]} attends to {OTHER_SOURCE[1]} with ", said())
+        self.js("document.getElementById('map-difference').focus()")
+        press(Keys.ARROW_RIGHT)
+        self.wait(lambda: said().startswith(f"A: {SOURCE[1]} attends to {SOURCE[2]} with "))
+        press(Keys.ESCAPE)
+        self.wait(lambda: not self.all(".pair"))
+        nameless = self.js("""return [...document.querySelectorAll('button, select, input, [role=img]')].filter(
+            e => !(e.getAttribute('aria-label') || e.textContent.trim() || e.closest('label')?.textContent.trim())).length""")
+        self.assertEqual(nameless, 0)
+
+    def test_phone_dark_and_print(self):
+        self.screen(390, 844, phone=True)
+        for group in (0, 1):
+            self.open(f"view=compare&group={group}")
+            self.assertLessEqual(self.js("return document.documentElement.scrollWidth"), 390)
+        for dark, low, high in [(True, 0, 60), (False, 200, 255)]:
+            self.screen(1300, 900, dark=dark)
+            self.open("view=compare")
+            corner = self.js("""
+                const c = document.getElementById('map-difference');
+                const copy = new OffscreenCanvas(c.width, c.height).getContext('2d', {willReadFrequently: true});
+                copy.drawImage(c, 0, 0);
+                const data = copy.getImageData(0, 0, c.width, c.height).data;
+                let least = 255, most = 0;
+                for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) {
+                  const light = (data[i] + data[i + 1] + data[i + 2]) / 3;
+                  least = Math.min(least, light);
+                  most = Math.max(most, light);
+                }
+                return [least, most]""")
+            self.assertLess(corner[0], 110)
+            self.assertGreater(corner[1], 110)
+        import base64
+        pdf = base64.b64decode(self.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
+        self.assertEqual(pdf[:5], b"%PDF-")
+
+    def test_refuses_what_has_no_counterpart(self):
+        for compared in ([OTHER_ENCODER.json()] * 4, [Group("Encoder", OTHER_SOURCE, OTHER_SOURCE, heads=2).json()]):
+            with self.assertRaisesRegex(AssertionError, "as many layers and heads"):
+                made({**PAGE, "compared": compared})
+
+
 # ------------------------------------------------------------------------------------------------ around the views
 
 class Export(Browser):
@@ -639,7 +855,7 @@ class Hostile(Browser):
     def look_everywhere(self, path, tokens):
         nodes = None
         for where in ["view=model", "view=head&query=0", "view=head&query=0&display=map", "view=head&query=1&display=text",
-                      "view=inside&query=1", "view=steps"]:
+                      "view=inside&query=1", "view=steps", "view=compare"]:
             self.open(where, path)
             self.assertIsNone(self.js("return window.ran ?? null"), where)
             scripts = self.js("return [...document.scripts].filter(s => s.type === 'module' || !s.type).length")
@@ -658,7 +874,8 @@ class Hostile(Browser):
     def page_of(self, tokens, name="hostile.html"):
         group = Group(tokens[0] or "g", tokens, tokens, layers=1, heads=1, size=2, note=tokens[-1], value_labels=tokens, step_keys="input")
         steps = [{"token": t, "candidates": [[t, 0.5], [tokens[0], 0.25]]} for t in tokens]
-        page = {"title": tokens[1], "text": tokens[2], "groups": [group.json()], "steps": steps}
+        page = {"title": tokens[1], "text": tokens[2], "groups": [group.json()], "steps": steps,
+                "compared": [group.json()], "compared_title": tokens[-1], "compared_text": tokens[0]}
         path = self.at / name
         path.write_bytes(made(page))
         self.assertEqual(path.read_bytes().count(b"</script>"), path.read_bytes().count(b"<script"))

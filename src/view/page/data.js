@@ -188,7 +188,7 @@ class Group {
   headName(number) {
     const {layer, head} = this.head(number);
     if (this.layers * this.heads === 1) return 'the head';
-    return `layer ${layer + 1}, head ${head + 1}`;
+    return `layer ${layer + 1}, ${this.headLabels[head] ?? `head ${head + 1}`}`;
   }
 
   figure(number, name) {
@@ -283,3 +283,4 @@ function meanGrid(grids) {
 }
 
 const groups = data.groups.map((info, index) => new Group(info, index));
+data.compared.forEach((info, index) => { groups[index].other = new Group(info, index); });

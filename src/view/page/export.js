@@ -9,7 +9,7 @@ function save(name, content, type) {
 }
 
 function fileName(ending) {
-  const part = text => text.toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '');
+  const part = text => text.toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '').slice(0, 60);  // file systems take 255 bytes
   return ['attention', state.view, state.view === 'steps' ? `step-${state.step + 1}` : part(group().name)].filter(Boolean).join('-') + '.' + ending;
 }
 

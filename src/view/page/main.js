@@ -1,5 +1,5 @@
 // The frame around the views: tabs, tools, keys, printing.
-const viewOf = {model: modelView, head: headView, inside: insideView, steps: stepsView};
+const viewOf = {model: modelView, head: headView, inside: insideView, steps: stepsView, compare: compareView};
 let drawing = 0;
 
 function pageTitle() { return data.title || 'Attention'; }
@@ -18,16 +18,16 @@ function liftTool() {
   return toggle('lift faint weights', state.lift, lift => change({lift}), 'colour by the square root of a weight');
 }
 
-function colorBar(end) {
+function colorBar(end, {begin = '0', from = 0, palette = plain, title = 'colour of a weight'} = {}) {
   const canvas = make('canvas', {class: 'pixels bar', 'aria-hidden': 'true'});
   canvas.width = 64;
   canvas.height = 1;
   const context = canvas.getContext('2d');
   for (let i = 0; i < 64; ++i) {
-    context.fillStyle = css(mapColor(onScale(i / 63)));
+    context.fillStyle = css(palette.color(palette.scale(from + (1 - from) * i / 63)));
     context.fillRect(i, 0, 1, 1);
   }
-  return make('span', {class: 'scale', title: 'colour of a weight'}, '0', canvas, end);
+  return make('span', {class: 'scale', title}, begin, canvas, end);
 }
 
 function tabs(container, entries, chosen, onchoose) {
@@ -50,17 +50,17 @@ async function change(changes) {
 async function draw() {
   const turn = ++drawing;
   const g = group();
-  await Promise.all([g.load(), ...(state.view === 'steps' ? stepGroups().map(other => other.load()) : [])]);
+  await Promise.all([g.load(), state.view === 'compare' && g.other.load(), ...(state.view === 'steps' ? stepGroups().map(other => other.load()) : [])]);
   const view = viewOf[state.view];
   const prepared = view.prepare ? await view.prepare() : null;
   if (turn !== drawing) return;  // something else was chosen meanwhile
   const focus = focusOf(document.activeElement);
   tabs(document.getElementById('views'), VIEWS.filter(([name]) => hasView(name)), state.view, name => change({view: name}));
-  const groupTabs = groups.filter(other => state.view !== 'inside' || other.vectors.some(Boolean))
+  const groupTabs = groups.filter(other => (state.view === 'inside' ? other.vectors.some(Boolean) : state.view !== 'compare' || other.other))
     .map(other => [other.index, other.name, other.example ? 'example' : '']);
   document.getElementById('groups').hidden = state.view === 'steps' || groupTabs.length < 2;
   tabs(document.getElementById('groups'), groupTabs, state.group,
-       index => change({group: index, heads: [], query: null, key: null, pinned: false}));
+       index => change({group: index, heads: [], query: null, key: null, pinned: false, cell: null}));
   document.getElementById('tools').replaceChildren(...view.tools());
   const container = document.getElementById('view');
   container.dataset.view = state.view;
@@ -109,7 +109,7 @@ function foot(g) {
     make('div', {class: 'export'}, make('span', {}, 'Save this view:'),
       ...[['SVG', saveSvg], ['PNG', savePng], ['CSV', saveCsv]].map(([name, save]) => make('button', {type: 'button', 'data-value': name, onclick: save}, name))),
     make('p', {}, stored, flagged ? make('strong', {class: 'flag'}, ` ${flagged === 1 ? 'One head is' : `${flagged} heads are`} flagged: not every row is a row of weights that sum to 1.`) : ''),
-    make('p', {class: 'keys'}, 'Keys: ', ...[['1\u20134', 'views'], ['[ ]', 'heads'], ['{ }', 'layers'], ['arrows', 'move'], ['Enter', 'choose or pin'], ['Esc', 'let go']].flatMap(([key, what]) => [make('kbd', {}, key), ` ${what}  `])));
+    make('p', {class: 'keys'}, 'Keys: ', ...[[hasView('compare') ? '1\u20135' : '1\u20134', 'views'], ['[ ]', 'heads'], ['{ }', 'layers'], ['arrows', 'move'], ['Enter', 'choose or pin'], ['Esc', 'let go']].flatMap(([key, what]) => [make('kbd', {}, key), ` ${what}  `])));
 }
 
 document.getElementById('title').textContent = pageTitle();
@@ -128,7 +128,7 @@ document.addEventListener('keydown', event => {
   else if (event.key === ']') turn(1);
   else if (event.key === '{') turn(-g.heads);
   else if (event.key === '}') turn(g.heads);
-  else if (event.key === 'Escape') change({query: null, key: null, pinned: false});
+  else if (event.key === 'Escape') change({query: null, key: null, pinned: false, cell: null});
   else return;
   event.preventDefault();
 });

@@ -14,13 +14,15 @@ const state = {
   query: null,       // the token looked at, in the numbering of what is shown (words or tokens)
   key: null,
   pinned: false,
+  pairing: 'position',  // compare view: by position, or tokens that are equal
+  cell: null,        // compare view: the cell that is kept, {which, i, j}
   restoring: false,
   several: false,
   step: 0,
   stepLayer: -1,     // -1: all layers
 };
 
-const VIEWS = [['model', 'Model'], ['head', 'Head'], ['inside', 'Inside'], ['steps', 'Steps']];
+const VIEWS = [['model', 'Model'], ['head', 'Head'], ['inside', 'Inside'], ['steps', 'Steps'], ['compare', 'Compare']];
 
 const group = () => groups[state.group];
 
@@ -30,6 +32,7 @@ const stepGroups = () => groups.filter(g => g.stepKeys && data.steps.length > 0)
 function hasView(view) {
   if (view === 'inside') return groups.some(g => g.vectors.some(Boolean));
   if (view === 'steps') return stepGroups().length > 0;
+  if (view === 'compare') return groups.some(g => g.other);
   return true;
 }
 
@@ -67,11 +70,12 @@ function headsName() {
 }
 
 function limitState() {
+  if (!hasView(state.view)) state.view = 'model';
+  if (state.view === 'compare' && !group().other) Object.assign(state, {group: groups.findIndex(g => g.other), heads: [], cell: null});
   const g = group();
   const count = g.layers * g.heads;
   state.heads = state.heads.filter(n => n < count);
   if (!state.heads.length) state.heads = [(g.layers - 1) * g.heads];
-  if (!hasView(state.view)) state.view = 'model';
   state.step = Math.max(0, Math.min(data.steps.length - 1, state.step));
   if (state.view === 'inside' && !g.hasVectors(g.head(state.heads[0]).layer)) {
     const layer = g.vectors.findIndex(Boolean);

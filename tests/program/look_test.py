@@ -1,0 +1,344 @@
+"""heed attend on weights of other programs, what it prints of them, and the options of its pictures."""
+import io
+import json
+import pathlib
+import random
+import re
+import struct
+import unittest
+import zipfile
+import zlib
+
+from program import ProgramTest, npy, zeros_npy
+
+MODEL = pathlib.Path(__file__).resolve().parents[2] / "models/spa-eng"
+TOKENS = ["El", "perro", "come", "pan", "."]
+
+
+def weights(*shape, seed=1):
+    """Rows that sum to 1, flat."""
+    count = 1
+    for size in shape[:-1]:
+        count *= size
+    uniform = random.Random(seed).random
+    out = []
+    for _ in range(count):
+        row = [uniform() ** 4 for _ in range(shape[-1])]
+        out += [w / sum(row) for w in row]
+    return out
+
+
+def npz(arrays, method=zipfile.ZIP_DEFLATED):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        for name, content in arrays.items():
+            archive.writestr(name + ".npy", content)
+    return out.getvalue()
+
+
+class Look(ProgramTest):
+    def writes(self, *arguments, files):
+        """Runs to its end; only the names of the files are on standard error."""
+        done = self.heed("attend", *arguments)
+        self.assertEqual((done.returncode, done.stderr.decode()), (0, "".join(f"wrote {name}\n" for name in files)))
+        return done.stdout.decode()
+
+
+def page_data(path):
+    text = path.read_text()
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S).group(1))
+
+
+class Weights(Look):
+    def setUp(self):
+        super().setUp()
+        self.write("tokens.txt", "\n".join(TOKENS) + "\n")
+
+    def attend(self, *arguments, **options):
+        return self.succeeds("attend", "--weights", *arguments, **options)
+
+    def test_each_rank_and_dtype(self):
+        for shape in [(5, 5), (3, 5, 5), (2, 3, 5, 5)]:
+            values = weights(*shape)
+            for descr in ["<f2", "<f4", "<f8", ">f4"]:
+                with self.subTest(shape=shape, descr=descr):
+                    data = npy(shape, values, "<f4" if descr == ">f4" else descr)
+                    if descr == ">f4":
+                        head, body = data[:-4 * len(values)], data[-4 * len(values):]
+                        data = head.replace(b"<f4", b">f4") + b"".join(body[i:i + 4][::-1] for i in range(0, len(body), 4))
+                    self.write("w.npy", data)
+                    out = self.attend("w.npy", "--labels", "tokens.txt", "--top", "1")
+                    heads = values[-75:] if len(shape) > 2 else values
+                    n = len(heads) // 25
+                    for i, line in enumerate(out.splitlines()[1:]):
+                        mean = [sum(heads[h * 25 + i * 5 + j] for h in range(n)) / n for j in range(5)]
+                        best = mean.index(max(mean))
+                        name, key, weight = line.split()
+                        self.assertEqual((name, key), (TOKENS[i], TOKENS[best]))
+                        self.assertAlmostEqual(float(weight), mean[best], delta=2e-3)
+
+    def test_the_chosen_head(self):
+        values = weights(2, 3, 5, 5)
+        self.write("w.npy", npy((2, 3, 5, 5), values))
+        out = self.attend("w.npy", "--top", "5", "--layer", "1", "--head", "3")
+        self.assertIn("layer 1 of 2, head 3", out)
+        head = values[50:75]
+        for i, line in enumerate(out.splitlines()[1:]):
+            row = head[5 * i:5 * i + 5]
+            words = line.split()
+            self.assertEqual([int(k) for k in words[1::2]], sorted(range(5), key=lambda j: -row[j])[:len(words) // 2])
+            for key, weight in zip(words[1::2], words[2::2]):
+                self.assertAlmostEqual(float(weight), row[int(key)], delta=6e-4)
+
+    def test_map_statistics_pictures_and_page(self):
+        self.write("w.npz", npz({"enc": npy((2, 3, 5, 5), weights(2, 3, 5, 5)), "dec": npy((5, 5), weights(5, 5))}))
+        out = self.attend("w.npz", "--labels", "tokens.txt", says='shows array "enc", the first of 2')
+        self.assertIn("enc, layer 2 of 2, mean of 3 heads", out)
+        self.assertIn("perro", out)
+        self.assertEqual(len(self.attend("w.npz", "--array", "enc", "--statistics").splitlines()), 7)
+        names = ["a.png", "a.svg", "a.pdf", "a.html"]
+        self.writes("--weights", "w.npz", "--labels", "tokens.txt", "--all",
+                    *[word for name in names for word in ("--" + name[2:], name)], files=names)
+        self.assertEqual((self.at / "a.png").read_bytes()[:4], b"\x89PNG")
+        self.assertIn("perro", (self.at / "a.svg").read_text())
+        self.assertEqual((self.at / "a.pdf").read_bytes()[:5], b"%PDF-")
+        data = page_data(self.at / "a.html")
+        self.assertEqual([(g["name"], g["layers"], g["heads"], g["keyLabels"]) for g in data["groups"]],
+                         [("enc", 2, 3, TOKENS), ("dec", 1, 1, TOKENS)])
+        self.writes("--weights", "w.npz", "--array", "dec", "--array", "enc", "--html", "b.html", files=["b.html"])
+        self.assertEqual([g["name"] for g in page_data(self.at / "b.html")["groups"]], ["dec", "enc"])
+
+    def test_labels_of_queries_and_keys(self):
+        self.write("w.npy", npy((2, 5), weights(2, 5)))
+        self.write("q.txt", "uno\r\nשלום\r\n")
+        out = self.attend("w.npy", "--query-labels", "q.txt", "--key-labels", "tokens.txt", "--top", "1")
+        self.assertEqual([line.split()[0].strip("\u200e") for line in out.splitlines()[1:]], ["uno", "שלום"])
+        self.assertEqual(self.attend("w.npy", "--query-labels", "q.txt", "--labels", "tokens.txt", "--top", "1"), out)
+        self.write("q.txt", b"\x1b[2J\x07\n\xe2\x80\xaeabc\n")
+        for more in [[], ["--top", "2"], ["--all"]]:
+            out = self.attend("w.npy", "--query-labels", "q.txt", "--key-labels", "tokens.txt", *more)
+            self.assertFalse(set(out) & set("\x1b\x07\u202e"), out)
+        self.write("q.txt", b"\xff\nb\n")
+        self.attend("w.npy", "--query-labels", "q.txt", "--top", "1", says="U+FFFD in 1 place")
+
+    def test_odd_rows_are_flagged(self):
+        nan = float("nan")
+        self.write("w.npy", npy((4, 2), [0.5, 0.5, 0.2, 0.2, nan, 1, 0, 0]))
+        for more in [[], ["--top", "1"], ["--statistics"]]:
+            with self.subTest(more):
+                out = " ".join(self.attend("w.npy", *more).split())
+                for says in ["1 row does not sum to 1 (query 1 sums to 0.4)", "1 row is all zero", "1 weight is not finite"]:
+                    self.assertIn("note: " + says, out)
+        self.writes("--weights", "w.npy", "--html", "p.html", files=["p.html"])
+        self.assertEqual(len(page_data(self.at / "p.html")["groups"][0]["notes"]["0"]), 3)
+
+    def test_one_token(self):
+        self.write("w.npy", npy((1, 1), [1.0]))
+        self.assertIn("1.000", self.attend("w.npy", "--top", "3"))
+        self.writes("--weights", "w.npy", "--html", "p.html", "--png", "p.png", files=["p.png", "p.html"])
+
+    def test_fortran_order(self):
+        values = weights(2, 5)
+        turned = [values[i * 5 + j] for j in range(5) for i in range(2)]
+        self.write("c.npy", npy((2, 5), values))
+        self.write("f.npy", npy((2, 5), turned, fortran=True))
+        out = self.attend("f.npy", "--top", "5", "--title", "x", says="Fortran order")
+        self.assertEqual(out, self.attend("c.npy", "--top", "5", "--title", "x"))
+
+
+class Refused(ProgramTest):
+    """One clear line, status 2, no file."""
+
+    def attend(self, says, *arguments):
+        self.refuses(2, says, "attend", "--weights", *arguments, "--html", "p.html", "--png", "p.png")
+
+    def test_shapes_and_dtypes(self):
+        for name, content, says in [
+                ("a", npy((5,), [0.2] * 5), "has rank 1"), ("b", zeros_npy(1, 1, 1, 2, 2), "has rank 5"),
+                ("c", npy((2, 2), [1, 0, 0, 1], "<i4"), "is i32"), ("d", npy((2, 2), [1, 0, 0, 1], "|b1"), "is bool"),
+                ("e", zeros_npy(0, 4), "is empty"), ("f", zeros_npy(2, 0, 3, 3), "is empty"),
+                ("g", zeros_npy(20000, 1, 1), "is too large"), ("h", zeros_npy(1, 70000), "is too large"),
+                ("i", npy((), [1.0]), "has rank 0")]:
+            with self.subTest(says, name=name):
+                self.write(name + ".npy", content)
+                self.attend(says, name + ".npy")
+                self.write(name + ".npz", npz({"good": npy((1, 1), [1.0]), "bad one": content}))
+                self.attend(says, name + ".npz")
+                self.attend('array "bad one"', name + ".npz")
+                self.succeeds("attend", "--weights", name + ".npz", "--array", "good")
+
+    def test_names_of_arrays_are_data(self):
+        one = npy((1, 1), [1.0])
+        for n, name in enumerate(["\x1b[31m<script>", "\u202e<script>"]):
+            self.write("w.npz", npz({name: npy((5,), [0.2] * 5), "2": one}))
+            self.write("v.npz", npz({name: one, "2": one}))
+            for code, arguments in [(2, ["w.npz"]), (2, ["w.npz", "--array", "none"]), (0, ["v.npz"]),
+                                    (0, ["v.npz", "--top", "1"]), (0, ["v.npz", "--html", f"{n}.html"])]:
+                done = self.heed("attend", "--weights", *arguments)
+                self.assertEqual(done.returncode, code, done.stderr)
+                for character in "\x1b\u202e":
+                    self.assertNotIn(character, done.stdout.decode() + done.stderr.decode())
+            self.assertIn("<script>", page_data(self.at / f"{n}.html")["groups"][0]["name"])
+            self.assertNotIn("<script>\"", (self.at / f"{n}.html").read_text())
+
+    def test_damaged_files(self):
+        good = npy((8, 8), weights(8, 8))
+        self.write("cut.npy", good[:-1])
+        self.write("long.npy", good + b"x")
+        self.write("none.npy", b"")
+        self.write("text.npy", "no array\n")
+        self.write("object.npy", good.replace(b"<f4", b"|O8"))
+        huge = good.replace(b"(8, 8)", b"(9223372036854775807, 4)").replace(b" " * 22 + b"\n", b"\n")
+        self.write("huge.npy", huge)
+        self.write("negative.npy", good.replace(b"(8, 8)", b"(-8,8)"))
+        archive = npz({"a": good, "b": good})
+        self.write("cut.npz", archive[:len(archive) // 2])
+        self.write("none.npz", b"")
+        self.write("empty.npz", npz({}))
+        self.write("text.npz", "no archive\n")
+        flipped = bytearray(npz({"a": good}, zipfile.ZIP_STORED))
+        flipped[flipped.index(b"\n", 40) + 3] ^= 1  # the checksum no longer fits
+        self.write("flipped.npz", bytes(flipped))
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as z:
+            z.writestr("readme.txt", "hello")
+        self.write("other.npz", out.getvalue())
+        for path in sorted(p.name for p in self.at.iterdir()):
+            with self.subTest(path):
+                self.attend(path, path)
+        self.refuses(1, "missing.npy", "attend", "--weights", "missing.npy")
+        self.refuses(1, "directory", "attend", "--weights", ".")
+
+    def test_bombs(self):
+        """Archives that claim, or hold, far more than anyone looks at: refused before they take the memory."""
+        header = npy((60000, 60000), [])
+        claim = struct.pack("<I", 60000 * 60000 * 4 % 2 ** 32)
+        bomb = npz({"a": header + bytes(10000)})
+        size = struct.pack("<I", len(header) + 10000)
+        self.write("claim.npz", bomb.replace(size, claim))
+        self.attend("claim.npz", "claim.npz")
+        # 2.9 GB of zeros in 3 MB, a real one: a flushed block of a deflated stream may be repeated.
+        packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+        blocks, block = 2800, bytes(1 << 20)
+        head = npy((blocks * 8, 1 << 15), [])
+        start = packer.compress(head) + packer.flush(zlib.Z_FULL_FLUSH)
+        repeated = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+        packed = start + blocks * repeated + packer.flush()
+        total, crc = len(head) + blocks * len(block), zlib.crc32(head)
+        for _ in range(blocks):
+            crc = zlib.crc32(block, crc)
+        name = b"a.npy"
+        fields = struct.pack("<HHHIIIIHH", 20, 0, 8, 0x210000, crc, len(packed), total, len(name), 0)
+        local = b"PK\x03\x04" + fields + name + packed
+        central = b"PK\x01\x02" + struct.pack("<H", 20) + fields + struct.pack("<HHHII", 0, 0, 0, 0, 0) + name
+        end = b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), len(local), 0)
+        self.write("real.npz", local + central + end)
+        with zipfile.ZipFile(self.at / "real.npz") as z:
+            self.assertEqual(z.infolist()[0].file_size, total)
+        wrapper = ["sh", "-c", 'ulimit -v 2000000; exec "$@"', "sh"]
+        self.refuses(2, "too large to look at", "attend", "--weights", "real.npz", "--html", "p.html", wrapper=wrapper)
+
+    def test_labels_that_do_not_match(self):
+        self.write("w.npz", npz({"a": npy((2, 3), weights(2, 3))}))
+        self.write("two.txt", "a\nb\n")
+        self.write("three.txt", "a\nb\nc\n")
+        self.write("none.txt", "")
+        for arguments, says in [(["--labels", "two.txt"], 'two.txt has 2 lines for the 3 keys of w.npz: array "a"'),
+                                (["--labels", "three.txt"], "three.txt has 3 lines for the 2 queries"),
+                                (["--query-labels", "none.txt"], "none.txt has 0 lines for the 2 queries"),
+                                (["--key-labels", "two.txt"], "two.txt has 2 lines for the 3 keys")]:
+            with self.subTest(says):
+                self.attend(says, "w.npz", *arguments)
+        self.succeeds("attend", "--weights", "w.npz", "--labels", "three.txt", "--query-labels", "two.txt")
+        self.refuses(1, "missing.txt", "attend", "--weights", "w.npz", "--labels", "missing.txt")
+
+    def test_choices_that_exclude_each_other(self):
+        self.write("w.npy", npy((2, 2, 2), weights(2, 2, 2)))
+        self.write("w.npz", npz({"a": npy((1, 1), [1.0])}))
+        for says, arguments in [
+                ("give a sentence", []), ("belong to --weights", ["text", "--labels", "x"]),
+                ("--weights needs no model", ["text", "--weights", "w.npy"]),
+                ("--weights needs no model", ["--weights", "w.npy", "--compare", "x"]),
+                ("add --html", ["text", "--compare", "x"]),
+                ("one of --head, --heads and --all", ["--weights", "w.npy", "--head", "1", "--heads", "1"]),
+                ("--top looks at one head", ["--weights", "w.npy", "--top", "1", "--all"]),
+                ("one of --top and --statistics", ["--weights", "w.npy", "--top", "1", "--statistics"]),
+                ("head 3 is not in 1..2", ["--weights", "w.npy", "--head", "3"]),
+                ("head 3 is not in 1..2", ["--weights", "w.npy", "--heads", "1-3"]),
+                ("is no list", ["--weights", "w.npy", "--heads", "2-1"]), ("is no list", ["--weights", "w.npy", "--heads", "1,"]),
+                ("is no list", ["--weights", "w.npy", "--heads", "0"]), ("is no list", ["--weights", "w.npy", "--heads", "1 2"]),
+                ("layer 2 is not in 1..1", ["--weights", "w.npy", "--layer", "2"]),
+                ("--top", ["--weights", "w.npy", "--top", "0"]), ("among the arrays", ["--weights", "w.npy", "--array", "a"]),
+                ('no array "b"; it has "a"', ["--weights", "w.npz", "--array", "b"]),
+                ("is no width", ["--weights", "w.npy", "--width", "8 miles"]), ("is no width", ["--weights", "w.npy", "--width", "-3mm"]),
+                ("out of range", ["--weights", "w.npy", "--width", "1mm", "--png", "p.png"]),
+                ("--maximum", ["--weights", "w.npy", "--maximum", "-1"])]:
+            with self.subTest(says, arguments=arguments):
+                self.refuses(2, says, "attend", *arguments)
+
+    def test_nothing_is_written_when_one_file_fails(self):
+        self.write("w.npy", npy((4, 4), weights(4, 4)))
+        self.refuses(2, "too many for a PNG", "attend", "--weights", "w.npy", "--html", "p.html", "--svg", "p.svg",
+                     "--png", "p.png", "--width", "200in", "--dpi", "2400")
+
+
+class Pictures(Look):
+    def setUp(self):
+        super().setUp()
+        self.write("w.npy", npy((2, 4, 6, 6), weights(2, 4, 6, 6)))
+
+    def svg(self, *arguments):
+        self.writes("--weights", "w.npy", "--svg", "p.svg", *arguments, files=["p.svg"])
+        return (self.at / "p.svg").read_text()
+
+    def size(self, svg):
+        """Width in points."""
+        return float(re.search(r'<svg[^>]* width="([0-9.]+)(pt)?"', svg).group(1))
+
+    def test_width(self):
+        for width, points in [("80mm", 80 / 25.4 * 72), ("8cm", 80 / 25.4 * 72), ("3in", 216), ("600px", 216), ("600", 216)]:
+            self.assertAlmostEqual(self.size(self.svg("--width", width)), points, delta=0.5, msg=width)
+        self.assertAlmostEqual(self.size(self.svg("--width", "600", "--dpi", "100")), 432, delta=0.5)
+        self.writes("--weights", "w.npy", "--png", "p.png", "--width", "80mm", "--dpi", "300", files=["p.png"])
+        self.assertAlmostEqual(int.from_bytes((self.at / "p.png").read_bytes()[16:20], "big"), 945, delta=1)
+
+    def test_font_and_title(self):
+        self.assertGreater(self.size(self.svg("--font-size", "16")), 1.5 * self.size(self.svg()))
+        self.assertIn("<title>A title</title>", self.svg("--title", "A title"))
+        self.assertIn("<title>attention</title>", self.svg("--title", ""))
+        self.assertNotEqual(self.svg("--font", "serif"), self.svg())
+        self.assertNotEqual(self.svg("--maximum", "1"), self.svg())
+
+    def test_a_row_of_heads(self):
+        one, row, column = self.svg("--head", "2"), self.svg("--heads", "2-4"), self.svg("--heads", "2-4", "--columns", "1")
+        self.assertGreater(self.size(row), 1.3 * self.size(one))
+        self.assertLess(self.size(column), self.size(row) / 1.3)
+        self.assertNotEqual(self.svg("--heads", "1,3"), self.svg("--heads", "1,4"))
+        self.assertEqual(self.svg("--heads", "all"), self.svg("--heads", "1,2-3,4"))
+        out = self.succeeds("attend", "--weights", "w.npy", "--heads", "1,4", "--layer", "1")
+        self.assertIn("head 4", out)
+        self.assertNotIn("head 2", out)
+
+    def test_labels_in_many_scripts(self):
+        tokens = ["שלום", "مرحبا", "한국어", "ไทย", "👩‍👩‍👧‍👦", "e" + "\u0301" * 20]
+        self.write("t.txt", "\n".join(tokens) + "\n")
+        svg = self.svg("--labels", "t.txt")
+        for token in tokens:
+            self.assertIn(token, svg)
+
+
+class Compare(Look):
+    def test_the_page_has_both_texts(self):
+        out = self.writes("El perro come.", "--model", MODEL, "--compare", "El gato come.", "--html", "p.html",
+                          files=["p.html"])
+        self.assertEqual(out.count("cross-attention, layer"), 2)
+        data = page_data(self.at / "p.html")
+        self.assertEqual([g["name"] for g in data["compared"]], ["Encoder", "Decoder", "Cross"])
+        self.assertEqual(data["comparedTitle"], "El gato come.")
+        self.assertTrue(data["comparedText"])
+        self.assertIn("gato", "".join(data["compared"][0]["keyLabels"]))
+        self.refuses(2, "the text is empty", "attend", "El perro.", "--model", MODEL, "--compare", " ", "--html", "q.html")
+
+
+if __name__ == "__main__":
+    unittest.main()
