@@ -29,6 +29,9 @@ function mapColor(t) {
 /** The place on the colour scale of a weight that is `t` of the largest: the same, or its root to lift what is faint. */
 function onScale(t) { return state.lift ? Math.sqrt(Math.max(0, t)) : t; }
 
+/** How a part t of the largest weight becomes a colour: its place on the scale, and the colour there. */
+const plain = {scale: onScale, color: mapColor};
+
 const css = rgb => `rgb(${rgb[0]},${rgb[1]},${rgb[2]})`;
 
 /** Text that can be read on this colour. */
@@ -177,15 +180,15 @@ function widest(labels, size, most) {
 }
 
 /** A small canvas with one pixel for a weight, or for the largest of several; `top` has the strongest colour. */
-function thumbnail(grid, top, limit = 160) {
-  const rowStep = Math.ceil(grid.rows / limit), columnStep = Math.ceil(grid.columns / limit);
+function thumbnail(grid, top, limit = 160, palette = plain) {
+  const rowStep = Math.max(1, Math.ceil(grid.rows / limit)), columnStep = Math.max(1, Math.ceil(grid.columns / limit));
   const h = Math.max(1, Math.ceil(grid.rows / rowStep)), w = Math.max(1, Math.ceil(grid.columns / columnStep));
   const cells = new Float32Array(w * h);
   for (let i = 0; i < grid.rows; ++i) {
     const base = Math.floor(i / rowStep) * w;
     for (let e = grid.start[i]; e < grid.start[i + 1]; ++e) {
       const cell = base + Math.floor(grid.key[e] / columnStep);
-      if (grid.weight[e] > cells[cell]) cells[cell] = grid.weight[e];
+      if (Math.abs(grid.weight[e]) > Math.abs(cells[cell])) cells[cell] = grid.weight[e];
     }
   }
   const canvas = document.createElement('canvas');
@@ -193,9 +196,9 @@ function thumbnail(grid, top, limit = 160) {
   canvas.height = h;
   const context = canvas.getContext('2d');
   const image = context.createImageData(w, h);
-  const table = Array.from({length: 256}, (_, i) => mapColor(i / 255));
+  const table = Array.from({length: 511}, (_, i) => palette.color((i - 255) / 255));
   for (let cell = 0; cell < cells.length; ++cell) {
-    const color = table[Math.min(255, Math.round(255 * onScale(cells[cell] / top)))];
+    const color = table[255 + Math.max(-255, Math.min(255, Math.round(255 * palette.scale(cells[cell] / top))))];
     image.data.set([color[0], color[1], color[2], 255], 4 * cell);
   }
   context.putImageData(image, 0, 0);
@@ -214,6 +217,9 @@ function number(x) {
   return x.toExponential(1);
 }
 
+/** +0.25, \u22120.031, 0. */
+function signedNumber(x) { return x > 0 ? `+${number(x)}` : x < 0 ? `\u2212${number(-x)}` : number(x); }
+
 /** 62 %, 3.1 %, 0.04 %. */
 function percent(x) {
   const p = 100 * x;
@@ -229,4 +235,34 @@ class ShiftedPen {
   curve(x1, y1, x2, y2, ...rest) { this.pen.curve(x1 + this.dx, y1 + this.dy, x2 + this.dx, y2 + this.dy, ...rest); }
   text(x, y, ...rest) { this.pen.text(x + this.dx, y + this.dy, ...rest); }
   image(canvas, x, y, ...rest) { this.pen.image(canvas, x + this.dx, y + this.dy, ...rest); }
+}
+
+/** A token as text: where it goes on with a word, a dot stands before it. */
+function tokenText(tokens, i) { return (tokens.continues(i) ? '\u00b7' : '') + tokens.labels[i]; }
+
+/** How a map fits into `space` pixels across: the room for labels and the size of a cell. */
+function mapSize(query, key, space) {
+  const label = Math.ceil(widest(query.labels, 12, 120)) + 14, head = Math.ceil(widest(key.labels, 12, 100)) + 14;
+  const cell = Math.max(1, Math.min(38, (space - label) / Math.max(key.count, query.count * 0.6)));
+  return {label, head, cell, width: label + cell * key.count + 10, height: head + cell * query.count + 10};
+}
+
+/** A map with its labels and, where a cell has `room`, numbers; `query` and `key` are framed. */
+function drawGrid(pen, grid, queries, keys, {label, head, cell}, {top, query = null, key = null, palette = plain, text = w => w.toFixed(2).replace(/^0/, ''), room = 26, faintQueries = () => false, faintKeys = () => false}) {
+  const {rows, columns} = grid;
+  pen.image(thumbnail(grid, top, 2048, palette), label, head, cell * columns, cell * rows);
+  pen.frame(label, head, cell * columns, cell * rows, ink().line);
+  const size = Math.max(8, Math.min(12, cell - 2)), every = Math.max(1, Math.ceil((size + 2) / cell));
+  const color = faint => (faint ? ink().faint : undefined);
+  for (let i = 0; i < rows; i += every)
+    pen.text(label - 6, head + (i + 0.5) * cell, tokenText(queries, i), {size, align: 'right', width: label - 12, bold: i === query, color: color(faintQueries(i))});
+  for (let j = 0; j < columns; j += every)
+    pen.text(label + (j + 0.5) * cell, head - 6, tokenText(keys, j), {size, turn: -Math.PI / 2, width: head - 12, bold: j === key, color: color(faintKeys(j))});
+  if (cell >= room)
+    for (let i = 0; i < rows; ++i)
+      grid.each(i, (j, w) => {
+        if (Math.abs(w) >= 0.005) pen.text(label + (j + 0.5) * cell, head + (i + 0.5) * cell, text(w), {size: 10, align: 'center', color: textOn(palette.color(palette.scale(w / top)))});
+      });
+  if (query !== null) pen.frame(label, head + query * cell, cell * columns, cell, ink().strong);
+  if (key !== null) pen.frame(label + key * cell, head, cell, cell * rows, ink().strong);
 }

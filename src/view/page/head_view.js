@@ -1,9 +1,6 @@
 // Some heads in detail: lines between tokens, one big map, or the text itself.
 const rowHeight = tokens => (tokens <= 16 ? 32 : tokens <= 40 ? 26 : tokens <= 160 ? 20 : 16);
 
-/** A token as text: where it goes on with a word, a dot stands before it. */
-function tokenText(tokens, i) { return (tokens.continues(i) ? '\u00b7' : '') + tokens.labels[i]; }
-
 /** For each key (or query) the weights of all chosen heads: [[weights of head 0], ...]; of a row, or of a column. */
 function weightsOf(d, side, index) {
   return d.grids.map(grid => (side === 'query' ? grid.row(index) : grid.column(index)));
@@ -199,15 +196,9 @@ const headView = {
     }
   },
 
-  mapSize(d, space) {
-    const label = Math.ceil(widest(d.query.labels, 12, 120)) + 14, head = Math.ceil(widest(d.key.labels, 12, 100)) + 14;
-    const cell = Math.max(1, Math.min(38, (space - label) / Math.max(d.key.count, d.query.count * 0.6)));
-    return {label, head, cell, width: label + cell * d.key.count + 10, height: head + cell * d.query.count + 10};
-  },
-
   map(stage, d) {
     this.space = Math.max(240, (document.getElementById('view').clientWidth || 800) - (innerWidth > 1000 ? 560 : 10));
-    this.mapBox = this.mapSize(d, this.space);
+    this.mapBox = mapSize(d.query, d.key, this.space);
     const {label, head, cell, width, height} = this.mapBox;
     const canvas = makeCanvas(width, height, {class: 'bigmap', id: 'map', tabIndex: 0, role: 'img', 'aria-label': `Map of ${headsName()}: ${d.query.count} queries by ${d.key.count} keys. Arrow keys move over the cells.`});
     this.canvas = canvas;
@@ -243,22 +234,7 @@ const headView = {
   },
 
   drawMap(pen, d, box) {
-    const {label, head, cell} = box, {rows, columns} = d.mean;
-    const top = d.mean.largest() || 1;
-    pen.image(thumbnail(d.mean, top, 2048), label, head, cell * columns, cell * rows);
-    pen.frame(label, head, cell * columns, cell * rows, ink().line);
-    const size = Math.max(8, Math.min(12, cell - 2)), every = Math.max(1, Math.ceil((size + 2) / cell));
-    for (let i = 0; i < rows; i += every)
-      pen.text(label - 6, head + (i + 0.5) * cell, tokenText(d.query, i), {size, align: 'right', width: label - 12, bold: i === state.query});
-    for (let j = 0; j < columns; j += every)
-      pen.text(label + (j + 0.5) * cell, head - 6, tokenText(d.key, j), {size, turn: -Math.PI / 2, width: head - 12, bold: j === state.key, color: j === d.hidden ? ink().faint : undefined});
-    if (cell >= 30)
-      for (let i = 0; i < rows; ++i)
-        d.mean.each(i, (j, w) => {
-          if (w >= 0.005) pen.text(label + (j + 0.5) * cell, head + (i + 0.5) * cell, w.toFixed(2).replace(/^0/, ''), {size: 10, align: 'center', color: textOn(mapColor(onScale(w / top)))});
-        });
-    if (state.query !== null) pen.frame(label, head + state.query * cell, cell * columns, cell, ink().strong);
-    if (state.key !== null) pen.frame(label + state.key * cell, head, cell, cell * rows, ink().strong);
+    drawGrid(pen, d.mean, d.query, d.key, box, {top: d.mean.largest() || 1, query: state.query, key: state.key, faintKeys: j => j === d.hidden});
   },
 
   /** What changes when another token is looked at. */
@@ -370,7 +346,7 @@ const headView = {
       pen.text(10, 38, heading + (note ? ` (${note})` : ''), {size: 12, color: ink().faint, width: width - 20});
     };
     if (state.display === 'map') {
-      const box = this.mapSize(d, Math.max(400, Math.min(2000, d.key.count * 24)));
+      const box = mapSize(d.query, d.key, Math.max(400, Math.min(2000, d.key.count * 24)));
       title(Math.max(320, box.width));
       this.drawMap(new ShiftedPen(pen, 10, 52), d, box);
       return {width: Math.max(320, box.width + 20), height: box.height + 62};
