@@ -1,6 +1,7 @@
-# cmake -D FOLDER=src/view/page -D SCRIPTS=a.js,b.js -D OUT=page_source.cc -P HeedPage.cmake
-# makes one document of page.html, page.css and the scripts, in the order given, and a C++ source of the document. The
-# document carries the SHA-256 of its style and script, so that a browser runs these and nothing else.
+# cmake -D FOLDER=src/view/page -D PAGE=page -D STYLES=a.css,b.css -D SCRIPTS=a.js,b.js -D OUT=page_source.cc -P HeedPage.cmake
+# makes one document of page.html, the styles and the scripts, in the order given, and a C++ source of the document, the
+# function page_source(). The document carries the SHA-256 of its style and script, so that a browser runs these and
+# nothing else.
 
 function(base64_of_hex hex out)  # of 32 bytes
   set(digits "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
@@ -18,15 +19,19 @@ function(base64_of_hex hex out)  # of 32 bytes
   set(${out} "${text}=" PARENT_SCOPE)
 endfunction()
 
-string(REPLACE "," ";" scripts "${SCRIPTS}")
-set(script "\n")
-foreach(name IN LISTS scripts)
-  file(READ "${FOLDER}/${name}" text)
-  string(APPEND script "${text}")
-endforeach()
-file(READ "${FOLDER}/page.css" style)
-file(READ "${FOLDER}/page.html" page)
-string(PREPEND style "\n")
+function(joined names out)
+  string(REPLACE "," ";" names "${names}")
+  set(all "\n")
+  foreach(name IN LISTS names)
+    file(READ "${FOLDER}/${name}" text)
+    string(APPEND all "${text}")
+  endforeach()
+  set(${out} "${all}" PARENT_SCOPE)
+endfunction()
+
+joined("${SCRIPTS}" script)
+joined("${STYLES}" style)
+file(READ "${FOLDER}/${PAGE}.html" page)
 string(SHA256 style_hash "${style}")
 string(SHA256 script_hash "${script}")
 base64_of_hex("${style_hash}" style_hash)
@@ -40,4 +45,4 @@ string(REPLACE "@STYLE@" "${style}" page "${page}")
 string(REPLACE "@SCRIPT@" "${script}" page "${page}")
 
 file(WRITE "${OUT}" "#include \"view/page_source.h\"\n\nnamespace heed::inline v0 {\n\n"
-  "std::string_view page_source() {\n  return R\"page~(${page})page~\";\n}\n\n}  // namespace heed::inline v0\n")
+  "std::string_view ${PAGE}_source() {\n  return R\"page~(${page})page~\";\n}\n\n}  // namespace heed::inline v0\n")

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "heed/io.h"
 #include "heed/models.h"
 #include "heed/optim.h"
 
@@ -88,9 +90,19 @@ struct TrainResult {
   bool average_is_best = false;  // model.safetensors is a mean of checkpoints
 };
 
+/// What TrainHooks::examine adds to a validation.
+struct Examination {
+  std::vector<std::pair<std::string, double>> figures{};  // of its line in the log
+  std::vector<std::pair<std::string, FillFile>> files{};  // of the directory; they change with the state, all at once
+};
+
 struct TrainHooks {
   std::function<void(const TrainProgress&)> progress{};  // each log_every updates
   std::function<void(const Validation&)> validation{};
+  /// Asked at each validation, before it is logged and saved; the model has the weights as they are, dropout is off and
+  /// nothing is recorded on the tape. What it draws from default_generator() is given back, so that the weights at the
+  /// end do not depend on it.
+  std::function<Examination(const Validation&)> examine{};
   std::function<void(const std::string&)> message{};  // what a person may want to know
   std::function<bool()> stop{};                       // asked after each update; true saves and leaves
   /// The training pairs anew with merges left out (Vocabulary::encode_with_dropout), once an epoch: for
@@ -100,7 +112,8 @@ struct TrainHooks {
 
 /// Trains `model` and keeps in `directory`, which must exist:
 ///   model.safetensors            the best weights by validation loss, single or averaged
-///   train.log.jsonl              one JSON object a report
+///   train.log.jsonl              one JSON object a report: type train, as TrainProgress; type validation, as
+///                                Validation
 ///   training.json, training.safetensors, checkpoint-N.safetensors   the state
 /// All of them change at once (DirectoryTransaction). Where the directory holds a state, training goes on from it, and
 /// ends with the same weights, bit for bit, as a run that was never stopped: on the same type of machine, with any

@@ -1,5 +1,5 @@
-// Look at attention: maps in the terminal, as PNG, SVG and PDF, a page for a browser, and what a head does in six
-// numbers.
+// Look at attention: maps in the terminal, as PNG, SVG and PDF, a page for a browser, what a head does in six numbers,
+// and a page about a training.
 //
 // Terminal maps, pages and statistics need Unicode tables and zlib. Pictures are drawn by cairo and pango, which
 // libheed_pictures brings in the first time one of the render_png/svg/pdf functions is called.
@@ -169,5 +169,61 @@ struct PageOptions {
 /// Throws ShapeError as render_terminal does, and for a page without groups and for words, vectors, masks, steps,
 /// value labels and compared groups that do not fit the weights.
 std::string render_html(const Page& page, const PageOptions& options = {});
+
+// ---------------------------------------------------------------------------------------------- training
+
+/// A number at one time of a training.
+struct ReportPoint {
+  int64_t update = 0;
+  double minutes = 0;  // of training
+  double value = 0;
+};
+
+struct ReportCurve {
+  std::string name{};
+  std::vector<ReportPoint> points{};  // by ascending update
+};
+
+/// Curves that share an axis.
+struct ReportFigure {
+  std::string name{};
+  std::string note{};  // small, below
+  std::vector<ReportCurve> curves{};
+  bool logarithmic = false;  // at first; the reader may choose
+};
+
+/// Attention of one kind in one sentence.
+struct ReportKind {
+  std::string name{};   // "Encoder"
+  std::string title{};  // what rows and columns are
+  std::vector<std::string> query_labels{}, key_labels{};
+};
+
+/// What the model attended to at one time.
+struct ReportMoment {
+  int64_t update = 0;
+  std::vector<Tensor> weights{};  // of each kind: (N, H, Lq, Lk) floating; N and H stay the same over time
+};
+
+struct ReportSentence {
+  std::string text{};  // above its maps
+  std::vector<ReportKind> kinds{};
+  std::vector<ReportMoment> moments{};  // by ascending update
+};
+
+struct TrainingReport {
+  std::string title{};
+  std::string text{};  // below the title
+  std::vector<std::pair<std::string, std::string>> facts{};
+  std::vector<ReportFigure> figures{};
+  std::vector<ReportSentence> sentences{};
+};
+
+/// One page, as render_html writes them: curves, and small maps of every head with a slider over the moments. A curve
+/// of more than 1000 points is drawn as means of points that follow each other; values that are not finite are left
+/// out. Weights are stored in 8 bits. A weight below (0.5 / 255)^2 of the largest of its row is 0 on the page.
+/// Throws ShapeError for points or moments that go back, and for weights that do not fit the labels, the other moments
+/// or their kinds.
+std::string render_report(const TrainingReport& report);
 
 }  // namespace heed::inline v0

@@ -11,13 +11,6 @@
 #include "heed/functional.h"
 
 namespace heed::cli {
-namespace {
-
-struct Tokens {
-  std::vector<std::string> labels;
-  std::vector<int32_t> words;  // the word of each token, from 0
-};
-
 Tokens tokens_of(const Vocabulary& vocabulary, const std::vector<int32_t>& ids) {
   constexpr std::string_view kSpaceMark = "\u2581";
   Tokens tokens;
@@ -43,7 +36,6 @@ Tokens tokens_of(const Vocabulary& vocabulary, const std::vector<int32_t>& ids) 
   return tokens;
 }
 
-// layers x (1, H, Lq, Lk) -> (layers, H, Lq, Lk)
 Tensor stacked(const std::vector<Tensor>& layers) {
   Dims shape = layers.front().shape();
   shape[0] = static_cast<int64_t>(layers.size());
@@ -51,6 +43,8 @@ Tensor stacked(const std::vector<Tensor>& layers) {
   for (size_t l = 0; l < layers.size(); ++l) all.select(0, static_cast<int64_t>(l)).copy_from(layers[l].select(0, 0));
   return all;
 }
+
+namespace {
 
 Tensor causal_mask(int64_t length) {  // (length, length)
   const Tensor mask = Tensor::zeros({length, length}, DType::boolean);

@@ -11,6 +11,16 @@
 
 namespace heed::cli {
 
+struct Tokens {
+  std::vector<std::string> labels;
+  std::vector<int32_t> words;  // the word of each token, from 0
+};
+/// Tokens as a page shows them.
+Tokens tokens_of(const Vocabulary& vocabulary, const std::vector<int32_t>& ids);
+
+/// layers x (1, H, Lq, Lk) -> (layers, H, Lq, Lk)
+Tensor stacked(const std::vector<Tensor>& layers);
+
 /// A sentence as a model took it: record.want_vectors as wanted, hidden states (1, Lt, E) of the decoder.
 struct SeenTranslation {
   std::string text, translation;

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 #include <numbers>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -16,12 +17,14 @@
 #include "cli/corpus.h"
 #include "cli/model_card.h"
 #include "cli/progress.h"
+#include "cli/training_report.h"
 #include "cli/translator.h"
 #include "heed/executor.h"
 #include "heed/io.h"
 #include "heed/random.h"
 #include "heed/text.h"
 #include "train/state.h"
+#include "train/task.h"
 
 namespace heed::cli {
 namespace {
@@ -37,6 +40,8 @@ struct TrainArguments {
   std::string vocab_type = "subwords";
   int64_t vocab_size = 0;
   double character_coverage = 0.9995;
+  std::string html, html_lines;
+  int64_t html_bleu = 100;
   std::string schedule = "inverse-square-root";
   TransformerConfig shape;
   int64_t layers = 0, kv_heads = 0;  // of a language model, which has the rest from `shape`
@@ -128,10 +133,10 @@ const Preset kTextDefaults{"",
                             {"--average", "1"}}};
 
 // Options that mean something for one kind of training only.
-constexpr const char* kPairsOnly[] = {"--pairs",        "--source",         "--target",         "--valid-pairs",
-                                      "--valid-source", "--valid-target",   "--columns",        "--exclude",
-                                      "--batch-tokens", "--encoder-layers", "--decoder-layers", "--max-length",
-                                      "--pool-size",    "--subword-dropout"};
+constexpr const char* kPairsOnly[] = {"--pairs",        "--source",          "--target",         "--valid-pairs",
+                                      "--valid-source", "--valid-target",    "--columns",        "--exclude",
+                                      "--batch-tokens", "--encoder-layers",  "--decoder-layers", "--max-length",
+                                      "--pool-size",    "--subword-dropout", "--html-bleu"};
 constexpr const char* kTextOnly[] = {"--valid-text", "--valid-fraction", "--vocab-type", "--layers",
                                      "--kv-heads",   "--block",          "--batch"};
 
@@ -365,6 +370,10 @@ std::string file_names(std::initializer_list<std::string> paths) {
   return names;
 }
 
+std::string name_of_directory(const std::string& path) {
+  return std::filesystem::path(path + "/").parent_path().filename().string();
+}
+
 std::string layers_in_words(const TransformerConfig& c) {
   return std::to_string(c.num_encoder_layers) + " encoder and " + std::to_string(c.num_decoder_layers) +
          " decoder layers";
@@ -393,7 +402,7 @@ template <class Model>
 void write_model_card(const CLI::App& command, const TrainArguments& a, const TrainResult& result, const Model& model,
                       CardParts parts) {
   ModelCard card;
-  card.title = std::filesystem::path(a.model + "/").parent_path().filename().string();
+  card.title = name_of_directory(a.model);
   card.summary = std::move(parts.summary);
   card.options = command.config_to_str();
   card.sections.push_back({"Model",
@@ -424,12 +433,81 @@ void begin_with(Model& model, const TrainArguments& a) {
   model.load(values);
 }
 
+// The page of --html while training goes on: what fails there is said, and training goes on.
+class HtmlReport {
+ public:
+  /// Nothing happens where `report` is empty.
+  HtmlReport(std::optional<ReportOnTraining> report, const std::string& path, Display& display)
+      : report_(std::move(report)), path_(path), display_(display) {}
+
+  void attach(TrainHooks& hooks) {
+    if (!report_) return;
+    hooks.examine = [this](const Validation& v) { return report_->examine(v); };
+    // Written at each validation, and as soon as there is something to see.
+    hooks.validation = [this, next = std::move(hooks.validation)](const Validation& v) {
+      next(v);
+      write();
+    };
+    hooks.progress = [this, next = std::move(hooks.progress)](const TrainProgress& p) {
+      next(p);
+      if (!written_) write();
+    };
+  }
+  void finish(Module& model, int64_t update) {
+    if (!report_) return;
+    const Evaluation evaluation(model);
+    if (try_to([&] { report_->finish(update); })) display_.line("wrote " + path_);
+  }
+
+ private:
+  void write() {
+    written_ = true;
+    try_to([&] { report_->write(); });
+  }
+  template <class Write>
+  bool try_to(Write&& write) {
+    try {
+      write();
+      return true;
+    } catch (const Error& e) {
+      display_.line("the report was not written: " + std::string(e.what()));
+      return false;
+    }
+  }
+
+  std::optional<ReportOnTraining> report_;
+  const std::string& path_;
+  Display& display_;
+  bool written_ = false;
+};
+
+// What --html asks for, with the model as it is before training.
+template <class Model>
+std::optional<ReportOnTraining> begin_report(const TrainArguments& a, Model& model, const Vocabulary& vocabulary,
+                                             std::vector<WatchedSentence> sentences, const std::string& data,
+                                             const std::function<void(Watched&)>& complete = {}) {
+  if (a.html.empty()) return {};
+  const Evaluation evaluation(model);
+  const Generator before = default_generator();
+  Watched watched = watch(model, vocabulary, std::move(sentences));
+  if (complete) complete(watched);
+  std::optional<ReportOnTraining> report;
+  report.emplace(ReportOnTraining::About{.path = a.html,
+                                         .directory = a.model,
+                                         .title = "Training of " + name_of_directory(a.model),
+                                         .text = shape_in_words(model.config()) + "; " + data,
+                                         .clip_norm = a.options.clip_norm},
+                 std::move(watched));
+  default_generator() = before;  // training draws the same with and without a report
+  return report;
+}
+
 // Trains, says how it goes, and writes the card with what `parts` makes of the result. `data` begins the first line.
 // `hooks` may hold what else the training needs.
 template <class Model, class Data, class Parts>
 void run(const CLI::App& command, const TrainArguments& a, bool fresh, Model& model, const Data& training,
          const Data& validation, bool validates, Display& display, const std::string& data, TrainHooks hooks,
-         Parts&& parts) {
+         std::optional<ReportOnTraining> report, Parts&& parts) {
   display.line(data + ", " + std::to_string(model.config().vocab_size) + " pieces, " +
                std::to_string(model.parameter_count()) + " parameters, " + std::to_string(threads()) + " threads");
   catch_signals();
@@ -439,6 +517,8 @@ void run(const CLI::App& command, const TrainArguments& a, bool fresh, Model& mo
   };
   hooks.message = [&](const std::string& text) { display.line(text); };
   hooks.stop = [] { return caught_signal != 0; };
+  HtmlReport html(std::move(report), a.html, display);
+  html.attach(hooks);
   TrainResult result;
   try {
     result = train(model, training, validation, a.options, a.model, hooks);
@@ -447,6 +527,7 @@ void run(const CLI::App& command, const TrainArguments& a, bool fresh, Model& mo
     if (fresh && !learned) forget_directory(a.model);
     throw;
   }
+  html.finish(model, result.update);
   if (result.reason == StopReason::interrupted) {
     display.line("saved after update " + std::to_string(result.update) + "; the same command goes on from here");
     throw ExitStatus{128 + caught_signal};
@@ -468,6 +549,24 @@ void check_early(Config shape, const TrainArguments& a) {
   validate(shape);
 }
 
+// The first validation pairs, decoded greedily.
+void watch_bleu(const TrainArguments& a, const Transformer& model, const Vocabulary& vocabulary,
+                const TextPairs& validation, Watched& watched) {
+  const auto count = std::min(static_cast<size_t>(a.html_bleu), validation.source.size());
+  if (count == 0) return;
+  const auto first = [&](const std::vector<std::string>& lines) {
+    return std::vector<std::string>(lines.begin(), lines.begin() + static_cast<int64_t>(count));
+  };
+  watched.bleu_note = "The first " + with_commas(static_cast<int64_t>(count)) +
+                      " validation pairs, decoded greedily with the weights as they are.";
+  watched.bleu = [&model, &vocabulary, sources = first(validation.source), references = first(validation.target)] {
+    std::vector<std::string> translations;
+    for (TranslatedLine& line : translate_lines(model, vocabulary, sources, {.beam = 1}))
+      translations.push_back(std::move(line.best.front().text));
+    return bleu(translations, references).score;
+  };
+}
+
 void train_on_pairs(const CLI::App& command, const TrainArguments& a) {
   TransformerConfig shape = a.shape;
   check_early(shape, a);
@@ -476,6 +575,10 @@ void train_on_pairs(const CLI::App& command, const TrainArguments& a) {
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude);
   if (texts.source.empty())
     throw FormatError((a.pairs.empty() ? a.source : a.pairs) + " holds no sentence pairs to train on");
+  const TextPairs& watched_texts = valid_texts.source.empty() ? texts : valid_texts;
+  const std::vector<int64_t> watched =
+      parse_line_numbers(a.html_lines, std::ssize(watched_texts.source),
+                         valid_texts.source.empty() ? "the training data" : "the validation data");
   const Prepared prepared = prepare_directory(a, shape, [&] {
     std::vector<std::string> lines = texts.source;
     lines.insert(lines.end(), texts.target.begin(), texts.target.end());
@@ -488,11 +591,14 @@ void train_on_pairs(const CLI::App& command, const TrainArguments& a) {
   Transformer model(shape);
   begin_with(model, a);
   Display display("words/s", 0);
-  run(command, a, prepared.fresh, model, training, validation, !validation.source.empty(), display,
-      std::to_string(training.source.size()) + " training and " + std::to_string(validation.source.size()) +
-          " validation pairs",
+  const std::string data = std::to_string(training.source.size()) + " training and " +
+                           std::to_string(validation.source.size()) + " validation pairs";
+  auto report = begin_report(a, model, vocabulary,
+                             watched_pairs(watched_texts, valid_texts.source.empty() ? training : validation, watched),
+                             data, [&](Watched& w) { watch_bleu(a, model, vocabulary, valid_texts, w); });
+  run(command, a, prepared.fresh, model, training, validation, !validation.source.empty(), display, data,
       {.encode = [&](double dropout, uint64_t seed) { return encode(vocabulary, texts, dropout, seed); }},
-      [&](const TrainResult& result) {
+      std::move(report), [&](const TrainResult& result) {
         const auto tokens = [](const std::vector<std::vector<int32_t>>& sentences) {
           int64_t count = 0;
           for (const auto& sentence : sentences) count += static_cast<int64_t>(sentence.size());
@@ -546,6 +652,12 @@ void train_on_text(const CLI::App& command, const TrainArguments& a) {
   LanguageModelConfig shape = language_model_shape(a);
   check_early(shape, a);
   const TextParts texts = read_text_parts(a.text, a.valid_text, a.valid_fraction);
+  const std::vector<std::string> watched_text = lines_of(texts.validation.empty() ? texts.training : texts.validation);
+  const std::vector<int64_t> watched = parse_line_numbers(
+      a.html_lines, std::ssize(watched_text), texts.validation.empty() ? "the training text" : "the validation text");
+  for (const int64_t number : watched)
+    if (watched_text[static_cast<size_t>(number - 1)] == "\n")
+      throw ShapeError("--html-lines: line " + std::to_string(number) + " is empty; choose one with words");
   const Prepared prepared = prepare_directory(a, shape, [&] {
     if (a.vocab_type == "characters") return Vocabulary::characters(texts.training);
     return Vocabulary::train(
@@ -566,9 +678,12 @@ void train_on_text(const CLI::App& command, const TrainArguments& a) {
   LanguageModel model(shape);
   begin_with(model, a);
   Display display("tokens/s", bits);
-  run(command, a, prepared.fresh, model, training, validation, !validation.empty(), display,
-      std::to_string(training.size()) + " training and " + std::to_string(validation.size()) + " validation tokens", {},
-      [&](const TrainResult& result) {
+  const std::string data =
+      std::to_string(training.size()) + " training and " + std::to_string(validation.size()) + " validation tokens";
+  auto report =
+      begin_report(a, model, vocabulary, watched_lines(watched_text, vocabulary, watched, shape.max_positions), data);
+  run(command, a, prepared.fresh, model, training, validation, !validation.empty(), display, data, {},
+      std::move(report), [&](const TrainResult& result) {
         const auto amount = [](const std::string& text, const std::vector<int32_t>& ids) {
           return with_commas(static_cast<int64_t>(text.size())) + " bytes, " +
                  with_commas(static_cast<int64_t>(ids.size())) + " tokens";
@@ -596,6 +711,9 @@ void run_training(CLI::App& command, TrainArguments& a) {
   if (a.model.empty()) throw ShapeError("--model is missing: the directory to write");
   if (!a.of_text() && a.pairs.empty() && a.source.empty() && a.target.empty())
     throw ShapeError("give --pairs, or --source and --target, or --text: what to learn from");
+  if (a.html.empty() && !a.html_lines.empty())
+    throw ShapeError("--html-lines chooses sentences for --html; give --html, the page to write");
+  if (!a.html.empty()) check_report_path(a.html, a.model);
   set_threads(a.threads);
   a.shape.vocab_size = a.vocab_size;
   TrainOptions& options = a.options;
@@ -731,6 +849,23 @@ void add_train(CLI::App& program) {
   training("--save-minutes", o.save_minutes, "Minutes between saves; 0 for none but at validations");
   training("--save-every", o.save_every, "Updates between saves; 0 for none by count");
   training("--log-every", o.log_every, "Updates between progress lines");
+
+  command
+      ->add_option("--html", a->html,
+                   "Write a page for a browser, anew at each validation: curves, and attention over time")
+      ->type_name("FILE")
+      ->group("Report");
+  command
+      ->add_option("--html-lines", a->html_lines,
+                   "Watch the attention in these lines of the validation data, from 1 (default: the first three of "
+                   "moderate length)")
+      ->type_name("N,N")
+      ->group("Report");
+  command
+      ->add_option("--html-bleu", a->html_bleu,
+                   "Validation pairs to translate greedily at each validation for BLEU; 0 for none")
+      ->check(CLI::Range(0, 1000000))
+      ->group("Report");
   command->footer(
       "Examples (spa-eng's columns are English and Spanish; this learns Spanish to English):\n"
       "  heed train --pairs spa-eng.tsv --columns 2,1 --valid-pairs dev.tsv --model my-model --max-minutes 60\n"

@@ -39,15 +39,16 @@ std::vector<std::pair<int64_t, int64_t>> align(const Vocabulary& vocabulary, con
 
 }  // namespace
 
-std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>& lines, const BeamOptions& options,
-                                                  int64_t batch) const {
+std::vector<TranslatedLine> translate_lines(const Transformer& model, const Vocabulary& vocabulary,
+                                            const std::vector<std::string>& lines, const BeamOptions& options,
+                                            int64_t batch) {
   if (batch < 1) throw ShapeError("translate: batch " + std::to_string(batch) + " must be 1 or more");
   std::vector<TranslatedLine> results(lines.size());
   std::vector<std::vector<int32_t>> ids(lines.size());
   std::vector<size_t> order;
-  const auto longest = static_cast<size_t>(model().config().max_positions - 1);  // the end token comes behind
+  const auto longest = static_cast<size_t>(model.config().max_positions - 1);  // the end token comes behind
   for (size_t i = 0; i < lines.size(); ++i) {
-    ids[i] = vocabulary().encode(lines[i]);
+    ids[i] = vocabulary.encode(lines[i]);
     if (ids[i].size() > longest) {
       ids[i].resize(longest);
       results[i].cut = true;
@@ -65,12 +66,12 @@ std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>
     const size_t begin = (batches - 1 - static_cast<size_t>(tile)) * size, end = std::min(order.size(), begin + size);
     std::vector<std::vector<int32_t>> sources;
     for (size_t i = begin; i < end; ++i) sources.push_back(ids[order[i]]);
-    const auto translated = model().translate(sources, options);
+    const auto translated = model.translate(sources, options);
     for (size_t i = begin; i < end; ++i)
       for (const Hypothesis& h : translated[i - begin]) {
-        Translation t{.text = vocabulary().decode(h.ids), .score = h.score};
+        Translation t{.text = vocabulary.decode(h.ids), .score = h.score};
         if (options.want_alignment && h.alignment.defined())
-          t.alignment = align(vocabulary(), ids[order[i]], h.ids, h.alignment);
+          t.alignment = align(vocabulary, ids[order[i]], h.ids, h.alignment);
         results[order[i]].best.push_back(std::move(t));
       }
   });

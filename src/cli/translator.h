@@ -21,16 +21,22 @@ struct TranslatedLine {
   bool cut = false;                 // the line was longer than the model takes
 };
 
+/// Each line's translations, in order; at most `batch` sentences are decoded together. The model must not be in
+/// training. Throws ShapeError for options out of range.
+std::vector<TranslatedLine> translate_lines(const Transformer& model, const Vocabulary& vocabulary,
+                                            const std::vector<std::string>& lines, const BeamOptions& options = {},
+                                            int64_t batch = 32);
+
 class Translator {
  public:
   /// Throws as load_checkpoint.
   explicit Translator(const std::string& directory, bool trust = false)
       : checkpoint_(load_checkpoint<Transformer>(directory, trust)) {}
 
-  /// Each line's translations, in order; at most `batch` sentences are decoded together. Throws ShapeError for options
-  /// out of range.
   std::vector<TranslatedLine> translate(const std::vector<std::string>& lines, const BeamOptions& options = {},
-                                        int64_t batch = 32) const;
+                                        int64_t batch = 32) const {
+    return translate_lines(model(), vocabulary(), lines, options, batch);
+  }
 
   const Transformer& model() const { return *checkpoint_.model; }
   const Vocabulary& vocabulary() const { return checkpoint_.vocabulary; }

@@ -241,16 +241,27 @@ class Trainer {
     }
     line["best"] = !v.better ? "earlier" : v.average_is_best ? "average" : "single";
     line["without_progress"] = v.without_progress;
+    const Examination examination = examine(v);
+    for (const auto& [name, value] : examination.figures) line[name] = value;
     line["minutes"] = elapsed() / 60;
     log_->write(line.dump());
 
     const Tensor best = !v.better ? Tensor() : v.average_is_best ? mean : arena_.values();
-    save(best, /*new_checkpoint=*/options_.average > 1);
+    save(best, /*new_checkpoint=*/options_.average > 1, examination);
     if (hooks_.validation) hooks_.validation(v);
     window_start_ += Clock::now() - started;  // words/s are of training
   }
 
-  void save(const Tensor& best = {}, bool new_checkpoint = false) {
+  Examination examine(const Validation& v) {
+    if (!hooks_.examine) return {};
+    const Evaluation evaluation(task_.model());
+    const Generator before = default_generator();
+    Examination examination = hooks_.examine(v);
+    default_generator() = before;
+    return examination;
+  }
+
+  void save(const Tensor& best = {}, bool new_checkpoint = false, const Examination& examination = {}) {
     log_->sync();
     const auto write_tensors = [](const NamedTensors& tensors) {
       return [tensors](FileWriter& file) { write_safetensors(file, tensors); };
@@ -264,6 +275,7 @@ class Trainer {
       transaction.write(checkpoint_file(state_.update), write_tensors(arena_.named(arena_.values())));
       state_.checkpoints.push_back(state_.update);
     }
+    for (const auto& [name, content] : examination.files) transaction.write(name, content);
     for (const std::string& stale : stale_checkpoints()) transaction.remove(stale);
     NamedTensors tensors = arena_.named(arena_.values(), "value.");
     for (const auto& [arena, prefix] : {std::pair{optimiser_.m, "m."}, std::pair{optimiser_.v, "v."}}) {

@@ -116,6 +116,40 @@ TEST_F(Train, WhatWasNotSavedIsDoneAgain) {
   EXPECT_EQ(log(broken), log(whole));  // cut back to update 4, then written again
 }
 
+TEST_F(Train, ExaminingChangesNothingButTheLogAndItsFiles) {
+  const TrainOptions options = quick();
+  const std::string plain = directory("plain"), seen = directory("seen");
+  run(plain, options);
+  manual_seed(5);
+  Transformer model(tiny());
+  std::vector<int64_t> asked;
+  TrainHooks hooks;
+  hooks.examine = [&](const Validation& v) {
+    EXPECT_FALSE(model.training());
+    EXPECT_FALSE(grad_enabled());
+    normal({3}, 0, 1);  // draws
+    asked.push_back(v.update);
+    const std::string content = "after " + std::to_string(v.update);
+    return Examination{.figures = {{"bleu", static_cast<double>(v.update)}},
+                       .files = {{"notes.txt", [content](FileWriter& file) { file.write(content); }}}};
+  };
+  train(model, training_, validation_, options, seen, hooks);
+  EXPECT_EQ(asked, (std::vector<int64_t>{4, 8, 12}));
+  EXPECT_TRUE(model_bytes(seen) == model_bytes(plain));
+  EXPECT_EQ(read_file(seen + "/notes.txt"), "after 12");
+  std::istringstream before(log(plain)), after(log(seen));
+  for (std::string line, other; std::getline(before, line);) {
+    ASSERT_TRUE(std::getline(after, other));
+    auto json = nlohmann::ordered_json::parse(other);
+    EXPECT_EQ(json.contains("bleu"), json["type"] == "validation");
+    if (json.contains("bleu")) {
+      EXPECT_EQ(json["bleu"], json["update"]);
+    }
+    json.erase("bleu");
+    EXPECT_EQ(json.dump(), line);
+  }
+}
+
 TEST_F(Train, ResumingWithOtherOptionsOrDataIsRefused) {
   TrainOptions options = quick();
   const std::string where = directory("model");

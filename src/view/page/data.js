@@ -68,9 +68,8 @@ class Grid {
   }
 }
 
-/** The heads of one layer. */
-function unpackLayer(buffer, group) {
-  const {heads, queries, keys, whole} = group;
+/** So many heads: those of one layer, or of all. */
+function unpackHeads(buffer, heads, {queries, keys, whole}) {
   const [entries, gapBytes] = new Uint32Array(buffer, 0, 2);
   const rows = heads * queries;
   const kept = new Float32Array(buffer, 8, rows), dropped = new Float32Array(buffer, 8 + 4 * rows, rows);
@@ -152,9 +151,14 @@ class Group {
     this.vectorCache = new Map();
   }
 
+  async unpackGrids() {
+    const layers = await Promise.all(this.weights.map(unpack));
+    return layers.flatMap(buffer => unpackHeads(buffer, this.heads, this));
+  }
+
   async load() {
     this.loading ??= (async () => {
-      for (const block of this.weights) this.grids.push(...unpackLayer(await unpack(block), this));
+      this.grids = await this.unpackGrids();
       this.tops = this.grids.map(grid => grid.largest());
       this.top = Math.max(1e-9, ...this.tops);
       const received = new Float64Array(this.keys);

@@ -1,12 +1,4 @@
 // Saving the view: SVG and PNG by the same strokes, the numbers as CSV.
-function save(name, content, type) {
-  const address = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], {type}));
-  const link = make('a', {href: address, download: name});
-  document.body.append(link);
-  link.click();
-  link.remove();
-  setTimeout(() => URL.revokeObjectURL(address), 10000);
-}
 
 function fileName(ending) {
   const part = text => text.toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '').slice(0, 60);  // file systems take 255 bytes
@@ -36,13 +28,6 @@ async function savePng() {
   save(fileName('png'), await new Promise(done => canvas.toBlob(done, 'image/png')));
 }
 
-function csvField(value) {
-  if (typeof value === 'number') return String(Number(value.toPrecision(7)));
-  const text = String(value ?? '');
-  return /[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
 function saveCsv() {
-  const lines = viewOf[state.view].csv().map(row => row.map(csvField).join(','));
-  save(fileName('csv'), lines.join('\r\n') + '\r\n', 'text/csv;charset=utf-8');
+  save(fileName('csv'), csvText(viewOf[state.view].csv()), 'text/csv;charset=utf-8');
 }

@@ -4,39 +4,6 @@ let drawing = 0;
 
 function pageTitle() { return data.title || 'Attention'; }
 
-function choice(label, options, value, onchange) {
-  const select = make('select', {'aria-label': label, onchange: event => onchange(event.target.value)},
-    ...options.map(([name, text]) => make('option', {value: String(name), selected: String(name) === String(value)}, text)));
-  return make('label', {class: 'choice'}, make('span', {}, label), select);
-}
-
-function toggle(label, value, onchange, title) {
-  return make('label', {class: 'toggle', title}, make('input', {type: 'checkbox', checked: value, onchange: event => onchange(event.target.checked)}), make('span', {}, label));
-}
-
-function liftTool() {
-  return toggle('lift faint weights', state.lift, lift => change({lift}), 'colour by the square root of a weight');
-}
-
-function colorBar(end, {begin = '0', from = 0, palette = plain, title = 'colour of a weight'} = {}) {
-  const canvas = make('canvas', {class: 'pixels bar', 'aria-hidden': 'true'});
-  canvas.width = 64;
-  canvas.height = 1;
-  const context = canvas.getContext('2d');
-  for (let i = 0; i < 64; ++i) {
-    context.fillStyle = css(palette.color(palette.scale(from + (1 - from) * i / 63)));
-    context.fillRect(i, 0, 1, 1);
-  }
-  return make('span', {class: 'scale', title}, begin, canvas, end);
-}
-
-function tabs(container, entries, chosen, onchoose) {
-  container.replaceChildren(...entries.map(([value, label, extra]) => make('button', {
-    type: 'button', role: 'tab', class: extra ?? '', 'data-value': String(value), 'aria-selected': String(value === chosen),
-    tabIndex: value === chosen ? 0 : -1, onclick: () => onchoose(value),
-  }, label)));
-}
-
 /** Changes what is chosen, and draws. The element that had the focus has it again where it still exists. */
 async function change(changes) {
   // Only the head view counts in words.
@@ -76,30 +43,6 @@ async function draw() {
   restoreFocus(focus);
 }
 
-/** How to find the focused element again after drawing. */
-function focusOf(element) {
-  if (!element || element === document.body) return null;
-  if (element.id) return '#' + element.id;
-  for (const name of ['data-head', 'data-token', 'data-value', 'aria-label'])
-    if (element.hasAttribute(name)) {
-      const parent = element.closest('[id]');
-      return `${parent ? '#' + CSS.escape(parent.id) + ' ' : ''}[${name}="${CSS.escape(element.getAttribute(name))}"]`;
-    }
-  const parent = element.closest('label');
-  if (parent) return {label: parent.textContent};
-  return null;
-}
-
-function restoreFocus(focus) {
-  if (!focus) return;
-  const element = typeof focus === 'string'
-    ? document.querySelector(focus)
-    : [...document.querySelectorAll('label')].find(label => label.textContent === focus.label)?.querySelector('input, select');
-  state.restoring = true;  // the token that has the focus again is not looked at anew
-  if (element && element !== document.activeElement) element.focus({preventScroll: true});
-  state.restoring = false;
-}
-
 function foot(g) {
   const stored = g.whole
     ? 'Every weight of this tab is stored, in 16 bits.'
@@ -133,25 +76,7 @@ document.addEventListener('keydown', event => {
   event.preventDefault();
 });
 
-darkQuery.addEventListener('change', () => draw());
-addEventListener('hashchange', () => {
-  readAddress();
-  change({});
-});
-let width = innerWidth;
-addEventListener('resize', () => {
-  if (innerWidth === width) return;  // a phone's bars coming and going
-  width = innerWidth;
-  draw();
-});
-addEventListener('beforeprint', () => {
-  paper.printing = true;
-  draw();
-});
-addEventListener('afterprint', () => {
-  paper.printing = false;
-  draw();
-});
+drawAgainWhenNeeded();
 
 state.ownScale = state.lift = groups.some(g => g.keys > 64);
 state.threshold = groups.some(g => g.keys > 64) ? 0.05 : 0.02;

@@ -6,26 +6,6 @@ function sortedHeads(g) {
   return numbers.sort((a, b) => value(b) - value(a) || a - b);
 }
 
-function figureText(g, n, name) {
-  const value = g.figure(n, name);
-  const unit = FIGURES[name].unit;
-  if (value === null) return 'NaN';
-  return unit === 'share' ? percent(value) : `${number(value)} ${unit === 'nats' ? 'nats' : ''}`.trim();
-}
-
-/** The figures of a head as a list with bars. */
-function figureList(g, n) {
-  const most = {nats: Math.log(Math.max(2, g.keys)), positions: Math.max(1, g.keys - 1, g.queries - 1), share: 1};
-  return make('dl', {class: 'figures'}, ...Object.entries(FIGURES).flatMap(([name, {label, text, unit}]) => {
-    const part = Math.min(1, (g.figure(n, name) ?? 0) / most[unit]);
-    const extra = name === 'sink' ? ` on ${g.key.labels[g.sinks[n].key] ?? ''}` : '';
-    return [make('dt', {title: text}, label),
-            make('dd', {}, make('span', {class: 'meter', vars: {'--part': `${100 * part}%`}}),
-                 make('span', {class: 'amount'}, figureText(g, n, name)),
-                 extra && make('bdi', {class: 'on', title: extra}, extra))];
-  }));
-}
-
 const modelView = {
   build(container) {
     const g = group();

@@ -112,20 +112,3 @@ function writeAddress() {
   }
 }
 
-/** Tells a screen reader. */
-function say(text) { document.getElementById('say').textContent = text; }
-
-/** Moves the focus among the elements of a list with the arrow keys. */
-function rove(container, selector, columns = () => 1) {
-  container.addEventListener('keydown', event => {
-    const items = [...container.querySelectorAll(selector)];
-    const at = items.indexOf(event.target);
-    if (at < 0) return;
-    const step = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns(), ArrowUp: -columns(), Home: -at, End: items.length - 1 - at}[event.key];
-    if (step === undefined) return;
-    event.preventDefault();
-    const next = items[Math.max(0, Math.min(items.length - 1, at + step))];
-    for (const item of items) item.tabIndex = item === next ? 0 : -1;
-    next.focus();
-  });
-}

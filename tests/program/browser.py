@@ -1,0 +1,112 @@
+"""Debian's chromium, driven through ChromeDriver: what the tests of pages share."""
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+import unittest
+
+CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    MISSING = None if CHROMIUM and CHROMEDRIVER else "chromium and chromium-driver are not installed"
+except ImportError:
+    ActionChains = By = Keys = None
+    MISSING = "python3-selenium is not installed for " + sys.executable
+if MISSING:
+    print(f"SKIPPED: the page was seen by no browser: {MISSING}", file=sys.stderr)
+
+
+@unittest.skipIf(MISSING, MISSING)
+class Browser(unittest.TestCase):
+    """Every test ends with: nothing was requested but the page, and the console is empty."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.at = pathlib.Path(tempfile.mkdtemp(prefix="heed-page-"))
+        cls.addClassCleanup(shutil.rmtree, cls.at, ignore_errors=True)
+        options = Options()
+        options.binary_location = CHROMIUM
+        for flag in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                     "--disable-extensions", "--disable-background-networking", "--disable-component-update",
+                     "--hide-scrollbars", "--window-size=1300,900", f"--user-data-dir={cls.at}/profile"]:
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        cls.driver = webdriver.Chrome(service=Service(CHROMEDRIVER), options=options)
+        cls.addClassCleanup(cls.driver.quit)
+        cls.driver.set_page_load_timeout(120)
+        cls.downloads = cls.at / "downloads"
+        cls.downloads.mkdir()
+        cls.driver.execute_cdp_cmd("Browser.setDownloadBehavior",
+                                   {"behavior": "allow", "downloadPath": str(cls.downloads)})
+
+    def setUp(self):
+        self.requested_may_hold = []
+        self.screen(1300, 900)
+        self.driver.get_log("browser")
+        self.driver.get_log("performance")
+
+    def tearDown(self):
+        self.assertEqual([entry["message"] for entry in self.driver.get_log("browser")], [])
+        self.assertEqual(self.requests(), [])
+
+    def requests(self):
+        """Addresses of everything that was asked for, but the page itself, what lies in it and what it made."""
+        addresses = []
+        for entry in self.driver.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] in ("Network.requestWillBeSent", "Network.webSocketCreated"):
+                params = message["params"]
+                addresses.append(params["request"]["url"] if "request" in params else params["url"])
+        own = ("data:", "blob:null/", "about:blank", "file://" + str(self.at))
+        return [a for a in addresses if not a.startswith(own)]
+
+    def screen(self, width, height, dark=False, reduced=False, phone=False):
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone})
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
+            {"name": "prefers-reduced-motion", "value": "reduce" if reduced else "no-preference"},
+            {"name": "hover", "value": "hover"}]})
+
+    def open(self, where="", path=None):
+        """The page at `path`, or self.page."""
+        self.driver.get("about:blank")
+        self.driver.get(f"file://{path or self.page}" + (f"#{where}" if where else ""))
+        self.wait(lambda: self.js("return document.documentElement.dataset.ready") == "true", "the page is not ready")
+
+    def wait(self, condition, says="it did not happen"):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            if condition():
+                return
+            time.sleep(0.02)
+        self.fail(says)
+
+    def js(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def one(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector):
+        return self.js("return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", selector)
+
+    def saved(self, kind):
+        """What the button writes, as bytes."""
+        for path in self.downloads.iterdir():
+            path.unlink()
+        self.one(f"#foot [data-value={kind}]").click()
+        # Chromium reserves the name with an empty file and renames the whole one onto it.
+        done = lambda: [p for p in self.downloads.iterdir() if p.suffix == "." + kind.lower() and p.stat().st_size]
+        self.wait(lambda: len(done()) == 1, f"no {kind} was saved")
+        return done()[0].read_bytes()
