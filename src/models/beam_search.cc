@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <map>
 
 #include "heed/models.h"
 
@@ -23,6 +23,7 @@ struct Sentence {
   size_t index = 0;  // in the caller's list
   int64_t source_length = 0, max_length = 0;
   std::vector<Beam> beams{};
+  std::vector<int64_t> parents{};  // the row in the last step of each row
   std::vector<Hypothesis> finished{};
 };
 
@@ -107,6 +108,37 @@ Tensor as_tensor(const std::vector<std::vector<float>>& rows) {
 
 }  // namespace
 
+// Keys and values of the sentences for each decoder layer. Sentences of one length are encoded together, so that
+// nothing is computed for padding; zeros stand in its place.
+std::vector<KVCache> Transformer::memory_of(const std::vector<std::vector<int32_t>>& sentences) const {
+  std::map<size_t, std::vector<size_t>> of_length;
+  for (size_t i = 0; i < sentences.size(); ++i) of_length[sentences[i].size()].push_back(i);
+  const auto longest = static_cast<int64_t>(of_length.rbegin()->first);
+  std::vector<Tensor> keys(decoder_->layers.size()), values(keys.size());
+  for (const auto& group : of_length) {
+    const std::vector<size_t>& places = group.second;
+    std::vector<std::vector<int32_t>> together;
+    for (const size_t place : places) together.push_back(sentences[place]);
+    const Variable memory = encode(TokenBatch::pad(together, config_.pad_id));
+    for (size_t l = 0; l < keys.size(); ++l) {
+      const KVCache projected = decoder_->layers[l]->multihead_attn.project_memory(memory);
+      const auto place_all = [&](const Tensor& from, Tensor& to) {
+        const auto batch = static_cast<int64_t>(sentences.size());
+        if (!to.defined()) to = Tensor::zeros({batch, from.size(1), longest, from.size(3)}, from.dtype());
+        for (size_t i = 0; i < places.size(); ++i)
+          to.select(0, static_cast<int64_t>(places[i]))
+              .slice(1, 0, from.size(2))
+              .copy_from(from.select(0, static_cast<int64_t>(i)));
+      };
+      place_all(projected.keys(), keys[l]);
+      place_all(projected.values(), values[l]);
+    }
+  }
+  std::vector<KVCache> caches;
+  for (size_t l = 0; l < keys.size(); ++l) caches.emplace_back(keys[l], values[l]);
+  return caches;
+}
+
 std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<std::vector<int32_t>>& source,
                                                             const BeamOptions& options) const {
   if (options.beam < 1 || options.beam > 1000)
@@ -131,11 +163,8 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
     s.beams.push_back({.log_probability = 0});  // the others start from it
     open.push_back(std::move(s));
   }
-  const TokenBatch batch = TokenBatch::pad(ended, config_.pad_id);
-  const Variable memory = encode(batch);
-  std::vector<KVCache> self(decoder_->layers.size()), cross;
-  for (const auto& layer : decoder_->layers) cross.push_back(layer->multihead_attn.project_memory(memory));
-  Tensor lengths = batch.lengths;
+  std::vector<KVCache> self(decoder_->layers.size()), cross = memory_of(ended);
+  Tensor lengths = TokenBatch::pad(ended, config_.pad_id).lengths;
 
   const int64_t vocabulary = config_.vocab_size;
   for (int64_t step = 0; !open.empty(); ++step) {
@@ -157,8 +186,7 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
     const Variable scores = functional::log_softmax(functional::linear(x, output_weight()));
     const float* log_p = scores.value().data<float>();
 
-    std::vector<int64_t> kept_rows, kept_sentences;
-    std::vector<Sentence> still_open;
+    std::vector<size_t> going_on;
     for (size_t s = 0; s < open.size(); ++s) {
       Sentence& sentence = open[s];
       const bool last_step = step + 1 >= sentence.max_length;
@@ -202,6 +230,7 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
         std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
         if (list.size() > static_cast<size_t>(options.n_best)) list.resize(static_cast<size_t>(options.n_best));
         results[sentence.index] = std::move(list);
+        sentence.beams.clear();
         continue;
       }
       while (next.size() < width) {  // fewer continuations than beams: a tiny vocabulary
@@ -209,14 +238,22 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
         next.emplace_back();
         next.back().ids = next.front().ids;
       }
-      for (const int64_t parent : assign_rows(next, parents)) kept_rows.push_back(first_row + parent);
+      sentence.parents = assign_rows(next, parents);
       sentence.beams = std::move(next);
+      going_on.push_back(s);
+    }
+    if (going_on.empty()) break;
+    // The last sentences take the places of those that are done: little is moved in the caches.
+    std::vector<Sentence> still_open;
+    std::vector<int64_t> kept_rows, kept_sentences;
+    for (size_t place = 0, last_open = going_on.size(); place < going_on.size(); ++place) {
+      const size_t s = open[place].beams.empty() ? going_on[--last_open] : place;
+      for (const int64_t parent : open[s].parents) kept_rows.push_back(static_cast<int64_t>(s) * beams + parent);
       kept_sentences.push_back(static_cast<int64_t>(s));
-      still_open.push_back(std::move(sentence));
+      still_open.push_back(std::move(open[s]));
     }
     const bool some_left = still_open.size() != open.size();
     open = std::move(still_open);
-    if (open.empty()) break;
     for (KVCache& cache : self) cache.reorder(kept_rows);
     if (some_left) {
       for (KVCache& cache : cross) cache.reorder(kept_sentences);
