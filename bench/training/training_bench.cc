@@ -293,12 +293,14 @@ void prepare_sentences(const std::string& to, const std::string& shared) {
   write_file_atomically(in(to, "spa-eng.json"), file.dump());
 }
 
-// Sentences of unlike length one by one or, sorted by length, in batches.
+// Sentences of unlike length, sorted by length: one by one, or handed over at once, when batches are dealt to threads,
+// long ones first, as `heed translate` deals them.
 class Translation {
  public:
   explicit Translation(const json& request)
       : bundled_(cli::load_checkpoint<Transformer>(cli::find_model(""))),
-        options_{.beam = request.at("beam").get<int64_t>()} {
+        options_{.beam = request.at("beam").get<int64_t>()},
+        at_once_(request.at("at_once").get<bool>()) {
     const json file = read_json(in(request.at("directory"), "spa-eng.json"));
     const auto all = file.at("source").get<Sentences>();
     const auto every = request.at("every").get<size_t>(), batch = request.at("batch").get<size_t>();
@@ -311,16 +313,27 @@ class Translation {
   }
 
   Sentences operator()() const {
+    std::vector<Sentences> of_batches(batches_.size());
+    const auto count = static_cast<int64_t>(batches_.size());
+    const auto translate = [&](int64_t tile) {
+      const auto i = static_cast<size_t>(count - 1 - tile);
+      for (const auto& hypotheses : bundled_.model->translate(batches_[i], options_))
+        of_batches[i].push_back(hypotheses.at(0).ids);
+    };
+    if (at_once_) {
+      parallel_for(default_executor(), count, translate);
+    } else {
+      for (int64_t tile = 0; tile < count; ++tile) translate(tile);
+    }
     Sentences translations;
-    for (const Sentences& batch : batches_)
-      for (const auto& hypotheses : bundled_.model->translate(batch, options_))
-        translations.push_back(hypotheses.at(0).ids);
+    for (const Sentences& batch : of_batches) translations.insert(translations.end(), batch.begin(), batch.end());
     return translations;
   }
 
  private:
   cli::Checkpoint<Transformer> bundled_;
   BeamOptions options_;
+  bool at_once_;
   std::vector<Sentences> batches_;
 };
 

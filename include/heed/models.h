@@ -82,6 +82,7 @@ class Transformer : public Module {
 
  private:
   Variable embed(const Tensor& ids, const Variable& table, const Variable& learned, int64_t first_position) const;
+  std::vector<KVCache> memory_of(const std::vector<std::vector<int32_t>>& sentences) const;
   TransformerConfig config_;
   Variable source_, target_, output_;             // (V, E); undefined where tied
   Variable source_positions_, target_positions_;  // (max_positions, E), learned only

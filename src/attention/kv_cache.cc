@@ -69,16 +69,24 @@ void KVCache::reserve(int64_t positions) {
 
 void KVCache::reorder(const std::vector<int64_t>& source) {
   if (!defined()) return;
+  const auto entries = static_cast<int64_t>(source.size());
   for (const int64_t entry : source)
     if (entry < 0 || entry >= k_.size(0)) refuse("entry ", entry, " of ", k_.size(0), "; count from 0");
+  // In place where the memory is nobody else's and no entry is needed after another has taken its place.
+  bool in_place = entries <= k_.size(0) && k_.unique() && v_.unique();
+  for (int64_t i = 0; in_place && i < entries; ++i) {
+    const auto from = static_cast<size_t>(source[static_cast<size_t>(i)]);
+    in_place = from >= static_cast<size_t>(i) || source[from] == static_cast<int64_t>(from);
+  }
   const auto moved = [&](const Tensor& old) {
     Dims shape = old.shape();
-    shape[0] = static_cast<int64_t>(source.size());
-    const Tensor memory = Tensor::empty(shape, old.dtype());
-    for (size_t i = 0; i < source.size(); ++i)
-      memory.select(0, static_cast<int64_t>(i))
-          .slice(1, 0, length_)
-          .copy_from(old.select(0, source[i]).slice(1, 0, length_));
+    shape[0] = entries;
+    const Tensor memory = in_place ? old.slice(0, 0, entries) : Tensor::empty(shape, old.dtype());
+    for (int64_t i = 0; i < entries; ++i) {
+      const int64_t from = source[static_cast<size_t>(i)];
+      if (in_place && from == i) continue;
+      memory.select(0, i).slice(1, 0, length_).copy_from(old.select(0, from).slice(1, 0, length_));
+    }
     return memory;
   };
   const Tensor k = moved(k_), v = moved(v_);

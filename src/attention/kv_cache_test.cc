@@ -194,6 +194,44 @@ TEST(KVCache, GrowsShrinksAndIsReordered) {
   EXPECT_EQ(shared.keys().raw(), s.k.raw());
 }
 
+TEST(KVCache, IsReorderedInPlaceWhereNothingIsLost) {
+  const Tensor k = Tensor::empty({5, 2, 3, 4}), v = Tensor::empty({5, 2, 3, 6});
+  for (const Tensor& t : {k, v})
+    for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(i);
+  const auto expect = [&](const KVCache& cache, const std::vector<int64_t>& source) {
+    ASSERT_EQ(cache.keys().size(0), static_cast<int64_t>(source.size()));
+    for (size_t i = 0; i < source.size(); ++i) {
+      const auto at = static_cast<int64_t>(i), from = source[i];
+      EXPECT_TRUE(same_bits(cache.keys().slice(0, at, at + 1), k.slice(0, from, from + 1))) << i;
+      EXPECT_TRUE(same_bits(cache.values().slice(0, at, at + 1), v.slice(0, from, from + 1))) << i;
+    }
+  };
+  const struct {
+    std::vector<int64_t> source;
+    bool in_place;
+  } cases[] = {{{0, 1, 2, 3, 4}, true},
+               {{0, 0, 2, 2, 4}, true},
+               {{1, 1, 4}, true},
+               {{3, 4}, true},
+               {{}, true},
+               {{1, 0, 2}, false},
+               {{4, 1, 0}, false},
+               {{1, 2, 1}, false},
+               {{0, 1, 2, 3, 4, 4}, false}};
+  for (const auto& [source, in_place] : cases)
+    for (const bool copied : {false, true}) {
+      KVCache cache(5, 2, 8, 4, 6);
+      cache.append(k, v);
+      const KVCache copy = copied ? cache : KVCache();
+      const void* const before = cache.keys().raw();
+      cache.reorder(source);
+      expect(cache, source);
+      EXPECT_EQ(cache.keys().raw() == before, in_place && !copied);
+      EXPECT_EQ(cache.capacity(), 8);
+      if (copied) expect(copy, {0, 1, 2, 3, 4});
+    }
+}
+
 TEST(KVCache, ARefusedCallChangesNothing) {
   const Sequence s = sequence(6, 70, DType::f32);
   KVCache cache = cache_for(4, DType::f32);

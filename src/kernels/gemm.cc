@@ -40,8 +40,8 @@ constexpr int64_t kSide = 256;   // of a tile: smaller ones spend their time pac
 constexpr int64_t kTiles = 8;    // to feed as many threads; more where the rows give more
 constexpr int64_t kDepth = 512;  // of a piece of a long sum, at least
 
-// OpenBLAS has kernels that do not pack, two to three times as fast on few rows (decoding), for a C up to about this
-// and products up to a million.
+// OpenBLAS has kernels that do not pack, two to three times as fast on few rows, for a C up to about this and products
+// up to a million.
 constexpr int64_t kUnpacked = 1152;
 bool fits_unpacked(int64_t m, int64_t k) { return m <= 32 && kUnpacked * k <= 1'000'000; }
 

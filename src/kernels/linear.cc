@@ -14,6 +14,7 @@
 #include <bit>
 #include <type_traits>
 
+#include "kernels/dot-inl.h"
 #include "kernels/product-inl.h"
 
 #ifndef HEED_KERNELS_LINEAR_ONCE
@@ -22,6 +23,9 @@ namespace heed::inline v0 {
 namespace {
 
 constexpr int64_t kForwardRows = 96;    // of a tile
+constexpr int64_t kDotWeights = 32768;  // elements of an unpacked weight in a tile: they stay in the second-level cache
+constexpr int64_t kAlone = 500'000;     // products below which waking a thread costs more
+constexpr int64_t kPackedFrom = 384;    // rows on, packing the weight repays
 constexpr int64_t kBackwardRows = 192;  // whose dy and packed x stay in the second-level cache beside a piece of dw
 constexpr int64_t kPieces = 16;         // of the sum over rows in dw, each with a matrix of its own ...
 constexpr int64_t kPieceRows = 128;     // ... over at least so many rows; powers of two, that threads share evenly
@@ -42,9 +46,28 @@ void ForPanels(int64_t depth, int64_t columns, Executor& ex, F&& f) {
              [&](int64_t begin, int64_t end) { f(begin, end - begin); });
 }
 
+// Any cut into tiles gives the same bits: each element is summed alike.
+template <class T>
+void UnpackedForward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
+                     bool relu) {
+  const int64_t width = std::max<int64_t>(kDotWeights / std::max<int64_t>(in, 1) / kDotColumns, 1) * kDotColumns;
+  const int64_t across = (out + width - 1) / width, down = (rows + kForwardRows - 1) / kForwardRows;
+  const auto tile = [&](int64_t i) {
+    const int64_t row = i / across * kForwardRows, column = i % across * width;
+    DotProduct(std::min(kForwardRows, rows - row), std::min(width, out - column), in, x + row * in, w + column * in,
+               bias ? bias + column : nullptr, relu, y + row * out + column, out);
+  };
+  if (rows * in * out < kAlone) {
+    for (int64_t i = 0; i < across * down; ++i) tile(i);
+  } else {
+    parallel_for(ex, across * down, tile);
+  }
+}
+
 template <class T>
 void Forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
              bool relu) {
+  if (rows < kPackedFrom) return UnpackedForward(x, w, bias, y, rows, in, out, ex, relu);
   const Scratch<T> packed(PackedColumns<T>(out) * in);
   ForPanels<T>(in, out, ex, [&](int64_t column, int64_t columns) {
     PackTransposed(w + column * in, in, in, columns, packed.get() + column * in);
@@ -141,20 +164,10 @@ constexpr int64_t kPackedWeights = 1 << 19;  // at most, for dw in pieces: 2 MB 
 template <class T>
 void linear_forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
                     bool relu) {
-  if (rows >= kPackedRows) {
-    if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(ForwardF32)(x, w, bias, y, rows, in, out, ex, relu);
-    else
-      HWY_DYNAMIC_DISPATCH(ForwardF64)(x, w, bias, y, rows, in, out, ex, relu);
-    return;
-  }
-  // The bias goes in first and the product is added, which saves a pass.
-  if (bias)
-    for_rows(rows, out, ex, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) std::copy(bias, bias + out, y + row * out);
-    });
-  gemm<T>(Trans::no, Trans::yes, rows, out, in, T{1}, x, in, w, in, bias ? T{1} : T{0}, y, out, ex);
-  if (relu) activation_forward<T>(Activation::relu, y, y, rows * out, ex);
+  if constexpr (std::is_same_v<T, float>)
+    HWY_DYNAMIC_DISPATCH(ForwardF32)(x, w, bias, y, rows, in, out, ex, relu);
+  else
+    HWY_DYNAMIC_DISPATCH(ForwardF64)(x, w, bias, y, rows, in, out, ex, relu);
 }
 
 template <class T>

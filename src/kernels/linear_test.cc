@@ -63,12 +63,37 @@ TEST(Linear, AgreesWithLoops) {
 }
 
 TEST(Linear, ManyRowsAgreeWithLoopsOnEachTarget) {
-  // Packed weights, from 192 rows on: odd tails of rows and columns, a sum longer than a block, and dw in three pieces.
-  const int64_t shapes[][3] = {{192, 1, 1}, {205, 33, 130}, {193, 530, 3}, {1601, 19, 67}};
+  // Packed weights, from 192 rows on (forward: 384): odd tails of rows and columns, a sum longer than a block, and dw
+  // in three pieces.
+  const int64_t shapes[][3] = {{192, 1, 1}, {205, 33, 130}, {193, 530, 3}, {384, 1, 1}, {385, 530, 3}, {1601, 19, 67}};
   test::on_each_target([&] {
     for (const auto& s : shapes) {
       check<float>(s[0], s[1], s[2], 2e-6);
       check<double>(s[0], s[1], s[2], 1e-14);
+    }
+  });
+}
+
+TEST(Linear, FewRowsAreSummedAlikeOnEachTarget) {
+  // All tails of rows, columns and vectors, and weights of several tiles: the bits of each element are those that its
+  // row and its weight give alone.
+  const int64_t shapes[][3] = {{7, 37, 11}, {5, 3, 6}, {101, 700, 50}};
+  test::on_each_target([&] {
+    for (const auto& s : shapes) {
+      check<float>(s[0], s[1], s[2], 2e-6);
+      check<double>(s[0], s[1], s[2], 1e-14);
+      const Layer<float> l{s[0], s[1], s[2]};
+      const Values<float> together = l.forward(true, test::one_thread());
+      for (int64_t rows = 1; rows < std::min<int64_t>(l.rows, 8); ++rows) {
+        const Values<float> fewer = Layer<float>{rows, l.in, l.out, l.x, l.w, l.bias}.forward(true, test::one_thread());
+        EXPECT_TRUE(std::equal(fewer.begin(), fewer.end(), together.begin())) << rows << " rows";
+      }
+      for (int64_t j = 0; j < l.out; ++j) {
+        float alone = NAN;
+        linear_forward<float>(l.x.data(), l.w.data() + j * l.in, l.bias.data() + j, &alone, 1, l.in, 1,
+                              test::one_thread());
+        EXPECT_EQ(alone, together[static_cast<size_t>(j)]) << "column " << j;
+      }
     }
   });
 }
@@ -100,6 +125,9 @@ TEST(Linear, ReluIsTheActivationAfterIt) {
       linear_forward<float>(l.x.data(), l.w.data(), l.bias.data(), got.data(), rows, l.in, l.out, test::one_thread(),
                             true);
       EXPECT_EQ(got, want);
+      float x = NAN, w = 1, y = 0;
+      linear_forward<float>(&x, &w, nullptr, &y, 1, 1, 1, test::one_thread(), true);
+      EXPECT_TRUE(std::isnan(y));
 
       Values<float> dbefore(before.size());
       activation_backward<float>(Activation::relu, l.dy.data(), before.data(), dbefore.data(), size,

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <map>
 
 #include "heed/models.h"
 
@@ -13,15 +13,17 @@ namespace {
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
 struct Beam {
-  std::vector<int32_t> ids;
+  int64_t row = 0;  // among those of its sentence in the batch
+  std::vector<int32_t> ids{};
   float log_probability = kImpossible;
-  std::vector<std::vector<float>> attention;  // one row over the source per step, where asked for
+  std::vector<std::vector<float>> attention{};  // one row over the source per step, where asked for
 };
 
 struct Sentence {
   size_t index = 0;  // in the caller's list
   int64_t source_length = 0, max_length = 0;
   std::vector<Beam> beams{};
+  std::vector<int64_t> parents{};  // the row in the last step of each row
   std::vector<Hypothesis> finished{};
 };
 
@@ -35,6 +37,15 @@ struct Candidate {
   }
 };
 
+constexpr int64_t kBlock = 16;  // tokens that are looked at together
+
+// Whether one of `count` tokens is more probable than `least`. Without a branch, so that compilers make vectors of it.
+bool some_above(const float* scores, int64_t count, float before, float least) {
+  int above = 0;
+  for (int64_t i = 0; i < count; ++i) above |= before + scores[i] > least;
+  return above != 0;
+}
+
 // The best `count` continuations of a sentence's beams; rows of `scores` are log probabilities over the vocabulary.
 std::vector<Candidate> best_candidates(const Sentence& sentence, const float* scores, int64_t vocabulary, size_t count,
                                        int32_t forbidden) {
@@ -42,20 +53,48 @@ std::vector<Candidate> best_candidates(const Sentence& sentence, const float* sc
   for (size_t b = 0; b < sentence.beams.size(); ++b) {
     const float before = sentence.beams[b].log_probability;
     if (before == kImpossible) continue;
-    const float* row = scores + static_cast<int64_t>(b) * vocabulary;
-    for (int64_t token = 0; token < vocabulary; ++token) {
-      const Candidate c{before + row[token], static_cast<int32_t>(b), static_cast<int32_t>(token)};
-      if (token == forbidden || (heap.size() == count && !(c < heap.front()))) continue;
-      if (heap.size() == count) {
-        std::pop_heap(heap.begin(), heap.end());
-        heap.pop_back();
+    const float* row = scores + sentence.beams[b].row * vocabulary;
+    for (int64_t begin = 0; begin < vocabulary; begin += kBlock) {
+      const int64_t end = std::min(vocabulary, begin + kBlock);
+      // A tie with the worst that is kept loses: it comes later.
+      const bool whole = end - begin == kBlock, full = heap.size() == count;
+      if (whole && full && !some_above(row + begin, kBlock, before, heap.front().log_probability)) continue;
+      for (int64_t token = begin; token < end; ++token) {
+        const Candidate c{before + row[token], static_cast<int32_t>(b), static_cast<int32_t>(token)};
+        if (token == forbidden || (heap.size() == count && !(c < heap.front()))) continue;
+        if (heap.size() == count) {
+          std::pop_heap(heap.begin(), heap.end());
+          heap.pop_back();
+        }
+        heap.push_back(c);
+        std::push_heap(heap.begin(), heap.end());
       }
-      heap.push_back(c);
-      std::push_heap(heap.begin(), heap.end());
     }
   }
   std::sort(heap.begin(), heap.end());
   return heap;
+}
+
+// Gives each of a sentence's next beams, which `parents` says the rows they go on from, its row: that of its parent
+// where no better one has it, so that little is moved in the caches. The parent of each row.
+std::vector<int64_t> assign_rows(std::vector<Beam>& beams, const std::vector<int64_t>& parents) {
+  std::vector<int64_t> parent_of(beams.size(), -1);
+  std::vector<size_t> others;
+  for (size_t i = 0; i < beams.size(); ++i) {
+    int64_t& taken = parent_of[static_cast<size_t>(parents[i])];
+    if (taken >= 0) {
+      others.push_back(i);
+    } else {
+      beams[i].row = taken = parents[i];
+    }
+  }
+  size_t row = 0;
+  for (const size_t i : others) {
+    while (parent_of[row] >= 0) ++row;
+    parent_of[row] = parents[i];
+    beams[i].row = static_cast<int64_t>(row);
+  }
+  return parent_of;
 }
 
 Tensor as_tensor(const std::vector<std::vector<float>>& rows) {
@@ -68,6 +107,37 @@ Tensor as_tensor(const std::vector<std::vector<float>>& rows) {
 }
 
 }  // namespace
+
+// Keys and values of the sentences for each decoder layer. Sentences of one length are encoded together, so that
+// nothing is computed for padding; zeros stand in its place.
+std::vector<KVCache> Transformer::memory_of(const std::vector<std::vector<int32_t>>& sentences) const {
+  std::map<size_t, std::vector<size_t>> of_length;
+  for (size_t i = 0; i < sentences.size(); ++i) of_length[sentences[i].size()].push_back(i);
+  const auto longest = static_cast<int64_t>(of_length.rbegin()->first);
+  std::vector<Tensor> keys(decoder_->layers.size()), values(keys.size());
+  for (const auto& group : of_length) {
+    const std::vector<size_t>& places = group.second;
+    std::vector<std::vector<int32_t>> together;
+    for (const size_t place : places) together.push_back(sentences[place]);
+    const Variable memory = encode(TokenBatch::pad(together, config_.pad_id));
+    for (size_t l = 0; l < keys.size(); ++l) {
+      const KVCache projected = decoder_->layers[l]->multihead_attn.project_memory(memory);
+      const auto place_all = [&](const Tensor& from, Tensor& to) {
+        const auto batch = static_cast<int64_t>(sentences.size());
+        if (!to.defined()) to = Tensor::zeros({batch, from.size(1), longest, from.size(3)}, from.dtype());
+        for (size_t i = 0; i < places.size(); ++i)
+          to.select(0, static_cast<int64_t>(places[i]))
+              .slice(1, 0, from.size(2))
+              .copy_from(from.select(0, static_cast<int64_t>(i)));
+      };
+      place_all(projected.keys(), keys[l]);
+      place_all(projected.values(), values[l]);
+    }
+  }
+  std::vector<KVCache> caches;
+  for (size_t l = 0; l < keys.size(); ++l) caches.emplace_back(keys[l], values[l]);
+  return caches;
+}
 
 std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<std::vector<int32_t>>& source,
                                                             const BeamOptions& options) const {
@@ -90,23 +160,20 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
     Sentence s{.index = i, .source_length = static_cast<int64_t>(ended[i].size())};
     s.max_length = options.max_length ? options.max_length : 2 * s.source_length + 10;
     s.max_length = std::min(s.max_length, config_.max_positions - 1);
-    s.beams.resize(width);
-    s.beams[0].log_probability = 0;  // the others start from it
+    s.beams.push_back({.log_probability = 0});  // the others start from it
     open.push_back(std::move(s));
   }
-  const TokenBatch batch = TokenBatch::pad(ended, config_.pad_id);
-  const Variable memory = encode(batch);
-  std::vector<KVCache> self(decoder_->layers.size()), cross;
-  for (const auto& layer : decoder_->layers) cross.push_back(layer->multihead_attn.project_memory(memory));
-  Tensor lengths = batch.lengths;
+  std::vector<KVCache> self(decoder_->layers.size()), cross = memory_of(ended);
+  Tensor lengths = TokenBatch::pad(ended, config_.pad_id).lengths;
 
   const int64_t vocabulary = config_.vocab_size;
   for (int64_t step = 0; !open.empty(); ++step) {
-    const auto rows = static_cast<int64_t>(open.size() * width);
-    const Tensor last = Tensor::empty({rows, 1}, DType::i32);
-    for (int64_t row = 0; row < rows; ++row) {
-      const Beam& beam = open[static_cast<size_t>(row) / width].beams[static_cast<size_t>(row) % width];
-      last.data<int32_t>()[row] = beam.ids.empty() ? config_.bos_id : beam.ids.back();
+    const auto beams = static_cast<int64_t>(open[0].beams.size());  // 1 in the first step, as for all sentences
+    const Tensor last = Tensor::empty({static_cast<int64_t>(open.size()) * beams, 1}, DType::i32);
+    int32_t* first = last.data<int32_t>();  // of a sentence
+    for (const Sentence& s : open) {
+      for (const Beam& beam : s.beams) first[beam.row] = beam.ids.empty() ? config_.bos_id : beam.ids.back();
+      first += beams;
     }
     Variable x = embed(last, target_embedding(), target_positions_, step);
     Tensor weights;  // (sentences, heads, beams, source) of the last layer
@@ -119,12 +186,11 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
     const Variable scores = functional::log_softmax(functional::linear(x, output_weight()));
     const float* log_p = scores.value().data<float>();
 
-    std::vector<int64_t> kept_rows, kept_sentences;
-    std::vector<Sentence> still_open;
+    std::vector<size_t> going_on;
     for (size_t s = 0; s < open.size(); ++s) {
       Sentence& sentence = open[s];
       const bool last_step = step + 1 >= sentence.max_length;
-      const auto first_row = static_cast<int64_t>(s * width);
+      const int64_t first_row = static_cast<int64_t>(s) * beams;
       // Twice the beam: at most `beam` of them can be ends, so the beam stays full.
       const auto candidates =
           best_candidates(sentence, log_p + first_row * vocabulary, vocabulary, 2 * width, config_.pad_id);
@@ -136,12 +202,12 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
           auto& row = next.attention.emplace_back(static_cast<size_t>(sentence.source_length), 0.f);
           for (int64_t h = 0; h < heads; ++h)
             for (size_t j = 0; j < row.size(); ++j)
-              row[j] += weights.at<float>(s, h, c.beam, j) / static_cast<float>(heads);
+              row[j] += weights.at<float>(s, h, next.row, j) / static_cast<float>(heads);
         }
         return next;
       };
       std::vector<Beam> next;
-      std::vector<int64_t> next_rows;
+      std::vector<int64_t> parents;
       for (size_t rank = 0; rank < candidates.size() && next.size() < width; ++rank) {
         const Candidate& c = candidates[rank];
         if (c.token == config_.eos_id || last_step) {
@@ -154,7 +220,7 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
                                        .score = done.log_probability / std::pow(length, options.length_penalty),
                                        .alignment = as_tensor(done.attention)});
         } else {
-          next_rows.push_back(first_row + c.beam);
+          parents.push_back(sentence.beams[static_cast<size_t>(c.beam)].row);
           next.push_back(extended(c));
           next.back().ids.push_back(c.token);
         }
@@ -164,21 +230,30 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
         std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
         if (list.size() > static_cast<size_t>(options.n_best)) list.resize(static_cast<size_t>(options.n_best));
         results[sentence.index] = std::move(list);
+        sentence.beams.clear();
         continue;
       }
       while (next.size() < width) {  // fewer continuations than beams: a tiny vocabulary
-        next_rows.push_back(first_row);
+        parents.push_back(parents.front());
         next.emplace_back();
         next.back().ids = next.front().ids;
       }
+      sentence.parents = assign_rows(next, parents);
       sentence.beams = std::move(next);
-      kept_rows.insert(kept_rows.end(), next_rows.begin(), next_rows.end());
+      going_on.push_back(s);
+    }
+    if (going_on.empty()) break;
+    // The last sentences take the places of those that are done: little is moved in the caches.
+    std::vector<Sentence> still_open;
+    std::vector<int64_t> kept_rows, kept_sentences;
+    for (size_t place = 0, last_open = going_on.size(); place < going_on.size(); ++place) {
+      const size_t s = open[place].beams.empty() ? going_on[--last_open] : place;
+      for (const int64_t parent : open[s].parents) kept_rows.push_back(static_cast<int64_t>(s) * beams + parent);
       kept_sentences.push_back(static_cast<int64_t>(s));
-      still_open.push_back(std::move(sentence));
+      still_open.push_back(std::move(open[s]));
     }
     const bool some_left = still_open.size() != open.size();
     open = std::move(still_open);
-    if (open.empty()) break;
     for (KVCache& cache : self) cache.reorder(kept_rows);
     if (some_left) {
       for (KVCache& cache : cross) cache.reorder(kept_sentences);

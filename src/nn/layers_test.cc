@@ -401,6 +401,40 @@ TEST_F(Layers, TranslationDoesNotDependOnTheBatch) {
   EXPECT_THROW(model.translate(sources, {.beam = 0}), ShapeError);
 }
 
+TEST_F(Layers, TranslationsAreWhatTheDecoderSaysWithoutACache) {
+  manual_seed(7);
+  Transformer model(small_config());
+  model.eval();
+  const NoGrad no_grad;
+  const std::vector<std::vector<int32_t>> sources{{4, 5, 6}, {7}, {8, 9, 10, 11, 12}, {4, 4, 4, 4}, {6, 12, 5}};
+  const auto found = model.translate(sources, {.beam = 4, .n_best = 4, .want_alignment = true});
+  for (size_t i = 0; i < sources.size(); ++i) {
+    std::vector<int32_t> source = sources[i];
+    source.push_back(model.config().eos_id);
+    const TokenBatch batch = TokenBatch::pad({source}, 0);
+    EXPECT_EQ(found[i].size(), 4u);
+    for (const Hypothesis& h : found[i]) {
+      std::vector<int32_t> ids{model.config().bos_id};
+      ids.insert(ids.end(), h.ids.begin(), h.ids.end());
+      AttentionRecord record;
+      const Variable hidden = model.decode(TokenBatch::pad({ids}, 0), model.encode(batch), batch.lengths, &record);
+      const Tensor log_p = F::log_softmax(F::linear(hidden, model.output_weight())).value();
+      ids.push_back(model.config().eos_id);
+      double sum = 0;
+      for (int64_t t = 0; t < h.alignment.size(0); ++t) sum += log_p.at<float>(0, t, ids[static_cast<size_t>(t) + 1]);
+      EXPECT_NEAR(h.log_probability, sum, 1e-4);
+      const Tensor& weights = record.cross.back();  // (1, heads, target, source)
+      for (int64_t t = 0; t < h.alignment.size(0); ++t)
+        for (int64_t j = 0; j < h.alignment.size(1); ++j) {
+          double mean = 0;
+          for (int64_t n = 0; n < weights.size(1); ++n)
+            mean += weights.at<float>(0, n, t, j) / static_cast<double>(weights.size(1));
+          EXPECT_NEAR(h.alignment.at<float>(t, j), mean, 1e-5);
+        }
+    }
+  }
+}
+
 TEST_F(Layers, ConfigurationsThatMakeNoSenseAreRefused) {
   for (const auto& spoil : std::vector<std::function<void(TransformerConfig&)>>{
            [](auto& c) { c.vocab_size = 0; }, [](auto& c) { c.d_model = -4; }, [](auto& c) { c.nhead = 3; },

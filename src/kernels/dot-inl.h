@@ -1,0 +1,146 @@
+// Products with a right operand that is read as it stands, by its transpose: sums along rows of both, for every target.
+// For calls with too few rows to repay packing. Included once per target.
+#if defined(HEED_KERNELS_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_DOT_INL_H_
+#undef HEED_KERNELS_DOT_INL_H_
+#else
+#define HEED_KERNELS_DOT_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/product-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed {
+inline namespace v0 {
+namespace HWY_NAMESPACE {
+
+// Sums of kDotRows x kDotColumns vectors, plus a vector of each row and one of a column, fill the registers.
+constexpr int kDotRows = HWY_MAX_BYTES == 64 || HWY_TARGET == HWY_NEON ? 6 : 3;
+constexpr int kDotColumns = 4;
+
+#if HWY_TARGET != HWY_SCALAR
+// The sum of a vector's blocks of 128 bits.
+template <class V>
+HWY_INLINE auto TotalOfBlocks(V v) {
+  if constexpr (sizeof(V) <= 16) {
+    return v;
+  } else {
+    const hn::Half<hn::DFromV<V>> half;
+    return TotalOfBlocks(hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+}
+#endif
+
+// to[i] = the sum of the lanes of v[i], for all by the same tree.
+template <class T, class V>
+HWY_INLINE void StoreTotals(const V (&v)[kDotColumns], T* HWY_RESTRICT to) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int i = 0; i < kDotColumns; ++i) to[i] = hn::GetLane(v[i]);
+#else
+  const hn::ScalableTag<T> d;
+  const hn::Full128<T> block;
+  // Interleaving two vectors and adding the halves sums both.
+  const auto pair = [&](int i) HWY_ATTR {
+    return hn::Add(hn::InterleaveLower(d, v[i], v[i + 1]), hn::InterleaveUpper(d, v[i], v[i + 1]));
+  };
+  if constexpr (sizeof(T) == 8) {
+    hn::StoreU(TotalOfBlocks(pair(0)), block, to);
+    hn::StoreU(TotalOfBlocks(pair(2)), block, to + 2);
+  } else {
+    const hn::Repartition<uint64_t, decltype(d)> wide;
+    const auto a = hn::BitCast(wide, pair(0)), b = hn::BitCast(wide, pair(2));
+    const V quads =
+        hn::Add(hn::BitCast(d, hn::InterleaveLower(wide, a, b)), hn::BitCast(d, hn::InterleaveUpper(wide, a, b)));
+    hn::StoreU(TotalOfBlocks(quads), block, to);
+  }
+#endif
+}
+
+// y (kRows, kColumns <= kDotColumns) = x (kRows, depth) w (kColumns, depth)^T.
+template <int kRows, int kColumns, class T>
+HWY_NOINLINE void DotTile(const T* HWY_RESTRICT x, const T* HWY_RESTRICT w, int64_t depth, T* y, int64_t ldy,
+                          const T* bias, bool relu) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr auto N = static_cast<int64_t>(hn::MaxLanes(d));
+  V sum[kRows][kDotColumns];
+  Unrolled<kRows>([&](auto r) HWY_ATTR { Unrolled<kDotColumns>([&](auto c) HWY_ATTR { sum[r][c] = hn::Zero(d); }); });
+  HWY_ALIGN T rest[(kRows + kColumns) * N];
+  int64_t stride = depth;
+  for (int64_t t = 0; t < depth; t += N, x += N, w += N) {
+    if (HWY_UNLIKELY(depth - t < N)) {  // what is left of each row, and zeros behind it
+      std::fill(rest, rest + (kRows + kColumns) * N, T{0});
+      for (int r = 0; r < kRows; ++r) std::copy(x + r * depth, x + r * depth + depth - t, rest + r * N);
+      for (int c = 0; c < kColumns; ++c) std::copy(w + c * depth, w + c * depth + depth - t, rest + (kRows + c) * N);
+      x = rest, w = rest + kRows * N, stride = N;
+    }
+    V left[kRows];
+    Unrolled<kRows>([&](auto r) HWY_ATTR { left[r] = hn::LoadU(d, x + r * stride); });
+    Unrolled<kColumns>([&](auto c) HWY_ATTR {
+      const V right = hn::LoadU(d, w + c * stride);
+      Unrolled<kRows>([&](auto r) HWY_ATTR { sum[r][c] = hn::MulAdd(left[r], right, sum[r][c]); });
+    });
+  }
+  Unrolled<kRows>([&](auto r) HWY_ATTR {
+    T totals[kDotColumns];
+    StoreTotals<T>(sum[r], totals);
+    for (int c = 0; c < kColumns; ++c) {
+      const T total = bias ? totals[c] + bias[c] : totals[c];
+      y[r * ldy + c] = relu && total < 0 ? T{0} : total;  // NaN stays
+    }
+  });
+}
+
+/// y (rows, columns), rows `ldy` apart, = x (rows, depth) w (columns, depth)^T + bias; max(0, .) where `relu`. Each
+/// element is summed alike, whatever stands beside it.
+template <class T>
+void DotProduct(int64_t rows, int64_t columns, int64_t depth, const T* x, const T* w, const T* bias, bool relu, T* y,
+                int64_t ldy) {
+  constexpr int64_t kNear = 16384 / sizeof(T);  // elements of w at a time: half of the first-level cache
+  const int64_t block = std::max<int64_t>(kNear / std::max<int64_t>(depth, 1) / kDotColumns, 1) * kDotColumns;
+  for (int64_t begin = 0; begin < columns; begin += block) {
+    const int64_t end = std::min(columns, begin + block);
+    const auto tile = [&](auto count, int64_t row) HWY_ATTR {
+      const T* const left = x + row * depth;
+      T* const to = y + row * ldy;
+      int64_t c = begin;
+      for (; c + kDotColumns <= end; c += kDotColumns)
+        DotTile<count(), kDotColumns>(left, w + c * depth, depth, to + c, ldy, bias ? bias + c : nullptr, relu);
+      for (; c < end; ++c)
+        DotTile<count(), 1>(left, w + c * depth, depth, to + c, ldy, bias ? bias + c : nullptr, relu);
+    };
+    int64_t row = 0;
+    for (; row + kDotRows <= rows; row += kDotRows) tile(std::integral_constant<int, kDotRows>(), row);
+    switch (rows - row) {
+      case 5:
+        tile(std::integral_constant<int, HWY_MIN(5, kDotRows)>(), row);
+        break;
+      case 4:
+        tile(std::integral_constant<int, HWY_MIN(4, kDotRows)>(), row);
+        break;
+      case 3:
+        tile(std::integral_constant<int, HWY_MIN(3, kDotRows)>(), row);
+        break;
+      case 2:
+        tile(std::integral_constant<int, 2>(), row);
+        break;
+      case 1:
+        tile(std::integral_constant<int, 1>(), row);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace v0
+}  // namespace heed
+HWY_AFTER_NAMESPACE();
+
+#endif
