@@ -277,6 +277,9 @@ AttentionMap chosen_map(const AttendArguments& a, const Looked& looked) {
     map.title = of_layer + (heads > 1 ? ", head " + std::to_string(a.head) : std::string());
   } else {
     map.weights = mean_of_heads(all.select(0, layer));
+    // The mean may look right where single heads do not.
+    if (odd_weights({.weights = map.weights}).empty())
+      for (const std::string& note : odd_weights({.weights = all.select(0, layer)})) warn("attend", "heads: " + note);
     map.title = of_layer + ", mean of " + std::to_string(heads) + " heads";
   }
   if (a.title) map.title = *a.title;
@@ -302,8 +305,22 @@ void check_choice(const AttendArguments& a) {
   if (a.top > 0 && a.statistics) throw ShapeError("choose one of --top and --statistics");
 }
 
+// What is written must not take the place of what is read, or of what else is written.
+void check_outputs(const AttendArguments& a) {
+  std::vector<std::string> taken;
+  for (const std::string& input : {a.file.weights, a.file.labels, a.file.query_labels, a.file.key_labels})
+    if (!input.empty()) taken.push_back(input);
+  for (const std::string& output : {a.png, a.svg, a.pdf, a.html}) {
+    if (output.empty()) continue;
+    for (const std::string& other : taken)
+      if (same_file(output, other)) throw ShapeError(output + " is named twice; give each file a name of its own");
+    taken.push_back(output);
+  }
+}
+
 void attend(AttendArguments a) {
   check_choice(a);
+  check_outputs(a);
   set_width(a.width, &a.picture);
   const NoGrad no_grad;
   std::vector<Looked> looked;

@@ -185,4 +185,15 @@ std::string find_model(const std::string& given) {
   throw IoError("no model: give --model DIR or set HEED_MODEL (the bundled one is not in " + looked + ")");
 }
 
+bool same_file(const std::string& path, const std::string& other) {
+  const auto place = [](const std::string& p) {
+    std::error_code unknown;
+    const fs::path whole = fs::weakly_canonical(fs::absolute(p), unknown);
+    const fs::path plain = unknown ? fs::absolute(p).lexically_normal() : whole;
+    return plain.has_filename() ? plain : plain.parent_path();
+  };
+  std::error_code not_there;
+  return fs::equivalent(path, other, not_there) || place(path) == place(other);
+}
+
 }  // namespace heed::cli

@@ -46,4 +46,7 @@ extern template Checkpoint<LanguageModel> load_checkpoint(const std::string&, bo
 /// saying where it looked.
 std::string find_model(const std::string& given);
 
+/// Whether two paths lead to one file or directory, there already or not.
+bool same_file(const std::string& path, const std::string& other);
+
 }  // namespace heed::cli

@@ -713,7 +713,10 @@ void run_training(CLI::App& command, TrainArguments& a) {
     throw ShapeError("give --pairs, or --source and --target, or --text: what to learn from");
   if (a.html.empty() && !a.html_lines.empty())
     throw ShapeError("--html-lines chooses sentences for --html; give --html, the page to write");
-  if (!a.html.empty()) check_report_path(a.html, a.model);
+  if (!a.html.empty())
+    check_report_path(a.html, a.model,
+                      {a.pairs, a.source, a.target, a.valid_pairs, a.valid_source, a.valid_target, a.text, a.valid_text,
+                       a.exclude, a.vocabulary, a.config});
   set_threads(a.threads);
   a.shape.vocab_size = a.vocab_size;
   TrainOptions& options = a.options;

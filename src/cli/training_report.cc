@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/attention_page.h"
+#include "cli/checkpoint.h"
 #include "cli/corpus.h"
 #include "cli/model_card.h"
 #include "heed/random.h"
@@ -35,17 +36,20 @@ std::string with_note(std::string text, bool shortened) {
   return shortened ? std::move(text) + " (its first tokens)" : std::move(text);
 }
 
-// The first of `count` sentences that are `moderate`; where there are none, the first that are `usable`.
-template <class Take, class Moderate, class Usable>
-std::vector<WatchedSentence> first_that_fit(size_t count, const Take& take, const Moderate& moderate,
-                                            const Usable& usable) {
+// Of the first sentences those whose length is nearest to moderate, in their order. `length` is 0 for what is of no
+// use.
+template <class Take, class Length>
+std::vector<WatchedSentence> first_that_fit(size_t count, const Take& take, int64_t least, int64_t most,
+                                            const Length& length) {
+  constexpr size_t kLookedAt = 1000;
+  std::vector<std::pair<int64_t, size_t>> off;  // by so many tokens
+  for (size_t i = 0; i < std::min(count, kLookedAt); ++i)
+    if (const int64_t n = length(take(i)); n > 0) off.emplace_back(std::max({least - n, n - most, int64_t{0}}), i);
+  std::stable_sort(off.begin(), off.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (off.size() > kSentences) off.resize(kSentences);
+  std::sort(off.begin(), off.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   std::vector<WatchedSentence> sentences;
-  const auto choose = [&](const auto& fits) {
-    for (size_t i = 0; i < count && sentences.size() < kSentences; ++i)
-      if (WatchedSentence sentence = take(i); fits(sentence)) sentences.push_back(std::move(sentence));
-  };
-  choose(moderate);
-  if (sentences.empty()) choose(usable);
+  for (const auto& chosen : off) sentences.push_back(take(chosen.second));
   return sentences;
 }
 
@@ -120,13 +124,10 @@ std::vector<WatchedSentence> watched_pairs(const TextPairs& texts, const Sentenc
     return sentence;
   };
   if (numbers.empty())
-    return first_that_fit(
-        ids.source.size(), take,
-        [](const WatchedSentence& sentence) {
-          const auto one = std::ssize(sentence.source), other = std::ssize(sentence.target);
-          return std::min(one, other) >= kModerate && std::max(one, other) <= kModerateMost;
-        },
-        [](const WatchedSentence& sentence) { return !sentence.source.empty() && !sentence.target.empty(); });
+    return first_that_fit(ids.source.size(), take, kModerate, kModerateMost, [](const WatchedSentence& sentence) {
+      const auto [shorter, longer] = std::minmax({std::ssize(sentence.source), std::ssize(sentence.target)});
+      return shorter < kModerate ? shorter : longer;
+    });
   std::vector<WatchedSentence> sentences;
   for (const int64_t number : numbers) sentences.push_back(take(static_cast<size_t>(number - 1)));
   return sentences;
@@ -145,12 +146,8 @@ std::vector<WatchedSentence> watched_lines(const std::vector<std::string>& lines
   };
   if (numbers.empty()) {
     const int64_t most = vocabulary.of_characters() ? kMostWatchedTokens : kModerateLineMost;
-    return first_that_fit(
-        lines.size(), take,
-        [&](const WatchedSentence& sentence) {
-          return std::ssize(sentence.target) >= std::min(kModerateLine, longest) && std::ssize(sentence.target) <= most;
-        },
-        [](const WatchedSentence& sentence) { return !sentence.target.empty(); });
+    return first_that_fit(lines.size(), take, std::min(kModerateLine, longest), most,
+                          [](const WatchedSentence& sentence) { return std::ssize(sentence.target); });
   }
   std::vector<WatchedSentence> sentences;
   for (const int64_t number : numbers) {
@@ -181,9 +178,15 @@ std::vector<int64_t> parse_line_numbers(const std::string& list, int64_t count, 
   return numbers;
 }
 
-void check_report_path(const std::string& path, const std::string& directory) {
+void check_report_path(const std::string& path, const std::string& directory, const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs)
+    if (!input.empty() && same_file(path, input))
+      throw ShapeError("--html " + path + " is what the training reads; give another file");
   const fs::path parent = fs::absolute(path).lexically_normal().parent_path();
-  if (parent == (fs::absolute(directory) / "").lexically_normal().parent_path() && !fs::exists(parent)) return;
+  const bool beside_model = same_file(parent.string(), directory);
+  if (beside_model && fs::path(path).extension() != ".html")
+    throw ShapeError("--html " + path + " stands among the files of the model; give it a name that ends in .html");
+  if (beside_model && !fs::exists(parent)) return;
   struct Enough {};
   try {
     // The file is made beside the old one, then thrown away.
@@ -249,7 +252,13 @@ MapsOverTime::MapsOverTime(const std::string& path, const std::vector<WatchedSen
   const auto broken = [&](const std::string& how) {
     return FormatError(path + ": " + how + "; remove it to let the maps begin anew");
   };
-  const SafetensorsFile file(path);
+  const SafetensorsFile file = [&] {
+    try {
+      return SafetensorsFile(path);
+    } catch (const FormatError& error) {
+      throw FormatError(std::string(error.what()) + "; remove it to let the maps begin anew");
+    }
+  }();
   std::vector<Track> kept;
   const auto text = file.metadata().find("sentences");
   const Json json = Json::parse(text == file.metadata().end() ? "" : text->second, nullptr, /*allow_exceptions=*/false);
@@ -275,10 +284,15 @@ MapsOverTime::MapsOverTime(const std::string& path, const std::vector<WatchedSen
     for (const Moment& moment : track.moments)
       for (const Tensor& levels : moment.levels)
         if (!levels.defined()) throw broken("maps of update " + std::to_string(moment.update) + " are missing");
-  for (Track& track : tracks_)
-    for (Track& old : kept)
-      if (old.sentence.source == track.sentence.source && old.sentence.target == track.sentence.target)
-        track.moments = std::move(old.moments);
+  for (Track& old : kept) {
+    const auto same = std::find_if(tracks_.begin(), tracks_.end(), [&](const Track& track) {
+      return old.sentence.source == track.sentence.source && old.sentence.target == track.sentence.target;
+    });
+    if (same == tracks_.end())
+      tracks_.push_back(std::move(old));
+    else
+      same->moments = std::move(old.moments);
+  }
 }
 
 bool MapsOverTime::has(size_t sentence, int64_t update) const {
@@ -473,7 +487,7 @@ TrainingReport ReportOnTraining::report() const {
                               : "Of all gradients together.",
          {{"gradient norm", gradient_norm_}});
 
-  for (size_t s = 0; s < maps_.tracks().size(); ++s) {
+  for (size_t s = 0; s < watched_.sentences.size(); ++s) {
     ReportSentence sentence{.text = watched_.sentences[s].text, .kinds = watched_.kinds[s], .moments = {}};
     for (const MapsOverTime::Moment& moment : maps_.tracks()[s].moments) {
       ReportMoment& to = sentence.moments.emplace_back(ReportMoment{.update = moment.update, .weights = {}});

@@ -39,9 +39,9 @@ std::vector<WatchedSentence> watched_lines(const std::vector<std::string>& lines
 /// "3,17" as numbers. Throws ShapeError where one is not in 1..count; `of` says what is counted.
 std::vector<int64_t> parse_line_numbers(const std::string& list, int64_t count, const std::string& of);
 
-/// Throws IoError where no file could be written at `path`. A path in `directory`, which may be made later, is not
-/// looked at before that.
-void check_report_path(const std::string& path, const std::string& directory);
+/// Throws IoError where no file could be written at `path`, ShapeError where it is one of `inputs` or may be a file of
+/// the model in `directory`. A path in `directory`, which may be made later, is not written to before that.
+void check_report_path(const std::string& path, const std::string& directory, const std::vector<std::string>& inputs);
 
 /// What is watched of a model, of either kind.
 struct Watched {
@@ -67,9 +67,10 @@ class MapsOverTime {
     std::vector<Moment> moments{};
   };
 
-  /// Takes up what `path` holds of these sentences, where there is such a file. Throws FormatError.
+  /// Takes up what `path` holds, where there is such a file. Throws FormatError.
   MapsOverTime(const std::string& path, const std::vector<WatchedSentence>& sentences, size_t kinds);
 
+  /// Those of `sentences` in their order, then those of sentences that were watched before.
   const std::vector<Track>& tracks() const { return tracks_; }
   bool has(size_t sentence, int64_t update) const;
   void add(size_t sentence, int64_t update, const std::vector<Tensor>& weights);

@@ -133,6 +133,15 @@ class Weights(Look):
         self.writes("--weights", "w.npy", "--html", "p.html", files=["p.html"])
         self.assertEqual(len(page_data(self.at / "p.html")["groups"][0]["notes"]["0"]), 3)
 
+    def test_heads_that_a_mean_hides(self):
+        self.write("w.npy", npy((2, 1, 2), [1, 1, 0, 0]))
+        done = self.heed("attend", "--weights", "w.npy")
+        self.assertEqual(done.returncode, 0)
+        says = done.stderr.decode()
+        self.assertIn("heads: 1 row does not sum to 1 (query 0 sums to 2)", says)
+        self.assertIn("heads: 1 row is all zero", says)
+        self.assertNotIn("note", done.stdout.decode())
+
     def test_one_token(self):
         self.write("w.npy", npy((1, 1), [1.0]))
         self.assertIn("1.000", self.attend("w.npy", "--top", "3"))
@@ -277,6 +286,12 @@ class Refused(ProgramTest):
                 ("--maximum", ["--weights", "w.npy", "--maximum", "-1"])]:
             with self.subTest(says, arguments=arguments):
                 self.refuses(2, says, "attend", *arguments)
+
+    def test_no_file_takes_the_place_of_another(self):
+        self.write("w.npy", npy((2, 2), weights(2, 2)))
+        self.write("l.txt", "a\nb\n")
+        for arguments in [["--svg", "w.npy"], ["--png", "p", "--html", "./p"], ["--labels", "l.txt", "--pdf", str(self.at / "l.txt")]]:
+            self.refuses(2, "named twice", "attend", "--weights", "w.npy", *arguments)
 
     def test_nothing_is_written_when_one_file_fails(self):
         self.write("w.npy", npy((4, 4), weights(4, 4)))

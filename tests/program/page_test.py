@@ -108,6 +108,11 @@ class Browser(browser.Browser):
 # ------------------------------------------------------------------------------------------------ views
 
 class Model(Browser):
+    def test_the_framed_head_is_the_one_told_of(self):
+        self.open("view=model&heads=4")
+        self.assertEqual(self.one(".tile.chosen").get_attribute("data-head"), "4")
+        self.assertIn("layer 2, head 2", self.one(".detail").text)
+
     def test_every_head_is_a_map(self):
         self.open()
         self.assertEqual(self.driver.title, PAGE["title"])
@@ -615,6 +620,19 @@ class LongInput(Browser):
         self.assertIn(f"{100 * most:.0f} % at most", self.one("#foot").text)
         self.all("#tokens-query li")[5].click()
         self.assertIn("not stored", self.one(".detail").text)
+
+
+    def test_steps(self):
+        words = [f"w{i}" for i in range(380)]  # more weights in the table of alignments than a call takes arguments
+        group = Group("Cross", words, words, layers=1, heads=1, sharp=1.0, step_keys="input")
+        page = {"title": "long", "groups": [group.json()], "steps": [{"token": w, "candidates": [[w, 1.0]]} for w in words]}
+        path = self.at / "steps.html"
+        path.write_bytes(made(page))
+        self.open("view=steps&step=379", path)
+        self.assertEqual(len(self.all("#alignment tbody tr")), 380)
+        self.assertEqual(self.texts("#produced .now"), ["w379"])
+        self.open("view=inside&query=379", path)
+        self.assertIn(b"<svg", self.saved("SVG"))
 
 
 class Odd(Browser):

@@ -164,6 +164,13 @@ class Page(browser.Browser):
         self.assertEqual(self.texts("#groups [aria-selected=true]"), ["Cross"])
         self.assertEqual(self.moment(), "update 12")
 
+    def test_one_sentence(self):
+        done = subprocess.run([HEED, *PAIRS, "--encoder-layers", "2", "--html-lines", "2", "--html", "one.html"], cwd=self.at, capture_output=True,
+                              timeout=240, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        self.open("", self.at / "one.html")
+        self.assertTrue(self.one("#tools").text.startswith("Figure"), self.one("#tools").text)
+
     def test_keys(self):
         self.open()
         body = self.one("body")

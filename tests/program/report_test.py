@@ -146,6 +146,10 @@ class Train(TrainingTest):
         self.train("--html-lines", "2,3", "--max-updates", "30")
         _, data = data_of(self.at / "report.html")
         self.assertEqual([s["updates"] for s in data["sentences"]], [[0, 6, 12, 18, 24, 30], [0, 30]])
+        # What is not watched any more is kept for another time.
+        self.train("--html-lines", "5", "--max-updates", "36")
+        _, data = data_of(self.at / "report.html")
+        self.assertEqual([s["updates"] for s in data["sentences"]], [[0, 6, 12, 18, 24, 36]])
 
     def test_maps_are_read_by_other_programs(self):
         self.train()
@@ -167,6 +171,18 @@ class Train(TrainingTest):
         self.refuses(1, "folder", *PAIRS, "--html", "folder")
         self.refuses(1, "check the permissions", *PAIRS, "--html", "locked/report.html", wrapper=self.ORDINARY)
 
+    def test_files_that_are_needed_are_no_page(self):
+        for path in ["train.tsv", "./dev.tsv", str(self.at / "train.tsv")]:
+            self.refuses(2, "what the training reads", *PAIRS, "--html", path)
+        (self.at / "link.tsv").symlink_to("train.tsv")
+        self.refuses(2, "what the training reads", *PAIRS, "--html", "link.tsv")
+        for path in ["m/model.safetensors", "m/../m/training.json"]:
+            self.refuses(2, "ends in .html", *PAIRS, "--html", path)
+        self.train()
+        model = self.model()
+        self.refuses(2, "ends in .html", *PAIRS, "--html", "m/model.safetensors")
+        self.assertTrue(self.model() == model)
+
     def test_within_the_directory_of_the_model(self):
         for _ in range(2):
             self.train("--html", "m/report.html")
@@ -186,6 +202,7 @@ class Train(TrainingTest):
             path.write_bytes(broken)
             error = self.train(code=1)
             self.assertIn("m/attention.safetensors", error.splitlines()[-1])
+            self.assertIn("remove it to let the maps begin anew", error)
             self.assertEqual(error.count("\n"), 1)
 
     def test_a_page_that_cannot_be_written_any_more_does_not_end_the_training(self):
@@ -212,6 +229,13 @@ class Text(TrainingTest):
         self.assertEqual([s["text"] for s in data["sentences"]],
                          ["over the lazy dog again (its first tokens)", "the quick brown fox (its first tokens)"])
         self.assertEqual("".join(data["groups"][0]["keyLabels"]), "over\u2581the\u2581lazy\u2581do")
+
+    def test_short_lines(self):
+        """None is of moderate length: the longest are watched, and nothing that is a leftover of a line."""
+        self.write("text.txt", "a\nab\nthe fox\n" * 60)
+        self.train()
+        _, data = data_of(self.at / "report.html")
+        self.assertEqual([s["text"] for s in data["sentences"]], ["the fox"] * 3)
 
     def test_perplexity_and_self_attention(self):
         self.write("text.txt", "the quick brown fox jumps\nover the lazy dog again\nand again it does so\n" * 60)

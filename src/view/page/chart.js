@@ -34,7 +34,7 @@ function logTicks(low, high) {
 
 const commas = x => Math.round(x).toLocaleString('en-US');
 const timeText = x => (state.axis === 'minutes' ? `${number(x)} min` : commas(x));
-const tickText = x => (Math.abs(x) >= 1000 ? commas(x) : Math.abs(x) >= 0.001 || x === 0 ? String(Number(x.toPrecision(4))) : x.toExponential(0));
+const tickText = x => (Math.abs(x) >= 1000 ? commas(x) : Math.abs(x) >= 0.001 || x === 0 ? String(Number(x.toPrecision(4))) : Number(x.toPrecision(3)).toExponential());
 
 /** The place of `x` in ascending numbers that is nearest. */
 function nearest(numbers, x) {

@@ -37,6 +37,13 @@ const css = rgb => `rgb(${rgb[0]},${rgb[1]},${rgb[2]})`;
 /** Text that can be read on this colour. */
 function textOn(rgb) { return 0.3 * rgb[0] + 0.59 * rgb[1] + 0.11 * rgb[2] > 140 ? '#111' : '#fff'; }
 
+/** The largest size of a number in several lists; Math.max(...list) would fail for long ones. */
+function largestOf(lists) {
+  let largest = 1e-9;
+  for (const list of lists) for (const x of list) largest = Math.max(largest, Math.abs(x));
+  return largest;
+}
+
 /** Colours of numbers on both sides of 0: orange below, blue above. */
 function signColor(t) {
   const s = Math.min(1, Math.abs(t)), dark = theme() === 'dark';

@@ -47,10 +47,10 @@ const insideView = {
     return g.hasVectors(layer) ? g.vectorsOf(layer) : null;
   },
 
-  /** The query looked at; the last one, which may see most, where none was chosen. */
+  /** The query looked at; one in the middle, which a mask hides something from, where none was chosen. */
   queryIndex() {
     const g = group();
-    return state.query !== null && state.query < g.queries ? state.query : Math.min(g.queries - 1, g.example ? g.queries - 1 : Math.floor(g.queries / 2));
+    return state.query !== null && state.query < g.queries ? state.query : Math.floor(g.queries / 2);
   },
 
   build(container, vectors) {
@@ -63,7 +63,6 @@ const insideView = {
     const c = computeRow(vectors, head, i, g.keys);
     this.last = {c, vectors, head, i, layer};
     const names = g.valueLabels.length ? g.valueLabels : g.key.labels;
-    const largestOf = list => Math.max(1e-9, ...list.map(x => Math.max(...Array.from(x, Math.abs))));
     const keysOf = c.rows.map(row => vectors.k(head, row.j)), valuesOf = c.rows.map(row => vectors.v(head, row.j));
     const topK = largestOf([...keysOf, c.q]), topV = largestOf(valuesOf);
     const symbol = i + 1;
@@ -137,8 +136,7 @@ const insideView = {
     const label = Math.max(50, widest(g.key.labels, 12, 160)) + 12, numbers = 64, cell = Math.min(40, 360 / Math.max(vectors.size, vectors.valueSize));
     const columns = {k: label + 10, product: label + 20 + cell * vectors.size, v: label + 30 + cell * vectors.size + 4 * numbers};
     const width = columns.v + cell * vectors.valueSize + 20, row = 22;
-    const top = Math.max(...c.rows.flatMap(r => [...vectors.k(head, r.j)].map(Math.abs)), ...[...c.q].map(Math.abs));
-    const topV = Math.max(1e-9, ...c.rows.flatMap(r => [...vectors.v(head, r.j)].map(Math.abs)));
+    const top = largestOf([...c.rows.map(r => vectors.k(head, r.j)), c.q]), topV = largestOf(c.rows.map(r => vectors.v(head, r.j)));
     const cells = (x, y, vector, most) => vector.forEach((value, d) => {
       const color = signColor(value / most);
       pen.rect(x + d * cell, y, cell - 0.5, row - 3, css(color));

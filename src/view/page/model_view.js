@@ -61,7 +61,7 @@ const modelView = {
       rove(tiles, '.tile', across);
       container.append(make('div', {class: 'model'}, tiles, detail));
     }
-    show(order.includes(this.looked) ? this.looked : order[0]);
+    show([this.looked, state.heads[0]].find(n => order.includes(n)) ?? order[0]);
   },
 
   table(g, order, open) {

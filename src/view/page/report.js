@@ -266,12 +266,12 @@ async function draw() {
     const kinds = groups.filter(other => other.sentence === g.sentence);
     document.getElementById('groups').hidden = kinds.length < 2;
     tabs(document.getElementById('groups'), kinds.map(other => [other.index, other.name]), state.group, index => change({group: index, query: null, key: null}));
-    document.getElementById('tools').replaceChildren(
+    document.getElementById('tools').replaceChildren(...[
       data.sentences.length > 1 && choice('Sentence', data.sentences.map((_, i) => [i, `${i + 1} of ${data.sentences.length}`]), g.sentence, chooseSentence),
       choice('Figure', OVER_TIME.map(name => [name, FIGURES[name].label]), state.figure, figure => change({figure})),
       toggle('in its order', state.sorted, sorted => change({sorted}), 'maps by that figure, largest first'),
       toggle('own scale for each head', state.ownScale, ownScale => change({ownScale})), liftTool(),
-      colorBar(state.ownScale ? 'largest of each head' : '1'));
+      colorBar(state.ownScale ? 'largest of each head' : '1')].filter(Boolean));
     document.getElementById('sentence').replaceChildren(make('bdi', {}, data.sentences[g.sentence].text), ' \u2014 ', g.title);
     drawMaps(moment, history);
   }

@@ -103,7 +103,7 @@ const stepsView = {
   },
 
   drawAlignment(pen, {alignment, sources, cell, left, head}, y) {
-    const y0 = y + head, top = Math.max(1e-9, ...alignment.flatMap(a => a.mass));
+    const y0 = y + head, top = largestOf(alignment.map(a => a.mass));
     const every = Math.max(1, Math.ceil(12 / cell));
     sources.forEach((source, s) => {
       if (s % every === 0) pen.text(left + (s + 0.5) * cell, y0 - 6, source.text, {size: Math.min(12, cell), turn: -Math.PI / 2, width: head - 10});
