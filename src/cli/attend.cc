@@ -372,8 +372,14 @@ void add_attend(CLI::App& program) {
       "Rows are queries, columns are keys. By default: cross-attention of the last layer, mean of its heads. Of a\n"
       "language model: self-attention over the text, each token with those before it. With --weights: what another\n"
       "program saved, (Lq, Lk), (H, Lq, Lk) or (N, H, Lq, Lk).");
+  // A variable that a script forgot to set would change what is shown without a word.
+  const CLI::Validator not_empty(
+      [](const std::string& value) {
+        return std::string(value.empty() ? "it is empty; give a value, or leave it out" : "");
+      },
+      "");
   command->add_option("text", a->text, "The sentence");
-  command->add_option("--target", a->target, "Look at this translation instead of the model's own");
+  command->add_option("--target", a->target, "Look at this translation instead of the model's own")->check(not_empty);
   command->add_option("--model", a->model, "Directory of the model (default: HEED_MODEL, else the bundled one)");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
   command->add_flag("--encoder", a->encoder, "Self-attention of the encoder");
@@ -381,7 +387,7 @@ void add_attend(CLI::App& program) {
   command->add_flag("--cross", a->cross, "Attention of the decoder over the encoder (default)");
   command->add_option("--beam", a->beam, "Hypotheses kept while translating [5]")->check(CLI::Range(1, 1000));
   const auto file = [&](const char* name, std::string& path, const char* text) {
-    command->add_option(name, path, text)->type_name("FILE");
+    command->add_option(name, path, text)->type_name("FILE")->check(not_empty);
   };
   file("--weights", a->file.weights, "Weights of another program, npy or npz, instead of a text");
   command->add_option("--array", a->file.arrays, "Array of the npz; several times for several (default: all)")
@@ -393,7 +399,9 @@ void add_attend(CLI::App& program) {
   file("--key-labels", a->file.key_labels, "Tokens of the keys, likewise");
   command->add_option("--layer", a->layer, "Layer, from 1 (default: the last)")->check(CLI::Range(1, 16384));
   command->add_option("--head", a->head, "Head, from 1 (default: the mean of all)")->check(CLI::Range(1, 16384));
-  command->add_option("--heads", a->heads, "A row of heads of the layer: 1,3,5-8 or all")->type_name("LIST");
+  command->add_option("--heads", a->heads, "A row of heads of the layer: 1,3,5-8 or all")
+      ->type_name("LIST")
+      ->check(not_empty);
   command->add_flag("--all", a->all, "Every layer and head, as small maps");
   command->add_option("--top", a->top, "Instead of a map: for each token the so many it attends to most")
       ->check(CLI::Range(1, 65536));
@@ -402,7 +410,9 @@ void add_attend(CLI::App& program) {
   file("--svg", a->svg, "Write a picture");
   file("--pdf", a->pdf, "Write a picture");
   file("--html", a->html, "Write a page for a browser: every layer and head, to look into");
-  command->add_option("--compare", a->compare, "Another text, beside the first in the page")->type_name("TEXT");
+  command->add_option("--compare", a->compare, "Another text, beside the first in the page")
+      ->type_name("TEXT")
+      ->check(not_empty);
   command->add_option("--width", a->width, "Of the pictures: 80mm, 8cm, 3in or 1200px (default: as wide as they want)");
   command->add_option("--dpi", a->picture.dpi, "Pixels to the inch [200]")->check(CLI::Range(10.0, 2400.0));
   command->add_option("--font-size", a->picture.font_size, "Of the pictures, in points [8]")
