@@ -27,8 +27,8 @@ struct AttendArguments {
   std::string text, target, compare, model;
   WeightsFile file;
   std::string png, svg, pdf, html;
-  int64_t layer = 0, head = 0, top = 0, beam = 5;  // layer 0: the last; head 0: the mean of all
-  std::string heads;                               // a row of them: "1,3,5-8", "all"
+  int64_t layer = 0, head = 0, top = 0, beam = 5, generate = 0;  // layer 0: the last; head 0: the mean of all
+  std::string heads;                                             // a row of them: "1,3,5-8", "all"
   bool trust = false, all = false, statistics = false, encoder = false, decoder = false, cross = false;
   std::string width;
   std::optional<std::string> title;
@@ -205,7 +205,14 @@ Looked look_at_translator(const AttendArguments& a, const Translator& translator
 Looked look_at_language_model(const AttendArguments& a, const Checkpoint<LanguageModel>& checkpoint,
                               const std::string& given) {
   const auto& [model, vocabulary] = checkpoint;
-  const std::vector<int32_t> ids = encode(given, vocabulary);
+  std::vector<int32_t> ids = encode(given, vocabulary);
+  const int64_t from = a.generate > 0 ? std::ssize(ids) : 0, longest = model->config().max_positions;
+  if (from > longest - a.generate && a.generate > 0)
+    throw ShapeError("--generate " + std::to_string(a.generate) + ": with the " + std::to_string(from) +
+                     " tokens of the text that is more than the " + std::to_string(longest) +
+                     " that the model takes; generate fewer, or shorten the text");
+  if (a.generate > 0)
+    for (const int32_t id : model->generate(ids, {.max_tokens = a.generate, .temperature = 0})) ids.push_back(id);
   AttentionRecord record;
   record.want_vectors = !a.html.empty();
   const Variable hidden = model->hidden(TokenBatch::pad({ids}, 0), &record);
@@ -213,8 +220,8 @@ Looked look_at_language_model(const AttendArguments& a, const Checkpoint<Languag
       .text = vocabulary.decode(ids), .map = {.weights = stack(record.decoder)}, .kind = "causal self-attention"};
   looked.map.query_labels = looked.map.key_labels = pieces_of(vocabulary, ids);
   if (!a.html.empty())
-    looked.page = language_model_page({looked.text, ids, record, hidden, chosen_layer(a, looked.map.weights.size(0))},
-                                      *model, vocabulary);
+    looked.page = language_model_page(
+        {looked.text, ids, record, hidden, chosen_layer(a, looked.map.weights.size(0)), from}, *model, vocabulary);
   return looked;
 }
 
@@ -223,6 +230,8 @@ std::vector<Looked> look_at_texts(const AttendArguments& a) {
   const std::string directory = find_model(a.model);
   std::vector<Looked> looked;
   if (std::holds_alternative<TransformerConfig>(load_config(directory))) {
+    if (a.generate > 0)
+      throw ShapeError(directory + " holds a translator, which ends its sentences itself; leave out --generate");
     const Translator translator(directory, a.trust);
     looked.push_back(look_at_translator(a, translator, a.text, a.target));
     if (!a.compare.empty()) looked.push_back(look_at_translator(a, translator, a.compare, ""));
@@ -291,9 +300,9 @@ void check_choice(const AttendArguments& a) {
   if (a.text.empty() && !from_file)
     throw ShapeError("give a sentence in quotes, or weights of another program with --weights FILE");
   if (from_file && (!a.text.empty() || !a.target.empty() || !a.model.empty() || !a.compare.empty() || a.encoder ||
-                    a.decoder || a.cross))
-    throw ShapeError("--weights needs no model: leave out the text, --target, --model, --compare, --encoder, " +
-                     std::string("--decoder and --cross"));
+                    a.decoder || a.cross || a.generate > 0))
+    throw ShapeError("--weights needs no model: leave out the text, --target, --model, --compare, --generate, " +
+                     std::string("--encoder, --decoder and --cross"));
   if (!from_file &&
       !(a.file.labels.empty() && a.file.query_labels.empty() && a.file.key_labels.empty() && a.file.arrays.empty()))
     throw ShapeError("--labels, --query-labels, --key-labels and --array belong to --weights");
@@ -308,8 +317,12 @@ void check_choice(const AttendArguments& a) {
 // What is written must not take the place of what is read, or of what else is written.
 void check_outputs(const AttendArguments& a) {
   std::vector<std::string> taken;
-  for (const std::string& input : {a.file.weights, a.file.labels, a.file.query_labels, a.file.key_labels})
-    if (!input.empty()) taken.push_back(input);
+  if (!a.file.weights.empty()) taken.push_back(a.file.weights);
+  for (const auto* labels : {&a.file.labels, &a.file.query_labels, &a.file.key_labels})
+    for (const std::string& entry : *labels) {
+      taken.push_back(entry);
+      taken.push_back(entry.substr(entry.find('=') + 1));  // of NAME=FILE
+    }
   for (const std::string& output : {a.png, a.svg, a.pdf, a.html}) {
     if (output.empty()) continue;
     for (const std::string& other : taken)
@@ -386,6 +399,9 @@ void add_attend(CLI::App& program) {
   command->add_flag("--decoder", a->decoder, "Self-attention of the decoder, or of a language model");
   command->add_flag("--cross", a->cross, "Attention of the decoder over the encoder (default)");
   command->add_option("--beam", a->beam, "Hypotheses kept while translating [5]")->check(CLI::Range(1, 1000));
+  command
+      ->add_option("--generate", a->generate, "Tokens that a language model writes behind the text, the likeliest each")
+      ->check(CLI::Range(1, 1 << 24));
   const auto file = [&](const char* name, std::string& path, const char* text) {
     command->add_option(name, path, text)->type_name("FILE")->check(not_empty);
   };
@@ -394,9 +410,16 @@ void add_attend(CLI::App& program) {
       ->type_name("NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  file("--labels", a->file.labels, "Tokens of queries and keys, one a line");
-  file("--query-labels", a->file.query_labels, "Tokens of the queries, where they differ");
-  file("--key-labels", a->file.key_labels, "Tokens of the keys, likewise");
+  const auto labels = [&](const char* name, std::vector<std::string>& files, const char* text) {
+    command->add_option(name, files, text)
+        ->type_name("[NAME=]FILE")
+        ->check(not_empty)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  labels("--labels", a->file.labels, "Tokens of queries and keys, one a line; with NAME of one array, several times");
+  labels("--query-labels", a->file.query_labels, "Tokens of the queries, where they differ");
+  labels("--key-labels", a->file.key_labels, "Tokens of the keys, likewise");
   command->add_option("--layer", a->layer, "Layer, from 1 (default: the last)")->check(CLI::Range(1, 16384));
   command->add_option("--head", a->head, "Head, from 1 (default: the mean of all)")->check(CLI::Range(1, 16384));
   command->add_option("--heads", a->heads, "A row of heads of the layer: 1,3,5-8 or all")

@@ -240,8 +240,11 @@ Page translation_page(const SeenTranslation& seen, const Transformer& model, con
 }
 
 Page language_model_page(const SeenText& seen, const LanguageModel& model, const Vocabulary& vocabulary) {
+  // A text is followed to what would come next; of one that the model wrote itself that is not known yet.
+  const int64_t first = std::max<int64_t>(seen.given, 1), end = std::ssize(seen.ids) + (seen.given > 0 ? 0 : 1);
+  const Variable hidden(seen.hidden.value().slice(1, first - 1, end - 1));
   Page page{.title = seen.text,
-            .steps = steps_of(seen.hidden, model.output_weight(), {seen.ids.begin() + 1, seen.ids.end()}, vocabulary)};
+            .steps = steps_of(hidden, model.output_weight(), {seen.ids.begin() + first, seen.ids.end()}, vocabulary)};
   const Tokens tokens = tokens_of(vocabulary, seen.ids);
   PageGroup group;
   group.name = "Self-attention";
@@ -250,6 +253,7 @@ Page language_model_page(const SeenText& seen, const LanguageModel& model, const
   group.query_words = group.key_words = tokens.words;
   group.vectors = chosen_vectors(seen.record.decoder_vectors, seen.layer);
   group.step_keys = StepKeys::output;
+  group.first_step = first - 1;
   group.mask = causal_mask(std::ssize(seen.ids));
   page.groups.push_back(std::move(group));
   for (PageGroup& example : textbook_examples()) page.groups.push_back(std::move(example));

@@ -39,11 +39,12 @@ struct SeenText {
   AttentionRecord record;
   Variable hidden;  // (1, L, E)
   int64_t layer = 0;
+  int64_t given = 0;  // so many of ids, the model wrote the rest; 0: all of them
 };
 
 /// Encoder, decoder and cross-attention, the steps of the output with the likeliest tokens, and the examples.
 Page translation_page(const SeenTranslation& seen, const Transformer& model, const Vocabulary& vocabulary);
-/// Self-attention, the likeliest tokens behind each token, and the examples.
+/// Self-attention, the likeliest tokens behind each token (where the model wrote some: at those), and the examples.
 Page language_model_page(const SeenText& seen, const LanguageModel& model, const Vocabulary& vocabulary);
 
 /// Puts the groups of another text, but for the examples, beside those of `page`.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
+#include <map>
 
 #include "cli/commands.h"
 #include "core/checked.h"
@@ -49,6 +51,22 @@ std::vector<std::string> read_labels(const std::string& path) {
   if (replaced > 0)
     warn("attend", path + ": replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
   return labels;
+}
+
+// The file that `sides` name for an array: one for it alone before one for all, an earlier side before a later one.
+std::string labels_of(const std::string& array, std::initializer_list<const std::vector<std::string>*> sides,
+                      const std::vector<Array>& arrays) {
+  const auto owner = [&](const std::string& entry) {
+    return std::find_if(arrays.begin(), arrays.end(), [&](const Array& a) { return entry.starts_with(a.name + "="); });
+  };
+  for (const bool of_one : {true, false})
+    for (const std::vector<std::string>* side : sides)
+      for (const std::string& entry : *side) {
+        const auto named = owner(entry);
+        if (of_one && named != arrays.end() && named->name == array) return entry.substr(array.size() + 1);
+        if (!of_one && named == arrays.end()) return entry;
+      }
+  return {};
 }
 
 AttentionMap map_of(const NpyArray& array, const std::string& where) {
@@ -101,17 +119,21 @@ std::vector<NamedMap> read_maps(const WeightsFile& file) {
   } else {
     maps.push_back({found[0].name, map_of(load_npy(file.weights), found[0].where)});
   }
-  const std::string& query_path = file.query_labels.empty() ? file.labels : file.query_labels;
-  const std::string& key_path = file.key_labels.empty() ? file.labels : file.key_labels;
-  const std::vector<std::string> queries = read_labels(query_path);
-  const std::vector<std::string> keys = key_path == query_path ? queries : read_labels(key_path);
+  std::map<std::string, std::vector<std::string>> read;  // each file once
+  const auto labels_in = [&](const std::string& path) -> const std::vector<std::string>& {
+    const auto [at, fresh] = read.try_emplace(path);
+    if (fresh) at->second = read_labels(path);
+    return at->second;
+  };
   for (size_t n = 0; n < maps.size(); ++n) {
-    AttentionMap& map = maps[n].map;
+    auto& [name, map] = maps[n];
     const std::string& where = found[chosen[n]].where;
-    check_label_count(query_path, queries, map.weights.size(2), where, "queries");
-    check_label_count(key_path, keys, map.weights.size(3), where, "keys");
-    map.query_labels = queries;
-    map.key_labels = keys;
+    const std::string query_path = labels_of(name, {&file.query_labels, &file.labels}, found);
+    const std::string key_path = labels_of(name, {&file.key_labels, &file.labels}, found);
+    map.query_labels = labels_in(query_path);
+    map.key_labels = labels_in(key_path);
+    check_label_count(query_path, map.query_labels, map.weights.size(2), where, "queries");
+    check_label_count(key_path, map.key_labels, map.weights.size(3), where, "keys");
   }
   return maps;
 }

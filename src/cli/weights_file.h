@@ -9,9 +9,10 @@
 namespace heed::cli {
 
 struct WeightsFile {
-  std::string weights;                                 // .npy, or .npz with one array or several
-  std::vector<std::string> arrays{};                   // of an npz, by name; none: all
-  std::string labels{}, query_labels{}, key_labels{};  // text files, a label a line; labels is for both
+  std::string weights;                // .npy, or .npz with one array or several
+  std::vector<std::string> arrays{};  // of an npz, by name; none: all
+  /// Text files, a label a line, as FILE or as NAME=FILE for one array; `labels` are for queries and keys.
+  std::vector<std::string> labels{}, query_labels{}, key_labels{};
 };
 
 struct NamedMap {

@@ -203,6 +203,22 @@ class Generate(ProgramTest):
             self.assertIn('"comparedTitle":"two"', (self.at / "p.html").read_text())
         self.refuses(2, "the model takes 32", "attend", "--model", CHARACTER_MODEL, "one " * 10)
 
+    def test_attend_to_what_it_writes(self):
+        for model in [CHARACTER_MODEL, SUBWORD_MODEL]:
+            written = self.succeeds("generate", "--model", model, "--temperature", "0", "--max-tokens", "6", "one").rstrip("\n")
+            done = self.heed("attend", "--model", model, "one", "--generate", "6", "--html", "p.html")
+            self.assertEqual((done.returncode, done.stderr), (0, b"wrote p.html\n"))
+            self.assertTrue(done.stdout.decode().startswith(written), done.stdout.decode())
+            page = (self.at / "p.html").read_text()
+            data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+            self.assertEqual(len(data["steps"]), 6)
+            [group] = [g for g in data["groups"] if g["name"] == "Self-attention"]
+            self.assertEqual(group["firstStep"], group["queries"] - 7)
+            for step, label in zip(data["steps"], group["keyLabels"][-6:]):
+                self.assertEqual(step["token"], label)
+                self.assertEqual(step["candidates"][0][0], label, "the likeliest")
+        self.refuses(2, "more than the 32 that the model takes", "attend", "--model", CHARACTER_MODEL, "one", "--generate", "30")
+
 
 class OtherModels(ProgramTest):
     def setUp(self):

@@ -122,6 +122,21 @@ class Weights(Look):
         self.write("q.txt", b"\xff\nb\n")
         self.attend("w.npy", "--query-labels", "q.txt", "--top", "1", says="U+FFFD in 1 place")
 
+    def test_labels_of_each_array(self):
+        self.write("w.npz", npz({"encoder": npy((3, 3), weights(3, 3)), "cross": npy((2, 3), weights(2, 3))}))
+        self.write("in.txt", "a\nb\nc\n")
+        self.write("out.txt", "x\ny\n")
+
+        def of(*arguments):
+            self.writes("--weights", "w.npz", *arguments, "--html", "p.html", files=["p.html"])
+            return [(g["queryLabels"], g["keyLabels"]) for g in page_data(self.at / "p.html")["groups"]]
+
+        read, written = ["a", "b", "c"], ["x", "y"]
+        self.assertEqual(of("--labels", "in.txt", "--query-labels", "cross=out.txt"), [(read, read), (written, read)])
+        self.assertEqual(of("--labels", "encoder=in.txt"), [(read, read), ([], [])])
+        self.refuses(2, "in.txt has 3 lines for the 2 queries", "attend", "--weights", "w.npz", "--labels", "in.txt")
+        self.refuses(2, "named twice", "attend", "--weights", "w.npz", "--labels", "cross=in.txt", "--html", "in.txt")
+
     def test_odd_rows_are_flagged(self):
         nan = float("nan")
         self.write("w.npy", npy((4, 2), [0.5, 0.5, 0.2, 0.2, nan, 1, 0, 0]))

@@ -81,7 +81,7 @@ const stepsView = {
       const weights = stepRow(before, step, this.layer(before));
       const upTo = before.firstStep + step + 1;
       const seen = {labels: before.key.labels.slice(0, upTo), continues: j => before.key.continues(j)};
-      columns.push(make('section', {class: 'steppart'}, make('h3', {}, 'What was produced before, coloured by what this step looks at'), make('p', {class: 'chips', dir: 'auto', id: 'before-chips'}, ...chips(seen, weights.slice(0, upTo)))));
+      columns.push(make('section', {class: 'steppart'}, make('h3', {}, 'What came before, coloured by what this step looks at'), make('p', {class: 'chips', dir: 'auto', id: 'before-chips'}, ...chips(seen, weights.slice(0, upTo)))));
     }
     sections.push(make('div', {class: 'halves'}, ...columns));
     const table = make('table', {class: 'numbers alignment', id: 'alignment'}, make('caption', {}, 'Each produced word, and the words that got most of its attention'),
