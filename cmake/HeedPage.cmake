@@ -1,5 +1,5 @@
 # cmake -D FOLDER=src/view/page -D PAGE=page -D STYLES=a.css,b.css -D SCRIPTS=a.js,b.js -D OUT=page_source.cc -P HeedPage.cmake
-# makes one document of page.html, the styles and the scripts, in the order given, and a C++ source of the document, the
+# makes one document of page.html, the beginning that all pages share (head.html), the styles and the scripts, in the order given, and a C++ source of the document, the
 # function page_source(). The document carries the SHA-256 of its style and script, so that a browser runs these and
 # nothing else.
 
@@ -32,6 +32,8 @@ endfunction()
 joined("${SCRIPTS}" script)
 joined("${STYLES}" style)
 file(READ "${FOLDER}/${PAGE}.html" page)
+file(READ "${FOLDER}/head.html" head)
+string(REPLACE "@HEAD@" "${head}" page "${page}")
 string(SHA256 style_hash "${style}")
 string(SHA256 script_hash "${script}")
 base64_of_hex("${style_hash}" style_hash)

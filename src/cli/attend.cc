@@ -206,9 +206,9 @@ Looked look_at_language_model(const AttendArguments& a, const Checkpoint<Languag
                               const std::string& given) {
   const auto& [model, vocabulary] = checkpoint;
   std::vector<int32_t> ids = encode(given, vocabulary);
-  const int64_t from = a.generate > 0 ? std::ssize(ids) : 0, longest = model->config().max_positions;
-  if (from > longest - a.generate && a.generate > 0)
-    throw ShapeError("--generate " + std::to_string(a.generate) + ": with the " + std::to_string(from) +
+  const int64_t given_tokens = std::ssize(ids), longest = model->config().max_positions;
+  if (a.generate > 0 && given_tokens > longest - a.generate)
+    throw ShapeError("--generate " + std::to_string(a.generate) + ": with the " + std::to_string(given_tokens) +
                      " tokens of the text that is more than the " + std::to_string(longest) +
                      " that the model takes; generate fewer, or shorten the text");
   if (a.generate > 0)
@@ -220,8 +220,9 @@ Looked look_at_language_model(const AttendArguments& a, const Checkpoint<Languag
       .text = vocabulary.decode(ids), .map = {.weights = stack(record.decoder)}, .kind = "causal self-attention"};
   looked.map.query_labels = looked.map.key_labels = pieces_of(vocabulary, ids);
   if (!a.html.empty())
-    looked.page = language_model_page(
-        {looked.text, ids, record, hidden, chosen_layer(a, looked.map.weights.size(0)), from}, *model, vocabulary);
+    looked.page = language_model_page({looked.text, ids, record, hidden, chosen_layer(a, looked.map.weights.size(0)),
+                                       a.generate > 0 ? given_tokens : 0},
+                                      *model, vocabulary);
   return looked;
 }
 
