@@ -209,8 +209,8 @@ struct RecordedPart {
 };
 
 /// What the attention of a layer gave, for those who look: (B, H, Lq, Lk) each, appended per layer. Weights are a
-/// second pass behind the fused kernel, over the recorded part alone: docs/looking_at_attention.md has the cost. Passing
-/// no record costs nothing.
+/// second pass behind the fused kernel, over the recorded part alone: docs/looking_at_attention.md has the cost.
+/// Passing no record costs nothing.
 struct AttentionRecord {
   std::vector<Tensor> encoder, decoder, cross;
   /// Of the chosen layers the weights are (B, heads, rows, Lk), in the order of the lists; those of other layers stay
