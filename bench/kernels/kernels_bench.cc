@@ -205,7 +205,7 @@ void linear_cross_entropy(benchmark::State& state) {
   std::vector<float> dw(w.size()), dbias(kVocabulary), bias(kVocabulary);
   const std::vector<int32_t> targets(kTokens, 7);
   pass(state, kTokens * kVocabulary, [&](Executor& ex) {
-    heed::linear_cross_entropy<float>(r.x.data(), w.data(), bias.data(), targets.data(), -100, 0.1, r.y.data(),
+    heed::linear_cross_entropy<float>(r.x.data(), w.data(), bias.data(), targets.data(), -100, 0.1, 0, r.y.data(),
                                       dw.data(), dbias.data(), 1, kTokens, kWidth, kVocabulary, ex);
   });
 }

@@ -82,6 +82,10 @@ struct CrossEntropyOptions {
   /// (V), the dtype of the logits: a factor on the term of each class. Absent: 1.
   Tensor weight{};
   Reduction reduction = Reduction::mean;
+  /// Of linear_cross_entropy alone: R-Drop's alpha (Liang et al. 2021). Above 0 the second half of the rows is the
+  /// first half's, once more through the model with other dropout: targets i and i + rows / 2 are equal, and to both
+  /// rows' loss is added r_drop / 2 times the divergence (KL(p||p') + KL(p'||p)) / 2 of their distributions.
+  double r_drop = 0;
 };
 /// What a loss was made of, for logs: sums over the counted targets.
 struct LossParts {

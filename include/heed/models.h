@@ -67,7 +67,8 @@ class Transformer : public Module {
   /// target (B, Lt) begins with bos -> hidden states (B, Lt, E), to be multiplied by output_weight().
   Variable decode(const TokenBatch& target, const Variable& memory, const Tensor& source_lengths,
                   AttentionRecord* record = nullptr) const;
-  /// Mean loss over the target tokens. `target` sentences carry neither bos nor eos; both are added here.
+  /// Mean loss over the target tokens. `target` sentences carry neither bos nor eos; both are added here. With
+  /// options.r_drop each pair goes through twice, and counts twice in `parts`.
   Variable loss(const TokenBatch& source, const std::vector<std::vector<int32_t>>& target,
                 const functional::CrossEntropyOptions& options = {}, functional::LossParts* parts = nullptr) const;
   /// Logits (B, Lt, V).
@@ -145,7 +146,8 @@ class LanguageModel : public Module {
   Variable hidden(const TokenBatch& text, AttentionRecord* record = nullptr) const;
   /// Logits (B, L, V): row i predicts token i + 1.
   Variable logits(const TokenBatch& text) const;
-  /// Mean loss over all tokens but the first of each text, which has nothing before it.
+  /// Mean loss over all tokens but the first of each text, which has nothing before it. With options.r_drop each text
+  /// goes through twice, and counts twice in `parts`.
   Variable loss(const std::vector<std::vector<int32_t>>& texts, const functional::CrossEntropyOptions& options = {},
                 functional::LossParts* parts = nullptr) const;
   /// Goes on with `prompt`, which must not be empty; returns the new tokens. Keys and values of earlier tokens are

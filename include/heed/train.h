@@ -38,6 +38,9 @@ struct TrainOptions {
   LearningRate learning_rate{};
   double clip_norm = 1;          // largest norm of all gradients together; 0 for none
   double label_smoothing = 0.1;  // Vaswani et al. 2017, 5.4; 0 is usual for language models
+  /// Alpha of R-Drop (Liang et al. 2021, eq. 4), see CrossEntropyOptions; 0 for none. Each batch goes through the model
+  /// twice, as one of twice the size: target_tokens and flop of the reports count both.
+  double r_drop = 0;
 
   // When to stop, whichever comes first; 0 for no such limit.
   int64_t max_updates = 100000;

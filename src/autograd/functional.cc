@@ -531,6 +531,24 @@ void check_smoothing(const char* op, double smoothing) {
     throw ShapeError(std::string(op) + ": label_smoothing " + std::to_string(smoothing) + " is not in [0, 1]");
 }
 
+void check_no_r_drop(const char* op, const CrossEntropyOptions& options) {
+  if (options.r_drop != 0)
+    throw ShapeError(std::string(op) + ": r_drop is " + std::to_string(options.r_drop) +
+                     "; only linear_cross_entropy has it");
+}
+
+void check_twins(const char* op, const Tensor& targets, double r_drop) {
+  if (!(r_drop >= 0) || !std::isfinite(r_drop))
+    throw ShapeError(std::string(op) + ": r_drop " + std::to_string(r_drop) + " is not a number from 0");
+  if (r_drop == 0) return;
+  const std::span<const int32_t> ids = targets.span<int32_t>();
+  const size_t half = ids.size() / 2;
+  if (ids.size() % 2 != 0 ||
+      !std::equal(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(half), ids.begin() + static_cast<ptrdiff_t>(half)))
+    throw ShapeError(std::string(op) + ": with r_drop the second half of the targets " + to_string(targets.shape()) +
+                     " must equal the first; give each row twice");
+}
+
 // What the fused kernels of the loss compute.
 bool is_plain_mean(const CrossEntropyOptions& options) {
   return !options.weight.defined() && options.reduction == Reduction::mean;
@@ -552,6 +570,7 @@ int64_t counted(const Tensor& targets, int32_t ignore_index) {
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options,
                        LossParts* parts) {
   const char* op = "cross_entropy";
+  check_no_r_drop(op, options);
   if (!is_plain_mean(options)) {
     if (parts) throw ShapeError("cross_entropy: parts are those of a mean without weights");
     return nll_loss(log_softmax(logits), targets, options);
@@ -584,6 +603,7 @@ Variable nll_loss(const Variable& log_probabilities, const Tensor& targets, cons
   const ProfileScope profile(op);
   check_targets(op, log_probabilities, targets);
   check_smoothing(op, options.label_smoothing);
+  check_no_r_drop(op, options);
   const int64_t vocabulary = last_dim(op, log_probabilities);
   const Variable weight = options.weight.defined() ? Variable(options.weight) : Variable();
   check_vector(op, "weight", weight, log_probabilities, vocabulary);
@@ -635,6 +655,7 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight, const V
   const int64_t vocabulary = weight.size(0);
   check_vector(op, "bias", bias, x, vocabulary);
   const Tensor index = checked_ids(op, targets, vocabulary, options.ignore_index);
+  check_twins(op, index, options.r_drop);
   return dispatch(op, x.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const Tensor input = packed(x);
@@ -648,7 +669,7 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight, const V
     const auto pointer = [](const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; };
     const LossSum sum = linear_cross_entropy<T>(
         input.data<T>(), weight.value().data<T>(), data_or_null<T>(bias), index.data<int32_t>(), options.ignore_index,
-        options.label_smoothing, pointer(dx), pointer(dw), pointer(db),
+        options.label_smoothing, options.r_drop, pointer(dx), pointer(dw), pointer(db),
         static_cast<T>(count ? 1.0 / static_cast<double>(count) : 0), rows, in, vocabulary, ex());
     const double mean = mean_of(sum, parts);
     std::vector<Variable> inputs{x, weight};

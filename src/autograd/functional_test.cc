@@ -248,6 +248,26 @@ TEST_F(Functional, LinearCrossEntropyEqualsItsComposition) {
   for (int64_t i = 0; i < db.numel(); ++i) EXPECT_NEAR(db.data<double>()[i], b.grad().data<double>()[i], 1e-12);
 }
 
+TEST_F(Functional, RDropNeedsEachRowTwice) {
+  const Variable x = leaf({4, 5}), w = leaf({7, 5});
+  const auto loss = [&](const std::vector<int32_t>& targets, double r_drop) {
+    const auto rows = static_cast<int64_t>(targets.size());
+    return F::linear_cross_entropy(Variable(x.value().slice(0, 0, rows)), w, {}, Tensor::from(targets, {rows}),
+                                   {.r_drop = r_drop})
+        .value()
+        .item();
+  };
+  EXPECT_GT(loss({1, 6, 1, 6}, 2), loss({1, 6, 1, 6}, 0));
+  EXPECT_EQ(loss({-100, -100}, 2), 0);
+  EXPECT_THROW(loss({1, 6, 1, 5}, 2), ShapeError);
+  EXPECT_THROW(loss({1, 1, 1}, 2), ShapeError);
+  for (const double wrong : {-1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)})
+    EXPECT_THROW(loss({1, 1}, wrong), ShapeError);
+  const Tensor targets = Tensor::from(std::vector<int32_t>{1, 2, 1, 2}, {4});
+  EXPECT_THROW(F::cross_entropy(x, targets, {.r_drop = 1}), ShapeError);
+  EXPECT_THROW(F::nll_loss(x, targets, {.r_drop = 1}), ShapeError);
+}
+
 TEST_F(Functional, RefusesWhatDoesNotFit) {
   EXPECT_THROW(F::linear(leaf({2, 3}), leaf({4, 5})), ShapeError);
   EXPECT_THROW(F::linear(leaf({2, 3}), Variable(Tensor::zeros({4, 3}))), ShapeError);  // double times float

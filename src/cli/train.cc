@@ -843,6 +843,7 @@ void add_train(CLI::App& program) {
   training("--weight-decay", o.adamw.weight_decay, "AdamW: decay of matrices");
   training("--clip-norm", o.clip_norm, "Largest norm of all gradients; 0 for none");
   training("--label-smoothing", o.label_smoothing, "Probability spread over all pieces");
+  training("--r-drop", o.r_drop, "Alpha of R-Drop: each batch goes through twice, and the two are to agree");
   training("--validate-every", o.validate_every, "Updates between validations; 0 for each epoch");
   training("--average", o.average, "Checkpoints (one a validation) to average");
   training("--max-updates", o.max_updates, "Stop after so many updates; 0 for no limit");

@@ -26,11 +26,13 @@ void cross_entropy_backward(const T* logits, const int32_t* targets, int32_t ign
 
 /// cross_entropy of x W^T + bias, x (rows, in), w (vocab, in), without a (rows, vocab) buffer: rows go through in
 /// chunks, and the gradients are made while a chunk's logits are at hand. dx is assigned, dw and dbias are added to,
-/// all times gradient_scale; null outputs are skipped.
+/// all times gradient_scale; null outputs are skipped. With r_drop above 0, rows i and i + rows / 2 are twins: of
+/// one target, and each has r_drop / 2 times their divergence (KL(p||p') + KL(p'||p)) / 2 in its loss (R-Drop,
+/// Liang et al. 2021, eq. 4).
 template <class T>
 LossSum linear_cross_entropy(const T* x, const T* w, const T* bias, const int32_t* targets, int32_t ignore_index,
-                             double label_smoothing, T* dx, T* dw, T* dbias, T gradient_scale, int64_t rows, int64_t in,
-                             int64_t vocab, Executor& ex);
+                             double label_smoothing, double r_drop, T* dx, T* dw, T* dbias, T gradient_scale,
+                             int64_t rows, int64_t in, int64_t vocab, Executor& ex);
 
 /// The loss of rows that already are logarithms of probabilities: log_p (rows, vocab), weight (vocab) of each class or
 /// null for 1. losses (rows) = (1 - s) weight[t] nll + s / vocab * sum_j -weight[j] log p_j, 0 where t is ignore_index.

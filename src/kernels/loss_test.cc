@@ -144,8 +144,15 @@ struct Fused {
   Values<double> x = test::normals<double>(rows * in, 1), w = test::normals<double>(vocab * in, 2),
                  bias = test::normals<double>(vocab, 3);
   Targets targets = targets_of(rows, vocab, 4);
+  double r_drop = 0;
 
-  LossSum loss(bool with_bias) const {
+  static Fused twins(int64_t rows, int64_t in, int64_t vocab, double r_drop) {
+    Fused f{.rows = rows, .in = in, .vocab = vocab, .r_drop = r_drop};
+    std::copy_n(f.targets.begin(), rows / 2, f.targets.begin() + rows / 2);
+    return f;
+  }
+
+  Values<double> logits(bool with_bias) const {
     Values<double> logits(static_cast<size_t>(rows * vocab));
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t v = 0; v < vocab; ++v) {
@@ -153,7 +160,43 @@ struct Fused {
         for (int64_t i = 0; i < in; ++i) sum += x[static_cast<size_t>(r * in + i)] * w[static_cast<size_t>(v * in + i)];
         logits[static_cast<size_t>(r * vocab + v)] = sum;
       }
-    return expected(logits, targets, 0.1, vocab);
+    return logits;
+  }
+
+  LossSum loss(bool with_bias) const {
+    LossSum sum = expected(logits(with_bias), targets, 0.1, vocab);
+    for (const double divergence : divergences(with_bias)) sum.loss += r_drop * divergence;
+    return sum;
+  }
+
+  // (KL(p||p') + KL(p'||p)) / 2 of each pair of twins that counts; `gradient` gets what they add to that of the logits.
+  Values<double> divergences(bool with_bias, Values<double>* gradient = nullptr) const {
+    Values<double> each;
+    if (r_drop == 0) return each;
+    const Values<double> all = logits(with_bias);
+    const auto n = static_cast<size_t>(vocab), half = static_cast<size_t>(rows / 2);
+    const auto log_p = [&](size_t row) {
+      Values<double> p(all.begin() + static_cast<ptrdiff_t>(row * n),
+                       all.begin() + static_cast<ptrdiff_t>((row + 1) * n));
+      const double top = *std::max_element(p.begin(), p.end());
+      double sum = 0;
+      for (const double logit : p) sum += std::exp(logit - top);
+      for (double& logit : p) logit -= top + std::log(sum);
+      return p;
+    };
+    for (size_t r = 0; r < half; ++r) {
+      if (targets[r] == kIgnore) continue;
+      const Values<double> p = log_p(r), q = log_p(r + half);
+      double forth = 0, back = 0;
+      for (size_t v = 0; v < n; ++v) forth += std::exp(p[v]) * (p[v] - q[v]), back += std::exp(q[v]) * (q[v] - p[v]);
+      each.push_back((forth + back) / 2);
+      for (size_t v = 0; gradient && v < n; ++v) {
+        const double a = std::exp(p[v]), b = std::exp(q[v]), d = p[v] - q[v];
+        (*gradient)[r * n + v] += r_drop / 2 * (a - b + a * (d - forth));
+        (*gradient)[(r + half) * n + v] += r_drop / 2 * (b - a + b * (-d - back));
+      }
+    }
+    return each;
   }
 };
 
@@ -169,8 +212,8 @@ FusedResult<T> run(const Fused& f, bool with_bias, T scale, Executor& ex = test:
   FusedResult<T> r{
       {}, Values<T>(x.size(), static_cast<T>(NAN)), Values<T>(w.size(), T{1}), Values<T>(bias.size(), T{1})};
   r.sum = linear_cross_entropy<T>(x.data(), w.data(), with_bias ? bias.data() : nullptr, f.targets.data(), kIgnore, 0.1,
-                                  r.dx.data(), r.dw.data(), with_bias ? r.dbias.data() : nullptr, scale, f.rows, f.in,
-                                  f.vocab, ex);
+                                  f.r_drop, r.dx.data(), r.dw.data(), with_bias ? r.dbias.data() : nullptr, scale,
+                                  f.rows, f.in, f.vocab, ex);
   return r;
 }
 
@@ -211,6 +254,7 @@ FusedResult<double> unfused(const Fused& f) {
                                         test::one_thread());
   cross_entropy_backward<double>(logits.data(), f.targets.data(), kIgnore, 0.1, lse.data(), 1, d.data(), f.rows,
                                  f.vocab, test::one_thread());
+  for (const double divergence : f.divergences(true, &d)) r.sum.loss += f.r_drop * divergence;
   linear_backward<double>(d.data(), f.x.data(), f.w.data(), r.dx.data(), r.dw.data(), r.dbias.data(), f.rows, f.in,
                           f.vocab, test::one_thread());
   return r;
@@ -246,7 +290,7 @@ TEST(LinearCrossEntropy, NullGradientsAreSkipped) {
   const FusedResult<double> all = run<double>(f, true, 1);
   Values<double> dx(f.x.size()), dw(f.w.size(), 1), dbias(f.bias.size(), 1);
   const auto call = [&](double* x, double* w, double* bias) {
-    return linear_cross_entropy<double>(f.x.data(), f.w.data(), f.bias.data(), f.targets.data(), kIgnore, 0.1, x, w,
+    return linear_cross_entropy<double>(f.x.data(), f.w.data(), f.bias.data(), f.targets.data(), kIgnore, 0.1, 0, x, w,
                                         bias, 1, f.rows, f.in, f.vocab, test::one_thread());
   };
   EXPECT_EQ(call(dx.data(), nullptr, nullptr).loss, all.sum.loss);
@@ -255,6 +299,58 @@ TEST(LinearCrossEntropy, NullGradientsAreSkipped) {
   EXPECT_EQ(dx, all.dx);
   EXPECT_EQ(dw, all.dw);
   EXPECT_EQ(dbias, all.dbias);
+}
+
+TEST(LinearCrossEntropy, TwinsAgreeWithLoopsAndDifferences) {
+  for (const bool with_bias : {false, true})
+    for (const int64_t rows : {0, 2, 10}) {
+      Fused f = Fused::twins(rows, 5, 11, 3);
+      FusedResult<double> r = run<double>(f, with_bias, 0.5);
+      expect_near(r.sum, f.loss(with_bias), 1e-13);
+      const auto loss = [&] { return 0.5 * f.loss(with_bias).loss; };
+      test::expect_gradient(r.dx, f.x, loss);
+      for (double& d : r.dw) d -= 1;
+      test::expect_gradient(r.dw, f.w, loss);
+      for (double& d : r.dbias) d -= 1;
+      if (with_bias) test::expect_gradient(r.dbias, f.bias, loss);
+    }
+}
+
+TEST(LinearCrossEntropy, TwinsInSeveralBlocksAndChunksOnEachTarget) {
+  Fused f = Fused::twins(2000, 19, 700, 5);
+  for (int64_t v = 0; v < f.vocab; ++v) f.bias[static_cast<size_t>(v)] = 0.05 * static_cast<double>(v);
+  const FusedResult<double> want = unfused(f);
+  EXPECT_GT(want.sum.loss, 1.5 * expected(f.logits(true), f.targets, 0.1, f.vocab).loss);
+  test::on_each_target([&] {
+    const FusedResult<double> got = run<double>(f, true, 1);
+    expect_near(got.sum, want.sum, 1e-13);
+    test::expect_near(got.dx, want.dx, 1e-12);
+    test::expect_near(got.dw, want.dw, 1e-12);
+    test::expect_near(got.dbias, want.dbias, 1e-12);
+    const FusedResult<float> narrow = run<float>(f, true, 1);
+    expect_near(narrow.sum, want.sum, 1e-5);
+    test::expect_near(narrow.dx, want.dx, 2e-5);
+    test::expect_near(narrow.dw, want.dw, 2e-5);
+    test::expect_near(narrow.dbias, want.dbias, 2e-5);
+  });
+}
+
+TEST(LinearCrossEntropy, TwinsThatAgreeAddNothingAndOnesFarApartStayFinite) {
+  Fused same = Fused::twins(60, 7, 300, 5);
+  std::copy_n(same.x.begin(), 30 * 7, same.x.begin() + 30 * 7);
+  // A class that no row may choose takes no part in the divergence either.
+  same.bias[200] = -INFINITY;
+  const FusedResult<float> got = run<float>(same, true, 1);
+  same.r_drop = 0;
+  const FusedResult<float> without = run<float>(same, true, 1);
+  EXPECT_NEAR(got.sum.nll, without.sum.nll, 1e-9 * without.sum.nll);  // rows are added in another order
+  test::expect_near(test::widen(got.dx), test::widen(without.dx), 1e-6);
+
+  Fused apart = Fused::twins(60, 7, 300, 5);
+  for (double& x : apart.x) x *= 40;
+  const FusedResult<float> wide = run<float>(apart, true, 1);
+  expect_near(wide.sum, apart.loss(true), 1e-5);
+  for (const float d : wide.dx) EXPECT_TRUE(std::isfinite(d));
 }
 
 TEST(LinearCrossEntropy, ANanMakesTheLossNan) {
@@ -277,7 +373,7 @@ TEST(LinearCrossEntropy, NoRowCounts) {
 TEST(LinearCrossEntropy, WithoutGradientsTheLossIsTheSame) {
   const Fused f{700, 20, 37};
   const LossSum sum =
-      linear_cross_entropy<double>(f.x.data(), f.w.data(), f.bias.data(), f.targets.data(), kIgnore, 0.1, nullptr,
+      linear_cross_entropy<double>(f.x.data(), f.w.data(), f.bias.data(), f.targets.data(), kIgnore, 0.1, 0, nullptr,
                                    nullptr, nullptr, 1, f.rows, f.in, f.vocab, test::one_thread());
   EXPECT_EQ(sum.loss, run<double>(f, true, 1).sum.loss);
 }
@@ -294,6 +390,14 @@ TEST(LossThreads, SameBits) {
   const Fused f{1700, 130, 300};  // two chunks, two blocks of classes
   test::expect_same_bits([&](Executor& ex) {
     FusedResult<float> r = run<float>(f, true, 1, ex);
+    r.dx.insert(r.dx.end(), r.dw.begin(), r.dw.end());
+    r.dx.insert(r.dx.end(), r.dbias.begin(), r.dbias.end());
+    r.dx.push_back(static_cast<float>(r.sum.loss));
+    return r.dx;
+  });
+  const Fused twins = Fused::twins(2200, 70, 300, 5);
+  test::expect_same_bits([&](Executor& ex) {
+    FusedResult<float> r = run<float>(twins, true, 1, ex);
     r.dx.insert(r.dx.end(), r.dw.begin(), r.dw.end());
     r.dx.insert(r.dx.end(), r.dbias.begin(), r.dbias.end());
     r.dx.push_back(static_cast<float>(r.sum.loss));

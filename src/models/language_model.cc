@@ -85,11 +85,12 @@ Variable LanguageModel::logits(const TokenBatch& text) const {
 Variable LanguageModel::loss(const std::vector<std::vector<int32_t>>& texts,
                              const functional::CrossEntropyOptions& options, functional::LossParts* parts) const {
   std::vector<std::vector<int32_t>> inputs, labels;
-  for (const auto& text : texts) {
-    if (text.empty()) throw ShapeError("LanguageModel: text " + std::to_string(inputs.size()) + " is empty");
-    inputs.emplace_back(text.begin(), text.end() - 1);
-    labels.emplace_back(text.begin() + 1, text.end());
-  }
+  for (int pass = 0; pass < (options.r_drop > 0 ? 2 : 1); ++pass)
+    for (const auto& text : texts) {
+      if (text.empty()) throw ShapeError("LanguageModel: text " + std::to_string(inputs.size()) + " is empty");
+      inputs.emplace_back(text.begin(), text.end() - 1);
+      labels.emplace_back(text.begin() + 1, text.end());
+    }
   const Variable x = hidden(TokenBatch::pad(inputs, 0));
   return functional::linear_cross_entropy(x, output_weight(), {}, TokenBatch::pad(labels, options.ignore_index).ids,
                                           options, parts);

@@ -62,6 +62,23 @@ TEST(LanguageModel, LossGradients) {
     }
 }
 
+TEST(LanguageModel, RDropTakesEachTextThroughDropoutTwice) {
+  LanguageModelConfig config = tiny();
+  config.dropout = 0.3;
+  LanguageModel model(config);
+  functional::LossParts once, twice;
+  const auto loss = [&](double r_drop, functional::LossParts* parts) {
+    manual_seed(7);
+    return model.loss({{5, 6, 3, 1}, {7, 3}}, {.r_drop = r_drop}, parts).value().item();
+  };
+  model.train();
+  EXPECT_GT(loss(4, &twice), loss(2, &twice));
+  loss(0, &once);
+  EXPECT_EQ(twice.count, 2 * once.count);
+  model.eval();
+  EXPECT_NEAR(loss(2, &twice), loss(0, &once), 1e-6);
+}
+
 TEST(LanguageModel, LossIsThatOfTheLogits) {
   manual_seed(4);
   LanguageModel model(tiny());

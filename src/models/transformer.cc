@@ -88,16 +88,33 @@ Variable Transformer::decode(const TokenBatch& target, const Variable& memory, c
   return (*decoder_)(x, memory, {.causal = Causal::top_left}, {.key_lengths = source_lengths}, record);
 }
 
+static TokenBatch twice(const TokenBatch& batch) {
+  const auto doubled = [](const Tensor& ids) {
+    Dims shape = ids.shape();
+    shape[0] *= 2;
+    Tensor both = Tensor::empty(shape, ids.dtype());
+    const Tensor once = ids.contiguous();
+    const std::span<const int32_t> from = once.span<int32_t>();
+    std::copy(from.begin(), from.end(), both.data<int32_t>());
+    std::copy(from.begin(), from.end(), both.data<int32_t>() + from.size());
+    return both;
+  };
+  return {doubled(batch.ids), doubled(batch.lengths)};
+}
+
 Variable Transformer::loss(const TokenBatch& source, const std::vector<std::vector<int32_t>>& target,
                            const functional::CrossEntropyOptions& options, functional::LossParts* parts) const {
+  const int passes = options.r_drop > 0 ? 2 : 1;
   std::vector<std::vector<int32_t>> inputs, labels;
-  for (const auto& sentence : target) {
-    inputs.emplace_back(1, config_.bos_id).insert(inputs.back().end(), sentence.begin(), sentence.end());
-    labels.push_back(sentence);
-    labels.back().push_back(config_.eos_id);
-  }
-  const Variable memory = encode(source);
-  const Variable hidden = decode(TokenBatch::pad(inputs, config_.pad_id), memory, source.lengths);
+  for (int pass = 0; pass < passes; ++pass)
+    for (const auto& sentence : target) {
+      inputs.emplace_back(1, config_.bos_id).insert(inputs.back().end(), sentence.begin(), sentence.end());
+      labels.push_back(sentence);
+      labels.back().push_back(config_.eos_id);
+    }
+  const TokenBatch sources = passes == 2 ? twice(source) : source;
+  const Variable memory = encode(sources);
+  const Variable hidden = decode(TokenBatch::pad(inputs, config_.pad_id), memory, sources.lengths);
   const Tensor padded_labels = TokenBatch::pad(labels, options.ignore_index).ids;
   return functional::linear_cross_entropy(hidden, output_weight(), {}, padded_labels, options, parts);
 }

@@ -257,6 +257,30 @@ TEST_F(Layers, TransformerLossGradients) {
     }
 }
 
+TEST_F(Layers, RDropTakesEachPairThroughDropoutTwice) {
+  TransformerConfig config = small_config();
+  config.activation = "gelu";
+  config.dropout = 0.3;
+  Transformer model(config);
+  model.to(DType::f64);
+  const TokenBatch source = TokenBatch::pad({{5, 6, 3}, {7, 3}}, 0);
+  const std::vector<std::vector<int32_t>> target{{4, 5}, {9, 8, 7}};
+  functional::LossParts parts;
+  const auto loss = [&](double r_drop) {
+    manual_seed(7);  // the same dropout in each call
+    return model.loss(source, target, {.label_smoothing = 0.1, .r_drop = r_drop}, &parts);
+  };
+  model.train();
+  expect_gradients([&] { return loss(2); }, model.parameters());
+  EXPECT_EQ(parts.count, 14);
+  // The divergence is what alpha multiplies.
+  const double two = loss(2).value().item(), four = loss(4).value().item(), six = loss(6).value().item();
+  EXPECT_GT(four, two + 1e-3);
+  EXPECT_NEAR(six - four, four - two, 1e-12);
+  model.eval();
+  EXPECT_NEAR(loss(2).value().item(), loss(0).value().item(), 1e-12);
+}
+
 // For learned positions and for turned ones, in which case q and k are kept as they were compared.
 TEST_F(Layers, RecordedVectorsGiveTheRecordedWeights) {
   for (const char* positions : {"learned", "rotary"}) {

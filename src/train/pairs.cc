@@ -62,7 +62,9 @@ class PairsTask final : public Task {
     const Batch& chosen = batches_[static_cast<size_t>(batch)];
     const BatchTokens tokens = gather(pairs(), chosen, model_.config());
     Step step{.sequences = static_cast<int64_t>(chosen.size()), .flop = tokens.flop};
-    step.loss = model_.loss(tokens.source, tokens.target, {.label_smoothing = options_.label_smoothing}, &step.parts);
+    if (options_.r_drop > 0) step.flop *= 2;
+    step.loss = model_.loss(tokens.source, tokens.target,
+                            {.label_smoothing = options_.label_smoothing, .r_drop = options_.r_drop}, &step.parts);
     return step;
   }
   bool has_validation() const override { return !validation_.source.empty(); }

@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t kFormat = 1;
 constexpr const char* kFloor = "learning_rate_floor";
 constexpr const char* kSubwordDropout = "subword_dropout";
+constexpr const char* kRDrop = "r_drop";
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr double kLargest = std::numeric_limits<double>::max();
 
@@ -97,6 +98,7 @@ Recipe whole_recipe(Recipe batches, const TrainOptions& o, const Data& training,
                  {"anneal", std::to_string(rate.anneal)},
                  {"clip_norm", shortest(o.clip_norm)},
                  {"label_smoothing", shortest(o.label_smoothing)},
+                 {kRDrop, shortest(o.r_drop)},
                  {"validate_every", std::to_string(o.validate_every)},
                  {"average", std::to_string(o.average)},
                  {"training_data", fingerprint(training)},
@@ -154,7 +156,7 @@ TrainState read_state(const std::string& json, const std::string& where, const R
   ConfigReader options = reader.object("recipe");
   for (const auto& [name, value] : recipe) {
     // States of before there were these do not name them.
-    const bool younger = name == kFloor || name == kSubwordDropout;
+    const bool younger = name == kFloor || name == kSubwordDropout || name == kRDrop;
     const std::string before = younger ? options.string(name, "0") : options.string(name);
     if (before == value) continue;
     if (name == "training_data" || name == "validation_data")

@@ -53,7 +53,9 @@ class TextTask final : public Task {
     for (const int64_t begin : random_offsets(options_.seed, epoch_, batch, options_.batch, places))
       pieces.push_back(piece(training_, begin, block_));
     step.flop = static_cast<double>(options_.batch) * training_flop(model_.config(), block_);
-    step.loss = model_.loss(pieces, {.label_smoothing = options_.label_smoothing}, &step.parts);
+    if (options_.r_drop > 0) step.flop *= 2;
+    step.loss =
+        model_.loss(pieces, {.label_smoothing = options_.label_smoothing, .r_drop = options_.r_drop}, &step.parts);
     return step;
   }
   bool has_validation() const override { return !validation_.empty(); }

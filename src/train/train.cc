@@ -388,6 +388,8 @@ void validate(const TrainOptions& o) {
                      "; it must be in 0.." + Json(o.learning_rate.peak).dump() + ", the learning rate");
   if (!(o.label_smoothing >= 0 && o.label_smoothing < 1))
     throw ShapeError("train: label_smoothing is " + Json(o.label_smoothing).dump() + "; it must be in [0, 1)");
+  if (!(o.r_drop >= 0) || !std::isfinite(o.r_drop))
+    throw ShapeError("train: r_drop is " + Json(o.r_drop).dump() + "; it must be a number from 0");
   if (o.learning_rate.schedule == Schedule::cosine && o.learning_rate.total < 1)
     throw ShapeError("train: the cosine schedule needs its total number of updates; set max_updates");
 }

@@ -220,6 +220,21 @@ TEST_F(Train, EachEpochHasItsOwnPieces) {
   EXPECT_THROW(run(directory("one"), options, {.encode = encode}), ShapeError);
 }
 
+TEST_F(Train, RDropGoesOnWhereItWasCut) {
+  TrainOptions options = quick();
+  options.r_drop = 3;
+  const std::string whole = directory("whole"), parts = directory("parts"), plain = directory("plain");
+  run(whole, options);
+  bool more = true;
+  while (more) more = run(parts, options, {.stop = [] { return true; }}).reason == StopReason::interrupted;
+  EXPECT_TRUE(model_bytes(parts) == model_bytes(whole));
+  EXPECT_EQ(log(parts), log(whole));
+  options.r_drop = 0;
+  run(plain, options);
+  EXPECT_FALSE(model_bytes(plain) == model_bytes(whole));
+  EXPECT_THROW(run(whole, options), FormatError);
+}
+
 TEST_F(Train, AveragesTheLastCheckpoints) {
   TrainOptions options = quick();
   options.validate_every = 2;
@@ -376,6 +391,11 @@ TEST_F(Train, RefusesWhatDoesNotFit) {
   options = quick();
   options.learning_rate.peak = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THROW(validate(options), ShapeError);
+  for (const double wrong : {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    options = quick();
+    options.r_drop = wrong;
+    EXPECT_THROW(validate(options), ShapeError);
+  }
   options = quick();
   options.batch_tokens = 0;
   EXPECT_THROW(validate(options), ShapeError);
