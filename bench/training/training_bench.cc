@@ -192,8 +192,7 @@ std::shared_ptr<Steps> multi30k_steps(const json& request, double dropout) {
   for (const json& batch : file.at("steps").at(std::to_string(request.at("tokens").get<int64_t>())).at("batches")) {
     auto sources = batch.at("source").get<Sentences>();
     for (auto& sentence : sources) sentence.push_back(model->config().eos_id);
-    losses.push_back([model, source = TokenBatch::pad(sources, model->config().pad_id),
-                      target = batch.at("target").get<Sentences>()] {
+    losses.push_back([model, source = TokenBatch::pack(sources), target = batch.at("target").get<Sentences>()] {
       return model->loss(source, target, {.label_smoothing = kSmoothing});
     });
   }

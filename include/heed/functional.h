@@ -70,6 +70,7 @@ struct PackedHeads {
 Dims selected_shape(const WeightsSelection& selection, int64_t batch, int64_t heads, int64_t queries, int64_t keys);
 /// Attention straight from packed projections, nothing transposed: -> (B, Lq, q.heads * v.size).
 /// `weights`, when not null, receives (B, Hq, Lq, Lk), or what options.selection leaves of it (its top_p must be 1).
+/// With options.q_offsets and k_offsets every x is (1, T, width), its T rows those of a ragged batch; no weights then.
 Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const PackedHeads& v,
                           AttentionOptions options = {}, Tensor* weights = nullptr);
 

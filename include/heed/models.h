@@ -35,9 +35,13 @@ void validate(const TransformerConfig& config);
 /// What Transformer(config).parameter_count() is, without taking the memory. `config` must be valid.
 int64_t parameter_count(const TransformerConfig& config);
 
-/// Sentences of unlike length, padded: ids (B, L) int32 and lengths (B) int32.
+/// Sentences of unlike length. Padded: ids (B, L) int32 and lengths (B) int32. Packed: ids (1, T), sentence after
+/// sentence, offsets (B + 1) int32 of where each begins, and positions (T) int32 of each token in its own.
 struct TokenBatch {
   Tensor ids, lengths;
+  Tensor offsets{}, positions{};
+  bool is_packed() const { return offsets.defined(); }
+  static TokenBatch pack(const std::vector<std::vector<int32_t>>& sentences);
   static TokenBatch pad(const std::vector<std::vector<int32_t>>& sentences, int32_t pad_id);
 };
 
@@ -62,10 +66,11 @@ class Transformer : public Module {
   explicit Transformer(const TransformerConfig& config);
   const TransformerConfig& config() const { return config_; }
 
-  /// source (B, Ls) -> memory (B, Ls, E). Source sentences end with eos.
+  /// source (B, Ls) -> memory (B, Ls, E). Source sentences end with eos. Packed -> (1, T, E), and no record.
   Variable encode(const TokenBatch& source, AttentionRecord* record = nullptr) const;
-  /// target (B, Lt) begins with bos -> hidden states (B, Lt, E), to be multiplied by output_weight().
-  Variable decode(const TokenBatch& target, const Variable& memory, const Tensor& source_lengths,
+  /// target (B, Lt) begins with bos -> hidden states (B, Lt, E), to be multiplied by output_weight(). `source` is what
+  /// `memory` was made of; both batches are padded, or both packed: -> (1, T, E).
+  Variable decode(const TokenBatch& target, const Variable& memory, const TokenBatch& source,
                   AttentionRecord* record = nullptr) const;
   /// Mean loss over the target tokens. `target` sentences carry neither bos nor eos; both are added here. With
   /// options.r_drop each pair goes through twice, and counts twice in `parts`.
@@ -82,7 +87,7 @@ class Transformer : public Module {
   const Variable& target_embedding() const { return target_.defined() ? target_ : source_; }
 
  private:
-  Variable embed(const Tensor& ids, const Variable& table, const Variable& learned, int64_t first_position) const;
+  Variable embed(const TokenBatch& batch, const Variable& table, const Variable& learned, int64_t first_position) const;
   std::vector<KVCache> memory_of(const std::vector<std::vector<int32_t>>& sentences) const;
   TransformerConfig config_;
   Variable source_, target_, output_;             // (V, E); undefined where tied

@@ -130,6 +130,9 @@ class MultiheadAttention : public Module {
     Causal causal = Causal::none;
     Tensor mask{};         // as AttentionOptions::mask
     Tensor key_lengths{};  // (B) int32
+    /// Ragged batches, as AttentionOptions: inputs are (1, T, .), and nothing is recorded.
+    Tensor q_offsets{}, k_offsets{};
+    Tensor positions{};  // (L) or (B, L) int32: of rotary self-attention, not with a cache. Absent: its options'
     /// Self-attention: appends the new keys and values, then attends to all of them. An undefined cache is made for
     /// this input; a full one grows.
     KVCache* cache = nullptr;

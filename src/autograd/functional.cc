@@ -458,12 +458,18 @@ Variable scaled_dot_product_attention(const Variable& q, const Variable& k, cons
 
 namespace {
 
-// (B, H, L, D) view of the heads packed in x (B, L, width).
-Tensor heads_view(const Tensor& x, const PackedHeads& h, const char* what) {
+// (B, H, L, D) view of the heads packed in x (B, L, width); of a ragged batch (T, H, D) of x (1, T, width).
+Tensor heads_view(const Tensor& x, const PackedHeads& h, const char* what, bool ragged) {
   if (x.rank() != 3 || h.offset < 0 || h.heads < 1 || h.size < 1 || h.offset + h.heads * h.size > x.size(2))
     throw ShapeError(std::string("attention: ") + std::to_string(h.heads) + " " + what + " heads of size " +
                      std::to_string(h.size) + " at offset " + std::to_string(h.offset) + " do not fit " +
                      to_string(x.shape()));
+  if (ragged) {
+    if (x.size(0) != 1)
+      throw ShapeError(std::string("attention: with offsets the ") + what + " must be (1, T, width), not " +
+                       to_string(x.shape()));
+    return x.as_strided({x.size(1), h.heads, h.size}, {x.stride(1), h.size, 1}, h.offset);
+  }
   return x.as_strided({x.size(0), h.heads, x.size(1), h.size}, {x.stride(0), h.size, x.stride(1), 1}, h.offset);
 }
 
@@ -480,13 +486,20 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
   const ProfileScope profile(op);
   options = for_tape(std::move(options));
   const Tensor qx = packed(q.x), kx = packed(k.x), vx = packed(v.x);
-  const Tensor qv = heads_view(qx, q, "query"), kv = heads_view(kx, k, "key"), vv = heads_view(vx, v, "value");
+  const bool ragged = options.q_offsets.defined() || options.k_offsets.defined();
+  if (ragged && weights)
+    throw ShapeError("attention: weights of a ragged batch are not kept in training's layout; give a padded batch");
+  const auto view_of = [ragged](const Tensor& x, const PackedHeads& h, const char* what) {
+    return heads_view(x, h, what, ragged);
+  };
+  const Tensor qv = view_of(qx, q, "query"), kv = view_of(kx, k, "key"), vv = view_of(vx, v, "value");
   const int64_t batch = qx.size(0), length = qx.size(1), width = q.heads * v.size;
   const Tensor y = Tensor::empty({batch, length, width}, qx.dtype());
   const PackedHeads out_heads{.x = {}, .offset = 0, .heads = q.heads, .size = v.size};
   AttentionResult result;
-  result.out = heads_view(y, out_heads, "output");
-  if (options.want_lse) result.lse = Tensor::empty({batch, q.heads, length}, qx.dtype());
+  result.out = view_of(y, out_heads, "output");
+  if (options.want_lse)
+    result.lse = Tensor::empty(ragged ? Dims{q.heads, length} : Dims{batch, q.heads, length}, qx.dtype());
   if (weights)
     result.weights = *weights =
         Tensor::empty(selected_shape(options.selection, batch, q.heads, length, kx.size(1)), qx.dtype());
@@ -509,9 +522,9 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
         buffer[i] = used == like.size(2) ? Tensor::empty(like.shape(), like.dtype())
                                          : Tensor::zeros(like.shape(), like.dtype());
       }
-      view[i] = heads_view(buffer[owner], *parts[i], "gradient");
+      view[i] = view_of(buffer[owner], *parts[i], "gradient");
     }
-    attention_backward(heads_view(grad, out_heads, "output"), qv, kv, vv, result,
+    attention_backward(view_of(grad, out_heads, "output"), qv, kv, vv, result,
                        AttentionGradients{.q = view[0], .k = view[1], .v = view[2], .mask = {}, .sinks = {}}, options);
     for (size_t i = 0; i < 3; ++i)
       if (buffer[i].defined()) g.set(i, buffer[i]);

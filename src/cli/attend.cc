@@ -185,7 +185,7 @@ Looked look_at_translator(const AttendArguments& a, const Translator& translator
   record.want_vectors = !a.html.empty();
   const TokenBatch batch = TokenBatch::pad({source}, vocabulary.pad_id());
   const Variable memory = model.encode(batch, &record);
-  const Variable hidden = model.decode(TokenBatch::pad({input}, vocabulary.pad_id()), memory, batch.lengths, &record);
+  const Variable hidden = model.decode(TokenBatch::pad({input}, vocabulary.pad_id()), memory, batch, &record);
 
   Looked looked{.text = vocabulary.decode(target)};
   looked.map.weights = stack(a.encoder ? record.encoder : a.decoder ? record.decoder : record.cross);

@@ -223,7 +223,7 @@ Watched watch(const Transformer& model, const Vocabulary& vocabulary, std::vecto
     AttentionRecord record;
     const TokenBatch source = TokenBatch::pad({with(kept[at].source, -1, c.eos_id)}, c.pad_id);
     const Variable memory = model.encode(source, &record);
-    model.decode(TokenBatch::pad({with(kept[at].target, c.bos_id, -1)}, c.pad_id), memory, source.lengths, &record);
+    model.decode(TokenBatch::pad({with(kept[at].target, c.bos_id, -1)}, c.pad_id), memory, source, &record);
     return std::vector<Tensor>{stacked(record.encoder), stacked(record.decoder), stacked(record.cross)};
   };
   return watched;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 
 #include "heed/models.h"
 
@@ -108,34 +107,26 @@ Tensor as_tensor(const std::vector<std::vector<float>>& rows) {
 
 }  // namespace
 
-// Keys and values of the sentences for each decoder layer. Sentences of one length are encoded together, so that
-// nothing is computed for padding; zeros stand in its place.
+// Keys and values of the sentences for each decoder layer. They are encoded packed, so that nothing is computed for
+// padding; zeros stand in its place.
 std::vector<KVCache> Transformer::memory_of(const std::vector<std::vector<int32_t>>& sentences) const {
-  std::map<size_t, std::vector<size_t>> of_length;
-  for (size_t i = 0; i < sentences.size(); ++i) of_length[sentences[i].size()].push_back(i);
-  const auto longest = static_cast<int64_t>(of_length.rbegin()->first);
-  std::vector<Tensor> keys(decoder_->layers.size()), values(keys.size());
-  for (const auto& group : of_length) {
-    const std::vector<size_t>& places = group.second;
-    std::vector<std::vector<int32_t>> together;
-    for (const size_t place : places) together.push_back(sentences[place]);
-    const Variable memory = encode(TokenBatch::pad(together, config_.pad_id));
-    for (size_t l = 0; l < keys.size(); ++l) {
-      const KVCache projected = decoder_->layers[l]->multihead_attn.project_memory(memory);
-      const auto place_all = [&](const Tensor& from, Tensor& to) {
-        const auto batch = static_cast<int64_t>(sentences.size());
-        if (!to.defined()) to = Tensor::zeros({batch, from.size(1), longest, from.size(3)}, from.dtype());
-        for (size_t i = 0; i < places.size(); ++i)
-          to.select(0, static_cast<int64_t>(places[i]))
-              .slice(1, 0, from.size(2))
-              .copy_from(from.select(0, static_cast<int64_t>(i)));
-      };
-      place_all(projected.keys(), keys[l]);
-      place_all(projected.values(), values[l]);
-    }
-  }
+  const TokenBatch packed = TokenBatch::pack(sentences);
+  const std::span<const int32_t> lengths = packed.lengths.span<int32_t>(), offsets = packed.offsets.span<int32_t>();
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  const Variable memory = encode(packed);
+  const auto padded = [&](const Tensor& rows) {  // (1, H, T, D) -> (B, H, longest, D)
+    const Tensor to = Tensor::zeros({std::ssize(sentences), rows.size(1), longest, rows.size(3)}, rows.dtype());
+    for (size_t i = 0; i < sentences.size(); ++i)
+      to.select(0, static_cast<int64_t>(i))
+          .slice(1, 0, lengths[i])
+          .copy_from(rows.select(0, 0).slice(1, offsets[i], offsets[i + 1]));
+    return to;
+  };
   std::vector<KVCache> caches;
-  for (size_t l = 0; l < keys.size(); ++l) caches.emplace_back(keys[l], values[l]);
+  for (const auto& layer : decoder_->layers) {
+    const KVCache projected = layer->multihead_attn.project_memory(memory);
+    caches.emplace_back(padded(projected.keys()), padded(projected.values()));
+  }
   return caches;
 }
 
@@ -175,7 +166,7 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
       for (const Beam& beam : s.beams) first[beam.row] = beam.ids.empty() ? config_.bos_id : beam.ids.back();
       first += beams;
     }
-    Variable x = embed(last, target_embedding(), target_positions_, step);
+    Variable x = embed({last, {}}, target_embedding(), target_positions_, step);
     Tensor weights;  // (sentences, heads, beams, source) of the last layer
     for (size_t l = 0; l < self.size(); ++l) {
       MultiheadAttention::Call call{.key_lengths = lengths};

@@ -69,10 +69,11 @@ Variable LanguageModel::embed(const Tensor& ids, int64_t first_position) const {
                         .max_positions = config_.max_positions,
                         .learned = positions_,
                         .sinusoidal = sinusoidal ? &sinusoidal_ : nullptr,
-                        .dropout = training() ? config_.dropout : 0}(ids, first_position);
+                        .dropout = training() ? config_.dropout : 0}({ids, {}}, first_position);
 }
 
 Variable LanguageModel::hidden(const TokenBatch& text, AttentionRecord* record) const {
+  if (text.is_packed()) throw ShapeError("LanguageModel: the batch is packed; pad it");
   return (*layers_)(embed(text.ids, 0), {.causal = Causal::top_left}, record ? &record->decoder : nullptr,
                     record && record->want_vectors ? &record->decoder_vectors : nullptr,
                     record ? record->part : RecordedPart());

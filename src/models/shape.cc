@@ -1,5 +1,6 @@
 #include "models/shape.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 
@@ -44,19 +45,31 @@ FeedForwardKind activation_kind(const std::string& name) {
 
 NormKind norm_kind(const std::string& name) { return name == "layer_norm" ? NormKind::layer_norm : NormKind::rms_norm; }
 
-Variable TokenEmbedding::operator()(const Tensor& ids, int64_t first_position) const {
-  const int64_t batch = ids.size(0), length = ids.size(1);
+static int64_t longest_of(const TokenBatch& packed) {
+  const std::span<const int32_t> lengths = packed.lengths.span<int32_t>();
+  return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+}
+
+Variable TokenEmbedding::operator()(const TokenBatch& batch, int64_t first_position) const {
+  const Tensor& ids = batch.ids;
+  const int64_t length = batch.is_packed() ? longest_of(batch) : ids.size(1);
   if (first_position + length > max_positions)
     throw ShapeError(std::string(model) + ": " + std::to_string(first_position + length) + " tokens, the model takes " +
                      std::to_string(max_positions) + "; split the text");
   Variable x = functional::embedding(ids, table, factor);
   if (sinusoidal) {
     const Tensor rows = sinusoidal->rows(first_position, length, x.dtype());
-    x = functional::add(x, Variable(rows.expand(x.shape()).contiguous()));
+    if (batch.is_packed())
+      x = functional::add(x, functional::embedding(batch.positions.reshape(ids.shape()), Variable(rows)));
+    else
+      x = functional::add(x, Variable(rows.expand(x.shape()).contiguous()));
   } else if (learned.defined()) {
-    const Tensor positions = Tensor::empty({length}, DType::i32);
-    std::iota(positions.data<int32_t>(), positions.data<int32_t>() + length, static_cast<int32_t>(first_position));
-    x = functional::add(x, functional::embedding(positions.expand({batch, length}), learned));
+    Tensor positions = batch.positions;
+    if (!batch.is_packed()) {
+      positions = Tensor::empty({length}, DType::i32);
+      std::iota(positions.data<int32_t>(), positions.data<int32_t>() + length, static_cast<int32_t>(first_position));
+    }
+    x = functional::add(x, functional::embedding(positions.expand(ids.shape()), learned));
   }
   return functional::dropout(x, dropout);
 }

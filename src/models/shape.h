@@ -75,8 +75,9 @@ struct TokenEmbedding {
   const Variable& learned;                // (max_positions, E) or undefined
   const SinusoidalPositions* sinusoidal;  // or null
   double dropout;
-  /// ids (B, L) at positions first, first + 1, ... -> (B, L, E). Throws ShapeError past max_positions.
-  Variable operator()(const Tensor& ids, int64_t first_position) const;
+  /// ids (B, L) at positions first, first + 1, ..., or at those of a packed batch -> (B, L, E). Throws ShapeError past
+  /// max_positions.
+  Variable operator()(const TokenBatch& batch, int64_t first_position) const;
 };
 
 }  // namespace heed::inline v0

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <numeric>
 
 #include "heed/models.h"
 #include "heed/random.h"
@@ -41,6 +42,24 @@ TokenBatch TokenBatch::pad(const std::vector<std::vector<int32_t>>& sentences, i
   return result;
 }
 
+TokenBatch TokenBatch::pack(const std::vector<std::vector<int32_t>>& sentences) {
+  const auto batch = static_cast<int64_t>(sentences.size());
+  int64_t tokens = 0;
+  for (const auto& s : sentences) tokens += std::ssize(s);
+  TokenBatch result{Tensor::empty({1, tokens}, DType::i32), Tensor::empty({batch}, DType::i32),
+                    Tensor::empty({batch + 1}, DType::i32), Tensor::empty({tokens}, DType::i32)};
+  int32_t* const offsets = result.offsets.data<int32_t>();
+  offsets[0] = 0;
+  for (size_t b = 0; b < sentences.size(); ++b) {
+    const auto length = static_cast<int32_t>(sentences[b].size());
+    std::copy(sentences[b].begin(), sentences[b].end(), result.ids.data<int32_t>() + offsets[b]);
+    std::iota(result.positions.data<int32_t>() + offsets[b], result.positions.data<int32_t>() + offsets[b] + length, 0);
+    result.lengths.data<int32_t>()[b] = length;
+    offsets[b + 1] = offsets[b] + length;
+  }
+  return result;
+}
+
 Transformer::Transformer(const TransformerConfig& config) : config_(config), sinusoidal_(config.d_model) {
   validate(config);
   const double deviation = 1 / std::sqrt(static_cast<double>(config.d_model));
@@ -63,7 +82,7 @@ Transformer::Transformer(const TransformerConfig& config) : config_(config), sin
   register_module("decoder", *decoder_);
 }
 
-Variable Transformer::embed(const Tensor& ids, const Variable& table, const Variable& learned,
+Variable Transformer::embed(const TokenBatch& batch, const Variable& table, const Variable& learned,
                             int64_t first_position) const {
   // Vaswani et al. 2017, 3.4: embeddings times sqrt(d_model).
   return TokenEmbedding{.model = "Transformer",
@@ -72,55 +91,69 @@ Variable Transformer::embed(const Tensor& ids, const Variable& table, const Vari
                         .max_positions = config_.max_positions,
                         .learned = learned,
                         .sinusoidal = config_.positions == "sinusoidal" ? &sinusoidal_ : nullptr,
-                        .dropout = training() ? config_.dropout : 0}(ids, first_position);
+                        .dropout = training() ? config_.dropout : 0}(batch, first_position);
+}
+
+// Attention from the tokens of one batch to those of another.
+static MultiheadAttention::Call call_of(const TokenBatch& queries, const TokenBatch& keys, Causal causal) {
+  if (!keys.is_packed()) return {.causal = causal, .key_lengths = keys.lengths};
+  return {.causal = causal, .q_offsets = queries.offsets, .k_offsets = keys.offsets, .positions = queries.positions};
 }
 
 Variable Transformer::encode(const TokenBatch& source, AttentionRecord* record) const {
-  const Variable x = embed(source.ids, source_, source_positions_, 0);
-  return (*encoder_)(x, {.key_lengths = source.lengths}, record ? &record->encoder : nullptr,
+  const Variable x = embed(source, source_, source_positions_, 0);
+  return (*encoder_)(x, call_of(source, source, Causal::none), record ? &record->encoder : nullptr,
                      record && record->want_vectors ? &record->encoder_vectors : nullptr,
                      record ? record->part : RecordedPart());
 }
 
-Variable Transformer::decode(const TokenBatch& target, const Variable& memory, const Tensor& source_lengths,
+Variable Transformer::decode(const TokenBatch& target, const Variable& memory, const TokenBatch& source,
                              AttentionRecord* record) const {
-  const Variable x = embed(target.ids, target_embedding(), target_positions_, 0);
-  return (*decoder_)(x, memory, {.causal = Causal::top_left}, {.key_lengths = source_lengths}, record);
+  if (source.is_packed() != target.is_packed())
+    throw ShapeError("Transformer: one of source and target is packed, the other padded; pack both or pad both");
+  const Variable x = embed(target, target_embedding(), target_positions_, 0);
+  MultiheadAttention::Call self = call_of(target, target, Causal::top_left);
+  self.key_lengths = {};  // the end of a target is hidden by causality
+  return (*decoder_)(x, memory, self, call_of(target, source, Causal::none), record);
 }
 
-static TokenBatch twice(const TokenBatch& batch) {
-  const auto doubled = [](const Tensor& ids) {
-    Dims shape = ids.shape();
-    shape[0] *= 2;
-    Tensor both = Tensor::empty(shape, ids.dtype());
-    const Tensor once = ids.contiguous();
-    const std::span<const int32_t> from = once.span<int32_t>();
-    std::copy(from.begin(), from.end(), both.data<int32_t>());
-    std::copy(from.begin(), from.end(), both.data<int32_t>() + from.size());
-    return both;
-  };
-  return {doubled(batch.ids), doubled(batch.lengths)};
+static std::vector<std::vector<int32_t>> sentences_of(const TokenBatch& batch) {
+  std::vector<std::vector<int32_t>> sentences;
+  const Tensor ids = batch.ids.contiguous();
+  for (int64_t b = 0; b < batch.lengths.numel(); ++b) {
+    const int64_t begin = batch.is_packed() ? batch.offsets.data<int32_t>()[b] : b * ids.size(1);
+    const int32_t* const first = ids.data<int32_t>() + begin;
+    sentences.emplace_back(first, first + batch.lengths.data<int32_t>()[b]);
+  }
+  return sentences;
 }
 
 Variable Transformer::loss(const TokenBatch& source, const std::vector<std::vector<int32_t>>& target,
                            const functional::CrossEntropyOptions& options, functional::LossParts* parts) const {
-  const int passes = options.r_drop > 0 ? 2 : 1;
   std::vector<std::vector<int32_t>> inputs, labels;
-  for (int pass = 0; pass < passes; ++pass)
+  for (int pass = 0; pass < (options.r_drop > 0 ? 2 : 1); ++pass)
     for (const auto& sentence : target) {
       inputs.emplace_back(1, config_.bos_id).insert(inputs.back().end(), sentence.begin(), sentence.end());
       labels.push_back(sentence);
       labels.back().push_back(config_.eos_id);
     }
-  const TokenBatch sources = passes == 2 ? twice(source) : source;
-  const Variable memory = encode(sources);
-  const Variable hidden = decode(TokenBatch::pad(inputs, config_.pad_id), memory, sources.lengths);
-  const Tensor padded_labels = TokenBatch::pad(labels, options.ignore_index).ids;
-  return functional::linear_cross_entropy(hidden, output_weight(), {}, padded_labels, options, parts);
+  const auto batch_of = [&](const std::vector<std::vector<int32_t>>& sentences, int32_t pad_id) {
+    return source.is_packed() ? TokenBatch::pack(sentences) : TokenBatch::pad(sentences, pad_id);
+  };
+  TokenBatch sources = source;
+  if (options.r_drop > 0) {
+    const std::vector<std::vector<int32_t>> once = sentences_of(source);
+    std::vector<std::vector<int32_t>> twice = once;
+    twice.insert(twice.end(), once.begin(), once.end());
+    sources = batch_of(twice, config_.pad_id);
+  }
+  const Variable hidden = decode(batch_of(inputs, config_.pad_id), encode(sources), sources);
+  const Tensor label_ids = batch_of(labels, options.ignore_index).ids;
+  return functional::linear_cross_entropy(hidden, output_weight(), {}, label_ids, options, parts);
 }
 
 Variable Transformer::logits(const TokenBatch& source, const TokenBatch& target) const {
-  return functional::linear(decode(target, encode(source), source.lengths), output_weight());
+  return functional::linear(decode(target, encode(source), source), output_weight());
 }
 
 }  // namespace heed::inline v0

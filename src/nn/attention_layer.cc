@@ -97,7 +97,9 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
   if (query.same(key) && query.same(value) && in_proj_weight.defined()) {
     Variable qkv = functional::linear(q_in, in_proj_weight, in_proj_bias);
     // A cache turns what it takes.
-    if (o.rotary && !call.cache) qkv = functional::rotary(qkv, o.num_heads + o.kv_heads, o.head_dim, o.rotary_options);
+    Rotary turned = o.rotary_options;
+    if (call.positions.defined()) turned.positions = call.positions;
+    if (o.rotary && !call.cache) qkv = functional::rotary(qkv, o.num_heads + o.kv_heads, o.head_dim, turned);
     q = {qkv, 0, o.num_heads, o.head_dim};
     k = {qkv, q_width, o.kv_heads, o.head_dim};
     v = {qkv, q_width + kv_width, o.kv_heads, o.head_dim};
@@ -116,11 +118,16 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
     }
   }
 
+  const bool ragged = call.q_offsets.defined() || call.k_offsets.defined();
+  if (ragged && (call.vectors || call.cache))
+    throw ShapeError("MultiheadAttention: a ragged batch has no cache and is not recorded; give a padded batch");
   if (call.vectors) *call.vectors = {unpacked(q), unpacked(k), unpacked(v)};
   AttentionOptions attention_options{.causal = call.causal,
                                      .scale = o.scale,
                                      .mask = call.mask,
                                      .key_lengths = call.key_lengths,
+                                     .q_offsets = call.q_offsets,
+                                     .k_offsets = call.k_offsets,
                                      .selection = call.selection};
   if (training()) attention_options.dropout = o.dropout;
   Variable heads;

@@ -257,6 +257,46 @@ TEST_F(Layers, TransformerLossGradients) {
     }
 }
 
+TEST_F(Layers, PackedAndPaddedBatchesAgree) {
+  const std::vector<std::vector<int32_t>> source{{5, 6, 3}, {}, {7, 3}, {3}}, target{{4, 5}, {2}, {}, {9, 8, 7}};
+  const TokenBatch padded = TokenBatch::pad(source, 0), packed = TokenBatch::pack(source);
+  const auto numbers = [](const Tensor& t) {
+    return std::vector<int32_t>(t.span<int32_t>().begin(), t.span<int32_t>().end());
+  };
+  EXPECT_EQ(packed.ids.shape(), (Dims{1, 6}));
+  EXPECT_EQ(numbers(packed.offsets), (std::vector<int32_t>{0, 3, 3, 5, 6}));
+  EXPECT_EQ(numbers(packed.positions), (std::vector<int32_t>{0, 1, 2, 0, 1, 0}));
+  for (const double r_drop : {0.0, 2.0})
+    for (const char* positions : {"sinusoidal", "learned", "rotary"}) {
+      SCOPED_TRACE(positions);
+      TransformerConfig config = small_config();
+      config.positions = positions;
+      config.max_positions = 4;
+      Transformer model(config);
+      model.to(DType::f64);
+      const functional::CrossEntropyOptions options{.label_smoothing = 0.1, .r_drop = r_drop};
+      const auto gradients = [&](const TokenBatch& batch) {
+        for (Variable& p : model.parameters()) p.zero_grad();
+        const Variable loss = model.loss(batch, target, options);
+        loss.backward();
+        std::vector<double> all{loss.value().item()};
+        for (const Variable& p : model.parameters())
+          for (const double d : p.grad().span<double>()) all.push_back(d);
+        return all;
+      };
+      const std::vector<double> want = gradients(padded), got = gradients(packed);
+      for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-12) << i;
+
+      AttentionRecord record;
+      EXPECT_THROW(model.encode(packed, &record), ShapeError);
+      EXPECT_THROW(model.decode(TokenBatch::pad(target, 0), model.encode(packed), packed), ShapeError);
+    }
+  // A longer sentence than there are positions, in a batch with fewer tokens than that on average.
+  TransformerConfig config = small_config();
+  config.max_positions = 4;
+  EXPECT_THROW(Transformer(config).encode(TokenBatch::pack({{4, 5, 6, 7, 3}, {3}})), ShapeError);
+}
+
 TEST_F(Layers, RDropTakesEachPairThroughDropoutTwice) {
   TransformerConfig config = small_config();
   config.activation = "gelu";
@@ -292,7 +332,7 @@ TEST_F(Layers, RecordedVectorsGiveTheRecordedWeights) {
     AttentionRecord record;
     record.want_vectors = true;
     const TokenBatch source = TokenBatch::pad({{4, 5, 6, 7, 3}}, 0);
-    model.decode(TokenBatch::pad({{2, 8, 4}}, 0), model.encode(source, &record), source.lengths, &record);
+    model.decode(TokenBatch::pad({{2, 8, 4}}, 0), model.encode(source, &record), source, &record);
     const auto expect = [&](const std::vector<Tensor>& weights, const std::vector<HeadVectors>& vectors,
                             Causal causal) {
       ASSERT_FALSE(weights.empty());
@@ -324,7 +364,7 @@ TEST_F(Layers, RecordsOfAPartAreThatPartOfTheWhole) {
   some.want_vectors = true;
   Variable out[2];
   for (AttentionRecord* record : {&all, &some})
-    out[record == &some] = model.decode(target, model.encode(source, record), source.lengths, record);
+    out[record == &some] = model.decode(target, model.encode(source, record), source, record);
   EXPECT_EQ(largest_difference(out[0].value(), out[1].value()), 0);
   const auto expect = [&](const std::vector<Tensor>& whole, const std::vector<Tensor>& part) {
     ASSERT_EQ(part.size(), whole.size());
@@ -441,7 +481,7 @@ TEST_F(Layers, TranslationsAreWhatTheDecoderSaysWithoutACache) {
       std::vector<int32_t> ids{model.config().bos_id};
       ids.insert(ids.end(), h.ids.begin(), h.ids.end());
       AttentionRecord record;
-      const Variable hidden = model.decode(TokenBatch::pad({ids}, 0), model.encode(batch), batch.lengths, &record);
+      const Variable hidden = model.decode(TokenBatch::pad({ids}, 0), model.encode(batch), batch, &record);
       const Tensor log_p = F::log_softmax(F::linear(hidden, model.output_weight())).value();
       ids.push_back(model.config().eos_id);
       double sum = 0;

@@ -106,7 +106,7 @@ BatchTokens gather(const SentencePairs& pairs, const Batch& batch, const Transfo
     tokens.target_tokens += target_length;
     tokens.flop += training_flop(config, static_cast<int64_t>(source.back().size()), target_length);
   }
-  tokens.source = TokenBatch::pad(source, config.pad_id);
+  tokens.source = TokenBatch::pack(source);
   return tokens;
 }
 
