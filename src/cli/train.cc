@@ -52,7 +52,7 @@ struct TrainArguments {
 // Named sets of shape options; what is given by name wins.
 struct Preset {
   const char* name;
-  std::vector<std::pair<const char*, const char*>> values;
+  std::vector<std::pair<std::string, std::string>> values;
 };
 const std::vector<Preset>& pairs_presets() {
   static const std::vector<Preset> all{
@@ -145,7 +145,33 @@ void give(CLI::Option* option, const std::vector<std::string>& values) {
   option->run_callback();
 }
 
-// Command line over --config over --preset over defaults.
+// The shape options of a model, but not its dropout, which is no part of its weights.
+template <class Config>
+Preset shape_of(const Config& c) {
+  const auto yes = [](bool value) { return value ? "true" : "false"; };
+  Preset shape{"",
+               {{"--d-model", std::to_string(c.d_model)},
+                {"--heads", std::to_string(c.nhead)},
+                {"--feed-forward", std::to_string(c.dim_feedforward)},
+                {"--activation", c.activation},
+                {"--norm", c.norm},
+                {"--pre-norm", yes(c.norm_first)},
+                {"--bias", yes(c.bias)},
+                {"--positions", c.positions},
+                {"--max-positions", std::to_string(c.max_positions)},
+                {"--tie-embeddings", yes(c.tie_embeddings)}}};
+  if constexpr (std::is_same_v<Config, TransformerConfig>) {
+    shape.values.emplace_back("--encoder-layers", std::to_string(c.num_encoder_layers));
+    shape.values.emplace_back("--decoder-layers", std::to_string(c.num_decoder_layers));
+  } else {
+    shape.values.emplace_back("--layers", std::to_string(c.num_layers));
+    shape.values.emplace_back("--kv-heads", std::to_string(c.num_kv_heads));
+    shape.values.emplace_back("--block", std::to_string(c.max_positions));
+  }
+  return shape;
+}
+
+// Command line over --config over the shape of --init over --preset over defaults.
 void apply_config(CLI::App& command, const TrainArguments& arguments) {
   if (!arguments.config.empty()) {
     if (!std::filesystem::is_regular_file(arguments.config))
@@ -174,11 +200,16 @@ void apply_config(CLI::App& command, const TrainArguments& arguments) {
     refuse(kPairsOnly, " is for sentence pairs, --text for a language model; give one kind of data");
   else
     refuse(kTextOnly, " is for language models; give --text, the text to learn from");
+  if (!arguments.init.empty()) {
+    const ModelConfig config = load_config(arguments.init);
+    fill_in(arguments.of_text() ? shape_of(expect_config<LanguageModelConfig>(config, arguments.init))
+                                : shape_of(expect_config<TransformerConfig>(config, arguments.init)));
+  }
   for (const Preset& preset : arguments.of_text() ? text_presets() : pairs_presets())
     if (arguments.preset == preset.name) fill_in(preset);
   if (!arguments.of_text()) return;
   fill_in(kTextDefaults);
-  fill_in({"", {{"--max-positions", std::to_string(arguments.options.block).c_str()}}});
+  fill_in({"", {{"--max-positions", std::to_string(arguments.options.block)}}});
   char tenth[32];
   std::snprintf(tenth, sizeof tenth, "%g", arguments.options.learning_rate.peak / 10);
   fill_in({"", {{"--min-learning-rate", tenth}}});
@@ -425,12 +456,17 @@ void write_model_card(const CLI::App& command, const TrainArguments& a, const Tr
 }
 
 template <class Model>
-void begin_with(Model& model, const TrainArguments& a) {
+void begin_with(Model& model, const TrainArguments& a, bool fresh) {
   if (a.init.empty()) return;  // where the directory holds a state, train() goes on from that instead
-  NamedTensors values;
-  for (const auto& [name, parameter] : load_checkpoint<Model>(a.init, a.trust).model->named_parameters())
-    values.emplace_back(name, parameter.value());
-  model.load(values);
+  try {
+    NamedTensors values;
+    for (const auto& [name, parameter] : load_checkpoint<Model>(a.init, a.trust).model->named_parameters())
+      values.emplace_back(name, parameter.value());
+    model.load(values);
+  } catch (...) {
+    if (fresh) forget_directory(a.model);
+    throw;
+  }
 }
 
 // The page of --html while training goes on: what fails there is said, and training goes on.
@@ -589,7 +625,7 @@ void train_on_pairs(const CLI::App& command, const TrainArguments& a) {
 
   manual_seed(a.options.seed);
   Transformer model(shape);
-  begin_with(model, a);
+  begin_with(model, a, prepared.fresh);
   Display display("words/s", 0);
   const std::string data = std::to_string(training.source.size()) + " training and " +
                            std::to_string(validation.source.size()) + " validation pairs";
@@ -676,7 +712,7 @@ void train_on_text(const CLI::App& command, const TrainArguments& a) {
 
   manual_seed(a.options.seed);
   LanguageModel model(shape);
-  begin_with(model, a);
+  begin_with(model, a, prepared.fresh);
   Display display("tokens/s", bits);
   const std::string data =
       std::to_string(training.size()) + " training and " + std::to_string(validation.size()) + " validation tokens";
@@ -787,7 +823,7 @@ void add_train(CLI::App& program) {
       ->group("Data");
 
   command->add_option("--model", a->model, "Directory of the model")->type_name("DIR")->group("Model");
-  command->add_option("--init", a->init, "Begin with the weights and the vocabulary of this model")
+  command->add_option("--init", a->init, "Begin with the shape, the weights and the vocabulary of this model")
       ->type_name("DIR")
       ->group("Model");
   command->add_option("--preset", a->preset, "Shape: tiny, small or base; options below change parts of it")

@@ -86,6 +86,19 @@ class Resume(TrainTest):
         error = self.train("--learning-rate", "0.5", code=1)
         self.assertIn("learning_rate", error.splitlines()[-1])
 
+    def test_begins_from_another_model(self):
+        self.train("--max-updates", "30")
+        init = ["train", "--pairs", "train.tsv", "--model", "n", "--init", "m", "--max-updates", "1", "--learning-rate",
+                "1e-9", "--warmup", "0"]
+        done = self.heed(*init)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        source = "".join(line.split("\t")[0] + "\n" for line in (self.at / "dev.tsv").read_text().splitlines())
+        self.assertEqual(self.succeeds("translate", "--model", "n", stdin=source),
+                         self.succeeds("translate", "--model", "m", stdin=source))
+        again = ["train", "--pairs", "train.tsv", "--model", "o", "--init"]
+        self.refuses(1, "tensor 'embedding.weight' has shape", *again, "m", "--d-model", "64")
+        self.refuses(1, "nowhere", *again, "nowhere")
+
     def test_two_at_once(self):
         process = self.start("--max-updates", "100000", "--patience", "0")
         self.until_line(process, "update 5 ")
