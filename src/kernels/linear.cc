@@ -3,7 +3,6 @@
 #include "kernels/activation.h"
 #include "kernels/chunks.h"
 #include "kernels/gemm.h"
-#include "kernels/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear.cc"
@@ -65,13 +64,31 @@ void UnpackedForward(const T* x, const T* w, const T* bias, T* y, int64_t rows, 
 }
 
 template <class T>
+int64_t PackedSize(int64_t in, int64_t out) {
+  return PackedColumns<T>(out) * in;
+}
+
+template <class T>
+void Pack(const T* w, int64_t in, int64_t out, T* packed, Executor& ex) {
+  ForPanels<T>(in, out, ex, [&](int64_t column, int64_t columns) {
+    PackTransposed(w + column * in, in, in, columns, packed + column * in);
+  });
+}
+
+// Few rows: threads share the columns.
+template <class T>
+void PackedForward(const T* x, const T* packed, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex) {
+  ForPanels<T>(in, out, ex, [&](int64_t column, int64_t columns) {
+    PackedProduct<true, T>(rows, columns, in, x, in, packed + column * in, in, y + column, out, {});
+  });
+}
+
+template <class T>
 void Forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
              bool relu) {
   if (rows < kPackedFrom) return UnpackedForward(x, w, bias, y, rows, in, out, ex, relu);
-  const Scratch<T> packed(PackedColumns<T>(out) * in);
-  ForPanels<T>(in, out, ex, [&](int64_t column, int64_t columns) {
-    PackTransposed(w + column * in, in, in, columns, packed.get() + column * in);
-  });
+  const Scratch<T> packed(PackedSize<T>(in, out));
+  Pack(w, in, out, packed.get(), ex);
   for_chunks(rows, kForwardRows, ex, [&](int64_t begin, int64_t end) {
     PackedProduct<true, T>(end - begin, out, in, x + begin * in, in, packed.get(), in, y + begin * out, out,
                            {.bias = bias, .relu = relu});
@@ -128,14 +145,19 @@ void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64
   if (dbias) add(dbias, out * in, out);
 }
 
-#define HEED_LINEAR(T, Suffix)                                                                                 \
-  void Forward##Suffix(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out,     \
-                       Executor& ex, bool relu) {                                                              \
-    Forward(x, w, bias, y, rows, in, out, ex, relu);                                                           \
-  }                                                                                                            \
-  void Backward##Suffix(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64_t rows, int64_t in, \
-                        int64_t out, Executor& ex, const T* relu) {                                            \
-    Backward(dy, x, w, dx, dw, dbias, rows, in, out, ex, relu);                                                \
+#define HEED_LINEAR(T, Suffix)                                                                                         \
+  void Forward##Suffix(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out,             \
+                       Executor& ex, bool relu) {                                                                      \
+    Forward(x, w, bias, y, rows, in, out, ex, relu);                                                                   \
+  }                                                                                                                    \
+  void Backward##Suffix(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64_t rows, int64_t in,         \
+                        int64_t out, Executor& ex, const T* relu) {                                                    \
+    Backward(dy, x, w, dx, dw, dbias, rows, in, out, ex, relu);                                                        \
+  }                                                                                                                    \
+  int64_t PackedSize##Suffix(int64_t in, int64_t out) { return PackedSize<T>(in, out); }                               \
+  void Pack##Suffix(const T* w, int64_t in, int64_t out, T* packed, Executor& ex) { Pack(w, in, out, packed, ex); }    \
+  void PackedForward##Suffix(const T* x, const T* packed, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex) { \
+    PackedForward(x, packed, y, rows, in, out, ex);                                                                    \
   }
 HEED_LINEAR(float, F32)
 HEED_LINEAR(double, F64)
@@ -154,6 +176,12 @@ HWY_EXPORT(ForwardF32);
 HWY_EXPORT(ForwardF64);
 HWY_EXPORT(BackwardF32);
 HWY_EXPORT(BackwardF64);
+HWY_EXPORT(PackedSizeF32);
+HWY_EXPORT(PackedSizeF64);
+HWY_EXPORT(PackF32);
+HWY_EXPORT(PackF64);
+HWY_EXPORT(PackedForwardF32);
+HWY_EXPORT(PackedForwardF64);
 
 constexpr int64_t kColumns = 64;             // of a column sum: rows go through in order, so its bits are fixed
 constexpr int64_t kPackedRows = 192;         // repay packing the weight
@@ -192,6 +220,26 @@ void linear_backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias
       for (int64_t row = 0; row < rows; ++row)
         for (int64_t j = begin; j < end; ++j) dbias[j] += dy[row * out + j];
     });
+}
+
+template <>
+PackedWeight<float>::PackedWeight(const float* w, int64_t in_size, int64_t out_size, Executor& ex)
+    : in(in_size), out(out_size), packed_(HWY_DYNAMIC_DISPATCH(PackedSizeF32)(in, out)) {
+  HWY_DYNAMIC_DISPATCH(PackF32)(w, in, out, packed_.get(), ex);
+}
+template <>
+PackedWeight<double>::PackedWeight(const double* w, int64_t in_size, int64_t out_size, Executor& ex)
+    : in(in_size), out(out_size), packed_(HWY_DYNAMIC_DISPATCH(PackedSizeF64)(in, out)) {
+  HWY_DYNAMIC_DISPATCH(PackF64)(w, in, out, packed_.get(), ex);
+}
+
+template <>
+void linear_forward(const float* x, const PackedWeight<float>& w, float* y, int64_t rows, Executor& ex) {
+  HWY_DYNAMIC_DISPATCH(PackedForwardF32)(x, w.get(), y, rows, w.in, w.out, ex);
+}
+template <>
+void linear_forward(const double* x, const PackedWeight<double>& w, double* y, int64_t rows, Executor& ex) {
+  HWY_DYNAMIC_DISPATCH(PackedForwardF64)(x, w.get(), y, rows, w.in, w.out, ex);
 }
 
 #define HEED_LINEAR(T)                                                                                          \

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "heed/executor.h"
+#include "kernels/scratch.h"
 
 namespace heed::inline v0 {
 
@@ -11,6 +12,21 @@ namespace heed::inline v0 {
 template <class T>
 void linear_forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
                     bool relu = false);
+
+/// A weight (out, in) in the order in which products read it: made once for many calls with few rows.
+template <class T>
+class PackedWeight {
+ public:
+  PackedWeight(const T* w, int64_t in, int64_t out, Executor& ex);
+  const T* get() const { return packed_.get(); }
+  const int64_t in, out;
+
+ private:
+  Scratch<T> packed_;
+};
+/// linear_forward with it: the same bits whatever the number of rows.
+template <class T>
+void linear_forward(const T* x, const PackedWeight<T>& w, T* y, int64_t rows, Executor& ex);
 
 /// dx (rows, in) is assigned, dw (out, in) and dbias (out) are added to; null outputs are skipped. `relu`: what a
 /// forward with relu has written.

@@ -54,6 +54,19 @@ void check(int64_t rows, int64_t in, int64_t out, double tolerance) {
   test::expect_near(dbias, edbias, tolerance);
 }
 
+TEST(Linear, PackedWeightAgreesWithTheWeightAsItStands) {
+  test::on_each_target([] {
+    for (const int64_t rows : {0, 1, 5, 26, 97})
+      for (const int64_t out : {1, 33, 700}) {
+        const Layer<float> l{rows, 37, out};
+        const PackedWeight<float> packed(l.w.data(), l.in, l.out, test::one_thread());
+        Values<float> y(static_cast<size_t>(rows * out), NAN);
+        linear_forward<float>(l.x.data(), packed, y.data(), rows, test::one_thread());
+        test::expect_near(y, test::widen(l.forward(false, test::one_thread())), 2e-6);
+      }
+  });
+}
+
 TEST(Linear, AgreesWithLoops) {
   const int64_t shapes[][3] = {{1, 1, 1}, {0, 4, 3}, {3, 5, 7}, {4, 33, 130}, {70, 129, 65}, {513, 17, 9}};
   for (const auto& s : shapes) {

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "heed/models.h"
+#include "kernels/chunks.h"
+#include "kernels/linear.h"
+#include "kernels/softmax.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -45,14 +49,51 @@ bool some_above(const float* scores, int64_t count, float before, float least) {
   return above != 0;
 }
 
-// The best `count` continuations of a sentence's beams; rows of `scores` are log probabilities over the vocabulary.
-std::vector<Candidate> best_candidates(const Sentence& sentence, const float* scores, int64_t vocabulary, size_t count,
+// What the model says of the next token of each row: log p = logits - lse.
+struct Scores {
+  Tensor logits, lse;  // (rows, V), (rows)
+};
+
+// The last layer and the normalisation of its scores, for many steps.
+class OutputLayer {
+ public:
+  /// `rows` are those of the first full step.
+  OutputLayer(const Tensor& weight, int64_t rows) : weight_(weight) {
+    constexpr int64_t kRepays = 24;  // rows
+    if (rows >= kRepays) packed_.emplace(weight.data<float>(), weight.size(1), weight.size(0), ex_);
+  }
+  Scores operator()(const Variable& hidden) const {
+    const int64_t rows = hidden.size(0), width = weight_.size(1), vocabulary = weight_.size(0);
+    const Scores scores{Tensor::empty({rows, vocabulary}), Tensor::empty({rows})};
+    const Tensor x = hidden.value().contiguous();
+    float* const logits = scores.logits.data<float>();
+    if (packed_)
+      linear_forward(x.data<float>(), *packed_, logits, rows, ex_);
+    else
+      linear_forward<float>(x.data<float>(), weight_.data<float>(), nullptr, logits, rows, width, vocabulary, ex_);
+    for_rows(rows, vocabulary, ex_, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        scores.lse.data<float>()[row] = log_sum_exp<float>(logits + row * vocabulary, vocabulary);
+    });
+    return scores;
+  }
+
+ private:
+  const Tensor& weight_;
+  Executor& ex_ = default_executor();
+  std::optional<PackedWeight<float>> packed_;
+};
+
+// The best `count` continuations of a sentence's beams, whose rows begin with `first_row`.
+std::vector<Candidate> best_candidates(const Sentence& sentence, const Scores& scores, int64_t first_row, size_t count,
                                        int32_t forbidden) {
+  const int64_t vocabulary = scores.logits.size(1);
   std::vector<Candidate> heap;  // the worst of the kept on top
   for (size_t b = 0; b < sentence.beams.size(); ++b) {
-    const float before = sentence.beams[b].log_probability;
-    if (before == kImpossible) continue;
-    const float* row = scores + sentence.beams[b].row * vocabulary;
+    if (sentence.beams[b].log_probability == kImpossible) continue;
+    const int64_t row_of_beam = first_row + sentence.beams[b].row;
+    const float before = sentence.beams[b].log_probability - scores.lse.data<float>()[row_of_beam];
+    const float* row = scores.logits.data<float>() + row_of_beam * vocabulary;
     for (int64_t begin = 0; begin < vocabulary; begin += kBlock) {
       const int64_t end = std::min(vocabulary, begin + kBlock);
       // A tie with the worst that is kept loses: it comes later.
@@ -157,7 +198,7 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
   std::vector<KVCache> self(decoder_->layers.size()), cross = memory_of(ended);
   Tensor lengths = TokenBatch::pad(ended, config_.pad_id).lengths;
 
-  const int64_t vocabulary = config_.vocab_size;
+  const OutputLayer output(output_weight().value(), std::ssize(source) * options.beam);
   for (int64_t step = 0; !open.empty(); ++step) {
     const auto beams = static_cast<int64_t>(open[0].beams.size());  // 1 in the first step, as for all sentences
     const Tensor last = Tensor::empty({static_cast<int64_t>(open.size()) * beams, 1}, DType::i32);
@@ -174,8 +215,7 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
       x = decoder_->layers[l]->step(x, self[l], cross[l], call);
     }
     if (decoder_->norm) x = (*decoder_->norm)(x);
-    const Variable scores = functional::log_softmax(functional::linear(x, output_weight()));
-    const float* log_p = scores.value().data<float>();
+    const Scores scores = output(x);
 
     std::vector<size_t> going_on;
     for (size_t s = 0; s < open.size(); ++s) {
@@ -183,8 +223,7 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
       const bool last_step = step + 1 >= sentence.max_length;
       const int64_t first_row = static_cast<int64_t>(s) * beams;
       // Twice the beam: at most `beam` of them can be ends, so the beam stays full.
-      const auto candidates =
-          best_candidates(sentence, log_p + first_row * vocabulary, vocabulary, 2 * width, config_.pad_id);
+      const auto candidates = best_candidates(sentence, scores, first_row, 2 * width, config_.pad_id);
       const auto extended = [&](const Candidate& c) {
         Beam next = sentence.beams[static_cast<size_t>(c.beam)];
         next.log_probability = c.log_probability;
