@@ -290,6 +290,9 @@ TEST_F(Layers, PackedAndPaddedBatchesAgree) {
       AttentionRecord record;
       EXPECT_THROW(model.encode(packed, &record), ShapeError);
       EXPECT_THROW(model.decode(TokenBatch::pad(target, 0), model.encode(packed), packed), ShapeError);
+      EXPECT_THROW(model.decode(TokenBatch::pack({{2, 4}}), model.encode(packed), packed), ShapeError);
+      EXPECT_EQ(model.encode(TokenBatch::pack({})).shape(), (Dims{1, 0, 8}));
+      EXPECT_EQ(model.encode(TokenBatch::pack({{}, {}})).shape(), (Dims{1, 0, 8}));
     }
   // A longer sentence than there are positions, in a batch with fewer tokens than that on average.
   TransformerConfig config = small_config();
