@@ -78,6 +78,7 @@ void Pack(const T* w, int64_t in, int64_t out, T* packed, Executor& ex) {
 // Few rows: threads share the columns.
 template <class T>
 void PackedForward(const T* x, const T* packed, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex) {
+  if (rows == 0) return;  // x and y may be null
   ForPanels<T>(in, out, ex, [&](int64_t column, int64_t columns) {
     PackedProduct<true, T>(rows, columns, in, x, in, packed + column * in, in, y + column, out, {});
   });
