@@ -488,7 +488,7 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
   const Tensor qx = packed(q.x), kx = packed(k.x), vx = packed(v.x);
   const bool ragged = options.q_offsets.defined() || options.k_offsets.defined();
   if (ragged && weights)
-    throw ShapeError("attention: weights of a ragged batch are not kept in training's layout; give a padded batch");
+    throw ShapeError("attention: packed heads of a ragged batch give no weights; give a padded batch");
   const auto view_of = [ragged](const Tensor& x, const PackedHeads& h, const char* what) {
     return heads_view(x, h, what, ragged);
   };
