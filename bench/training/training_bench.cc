@@ -138,9 +138,17 @@ SentencePairs multi30k(const std::string& directory, int64_t vocabulary_size) {
   return pairs;
 }
 
-// Batches of `tokens`, spread evenly over those of an epoch from the shortest sentences to the longest.
+// Batches of `tokens`, of sentences of like length as a library that pads wants them, spread evenly over those of an
+// epoch from the shortest sentences to the longest.
 json spread_batches(const SentencePairs& pairs, int64_t tokens, const TransformerConfig& config) {
-  const std::vector<Batch> all = batches_by_length(pairs, tokens);
+  std::vector<int64_t> order = in_order(pairs);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    const auto lengths = [&](int64_t i) {
+      return std::pair{pairs.target[static_cast<size_t>(i)].size(), pairs.source[static_cast<size_t>(i)].size()};
+    };
+    return lengths(a) < lengths(b);
+  });
+  const std::vector<Batch> all = cut_batches(pairs, order, tokens);
   json batches = json::array();
   int64_t target_tokens = 0;
   double flop = 0;

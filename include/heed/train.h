@@ -20,11 +20,10 @@ struct SentencePairs {
 };
 
 struct TrainOptions {
-  // Batches of sentence pairs. A batch holds the most sentences of like length for which sentences * (longest source or
-  // target, with its end token) stays within batch_tokens.
+  // Batches of sentence pairs, shuffled anew each epoch. A batch holds at most batch_tokens tokens on its longer side,
+  // source or target, end tokens included.
   int64_t batch_tokens = 4096;
   int64_t max_length = 200;    // pairs with more tokens than this on a side are left out
-  int64_t pool_size = 100000;  // sentences that are sorted by length together; pools are shuffled anew each epoch
   double subword_dropout = 0;  // merges left out of the pieces of an epoch, see TrainHooks::encode; in [0, 1)
 
   // Batches of a text: so many pieces of it, each of `block` tokens with the token behind it, from anywhere. An epoch

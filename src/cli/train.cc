@@ -133,10 +133,10 @@ const Preset kTextDefaults{"",
                             {"--average", "1"}}};
 
 // Options that mean something for one kind of training only.
-constexpr const char* kPairsOnly[] = {"--pairs",        "--source",          "--target",         "--valid-pairs",
-                                      "--valid-source", "--valid-target",    "--columns",        "--exclude",
-                                      "--batch-tokens", "--encoder-layers",  "--decoder-layers", "--max-length",
-                                      "--pool-size",    "--subword-dropout", "--html-bleu"};
+constexpr const char* kPairsOnly[] = {"--pairs",           "--source",         "--target",         "--valid-pairs",
+                                      "--valid-source",    "--valid-target",   "--columns",        "--exclude",
+                                      "--batch-tokens",    "--encoder-layers", "--decoder-layers", "--max-length",
+                                      "--subword-dropout", "--html-bleu"};
 constexpr const char* kTextOnly[] = {"--valid-text", "--valid-fraction", "--vocab-type", "--layers",
                                      "--kv-heads",   "--block",          "--batch"};
 
@@ -861,9 +861,8 @@ void add_train(CLI::App& program) {
   const auto training = [&](const char* name, auto& value, const char* help) {
     return command->add_option(name, value, help)->group("Training");
   };
-  training("--batch-tokens", o.batch_tokens, "Padded tokens a batch, on its longer side");
+  training("--batch-tokens", o.batch_tokens, "Tokens a batch, on its longer side");
   training("--max-length", o.max_length, "Leave out pairs with more tokens on a side");
-  training("--pool-size", o.pool_size, "Sentences that are sorted by length together");
   training("--subword-dropout", o.subword_dropout, "Merges left out of the pieces of an epoch (BPE-dropout)");
   training("--batch", o.batch, "Pieces of --text a batch (by preset)")->default_str("");
   training("--block", o.block, "Tokens of each piece of --text (by preset)")->default_str("");

@@ -17,82 +17,46 @@ uint64_t below(uint64_t bound, const PhiloxCounter& counter, const PhiloxKey& ke
 // Domains of their own: dropout counts streams from 0.
 constexpr uint32_t kBatchDomain = 0x62617463u, kTextDomain = 0x74657874u, kEpochDomain = 0x65706f63u;
 
-// Random indices that depend on (seed, epoch) only. std::shuffle would depend on the standard library.
-class Shuffler {
- public:
-  Shuffler(uint64_t seed, int64_t epoch) : key_(philox_key(seed)), epoch_(static_cast<uint64_t>(epoch)) {}
-  template <class T>
-  void operator()(std::vector<T>& items) {  // Fisher and Yates
-    for (size_t i = items.size(); i > 1; --i, ++draw_) {
-      const PhiloxCounter counter{static_cast<uint32_t>(draw_), static_cast<uint32_t>(draw_ >> 32),
-                                  static_cast<uint32_t>(epoch_), kBatchDomain};
-      std::swap(items[i - 1], items[below(i, counter, key_)]);
-    }
+// Fisher and Yates's, a function of (seed, epoch) only: std::shuffle would depend on the standard library.
+void shuffle(std::vector<int64_t>& items, uint64_t seed, int64_t epoch) {
+  const auto e = static_cast<uint32_t>(epoch);
+  const PhiloxKey key = philox_key(seed);
+  for (size_t i = items.size(); i > 1; --i) {
+    const uint64_t draw = items.size() - i;
+    const PhiloxCounter counter{static_cast<uint32_t>(draw), static_cast<uint32_t>(draw >> 32), e, kBatchDomain};
+    std::swap(items[i - 1], items[below(i, counter, key)]);
   }
-
- private:
-  PhiloxKey key_;
-  uint64_t epoch_, draw_ = 0;
-};
-
-int64_t padded_length(const SentencePairs& pairs, int64_t i) {
-  const auto at = static_cast<size_t>(i);
-  return static_cast<int64_t>(std::max(pairs.source[at].size(), pairs.target[at].size())) + 1;
-}
-
-void sort_by_length(const SentencePairs& pairs, std::vector<int64_t>::iterator begin,
-                    std::vector<int64_t>::iterator end) {
-  std::stable_sort(begin, end, [&](int64_t a, int64_t b) {
-    const auto x = static_cast<size_t>(a), y = static_cast<size_t>(b);
-    if (pairs.target[x].size() != pairs.target[y].size()) return pairs.target[x].size() < pairs.target[y].size();
-    return pairs.source[x].size() < pairs.source[y].size();
-  });
-}
-
-void cut(const SentencePairs& pairs, std::vector<int64_t>::const_iterator begin,
-         std::vector<int64_t>::const_iterator end, int64_t batch_tokens, std::vector<Batch>& batches) {
-  Batch batch;
-  int64_t longest = 0;
-  for (auto it = begin; it != end; ++it) {
-    const int64_t length = std::max(longest, padded_length(pairs, *it));
-    if (!batch.empty() && length * static_cast<int64_t>(batch.size() + 1) > batch_tokens) {
-      batches.push_back(std::move(batch));
-      batch.clear();
-      longest = padded_length(pairs, *it);
-    } else {
-      longest = length;
-    }
-    batch.push_back(*it);
-  }
-  if (!batch.empty()) batches.push_back(std::move(batch));
 }
 
 }  // namespace
 
-std::vector<Batch> make_batches(const SentencePairs& pairs, const TrainOptions& options, int64_t epoch) {
+std::vector<int64_t> in_order(const SentencePairs& pairs) {
   std::vector<int64_t> order(pairs.source.size());
   std::iota(order.begin(), order.end(), int64_t{0});
-  Shuffler shuffle(options.seed, epoch);
-  shuffle(order);
+  return order;
+}
+
+std::vector<Batch> cut_batches(const SentencePairs& pairs, const std::vector<int64_t>& order, int64_t batch_tokens) {
   std::vector<Batch> batches;
-  for (size_t begin = 0; begin < order.size(); begin += static_cast<size_t>(options.pool_size)) {
-    const size_t end = std::min(order.size(), begin + static_cast<size_t>(options.pool_size));
-    const auto first = order.begin() + static_cast<std::ptrdiff_t>(begin);
-    const auto last = order.begin() + static_cast<std::ptrdiff_t>(end);
-    sort_by_length(pairs, first, last);
-    cut(pairs, first, last, options.batch_tokens, batches);
+  int64_t source = 0, target = 0;  // tokens of the last batch
+  for (const int64_t i : order) {
+    const auto more_source = static_cast<int64_t>(pairs.source[static_cast<size_t>(i)].size()) + 1;
+    const auto more_target = static_cast<int64_t>(pairs.target[static_cast<size_t>(i)].size()) + 1;
+    if (batches.empty() || std::max(source + more_source, target + more_target) > batch_tokens) {
+      batches.emplace_back();
+      source = target = 0;
+    }
+    batches.back().push_back(i);
+    source += more_source;
+    target += more_target;
   }
-  shuffle(batches);
   return batches;
 }
 
-std::vector<Batch> batches_by_length(const SentencePairs& pairs, int64_t batch_tokens) {
-  std::vector<int64_t> order(pairs.source.size());
-  std::iota(order.begin(), order.end(), int64_t{0});
-  sort_by_length(pairs, order.begin(), order.end());
-  std::vector<Batch> batches;
-  cut(pairs, order.begin(), order.end(), batch_tokens, batches);
-  return batches;
+std::vector<Batch> make_batches(const SentencePairs& pairs, const TrainOptions& options, int64_t epoch) {
+  std::vector<int64_t> order = in_order(pairs);
+  shuffle(order, options.seed, epoch);
+  return cut_batches(pairs, order, options.batch_tokens);
 }
 
 BatchTokens gather(const SentencePairs& pairs, const Batch& batch, const TransformerConfig& config) {

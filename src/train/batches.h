@@ -10,12 +10,16 @@ namespace heed::inline v0 {
 
 using Batch = std::vector<int64_t>;  // indices of sentence pairs
 
-/// The batches of epoch 1, 2, ... in their order. Sentences are shuffled, pools of them sorted by length, cut into
-/// batches of at most batch_tokens padded tokens on the longer side, and the batches shuffled.
-std::vector<Batch> make_batches(const SentencePairs& pairs, const TrainOptions& options, int64_t epoch);
+/// 0, 1, ... : all pairs as they stand.
+std::vector<int64_t> in_order(const SentencePairs& pairs);
 
-/// Batches for evaluation: all sentences, sorted by length.
-std::vector<Batch> batches_by_length(const SentencePairs& pairs, int64_t batch_tokens);
+/// Cuts `order` into batches of at most batch_tokens tokens on the longer side, end tokens included; a pair that is
+/// longer is a batch of its own.
+std::vector<Batch> cut_batches(const SentencePairs& pairs, const std::vector<int64_t>& order, int64_t batch_tokens);
+
+/// The batches of epoch 1, 2, ...: all pairs shuffled, then cut. They are not sorted by length: packed batches cost the
+/// same mixed, and each update sees sentences of all lengths.
+std::vector<Batch> make_batches(const SentencePairs& pairs, const TrainOptions& options, int64_t epoch);
 
 /// The pairs of a batch as the model takes them: sources end with eos, targets are bare.
 struct BatchTokens {

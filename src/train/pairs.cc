@@ -108,7 +108,7 @@ double validation_nll(Transformer& model, const SentencePairs& pairs, int64_t ba
   const Evaluation evaluation(model);
   double nll = 0;
   int64_t count = 0;
-  for (const Batch& batch : batches_by_length(pairs, batch_tokens)) {
+  for (const Batch& batch : cut_batches(pairs, in_order(pairs), batch_tokens)) {
     const BatchTokens tokens = gather(pairs, batch, model.config());
     functional::LossParts parts;
     model.loss(tokens.source, tokens.target, {}, &parts);

@@ -111,7 +111,6 @@ Recipe whole_recipe(Recipe batches, const TrainOptions& o, const Data& training,
 Recipe make_recipe(const TrainOptions& o, const SentencePairs& training, const SentencePairs& validation) {
   return whole_recipe({{"batch_tokens", std::to_string(o.batch_tokens)},
                        {"max_length", std::to_string(o.max_length)},
-                       {"pool_size", std::to_string(o.pool_size)},
                        {kSubwordDropout, shortest(o.subword_dropout)}},
                       o, training, validation);
 }

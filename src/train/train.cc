@@ -358,7 +358,6 @@ void validate(const TrainOptions& o) {
   };
   at_least("batch_tokens", static_cast<double>(o.batch_tokens), 1);
   at_least("max_length", static_cast<double>(o.max_length), 1);
-  at_least("pool_size", static_cast<double>(o.pool_size), 1);
   if (!(o.subword_dropout >= 0 && o.subword_dropout < 1))
     throw ShapeError("train: subword_dropout is " + Json(o.subword_dropout).dump() + "; it must be in [0, 1)");
   at_least("batch", static_cast<double>(o.batch), 1);

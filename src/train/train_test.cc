@@ -402,6 +402,44 @@ TEST_F(Train, RefusesWhatDoesNotFit) {
   EXPECT_THROW(validate(options), ShapeError);
 }
 
+TEST_F(Train, BatchesHoldEveryPairOnceAndMixLengths) {
+  const SentencePairs pairs = reversing(3000, 20, 12, 3);
+  TrainOptions options;
+  options.batch_tokens = 500;
+  const auto batches = [&](uint64_t seed, int64_t epoch) {
+    options.seed = seed;
+    return make_batches(pairs, options, epoch);
+  };
+  const std::vector<Batch> one = batches(1, 1);
+  EXPECT_EQ(batches(1, 1), one);
+  EXPECT_NE(batches(1, 2), one);
+  EXPECT_NE(batches(2, 1), one);
+  std::vector<int> seen(pairs.source.size());
+  for (size_t b = 0; b < one.size(); ++b) {
+    int64_t tokens = 0;
+    for (const int64_t i : one[b]) {
+      ++seen[static_cast<size_t>(i)];
+      tokens += static_cast<int64_t>(pairs.target[static_cast<size_t>(i)].size()) + 1;
+    }
+    EXPECT_LE(tokens, 500);
+    if (b + 1 == one.size()) continue;  // what is left
+    EXPECT_GT(tokens, 500 - 21);
+    const auto sentences = static_cast<double>(one[b].size());
+    EXPECT_NEAR(static_cast<double>(tokens) / sentences, 11.5, 5 * 5.8 / std::sqrt(sentences));  // as of all
+  }
+  EXPECT_EQ(seen, std::vector<int>(pairs.source.size(), 1));
+}
+
+TEST_F(Train, ABatchIsCutByItsLongerSideAndALongPairStandsAlone) {
+  const SentencePairs pairs{.source = {{4, 4, 4}, {4}, {4}, std::vector<int32_t>(30, 4), {4}},
+                            .target = {{4}, {4, 4, 4, 4}, {4, 4}, {4}, {4}}};
+  // With their end tokens: 4|2, 2|5, 2|3, 31|2, 2|2.
+  EXPECT_EQ(cut_batches(pairs, in_order(pairs), 10), (std::vector<Batch>{{0, 1, 2}, {3}, {4}}));
+  EXPECT_EQ(cut_batches(pairs, in_order(pairs), 9), (std::vector<Batch>{{0, 1}, {2}, {3}, {4}}));
+  EXPECT_EQ(cut_batches(pairs, {4, 2, 0}, 8), (std::vector<Batch>{{4, 2, 0}}));
+  EXPECT_TRUE(cut_batches(pairs, {}, 8).empty());
+}
+
 TEST_F(Train, LearnsToReverse) {
   TransformerConfig config = tiny();
   config.d_model = 32;
