@@ -15,7 +15,7 @@ namespace functional {
 
 /// x (..., in) times weight (out, in) transposed, plus bias (out). Only rows [begin, end) of weight are used when
 /// `end` > 0, so one packed parameter serves several products; the bias is then taken from element bias_begin on
-/// (-1: begin).
+/// (-1: begin). Under NoGrad the weight of a float32 x may be float16 or bfloat16: sums are in float32.
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {}, int64_t begin = 0,
                 int64_t end = 0, int64_t bias_begin = -1);
 /// max(0, linear(x, weight, bias)) in one pass, forward and backward.
@@ -43,7 +43,8 @@ Variable rms_norm(const Variable& x, const Variable& weight, double epsilon = 1e
 Variable softmax(const Variable& x);      // over the last dimension
 Variable log_softmax(const Variable& x);  // over the last dimension
 
-/// ids (...) int32 in [0, vocabulary) -> (..., width), times `factor`. Throws ShapeError on an id out of range.
+/// ids (...) int32 in [0, vocabulary) -> (..., width), times `factor`. Throws ShapeError on an id out of range. Under
+/// NoGrad a float16 or bfloat16 weight gives float32.
 Variable embedding(const Tensor& ids, const Variable& weight, double factor = 1);
 
 /// Zeroes each element with probability p and divides the rest by 1 - p; itself when p is 0. Takes one stream of

@@ -36,6 +36,10 @@ class Module {
   bool training() const { return training_; }
   /// Converts every parameter; gradients are dropped.
   void to(DType dtype);
+  /// Keeps the matrices, which products and embeddings read, as f16 or bf16 and everything else as float32. For
+  /// inference (under NoGrad): half the memory and half of what one row has to read; sums stay in float32, so a model
+  /// that was stored that way gives the same bits. to(DType::f32) widens them again.
+  void keep_matrices_as(DType dtype);
   /// Copies values by name, converting the dtype. Throws FormatError naming what is missing, left over or misshapen.
   void load(const std::vector<std::pair<std::string, Tensor>>& values);
 

@@ -36,6 +36,15 @@ void check_same_dtype(const char* op, const Variable& a, const Variable& b) {
                      "; convert one with to()");
 }
 
+// Whether a matrix is kept in half of float's bits, for which nothing can be recorded.
+bool is_half(const char* op, const Variable& matrix) {
+  if (matrix.dtype() != DType::f16 && matrix.dtype() != DType::bf16) return false;
+  if (grad_enabled())
+    throw ShapeError(std::string(op) + ": a weight in " + name_of(matrix.dtype()) +
+                     " is for inference; put NoGrad around it, or convert it with to(DType::f32)");
+  return true;
+}
+
 void check_same_shape(const char* op, const Variable& a, const Variable& b) {
   check_same_dtype(op, a, b);
   if (!(a.shape() == b.shape()))
@@ -83,7 +92,7 @@ namespace {
 Variable linear_with(const char* op, bool relu, const Variable& x, const Variable& weight, const Variable& bias,
                      int64_t begin, int64_t end, int64_t bias_begin) {
   const ProfileScope profile(op);
-  check_same_dtype(op, x, weight);
+  if (x.dtype() != DType::f32 || !is_half(op, weight)) check_same_dtype(op, x, weight);
   check_same_dtype(op, x, bias);
   const int64_t in = last_dim(op, x);
   if (weight.shape().rank() != 2 || weight.size(1) != in)
@@ -105,8 +114,10 @@ Variable linear_with(const char* op, bool relu, const Variable& x, const Variabl
     const Tensor y = Tensor::empty(with_last(x.shape(), out), x.dtype());
     const int64_t rows = rows_of(input);
     const T* b = data_or_null<T>(bias);
-    linear_forward<T>(input.data<T>(), weight.value().data<T>() + begin * in, b ? b + bias_begin : nullptr, y.data<T>(),
-                      rows, in, out, ex(), relu);
+    with_weights<T>(weight.value(), [&](const auto* w) {
+      linear_forward(input.data<T>(), w + begin * in, b ? b + bias_begin : nullptr, y.data<T>(), rows, in, out, ex(),
+                     relu);
+    });
     std::vector<Variable> inputs{x, weight};
     if (bias.defined()) inputs.push_back(bias);
     return custom_op(op, std::move(inputs), y, [=](const Tensor& grad, Gradients& g) {
@@ -335,11 +346,13 @@ Variable embedding(const Tensor& ids, const Variable& weight, double factor) {
   const Tensor index = checked_ids(op, ids, vocabulary);
   Dims shape = ids.shape();
   shape.push_back(width);
-  return dispatch(op, weight.dtype(), [&](auto tag) {
+  const DType dtype = is_half(op, weight) ? DType::f32 : weight.dtype();
+  return dispatch(op, dtype, [&](auto tag) {
     using T = decltype(tag);
-    const Tensor y = Tensor::empty(shape, weight.dtype());
-    embedding_forward<T>(index.data<int32_t>(), weight.value().data<T>(), static_cast<T>(factor), y.data<T>(),
-                         index.numel(), width, ex());
+    const Tensor y = Tensor::empty(shape, dtype);
+    with_weights<T>(weight.value(), [&](const auto* table) {
+      embedding_forward(index.data<int32_t>(), table, static_cast<T>(factor), y.data<T>(), index.numel(), width, ex());
+    });
     return custom_op(op, {weight}, y, [=](const Tensor& grad, Gradients& g) {
       embedding_backward<T>(index.data<int32_t>(), grad.data<T>(), static_cast<T>(factor), g.accumulator(0).data<T>(),
                             index.numel(), width, ex());

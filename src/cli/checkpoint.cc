@@ -1,5 +1,6 @@
 #include "cli/checkpoint.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <type_traits>
@@ -160,6 +161,11 @@ Checkpoint<Model> load_checkpoint(const std::string& directory, bool trust) {
   } catch (const FormatError& e) {
     throw FormatError(file.path() + ": " + e.what());
   }
+  // Matrices stay in half precision where the file has all of them so: the same bits, read in half the time.
+  for (const DType half : {DType::f16, DType::bf16})
+    if (std::all_of(tensors.begin(), tensors.end(),
+                    [&](const auto& t) { return t.second.shape().rank() != 2 || t.second.dtype() == half; }))
+      model->keep_matrices_as(half);
   model->eval();
   return {std::move(model), std::move(vocabulary)};
 }

@@ -11,8 +11,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/product-inl.h"
+#include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed {
@@ -61,28 +63,52 @@ HWY_INLINE void StoreTotals(const V (&v)[kDotColumns], T* HWY_RESTRICT to) {
 #endif
 }
 
+// A vector of weights that are kept as W.
+template <class D, class W>
+HWY_INLINE hn::Vec<D> LoadWidened(D d, const W* from) {
+  if constexpr (std::is_same_v<W, hn::TFromD<D>>)
+    return hn::LoadU(d, from);
+  else
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<W, D>(), from));
+}
+
+/// to[0, count) = from[0, count).
+template <class T, class W>
+void Widen(const W* HWY_RESTRICT from, int64_t count, T* HWY_RESTRICT to) {
+  const hn::ScalableTag<T> d;
+  constexpr auto N = static_cast<int64_t>(hn::MaxLanes(d));
+  int64_t i = 0;
+  for (; i + N <= count; i += N) hn::StoreU(LoadWidened(d, from + i), d, to + i);
+  if (i == count) return;
+  HWY_ALIGN W rest[N] = {};
+  std::copy(from + i, from + count, rest);
+  StoreFirst(LoadWidened(d, rest), d, to + i, count - i);
+}
+
 // y (kRows, kColumns <= kDotColumns) = x (kRows, depth) w (kColumns, depth)^T.
-template <int kRows, int kColumns, class T>
-HWY_NOINLINE void DotTile(const T* HWY_RESTRICT x, const T* HWY_RESTRICT w, int64_t depth, T* y, int64_t ldy,
+template <int kRows, int kColumns, class T, class W>
+HWY_NOINLINE void DotTile(const T* HWY_RESTRICT x, const W* HWY_RESTRICT w, int64_t depth, T* y, int64_t ldy,
                           const T* bias, bool relu) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   constexpr auto N = static_cast<int64_t>(hn::MaxLanes(d));
   V sum[kRows][kDotColumns];
   Unrolled<kRows>([&](auto r) HWY_ATTR { Unrolled<kDotColumns>([&](auto c) HWY_ATTR { sum[r][c] = hn::Zero(d); }); });
-  HWY_ALIGN T rest[(kRows + kColumns) * N];
+  HWY_ALIGN T rest_x[kRows * N];
+  HWY_ALIGN W rest_w[kColumns * N];
   int64_t stride = depth;
   for (int64_t t = 0; t < depth; t += N, x += N, w += N) {
     if (HWY_UNLIKELY(depth - t < N)) {  // what is left of each row, and zeros behind it
-      std::fill(rest, rest + (kRows + kColumns) * N, T{0});
-      for (int r = 0; r < kRows; ++r) std::copy(x + r * depth, x + r * depth + depth - t, rest + r * N);
-      for (int c = 0; c < kColumns; ++c) std::copy(w + c * depth, w + c * depth + depth - t, rest + (kRows + c) * N);
-      x = rest, w = rest + kRows * N, stride = N;
+      std::fill(rest_x, rest_x + kRows * N, T{});
+      std::fill(rest_w, rest_w + kColumns * N, W{});
+      for (int r = 0; r < kRows; ++r) std::copy(x + r * depth, x + r * depth + depth - t, rest_x + r * N);
+      for (int c = 0; c < kColumns; ++c) std::copy(w + c * depth, w + c * depth + depth - t, rest_w + c * N);
+      x = rest_x, w = rest_w, stride = N;
     }
     V left[kRows];
     Unrolled<kRows>([&](auto r) HWY_ATTR { left[r] = hn::LoadU(d, x + r * stride); });
     Unrolled<kColumns>([&](auto c) HWY_ATTR {
-      const V right = hn::LoadU(d, w + c * stride);
+      const V right = LoadWidened(d, w + c * stride);
       Unrolled<kRows>([&](auto r) HWY_ATTR { sum[r][c] = hn::MulAdd(left[r], right, sum[r][c]); });
     });
   }
@@ -97,22 +123,22 @@ HWY_NOINLINE void DotTile(const T* HWY_RESTRICT x, const T* HWY_RESTRICT w, int6
 }
 
 /// y (rows, columns), rows `ldy` apart, = x (rows, depth) w (columns, depth)^T + bias; max(0, .) where `relu`. Each
-/// element is summed alike, whatever stands beside it.
-template <class T>
-void DotProduct(int64_t rows, int64_t columns, int64_t depth, const T* x, const T* w, const T* bias, bool relu, T* y,
+/// element is summed alike, whatever stands beside it and in however many bits w is kept.
+template <class T, class W>
+void DotProduct(int64_t rows, int64_t columns, int64_t depth, const T* x, const W* w, const T* bias, bool relu, T* y,
                 int64_t ldy) {
   constexpr int64_t kNear = 16384 / sizeof(T);  // elements of w at a time: half of the first-level cache
   const int64_t block = std::max<int64_t>(kNear / std::max<int64_t>(depth, 1) / kDotColumns, 1) * kDotColumns;
-  for (int64_t begin = 0; begin < columns; begin += block) {
-    const int64_t end = std::min(columns, begin + block);
+  const auto rows_of_block = [&](int64_t begin, int64_t end, const auto* near) HWY_ATTR {
     const auto tile = [&](auto count, int64_t row) HWY_ATTR {
       const T* const left = x + row * depth;
       T* const to = y + row * ldy;
       int64_t c = begin;
       for (; c + kDotColumns <= end; c += kDotColumns)
-        DotTile<count(), kDotColumns>(left, w + c * depth, depth, to + c, ldy, bias ? bias + c : nullptr, relu);
+        DotTile<count(), kDotColumns>(left, near + (c - begin) * depth, depth, to + c, ldy, bias ? bias + c : nullptr,
+                                      relu);
       for (; c < end; ++c)
-        DotTile<count(), 1>(left, w + c * depth, depth, to + c, ldy, bias ? bias + c : nullptr, relu);
+        DotTile<count(), 1>(left, near + (c - begin) * depth, depth, to + c, ldy, bias ? bias + c : nullptr, relu);
     };
     int64_t row = 0;
     for (; row + kDotRows <= rows; row += kDotRows) tile(std::integral_constant<int, kDotRows>(), row);
@@ -135,6 +161,18 @@ void DotProduct(int64_t rows, int64_t columns, int64_t depth, const T* x, const 
       default:
         break;
     }
+  };
+  for (int64_t begin = 0; begin < columns; begin += block) {
+    const int64_t end = std::min(columns, begin + block), count = (end - begin) * depth;
+    if constexpr (!std::is_same_v<T, W>) {
+      if (rows > kDotRows && count <= kNear) {  // widened once for all rows
+        HWY_ALIGN T near[kNear];
+        Widen(w + begin * depth, count, near);
+        rows_of_block(begin, end, near);
+        continue;
+      }
+    }
+    rows_of_block(begin, end, w + begin * depth);
   }
 }
 

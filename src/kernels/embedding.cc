@@ -3,12 +3,20 @@
 #include "kernels/chunks.h"
 
 namespace heed::inline v0 {
+namespace {
 
-template <class T>
-void embedding_forward(const int32_t* ids, const T* table, T scale, T* y, int64_t tokens, int64_t width, Executor& ex) {
+float widened(float x) { return x; }
+double widened(double x) { return x; }
+float widened(float16 x) { return to_float(x); }
+float widened(bfloat16 x) { return to_float(x); }
+
+}  // namespace
+
+template <class T, class W>
+void embedding_forward(const int32_t* ids, const W* table, T scale, T* y, int64_t tokens, int64_t width, Executor& ex) {
   for_rows(tokens, width, ex, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t)
-      for (int64_t j = 0; j < width; ++j) y[t * width + j] = scale * table[ids[t] * width + j];
+      for (int64_t j = 0; j < width; ++j) y[t * width + j] = scale * widened(table[ids[t] * width + j]);
   });
 }
 
@@ -22,11 +30,14 @@ void embedding_backward(const int32_t* ids, const T* dy, T scale, T* dtable, int
   });
 }
 
-#define HEED_EMBEDDING(T)                                                                        \
-  template void embedding_forward(const int32_t*, const T*, T, T*, int64_t, int64_t, Executor&); \
-  template void embedding_backward(const int32_t*, const T*, T, T*, int64_t, int64_t, Executor&);
-HEED_EMBEDDING(float)
-HEED_EMBEDDING(double)
+#define HEED_EMBEDDING(T, W) \
+  template void embedding_forward(const int32_t*, const W*, T, T*, int64_t, int64_t, Executor&);
+HEED_EMBEDDING(float, float)
+HEED_EMBEDDING(double, double)
+HEED_EMBEDDING(float, float16)
+HEED_EMBEDDING(float, bfloat16)
 #undef HEED_EMBEDDING
+template void embedding_backward(const int32_t*, const float*, float, float*, int64_t, int64_t, Executor&);
+template void embedding_backward(const int32_t*, const double*, double, double*, int64_t, int64_t, Executor&);
 
 }  // namespace heed::inline v0

@@ -4,12 +4,14 @@
 #include <cstdint>
 
 #include "heed/executor.h"
+#include "heed/tensor.h"
 
 namespace heed::inline v0 {
 
 /// y[t] = scale * table[ids[t]]; table (vocab, width), y (tokens, width). Ids are checked by the caller.
-template <class T>
-void embedding_forward(const int32_t* ids, const T* table, T scale, T* y, int64_t tokens, int64_t width, Executor& ex);
+/// W is T, or float16 or bfloat16 where T is float.
+template <class T, class W>
+void embedding_forward(const int32_t* ids, const W* table, T scale, T* y, int64_t tokens, int64_t width, Executor& ex);
 /// dtable[ids[t]] += scale * dy[t], tokens in order.
 template <class T>
 void embedding_backward(const int32_t* ids, const T* dy, T scale, T* dtable, int64_t tokens, int64_t width,

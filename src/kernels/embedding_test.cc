@@ -35,6 +35,26 @@ TEST(Embedding, TakesRowsAndAddsTheirGradients) {
     }
 }
 
+template <class W>
+void expect_rows_widened(W (*round)(float)) {
+  const int64_t vocab = 9, width = 37, tokens = 40;
+  const std::vector<int32_t> ids = ids_of(tokens, vocab);
+  Values<float> table = test::normals<float>(vocab * width, 1), y(tokens * width, NAN), expected = y;
+  std::vector<W> kept;
+  for (float& x : table) {
+    kept.push_back(round(x));
+    x = to_float(kept.back());
+  }
+  embedding_forward(ids.data(), kept.data(), 3.f, y.data(), tokens, width, test::one_thread());
+  embedding_forward(ids.data(), table.data(), 3.f, expected.data(), tokens, width, test::one_thread());
+  EXPECT_EQ(y, expected);
+}
+
+TEST(Embedding, ATableInHalfPrecisionIsWidened) {
+  expect_rows_widened<float16>(to_float16);
+  expect_rows_widened<bfloat16>(to_bfloat16);
+}
+
 TEST(EmbeddingThreads, SameBits) {
   const int64_t tokens = 3000, vocab = 50, width = 130;
   const std::vector<int32_t> ids = ids_of(tokens, vocab);

@@ -46,8 +46,8 @@ void ForPanels(int64_t depth, int64_t columns, Executor& ex, F&& f) {
 }
 
 // Any cut into tiles gives the same bits: each element is summed alike.
-template <class T>
-void UnpackedForward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
+template <class T, class W>
+void UnpackedForward(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
                      bool relu) {
   const int64_t width = std::max<int64_t>(kDotWeights / std::max<int64_t>(in, 1) / kDotColumns, 1) * kDotColumns;
   const int64_t across = (out + width - 1) / width, down = (rows + kForwardRows - 1) / kForwardRows;
@@ -68,10 +68,16 @@ int64_t PackedSize(int64_t in, int64_t out) {
   return PackedColumns<T>(out) * in;
 }
 
-template <class T>
-void Pack(const T* w, int64_t in, int64_t out, T* packed, Executor& ex) {
+template <class T, class W>
+void Pack(const W* w, int64_t in, int64_t out, T* packed, Executor& ex) {
   ForPanels<T>(in, out, ex, [&](int64_t column, int64_t columns) {
-    PackTransposed(w + column * in, in, in, columns, packed + column * in);
+    if constexpr (std::is_same_v<T, W>) {
+      PackTransposed(w + column * in, in, in, columns, packed + column * in);
+    } else {
+      const Scratch<T> wide(columns * in);
+      Widen(w + column * in, columns * in, wide.get());
+      PackTransposed(wide.get(), in, in, columns, packed + column * in);
+    }
   });
 }
 
@@ -84,8 +90,8 @@ void PackedForward(const T* x, const T* packed, T* y, int64_t rows, int64_t in, 
   });
 }
 
-template <class T>
-void Forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
+template <class T, class W>
+void Forward(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
              bool relu) {
   if (rows < kPackedFrom) return UnpackedForward(x, w, bias, y, rows, in, out, ex, relu);
   const Scratch<T> packed(PackedSize<T>(in, out));
@@ -146,17 +152,24 @@ void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64
   if (dbias) add(dbias, out * in, out);
 }
 
+#define HEED_LINEAR_OF(T, W, Suffix)                                                                       \
+  void Forward##Suffix(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, \
+                       Executor& ex, bool relu) {                                                          \
+    Forward(x, w, bias, y, rows, in, out, ex, relu);                                                       \
+  }                                                                                                        \
+  void Pack##Suffix(const W* w, int64_t in, int64_t out, T* packed, Executor& ex) { Pack(w, in, out, packed, ex); }
+HEED_LINEAR_OF(float, float, F32)
+HEED_LINEAR_OF(double, double, F64)
+HEED_LINEAR_OF(float, hwy::float16_t, F16)
+HEED_LINEAR_OF(float, hwy::bfloat16_t, BF16)
+#undef HEED_LINEAR_OF
+
 #define HEED_LINEAR(T, Suffix)                                                                                         \
-  void Forward##Suffix(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out,             \
-                       Executor& ex, bool relu) {                                                                      \
-    Forward(x, w, bias, y, rows, in, out, ex, relu);                                                                   \
-  }                                                                                                                    \
   void Backward##Suffix(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64_t rows, int64_t in,         \
                         int64_t out, Executor& ex, const T* relu) {                                                    \
     Backward(dy, x, w, dx, dw, dbias, rows, in, out, ex, relu);                                                        \
   }                                                                                                                    \
   int64_t PackedSize##Suffix(int64_t in, int64_t out) { return PackedSize<T>(in, out); }                               \
-  void Pack##Suffix(const T* w, int64_t in, int64_t out, T* packed, Executor& ex) { Pack(w, in, out, packed, ex); }    \
   void PackedForward##Suffix(const T* x, const T* packed, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex) { \
     PackedForward(x, packed, y, rows, in, out, ex);                                                                    \
   }
@@ -175,12 +188,16 @@ namespace {
 
 HWY_EXPORT(ForwardF32);
 HWY_EXPORT(ForwardF64);
+HWY_EXPORT(ForwardF16);
+HWY_EXPORT(ForwardBF16);
 HWY_EXPORT(BackwardF32);
 HWY_EXPORT(BackwardF64);
 HWY_EXPORT(PackedSizeF32);
 HWY_EXPORT(PackedSizeF64);
 HWY_EXPORT(PackF32);
 HWY_EXPORT(PackF64);
+HWY_EXPORT(PackF16);
+HWY_EXPORT(PackBF16);
 HWY_EXPORT(PackedForwardF32);
 HWY_EXPORT(PackedForwardF64);
 
@@ -188,15 +205,26 @@ constexpr int64_t kColumns = 64;             // of a column sum: rows go through
 constexpr int64_t kPackedRows = 192;         // repay packing the weight
 constexpr int64_t kPackedWeights = 1 << 19;  // at most, for dw in pieces: 2 MB of float
 
+// Highway's names for the same 16 bits.
+template <class H, class W>
+const H* bits_of(const W* w) {
+  static_assert(sizeof(H) == sizeof(W));
+  return reinterpret_cast<const H*>(w);
+}
+
 }  // namespace
 
-template <class T>
-void linear_forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
+template <class T, class W>
+void linear_forward(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
                     bool relu) {
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<W, float>)
     HWY_DYNAMIC_DISPATCH(ForwardF32)(x, w, bias, y, rows, in, out, ex, relu);
-  else
+  else if constexpr (std::is_same_v<W, double>)
     HWY_DYNAMIC_DISPATCH(ForwardF64)(x, w, bias, y, rows, in, out, ex, relu);
+  else if constexpr (std::is_same_v<W, float16>)
+    HWY_DYNAMIC_DISPATCH(ForwardF16)(x, bits_of<hwy::float16_t>(w), bias, y, rows, in, out, ex, relu);
+  else
+    HWY_DYNAMIC_DISPATCH(ForwardBF16)(x, bits_of<hwy::bfloat16_t>(w), bias, y, rows, in, out, ex, relu);
 }
 
 template <class T>
@@ -224,15 +252,25 @@ void linear_backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias
 }
 
 template <>
-PackedWeight<float>::PackedWeight(const float* w, int64_t in_size, int64_t out_size, Executor& ex)
+template <class W>
+PackedWeight<float>::PackedWeight(const W* w, int64_t in_size, int64_t out_size, Executor& ex)
     : in(in_size), out(out_size), packed_(HWY_DYNAMIC_DISPATCH(PackedSizeF32)(in, out)) {
-  HWY_DYNAMIC_DISPATCH(PackF32)(w, in, out, packed_.get(), ex);
+  if constexpr (std::is_same_v<W, float>)
+    HWY_DYNAMIC_DISPATCH(PackF32)(w, in, out, packed_.get(), ex);
+  else if constexpr (std::is_same_v<W, float16>)
+    HWY_DYNAMIC_DISPATCH(PackF16)(bits_of<hwy::float16_t>(w), in, out, packed_.get(), ex);
+  else
+    HWY_DYNAMIC_DISPATCH(PackBF16)(bits_of<hwy::bfloat16_t>(w), in, out, packed_.get(), ex);
 }
+template <>
 template <>
 PackedWeight<double>::PackedWeight(const double* w, int64_t in_size, int64_t out_size, Executor& ex)
     : in(in_size), out(out_size), packed_(HWY_DYNAMIC_DISPATCH(PackedSizeF64)(in, out)) {
   HWY_DYNAMIC_DISPATCH(PackF64)(w, in, out, packed_.get(), ex);
 }
+template PackedWeight<float>::PackedWeight(const float*, int64_t, int64_t, Executor&);
+template PackedWeight<float>::PackedWeight(const float16*, int64_t, int64_t, Executor&);
+template PackedWeight<float>::PackedWeight(const bfloat16*, int64_t, int64_t, Executor&);
 
 template <>
 void linear_forward(const float* x, const PackedWeight<float>& w, float* y, int64_t rows, Executor& ex) {
@@ -243,13 +281,17 @@ void linear_forward(const double* x, const PackedWeight<double>& w, double* y, i
   HWY_DYNAMIC_DISPATCH(PackedForwardF64)(x, w.get(), y, rows, w.in, w.out, ex);
 }
 
-#define HEED_LINEAR(T)                                                                                          \
-  template void linear_forward(const T*, const T*, const T*, T*, int64_t, int64_t, int64_t, Executor&, bool);   \
-  template void linear_backward(const T*, const T*, const T*, T*, T*, T*, int64_t, int64_t, int64_t, Executor&, \
-                                const T*);
-HEED_LINEAR(float)
-HEED_LINEAR(double)
+#define HEED_LINEAR(T, W) \
+  template void linear_forward(const T*, const W*, const T*, T*, int64_t, int64_t, int64_t, Executor&, bool);
+HEED_LINEAR(float, float)
+HEED_LINEAR(double, double)
+HEED_LINEAR(float, float16)
+HEED_LINEAR(float, bfloat16)
 #undef HEED_LINEAR
+template void linear_backward(const float*, const float*, const float*, float*, float*, float*, int64_t, int64_t,
+                              int64_t, Executor&, const float*);
+template void linear_backward(const double*, const double*, const double*, double*, double*, double*, int64_t, int64_t,
+                              int64_t, Executor&, const double*);
 
 }  // namespace heed::inline v0
 #endif

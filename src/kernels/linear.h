@@ -2,22 +2,36 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "heed/executor.h"
+#include "heed/tensor.h"
 #include "kernels/scratch.h"
 
 namespace heed::inline v0 {
 
-/// x (rows, in), w (out, in), bias (out) or null, y (rows, out); max(0, y) where `relu`.
-template <class T>
-void linear_forward(const T* x, const T* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
+/// Calls f with the elements of `weight` as it is kept: as T, or in half of float's bits.
+template <class T, class F>
+void with_weights(const Tensor& weight, F&& f) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (weight.dtype() == DType::f16) return f(weight.data<float16>());
+    if (weight.dtype() == DType::bf16) return f(weight.data<bfloat16>());
+  }
+  f(weight.data<T>());
+}
+
+/// x (rows, in), w (out, in), bias (out) or null, y (rows, out); max(0, y) where `relu`. W is T, or float16 or bfloat16
+/// where T is float: the same bits as of the weight widened.
+template <class T, class W>
+void linear_forward(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
                     bool relu = false);
 
 /// A weight (out, in) in the order in which products read it: made once for many calls with few rows.
 template <class T>
 class PackedWeight {
  public:
-  PackedWeight(const T* w, int64_t in, int64_t out, Executor& ex);
+  template <class W>
+  PackedWeight(const W* w, int64_t in, int64_t out, Executor& ex);
   const T* get() const { return packed_.get(); }
   const int64_t in, out;
 

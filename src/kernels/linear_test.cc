@@ -111,6 +111,36 @@ TEST(Linear, FewRowsAreSummedAlikeOnEachTarget) {
   });
 }
 
+template <class W>
+void expect_bits_of_the_widened(W (*round)(float)) {
+  for (const int64_t rows : {1, 5, 7, 97, 385})
+    for (const auto& [in, out] : {std::pair{1, 3}, {37, 130}, {700, 50}, {5000, 9}}) {
+      SCOPED_TRACE(testing::Message() << rows << " x " << in << " -> " << out);
+      Layer<float> l{rows, in, out};
+      std::vector<W> kept;
+      for (float& w : l.w) {
+        kept.push_back(round(w));
+        w = to_float(kept.back());
+      }
+      Values<float> y(static_cast<size_t>(rows * out), NAN);
+      linear_forward(l.x.data(), kept.data(), l.bias.data(), y.data(), rows, l.in, l.out, test::one_thread());
+      EXPECT_EQ(y, l.forward(true, test::one_thread()));
+      const PackedWeight<float> packed(kept.data(), l.in, l.out, test::one_thread()),
+          wide(l.w.data(), l.in, l.out, test::one_thread());
+      Values<float> expected(y.size(), NAN);
+      linear_forward(l.x.data(), wide, expected.data(), rows, test::one_thread());
+      linear_forward(l.x.data(), packed, y.data(), rows, test::one_thread());
+      EXPECT_EQ(y, expected);
+    }
+}
+
+TEST(Linear, WeightsInHalfPrecisionGiveTheBitsOfTheWidened) {
+  test::on_each_target([] {
+    expect_bits_of_the_widened<float16>(to_float16);
+    expect_bits_of_the_widened<bfloat16>(to_bfloat16);
+  });
+}
+
 TEST(Linear, NullGradientsAreSkipped) {
   const Layer<double> l{6, 5, 4};
   Values<double> dw(l.w.size()), dbias(l.bias.size()), dx(l.x.size());

@@ -60,7 +60,8 @@ class OutputLayer {
   /// `rows` are those of the first full step.
   OutputLayer(const Tensor& weight, int64_t rows) : weight_(weight) {
     constexpr int64_t kRepays = 24;  // rows
-    if (rows >= kRepays) packed_.emplace(weight.data<float>(), weight.size(1), weight.size(0), ex_);
+    if (rows < kRepays) return;
+    with_weights<float>(weight_, [&](const auto* w) { packed_.emplace(w, weight_.size(1), weight_.size(0), ex_); });
   }
   Scores operator()(const Variable& hidden) const {
     const int64_t rows = hidden.size(0), width = weight_.size(1), vocabulary = weight_.size(0);
@@ -70,7 +71,9 @@ class OutputLayer {
     if (packed_)
       linear_forward(x.data<float>(), *packed_, logits, rows, ex_);
     else
-      linear_forward<float>(x.data<float>(), weight_.data<float>(), nullptr, logits, rows, width, vocabulary, ex_);
+      with_weights<float>(weight_, [&](const auto* w) {
+        linear_forward<float>(x.data<float>(), w, nullptr, logits, rows, width, vocabulary, ex_);
+      });
     for_rows(rows, vocabulary, ex_, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row)
         scores.lse.data<float>()[row] = log_sum_exp<float>(logits + row * vocabulary, vocabulary);
@@ -180,7 +183,7 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
                      std::to_string(options.beam) + ", the beam");
   std::vector<std::vector<Hypothesis>> results(source.size());
   if (source.empty()) return results;
-  if (output_weight().dtype() != DType::f32)
+  if (output_weight().dtype() == DType::f64)
     throw ShapeError("translate: the model must be float32; convert it with to()");
   const NoGrad no_grad;
   const auto width = static_cast<size_t>(options.beam);

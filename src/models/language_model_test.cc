@@ -39,6 +39,22 @@ int32_t most_probable(const LanguageModel& model, const std::vector<int32_t>& id
   return static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
 }
 
+TEST(LanguageModel, MatricesKeptInHalfPrecisionGiveTheSameBits) {
+  manual_seed(4);
+  LanguageModel model(tiny());
+  make_sure_of_itself(model);
+  model.keep_matrices_as(DType::f16);
+  const std::vector<int32_t> kept = model.generate({5, 6}, {.max_tokens = 20, .seed = 1});
+  {
+    const NoGrad no_grad;
+    const Tensor logits = model.logits(TokenBatch::pad({{5, 6, 7}}, 0)).value();
+    model.to(DType::f32);
+    const Tensor wide = model.logits(TokenBatch::pad({{5, 6, 7}}, 0)).value();
+    EXPECT_TRUE(std::ranges::equal(logits.span<float>(), wide.span<float>()));
+  }
+  EXPECT_EQ(model.generate({5, 6}, {.max_tokens = 20, .seed = 1}), kept);
+}
+
 TEST(LanguageModel, LossGradients) {
   manual_seed(3);
   for (const char* positions : {"sinusoidal", "learned", "rotary"})

@@ -237,6 +237,44 @@ TransformerConfig small_config() {
           .dropout = 0};
 }
 
+TEST_F(Layers, MatricesKeptInHalfPrecisionGiveTheSameBits) {
+  for (const DType half : {DType::f16, DType::bf16})
+    for (const bool tied : {true, false}) {
+      TransformerConfig config = small_config();
+      config.tie_embeddings = tied;
+      config.positions = tied ? "sinusoidal" : "learned";
+      Transformer model(config), kept(config);
+      model.eval();
+      kept.eval();
+      std::vector<std::pair<std::string, Tensor>> values;
+      for (const auto& [name, parameter] : model.named_parameters()) {
+        const Tensor drawn = normal(parameter.shape(), 0, 0.5);
+        values.emplace_back(name, parameter.shape().rank() == 2 ? drawn.to(half) : drawn);
+      }
+      model.load(values);  // widened
+      kept.load(values);
+      kept.keep_matrices_as(half);
+      for (const auto& [name, parameter] : kept.named_parameters())
+        EXPECT_EQ(parameter.dtype(), parameter.shape().rank() == 2 ? half : DType::f32) << name;
+
+      const std::vector<std::vector<int32_t>> sources{{5, 6, 7, 8}, {9}, {12, 4, 4}};
+      for (const int64_t beam : {1, 4, 9}) {  // 9 beams of 3 sentences: the output weight is packed
+        const auto expected = model.translate(sources, {.beam = beam}), got = kept.translate(sources, {.beam = beam});
+        for (size_t i = 0; i < sources.size(); ++i) {
+          EXPECT_EQ(got[i][0].ids, expected[i][0].ids);
+          EXPECT_EQ(got[i][0].log_probability, expected[i][0].log_probability);
+        }
+      }
+      const TokenBatch source = TokenBatch::pad(sources, 0), target = TokenBatch::pad({{2, 5}, {2}, {2, 4, 4}}, 0);
+      EXPECT_THROW(kept.logits(source, target), ShapeError);  // would be recorded
+      const NoGrad no_grad;
+      EXPECT_EQ(largest_difference(kept.logits(source, target).value(), model.logits(source, target).value()), 0);
+      kept.to(DType::f32);
+      EXPECT_EQ(largest_difference(kept.logits(source, target).value(), model.logits(source, target).value()), 0);
+      EXPECT_THROW(kept.keep_matrices_as(DType::f64), ShapeError);
+    }
+}
+
 TEST_F(Layers, TransformerLossGradients) {
   for (const bool tied : {true, false})
     for (const char* positions : {"sinusoidal", "learned", "rotary"}) {

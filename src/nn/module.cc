@@ -45,6 +45,14 @@ void Module::to(DType dtype) {
   for (Variable& parameter : parameters()) parameter.rebind(parameter.value().to(dtype), Tensor());
 }
 
+void Module::keep_matrices_as(DType dtype) {
+  if (dtype != DType::f16 && dtype != DType::bf16)
+    throw ShapeError(std::string("keep_matrices_as: ") + name_of(dtype) +
+                     " is not f16 or bf16; to() converts to others");
+  for (Variable& parameter : parameters())
+    parameter.rebind(parameter.value().to(parameter.shape().rank() == 2 ? dtype : DType::f32), Tensor());
+}
+
 void Module::load(const std::vector<std::pair<std::string, Tensor>>& values) {
   std::map<std::string, const Tensor*> given;
   for (const auto& [name, value] : values) given[name] = &value;
