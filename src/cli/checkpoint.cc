@@ -156,16 +156,16 @@ Checkpoint<Model> load_checkpoint(const std::string& directory, bool trust) {
   for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
   const NoInit no_init;
   auto model = std::make_unique<Model>(config);
-  try {
-    model->load(tensors);
-  } catch (const FormatError& e) {
-    throw FormatError(file.path() + ": " + e.what());
-  }
   // Matrices stay in half precision where the file has all of them so: the same bits, read in half the time.
   for (const DType half : {DType::f16, DType::bf16})
     if (std::all_of(tensors.begin(), tensors.end(),
                     [&](const auto& t) { return t.second.shape().rank() != 2 || t.second.dtype() == half; }))
       model->keep_matrices_as(half);
+  try {
+    model->load(tensors);
+  } catch (const FormatError& e) {
+    throw FormatError(file.path() + ": " + e.what());
+  }
   model->eval();
   return {std::move(model), std::move(vocabulary)};
 }

@@ -18,7 +18,8 @@ def setUpModule():
     (root / "train.tsv").write_text(corpus(2000))
     MODEL = root / "model"
     subprocess.run([HEED, "train", "--pairs", root / "train.tsv", "--model", MODEL, *TINY, "--max-updates", "400",
-                    "--anneal", "200", "--learning-rate", "0.01", "--warmup", "30", "--dropout", "0", "--validate-every", "300"],
+                    "--anneal", "200", "--learning-rate", "0.01", "--warmup", "30", "--dropout", "0",
+                    "--validate-every", "300"],
                    check=True, stderr=subprocess.PIPE, timeout=240)
 
 
