@@ -1,8 +1,6 @@
-# OpenBLAS with locks, as OpenBLAS::pthread (docs/decisions/0002-openblas-behind-one-seam.md).
-#
-# Debian's flavours share one SONAME and the loader takes whichever the alternatives name, so this one is linked by its
-# path, and everything that links it gets a run path. On systems that lay it elsewhere, give
-# -DOpenBLASPthread_LIBRARY=... and -DOpenBLASPthread_INCLUDE_DIR=...; one without locks is refused at run time.
+# OpenBLAS, as OpenBLAS::pthread, for bench/attention's comparison alone: the flavour that is safe to call from several
+# threads. Debian's flavours share one SONAME and the loader takes whichever the alternatives name, so it is linked by its
+# path, with a run path.
 find_library(OpenBLASPthread_LIBRARY NAMES openblas
   PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-pthread NO_DEFAULT_PATH)
 find_path(OpenBLASPthread_INCLUDE_DIR NAMES cblas.h

@@ -32,10 +32,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/heed/heed.h DESTINATION ${CMAKE_INST
 
 heed_install(attention DESCRIPTION "Attention, forward and backward" HEADERS ${attention_headers} REQUIRES libhwy tbb)
 if(HEED_NN)
-  get_filename_component(openblas_dir ${OpenBLASPthread_LIBRARY} DIRECTORY)
   heed_install(nn DESCRIPTION "Tape, layers, models, training, files" HEADERS ${nn_headers}
-    REQUIRES "heed-attention = ${PROJECT_VERSION}" libhwy libzip
-    LIBS ${OpenBLASPthread_LIBRARY} ${rpath}${openblas_dir})
+    REQUIRES "heed-attention = ${PROJECT_VERSION}" libhwy libzip zlib)
 endif()
 if(HEED_TEXT)
   heed_install(text DESCRIPTION "Vocabularies, BLEU and chrF" HEADERS ${text_headers}
@@ -51,11 +49,14 @@ configure_package_config_file(cmake/heed-config.cmake.in ${PROJECT_BINARY_DIR}/h
   INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/heed-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/heed-config.cmake ${PROJECT_BINARY_DIR}/heed-config-version.cmake
-              ${PROJECT_SOURCE_DIR}/cmake/FindOpenBLASPthread.cmake DESTINATION ${package_dir})
+        DESTINATION ${package_dir})
 
 # The program finds the model in share/heed/models of the prefix that its bin/ lies in (heed::cli::find_model).
 if(HEED_CLI)
   install(TARGETS heed RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/share/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/share/bash-completion ${PROJECT_BINARY_DIR}/share/zsh DESTINATION share
+          OPTIONAL)
   if(EXISTS ${PROJECT_SOURCE_DIR}/models/spa-eng)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/spa-eng DESTINATION share/heed/models)
   endif()

@@ -14,7 +14,7 @@
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
-#include "kernels/gemm.h"
+#include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/norm.h"
 #include "kernels/softmax.h"
@@ -39,29 +39,24 @@ void report(benchmark::State& state, const char* name, double per_iteration) {
 
 // ---- Products ----
 
-// Arguments: transposes as two bits, m, n, k, threads.
-void product(benchmark::State& state) {
-  const Trans ta = state.range(0) & 1 ? Trans::yes : Trans::no, tb = state.range(0) & 2 ? Trans::yes : Trans::no;
-  const int64_t m = state.range(1), n = state.range(2), k = state.range(3);
-  const auto executor = make_executor(static_cast<int>(state.range(4)));
-  const std::vector<float> a = normals(m * k), b = normals(k * n);
-  std::vector<float> c(static_cast<size_t>(m * n));
+// Arguments: rows, in, out, threads.
+void linear_gradient(benchmark::State& state) {
+  const int64_t rows = state.range(0), in = state.range(1), out = state.range(2);
+  const auto executor = make_executor(static_cast<int>(state.range(3)));
+  const std::vector<float> dy = normals(rows * out), x = normals(rows * in), w = normals(in * out);
+  std::vector<float> dx(x.size()), dw(w.size()), dbias(static_cast<size_t>(out));
   for (auto _ : state) {
-    gemm<float>(ta, tb, m, n, k, 1, a.data(), ta == Trans::yes ? m : k, b.data(), tb == Trans::yes ? k : n, 0, c.data(),
-                n, *executor);
+    linear_backward<float>(dy.data(), x.data(), w.data(), dx.data(), dw.data(), dbias.data(), rows, in, out, *executor,
+                           nullptr);
     benchmark::ClobberMemory();
   }
-  report(state, "FLOP/s", 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+  report(state, "FLOP/s", 4.0 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out));
 }
-BENCHMARK(product)
-    ->ArgNames({"trans", "m", "n", "k", "threads"})
-    ->ArgsProduct({{2}, {4096}, {512}, {256}, {1, 2}})
-    ->ArgsProduct({{0}, {4096}, {256}, {512}, {1, 2}})
-    ->ArgsProduct({{1}, {256}, {512}, {4096}, {1, 2}})
-    ->ArgsProduct({{2}, {4096}, {2400}, {256}, {1, 2}})
-    ->ArgsProduct({{0}, {512}, {256}, {2400}, {1, 2}})
-    ->ArgsProduct({{1}, {2400}, {256}, {512}, {1, 2}})
-    ->ArgsProduct({{2}, {1, 5, 20}, {256, 2400}, {256}, {2}})
+BENCHMARK(linear_gradient)
+    ->ArgNames({"rows", "in", "out", "threads"})
+    ->ArgsProduct({{16, 64, 190, 4096}, {256}, {768}, {1, 2}})
+    ->ArgsProduct({{400, 4096}, {512}, {2048}, {1, 2}})
+    ->ArgsProduct({{400, 4096}, {2048}, {512}, {1, 2}})
     ->MeasureProcessCPUTime();
 
 // ---- Passes ----

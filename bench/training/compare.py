@@ -49,7 +49,8 @@ class Comparison:
     def __init__(self, arguments, directory):
         self.options, self.directory, n = arguments, directory, arguments.threads
         bench = arguments.build / "bench/training/training_bench"
-        shared = os.environ.get("HEED_SHARED", ROOT.parent / "shared")
+        shared = ROOT.parent / "shared"
+        shared = os.environ.get("HEED_SHARED", shared if shared.exists() else ROOT)  # scripts/get-data makes its data/
         turns.subprocess.run([bench, f"--prepare={directory}", f"--shared={shared}"], check=True)
         self.heed = Peer("heed", [bench, f"--threads={n}", "--serve"], n)
         self.peers = {}

@@ -22,7 +22,7 @@ inline namespace v0 {
 namespace HWY_NAMESPACE {
 
 // Sums of kDotRows x kDotColumns vectors, plus a vector of each row and one of a column, fill the registers.
-constexpr int kDotRows = HWY_MAX_BYTES == 64 || HWY_TARGET == HWY_NEON ? 6 : 3;
+constexpr int kDotRows = HWY_MAX_BYTES == 64 || HWY_ARCH_ARM_A64 ? 6 : 3;
 constexpr int kDotColumns = 4;
 
 #if HWY_TARGET != HWY_SCALAR

@@ -2,7 +2,6 @@
 
 #include "kernels/activation.h"
 #include "kernels/chunks.h"
-#include "kernels/gemm.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear.cc"
@@ -25,9 +24,14 @@ constexpr int64_t kForwardRows = 96;    // of a tile
 constexpr int64_t kDotWeights = 32768;  // elements of an unpacked weight in a tile: they stay in the second-level cache
 constexpr int64_t kAlone = 500'000;     // products below which waking a thread costs more
 constexpr int64_t kPackedFrom = 384;    // rows on, packing the weight repays
+constexpr int64_t kFewRows = 384;       // are multiplied with a panel of the weight while it is in the cache
 constexpr int64_t kBackwardRows = 192;  // whose dy and packed x stay in the second-level cache beside a piece of dw
 constexpr int64_t kPieces = 16;         // of the sum over rows in dw, each with a matrix of its own ...
 constexpr int64_t kPieceRows = 128;     // ... over at least so many rows; powers of two, that threads share evenly
+constexpr int64_t kTileDepth = 256;     // rows of dy that a tile of dw copies at a time ...
+constexpr int64_t kTileOut = 96;        // ... of so many columns, rows of the tile: in the second-level cache
+constexpr int64_t kTilesDown = 8;       // at least, to feed as many threads
+constexpr int64_t kTileIn = 512;        // columns of a tile of dw
 
 }  // namespace
 }  // namespace heed::inline v0
@@ -41,7 +45,7 @@ namespace HWY_NAMESPACE {
 // f(first column, columns) for whole panels of a weight to pack, about kChunk elements at a time.
 template <class T, class F>
 void ForPanels(int64_t depth, int64_t columns, Executor& ex, F&& f) {
-  for_chunks(columns, PackedColumns<T>(std::max(kChunk / depth, int64_t{1})), ex,
+  for_chunks(columns, PackedColumns<T>(std::max(kChunk / std::max(depth, int64_t{1}), int64_t{1})), ex,
              [&](int64_t begin, int64_t end) { f(begin, end - begin); });
 }
 
@@ -74,7 +78,7 @@ void Pack(const W* w, int64_t in, int64_t out, T* packed, Executor& ex) {
     if constexpr (std::is_same_v<T, W>) {
       PackTransposed(w + column * in, in, in, columns, packed + column * in);
     } else {
-      const Scratch<T> wide(columns * in);
+      const ScratchArray<T> wide(columns * in);
       Widen(w + column * in, columns * in, wide.get());
       PackTransposed(wide.get(), in, in, columns, packed + column * in);
     }
@@ -94,7 +98,7 @@ template <class T, class W>
 void Forward(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
              bool relu) {
   if (rows < kPackedFrom) return UnpackedForward(x, w, bias, y, rows, in, out, ex, relu);
-  const Scratch<T> packed(PackedSize<T>(in, out));
+  const ScratchArray<T> packed(PackedSize<T>(in, out));
   Pack(w, in, out, packed.get(), ex);
   for_chunks(rows, kForwardRows, ex, [&](int64_t begin, int64_t end) {
     PackedProduct<true, T>(end - begin, out, in, x + begin * in, in, packed.get(), in, y + begin * out, out,
@@ -102,10 +106,59 @@ void Forward(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t 
   });
 }
 
+// dx (rows, in) = dy (rows, out) W. Tiles of rows, or of columns where the rows make too few.
+template <class T>
+void BackwardInput(const T* dy, const T* w, T* dx, int64_t rows, int64_t in, int64_t out, Executor& ex) {
+  const ScratchArray<T> packed(PackedColumns<T>(in) * out);
+  const bool few = rows < kFewRows;
+  ForPanels<T>(out, in, ex, [&](int64_t column, int64_t columns) {
+    T* const to = packed.get() + column * out;
+    PackRows<T>(w + column, in, nullptr, out, columns, to);
+    if (few) PackedProduct<true, T>(rows, columns, out, dy, out, to, out, dx + column, in, {});
+  });
+  if (few) return;
+  for_chunks(rows, kForwardRows, ex, [&](int64_t begin, int64_t end) {
+    PackedProduct<true, T>(end - begin, in, out, dy + begin * out, out, packed.get(), out, dx + begin * in, in, {});
+  });
+}
+
+// dw (out, in) += dy^T (out, rows) x (rows, in), by tiles of dw: no partial sums, each element is summed in the order
+// of the rows.
+template <class T>
+void BackwardWeight(const T* dy, const T* x, T* dw, int64_t rows, int64_t in, int64_t out, Executor& ex) {
+  if (rows == 0) return;  // dy and x may be null
+  const ScratchArray<T> packed(PackedColumns<T>(in) * rows);
+  ForPanels<T>(rows, in, ex, [&](int64_t column, int64_t columns) {
+    PackRows<T>(x + column, in, nullptr, rows, columns, packed.get() + column * rows);
+  });
+  const int64_t step = std::min((out / kTilesDown + kTileRows) / kTileRows * kTileRows, kTileOut);
+  const int64_t across = (in + kTileIn - 1) / kTileIn, down = (out + step - 1) / step;
+  parallel_for(ex, across * down, [&](int64_t tile) {
+    const int64_t column = tile % across * kTileIn, columns = std::min(kTileIn, in - column);
+    const int64_t first = tile / across * step, outs = std::min(step, out - first);
+    // Rows of dy are far apart, often by a power of two: all of a column would fall on the same sets of a cache.
+    const ScratchArray<T> copy(std::min(rows, kTileDepth) * outs);
+    for (int64_t row = 0; row < rows; row += kTileDepth) {
+      const int64_t count = std::min(kTileDepth, rows - row);
+      for (int64_t r = 0; r < count; ++r) std::copy_n(dy + (row + r) * out + first, outs, copy.get() + r * outs);
+      PackedProduct<false, T>(outs, columns, count, copy.get(), outs,
+                              packed.get() + column * rows + row * PanelWidth<T>(), rows, dw + first * in + column, in,
+                              {.add = true});
+    }
+  });
+}
+
+template <class T>
+void BackwardTiles(const T* dy, const T* x, const T* w, T* dx, T* dw, int64_t rows, int64_t in, int64_t out,
+                   Executor& ex) {
+  if (dx) BackwardInput(dy, w, dx, rows, in, out, ex);
+  if (dw) BackwardWeight(dy, x, dw, rows, in, out, ex);
+}
+
 template <class T>
 void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64_t rows, int64_t in, int64_t out,
               Executor& ex, const T* relu) {
-  const Scratch<T> packed_w(dx ? PackedColumns<T>(in) * out : 0);
+  const ScratchArray<T> packed_w(dx ? PackedColumns<T>(in) * out : 0);
   if (dx)
     ForPanels<T>(out, in, ex, [&](int64_t column, int64_t columns) {
       PackRows<T>(w + column, in, nullptr, out, columns, packed_w.get() + column * out);
@@ -114,8 +167,8 @@ void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64
   const auto whole = static_cast<uint64_t>(std::clamp(rows / kPieceRows, int64_t{1}, kPieces));
   const auto pieces = static_cast<int64_t>(std::bit_floor(whole)), step = (rows + pieces - 1) / pieces;
   const int64_t room = PackedColumns<T>(in) * kBackwardRows;
-  const Scratch<T> partial(dw || dbias ? pieces * out * (in + 1) : 0), packed_x(dw ? pieces * room : 0);
-  const Scratch<T> kept(relu ? pieces * kBackwardRows * out : 0);
+  const ScratchArray<T> partial(dw || dbias ? pieces * out * (in + 1) : 0), packed_x(dw ? pieces * room : 0);
+  const ScratchArray<T> kept(relu ? pieces * kBackwardRows * out : 0);
   parallel_for(ex, pieces, [&](int64_t piece) {
     T* const weights = partial.get() + piece * out * (in + 1);
     T* const columns = weights + out * in;
@@ -169,6 +222,10 @@ HEED_LINEAR_OF(float, hwy::bfloat16_t, BF16)
                         int64_t out, Executor& ex, const T* relu) {                                                    \
     Backward(dy, x, w, dx, dw, dbias, rows, in, out, ex, relu);                                                        \
   }                                                                                                                    \
+  void BackwardTiles##Suffix(const T* dy, const T* x, const T* w, T* dx, T* dw, int64_t rows, int64_t in, int64_t out, \
+                             Executor& ex) {                                                                           \
+    BackwardTiles(dy, x, w, dx, dw, rows, in, out, ex);                                                                \
+  }                                                                                                                    \
   int64_t PackedSize##Suffix(int64_t in, int64_t out) { return PackedSize<T>(in, out); }                               \
   void PackedForward##Suffix(const T* x, const T* packed, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex) { \
     PackedForward(x, packed, y, rows, in, out, ex);                                                                    \
@@ -192,6 +249,8 @@ HWY_EXPORT(ForwardF16);
 HWY_EXPORT(ForwardBF16);
 HWY_EXPORT(BackwardF32);
 HWY_EXPORT(BackwardF64);
+HWY_EXPORT(BackwardTilesF32);
+HWY_EXPORT(BackwardTilesF64);
 HWY_EXPORT(PackedSizeF32);
 HWY_EXPORT(PackedSizeF64);
 HWY_EXPORT(PackF32);
@@ -202,8 +261,13 @@ HWY_EXPORT(PackedForwardF32);
 HWY_EXPORT(PackedForwardF64);
 
 constexpr int64_t kColumns = 64;             // of a column sum: rows go through in order, so its bits are fixed
-constexpr int64_t kPackedRows = 192;         // repay packing the weight
+constexpr int64_t kPackedRows = 192;         // repay a matrix of partial sums a piece
 constexpr int64_t kPackedWeights = 1 << 19;  // at most, for dw in pieces: 2 MB of float
+
+Executor& calling_thread() {
+  static Executor* const executor = make_executor(1).release();  // never destroyed, as the default one
+  return *executor;
+}
 
 // Highway's names for the same 16 bits.
 template <class H, class W>
@@ -238,12 +302,15 @@ void linear_backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias
     return;
   }
   if (relu) {
-    const Scratch<T> kept(rows * out);
+    const ScratchArray<T> kept(rows * out);
     activation_backward<T>(Activation::relu, dy, relu, kept.get(), rows * out, ex);
     return linear_backward<T>(kept.get(), x, w, dx, dw, dbias, rows, in, out, ex, nullptr);
   }
-  if (dx) gemm<T>(Trans::no, Trans::no, rows, in, out, T{1}, dy, out, w, in, T{0}, dx, in, ex);
-  if (dw) gemm<T>(Trans::yes, Trans::no, out, in, rows, T{1}, dy, out, x, in, T{1}, dw, in, ex);
+  Executor& own = rows * in * out < kAlone ? calling_thread() : ex;
+  if constexpr (std::is_same_v<T, float>)
+    HWY_DYNAMIC_DISPATCH(BackwardTilesF32)(dy, x, w, dx, dw, rows, in, out, own);
+  else
+    HWY_DYNAMIC_DISPATCH(BackwardTilesF64)(dy, x, w, dx, dw, rows, in, out, own);
   if (dbias)
     for_chunks(out, kColumns, ex, [&](int64_t begin, int64_t end) {
       for (int64_t row = 0; row < rows; ++row)

@@ -36,7 +36,7 @@ class PackedWeight {
   const int64_t in, out;
 
  private:
-  Scratch<T> packed_;
+  ScratchArray<T> packed_;
 };
 /// linear_forward with it: the same bits whatever the number of rows.
 template <class T>

@@ -148,9 +148,9 @@ class LossPass {
     const int64_t fit = kChunkBytes / (blocks_ * kRowOfBlock * static_cast<int64_t>(sizeof(T))) / kTile * kTile;
     chunk_ = std::min(count_, std::clamp(fit, kTile, kMostRows));
     const int64_t elements = keep ? blocks_ * chunk_ * kRowOfBlock : 0;
-    const Scratch<T> kept(elements), kept_differences(twins_ ? elements : 0), tops(keep ? blocks_ * chunk_ : 0);
-    const Scratch<T> top(chunk_), inverse(chunk_), expected(twins_ ? chunk_ : 0);
-    const Scratch<T> mixed(twins_ && p_.dw ? chunk_ * p_.in : 0);
+    const ScratchArray<T> kept(elements), kept_differences(twins_ ? elements : 0), tops(keep ? blocks_ * chunk_ : 0);
+    const ScratchArray<T> top(chunk_), inverse(chunk_), expected(twins_ ? chunk_ : 0);
+    const ScratchArray<T> mixed(twins_ && p_.dw ? chunk_ * p_.in : 0);
     kept_ = keep ? kept.get() : nullptr, kept_differences_ = keep ? kept_differences.get() : nullptr;
     tops_ = tops.get(), top_ = top.get(), inverse_ = inverse.get(), expected_ = expected.get(), mixed_ = mixed.get();
     for (first_ = 0; first_ < count_; first_ += chunk_) {
@@ -192,7 +192,7 @@ class LossPass {
   }
 
   void pack() {
-    const Scratch<double> sums(blocks_ * p_.in);
+    const ScratchArray<double> sums(blocks_ * p_.in);
     parallel_for(ex_, blocks_, [&](int64_t block) {
       const T* const w = p_.w + block * kClasses * p_.in;
       PackTransposed(w, p_.in, p_.in, classes(block), packed_columns_.get() + block * kClasses * p_.in);
@@ -218,8 +218,8 @@ class LossPass {
   void tile(int64_t begin, int64_t end) {
     const int64_t rows = end - begin, in = p_.in, packed_in = PackedColumns<T>(in);
     const int64_t own_size = kept_ ? 0 : kTile * kRowOfBlock, mean_size = p_.dx ? kTile * in : 0;
-    const Scratch<T> own(own_size), own_differences(twins_ ? own_size : 0);
-    const Scratch<T> mean(mean_size), mean_of_differences(twins_ ? mean_size : 0);
+    const ScratchArray<T> own(own_size), own_differences(twins_ ? own_size : 0);
+    const ScratchArray<T> mean(mean_size), mean_of_differences(twins_ ? mean_size : 0);
     Running<T> running[kTile];
     T on_target[kTile];
     for (int64_t block = 0; block < blocks_; ++block) {
@@ -314,7 +314,7 @@ class LossPass {
     const T* const differences = kept_differences_ + (twins_ ? block * chunk_ * kRowOfBlock : 0);
     const T uniform = p_.scale * static_cast<T>(p_.label_smoothing / static_cast<double>(p_.vocab));
     const T own = p_.scale * static_cast<T>(1 - p_.label_smoothing), half = static_cast<T>(p_.r_drop / 2);
-    const Scratch<T> factors(length_), packed_x(p_.dw ? length_ * PackedColumns<T>(in) : 0);
+    const ScratchArray<T> factors(length_), packed_x(p_.dw ? length_ * PackedColumns<T>(in) : 0);
     Factors(tops_ + block * chunk_, top_, inverse_, factors.get(), length_);
     T* const dw = p_.dw ? p_.dw + offset * in : nullptr;
     T* const dbias = p_.dbias ? p_.dbias + offset : nullptr;
@@ -354,11 +354,11 @@ class LossPass {
   Executor& ex_;
   const bool twins_;  // with p.r_drop
   const int64_t blocks_;
-  const Scratch<int64_t> row_;  // of each row that counts
-  const Scratch<T> gathered_;
-  const Scratch<double> loss_, nll_;
-  const Scratch<T> packed_columns_, packed_rows_;  // W, for the logits and for the gradient of x
-  const Scratch<double> weight_sum_, x_sum_;
+  const ScratchArray<int64_t> row_;  // of each row that counts
+  const ScratchArray<T> gathered_;
+  const ScratchArray<double> loss_, nll_;
+  const ScratchArray<T> packed_columns_, packed_rows_;  // W, for the logits and for the gradient of x
+  const ScratchArray<double> weight_sum_, x_sum_;
   const T* x_ = nullptr;
   double bias_sum_ = 0;
   int64_t count_ = 0, chunk_ = 0, first_ = 0, length_ = 0;

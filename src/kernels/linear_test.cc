@@ -1,5 +1,7 @@
 #include "kernels/linear.h"
 
+#include <array>
+
 #include "kernels/activation.h"
 #include "kernels/testing.h"
 
@@ -85,6 +87,44 @@ TEST(Linear, ManyRowsAgreeWithLoopsOnEachTarget) {
       check<double>(s[0], s[1], s[2], 1e-14);
     }
   });
+}
+
+TEST(Linear, LargeWeightsAgreeWithLoopsOnEachTarget) {
+  // Gradients by tiles of the weight's: several down and across, sums longer than a block, odd tails, few rows and
+  // many.
+  const int64_t shapes[][3] = {{190, 33, 130}, {3, 1030, 521}, {400, 1030, 521}, {520, 521, 1030}};
+  test::on_each_target([&] {
+    for (const auto& s : shapes) {
+      check<float>(s[0], s[1], s[2], 2e-6);
+      check<double>(s[0], s[1], s[2], 1e-14);
+    }
+  });
+}
+
+TEST(Linear, GradientsOfSizesThatAreZero) {
+  check<float>(5, 3, 0, 0);
+  check<float>(5, 0, 3, 1e-6);
+  check<float>(0, 3, 5, 0);
+  check<float>(200, 3, 0, 0);
+  check<float>(200, 0, 3, 1e-6);
+}
+
+// Small results, large weights and many rows, computed at once by more threads than they have tiles.
+TEST(Linear, GradientsHaveTheSameBitsFromManyThreads) {
+  const auto executor = make_executor(4);
+  for (const auto& [rows, in, out] :
+       {std::array<int64_t, 3>{64, 256, 768}, {150, 768, 256}, {300, 1030, 521}, {1500, 256, 512}}) {
+    const Layer<float> l{rows, in, out};
+    const auto gradients = [&](Executor& ex) {
+      std::array<Values<float>, 3> g{Values<float>(l.x.size()), Values<float>(l.w.size()),
+                                     Values<float>(l.bias.size())};
+      linear_backward<float>(l.dy.data(), l.x.data(), l.w.data(), g[0].data(), g[1].data(), g[2].data(), l.rows, l.in,
+                             l.out, ex);
+      return g;
+    };
+    const auto expected = gradients(test::one_thread());
+    for (int repeat = 0; repeat < 10; ++repeat) ASSERT_EQ(gradients(*executor), expected) << rows << ' ' << repeat;
+  }
 }
 
 TEST(Linear, FewRowsAreSummedAlikeOnEachTarget) {

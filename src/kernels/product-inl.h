@@ -21,7 +21,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Sums of kTileRows x kTileVecs vectors, plus a row of the panel and one broadcast, fill the registers.
 constexpr int kTileRows = HWY_MAX_BYTES == 64 ? 12 : 6;
-constexpr int kTileVecs = HWY_TARGET == HWY_NEON ? 4 : 2;
+constexpr int kTileVecs = HWY_ARCH_ARM_A64 ? 4 : 2;
 
 /// Columns of a panel. Packed columns lie panel after panel, each (depth, PanelWidth), zeros past the last column.
 template <class T>

@@ -10,9 +10,9 @@ namespace heed::inline v0 {
 
 /// Room for `count` numbers, not set, from the pool behind Tensor.
 template <class T>
-class Scratch {
+class ScratchArray {
  public:
-  explicit Scratch(int64_t count) : memory_(allocate(static_cast<size_t>(count) * sizeof(T))) {}
+  explicit ScratchArray(int64_t count) : memory_(allocate(static_cast<size_t>(count) * sizeof(T))) {}
   T* get() const { return static_cast<T*>(memory_.get()); }
   T& operator[](int64_t i) const { return get()[i]; }
 

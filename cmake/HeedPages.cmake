@@ -1,0 +1,17 @@
+# Writes the man pages and the completion of the program HEED below the directory TO, as they stand below share/.
+function(write file)
+  execute_process(COMMAND ${HEED} ${ARGN} OUTPUT_FILE ${TO}/${file} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(REMOVE_RECURSE ${TO}/man ${TO}/bash-completion ${TO}/zsh)
+file(MAKE_DIRECTORY ${TO}/man/man1 ${TO}/bash-completion/completions ${TO}/zsh/site-functions)
+write(bash-completion/completions/heed completion bash)
+write(zsh/site-functions/_heed completion zsh)
+write(man/man1/heed.1 help --man)
+execute_process(COMMAND ${HEED} help --json OUTPUT_VARIABLE commands COMMAND_ERROR_IS_FATAL ANY)
+string(JSON last LENGTH "${commands}")
+math(EXPR last "${last} - 1")
+foreach(i RANGE 1 ${last})
+  string(JSON name GET "${commands}" ${i} name)
+  write(man/man1/heed-${name}.1 help --man ${name})
+endforeach()
