@@ -26,10 +26,20 @@ if(TARGET attention_flash_rule_test)
   foreach(size 32 40 59 64 80 96 111 128 160 192 224 256)
     add_test(NAME FlashRuleFull.${size} CONFIGURATIONS full
              COMMAND attention_flash_rule_test --gtest_filter=*Holds/${size})
-    set_tests_properties(FlashRuleFull.${size} PROPERTIES LABELS flash_full ENVIRONMENT HEED_FLASH=full TIMEOUT 20000)
+    set_tests_properties(FlashRuleFull.${size} PROPERTIES LABELS flash_full ENVIRONMENT HEED_FLASH=1 TIMEOUT 20000)
   endforeach()
 endif()
 if(NOT CMAKE_CROSSCOMPILING)
   add_test(NAME Aarch64 CONFIGURATIONS full COMMAND ${CMAKE_SOURCE_DIR}/scripts/test-aarch64)
   set_tests_properties(Aarch64 PROPERTIES LABELS aarch64 TIMEOUT 3000 ENVIRONMENT HEED_BUILD=${CMAKE_BINARY_DIR}/aarch64)
 endif()
+
+# Fast arithmetic is refused where a lambda is compiled, with a line that says what to do; without it the file is taken.
+set(compile_score_mod ${CMAKE_CXX_COMPILER} -std=c++20 -fsyntax-only -I${CMAKE_SOURCE_DIR}/include)
+set(score_mod_file ${CMAKE_CURRENT_SOURCE_DIR}/fast_math/score_mod.cc)
+foreach(flags -ffast-math -ffinite-math-only -Ofast)
+  add_test(NAME ScoreMod.Refuses${flags} COMMAND ${compile_score_mod} ${flags} ${score_mod_file})
+  set_tests_properties(ScoreMod.Refuses${flags} PROPERTIES
+    PASS_REGULAR_EXPRESSION "score_mod: this file is compiled with -ffast-math.*block_mask: this file is compiled")
+endforeach()
+add_test(NAME ScoreMod.TakesIEEEArithmetic COMMAND ${compile_score_mod} -O3 -ffast-math -fno-fast-math ${score_mod_file})

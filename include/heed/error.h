@@ -31,6 +31,12 @@ class IoError : public Error {
   using Error::Error;
 };
 
+/// The system gives no more memory for a tensor or a kernel's scratch. Smaller things throw std::bad_alloc.
+class MemoryError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Training that cannot go on (a loss that is not finite).
 class TrainingError : public Error {
  public:

@@ -90,16 +90,17 @@ class RMSNorm : public Module {
   double epsilon_;
 };
 
-/// Fixed positions, sin on even and cos on odd columns. Vaswani et al. 2017, 3.5. Grows on demand; no parameters.
+/// Fixed positions, sin on even and cos on odd columns. Vaswani et al. 2017, 3.5. No parameters.
 class SinusoidalPositions {
  public:
-  explicit SinusoidalPositions(int64_t width) : width_(width) {}
-  /// Rows [begin, begin + length) as (length, width).
+  /// Holds the first `held` rows; others are computed when they are asked for, with the same bits.
+  explicit SinusoidalPositions(int64_t width, int64_t held = 256);
+  /// Rows [begin, begin + length) as (length, width). May be called from any number of threads.
   Tensor rows(int64_t begin, int64_t length, DType dtype) const;
 
  private:
   int64_t width_;
-  mutable Tensor table_;
+  Tensor table_;  // (held, width), float64
 };
 
 struct MultiheadAttentionOptions {

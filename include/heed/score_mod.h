@@ -246,9 +246,18 @@ inline auto with_score_loops(const Use& use) {
 
 }  // namespace
 
+// Hidden scores are infinite, and derivatives rely on the order of additions: neither survives -ffast-math.
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || defined(__ASSOCIATIVE_MATH__)
+#define HEED_IEEE_ARITHMETIC false
+#else
+#define HEED_IEEE_ARITHMETIC true
+#endif
+
 /// f(score, at) -> score, where score is a Dual<float> or Dual<double> and at a ScoreAt. Called by several threads.
 template <class F>
 ScoreMod score_mod(F f) {
+  static_assert(sizeof(F) != 0 && HEED_IEEE_ARITHMETIC,
+                "score_mod: this file is compiled with -ffast-math or a part of it; compile it with -fno-fast-math");
   static_assert(
       std::is_invocable_r_v<Dual<float>, const F&, Dual<float>, ScoreAt> &&
           std::is_invocable_r_v<Dual<double>, const F&, Dual<double>, ScoreAt>,
@@ -268,6 +277,8 @@ ScoreMod score_mod(F f) {
 /// one byte a tile. Throws ShapeError for sizes below 0 (batch, heads: below 1) or at.query and at.key beyond int32.
 template <class F>
 BlockMask block_mask(F f, int64_t batch, int64_t heads, int64_t queries, int64_t keys) {
+  static_assert(sizeof(F) != 0 && HEED_IEEE_ARITHMETIC,
+                "block_mask: this file is compiled with -ffast-math or a part of it; compile it with -fno-fast-math");
   static_assert(std::is_invocable_r_v<bool, const F&, ScoreAt>,
                 "block_mask: the function is not callable as f(at) const -> bool; write [](auto at)");
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max() - kTile;
@@ -313,6 +324,8 @@ BlockMask block_mask(F f, int64_t batch, int64_t heads, int64_t queries, int64_t
   mask.context_ = std::move(hiding);
   return mask;
 }
+
+#undef HEED_IEEE_ARITHMETIC
 
 inline double BlockMask::sparsity() const {
   int64_t empty = 0;

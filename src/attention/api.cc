@@ -23,6 +23,15 @@ Indices indices(const Tensor& t) {
   return {t.raw(), t.stride(0), t.dtype() == DType::i64};
 }
 
+/// `t` in `dtype`. What is broadcast along a dimension stays so: a copy has as many elements as `t` has of its own.
+Tensor converted(const Tensor& t, DType dtype) {
+  if (t.dtype() == dtype) return t;
+  Tensor own = t;
+  for (int d = 0; d < t.rank(); ++d)
+    if (t.stride(d) == 0 && t.size(d) > 1) own = own.slice(d, 0, 1);
+  return own.to(dtype).expand(t.shape());
+}
+
 MaskView mask_view(const Sizes& s, const Tensor& mask) {
   if (!mask.defined()) return {};
   const int64_t last = mask.rank() > 0 ? mask.size(-1) : 1, keys = last == 1 ? s.Lk : last;
@@ -49,7 +58,7 @@ class Call {
  public:
   Call(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options)
       : sizes_(sizes), q_(q), k_(k), v_(v), options_(options), mask_(options.mask) {
-    if (mask_.defined() && mask_.dtype() != DType::boolean) mask_ = mask_.to(dtype_of<T>());
+    if (mask_.defined() && mask_.dtype() != DType::boolean) mask_ = converted(mask_, dtype_of<T>());
   }
 
   void forward(const AttentionResult& into, std::vector<TopRow<T>>* top) const {

@@ -30,11 +30,11 @@ struct BackwardCut {
   int64_t heads;       // B * Hkv
   int64_t ranges = 1;  // of the keys, and of the queries
   int64_t key_range, query_range;
-  int64_t chunk;               // keys whose gradients are summed in scratch
-  bool banded;                 // queries see a band of keys: phases are its diagonals
-  bool sum_queries, sum_keys;  // half storage: dq, dk and dv are summed as T first
-  bool keep_queries = false;   // a tile of queries is prepared once for all chunks of keys
-  int64_t rows, key_rows;      // of all q heads, of all k heads
+  int64_t chunk;                           // keys whose gradients are summed in scratch
+  bool banded;                             // queries see a band of keys: phases are its diagonals
+  bool sum_queries, sum_keys, sum_values;  // dq, dk or dv in half storage: summed as T first
+  bool keep_queries = false;               // a tile of queries is prepared once for all chunks of keys
+  int64_t rows, key_rows;                  // of all q heads, of all k heads
 
   explicit BackwardCut(const Backward<T>& p) {
     constexpr int64_t kUnits = 32, kLeast = 2 * kTile;
@@ -49,6 +49,7 @@ struct BackwardCut {
     const bool one_chunk = ranges == 1 && p.Lk <= chunk;
     sum_queries = p.dq.storage != Storage::same && !one_chunk;
     sum_keys = p.dk.storage != Storage::same && ranges > 1;
+    sum_values = p.dv.storage != Storage::same && ranges > 1;
     const bool right = p.window.right >= 0 || p.causal != Causal::none;
     banded = p.window.left >= 0 && right && p.window.left + std::max<int64_t>(0, p.window.right) < p.Lk / 4;
     rows = p.ragged ? p.Hq * p.Tq : p.B * p.Hq * p.Lq;
@@ -81,7 +82,7 @@ struct BackwardCut {
     BackwardCut cut = *this;
     cut.ranges = 1;
     cut.chunk = kTile;
-    cut.keep_queries = cut.sum_queries = cut.sum_keys = false;
+    cut.keep_queries = cut.sum_queries = cut.sum_keys = cut.sum_values = false;
     return cut;
   }
 
@@ -103,8 +104,9 @@ struct BackwardCut {
     return p.ragged ? hkv * p.Tk + p.key_row(b) : (b * p.Hkv + hkv) * p.Lk;
   }
   int64_t sums_bytes(const Problem<T>& p) const {
-    const int64_t queries = sum_queries && ranges > 1 ? rows * p.D : 0, keys = sum_keys ? key_rows * (p.D + p.Dv) : 0;
-    return (queries + keys) * static_cast<int64_t>(sizeof(T));
+    const int64_t queries = sum_queries && ranges > 1 ? rows * p.D : 0;
+    const int64_t keys = sum_keys ? key_rows * p.D : 0, values = sum_values ? key_rows * p.Dv : 0;
+    return (queries + keys + values) * static_cast<int64_t>(sizeof(T));
   }
 };
 
@@ -167,14 +169,14 @@ struct BackwardScratch {
     const int64_t columns = cut.columns(p), tile = HWY_MIN(p.Lk, kKeyTile) * columns, keys = HWY_MIN(p.Lk, cut.chunk);
     const int64_t width = round_to_lanes<T>(p.D), width_v = round_to_lanes<T>(p.Dv);
     const int64_t kept = !cut.keep_queries ? 1 : cut.ranges == 1 ? cut.own_tiles(p) : 0;
-    const bool half = p.q.storage != Storage::same;
+    const auto widened = [](const Operand& operand, int64_t n) { return operand.storage == Storage::same ? 0 : n; };
     f(queries, kept * cut.tile_elements(p));
     f(ready, kept);
     f(q_rows, columns * width);
     f(grad_rows, columns * width_v);
-    f(out_rows, half ? columns * width_v : 0);
+    f(out_rows, widened(p.out, columns * width_v));
     f(k_rows, keys * width);
-    f(v_rows, half ? keys * width_v : 0);
+    f(v_rows, widened(p.v, keys * width_v));
     f(clean, kTile * HWY_MAX(width, width_v));
     f(weights, tile);
     f(dscores, tile);
@@ -376,7 +378,7 @@ struct BackwardShared {
     const int64_t kept = cut.keep_queries ? cut.shared_tiles(p) : 0;
     f(dq, cut.sum_queries ? cut.rows * p.D : 0);
     f(dk, cut.sum_keys ? cut.key_rows * p.D : 0);
-    f(dv, cut.sum_keys ? cut.key_rows * p.Dv : 0);
+    f(dv, cut.sum_values ? cut.key_rows * p.Dv : 0);
     f(tiles.data, kept * cut.tile_elements(p));
     f(tiles.ready, kept);
   }
@@ -668,7 +670,7 @@ void input_gradients(const Backward<T>& p, const Dropout* dropout, Executor& exe
       backward_block(call, s, n / p.Hkv, n % p.Hkv, r, cut.query_of(phase, r));
     });
   }
-  if (!cut.sum_queries && !cut.sum_keys) return;
+  if (!cut.sum_queries && !cut.sum_keys && !cut.sum_values) return;
   parallel_for(executor, cut.heads, [&](int64_t n) HWY_ATTR {
     Scratch scratch(slots);
     const BackwardScratch<T> s(p, cut, scratch);

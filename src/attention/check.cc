@@ -1,6 +1,7 @@
 #include "attention/check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <sstream>
 
@@ -178,11 +179,28 @@ void check_key_lengths(const char* operation, const Tensor& lengths, const Sizes
   }
 }
 
-/// One number for each query head.
-void check_per_head(const char* operation, const char* name, const Tensor& t, const Tensor& q, const Sizes& s) {
+/// Of the numbers that kernels compute with: at most `most`, which is finite in units of log 2 (times 1.44), too; what
+/// they divide by is `least` at least, and 1/least at most.
+struct Limits {
+  double most, least;
+};
+
+Limits limits_of(DType compute) { return compute == DType::f64 ? Limits{1e308, 1e-307} : Limits{1e38, 1e-37}; }
+
+/// One number for each query head, -inf too where `nothing` stands for it.
+void check_per_head(const char* operation, const char* name, const Tensor& t, const Tensor& q, const Sizes& s,
+                    const char* nothing) {
   if (!t.defined()) return;
-  check_dtype(operation, name, t, compute_dtype(q));
+  const DType compute = compute_dtype(q);
+  check_dtype(operation, name, t, compute);
   check_shape(operation, name, "(Hq)", t, {s.Hq});
+  const double most = limits_of(compute).most;
+  for (int64_t h = 0; h < s.Hq; ++h) {
+    const double x = compute == DType::f64 ? t.at<double>(h) : double{t.at<float>(h)};
+    if (!(std::fabs(x) <= most) && !(nothing && x == -INFINITY))
+      refuse(operation, ": ", name, "[", h, "] is ", x, "; pass at most ", most, " in ", name_of(compute),
+             ", in either direction", nothing ? nothing : "");
+  }
 }
 
 void check_positions(const char* operation, const AttentionOptions& o) {
@@ -230,11 +248,14 @@ void check_selection(const char* operation, const WeightsSelection& selection, c
     refuse(operation, ": selection.top_p is ", selection.top_p, "; pass a share of the weights in (0, 1]");
 }
 
-void check_numbers(const char* operation, const AttentionOptions& o, const Sizes& s) {
-  if (o.scale && !std::isfinite(*o.scale))
-    refuse(operation, ": scale is ", *o.scale, "; pass a finite factor, or none for 1/sqrt(D)");
-  if (!(o.softcap >= 0 && std::isfinite(o.softcap)))
-    refuse(operation, ": softcap is ", o.softcap, "; pass a finite limit, or 0 for none");
+void check_numbers(const char* operation, const AttentionOptions& o, const Sizes& s, DType compute) {
+  const Limits limits = limits_of(compute);
+  if (o.scale && !(std::fabs(*o.scale) <= limits.most))
+    refuse(operation, ": scale is ", *o.scale, "; pass at most ", limits.most, " in ", name_of(compute),
+           ", in either direction, or none for 1/sqrt(D)");
+  if (o.softcap != 0 && !(o.softcap >= limits.least && o.softcap <= 1 / limits.least))
+    refuse(operation, ": softcap is ", o.softcap, "; pass a limit from ", limits.least, " to ", 1 / limits.least,
+           " in ", name_of(compute), ", or 0 for none");
   if (!(o.dropout >= 0 && o.dropout < 1))
     refuse(operation, ": dropout is ", o.dropout, "; pass a probability in [0, 1)");
   constexpr int64_t kMost = int64_t{1} << 32;
@@ -381,12 +402,12 @@ Sizes check_inputs(const char* operation, const Tensor& q, const Tensor& k, cons
   const Sizes s = check_sizes(operation, q, k, v, options);
   check_mask(operation, options.mask, q, s);
   check_key_lengths(operation, options.key_lengths, s);
-  check_per_head(operation, "alibi", options.alibi, q, s);
-  check_per_head(operation, "sinks", options.sinks, q, s);
+  check_per_head(operation, "alibi", options.alibi, q, s, nullptr);
+  check_per_head(operation, "sinks", options.sinks, q, s, ", or -inf for none");
   check_positions(operation, options);
   check_functions(operation, options, s);
   check_selection(operation, options.selection, s);
-  check_numbers(operation, options, s);
+  check_numbers(operation, options, s, compute_dtype(q));
   if (options.implementation == Implementation::decode)
     if (const char* const refusal = decode_refusal(s, options))
       refuse(operation, ": options.implementation asks for decode, but ", refusal, "; pass automatic");

@@ -102,9 +102,40 @@ TEST_F(CheckInputs, Positions) {
 
 TEST_F(CheckInputs, Factors) {
   EXPECT_EQ(said({.dropout = 1}), "attention: dropout is 1; pass a probability in [0, 1)");
-  EXPECT_EQ(said({.scale = kNaN}), "attention: scale is nan; pass a finite factor, or none for 1/sqrt(D)");
-  EXPECT_EQ(said({.softcap = -1}), "attention: softcap is -1; pass a finite limit, or 0 for none");
-  EXPECT_EQ(said({.softcap = INFINITY}), "attention: softcap is inf; pass a finite limit, or 0 for none");
+  const auto scale = [](const std::string& x, const std::string& most) {
+    return "attention: scale is " + x + "; pass at most " + most + ", in either direction, or none for 1/sqrt(D)";
+  };
+  const auto softcap = [](const std::string& x, const std::string& limits) {
+    return "attention: softcap is " + x + "; pass a limit from " + limits + ", or 0 for none";
+  };
+  EXPECT_EQ(said({.scale = kNaN}), scale("nan", "1e+38 in f32"));
+  EXPECT_EQ(said({.scale = -INFINITY}), scale("-inf", "1e+38 in f32"));
+  EXPECT_EQ(said({.scale = 3e38}), scale("3e+38", "1e+38 in f32"));  // 4.3e38 in units of log 2
+  for (const double x : {1e-46, 1e39, -1.0, 1e-40, 1e38, double{INFINITY}, kNaN}) {
+    std::ostringstream text;
+    text << x;
+    EXPECT_EQ(said({.softcap = x}), softcap(text.str(), "1e-37 to 1e+37 in f32"));
+  }
+  EXPECT_EQ(said({.scale = -1e38, .softcap = 1e-37}), nothing);
+  EXPECT_EQ(said({.scale = 0.0, .softcap = 1e37}), nothing);
+  const Tensor x = zeros({1, 1, 3, 4}, DType::f64), half = x.to(DType::bf16);
+  EXPECT_EQ(said(x, x, x, {.scale = 1e39, .softcap = 1e-46}), nothing);
+  EXPECT_EQ(said(x, x, x, {.softcap = 1e-308}), softcap("1e-308", "1e-307 to 1e+307 in f64"));
+  EXPECT_EQ(said(half, half, half, {.softcap = 1e39}), softcap("1e+39", "1e-37 to 1e+37 in f32"));
+}
+
+TEST_F(CheckInputs, NumbersOfHeadsAreFinite) {
+  const auto heads = [](double x) {
+    const Tensor t = zeros({12});
+    t.at<float>(3) = static_cast<float>(x);
+    return t;
+  };
+  const std::string rule = "; pass at most 1e+38 in f32, in either direction";
+  EXPECT_EQ(said({.alibi = heads(INFINITY)}), "attention: alibi[3] is inf" + rule);
+  EXPECT_EQ(said({.alibi = heads(-INFINITY)}), "attention: alibi[3] is -inf" + rule);
+  EXPECT_EQ(said({.alibi = heads(kNaN)}), "attention: alibi[3] is nan" + rule);
+  EXPECT_EQ(said({.sinks = heads(2e38)}), "attention: sinks[3] is 2e+38" + rule + ", or -inf for none");
+  EXPECT_EQ(said({.sinks = heads(-INFINITY)}), nothing);
 }
 
 TEST_F(CheckInputs, PositionsThatAreCountedInFewerBits) {

@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 
 constexpr int64_t kDecodeKeys = 64;  // keys of a tile: its weights stay in the first-level cache, its values follow
 constexpr int kKeysTogether = 4;     // keys whose products are summed across lanes at once
-constexpr int kRowsTogether = HWY_MAX_BYTES == 64 || HWY_TARGET == HWY_NEON ? 4 : 2;  // 32 registers or 16
+constexpr int kRowsTogether = HWY_MAX_BYTES == 64 || HWY_ARCH_ARM_A64 ? 4 : 2;  // 32 registers or 16
 constexpr int kVecsTogether = 4;
 
 // ---- Rows as they are kept ----

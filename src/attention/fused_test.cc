@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <array>
+
 #include "attention/testing.h"
 
 namespace heed {
@@ -16,9 +18,9 @@ using test::Outputs;
 using test::random_tensor;
 using test::Textbook;
 
-Outputs fused(Call call, DType storage, bool strided = false) {
+Outputs fused(Call call, const test::Kept& kept, bool strided = false) {
   call.options.implementation = Implementation::fused;
-  return test::run(test::converted(call, storage, strided));
+  return test::run(test::converted(call, kept, strided));
 }
 
 void expect_exact(const Call& call, bool strided = false) {
@@ -131,6 +133,23 @@ TEST_P(FusedOnTarget, HalfStorage) {
   for (const DType storage : {DType::f16, DType::bf16}) {
     expect_close_in_half(make_call(16, 1, 2, 2, 70, 140, 33, 40, {.causal = Causal::bottom_right}), storage);
     expect_close_in_half(make_call(17, 1, 1, 1, 5, 6, 64, 64), storage);
+  }
+}
+
+TEST_P(FusedOnTarget, HalfKeysBesideFloatQueries) {
+  for (const DType half : {DType::f16, DType::bf16}) {
+    const test::Kept kept(DType::f32, half, DType::f32);
+    for (const auto& [heads, Lq, Lk] : {std::array<int64_t, 3>{1, 5, 65}, {1, 300, 300}, {40, 70, 600}}) {
+      const Call call = test::rounded(make_call(31, 1, heads, 2, Lq, Lk, 33, 40), kept);
+      const Outputs r = fused(call, kept);
+      EXPECT_EQ(r.gradients.q.dtype(), DType::f32);
+      EXPECT_EQ(r.gradients.k.dtype(), half);
+      EXPECT_EQ(r.gradients.v.dtype(), half);
+      for (const test::Accuracy& a : accuracies(r, call.book<double>(), call.book<float>())) {
+        const double own = a.value.dtype() == half ? test::epsilon(half) * max_abs(a.exact) : 0;
+        EXPECT_LE(a.error(), a.allowed(test::epsilon(DType::f32)) + own) << a.name << ' ' << Lq << ' ' << Lk;
+      }
+    }
   }
 }
 

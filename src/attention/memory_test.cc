@@ -89,6 +89,23 @@ TEST(AttentionMemory, Of65536PositionsIsBelow64Megabytes) {
   }
 }
 
+TEST(AttentionMemory, ABroadcastMaskInHalfIsWidenedAsItIs) {
+  constexpr int64_t L = 4096, D = 8;
+  const Tensor q = random_tensor({1, 2, L, D}, 1, DType::f16);
+  Sampler sampler(1);
+  for (const Dims& shape : {Dims{L}, {L, 1}, {1}, {2, 1, L}}) {
+    AttentionOptions o{.mask = Tensor::zeros(shape, DType::f16).expand({1, 2, L, L}), .executor = &sampler};
+    const AttentionResult into = result_like(q, q);
+    AttentionOptions plain = o;
+    plain.mask = {};
+    const AttentionGradients gradients = gradients_like(q, q, q, plain);
+    // Widened to all pairs it would be 134 MB.
+    constexpr size_t kBound = 4 << 20;
+    EXPECT_LT(extra_bytes([&] { attention(q, q, q, into, o); }), kBound) << to_string(shape);
+    EXPECT_LT(extra_bytes([&] { attention_backward(q, q, q, q, into, gradients, o); }), kBound) << to_string(shape);
+  }
+}
+
 TEST(AttentionMemory, NothingIsAllocatedWithAWorkspace) {
   const auto one = make_executor(1);
   const ScoreMod mod = score_mod([](auto score, auto at) { return score + 0.1f * static_cast<float>(at.key); });

@@ -41,9 +41,11 @@ constexpr const char* kEmpty = "a size is 0, which leaves no tile to compute";
 
 /// Why decode does not run although nobody asks for another; null where it does.
 const char* decode_disadvantage(const Sizes& s, const AttentionOptions& o) {
-  static const std::string rows =
-      "more than " + std::to_string(kDecodeMostRows) + " query rows a key head (Lq * Hq / Hkv) are worth tiles";
-  static const std::string keys = "fewer than " + std::to_string(kDecodeFewestKeys) + " keys leave little to split";
+  // Never destroyed: destructors of objects with static lifetime may call attention.
+  static const std::string& rows = *new std::string("more than " + std::to_string(kDecodeMostRows) +
+                                                    " query rows a key head (Lq * Hq / Hkv) are worth tiles");
+  static const std::string& keys =
+      *new std::string("fewer than " + std::to_string(kDecodeFewestKeys) + " keys leave little to split");
   if (const char* const refusal = decode_refusal(s, o)) return refusal;
   if (s.Lq > kDecodeMostRows / s.group()) return rows.c_str();
   return s.Lk < kDecodeFewestKeys ? keys.c_str() : nullptr;
@@ -124,7 +126,7 @@ void describe_requests(std::ostream& text, const AttentionOptions& o) {
 }  // namespace
 
 const char* decode_refusal(const Sizes& s, const AttentionOptions& o) {
-  static const std::string size = "it takes head sizes up to " + std::to_string(kDecodeHeadSize);
+  static const std::string& size = *new std::string("it takes head sizes up to " + std::to_string(kDecodeHeadSize));
   if (s.ragged) return "it does not take ragged batches";
   if (s.D > kDecodeHeadSize || s.Dv > kDecodeHeadSize) return size.c_str();
   if (o.score_mod) return "it does not take a score_mod";

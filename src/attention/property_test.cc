@@ -11,6 +11,7 @@
 namespace heed {
 namespace {
 
+using test::Kept;
 using test::max_abs;
 using test::max_error;
 using test::Outputs;
@@ -188,13 +189,13 @@ rc::Gen<Case> cases() {
       set(&Case::seed, towards(0, rc::gen::inRange(0, 1 << 20))));
 }
 
-/// The call in `storage`, in the memory that its layout asks for.
-Call placed(const Call& call, DType storage) {
+/// The call with its operands kept so, in the memory that its layout asks for.
+Call placed(const Call& call, const Kept& kept) {
   Call r = call;
-  static_cast<test::Call&>(r) = test::converted(call, storage, call.layout == 1);
+  static_cast<test::Call&>(r) = test::converted(call, kept, call.layout == 1);
   if (call.layout == 2) {
     const Dims s = call.q.shape();  // (B, H, L, D) -> (B, L, 3, H, D)
-    const Tensor packed = Tensor::zeros({s[0], s[2], 3, s[1], s[3]}, storage);
+    const Tensor packed = Tensor::zeros({s[0], s[2], 3, s[1], s[3]}, kept.q);
     for (const auto& [t, n] : {std::pair{&r.q, 0}, {&r.k, 1}, {&r.v, 2}}) {
       const Tensor view = packed.select(2, n).transpose(1, 2);
       view.copy_from(*t);
@@ -279,22 +280,21 @@ struct Condition {
   }
 };
 
-/// The rule, with the condition for what cancels; `storage` has its own rounding on top.
+/// The rule, with the condition for what cancels; half storage has its own rounding on top.
 void check_accuracy(const Call& call, const Outputs& r, const Textbook& exact, const Textbook& plain, DType storage) {
   const DType compute = test::compute_type(storage);
+  const auto rounding = [](DType kept) { return kept == test::compute_type(kept) ? 0 : test::epsilon(kept); };
   const Condition condition(call, exact);
   for (const test::Accuracy& a : test::accuracies(r, exact, plain)) {
     const std::string name = a.name;
     double floor = condition.of(name);
     if (name == "dv") floor = (1 + condition.score) * max_abs(exact.dv);
     double allowed = a.allowed(test::epsilon(compute)) + 4 * test::epsilon(compute) * floor;
-    if (storage != compute) {
-      // Results are rounded once, and gradients start from the rounded out.
-      const double half = test::epsilon(storage);
-      if (name == "out" || name == "dv") allowed += half * max_abs(exact.out) + half * max_abs(a.exact);
-      if (name == "dq" || name == "dk" || name == "dmask" || name == "dsinks")
-        allowed += half * (floor + max_abs(a.exact));
-    }
+    // Results are rounded once, and gradients start from the rounded out.
+    const double half = rounding(storage), own = rounding(a.value.dtype());
+    if (name == "out" || name == "dv") allowed += half * max_abs(exact.out) + own * max_abs(a.exact);
+    if (name == "dq" || name == "dk" || name == "dmask" || name == "dsinks")
+      allowed += half * (floor + max_abs(a.exact)) + own * max_abs(a.exact);
     if (!(a.error() <= allowed)) {
       std::ostringstream text;
       text << name << " is off by " << a.error() << ", allowed " << allowed << "; the textbook by "
@@ -304,13 +304,13 @@ void check_accuracy(const Call& call, const Outputs& r, const Textbook& exact, c
   }
 }
 
-void equals_textbook(Call call, DType storage) {
-  static_cast<test::Call&>(call) = test::rounded(call, storage);
-  const Outputs r = run(placed(call, storage));
-  if (storage == DType::f64) {
-    check_accuracy(call, r, call.book<long double>(), call.book<double>(), storage);
+void equals_textbook(Call call, const Kept& kept) {
+  static_cast<test::Call&>(call) = test::rounded(call, kept);
+  const Outputs r = run(placed(call, kept));
+  if (kept.q == DType::f64) {
+    check_accuracy(call, r, call.book<long double>(), call.book<double>(), kept.q);
   } else {
-    check_accuracy(call, r, call.book<double>(), call.book<float>(), storage);
+    check_accuracy(call, r, call.book<double>(), call.book<float>(), kept.q);
   }
 }
 
@@ -342,6 +342,18 @@ TEST(Property, HalfStorageEqualsTheTextbook) {
   check_many(400, [] {
     const Case c = *cases();
     equals_textbook(make_call(c), *rc::gen::element(DType::f16, DType::bf16));
+  });
+}
+
+/// Every combination that the call takes: k and v like q or in half beside float32, an additive mask like q or in the
+/// compute type.
+TEST(Property, MixedStorageEqualsTheTextbook) {
+  constexpr auto f32 = DType::f32, f16 = DType::f16, bf16 = DType::bf16;
+  check_many(800, [] {
+    Case c = *cases();
+    if (c.layout == 2) c.layout = 1;  // one tensor has one dtype
+    equals_textbook(make_call(c), *rc::gen::elementOf(std::vector<Kept>{
+                                      {f32, f16, f32}, {f32, bf16, f32}, {f16, f16, f16}, {bf16, bf16, bf16}}));
   });
 }
 

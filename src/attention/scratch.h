@@ -1,6 +1,7 @@
 // Scratch memory of a call: one slot for each thread that runs tiles, from the caller's workspace or from the pool.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

@@ -361,20 +361,31 @@ struct Call {
   }
 };
 
-/// A call in `storage`, what goes with its scores in the compute type; `strided`: every operand lies scattered.
-inline Call converted(const Call& call, DType storage, bool strided = false) {
+/// What operands are kept in: q and all that is like it, k and v, an additive mask.
+struct Kept {
+  DType q, keys, mask;
+  Kept(DType all) : Kept(all, all, compute_type(all)) {}
+  Kept(DType of_q, DType of_keys, DType of_mask) : q(of_q), keys(of_keys), mask(of_mask) {}
+};
+
+/// A call with its operands kept so, what else goes with its scores in the compute type; `strided`: every operand lies
+/// scattered.
+inline Call converted(const Call& call, const Kept& kept, bool strided = false) {
   Call r = call;
-  for (Tensor* t : {&r.q, &r.k, &r.v, &r.grad}) {
-    *t = t->to(storage);
+  const std::pair<Tensor*, DType> operands[] = {
+      {&r.q, kept.q}, {&r.k, kept.keys}, {&r.v, kept.keys}, {&r.grad, kept.q}};
+  for (const auto& [t, dtype] : operands) {
+    *t = t->to(dtype);
     if (strided) *t = strided_copy(*t);
   }
-  for (Tensor* t : {&r.options.mask, &r.options.alibi, &r.options.sinks, &r.grad_lse})
-    if (t->defined() && t->dtype() != DType::boolean) *t = t->to(compute_type(storage));
+  if (r.additive()) r.options.mask = r.options.mask.to(kept.mask);
+  for (Tensor* t : {&r.options.alibi, &r.options.sinks, &r.grad_lse})
+    if (t->defined()) *t = t->to(compute_type(kept.q));
   return r;
 }
 
-/// The call's numbers as they are in `storage`, in double again.
-inline Call rounded(const Call& call, DType storage) { return converted(converted(call, storage), DType::f64); }
+/// The call's numbers as they are when kept so, in double again.
+inline Call rounded(const Call& call, const Kept& kept) { return converted(converted(call, kept), DType::f64); }
 
 struct Outputs {
   AttentionResult result;

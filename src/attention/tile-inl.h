@@ -57,7 +57,7 @@ HWY_INLINE void unroll(F&& f) {
 
 // Accumulators kMaxRows x kMaxVecs, plus a row of B and one broadcast, fill the registers.
 constexpr int kMaxRows = 6;
-constexpr int kMaxVecs = HWY_MAX_BYTES == 64 || HWY_TARGET == HWY_NEON ? 4 : 2;
+constexpr int kMaxVecs = HWY_MAX_BYTES == 64 || HWY_ARCH_ARM_A64 ? 4 : 2;
 
 // A (rows, depth) is read one element at a time: kRowMajor says whether its depth or its rows are contiguous.
 template <class T, bool kRowMajor>

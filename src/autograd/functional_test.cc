@@ -294,6 +294,22 @@ TEST_F(Functional, CustomOperationsJoinTheTape) {
   expect_gradients([&] { return probe(F::add(cube(x), x), p); }, {x});
 }
 
+TEST_F(Functional, ALongTapeIsDroppedWithoutBackward) {
+  const Variable x(Tensor::full({1}, 1), true);
+  for (const bool captured : {false, true}) {  // what keeps the one before: the tape, or the operation's own function
+    Variable y = x;
+    for (int i = 0; i < 300000; ++i) {
+      const Variable before = y;
+      if (captured)
+        y = custom_op("keep", {x}, before.value(), [before](const Tensor&, Gradients&) {});
+      else
+        y = custom_op("keep", {before}, before.value(), [](const Tensor&, Gradients&) {});
+    }
+    y = {};
+  }
+  EXPECT_TRUE(x.requires_grad());
+}
+
 TEST_F(Functional, HistoryIsFreedByBackwardAndAbsentUnderNoGrad) {
   Variable x = leaf({1});
   const Variable y = F::scale(x, 2);

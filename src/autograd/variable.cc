@@ -19,6 +19,25 @@ struct Variable::Node {
   const char* name = "leaf";
   std::vector<Variable> inputs;
   Backward backward;
+  Node* next = nullptr;  // of those that wait to be destroyed
+
+  static std::shared_ptr<Node> make() { return {new Node, drop}; }
+
+ private:
+  // One after another: nodes that destroyed their inputs one inside the other would be as deep on the stack as the
+  // tape is long.
+  static void drop(Node* node) {
+    thread_local Node* waiting = nullptr;
+    thread_local bool dropping = false;
+    node->next = std::exchange(waiting, node);
+    if (std::exchange(dropping, true)) return;
+    while (waiting) {
+      Node* const first = waiting;
+      waiting = first->next;
+      delete first;
+    }
+    dropping = false;
+  }
 };
 
 namespace {
@@ -39,7 +58,7 @@ NoGrad::NoGrad() : before_(std::exchange(recording, false)) {}
 NoGrad::~NoGrad() { recording = before_; }
 bool grad_enabled() { return recording; }
 
-Variable::Variable(Tensor value, bool requires_grad) : node_(std::make_shared<Node>()) {
+Variable::Variable(Tensor value, bool requires_grad) : node_(Node::make()) {
   if (requires_grad && value.dtype() != DType::f32 && value.dtype() != DType::f64)
     throw ShapeError(std::string("variable: gradients need float32 or float64, not ") + name_of(value.dtype()));
   node_->value = std::move(value);

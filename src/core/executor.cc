@@ -63,7 +63,8 @@ class Tbb final : public Executor {
   explicit Tbb(int threads) : threads_(threads), arena_(threads) {
     // oneTBB allows as many threads as cores, and the lowest limit that is alive wins: lift it once, for every
     // executor.
-    static const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, kMaxThreads);
+    static const auto* const limit = new tbb::global_control(tbb::global_control::max_allowed_parallelism, kMaxThreads);
+    static_cast<void>(limit);
   }
 
   void run(int64_t tiles, Tile function, void* context) override {
@@ -90,9 +91,10 @@ struct Default {
   std::unique_ptr<Executor> executor;
 };
 
+// Never destroyed, as the limit above: destructors of objects with static lifetime may compute.
 Default& instance() {
-  static Default value;
-  return value;
+  static auto* const value = new Default;
+  return *value;
 }
 
 int hardware_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }

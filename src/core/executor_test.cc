@@ -5,11 +5,13 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include "heed/attention.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -50,6 +52,29 @@ TEST(Executor, AWiderOneGetsItsThreadsBesideANarrowerOne) {
     all_here.notify_all();
     EXPECT_TRUE(all_here.wait_for(lock, std::chrono::seconds(60), [&] { return here == 6; }));
   });
+}
+
+// Destroyed after everything that its first call of attention makes, if that has static lifetime, too.
+struct Static {
+  static void compute() {
+    const Tensor q = Tensor::full({1, 8, 300, 16}, 0.5), k = Tensor::full({1, 2, 3000, 16}, 0.5);
+    for (const Tensor& queries : {q, q.slice(2, 0, 1)}) {
+      const Tensor out = attention(queries, k, k, {.causal = Causal::bottom_right}).out;
+      if (out.at<float>(0, 0, 0, 0) < 0.49f) std::abort();
+    }
+  }
+  ~Static() { compute(); }
+};
+
+TEST(ExecutorDeathTest, ComputesInDestructorsOfStaticLifetime) {
+  EXPECT_EXIT(
+      {
+        static const Static first;
+        set_threads(3);
+        Static::compute();
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST(Executor, PassesExceptionsOn) {

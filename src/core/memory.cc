@@ -8,7 +8,10 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <string>
 #include <vector>
+
+#include "heed/error.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -52,7 +55,8 @@ class Pool {
     if (!data) {
       const std::lock_guard lock(mutex_);
       in_use_ -= asked;
-      throw std::bad_alloc();
+      throw MemoryError("memory: " + std::to_string(asked) + " bytes more are not to be had, " +
+                        std::to_string(in_use_) + " are in use; try a smaller batch or model, or shorter inputs");
     }
     return {data, asked, asked};
   }

@@ -9,7 +9,7 @@ namespace heed::inline v0 {
 
 inline constexpr size_t kAlignment = 64;
 
-/// At least `bytes` of 64-byte aligned memory, not zeroed. Throws std::bad_alloc. Thread-safe.
+/// At least `bytes` of 64-byte aligned memory, not zeroed. Throws MemoryError. Thread-safe.
 std::shared_ptr<void> allocate(size_t bytes);
 
 /// Bytes handed out now, and the most ever handed out since reset_peak_memory().

@@ -1,5 +1,6 @@
 #include "heed/tensor.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -124,7 +125,8 @@ Dims contiguous_strides(const Dims& shape) {
   int64_t stride = 1;
   for (int d = shape.rank() - 1; d >= 0; --d) {
     strides[d] = stride;
-    stride *= std::max<int64_t>(shape[d], 1);
+    // Past 2^63 only in a tensor without elements, whose strides nobody walks.
+    if (__builtin_mul_overflow(stride, std::max<int64_t>(shape[d], 1), &stride)) stride = 1;
   }
   return strides;
 }
@@ -211,8 +213,8 @@ void for_rows(const Dims& shape, const Dims& a, const Dims& b, F&& f) {
 }  // namespace
 
 Tensor Tensor::empty(const Dims& shape, DType dtype) {
-  int64_t bytes = 0;
-  if (__builtin_mul_overflow(heed::numel(shape), static_cast<int64_t>(size_of(dtype)), &bytes))
+  ptrdiff_t bytes = 0;
+  if (__builtin_mul_overflow(heed::numel(shape), size_of(dtype), &bytes))
     throw ShapeError("tensor: shape " + to_string(shape) + " of " + name_of(dtype) + " does not fit in memory");
   Tensor t;
   t.owner_ = allocate(static_cast<size_t>(bytes));
@@ -258,9 +260,9 @@ int64_t Tensor::size(int dim) const { return shape_[checked_dim(dim, rank(), "si
 int64_t Tensor::stride(int dim) const { return strides_[checked_dim(dim, rank(), "stride")]; }
 
 bool Tensor::is_contiguous() const {
+  if (std::find(shape_.begin(), shape_.end(), 0) != shape_.end()) return true;
   int64_t expected = 1;
   for (int d = rank() - 1; d >= 0; --d) {
-    if (shape_[d] == 0) return true;
     if (shape_[d] != 1 && strides_[d] != expected) return false;
     expected *= shape_[d];
   }
@@ -282,16 +284,17 @@ double Tensor::item() const {
 Tensor Tensor::reshape(const Dims& shape) const {
   Dims target = shape;
   int64_t known = 1;
+  bool overflow = false;
   int unknown = -1;
   for (int d = 0; d < target.rank(); ++d) {
     if (target[d] != -1) {
-      known *= target[d];
+      overflow |= __builtin_mul_overflow(known, target[d], &known);
     } else {
       if (unknown >= 0) throw ShapeError("tensor: reshape to " + to_string(shape) + " leaves more than one size open");
       unknown = d;
     }
   }
-  if (unknown >= 0) target[unknown] = known ? numel() / known : 0;
+  if (unknown >= 0) target[unknown] = known && !overflow ? numel() / known : 0;
   if (heed::numel(target) != numel())
     throw ShapeError("tensor: shape " + to_string(shape_) + " does not reshape to " + to_string(shape));
   Tensor t = contiguous();

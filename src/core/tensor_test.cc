@@ -56,6 +56,32 @@ TEST(Tensor, RefusesShapesThatOverflow) {
   EXPECT_EQ(Tensor::empty({0, int64_t{1} << 62}).numel(), 0);
 }
 
+TEST(Tensor, SizesWithoutElementsDoNotOverflow) {
+  constexpr int64_t kLarge = int64_t{1} << 40;
+  for (const Dims& shape : {Dims{kLarge, kLarge, 0}, {0, kLarge, kLarge}, {kLarge, 0, kLarge, kLarge}}) {
+    const Tensor t = Tensor::empty(shape);
+    EXPECT_EQ(t.numel(), 0);
+    EXPECT_TRUE(t.is_contiguous());
+    EXPECT_TRUE(t.clone().shape() == shape);
+  }
+  const Tensor one = Tensor::empty({6});
+  constexpr int64_t kMost = int64_t{1} << 62;
+  for (const Dims& shape : {Dims{kMost, 4, -1}, {-1, kMost, 4}, {kMost, kMost, 3}, {-1, kMost, kMost, 0}})
+    EXPECT_THROW(one.reshape(shape), ShapeError) << to_string(shape);
+}
+
+TEST(Tensor, SaysHowMuchMemoryIsNotToBeHad) {
+  try {
+    Tensor::empty({int64_t{1} << 45});
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_TRUE(std::string(e.what()).starts_with("memory: 140737488355328 bytes more are not to be had, "))
+        << e.what();
+    EXPECT_TRUE(dynamic_cast<const MemoryError*>(&e));
+  }
+  EXPECT_EQ(Tensor::zeros({3}).numel(), 3);
+}
+
 TEST(Tensor, HalfPrecisionRoundTripsEveryValue) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const float16 h{static_cast<uint16_t>(bits)};

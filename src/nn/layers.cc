@@ -51,15 +51,17 @@ Norm::Norm(NormKind kind, int64_t width, double epsilon, bool bias) {
 
 Variable Norm::operator()(const Variable& x) const { return layer_ ? (*layer_)(x) : (*rms_)(x); }
 
+SinusoidalPositions::SinusoidalPositions(int64_t width, int64_t held)
+    : width_(width), table_(Tensor::empty({held, width}, DType::f64)) {
+  check_positive("SinusoidalPositions", "width", width);
+  sinusoidal_positions(table_.data<double>(), 0, held, width);
+}
+
 Tensor SinusoidalPositions::rows(int64_t begin, int64_t length, DType dtype) const {
-  const int64_t needed = begin + length;
-  if (!table_.defined() || table_.size(0) < needed || table_.dtype() != dtype) {
-    const int64_t rows = std::max<int64_t>(needed, table_.defined() ? 2 * table_.size(0) : 64);
-    const Tensor table = Tensor::empty({rows, width_}, DType::f64);
-    sinusoidal_positions<double>(table.data<double>(), rows, width_);
-    table_ = table.to(dtype);
-  }
-  return table_.slice(0, begin, needed);
+  if (begin + length <= table_.size(0)) return table_.slice(0, begin, begin + length).to(dtype);
+  const Tensor rows = Tensor::empty({length, width_}, DType::f64);
+  sinusoidal_positions(rows.data<double>(), begin, length, width_);
+  return rows.to(dtype);
 }
 
 FeedForward::FeedForward(int64_t width, int64_t hidden, FeedForwardKind kind, double dropout, bool bias)

@@ -205,6 +205,11 @@ TEST_F(Layers, SinusoidalPositionsFollowThePaper) {
   EXPECT_NEAR(rows.at<double>(2, 0), std::sin(102.0), 1e-12);
   EXPECT_NEAR(rows.at<double>(2, 3), std::cos(102.0 / std::pow(10000, 2.0 / 6)), 1e-12);
   EXPECT_EQ(largest_difference(positions.rows(0, 3, DType::f64), SinusoidalPositions(6).rows(0, 3, DType::f64)), 0);
+  for (const DType dtype : {DType::f32, DType::f64})  // what is held and what is computed anew have the same bits
+    EXPECT_EQ(largest_difference(SinusoidalPositions(6, 0).rows(250, 20, dtype),
+                                 SinusoidalPositions(6, 300).rows(250, 20, dtype)),
+              0);
+  EXPECT_THROW(SinusoidalPositions(0), ShapeError);
 }
 
 TEST_F(Layers, ParametersHaveTorchNamesAndLoadByThem) {
