@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +18,8 @@
 #include "heed/tensor.h"
 
 namespace heed::inline v0 {
+
+struct FileBytes;  // io/mapped_file.h
 
 // ---------------------------------------------------------------------------------------------- whole files
 
@@ -34,45 +35,89 @@ class FileWriter {
 };
 using FillFile = std::function<void(FileWriter&)>;
 
-/// Writes to a temporary name in the same directory, fsyncs, renames, fsyncs the directory: whoever opens `path` finds
-/// the whole old content or the whole new one, also after a crash. When anything fails (`fill` may throw, too) the
-/// temporary file is removed and the old content is untouched. A symbolic link is followed; a pipe or a device
-/// (/dev/stdout) is written directly. Throws IoError.
+/// Writes to a temporary name in the same directory (.NAME.heed-*.part), fsyncs, renames, fsyncs the directory: whoever
+/// opens `path` finds the whole old content or the whole new one, also after a crash. When anything fails (`fill` may
+/// throw, too) the temporary file is removed and the old content is untouched; what a killed writer left behind goes
+/// with the next write of the same file. A file that is replaced keeps its permissions, and its owner where root
+/// writes. A symbolic link is followed; a pipe or a device (/dev/stdout) is written directly. Throws IoError.
 void write_file_atomically(const std::string& path, const FillFile& fill);
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::string& path, std::string_view text);
 
-/// Replaces the files of a directory all at once. The new files are written and fsynced in a hidden sibling
-/// (.NAME.PID-N.part); commit() carries over what was not written anew (as hard links, so an open log stays the same
-/// file), then swaps the two directories in one system call (renameat2 with RENAME_EXCHANGE).
+// ---------------------------------------------------------------------------------------------- directories
+
+/// Length and CRC-32 (that of zlib, gzip and zip) of a file's content.
+struct Checksum {
+  uint64_t bytes = 0;
+  uint32_t crc32 = 0;
+  bool operator==(const Checksum&) const = default;
+};
+Checksum checksum_of_file(const std::string& path);  // throws IoError
+
+/// Replaces files of a directory all at once, on any file system: nothing but the files named here is written, replaced
+/// or removed. docs/decisions/0007-saving.md has the reasons and the proof.
 ///
-/// Guarantee: killed at any moment, or after a power cut, the directory holds the files of before or the files of
-/// after, never a mixture; left-over siblings are removed by the next transaction. On a file system that cannot
-/// exchange (some network ones) two renames take its place: a kill between them leaves the old files under
-/// .NAME.previous, and recover() - called by every transaction, and to be called before reading - puts them back.
-/// A program that opens two files one after the other may see one of before and one of after a commit in between.
+/// New files are written and fsynced under temporary names in the directory; commit() puts a journal beside them
+/// (.heed-journal), which says what becomes what, then renames, then removes the journal.
+///
+/// Guarantee: killed at any moment, or after a power cut, DirectorySnapshot finds the files of before or the files of
+/// after, never a mixture, and the next transaction puts right what is under way. Programs that know nothing of the
+/// journal may find a mixture for as long as the renames take, or after a kill in that moment until the next
+/// transaction.
+///
+/// While it lives nobody else has a transaction on the directory (.heed-lock; on file systems without locks that is not
+/// guarded against).
 class DirectoryTransaction {
  public:
-  /// Creates missing parents. Throws IoError.
+  /// Makes the directory and missing parents; completes what a killed transaction committed. Throws IoError, also where
+  /// another transaction is under way.
   explicit DirectoryTransaction(const std::string& directory);
-  /// Without commit() everything written is thrown away.
+  /// Without commit() everything written is thrown away, and so are directories that were made.
   ~DirectoryTransaction();
   DirectoryTransaction(const DirectoryTransaction&) = delete;
   DirectoryTransaction& operator=(const DirectoryTransaction&) = delete;
 
-  void write(const std::string& name, const FillFile& fill);
-  void write(const std::string& name, std::string_view text);
-  void remove(const std::string& name);  // does not carry it over
-  void commit();                         // once; nothing may follow
+  /// Throws IoError, for one where `name` is there already and is not a regular file: links are neither followed nor
+  /// replaced.
+  Checksum write(const std::string& name, const FillFile& fill);
+  Checksum write(const std::string& name, std::string_view text);
+  void remove(const std::string& name);
+  /// What is written after it belongs to the next set.
+  void commit();
 
-  /// Finishes what a killed fallback left (above). Does nothing when there is nothing to do.
-  static void recover(const std::string& directory);
+  /// Directories that it made, outermost first.
+  const std::vector<std::string>& made() const;
 
  private:
-  std::string directory_, parent_, name_, part_;
-  std::set<std::string> replaced_;  // written or removed
-  int lock_ = -1;                   // held on part_ while this transaction lives: others leave it alone
+  struct State;
+  std::unique_ptr<State> state_;
 };
+
+class SafetensorsFile;
+
+/// Files of a directory as they were at one moment, whole sets of a DirectoryTransaction even where one is under way or
+/// was cut off. They are held open, so that they can be read at leisure. Changes nothing on the disk.
+class DirectorySnapshot {
+ public:
+  /// Looks for `names`; those that are not there are left out. Throws IoError; FormatError for a broken journal.
+  DirectorySnapshot(const std::string& directory, const std::vector<std::string>& names);
+  ~DirectorySnapshot();
+  DirectorySnapshot(const DirectorySnapshot&) = delete;
+  DirectorySnapshot& operator=(const DirectorySnapshot&) = delete;
+
+  bool contains(const std::string& name) const;
+  /// The content. Throws IoError where it is not there, FormatError where it is larger than `limit` bytes.
+  std::string read(const std::string& name, uint64_t limit = uint64_t{1} << 32) const;
+  SafetensorsFile safetensors(const std::string& name) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Names of the files in a directory, sorted, as its snapshots have them: without temporary files and subdirectories.
+/// Throws as DirectorySnapshot.
+std::vector<std::string> list_files(const std::string& directory);
 
 // ---------------------------------------------------------------------------------------------- safetensors
 
@@ -104,6 +149,9 @@ class SafetensorsFile {
   Tensor tensor(const std::string& name) const;
 
  private:
+  friend class DirectorySnapshot;
+  SafetensorsFile(const std::string& path, const FileBytes& file);
+
   std::string path_;
   std::vector<TensorInfo> tensors_;
   std::map<std::string, size_t> index_;  // name -> place in tensors_

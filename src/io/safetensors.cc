@@ -3,8 +3,10 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <set>
 
 #include "core/checked.h"
+#include "core/file_kind.h"
 #include "heed/io.h"
 #include "io/json.h"
 #include "io/load.h"
@@ -281,12 +283,24 @@ void check_layout(const std::string& path, const std::vector<TensorInfo>& tensor
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
-  const FileBytes file = map_file(path);
+// What could block or never end is not opened.
+static FileBytes map_regular(const std::string& path) {
+  expect_regular_file(path, std::numeric_limits<uint64_t>::max());
+  return map_file(path);
+}
+
+SafetensorsFile::SafetensorsFile(const std::string& path) : SafetensorsFile(path, map_regular(path)) {}
+
+SafetensorsFile::SafetensorsFile(const std::string& path, const FileBytes& file) : path_(path) {
   if (file.size < 8)
     throw FormatError(path + ": " + std::to_string(file.size) + " bytes are too few for a safetensors file");
   uint64_t header = 0;
   std::memcpy(&header, file.data, 8);
+  if (header > std::min(kLongestHeader, file.size - 8)) {
+    const std::string_view beginning(reinterpret_cast<const char*>(file.data), std::min<size_t>(file.size, 64));
+    if (const std::string_view other = foreign_format(beginning); !other.empty())
+      throw FormatError(path + " is " + std::string(other) + "; heed reads safetensors here");
+  }
   if (header > kLongestHeader)
     throw FormatError(path + ": a header of " + std::to_string(header) + " bytes; at most " +
                       std::to_string(kLongestHeader) + " are permitted (is this a safetensors file?)");
