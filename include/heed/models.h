@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,7 +14,8 @@ namespace heed::inline v0 {
 
 /// Everything that decides a Transformer's shape; config.json holds exactly these names.
 struct TransformerConfig {
-  int64_t vocab_size = 0;
+  int64_t vocab_size = 0;         // pieces of source and target, or of the target where the source has its own
+  int64_t source_vocab_size = 0;  // pieces of the source; 0: one vocabulary for both
   int64_t d_model = 512;
   int64_t nhead = 8;
   int64_t num_encoder_layers = 6;
@@ -25,10 +28,12 @@ struct TransformerConfig {
   std::string norm = "layer_norm";  // layer_norm, rms_norm
   bool norm_first = false;
   bool bias = true;
-  std::string positions = "sinusoidal";  // sinusoidal, learned, rotary
-  int64_t max_positions = 1024;          // longest input or output in tokens
-  bool tie_embeddings = true;            // one matrix for source, target and output
-  int32_t pad_id = 0, bos_id = 2, eos_id = 3;
+  std::string positions = "sinusoidal";        // sinusoidal, learned, rotary
+  int64_t max_positions = 1024;                // longest input or output in tokens
+  bool tie_embeddings = true;                  // one matrix for target and output, and for the source of one vocabulary
+  int32_t pad_id = 0, bos_id = 2, eos_id = 3;  // sources end with eos, too
+
+  int64_t source_pieces() const { return source_vocab_size > 0 ? source_vocab_size : vocab_size; }
 };
 /// Throws ShapeError naming the field, its value and the permitted range.
 void validate(const TransformerConfig& config);
@@ -45,18 +50,33 @@ struct TokenBatch {
   static TokenBatch pad(const std::vector<std::vector<int32_t>>& sentences, int32_t pad_id);
 };
 
+/// How a token is drawn from its probabilities.
+struct Sampling {
+  double temperature = 1;  // scores are divided by it; 0: always the most probable token
+  int64_t top_k = 0;       // draw among so many of the most probable tokens; 0: all (Fan et al. 2018)
+  double top_p = 1;        // then among the fewest whose probability reaches this (Holtzman et al. 2020, eq. 2)
+  double min_p = 0;        // then among those with this share of the greatest probability (Nguyen et al. 2024, 3)
+  uint64_t seed = 0;
+};
+/// Throws ShapeError naming the field, its value and the permitted range; `operation` begins the message.
+void validate(const Sampling& sampling, const std::string& operation);
+
 struct BeamOptions {
   int64_t beam = 5;
   double length_penalty = 1;  // score = log p / length^length_penalty, length counts the end token
   int64_t max_length = 0;     // 0: 2 * source length + 10
   int64_t n_best = 1;
   bool want_alignment = false;
+  /// Where given, n_best translations are drawn, one token after the other, instead of searched; `beam` does not count.
+  std::optional<Sampling> sampling{};
+  std::vector<uint64_t> streams{};  // of draws, one for each source; equal streams draw alike. None: 0, 1, ...
 };
 
 struct Hypothesis {
   std::vector<int32_t> ids;  // without begin and end
   double log_probability = 0;
-  double score = 0;    // log_probability / length^length_penalty
+  double score = 0;                              // log_probability / length^length_penalty
+  std::vector<float> token_log_probabilities{};  // one for each of ids, and the end's; they sum to log_probability
   Tensor alignment{};  // (target length + 1, source length): cross-attention of the last layer, mean of heads
 };
 
@@ -79,23 +99,41 @@ class Transformer : public Module {
   /// Logits (B, Lt, V).
   Variable logits(const TokenBatch& source, const TokenBatch& target) const;
   /// Beam search for each sentence, best first; beam 1 is greedy. Results do not depend on what shares the batch
-  /// beyond rounding.
+  /// beyond rounding. Throws ShapeError for options out of range, Error where a logit is not finite.
   std::vector<std::vector<Hypothesis>> translate(const std::vector<std::vector<int32_t>>& source,
                                                  const BeamOptions& options = {}) const;
+
+  /// How probable the model finds given translations, without begin and end: target[i] of source[i]. Each gets the
+  /// score that it has where translate() finds it. Of the options, length_penalty and want_alignment count. Throws
+  /// ShapeError for translations that do not fit, Error where a logit is not finite.
+  std::vector<Hypothesis> score(const std::vector<std::vector<int32_t>>& source,
+                                const std::vector<std::vector<int32_t>>& target, const BeamOptions& options = {}) const;
 
   const Variable& output_weight() const { return output_.defined() ? output_ : target_embedding(); }
   const Variable& target_embedding() const { return target_.defined() ? target_ : source_; }
 
  private:
+  friend class DecodingModel;
   Variable embed(const TokenBatch& batch, const Variable& table, const Variable& learned, int64_t first_position) const;
   std::vector<KVCache> memory_of(const std::vector<std::vector<int32_t>>& sentences) const;
   TransformerConfig config_;
-  Variable source_, target_, output_;             // (V, E); undefined where tied
+  Variable source_, target_, output_;             // (pieces, E); target and output undefined where tied
   Variable source_positions_, target_positions_;  // (max_positions, E), learned only
   SinusoidalPositions sinusoidal_;
   std::unique_ptr<TransformerEncoder> encoder_;
   std::unique_ptr<TransformerDecoder> decoder_;
 };
+
+/// Beam search with several models as one (an ensemble): the probability of a token is the mean of those that the
+/// models give it, and an alignment the mean of theirs. One model gives what its translate() gives. Throws as that
+/// does, and ShapeError where the models have not the same vocabulary.
+std::vector<std::vector<Hypothesis>> translate(std::span<const Transformer* const> models,
+                                               const std::vector<std::vector<int32_t>>& source,
+                                               const BeamOptions& options = {});
+/// Transformer::score with several models as one.
+std::vector<Hypothesis> score(std::span<const Transformer* const> models,
+                              const std::vector<std::vector<int32_t>>& source,
+                              const std::vector<std::vector<int32_t>>& target, const BeamOptions& options = {});
 
 /// Everything that decides a LanguageModel's shape; config.json holds exactly these names. The defaults are those of
 /// the smallest GPT-2 (Radford et al. 2019, table 2).
@@ -124,10 +162,11 @@ int64_t parameter_count(const LanguageModelConfig& config);
 
 struct GenerateOptions {
   int64_t max_tokens = 256;
-  double temperature = 1;  // scores are divided by it; 0: always the most probable token
-  int64_t top_k = 0;       // draw among so many of the most probable tokens; 0: among all (Fan et al. 2018)
-  double top_p = 1;        // then among the fewest whose probability reaches this (Holtzman et al. 2020, eq. 2)
-  uint64_t seed = 0;
+  Sampling sampling{};
+  /// Scores of tokens that are in the text already, with what is in view of the prompt, are divided by it where
+  /// positive and multiplied where negative; 1: nothing. Keskar et al. 2019, section 4.1, which divides only, so that
+  /// tokens of a negative score become more probable.
+  double repetition_penalty = 1;
   uint64_t sample = 0;           // which of the seed's texts
   std::vector<int32_t> stop{};   // tokens that end the text; they are not part of it
   std::vector<int32_t> never{};  // tokens that are never drawn
@@ -160,8 +199,14 @@ class LanguageModel : public Module {
   /// that many are cached, the last max_positions / 2 (1 at least) are read anew at positions 0, 1, ... and the rest is
   /// forgotten. So every token is drawn with at least max_positions / 2 before it in view, as far as there are so many.
   /// The same model, prompt and options give the same tokens, whatever the number of threads. The model must not be in
-  /// training. Throws ShapeError for options out of range and ids outside the vocabulary, Error where a weight is NaN.
+  /// training. Throws ShapeError for options out of range and ids outside the vocabulary, Error where a logit is not
+  /// finite.
   std::vector<int32_t> generate(const std::vector<int32_t>& prompt, const GenerateOptions& options = {}) const;
+  /// The natural log of the probability of each token of a text but the first, given those before it. A text longer
+  /// than max_positions is read in windows of so many tokens that slide on: like generate(), each token is predicted
+  /// with at least max_positions / 2 (1 at least) before it in view. The model must not be in training. Throws
+  /// ShapeError for ids outside the vocabulary and fewer than 2 tokens, Error where a logit is not finite.
+  std::vector<float> log_probabilities(const std::vector<int32_t>& text) const;
 
   const Variable& output_weight() const { return output_.defined() ? output_ : embedding_; }  // (V, E)
   const Variable& embedding() const { return embedding_; }                                    // (V, E)

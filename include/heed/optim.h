@@ -74,20 +74,21 @@ enum class Schedule : uint8_t {
   inverse_square_root,  // rises over `warmup` steps, then falls with 1/sqrt(step): Vaswani et al. 2017, eq. 3
   cosine,               // rises over `warmup` steps, then half a cosine down to `floor` at `total`
   constant,             // rises over `warmup` steps, then stays
+  linear,               // falls to `floor` with the progress of the training, and rises over `warmup` steps
 };
 
 struct LearningRate {
   Schedule schedule = Schedule::inverse_square_root;
   double peak = 1e-3;
-  double floor = 0;       // what the cosine ends at, 0 to peak
+  double floor = 0;       // what cosine and linear end at, 0 to peak
   int64_t warmup = 2000;  // steps; 0 for none
   int64_t total = 0;      // steps in all; for cosine and anneal
   int64_t anneal = 0;     // the last steps of `total`, over which the rate also falls linearly to 0; 0 for none
-  /// For step 1, 2, ...
-  double at(int64_t step) const;
+  /// For step 1, 2, ...; `progress` is how much of the training was done before it, 0 to 1, which linear follows.
+  double at(int64_t step, double progress = 0) const;
 
  private:
-  double scheduled(int64_t step) const;  // without annealing
+  double scheduled(int64_t step, double progress) const;  // without annealing
 };
 
 }  // namespace heed::inline v0

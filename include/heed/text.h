@@ -31,6 +31,19 @@ std::vector<std::string> read_lines(const std::filesystem::path& path, std::int6
 /// The same from a stream, such as standard input; `name` stands for it in messages.
 std::vector<std::string> read_lines(std::istream& in, const std::string& name, std::int64_t* replaced = nullptr);
 
+/// Whether a text shows nothing: whitespace, controls and characters without width (U+200B, U+FEFF) at the most.
+bool is_blank(std::string_view text);
+
+/// The sentences of a paragraph, parts of `text` without the whitespace around and between them; none of a text of
+/// whitespace. Rules, for the scripts and languages of Europe and those with full-width stops:
+/// - . ! ? and their like end a sentence, with the quotation marks and brackets that close there, when whitespace and a
+///   capital, a letter without case, a digit, ¿ or ¡ follow; 。！？ end one by themselves, but not in front of what
+///   goes on behind a quotation. Nothing ends within brackets.
+/// - A dot ends none behind an initial (J. Smith), an abbreviation that stands before names or numbers (Sr., No. 5) or
+///   of letters with dots (U.S.), a number that begins the text or counts as German does (1. Mai).
+/// In doubt two sentences stay together. A part always has a letter or a digit, unless the text has none.
+std::vector<std::string_view> split_sentences(std::string_view text);
+
 /// Two texts of equal length: source[i] belongs to target[i].
 struct TextPairs {
   std::vector<std::string> source;
@@ -38,9 +51,19 @@ struct TextPairs {
   std::int64_t replaced = 0;  ///< malformed UTF-8 sequences replaced by U+FFFD
 };
 
-/// Two columns of a file of tab-separated values, counted from 1. Further columns are ignored; empty lines are an
-/// error. Throws IoError, and FormatError with the line's number and its count of columns where a column is missing.
+/// Two columns of a file of tab-separated values, counted from 1. Further columns are ignored, and so are empty lines
+/// at the end; those between others are an error. Throws IoError, and FormatError with the line's number and its count
+/// of columns where a column is missing.
 TextPairs read_pairs_tsv(const std::filesystem::path& path, int source_column = 1, int target_column = 2);
+
+/// The same from a stream; `name` stands for it in messages.
+TextPairs read_pairs_tsv(std::istream& in, const std::string& name, int source_column = 1, int target_column = 2);
+
+/// A vocabulary that heed did not make, where that was not said to be trusted.
+class UntrustedError : public FormatError {
+ public:
+  using FormatError::FormatError;
+};
 
 /// How a vocabulary treats the space U+0020. Every other character, tab and newline too, is always kept.
 enum class Spaces {
@@ -52,7 +75,9 @@ enum class Spaces {
 
 struct VocabularyOptions {
   std::int64_t size = 8000;            ///< pieces in all: 4 special ones, 256 bytes, the characters, and merges
+  bool fewer_will_do = false;          ///< of `size`, where the text gives no more; otherwise that is an error
   double character_coverage = 0.9995;  ///< share of the text's characters that get a piece; the rest become bytes
+  static constexpr double kLeastCoverage = 0.98;  ///< the least of it, as sentencepiece has it; 1 is the most
   Spaces spaces = Spaces::collapse;
 };
 
@@ -86,19 +111,21 @@ class Vocabulary {
   /// model within (see load_sentencepiece) needs trust.
   static Vocabulary from_text(std::string_view text, bool trust = false);
 
-  /// A file of to_text's format, or a sentencepiece .model, which needs trust.
+  /// A file of to_text's format, or a sentencepiece .model, which needs trust. Throws IoError where `path` is no
+  /// regular file, FormatError for more than 64 MiB.
   static Vocabulary load(const std::filesystem::path& path, bool trust = false);
+
+  /// The same for the content of such a file; `name` stands for it in messages.
+  static Vocabulary from_bytes(std::string bytes, const std::string& name, bool trust = false);
 
   /// A sentencepiece .model that heed did not make. Such files reach sentencepiece's own parser, which malicious ones
   /// can corrupt (CVE-2026-1260), hence trust. Its own normalisation rules and ids apply, but heed insists on bos,
-  /// eos and unk being present. Without a pad piece, pad_id() is eos_id().
+  /// eos and unk being present. Without a pad piece, pad_id() is unk_id().
   static Vocabulary load_sentencepiece(const std::filesystem::path& path, bool trust);
 
   /// heed's format: text, one piece per line; as src/text/vocabulary_format.h says. Deterministic, UTF-8 without NUL.
+  /// write_file_atomically(path, vocabulary.to_text()) of heed/io.h saves it, complete or not at all.
   std::string to_text() const;
-
-  /// Writes to_text() to a file, complete or not at all. Throws IoError.
-  void save(const std::filesystem::path& path) const;
 
   std::int64_t size() const;
   /// -1 where there is no such piece.
@@ -142,16 +169,29 @@ class Vocabulary {
 
  private:
   struct Model;
+  static Vocabulary from_sentencepiece(std::string bytes, const std::string& name, bool trust);
   explicit Vocabulary(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
   std::shared_ptr<const Model> model_;
 };
 
 struct MetricOptions {
-  bool lowercase = false;  ///< compare without regard to case (Unicode's full lower case, as Python's str.lower)
+  bool lowercase = false;      ///< compare without regard to case (Unicode's full lower case, as Python's str.lower)
+  std::int64_t resamples = 0;  ///< for a confidence interval by bootstrap (Koehn 2004); 0 for none, 1000 is usual
+  std::uint64_t seed = 12345;  ///< of the resamples; sacreBLEU's
+};
+
+/// Of a score over resampled corpora, as sacreBLEU's --confidence has it: 95 % of them lie in an interval that is
+/// 2 * half_width wide.
+struct Confidence {
+  double mean = 0;
+  double half_width = 0;
+  std::int64_t resamples = 0;  ///< 0: no interval was asked for
+  std::uint64_t seed = 0;
 };
 
 /// BLEU of a corpus (Papineni et al. 2002) exactly as sacreBLEU defines it by default (Post 2018): 13a tokens, n-grams
-/// of up to 4, exponential smoothing, one reference.
+/// of up to 4, exponential smoothing. Of several references an n-gram counts where it occurs most often, and the length
+/// is that of the closest, of two equally close ones the shorter.
 struct BleuScore {
   double score = 0;                    ///< 0 to 100
   std::array<double, 4> precisions{};  ///< of 1- to 4-grams, 0 to 100, smoothed
@@ -161,28 +201,40 @@ struct BleuScore {
   std::int64_t hypothesis_length = 0;  ///< in tokens
   std::int64_t reference_length = 0;   ///< in tokens
   bool lowercase = false;
+  std::int64_t references = 1;  ///< translations a line was compared with
+  Confidence confidence;
 
-  double ratio() const;        ///< hypothesis_length / reference_length; 0 without a reference
-  std::string format() const;  ///< BLEU = 41.02 71.0/47.5/34.3/24.5 (BP = 0.999 ratio = 0.999 hyp_len = 9 ref_len = 9)
+  double ratio() const;  ///< hypothesis_length / reference_length; 0 without a reference
+  /// BLEU = 41.02 71.0/47.5/34.3/24.5 (BP = 0.999 ratio = 0.999 hyp_len = 9 ref_len = 9); behind the score
+  /// (μ = 41.03 ± 0.58) where there are resamples.
+  std::string format() const;
   std::string signature() const;  ///< nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.1.0
 };
 
 /// hypotheses[i] is scored against references[i]. Throws ShapeError when their counts differ or are 0.
 BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::string> references,
                const MetricOptions& options = {});
+/// The same against references[r][i] for each r.
+BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
+               const MetricOptions& options = {});
 
 /// chrF2 of a corpus (Popović 2015) exactly as sacreBLEU defines it by default: n-grams of up to 6 characters without
-/// whitespace, recall weighs twice as much as precision.
+/// whitespace, recall weighs twice as much as precision. Of several references the one that gives a line the best score
+/// counts, the first of equal ones.
 struct ChrfScore {
   double score = 0;  ///< 0 to 100
   bool lowercase = false;
+  std::int64_t references = 1;
+  Confidence confidence;
 
-  std::string format() const;     ///< chrF2 = 62.30
+  std::string format() const;     ///< chrF2 = 62.30, with (μ = 62.31 ± 0.52) where there are resamples
   std::string signature() const;  ///< nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.1.0
 };
 
 /// As bleu. Malformed UTF-8 counts as U+FFFD.
 ChrfScore chrf(std::span<const std::string> hypotheses, std::span<const std::string> references,
+               const MetricOptions& options = {});
+ChrfScore chrf(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
                const MetricOptions& options = {});
 
 }  // namespace heed::inline v0

@@ -19,6 +19,12 @@ struct SentencePairs {
   std::vector<std::vector<int32_t>> source, target;
 };
 
+/// What chooses the best weights, and what patience waits for.
+enum class Criterion : uint8_t {
+  loss,  // of the validation data
+  bleu,  // TrainHooks::bleu; the loss decides between equals
+};
+
 struct TrainOptions {
   // Batches of sentence pairs, shuffled anew each epoch. A batch holds at most batch_tokens tokens on its longer side,
   // source or target, end tokens included.
@@ -33,7 +39,13 @@ struct TrainOptions {
 
   uint64_t seed = 1;  // of the shuffling, or of the places in the text
 
+  /// Batches an update: its gradient is that of the mean loss over the tokens of all of them. The last update of an
+  /// epoch may have fewer.
+  int64_t accumulate = 1;
+
   AdamW::Options adamw{};
+  /// Schedule::linear ends where the training does: its progress is the largest of those towards max_updates,
+  /// max_epochs and max_minutes. With max_minutes it follows the clock, and so do the bits of the weights.
   LearningRate learning_rate{};
   double clip_norm = 1;          // largest norm of all gradients together; 0 for none
   double label_smoothing = 0.1;  // Vaswani et al. 2017, 5.4; 0 is usual for language models
@@ -44,9 +56,13 @@ struct TrainOptions {
   // When to stop, whichever comes first; 0 for no such limit.
   int64_t max_updates = 100000;
   int64_t max_epochs = 0;
-  double max_minutes = 0;  // of training, earlier runs on the same directory included
-  int64_t patience = 10;   // validations in a row without a better loss
+  double max_minutes = 0;  // of training, earlier runs on the same directory and the last validation included
+  /// Of max_minutes: what a run that begins has spent on preparing its data.
+  double minutes_before = 0;
+  int64_t patience = 10;  // validations in a row without better weights
 
+  Criterion criterion = Criterion::loss;
+  int64_t bleu_sentences = 0;  // first validation pairs that TrainHooks::bleu translates at each validation; 0: none
   int64_t validate_every = 0;  // updates; 0: at the end of each epoch
   int64_t average = 8;         // checkpoints (one a validation) whose mean is validated, too; 1 for none
   double save_minutes = 5;     // between saves of the state; validations always save
@@ -55,6 +71,14 @@ struct TrainOptions {
 };
 /// Throws ShapeError naming the field, its value and the permitted range.
 void validate(const TrainOptions& options);
+
+/// One update.
+struct TrainStep {
+  int64_t epoch = 0, update = 0;  // 1, 2, ...
+  double loss = 0;                // per target token, with label smoothing
+  double done = -1;               // share of the training, 0 to 1, and
+  double minutes_left = -1;       // what is left, by the limit that comes first; below 0 when there is none
+};
 
 /// Means and sums since the last report.
 struct TrainProgress {
@@ -68,14 +92,16 @@ struct TrainProgress {
   double words_per_second = 0;  // target tokens, end tokens included and padding not
   double gflops = 0;            // useful ones a second: see training_flop
   double minutes = 0;           // of training in all
-  double minutes_left = -1;     // by max_updates, max_epochs and max_minutes; below 0 when there is no limit
+  double minutes_left = -1;     // as TrainStep
 };
 
 struct Validation {
   int64_t epoch = 0, update = 0;
-  double nll = 0;           // per target token, of the weights as they are
-  double average_nll = -1;  // of the mean of the last checkpoints; below 0 where there is none
-  bool better = false;      // one of the two is the best so far, and is model.safetensors now
+  double nll = 0;            // per target token, of the weights as they are
+  double average_nll = -1;   // of the mean of the last checkpoints; below 0 where there is none
+  double bleu = -1;          // 0 to 100, of the weights as they are; below 0 where it was not asked for
+  double average_bleu = -1;  // of the mean, with Criterion::bleu
+  bool better = false;       // one of the two is the best so far, and is model.safetensors now
   bool average_is_best = false;
   int64_t without_progress = 0;  // validations in a row
 };
@@ -87,7 +113,8 @@ struct TrainResult {
   bool nothing_done = false;  // an earlier run had finished already
   int64_t epoch = 0, update = 0;
   double minutes = 0;
-  double best_nll = 0;  // of model.safetensors
+  double best_nll = 0;    // of model.safetensors
+  double best_bleu = -1;  // likewise with Criterion::bleu, else below 0
   int64_t best_update = 0;
   bool average_is_best = false;  // model.safetensors is a mean of checkpoints
 };
@@ -98,31 +125,45 @@ struct Examination {
   std::vector<std::pair<std::string, FillFile>> files{};  // of the directory; they change with the state, all at once
 };
 
+/// A state that belongs to a training with other options or data.
+class TrainingDiffers : public FormatError {
+ public:
+  using FormatError::FormatError;
+};
+
 struct TrainHooks {
-  std::function<void(const TrainProgress&)> progress{};  // each log_every updates
+  std::vector<std::pair<std::string, std::string>> files{};  // of the directory: written with the first save of the run
+  std::function<void(const TrainStep&)> step{};              // each update
+  std::function<void(const TrainProgress&)> progress{};      // each log_every updates
   std::function<void(const Validation&)> validation{};
   /// Asked at each validation, before it is logged and saved; the model has the weights as they are, dropout is off and
   /// nothing is recorded on the tape. What it draws from default_generator() is given back, so that the weights at the
   /// end do not depend on it.
   std::function<Examination(const Validation&)> examine{};
+  /// BLEU, 0 to 100, of the first validation pairs translated by the model: for bleu_sentences above 0. Asked under the
+  /// conditions of `examine`, with Criterion::bleu also with the mean of the last checkpoints in the model.
+  std::function<double(int64_t sentences)> bleu{};
   std::function<void(const std::string&)> message{};  // what a person may want to know
   std::function<bool()> stop{};                       // asked after each update; true saves and leaves
   /// The training pairs anew with merges left out (Vocabulary::encode_with_dropout), once an epoch: for
   /// subword_dropout above 0. As many as `training` has, a function of the arguments alone.
   std::function<SentencePairs(double dropout, uint64_t seed)> encode{};
+  /// Seconds since any moment, which max_minutes counts; empty: those of the steady clock.
+  std::function<double()> seconds{};
 };
 
-/// Trains `model` and keeps in `directory`, which must exist:
+/// Trains `model` and keeps in `directory`, which is made where it is missing:
 ///   model.safetensors            the best weights by validation loss, single or averaged
 ///   train.log.jsonl              one JSON object a report: type train, as TrainProgress; type validation, as
 ///                                Validation
 ///   training.json, training.safetensors, checkpoint-N.safetensors   the state
-/// All of them change at once (DirectoryTransaction). Where the directory holds a state, training goes on from it, and
-/// ends with the same weights, bit for bit, as a run that was never stopped: on the same type of machine, with any
-/// number of threads. Dropout draws from default_generator(), which is part of the state.
-/// Throws ShapeError for options, data or a model that do not fit; FormatError for a state that is broken or belongs to
-/// other data or options; IoError; TrainingError when the loss or a gradient is not finite (what was saved before
-/// stays).
+/// All of them change at once (DirectoryTransaction, held until the end); read them with a DirectorySnapshot. Other
+/// files in the directory are left alone. Where it holds a state, training goes on from it, and ends with the same
+/// weights, bit for bit, as a run that was never stopped: on the same type of machine, with any number of threads, and
+/// unless the learning rate follows the clock. Dropout draws from default_generator(), which is part of the state.
+/// Throws ShapeError for options, data or a model that do not fit; FormatError for a state that is broken,
+/// TrainingDiffers for that of other data or options; IoError; TrainingError when the loss or a gradient is not finite
+/// (what was saved before stays).
 TrainResult train(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
 

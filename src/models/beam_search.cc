@@ -1,14 +1,19 @@
 // Beam search over the decoder with cached keys and values. All beams of all open sentences are one batch; sentences
-// that are done leave it.
+// that are done leave it. Drawing and scoring what is given are the same walk with other candidates.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include "heed/models.h"
 #include "kernels/chunks.h"
 #include "kernels/linear.h"
 #include "kernels/softmax.h"
+#include "models/finite.h"
+#include "models/sampler.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -19,7 +24,9 @@ struct Beam {
   int64_t row = 0;  // among those of its sentence in the batch
   std::vector<int32_t> ids{};
   float log_probability = kImpossible;
-  std::vector<std::vector<float>> attention{};  // one row over the source per step, where asked for
+  uint64_t draw = 0;                             // which translation of its sentence, where they are drawn
+  std::vector<float> token_log_probabilities{};  // one a step
+  std::vector<std::vector<float>> attention{};   // one row over the source per step, where asked for
 };
 
 struct Sentence {
@@ -118,6 +125,35 @@ std::vector<Candidate> best_candidates(const Sentence& sentence, const Scores& s
   return heap;
 }
 
+// A continuation of each beam, drawn from its probabilities; of the one beam of the first step, one for each of
+// `draws`.
+std::vector<Candidate> drawn_candidates(const Sentence& sentence, const Scores& scores, int64_t first_row, int64_t step,
+                                        uint64_t draws, const Sampler& sampler, uint64_t stream) {
+  const auto vocabulary = static_cast<size_t>(scores.logits.size(1));
+  std::vector<Candidate> candidates;
+  const auto add = [&](size_t b, uint64_t draw) {
+    const int64_t row = first_row + sentence.beams[b].row;
+    const std::span<const float> logits(scores.logits.data<float>() + row * scores.logits.size(1), vocabulary);
+    const int32_t token = sampler(logits, stream, draw << 32 | static_cast<uint64_t>(step));
+    const float log_p = logits[static_cast<size_t>(token)] - scores.lse.data<float>()[row];
+    candidates.push_back({sentence.beams[b].log_probability + log_p, static_cast<int32_t>(b), token});
+  };
+  for (size_t b = 0; b < sentence.beams.size(); ++b) {
+    if (sentence.beams[b].log_probability == kImpossible) continue;
+    if (step > 0) add(b, sentence.beams[b].draw);
+    for (uint64_t draw = 0; step == 0 && draw < draws; ++draw) add(b, draw);
+  }
+  return candidates;
+}
+
+// The one continuation that is given.
+std::vector<Candidate> given_candidate(const Sentence& sentence, const Scores& scores, int64_t first_row,
+                                       int32_t token) {
+  const int64_t row = first_row + sentence.beams[0].row;
+  const float log_p = scores.logits.data<float>()[row * scores.logits.size(1) + token] - scores.lse.data<float>()[row];
+  return {{sentence.beams[0].log_probability + log_p, 0, token}};
+}
+
 // Gives each of a sentence's next beams, which `parents` says the rows they go on from, its row: that of its parent
 // where no better one has it, so that little is moved in the caches. The parent of each row.
 std::vector<int64_t> assign_rows(std::vector<Beam>& beams, const std::vector<int64_t>& parents) {
@@ -174,68 +210,179 @@ std::vector<KVCache> Transformer::memory_of(const std::vector<std::vector<int32_
   return caches;
 }
 
+// One model's part in a search: what it has cached of the sentences that are open.
+class DecodingModel {
+ public:
+  /// `ended` sources; `rows` are those of the first full step.
+  DecodingModel(const Transformer& model, const std::vector<std::vector<int32_t>>& ended, int64_t rows)
+      : model_(model),
+        self_(model.decoder_->layers.size()),
+        cross_(model.memory_of(ended)),
+        output_(model.output_weight().value(), rows) {}
+
+  /// What comes behind `last` (rows, 1), the tokens of step `step`. `weights` gets (sentences, heads, beams, source) of
+  /// the last layer's cross-attention, unless null.
+  Scores step(const Tensor& last, const Tensor& lengths, int64_t step, Tensor* weights) {
+    Variable x = model_.embed({last, {}}, model_.target_embedding(), model_.target_positions_, step);
+    for (size_t l = 0; l < self_.size(); ++l) {
+      MultiheadAttention::Call call{.key_lengths = lengths};
+      if (l + 1 == self_.size()) call.weights = weights;
+      x = model_.decoder_->layers[l]->step(x, self_[l], cross_[l], call);
+    }
+    if (model_.decoder_->norm) x = (*model_.decoder_->norm)(x);
+    Scores scores = output_(x);
+    check_finite("translate", "a logit", scores.logits, model_);
+    return scores;
+  }
+  void keep_rows(const std::vector<int64_t>& rows) {
+    for (KVCache& cache : self_) cache.reorder(rows);
+  }
+  void keep_sentences(const std::vector<int64_t>& sentences) {
+    for (KVCache& cache : cross_) cache.reorder(sentences);
+  }
+
+ private:
+  const Transformer& model_;
+  std::vector<KVCache> self_, cross_;
+  OutputLayer output_;
+};
+
+static void check_one_vocabulary(std::span<const Transformer* const> models) {
+  if (models.empty()) throw ShapeError("translate: no model; give one at least");
+  const TransformerConfig& first = models[0]->config();
+  const auto pieces = [](const TransformerConfig& c) {
+    return std::to_string(c.source_pieces()) + " source and " + std::to_string(c.vocab_size) +
+           " target pieces (pad, bos and eos are " + std::to_string(c.pad_id) + ", " + std::to_string(c.bos_id) +
+           " and " + std::to_string(c.eos_id) + ")";
+  };
+  for (size_t i = 0; i < models.size(); ++i) {
+    if (models[i]->output_weight().dtype() == DType::f64)
+      throw ShapeError("translate: the model must be float32; convert it with to()");
+    if (pieces(models[i]->config()) != pieces(first))
+      throw ShapeError("translate: model " + std::to_string(i + 1) + " has " + pieces(models[i]->config()) +
+                       ", the first has " + pieces(first) + "; models that translate together need one vocabulary");
+  }
+}
+
+// log of the mean of the models' probabilities.
+static Scores mean_of(const std::vector<Scores>& all) {
+  if (all.size() == 1) return all[0];
+  const int64_t rows = all[0].logits.size(0), vocabulary = all[0].logits.size(1);
+  const Scores mean{Tensor::empty({rows, vocabulary}), Tensor::zeros({rows})};
+  const float log_count = std::log(static_cast<float>(all.size()));
+  for_rows(rows, vocabulary, default_executor(), [&](int64_t begin, int64_t end) {
+    std::vector<float> log_p(all.size());
+    for (int64_t row = begin; row < end; ++row)
+      for (int64_t token = 0; token < vocabulary; ++token) {
+        for (size_t m = 0; m < all.size(); ++m)
+          log_p[m] = all[m].logits.data<float>()[row * vocabulary + token] - all[m].lse.data<float>()[row];
+        const float largest = *std::max_element(log_p.begin(), log_p.end());
+        float sum = 0;
+        for (const float x : log_p) sum += std::exp(x - largest);
+        mean.logits.data<float>()[row * vocabulary + token] = largest + std::log(sum) - log_count;
+      }
+  });
+  return mean;
+}
+
 std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<std::vector<int32_t>>& source,
                                                             const BeamOptions& options) const {
+  return heed::translate(std::array{this}, source, options);
+}
+
+std::vector<Hypothesis> Transformer::score(const std::vector<std::vector<int32_t>>& source,
+                                           const std::vector<std::vector<int32_t>>& target,
+                                           const BeamOptions& options) const {
+  return heed::score(std::array{this}, source, target, options);
+}
+
+// With `given` translations, these are scored and nothing is searched.
+static std::vector<std::vector<Hypothesis>> search(std::span<const Transformer* const> models,
+                                                   const std::vector<std::vector<int32_t>>& source,
+                                                   const BeamOptions& options,
+                                                   const std::vector<std::vector<int32_t>>* given) {
+  check_one_vocabulary(models);
   if (options.beam < 1 || options.beam > 1000)
     throw ShapeError("translate: beam " + std::to_string(options.beam) + " is not in 1..1000");
-  if (options.n_best < 1 || options.n_best > options.beam)
+  if (options.n_best < 1 || options.n_best > (options.sampling ? 1000 : options.beam))
     throw ShapeError("translate: n_best " + std::to_string(options.n_best) + " is not in 1.." +
-                     std::to_string(options.beam) + ", the beam");
+                     (options.sampling ? "1000" : std::to_string(options.beam) + ", the beam"));
+  if (!std::isfinite(options.length_penalty))
+    throw ShapeError("translate: length_penalty " + std::to_string(options.length_penalty) + " is not finite");
+  if (!options.streams.empty() && options.streams.size() != source.size())
+    throw ShapeError("translate: " + std::to_string(options.streams.size()) + " streams for " +
+                     std::to_string(source.size()) + " sources");
   std::vector<std::vector<Hypothesis>> results(source.size());
   if (source.empty()) return results;
-  if (output_weight().dtype() == DType::f64)
-    throw ShapeError("translate: the model must be float32; convert it with to()");
   const NoGrad no_grad;
-  const auto width = static_cast<size_t>(options.beam);
+  const auto width = static_cast<size_t>(given ? 1 : options.sampling ? options.n_best : options.beam);
+  const int32_t pad_id = models[0]->config().pad_id, bos_id = models[0]->config().bos_id,
+                eos_id = models[0]->config().eos_id;
+  int64_t max_positions = models[0]->config().max_positions;
+  for (const Transformer* model : models) max_positions = std::min(max_positions, model->config().max_positions);
+
+  std::optional<Sampler> sampler;
+  if (options.sampling)
+    sampler.emplace(*options.sampling, models[0]->config().vocab_size,
+                    pad_id == eos_id ? std::vector{bos_id} : std::vector{bos_id, pad_id}, "translate");
+  const auto draws = static_cast<uint64_t>(options.n_best);
 
   std::vector<std::vector<int32_t>> ended = source;
   std::vector<Sentence> open;
   for (size_t i = 0; i < source.size(); ++i) {
-    ended[i].push_back(config_.eos_id);
+    ended[i].push_back(eos_id);
     Sentence s{.index = i, .source_length = static_cast<int64_t>(ended[i].size())};
     s.max_length = options.max_length ? options.max_length : 2 * s.source_length + 10;
-    s.max_length = std::min(s.max_length, config_.max_positions - 1);
+    s.max_length = std::min(s.max_length, max_positions - 1);
+    if (given) s.max_length = std::ssize((*given)[i]) + 1;
     s.beams.push_back({.log_probability = 0});  // the others start from it
     open.push_back(std::move(s));
   }
-  std::vector<KVCache> self(decoder_->layers.size()), cross = memory_of(ended);
-  Tensor lengths = TokenBatch::pad(ended, config_.pad_id).lengths;
+  std::deque<DecodingModel> decoding;  // they do not move
+  for (const Transformer* model : models)
+    decoding.emplace_back(*model, ended, std::ssize(source) * static_cast<int64_t>(width));
+  Tensor lengths = TokenBatch::pad(ended, pad_id).lengths;
 
-  const OutputLayer output(output_weight().value(), std::ssize(source) * options.beam);
   for (int64_t step = 0; !open.empty(); ++step) {
     const auto beams = static_cast<int64_t>(open[0].beams.size());  // 1 in the first step, as for all sentences
     const Tensor last = Tensor::empty({static_cast<int64_t>(open.size()) * beams, 1}, DType::i32);
     int32_t* first = last.data<int32_t>();  // of a sentence
     for (const Sentence& s : open) {
-      for (const Beam& beam : s.beams) first[beam.row] = beam.ids.empty() ? config_.bos_id : beam.ids.back();
+      for (const Beam& beam : s.beams) first[beam.row] = beam.ids.empty() ? bos_id : beam.ids.back();
       first += beams;
     }
-    Variable x = embed({last, {}}, target_embedding(), target_positions_, step);
-    Tensor weights;  // (sentences, heads, beams, source) of the last layer
-    for (size_t l = 0; l < self.size(); ++l) {
-      MultiheadAttention::Call call{.key_lengths = lengths};
-      if (options.want_alignment && l + 1 == self.size()) call.weights = &weights;
-      x = decoder_->layers[l]->step(x, self[l], cross[l], call);
-    }
-    if (decoder_->norm) x = (*decoder_->norm)(x);
-    const Scores scores = output(x);
+    std::vector<Tensor> weights(models.size());
+    std::vector<Scores> of_models;
+    for (size_t m = 0; m < models.size(); ++m)
+      of_models.push_back(decoding[m].step(last, lengths, step, options.want_alignment ? &weights[m] : nullptr));
+    const Scores scores = mean_of(of_models);
 
     std::vector<size_t> going_on;
     for (size_t s = 0; s < open.size(); ++s) {
       Sentence& sentence = open[s];
       const bool last_step = step + 1 >= sentence.max_length;
       const int64_t first_row = static_cast<int64_t>(s) * beams;
-      // Twice the beam: at most `beam` of them can be ends, so the beam stays full.
-      const auto candidates = best_candidates(sentence, scores, first_row, 2 * width, config_.pad_id);
+      std::vector<Candidate> candidates;
+      if (given) {
+        const std::vector<int32_t>& ids = (*given)[sentence.index];
+        candidates = given_candidate(sentence, scores, first_row, last_step ? eos_id : ids[static_cast<size_t>(step)]);
+      } else if (sampler) {
+        const uint64_t stream = options.streams.empty() ? sentence.index : options.streams[sentence.index];
+        candidates = drawn_candidates(sentence, scores, first_row, step, draws, *sampler, stream);
+      } else {
+        // Twice the beam: at most `beam` of them can be ends, so the beam stays full.
+        candidates = best_candidates(sentence, scores, first_row, 2 * width, pad_id);
+      }
       const auto extended = [&](const Candidate& c) {
         Beam next = sentence.beams[static_cast<size_t>(c.beam)];
+        next.token_log_probabilities.push_back(c.log_probability - next.log_probability);
         next.log_probability = c.log_probability;
         if (options.want_alignment) {
-          const int64_t heads = weights.size(1);
           auto& row = next.attention.emplace_back(static_cast<size_t>(sentence.source_length), 0.f);
-          for (int64_t h = 0; h < heads; ++h)
-            for (size_t j = 0; j < row.size(); ++j)
-              row[j] += weights.at<float>(s, h, next.row, j) / static_cast<float>(heads);
+          for (const Tensor& w : weights)
+            for (int64_t h = 0; h < w.size(1); ++h)
+              for (size_t j = 0; j < row.size(); ++j)
+                row[j] += w.at<float>(s, h, next.row, j) / static_cast<float>(w.size(1) * std::ssize(weights));
         }
         return next;
       };
@@ -243,19 +390,21 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
       std::vector<int64_t> parents;
       for (size_t rank = 0; rank < candidates.size() && next.size() < width; ++rank) {
         const Candidate& c = candidates[rank];
-        if (c.token == config_.eos_id || last_step) {
+        if (c.token == eos_id || last_step) {
           if (rank >= width) continue;  // an end counts only among the beam's own best
           Beam done = extended(c);
-          if (c.token != config_.eos_id) done.ids.push_back(c.token);
+          if (c.token != eos_id) done.ids.push_back(c.token);
           const double length = static_cast<double>(step + 1);
           sentence.finished.push_back({.ids = std::move(done.ids),
                                        .log_probability = done.log_probability,
                                        .score = done.log_probability / std::pow(length, options.length_penalty),
+                                       .token_log_probabilities = std::move(done.token_log_probabilities),
                                        .alignment = as_tensor(done.attention)});
         } else {
           parents.push_back(sentence.beams[static_cast<size_t>(c.beam)].row);
           next.push_back(extended(c));
           next.back().ids.push_back(c.token);
+          if (step == 0) next.back().draw = rank;
         }
       }
       if (sentence.finished.size() >= width || last_step || next.empty()) {
@@ -287,9 +436,9 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
     }
     const bool some_left = still_open.size() != open.size();
     open = std::move(still_open);
-    for (KVCache& cache : self) cache.reorder(kept_rows);
+    for (DecodingModel& model : decoding) model.keep_rows(kept_rows);
     if (some_left) {
-      for (KVCache& cache : cross) cache.reorder(kept_sentences);
+      for (DecodingModel& model : decoding) model.keep_sentences(kept_sentences);
       Tensor kept = Tensor::empty({static_cast<int64_t>(kept_sentences.size())}, DType::i32);
       for (size_t s = 0; s < kept_sentences.size(); ++s)
         kept.data<int32_t>()[s] = lengths.data<int32_t>()[kept_sentences[s]];
@@ -297,6 +446,34 @@ std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<st
     }
   }
   return results;
+}
+
+std::vector<std::vector<Hypothesis>> translate(std::span<const Transformer* const> models,
+                                               const std::vector<std::vector<int32_t>>& source,
+                                               const BeamOptions& options) {
+  return search(models, source, options, nullptr);
+}
+
+std::vector<Hypothesis> score(std::span<const Transformer* const> models,
+                              const std::vector<std::vector<int32_t>>& source,
+                              const std::vector<std::vector<int32_t>>& target, const BeamOptions& options) {
+  if (source.size() != target.size())
+    throw ShapeError("score: " + std::to_string(source.size()) + " sources and " + std::to_string(target.size()) +
+                     " translations; each needs the other");
+  for (const Transformer* model : models)
+    for (size_t i = 0; i < target.size(); ++i) {
+      const TransformerConfig& c = model->config();
+      if (std::ssize(target[i]) >= c.max_positions)
+        throw ShapeError("score: translation " + std::to_string(i) + " has " + std::to_string(target[i].size()) +
+                         " tokens; the model takes " + std::to_string(c.max_positions - 1) + " and the end");
+      for (const int32_t id : target[i])
+        if (id < 0 || id >= c.vocab_size || id == c.eos_id)
+          throw ShapeError("score: token " + std::to_string(id) + " of translation " + std::to_string(i) +
+                           " is the end, or not in 0.." + std::to_string(c.vocab_size - 1));
+    }
+  std::vector<Hypothesis> scored;
+  for (std::vector<Hypothesis>& one : search(models, source, options, &target)) scored.push_back(std::move(one.at(0)));
+  return scored;
 }
 
 }  // namespace heed::inline v0

@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "heed/models.h"
 #include "heed/random.h"
+#include "kernels/softmax.h"
+#include "models/finite.h"
 #include "models/sampler.h"
 #include "models/shape.h"
 
@@ -15,17 +18,12 @@ bool writes_to_residual(const std::string& name) {
   return name.ends_with("self_attn.out_proj.weight") || name.ends_with("linear2.weight");
 }
 
-}  // namespace
-
-void validate(const LanguageModelConfig& c) {
-  const ConfigCheck check("LanguageModel");
-  check.common(c);
-  check.range("num_layers", c.num_layers, 1, 1000);
-  check.range("num_kv_heads", c.num_kv_heads, 0, c.nhead);
-  if (c.num_kv_heads > 0 && c.nhead % c.num_kv_heads)
-    check.fail("nhead " + std::to_string(c.nhead) + " is not a multiple of num_kv_heads " +
-               std::to_string(c.num_kv_heads));
+void penalise(const std::set<int32_t>& tokens, double penalty, float* logits) {
+  for (const int32_t id : tokens)
+    logits[id] = static_cast<float>(logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty);
 }
+
+}  // namespace
 
 int64_t parameter_count(const LanguageModelConfig& c) {
   const int64_t e = c.d_model, b = c.bias ? 1 : 0;
@@ -38,8 +36,8 @@ int64_t parameter_count(const LanguageModelConfig& c) {
          (c.norm_first ? norm : 0);
 }
 
-LanguageModel::LanguageModel(const LanguageModelConfig& config) : config_(config), sinusoidal_(config.d_model) {
-  validate(config);
+LanguageModel::LanguageModel(const LanguageModelConfig& config)
+    : config_(validated(config)), sinusoidal_(config.d_model, held_positions(config)) {
   const double deviation =
       config.positions == "sinusoidal" ? 1 / std::sqrt(static_cast<double>(config.d_model)) : kDeviation;
   const Dims table{config.vocab_size, config.d_model};
@@ -106,16 +104,21 @@ Tensor LanguageModel::next_logits(const std::vector<int32_t>& ids, std::vector<K
 
 std::vector<int32_t> LanguageModel::generate(const std::vector<int32_t>& prompt, const GenerateOptions& options) const {
   if (prompt.empty()) throw ShapeError("generate: the prompt is empty; give one token at least");
-  const Sampler draw(options, config_.vocab_size);
+  validate(options);
+  const Sampler draw(options.sampling, config_.vocab_size, options.never, "generate");
   const NoGrad no_grad;
   const auto longest = static_cast<size_t>(config_.max_positions), kept = std::max<size_t>(longest / 2, 1);
   std::vector<KVCache> caches(static_cast<size_t>(config_.num_layers));
   std::vector<int32_t> window(prompt.end() - static_cast<std::ptrdiff_t>(std::min(prompt.size(), longest)),
                               prompt.end());      // what is in view
   std::vector<int32_t> next = window, generated;  // next: what is not cached yet
+  std::set<int32_t> seen(window.begin(), window.end());
   while (static_cast<int64_t>(generated.size()) < options.max_tokens) {
     const Tensor logits = next_logits(next, caches);
-    const int32_t id = draw(logits.span<float>(), generated.size());
+    check_finite("generate", "a logit", logits, *this);
+    if (options.repetition_penalty != 1) penalise(seen, options.repetition_penalty, logits.data<float>());
+    const int32_t id = draw(logits.span<float>(), options.sample, generated.size());
+    seen.insert(id);
     if (std::find(options.stop.begin(), options.stop.end(), id) != options.stop.end()) break;
     generated.push_back(id);
     if (options.on_token && !options.on_token(id)) break;
@@ -130,6 +133,39 @@ std::vector<int32_t> LanguageModel::generate(const std::vector<int32_t>& prompt,
     }
   }
   return generated;
+}
+
+std::vector<float> LanguageModel::log_probabilities(const std::vector<int32_t>& text) const {
+  if (text.size() < 2)
+    throw ShapeError(
+        "log_probabilities: the text has fewer than 2 tokens; "
+        "nothing is predicted");
+  for (const int32_t id : text)
+    if (id < 0 || id >= config_.vocab_size)
+      throw ShapeError("log_probabilities: token " + std::to_string(id) + " is not in 0.." +
+                       std::to_string(config_.vocab_size - 1));
+  const NoGrad no_grad;
+  constexpr int64_t kRows = 256;  // whose logits are held at once
+  const auto longest = static_cast<size_t>(config_.max_positions), kept = std::max<size_t>(longest / 2, 1);
+  std::vector<float> result;
+  for (size_t begin = 0; result.size() + 1 < text.size();) {
+    const size_t end = std::min(begin + longest, text.size() - 1);  // the last token predicts nothing
+    const auto at = [&](size_t i) { return text.begin() + static_cast<std::ptrdiff_t>(i); };
+    const Tensor states = hidden(TokenBatch::pad({{at(begin), at(end)}}, 0)).value();  // (1, end - begin, E)
+    const auto last = static_cast<int64_t>(end - begin);
+    for (auto row = static_cast<int64_t>(result.size() - begin); row < last; row += kRows) {
+      const Tensor some = states.slice(1, row, std::min(row + kRows, last)).contiguous();
+      const Tensor logits = functional::linear(Variable(some), output_weight()).value().to(DType::f32);
+      check_finite("log_probabilities", "a logit", logits, *this);
+      for (int64_t i = 0; i < some.size(1); ++i) {
+        const float* const scores = logits.data<float>() + i * config_.vocab_size;
+        const float log_p = scores[*at(result.size() + 1)] - log_sum_exp<float>(scores, config_.vocab_size);
+        result.push_back(log_p);
+      }
+    }
+    begin = end + 1 - std::min(kept, end + 1);
+  }
+  return result;
 }
 
 }  // namespace heed::inline v0

@@ -44,7 +44,7 @@ TEST(LanguageModel, MatricesKeptInHalfPrecisionGiveTheSameBits) {
   LanguageModel model(tiny());
   make_sure_of_itself(model);
   model.keep_matrices_as(DType::f16);
-  const std::vector<int32_t> kept = model.generate({5, 6}, {.max_tokens = 20, .seed = 1});
+  const std::vector<int32_t> kept = model.generate({5, 6}, {.max_tokens = 20, .sampling = {.seed = 1}});
   {
     const NoGrad no_grad;
     const Tensor logits = model.logits(TokenBatch::pad({{5, 6, 7}}, 0)).value();
@@ -52,7 +52,7 @@ TEST(LanguageModel, MatricesKeptInHalfPrecisionGiveTheSameBits) {
     const Tensor wide = model.logits(TokenBatch::pad({{5, 6, 7}}, 0)).value();
     EXPECT_TRUE(std::ranges::equal(logits.span<float>(), wide.span<float>()));
   }
-  EXPECT_EQ(model.generate({5, 6}, {.max_tokens = 20, .seed = 1}), kept);
+  EXPECT_EQ(model.generate({5, 6}, {.max_tokens = 20, .sampling = {.seed = 1}}), kept);
 }
 
 TEST(LanguageModel, LossGradients) {
@@ -158,7 +158,7 @@ TEST(LanguageModel, GeneratesWhatTheWholePassSays) {
           if (view.size() == 8) view.erase(view.begin(), view.begin() + 5);  // 3 stay, the new one makes 4
           view.push_back(expected.back());
         }
-        EXPECT_EQ(model.generate(prompt, {.max_tokens = 30, .temperature = 0}), expected)
+        EXPECT_EQ(model.generate(prompt, {.max_tokens = 30, .sampling = {.temperature = 0}}), expected)
             << positions << ' ' << kv_heads << ' ' << length;
         EXPECT_GT(std::set<int32_t>(expected.begin(), expected.end()).size(), 1u);
       }
@@ -175,7 +175,7 @@ TEST(LanguageModel, OnePositionIsEnough) {
   std::vector<int32_t> expected{4};
   for (int i = 0; i < 6; ++i) expected.push_back(most_probable(model, {expected.back()}));
   expected.erase(expected.begin());
-  EXPECT_EQ(model.generate({1, 2, 4}, {.max_tokens = 6, .temperature = 0}), expected);
+  EXPECT_EQ(model.generate({1, 2, 4}, {.max_tokens = 6, .sampling = {.temperature = 0}}), expected);
 }
 
 TEST(LanguageModel, TheSeedDecidesAndThreadsDoNot) {
@@ -183,7 +183,7 @@ TEST(LanguageModel, TheSeedDecidesAndThreadsDoNot) {
   LanguageModel model(tiny());
   model.eval();
   const auto text = [&](uint64_t seed, uint64_t sample) {
-    return model.generate({1}, {.max_tokens = 40, .seed = seed, .sample = sample});
+    return model.generate({1}, {.max_tokens = 40, .sampling = {.seed = seed}, .sample = sample});
   };
   const auto first = text(1, 0);
   EXPECT_EQ(first.size(), 40u);
@@ -226,10 +226,14 @@ TEST(LanguageModel, RefusesWhatDoesNotFit) {
   EXPECT_THROW(model.generate({-1}), ShapeError);
   EXPECT_THROW(model.logits(TokenBatch::pad({{1, 1, 1, 1, 1, 1, 1, 1, 1}}, 0)), ShapeError);
   for (const auto& spoil : std::vector<std::function<void(GenerateOptions&)>>{
-           [](auto& o) { o.max_tokens = -1; }, [](auto& o) { o.temperature = -0.1; },
-           [](auto& o) { o.temperature = NAN; }, [](auto& o) { o.temperature = INFINITY; },
-           [](auto& o) { o.top_k = -1; }, [](auto& o) { o.top_p = 0; }, [](auto& o) { o.top_p = 1.01; },
-           [](auto& o) { o.top_p = NAN; }, [](auto& o) { o.never = {13}; }, [](auto& o) { o.never = {-1}; }}) {
+           [](auto& o) { o.max_tokens = -1; }, [](auto& o) { o.sampling.temperature = -0.1; },
+           [](auto& o) { o.sampling.temperature = NAN; }, [](auto& o) { o.sampling.temperature = INFINITY; },
+           [](auto& o) { o.sampling.top_k = -1; }, [](auto& o) { o.sampling.top_p = 0; },
+           [](auto& o) { o.sampling.top_p = 1.01; }, [](auto& o) { o.sampling.top_p = NAN; },
+           [](auto& o) { o.sampling.min_p = -0.1; }, [](auto& o) { o.sampling.min_p = 1.1; },
+           [](auto& o) { o.sampling.min_p = NAN; }, [](auto& o) { o.repetition_penalty = 0; },
+           [](auto& o) { o.repetition_penalty = NAN; }, [](auto& o) { o.never = {13}; },
+           [](auto& o) { o.never = {-1}; }}) {
     GenerateOptions options;
     spoil(options);
     EXPECT_THROW(model.generate({1}, options), ShapeError);
@@ -275,6 +279,74 @@ TEST(LanguageModel, ParameterCountIsThatOfTheModel) {
   EXPECT_EQ(parameter_count(c) - 64 * 128, 795'904);
 }
 
+// ---------------------------------------------------------------------------------------------- scoring
+
+// log p of the last token behind the others, by the whole logits.
+double by_logits(const LanguageModel& model, const std::vector<int32_t>& text) {
+  const std::vector<int32_t> before(text.begin(), text.end() - 1);
+  const Tensor logits = model.logits(TokenBatch::pad({before}, 0)).value();
+  const int64_t row = logits.size(1) - 1;
+  double sum = 0;
+  for (int64_t id = 0; id < logits.size(2); ++id) sum += std::exp(static_cast<double>(logits.at<float>(0, row, id)));
+  return static_cast<double>(logits.at<float>(0, row, text.back())) - std::log(sum);
+}
+
+TEST(LanguageModel, LogProbabilitiesSlideAWindow) {
+  for (const int64_t longest : {1, 2, 3, 8}) {
+    manual_seed(11);
+    LanguageModelConfig config = tiny();
+    config.max_positions = longest;
+    LanguageModel model(config);
+    make_sure_of_itself(model);
+    std::vector<int32_t> text;
+    for (int32_t i = 0; i < 30; ++i) text.push_back(i * i % 13);
+    const std::vector<float> found = model.log_probabilities(text);
+    ASSERT_EQ(found.size(), text.size() - 1);
+    const int64_t kept = std::max<int64_t>(longest / 2, 1);
+    int64_t begin = 0;
+    for (int64_t i = 1; i < std::ssize(text); ++i) {
+      if (i - begin > longest) begin = i - kept;  // a new window
+      EXPECT_NEAR(found[static_cast<size_t>(i - 1)], by_logits(model, {text.begin() + begin, text.begin() + i + 1}),
+                  1e-4)
+          << longest << ' ' << i;
+    }
+    EXPECT_NEAR(model.log_probabilities({5, 7}).at(0), by_logits(model, {5, 7}), 1e-5);
+  }
+  LanguageModel model(tiny());
+  model.eval();
+  for (const std::vector<int32_t>& wrong : std::vector<std::vector<int32_t>>{{}, {1}, {1, 13}, {-1, 2}, {1, 2, -5}})
+    EXPECT_THROW(model.log_probabilities(wrong), ShapeError);
+  for (auto& parameter : model.parameters()) parameter.value().fill(NAN);
+  EXPECT_THROW(model.log_probabilities({1, 2}), Error);
+}
+
+TEST(LanguageModel, RepeatsLessWhenThatIsPenalised) {
+  manual_seed(12);
+  LanguageModel model(tiny());
+  make_sure_of_itself(model);
+  size_t changed = 0;
+  for (int32_t first = 0; first < 13; ++first) {
+    std::vector<int32_t> text{first, 5}, expected;
+    while (text.size() < 8) {  // as many as the model has in view
+      const Tensor logits = model.logits(TokenBatch::pad({text}, 0)).value();
+      std::vector<float> scores;
+      for (int64_t id = 0; id < 13; ++id) scores.push_back(logits.at<float>(0, logits.size(1) - 1, id));
+      for (const int32_t id : std::set<int32_t>(text.begin(), text.end())) {
+        float& score = scores[static_cast<size_t>(id)];
+        score = score > 0 ? score / 1.5f : score * 1.5f;
+      }
+      expected.push_back(static_cast<int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin()));
+      text.push_back(expected.back());
+    }
+    GenerateOptions greedy{.max_tokens = 6, .sampling = {.temperature = 0}};
+    const std::vector<int32_t> plain = model.generate({first, 5}, greedy);
+    greedy.repetition_penalty = 1.5;
+    EXPECT_EQ(model.generate({first, 5}, greedy), expected) << first;
+    changed += plain != expected;
+  }
+  EXPECT_GT(changed, 3u);
+}
+
 // ---------------------------------------------------------------------------------------------- drawing
 
 std::vector<int32_t> ids_of(const std::vector<Sampler::Choice>& choices) {
@@ -285,8 +357,9 @@ std::vector<int32_t> ids_of(const std::vector<Sampler::Choice>& choices) {
 
 const std::vector<float> kLogits{std::log(0.1f), std::log(0.4f), std::log(0.05f), std::log(0.25f), std::log(0.2f)};
 
-std::vector<Sampler::Choice> choices(const GenerateOptions& options, const std::vector<float>& logits = kLogits) {
-  return Sampler(options, static_cast<int64_t>(logits.size())).choices(logits);
+std::vector<Sampler::Choice> choices(const Sampling& sampling, const std::vector<float>& logits = kLogits,
+                                     const std::vector<int32_t>& never = {}) {
+  return Sampler(sampling, static_cast<int64_t>(logits.size()), never, "generate").choices(logits);
 }
 
 TEST(Sampler, TheSetsAreExact) {
@@ -303,8 +376,16 @@ TEST(Sampler, TheSetsAreExact) {
   // The nucleus is that of what top_k left: 0.4 and 0.25 of 0.85 are 0.76.
   EXPECT_EQ(ids_of(choices({.top_k = 3, .top_p = 0.75})), (Ids{1, 3}));
   EXPECT_EQ(ids_of(choices({.top_p = 0.75})), (Ids{1, 3, 4}));
-  EXPECT_EQ(ids_of(choices({.top_k = 2, .never = {1, 3}})), (Ids{4, 0}));
-  EXPECT_EQ(ids_of(choices({.temperature = 0, .never = {1}})), (Ids{3}));
+  EXPECT_EQ(ids_of(choices({.top_k = 2}, kLogits, {1, 3})), (Ids{4, 0}));
+  EXPECT_EQ(ids_of(choices({.temperature = 0}, kLogits, {1})), (Ids{3}));
+  // 0.4 is the greatest probability.
+  EXPECT_EQ(ids_of(choices({.min_p = 0.2})), (Ids{1, 3, 4, 0}));
+  EXPECT_EQ(ids_of(choices({.min_p = 0.3})), (Ids{1, 3, 4}));
+  EXPECT_EQ(ids_of(choices({.min_p = 0.6})), (Ids{1, 3}));
+  EXPECT_EQ(ids_of(choices({.min_p = 1})), (Ids{1}));
+  EXPECT_EQ(ids_of(choices({.top_k = 2, .min_p = 0.3})), (Ids{1, 3}));
+  EXPECT_EQ(ids_of(choices({.temperature = 2, .min_p = 0.6})), (Ids{1, 3, 4}));  // 0.4, 0.25 and 0.2 by their roots
+  EXPECT_NEAR(choices({.min_p = 0.6})[0].probability, 0.4 / 0.65, 1e-7);
   // Of equals the lower ids.
   EXPECT_EQ(ids_of(choices({.top_k = 2}, {1, 1, 1, 1})), (Ids{0, 1}));
   EXPECT_EQ(ids_of(choices({.temperature = 0}, {0, 1, 1})), (Ids{1}));
@@ -321,17 +402,16 @@ TEST(Sampler, ProbabilitiesFollowTheTemperature) {
   EXPECT_NEAR(choices({.temperature = 1e-30})[1].probability, 1, 1e-12);
   const float big = 3e38f;
   EXPECT_NEAR(choices({}, {big, -big, big})[0].probability, 0.5, 1e-12);
-  EXPECT_EQ(ids_of(choices({}, {NAN, 1, -INFINITY})), (std::vector<int32_t>{1}));
-  EXPECT_THROW(choices({}, {NAN, NAN}), Error);
+  EXPECT_EQ(ids_of(choices({}, {1, 1, 1}, {0, 2})), (std::vector<int32_t>{1}));
+  EXPECT_THROW(choices({}, {1, 1}, {0, 1}), ShapeError);
 }
 
 TEST(Sampler, DrawsAsOftenAsItSays) {
   constexpr int kDraws = 200'000;
-  for (const GenerateOptions& options :
-       {GenerateOptions{}, GenerateOptions{.top_k = 3}, GenerateOptions{.temperature = 0.7, .top_p = 0.9}}) {
-    const Sampler sampler(options, 5);
+  for (const Sampling& sampling : {Sampling{}, Sampling{.top_k = 3}, Sampling{.temperature = 0.7, .top_p = 0.9}}) {
+    const Sampler sampler(sampling, 5, {}, "generate");
     std::map<int32_t, int> counts;
-    for (int i = 0; i < kDraws; ++i) ++counts[sampler(kLogits, static_cast<uint64_t>(i))];
+    for (int i = 0; i < kDraws; ++i) ++counts[sampler(kLogits, 0, static_cast<uint64_t>(i))];
     const auto expected = sampler.choices(kLogits);
     EXPECT_EQ(counts.size(), expected.size());
     for (const auto& c : expected) {

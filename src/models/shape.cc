@@ -1,46 +1,15 @@
 #include "models/shape.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
+
+#include "models/fields.h"
 
 namespace heed::inline v0 {
 
-void ConfigCheck::fail(const std::string& message) const { throw ShapeError(std::string(model_) + ": " + message); }
-
-void ConfigCheck::range(const char* field, int64_t value, int64_t low, int64_t high) const {
-  if (value < low || value > high)
-    fail(std::string(field) + " is " + std::to_string(value) + "; it must be in " + std::to_string(low) + ".." +
-         std::to_string(high));
-}
-
-void ConfigCheck::probability(const char* field, double value) const {
-  if (!(value >= 0 && value < 1)) fail(std::string(field) + " is " + std::to_string(value) + "; it must be in [0, 1)");
-}
-
-void ConfigCheck::one_of(const char* field, const std::string& value, const std::vector<std::string>& names) const {
-  std::string list;
-  for (const auto& name : names) {
-    if (name == value) return;
-    list += (list.empty() ? "" : ", ") + name;
-  }
-  fail(std::string(field) + " is '" + value + "'; it must be one of " + list);
-}
-
-void ConfigCheck::heads(int64_t d_model, int64_t nhead, bool rotary) const {
-  if (d_model % nhead)
-    fail("d_model " + std::to_string(d_model) + " is not a multiple of nhead " + std::to_string(nhead));
-  if (rotary && (d_model / nhead) % 2)
-    fail("rotary positions need an even head size, not " + std::to_string(d_model / nhead));
-}
-
 FeedForwardKind activation_kind(const std::string& name) {
-  static const std::map<std::string, FeedForwardKind> kinds{{"relu", FeedForwardKind::relu},
-                                                            {"gelu", FeedForwardKind::gelu},
-                                                            {"gelu_tanh", FeedForwardKind::gelu_tanh},
-                                                            {"silu", FeedForwardKind::silu},
-                                                            {"swiglu", FeedForwardKind::swiglu}};
-  return kinds.at(name);
+  const auto& names = activation_names();
+  return static_cast<FeedForwardKind>(std::find(names.begin(), names.end(), name) - names.begin());
 }
 
 NormKind norm_kind(const std::string& name) { return name == "layer_norm" ? NormKind::layer_norm : NormKind::rms_norm; }

@@ -1,6 +1,7 @@
-// What the models share: configurations checked and turned into layers, and tokens turned into vectors.
+// What the models share: configurations turned into layers, and tokens turned into vectors.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,36 +10,17 @@
 
 namespace heed::inline v0 {
 
-/// Checks the fields of a configuration; throws ShapeError that begins with the model's name.
-class ConfigCheck {
- public:
-  explicit ConfigCheck(const char* model) : model_(model) {}
-  void range(const char* field, int64_t value, int64_t low, int64_t high) const;
-  void probability(const char* field, double value) const;
-  void one_of(const char* field, const std::string& value, const std::vector<std::string>& names) const;
-  [[noreturn]] void fail(const std::string& message) const;
+template <class Config>
+const Config& validated(const Config& c) {
+  validate(c);
+  return c;
+}
 
-  /// The fields that every model has.
-  template <class Config>
-  void common(const Config& c) const {
-    range("vocab_size", c.vocab_size, 1, 10'000'000);
-    range("d_model", c.d_model, 1, 65536);
-    range("nhead", c.nhead, 1, 4096);
-    range("dim_feedforward", c.dim_feedforward, 1, 1'000'000);
-    range("max_positions", c.max_positions, 1, 10'000'000);
-    probability("dropout", c.dropout);
-    probability("attention_dropout", c.attention_dropout);
-    probability("activation_dropout", c.activation_dropout);
-    one_of("activation", c.activation, {"relu", "gelu", "gelu_tanh", "silu", "swiglu"});
-    one_of("norm", c.norm, {"layer_norm", "rms_norm"});
-    one_of("positions", c.positions, {"sinusoidal", "learned", "rotary"});
-    heads(c.d_model, c.nhead, c.positions == "rotary");
-  }
-
- private:
-  void heads(int64_t d_model, int64_t nhead, bool rotary) const;
-  const char* model_;
-};
+/// Rows of sinusoidal positions that a model keeps: those of most sentences.
+template <class Config>
+int64_t held_positions(const Config& c) {
+  return c.positions == "sinusoidal" ? std::min<int64_t>(c.max_positions, 256) : 0;
+}
 
 FeedForwardKind activation_kind(const std::string& name);
 NormKind norm_kind(const std::string& name);

@@ -7,23 +7,14 @@
 
 namespace heed::inline v0 {
 
-void validate(const TransformerConfig& c) {
-  const ConfigCheck check("Transformer");
-  check.common(c);
-  check.range("num_encoder_layers", c.num_encoder_layers, 0, 1000);
-  check.range("num_decoder_layers", c.num_decoder_layers, 1, 1000);
-  check.range("pad_id", c.pad_id, 0, c.vocab_size - 1);
-  check.range("bos_id", c.bos_id, 0, c.vocab_size - 1);
-  check.range("eos_id", c.eos_id, 0, c.vocab_size - 1);
-}
-
 int64_t parameter_count(const TransformerConfig& c) {
   const int64_t e = c.d_model, b = c.bias ? 1 : 0;
   const int64_t attention = 4 * (e * e + b * e);
   const int64_t feed_forward = feed_forward_parameters(c);
   const int64_t norm = c.norm == "layer_norm" ? 2 * e : e;
   const int64_t final_norm = c.norm_first ? norm : 0;
-  const int64_t tables = (c.tie_embeddings ? 1 : 3) * c.vocab_size * e;
+  const int64_t source_rows = c.source_vocab_size > 0 || !c.tie_embeddings ? c.source_pieces() : 0;
+  const int64_t tables = (source_rows + (c.tie_embeddings ? 1 : 2) * c.vocab_size) * e;
   const int64_t positions = c.positions == "learned" ? 2 * c.max_positions * e : 0;
   return tables + positions + c.num_encoder_layers * (attention + feed_forward + 2 * norm) +
          c.num_decoder_layers * (2 * attention + feed_forward + 3 * norm) + 2 * final_norm;
@@ -60,16 +51,16 @@ TokenBatch TokenBatch::pack(const std::vector<std::vector<int32_t>>& sentences) 
   return result;
 }
 
-Transformer::Transformer(const TransformerConfig& config) : config_(config), sinusoidal_(config.d_model) {
-  validate(config);
+Transformer::Transformer(const TransformerConfig& config)
+    : config_(validated(config)), sinusoidal_(config.d_model, held_positions(config)) {
   const double deviation = 1 / std::sqrt(static_cast<double>(config.d_model));
-  const Dims table{config.vocab_size, config.d_model};
-  const bool tied = config.tie_embeddings;
-  source_ = register_parameter(tied ? "embedding.weight" : "source_embedding.weight", normal(table, 0, deviation));
-  if (!tied) {
-    target_ = register_parameter("target_embedding.weight", normal(table, 0, deviation));
-    output_ = register_parameter("output.weight", normal(table, 0, deviation));
-  }
+  const auto table = [&](const char* name, int64_t pieces) {
+    return register_parameter(name, normal({pieces, config.d_model}, 0, deviation));
+  };
+  const bool shared = config.tie_embeddings && config.source_vocab_size == 0;
+  source_ = table(shared ? "embedding.weight" : "source_embedding.weight", config.source_pieces());
+  if (!shared) target_ = table("target_embedding.weight", config.vocab_size);
+  if (!config.tie_embeddings) output_ = table("output.weight", config.vocab_size);
   if (config.positions == "learned") {
     const Dims rows{config.max_positions, config.d_model};
     source_positions_ = register_parameter("source_positions.weight", normal(rows, 0, deviation));

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <unordered_map>
 
 #include "heed/text.h"
@@ -26,54 +27,58 @@ Counts count_ngrams(const std::vector<std::string_view>& tokens, std::size_t ord
   return counts;
 }
 
-}  // namespace
+// Of a line, or summed over lines.
+struct Statistics {
+  std::int64_t hypothesis_length = 0, reference_length = 0;
+  std::array<std::int64_t, max_order> correct{}, total{};
 
-void check_metric_lines(const char* metric, std::span<const std::string> hypotheses,
-                        std::span<const std::string> references) {
-  if (hypotheses.size() != references.size()) {
-    throw ShapeError(std::string(metric) + ": " + std::to_string(hypotheses.size()) + " hypotheses but " +
-                     std::to_string(references.size()) + " references; line i of one belongs to line i of the other");
+  Statistics& operator+=(const Statistics& other) {
+    hypothesis_length += other.hypothesis_length;
+    reference_length += other.reference_length;
+    for (std::size_t n = 0; n < max_order; ++n) {
+      correct[n] += other.correct[n];
+      total[n] += other.total[n];
+    }
+    return *this;
   }
-  if (hypotheses.empty()) throw ShapeError(std::string(metric) + ": there are no lines to score");
-}
+};
 
-std::string fixed(double value, int digits) {
-  // Scores are at most a few hundred; a ratio is at most a count of tokens.
-  char buffer[64];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, digits).ptr;
-  return std::string(buffer, end);
-}
-
-std::string metric_version() { return "version:heed-" HEED_VERSION; }
-
-BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::string> references,
-               const MetricOptions& options) {
-  check_metric_lines("bleu", hypotheses, references);
-  BleuScore bleu;
-  bleu.lowercase = options.lowercase;
-  for (std::size_t i = 0; i < hypotheses.size(); ++i) {
-    const auto tokenize = [&](const std::string& text) {
-      const std::string cased = options.lowercase ? to_lower(text) : text;
-      return tokenize_13a(trim_end(cased));
-    };
-    const std::string hypothesis_line = tokenize(hypotheses[i]);
-    const std::string reference_line = tokenize(references[i]);
-    const std::vector<std::string_view> hypothesis = split_words(hypothesis_line);
-    const std::vector<std::string_view> reference = split_words(reference_line);
-    bleu.hypothesis_length += static_cast<std::int64_t>(hypothesis.size());
-    bleu.reference_length += static_cast<std::int64_t>(reference.size());
-    for (std::size_t order = 1; order <= max_order; ++order) {
-      const Counts there = count_ngrams(reference, order);
-      for (const auto& [ngram, count] : count_ngrams(hypothesis, order)) {
-        bleu.total[order - 1] += count;
-        // Clipped: an n-gram earns no more than it occurs in the reference.
-        if (const auto at = there.find(ngram); at != there.end()) {
-          bleu.correct[order - 1] += std::min(count, at->second);
-        }
+// Of a line, its references tokenised as it is.
+Statistics compare(const std::string& hypothesis_line, const std::vector<std::string>& reference_lines) {
+  const std::vector<std::string_view> hypothesis = split_words(hypothesis_line);
+  Statistics line;
+  line.hypothesis_length = static_cast<std::int64_t>(hypothesis.size());
+  std::vector<std::vector<std::string_view>> references;
+  for (const std::string& reference : reference_lines) references.push_back(split_words(reference));
+  const auto distance = [&](std::int64_t length) { return std::abs(length - line.hypothesis_length); };
+  for (std::size_t r = 0; r < references.size(); ++r) {
+    const auto length = static_cast<std::int64_t>(references[r].size());
+    const bool closer =
+        std::pair(distance(length), length) < std::pair(distance(line.reference_length), line.reference_length);
+    if (r == 0 || closer) line.reference_length = length;
+  }
+  for (std::size_t order = 1; order <= max_order; ++order) {
+    Counts there;
+    for (const auto& reference : references)
+      for (const auto& [ngram, count] : count_ngrams(reference, order)) {
+        std::int64_t& most = there[ngram];
+        most = std::max(most, count);
       }
+    for (const auto& [ngram, count] : count_ngrams(hypothesis, order)) {
+      line.total[order - 1] += count;
+      // Clipped: an n-gram earns no more than it occurs in the reference.
+      if (const auto at = there.find(ngram); at != there.end()) line.correct[order - 1] += std::min(count, at->second);
     }
   }
+  return line;
+}
 
+BleuScore score_of(const Statistics& all) {
+  BleuScore bleu;
+  bleu.correct = all.correct;
+  bleu.total = all.total;
+  bleu.hypothesis_length = all.hypothesis_length;
+  bleu.reference_length = all.reference_length;
   if (bleu.hypothesis_length < bleu.reference_length) {
     bleu.brevity_penalty =
         bleu.hypothesis_length == 0
@@ -99,19 +104,72 @@ BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::str
   return bleu;
 }
 
+}  // namespace
+
+void check_metric_lines(const char* metric, std::span<const std::string> hypotheses,
+                        std::span<const std::vector<std::string>> references) {
+  if (references.empty()) throw ShapeError(std::string(metric) + ": there are no references");
+  for (const std::vector<std::string>& reference : references)
+    if (hypotheses.size() != reference.size())
+      throw ShapeError(std::string(metric) + ": " + std::to_string(hypotheses.size()) + " hypotheses but " +
+                       std::to_string(reference.size()) + " references; line i of one belongs to line i of the other");
+  if (hypotheses.empty()) throw ShapeError(std::string(metric) + ": there are no lines to score");
+}
+
+std::string fixed(double value, int digits) {
+  // Scores are at most a few hundred; a ratio is at most a count of tokens.
+  char buffer[64];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, digits).ptr;
+  return std::string(buffer, end);
+}
+
+std::string metric_version() { return "version:heed-" HEED_VERSION; }
+
+BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
+               const MetricOptions& options) {
+  check_metric_lines("bleu", hypotheses, references);
+  const auto tokenize = [&](const std::string& text) {
+    const std::string cased = options.lowercase ? to_lower(text) : text;
+    return tokenize_13a(trim_end(cased));
+  };
+  std::vector<Statistics> lines;
+  Statistics all;
+  for (std::size_t i = 0; i < hypotheses.size(); ++i) {
+    std::vector<std::string> tokenized;
+    for (const std::vector<std::string>& reference : references) tokenized.push_back(tokenize(reference[i]));
+    lines.push_back(compare(tokenize(hypotheses[i]), tokenized));
+    all += lines.back();
+  }
+  BleuScore bleu = score_of(all);
+  bleu.lowercase = options.lowercase;
+  bleu.references = std::ssize(references);
+  bleu.confidence = bootstrap(lines.size(), options, [&](std::span<const std::uint32_t> chosen) {
+    Statistics sum;
+    for (const std::uint32_t line : chosen) sum += lines[line];
+    return score_of(sum).score;
+  });
+  return bleu;
+}
+
+BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::string> references,
+               const MetricOptions& options) {
+  const std::vector<std::string> only(references.begin(), references.end());
+  return bleu(hypotheses, std::span(&only, 1), options);
+}
+
 double BleuScore::ratio() const {
   return reference_length > 0 ? static_cast<double>(hypothesis_length) / static_cast<double>(reference_length) : 0.0;
 }
 
 std::string BleuScore::format() const {
-  std::string line = "BLEU = " + fixed(score, 2) + " ";
+  std::string line = "BLEU = " + fixed(score, 2) + confidence_text(confidence) + " ";
   for (std::size_t n = 0; n < max_order; ++n) line += (n > 0 ? "/" : "") + fixed(precisions[n], 1);
   return line + " (BP = " + fixed(brevity_penalty, 3) + " ratio = " + fixed(ratio(), 3) +
          " hyp_len = " + std::to_string(hypothesis_length) + " ref_len = " + std::to_string(reference_length) + ")";
 }
 
 std::string BleuScore::signature() const {
-  return std::string("nrefs:1|case:") + (lowercase ? "lc" : "mixed") + "|eff:no|tok:13a|smooth:exp|" + metric_version();
+  return metric_signature(references, confidence, lowercase) + "|eff:no|tok:13a|smooth:exp|" + metric_version();
 }
 
 }  // namespace heed::inline v0

@@ -6,6 +6,7 @@
 #include <istream>
 
 #include "heed/text.h"
+#include "text/unicode.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -25,7 +26,7 @@ std::vector<std::string> read_lines(std::istream& in, const std::string& name, s
   std::vector<std::string> lines;
   std::string line;
   while (std::getline(in, line)) {
-    if (lines.empty() && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+    if (lines.empty()) line = without_byte_order_mark(line);
     // A file that ends in "\r\n" and one that ends in "\r" give the same last line.
     if (line.ends_with('\r')) line.pop_back();
     lines.push_back(sanitize_utf8(line, replaced));
@@ -40,12 +41,18 @@ std::vector<std::string> read_lines(const std::filesystem::path& path, std::int6
 }
 
 TextPairs read_pairs_tsv(const std::filesystem::path& path, int source_column, int target_column) {
+  std::ifstream in = open_text(path);
+  return read_pairs_tsv(in, path.string(), source_column, target_column);
+}
+
+TextPairs read_pairs_tsv(std::istream& in, const std::string& name, int source_column, int target_column) {
   if (source_column < 1 || target_column < 1) {
     throw ShapeError("read pairs: columns are counted from 1, but " + std::to_string(source_column) + " and " +
                      std::to_string(target_column) + " were asked for");
   }
   TextPairs pairs;
-  const std::vector<std::string> lines = read_lines(path, &pairs.replaced);
+  std::vector<std::string> lines = read_lines(in, name, &pairs.replaced);
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
   pairs.source.reserve(lines.size());
   pairs.target.reserve(lines.size());
   std::vector<std::string_view> columns;
@@ -59,7 +66,7 @@ TextPairs read_pairs_tsv(const std::filesystem::path& path, int source_column, i
     }
     const auto needed = static_cast<std::size_t>(std::max(source_column, target_column));
     if (columns.size() < needed) {
-      throw FormatError(path.string() + ": line " + std::to_string(i + 1) + " has " + std::to_string(columns.size()) +
+      throw FormatError(name + ": line " + std::to_string(i + 1) + " has " + std::to_string(columns.size()) +
                         (columns.size() == 1 ? " column" : " columns") + " but column " + std::to_string(needed) +
                         " is needed; columns are separated by one tab");
     }

@@ -70,6 +70,14 @@ TEST_F(Files, MissingColumnsNameTheLine) {
   EXPECT_EQ(refusal(0, 1), "read pairs: columns are counted from 1, but 0 and 1 were asked for");
 }
 
+TEST_F(Files, BlankLinesAreNoPairsAtTheEndAlone) {
+  write("a\tb\n\r\n\n");
+  EXPECT_EQ(read_pairs_tsv(path_).source, Lines{"a"});
+  write("a\tb\n\nc\td\n");
+  EXPECT_EQ(refusal(1, 2),
+            path_.string() + ": line 2 has 1 column but column 2 is needed; columns are separated by one tab");
+}
+
 TEST_F(Files, WhatCannotBeRead) {
   EXPECT_EQ(refusal(1, 2), "read " + path_.string() + ": No such file or directory");
   EXPECT_THROW(read_lines(std::filesystem::temp_directory_path()), IoError);

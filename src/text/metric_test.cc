@@ -106,6 +106,82 @@ TEST(Metrics, EqualSacrebleu) {
   }
 }
 
+const Lines second_references = {"The harbor was still and 3.5 boats were lying at an anchor.",
+                                 "She said: do not wait for that report!",
+                                 "¿Dónde está la llave azul del buzón?",
+                                 "οδος ΣΟΦΙΑΣ",
+                                 "",
+                                 "We have sold 1200 kilos of tea and coffee."};
+
+TEST(Metrics, SeveralReferencesEqualSacrebleu) {
+  struct MultiCase {
+    std::vector<Lines> references;
+    bool lowercase;
+    std::string bleu;
+    double bleu_score, chrf_score;
+  };
+  const std::vector<MultiCase> cases = {
+      {{references, second_references},
+       false,
+       "BLEU = 78.72 94.0/86.7/75.0/62.9 (BP = 1.000 ratio = 1.000 hyp_len = 50 ref_len = 50)",
+       78.72251524326597,
+       79.03218229007594},
+      // Of equally good references chrF takes the first, which has another length.
+      {{second_references, references},
+       false,
+       "BLEU = 78.72 94.0/86.7/75.0/62.9 (BP = 1.000 ratio = 1.000 hyp_len = 50 ref_len = 50)",
+       78.72251524326597,
+       79.10500446041985},
+      {{references, second_references},
+       true,
+       "BLEU = 83.27 98.0/93.3/80.0/65.7 (BP = 1.000 ratio = 1.000 hyp_len = 50 ref_len = 50)",
+       83.27279807061353,
+       83.97638199635344},
+      {{second_references},
+       false,
+       "BLEU = 40.08 66.0/48.9/35.0/22.9 (BP = 1.000 ratio = 1.163 hyp_len = 50 ref_len = 43)",
+       40.08307417537339,
+       66.49891815091257},
+  };
+  for (const MultiCase& c : cases) {
+    const BleuScore b = bleu(hypotheses, c.references, {.lowercase = c.lowercase});
+    EXPECT_EQ(b.format(), c.bleu);
+    EXPECT_NEAR(b.score, c.bleu_score, 1e-11);
+    EXPECT_NEAR(chrf(hypotheses, c.references, {.lowercase = c.lowercase}).score, c.chrf_score, 1e-11);
+    EXPECT_TRUE(b.signature().starts_with("nrefs:" + std::to_string(c.references.size()) + "|case:"));
+  }
+}
+
+// NumPy draws the same lines; it adds up in float32, and so do chrF2's means.
+TEST(Metrics, ConfidenceEqualsSacrebleu) {
+  const std::vector<Lines> both = {references, second_references};
+  const MetricOptions options{.resamples = 1000};
+  const BleuScore one = bleu(hypotheses, references, options), two = bleu(hypotheses, both, options);
+  EXPECT_EQ(
+      one.format(),
+      "BLEU = 54.69 (μ = 52.56 ± 19.47) 82.0/62.2/47.5/40.0 (BP = 0.980 ratio = 0.980 hyp_len = 50 ref_len = 51)");
+  EXPECT_EQ(one.signature(), "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.1.0");
+  EXPECT_NEAR(one.confidence.mean, 52.55522488241333, 1e-4);
+  EXPECT_NEAR(one.confidence.half_width, 19.468358745471498, 1e-4);
+  EXPECT_NEAR(two.confidence.mean, 77.18031649611042, 1e-4);
+  EXPECT_NEAR(two.confidence.half_width, 10.006665514542782, 1e-4);
+  const ChrfScore f = chrf(hypotheses, references, options);
+  EXPECT_EQ(f.format(), "chrF2 = 73.65 (μ = 72.46 ± 14.22)");
+  EXPECT_NEAR(f.confidence.mean, 72.46046, 1e-4);
+  EXPECT_NEAR(f.confidence.half_width, 14.217875, 1e-4);
+  EXPECT_EQ(f.signature(), "nrefs:1|bs:1000|seed:12345|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.1.0");
+}
+
+TEST(Metrics, ConfidenceOfFewLines) {
+  const MetricOptions options{.resamples = 3};
+  EXPECT_EQ(bleu(Lines{"a b c d"}, Lines{"a b c d"}, options).confidence.half_width, 0);
+  EXPECT_NEAR(bleu(Lines{"a b c d"}, Lines{"a b c d"}, options).confidence.mean, 100, 1e-9);
+  EXPECT_THROW(bleu(Lines{"a"}, Lines{"a"}, {.resamples = -1}), ShapeError);
+  const std::vector<Lines> none;
+  EXPECT_THROW(bleu(Lines{"a"}, none), ShapeError);
+  EXPECT_THROW(chrf(Lines{"a"}, none), ShapeError);
+}
+
 TEST(Metrics, ALineEndingInADashLosesItsLineBreakFirst) {
   // The line break goes before "-\n" is joined, so the dash stays a token.
   EXPECT_EQ(bleu(Lines{"a -\n"}, Lines{"a -"}).hypothesis_length, 2);

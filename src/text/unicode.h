@@ -19,6 +19,11 @@ DecodedCharacter decode_utf8(std::string_view text);
 
 bool valid_utf8(std::string_view text);
 
+/// The text behind a byte order mark (U+FEFF at the very beginning), which editors of some systems write into files.
+inline std::string_view without_byte_order_mark(std::string_view text) {
+  return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
+}
+
 void append_utf8(char32_t code, std::string* out);
 
 /// Unicode normal form C of valid UTF-8.

@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <unordered_map>
 
+#include "core/file_kind.h"
 #include "heed/text.h"
 #include "text/model_proto.h"
 #include "text/unicode.h"
@@ -24,6 +25,8 @@ namespace {
 
 constexpr std::string_view space_mark = "\u2581";
 constexpr std::size_t first_byte_id = 4;
+constexpr std::string_view sentencepiece_beginning = "\n";  // the tag of its first piece
+constexpr std::uint64_t largest_vocabulary_file = std::uint64_t{64} << 20;
 
 // sentencepiece's trainer stops the process on a word of 65536 characters. Pieces have at most 16, so words cut at a
 // thousand teach the same.
@@ -75,6 +78,7 @@ std::string training_line(std::string_view text, Spaces spaces) {
 std::string read_file(const std::filesystem::path& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) throw IoError("read " + path.string() + ": it is a directory");
+  expect_regular_file(path.string(), largest_vocabulary_file);
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   std::ostringstream bytes;
@@ -97,9 +101,9 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 [[noreturn]] void refuse_untrusted(const std::string& name) {
-  throw FormatError(name +
-                    ": a sentencepiece model that heed did not make can harm this program (CVE-2026-1260); if you "
-                    "trust where it comes from, say so with --trust (in C++: trust = true)");
+  throw UntrustedError(name +
+                       ": a sentencepiece model that heed did not make can harm this program (CVE-2026-1260); if you "
+                       "trust where it comes from, say so with --trust (in C++: trust = true)");
 }
 
 }  // namespace
@@ -148,7 +152,7 @@ struct Vocabulary::Model {
     unk_id = processor.unk_id();
     bos_id = processor.bos_id();
     eos_id = processor.eos_id();
-    pad_id = processor.pad_id() >= 0 ? processor.pad_id() : eos_id;
+    pad_id = processor.pad_id() >= 0 ? processor.pad_id() : unk_id;  // what is never written
     if (unk_id < 0 || bos_id < 0 || eos_id < 0) {
       throw FormatError("vocabulary: the sentencepiece model lacks a piece for unk, bos or eos (ids " +
                         std::to_string(unk_id) + ", " + std::to_string(bos_id) + ", " + std::to_string(eos_id) +
@@ -251,8 +255,7 @@ Vocabulary Vocabulary::train(std::span<const std::string> lines, const Vocabular
     throw ShapeError("train a vocabulary: size must be from " + std::to_string(smallest) + " to " +
                      std::to_string(largest_vocabulary) + ", not " + std::to_string(options.size));
   }
-  // The range that sentencepiece permits.
-  if (!(options.character_coverage >= 0.98 && options.character_coverage <= 1.0)) {
+  if (!(options.character_coverage >= VocabularyOptions::kLeastCoverage && options.character_coverage <= 1.0)) {
     throw ShapeError("train a vocabulary: character_coverage must be from 0.98 to 1, not " +
                      std::to_string(options.character_coverage));
   }
@@ -296,7 +299,7 @@ Vocabulary Vocabulary::train(std::span<const std::string> lines, const Vocabular
     throw Error(std::string("train a vocabulary: ") + loaded.message());
   }
   const int size = trained.GetPieceSize();
-  if (size < options.size) {
+  if (size < options.size && !options.fewer_will_do) {
     throw ShapeError("train a vocabulary: the text gives at most " + std::to_string(size) +
                      " pieces, fewer than the size of " + std::to_string(options.size) + "; pass a size of at most " +
                      std::to_string(size) + ", or more text");
@@ -329,47 +332,44 @@ Vocabulary Vocabulary::from_text(std::string_view text, bool trust) {
 }
 
 Vocabulary Vocabulary::load(const std::filesystem::path& path, bool trust) {
-  const std::string bytes = read_file(path);
-  if (!bytes.starts_with(vocabulary_magic)) return load_sentencepiece(path, trust);
-  try {
-    return from_text(bytes, trust);
-  } catch (const FormatError& error) {
-    throw FormatError(path.string() + ": " + error.what());
-  }
+  return from_bytes(read_file(path), path.string(), trust);
 }
 
 Vocabulary Vocabulary::load_sentencepiece(const std::filesystem::path& path, bool trust) {
+  return from_sentencepiece(read_file(path), path.string(), trust);
+}
+
+Vocabulary Vocabulary::from_bytes(std::string bytes, const std::string& name, bool trust) {
+  if (bytes.starts_with(sentencepiece_beginning)) return from_sentencepiece(std::move(bytes), name, trust);
+  try {
+    if (bytes.empty()) throw FormatError("the file is empty; it has to hold a vocabulary");
+    if (const std::string_view other = foreign_format(bytes); !other.empty())
+      throw FormatError("this is " + std::string(other) + ", not a vocabulary of heed or sentencepiece");
+    if (bytes.starts_with('{'))
+      throw FormatError("this is JSON, perhaps a tokenizer.json; heed reads its own vocabularies and sentencepiece's");
+    VocabularyFile file = parse_vocabulary(bytes);
+    if (file.foreign && !trust) refuse_untrusted(name);
+    return Vocabulary(std::make_shared<const Model>(std::move(file)));
+  } catch (const UntrustedError&) {
+    throw;
+  } catch (const FormatError& error) {
+    throw FormatError(name + ": " + error.what());
+  }
+}
+
+Vocabulary Vocabulary::from_sentencepiece(std::string bytes, const std::string& name, bool trust) {
   VocabularyFile file;
   file.foreign = true;
-  file.model = read_file(path);
-  if (!trust) refuse_untrusted(path.string());
+  file.model = std::move(bytes);
+  if (!trust) refuse_untrusted(name);
   try {
     return Vocabulary(std::make_shared<const Model>(std::move(file)));
   } catch (const FormatError& error) {
-    throw FormatError(path.string() + ": " + error.what());
+    throw FormatError(name + ": " + error.what());
   }
 }
 
 std::string Vocabulary::to_text() const { return write_vocabulary(model_->file); }
-
-void Vocabulary::save(const std::filesystem::path& path) const {
-  std::filesystem::path partial = path;
-  partial += ".partial";
-  errno = 0;
-  std::ofstream out(partial, std::ios::binary | std::ios::trunc);
-  out << to_text();
-  out.close();
-  std::error_code error;
-  if (out) {
-    std::filesystem::rename(partial, path, error);
-    if (!error) return;
-  } else {
-    error = std::error_code(errno, std::generic_category());
-  }
-  std::error_code ignored;
-  std::filesystem::remove(partial, ignored);
-  throw IoError("write " + path.string() + ": " + error.message());
-}
 
 std::int64_t Vocabulary::size() const { return model_->size(); }
 std::int32_t Vocabulary::pad_id() const { return model_->pad_id; }

@@ -89,15 +89,17 @@ void AdamW::step(double learning_rate, double gradient_scale, Executor& executor
 
 double clip_scale(double norm, double limit) { return limit > 0 && norm > limit ? limit / norm : 1; }
 
-double LearningRate::at(int64_t step) const {
-  const double rate = scheduled(step);
+double LearningRate::at(int64_t step, double progress) const {
+  const double rate = scheduled(step, progress);
   if (anneal == 0) return rate;
   return rate * std::clamp(static_cast<double>(total - step) / static_cast<double>(anneal), 0.0, 1.0);
 }
 
-double LearningRate::scheduled(int64_t step) const {
+double LearningRate::scheduled(int64_t step, double progress) const {
   const auto s = static_cast<double>(std::max<int64_t>(step, 1));
   const auto w = static_cast<double>(warmup);
+  if (schedule == Schedule::linear)
+    return (floor + (peak - floor) * std::clamp(1 - progress, 0.0, 1.0)) * (s < w ? s / w : 1);
   if (s < w) return peak * s / w;
   switch (schedule) {
     case Schedule::inverse_square_root:
@@ -107,6 +109,7 @@ double LearningRate::scheduled(int64_t step) const {
       return floor + (peak - floor) * 0.5 * (1 + std::cos(std::numbers::pi * along));
     }
     case Schedule::constant:
+    case Schedule::linear:  // above
       break;
   }
   return peak;

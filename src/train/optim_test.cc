@@ -34,6 +34,17 @@ TEST(LearningRate, Constant) {
   EXPECT_DOUBLE_EQ(rate.at(1'000'000), 3);
 }
 
+TEST(LearningRate, LinearFollowsTheProgress) {
+  const LearningRate rate{.schedule = Schedule::linear, .peak = 8, .floor = 2, .warmup = 4};
+  EXPECT_DOUBLE_EQ(rate.at(1, 0), 2);  // a quarter of the way up
+  EXPECT_DOUBLE_EQ(rate.at(4, 0), 8);
+  EXPECT_DOUBLE_EQ(rate.at(2, 0.5), 2.5);  // both at once
+  EXPECT_DOUBLE_EQ(rate.at(1000, 0.5), 5);
+  EXPECT_DOUBLE_EQ(rate.at(5, 1), 2);
+  EXPECT_DOUBLE_EQ(rate.at(5, 1.5), 2);
+  EXPECT_DOUBLE_EQ((LearningRate{.schedule = Schedule::linear, .peak = 8, .warmup = 0}).at(1, 1), 0);
+}
+
 TEST(LearningRate, WithoutWarmUpStartsAtThePeak) {
   EXPECT_DOUBLE_EQ((LearningRate{.schedule = Schedule::inverse_square_root, .peak = 8, .warmup = 0}).at(1), 8);
   EXPECT_DOUBLE_EQ((LearningRate{.schedule = Schedule::inverse_square_root, .peak = 8, .warmup = 0}).at(4), 4);

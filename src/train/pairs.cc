@@ -14,8 +14,8 @@ void check_pairs(const SentencePairs& pairs, const TransformerConfig& config, co
     throw ShapeError("train: " + std::to_string(pairs.source.size()) + " source and " +
                      std::to_string(pairs.target.size()) + " target sentences for " + what +
                      "; each source sentence needs its target");
-  for (const auto* side : {&pairs.source, &pairs.target})
-    for (const auto& sentence : *side) check_ids(sentence, config.vocab_size);
+  for (const auto& sentence : pairs.source) check_ids(sentence, config.source_pieces());
+  for (const auto& sentence : pairs.target) check_ids(sentence, config.vocab_size);
 }
 
 // Pairs that are not empty and short enough.

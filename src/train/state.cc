@@ -1,7 +1,6 @@
 #include "train/state.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,8 +8,10 @@
 #include <charconv>
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <sstream>
-#include <system_error>
+
+#include "io/mapped_file.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -19,6 +20,12 @@ constexpr int64_t kFormat = 1;
 constexpr const char* kFloor = "learning_rate_floor";
 constexpr const char* kSubwordDropout = "subword_dropout";
 constexpr const char* kRDrop = "r_drop";
+constexpr const char* kScheduleEpochs = "schedule_epochs";
+constexpr const char* kAccumulate = "accumulate";
+constexpr const char* kCriterion = "criterion";
+// What states say that are older than these options.
+const std::map<std::string, std::string> kBefore{{kFloor, "0"},          {kSubwordDropout, "0"}, {kRDrop, "0"},
+                                                 {kScheduleEpochs, "0"}, {kAccumulate, "1"},     {kCriterion, "loss"}};
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr double kLargest = std::numeric_limits<double>::max();
 
@@ -81,8 +88,9 @@ namespace {
 // `batches`, then what all kinds of training have.
 template <class Data>
 Recipe whole_recipe(Recipe batches, const TrainOptions& o, const Data& training, const Data& validation) {
-  static constexpr const char* schedules[] = {"inverse_square_root", "cosine", "constant"};
+  static constexpr const char* schedules[] = {"inverse_square_root", "cosine", "constant", "linear"};
   const LearningRate& rate = o.learning_rate;
+  const bool linear = rate.schedule == Schedule::linear;
   Recipe recipe = std::move(batches);
   recipe.insert(recipe.end(),
                 {{"seed", std::to_string(o.seed)},
@@ -94,13 +102,18 @@ Recipe whole_recipe(Recipe batches, const TrainOptions& o, const Data& training,
                  {"learning_rate", shortest(rate.peak)},
                  {kFloor, shortest(rate.floor)},
                  {"warmup", std::to_string(rate.warmup)},
-                 {"schedule_total", std::to_string(rate.schedule == Schedule::cosine || rate.anneal ? rate.total : 0)},
+                 {"schedule_total", std::to_string(linear                                             ? o.max_updates
+                                                   : rate.schedule == Schedule::cosine || rate.anneal ? rate.total
+                                                                                                      : 0)},
+                 {kScheduleEpochs, std::to_string(linear ? o.max_epochs : 0)},
                  {"anneal", std::to_string(rate.anneal)},
                  {"clip_norm", shortest(o.clip_norm)},
                  {"label_smoothing", shortest(o.label_smoothing)},
                  {kRDrop, shortest(o.r_drop)},
                  {"validate_every", std::to_string(o.validate_every)},
                  {"average", std::to_string(o.average)},
+                 {kAccumulate, std::to_string(o.accumulate)},
+                 {kCriterion, o.criterion == Criterion::loss ? "loss" : "bleu of " + std::to_string(o.bleu_sentences)},
                  {"training_data", fingerprint(training)},
                  {"validation_data", fingerprint(validation)}});
   return recipe;
@@ -146,6 +159,13 @@ std::string write_state(const TrainState& s, const Recipe& recipe) {
       .set("generator_seed", std::to_string(s.generator.seed))
       .set("generator_stream", std::to_string(s.generator.stream));
   if (s.best_nll) json.set("best_nll", *s.best_nll);
+  if (!s.files.empty()) {
+    ConfigWriter files;
+    for (const auto& [name, sum] : s.files)
+      files.set(name, ConfigWriter().set("bytes", static_cast<int64_t>(sum.bytes)).set("crc32", int64_t{sum.crc32}));
+    json.set("files", files);
+  }
+  if (s.best_bleu) json.set("best_bleu", *s.best_bleu);
   return json.text();
 }
 
@@ -154,15 +174,15 @@ TrainState read_state(const std::string& json, const std::string& where, const R
   reader.integer("format", kFormat, kFormat);
   ConfigReader options = reader.object("recipe");
   for (const auto& [name, value] : recipe) {
-    // States of before there were these do not name them.
-    const bool younger = name == kFloor || name == kSubwordDropout || name == kRDrop;
-    const std::string before = younger ? options.string(name, "0") : options.string(name);
+    const auto younger = kBefore.find(name);
+    const std::string before = younger == kBefore.end() ? options.string(name) : options.string(name, younger->second);
     if (before == value) continue;
     if (name == "training_data" || name == "validation_data")
-      throw FormatError(where + ": this run began with other " + (name == "training_data" ? "training" : "validation") +
-                        " data; give the same files to go on, or another directory to start anew");
-    throw FormatError(where + ": this run began with " + name + " " + before + ", not " + value +
-                      "; give the same to go on, or another directory to start anew");
+      throw TrainingDiffers(where + ": this run began with other " +
+                            (name == "training_data" ? "training" : "validation") +
+                            " data; give the same files to go on, or another directory to start anew");
+    throw TrainingDiffers(where + ": this run began with " + name + " " + before + ", not " + value +
+                          "; give the same to go on, or another directory to start anew");
   }
   options.finish();
   TrainState s;
@@ -188,28 +208,49 @@ TrainState read_state(const std::string& json, const std::string& where, const R
   s.generator.seed = parse_unsigned(reader.string("generator_seed"), where, "generator_seed");
   s.generator.stream = parse_unsigned(reader.string("generator_stream"), where, "generator_stream");
   if (reader.has("best_nll")) s.best_nll = reader.number("best_nll", -kLargest, kLargest);
+  if (reader.has("best_bleu")) s.best_bleu = reader.number("best_bleu", 0, 100);
+  if (reader.has("files")) {
+    ConfigReader files = reader.object("files");
+    std::vector<std::string> names = {kModelFile, kTensorsFile};
+    for (const int64_t update : s.checkpoints) names.push_back(checkpoint_file(update));
+    for (const std::string& name : names) {
+      if (!files.has(name)) continue;
+      ConfigReader file = files.object(name);
+      s.files[name] = {
+          .bytes = static_cast<uint64_t>(file.integer("bytes", 0, kMost)),
+          .crc32 = static_cast<uint32_t>(file.integer("crc32", 0, int64_t{std::numeric_limits<uint32_t>::max()}))};
+      file.finish();
+    }
+    files.finish();
+  }
   reader.finish();
   return s;
 }
 
-namespace {
-
-[[noreturn]] void fail(const char* doing, const std::string& path) {
-  throw IoError(std::string(doing) + " " + path + ": " + std::generic_category().message(errno));
+void check_files(const TrainState& state, const std::string& directory) {
+  for (const auto& [name, sum] : state.files) {
+    const std::string path = directory + "/" + name;
+    if (checksum_of_file(path) != sum)
+      throw FormatError(path +
+                        ": damaged since it was saved (its checksum is another); put back a copy of the directory, "
+                        "or start anew in another one");
+  }
 }
 
-}  // namespace
-
 TrainLog::TrainLog(const std::string& directory, int64_t bytes) : path_(directory + "/" + kLogFile) {
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail("open", path_);
+  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (fd_ < 0) throw_errno("open", path_, errno);
   try {
-    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0)
-      throw IoError("train: another run is training in " + directory + "; wait for it or choose another directory");
     struct stat status {};
-    if (::fstat(fd_, &status) != 0) fail("open", path_);
+    if (::fstat(fd_, &status) != 0) throw_errno("open", path_, errno);
+    constexpr std::string_view kBegin = "{\"type\":";
+    char begin[kBegin.size()] = {};
+    const bool other = status.st_size > 0 && (::pread(fd_, begin, sizeof begin, 0) != std::ssize(kBegin) ||
+                                              std::string_view(begin, sizeof begin) != kBegin);
+    if (!S_ISREG(status.st_mode) || other)
+      throw FormatError(path_ + ": not the log of a training; move it away, or choose another directory");
     bytes_ = std::min<int64_t>(bytes, status.st_size);
-    if (::ftruncate(fd_, bytes_) != 0) fail("write", path_);
+    if (::ftruncate(fd_, bytes_) != 0) throw_errno("write", path_, errno);
   } catch (...) {
     ::close(fd_);
     throw;
@@ -223,14 +264,14 @@ void TrainLog::write(std::string line) {
   for (size_t done = 0; done < line.size();) {
     const ssize_t written = ::write(fd_, line.data() + done, line.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("write", path_);
+    if (written < 0) throw_errno("write", path_, errno);
     done += static_cast<size_t>(written);
   }
   bytes_ += static_cast<int64_t>(line.size());
 }
 
 void TrainLog::sync() const {
-  if (::fsync(fd_) != 0 && errno != EINVAL && errno != EROFS) fail("write", path_);
+  if (::fsync(fd_) != 0 && errno != EINVAL && errno != EROFS) throw_errno("write", path_, errno);
 }
 
 }  // namespace heed::inline v0

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,12 +32,13 @@ struct TrainState {
   int64_t batch = 0;   // the next one within the epoch
   double seconds = 0;  // of training, all runs
   int64_t validated_at = -1;
-  std::optional<double> best_nll{};
+  std::optional<double> best_nll{}, best_bleu{};
   int64_t best_update = 0;
   bool average_is_best = false;
   int64_t without_progress = 0;
   std::vector<int64_t> checkpoints{};  // updates, oldest first: the files that will be averaged
   int64_t log_bytes = 0;
+  std::map<std::string, Checksum> files{};  // that the state stands with, by name; states of before have none
   Progress window{};
   Generator generator{};
 };
@@ -49,13 +51,16 @@ Recipe make_recipe(const TrainOptions& options, int64_t block, const std::vector
                    const std::vector<int32_t>& validation);
 
 std::string write_state(const TrainState& state, const Recipe& recipe);
-/// Throws FormatError for a broken state and for another recipe, naming the first difference.
+/// Throws FormatError for a broken state, and TrainingDiffers for another recipe, naming the first difference.
 TrainState read_state(const std::string& json, const std::string& where, const Recipe& recipe);
 
-/// The log of a directory: appended to, cut back on resuming, locked against a second run.
+/// Throws FormatError for the first file that is not as it was saved.
+void check_files(const TrainState& state, const std::string& directory);
+
+/// The log of a directory: appended to, cut back on resuming.
 class TrainLog {
  public:
-  /// Opens the log and keeps its first `bytes` bytes. Throws IoError, also when another process holds it.
+  /// Opens the log and keeps its first `bytes` bytes. Throws IoError, and FormatError for a file that is no such log.
   TrainLog(const std::string& directory, int64_t bytes);
   ~TrainLog();
   TrainLog(const TrainLog&) = delete;

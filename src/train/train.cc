@@ -7,6 +7,8 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
 
 #include "heed/random.h"
 #include "train/state.h"
@@ -28,12 +30,14 @@ class Trainer {
       : task_(task), options_(options), directory_(directory), hooks_(hooks), recipe_(task.recipe()) {}
 
   TrainResult run() {
-    DirectoryTransaction::recover(directory_);
+    DirectoryTransaction files(directory_);  // until the end, so that nobody else trains here
+    files_ = &files;
     const bool resumed = load_state();
     TrainLog log(directory_, state_.log_bytes);
     log_ = &log;
-    start_ = last_save_ = window_start_ = Clock::now();
-    seconds_before_ = state_.seconds;
+    last_save_ = window_start_ = Clock::now();
+    start_ = seconds();
+    seconds_before_ = resumed ? state_.seconds : 60 * options_.minutes_before;
     updates_before_ = state_.update;
     task_.model().train();
 
@@ -47,12 +51,16 @@ class Trainer {
         throw FormatError(directory_ + "/" + kStateFile + ": batch " + std::to_string(state_.batch) + " of " +
                           std::to_string(batches_in_epoch_) + "; the state is broken, start anew in another directory");
       while (!reason && state_.batch < batches_in_epoch_) {
-        update();
-        const bool epoch_ends = ++state_.batch == batches_in_epoch_;
+        state_.batch += update();
+        const bool epoch_ends = state_.batch == batches_in_epoch_;
         const int64_t epoch = state_.epoch;
         if (epoch_ends) {  // before any save: a state never stands behind the last batch
           ++state_.epoch;
           state_.batch = 0;
+        }
+        if (hooks_.step) {
+          const double left = minutes_left();
+          hooks_.step({epoch, state_.update, loss_, left < 0 ? -1 : progress(), left});
         }
         if (state_.update % options_.log_every == 0) report(epoch);
         const bool due = options_.validate_every > 0 ? state_.update % options_.validate_every == 0 : epoch_ends;
@@ -71,12 +79,14 @@ class Trainer {
     }
     if (*reason != StopReason::interrupted && state_.validated_at != state_.update) validate_and_save(state_.epoch);
     log_ = nullptr;
+    files_ = nullptr;
     return {.reason = *reason,
             .nothing_done = nothing_done,
             .epoch = state_.epoch,
             .update = state_.update,
             .minutes = elapsed() / 60,
             .best_nll = state_.best_nll.value_or(0),
+            .best_bleu = state_.best_bleu.value_or(-1),
             .best_update = state_.best_update,
             .average_is_best = state_.average_is_best};
   }
@@ -86,13 +96,29 @@ class Trainer {
     if (hooks_.message) hooks_.message(text);
   }
 
-  double elapsed() const { return seconds_before_ + seconds_since(start_); }
+  double seconds() const {
+    return hooks_.seconds ? hooks_.seconds() : std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+  }
+  double elapsed() const { return seconds_before_ + seconds() - start_; }
+  // Of max_minutes, with a validation as long as the last one, which ends the training.
+  double used_minutes() const { return (elapsed() + validation_seconds_) / 60; }
+
+  // How much of the training is done, by the limit that comes first.
+  double progress() const {
+    const auto part = [](double done, double limit) { return limit > 0 ? done / limit : 0; };
+    const double epochs = static_cast<double>(state_.epoch - 1) +
+                          part(static_cast<double>(state_.batch), static_cast<double>(batches_in_epoch_));
+    return std::min(
+        std::max({part(static_cast<double>(state_.update), static_cast<double>(options_.max_updates)),
+                  part(epochs, static_cast<double>(options_.max_epochs)), part(used_minutes(), options_.max_minutes)}),
+        1.0);
+  }
 
   std::optional<StopReason> limit_reached() const {
     if (options_.max_updates > 0 && state_.update >= options_.max_updates) return StopReason::max_updates;
     if (options_.max_epochs > 0 && state_.epoch > options_.max_epochs) return StopReason::max_epochs;
     if (options_.patience > 0 && state_.without_progress >= options_.patience) return StopReason::patience;
-    if (options_.max_minutes > 0 && elapsed() >= 60 * options_.max_minutes) return StopReason::max_minutes;
+    if (options_.max_minutes > 0 && used_minutes() >= options_.max_minutes) return StopReason::max_minutes;
     return {};
   }
 
@@ -103,23 +129,41 @@ class Trainer {
                         kept + "; start anew with a lower learning rate or a longer warm-up");
   }
 
-  void update() {
+  // Returns how many batches went into it.
+  int64_t update() {
     arena_.zero_gradients();
-    const auto [loss, parts, sequences, flop] = task_.loss(state_.batch);
-    if (!std::isfinite(parts.loss) || !std::isfinite(loss.value().item())) not_finite("the loss");
-    loss.backward();
-    gradient_norm_ = arena_.gradient_norm();
+    const int64_t batches = std::min(options_.accumulate, batches_in_epoch_ - state_.batch);
+    functional::LossParts sum;
+    for (int64_t i = 0; i < batches; ++i) {
+      const auto [loss, parts, sequences, flop] = task_.loss(state_.batch + i);
+      if (!std::isfinite(parts.loss) || !std::isfinite(loss.value().item())) not_finite("the loss");
+      if (batches == 1) {
+        loss.backward();
+      } else {  // sums over tokens, whose mean is taken below
+        const Tensor tokens = Tensor::zeros(loss.shape(), loss.dtype());
+        tokens.fill(static_cast<double>(parts.count));
+        loss.backward(tokens);
+      }
+      sum.loss += parts.loss;
+      sum.nll += parts.nll;
+      sum.count += parts.count;
+      state_.window.sentences += sequences;
+      measured_flop_ += flop;
+    }
+    const double to_mean = batches == 1 ? 1 : 1 / static_cast<double>(std::max<int64_t>(sum.count, 1));
+    gradient_norm_ = to_mean * arena_.gradient_norm();
     if (!std::isfinite(gradient_norm_)) not_finite("the gradient");
-    optimiser_.step(options_.learning_rate.at(state_.update + 1), clip_scale(gradient_norm_, options_.clip_norm));
+    rate_ = options_.learning_rate.at(state_.update + 1, progress());
+    optimiser_.step(rate_, to_mean * clip_scale(gradient_norm_, options_.clip_norm));
     ++state_.update;
+    loss_ = sum.loss / static_cast<double>(std::max<int64_t>(sum.count, 1));
     Progress& window = state_.window;
-    window.loss += parts.loss;
-    window.nll += parts.nll;
-    window.target_tokens += parts.count;
-    window.sentences += sequences;
+    window.loss += sum.loss;
+    window.nll += sum.nll;
+    window.target_tokens += sum.count;
     ++window.updates;
-    measured_tokens_ += parts.count;
-    measured_flop_ += flop;
+    measured_tokens_ += sum.count;
+    return batches;
   }
 
   double minutes_left() const {
@@ -129,9 +173,9 @@ class Trainer {
     const double minutes_per_update = done > 0 ? (elapsed() - seconds_before_) / 60 / done : 0;
     if (options_.max_updates > 0) limit(static_cast<double>(options_.max_updates - state_.update) * minutes_per_update);
     if (options_.max_epochs > 0)
-      limit(static_cast<double>((options_.max_epochs - state_.epoch + 1) * batches_in_epoch_ - state_.batch) *
-            minutes_per_update);
-    if (options_.max_minutes > 0) limit(options_.max_minutes - elapsed() / 60);
+      limit(static_cast<double>((options_.max_epochs - state_.epoch + 1) * batches_in_epoch_ - state_.batch) /
+            static_cast<double>(options_.accumulate) * minutes_per_update);
+    if (options_.max_minutes > 0) limit(options_.max_minutes - used_minutes());
     return left < 0 ? left : std::max(left, 0.0);
   }
 
@@ -146,7 +190,7 @@ class Trainer {
                           .loss = w.loss / tokens,
                           .nll = w.nll / tokens,
                           .gradient_norm = gradient_norm_,
-                          .learning_rate = options_.learning_rate.at(state_.update),
+                          .learning_rate = rate_,
                           .words_per_second = static_cast<double>(measured_tokens_) / seconds,
                           .gflops = measured_flop_ / seconds * 1e-9,
                           .minutes = elapsed() / 60,
@@ -205,24 +249,32 @@ class Trainer {
 
   void validate_and_save(int64_t epoch) {
     const auto started = Clock::now();
-    if (static_cast<int64_t>(state_.checkpoints.size()) >= options_.average && !state_.checkpoints.empty())
+    const double begun = seconds();
+    if (static_cast<int64_t>(state_.checkpoints.size()) >= options_.average && !state_.checkpoints.empty()) {
+      no_longer_averaged_.push_back(state_.checkpoints.front());
       state_.checkpoints.erase(state_.checkpoints.begin());
+    }
     const Tensor mean = average();
     Validation v{.epoch = epoch, .update = state_.update};
     if (task_.has_validation()) {
-      v.nll = task_.validation_nll();
-      if (!std::isfinite(v.nll)) not_finite("the validation loss");
+      const Quality single = quality(/*of_average=*/false);
+      Quality best = single;
+      v.nll = single.nll, v.bleu = single.bleu;
       if (mean.defined()) {
         const Tensor current = arena_.values().clone();
         arena_.values().copy_from(mean);
-        v.average_nll = task_.validation_nll();
+        const Quality average = quality(/*of_average=*/true);
         arena_.values().copy_from(current);
+        v.average_nll = average.nll, v.average_bleu = average.bleu;
+        v.average_is_best = is_better(average, single);
+        if (v.average_is_best) best = average;
       }
-      v.average_is_best = mean.defined() && v.average_nll < v.nll;
-      const double best = v.average_is_best ? v.average_nll : v.nll;
-      v.better = !state_.best_nll || best < *state_.best_nll;
+      v.better = !state_.best_nll || is_better(best, {*state_.best_nll, state_.best_bleu.value_or(-1)});
       state_.without_progress = v.better ? 0 : state_.without_progress + 1;
-      if (v.better) state_.best_nll = best;
+      if (v.better) {
+        state_.best_nll = best.nll;
+        if (options_.criterion == Criterion::bleu) state_.best_bleu = best.bleu;
+      }
     } else {  // nothing to compare by: the latest is the best
       v.better = true;
       v.average_is_best = mean.defined();
@@ -238,6 +290,8 @@ class Trainer {
     if (task_.has_validation()) {
       line["nll"] = v.nll;
       if (mean.defined()) line["average_nll"] = v.average_nll;
+      if (v.bleu >= 0) line["bleu"] = v.bleu;
+      if (v.average_bleu >= 0) line["average_bleu"] = v.average_bleu;
     }
     line["best"] = !v.better ? "earlier" : v.average_is_best ? "average" : "single";
     line["without_progress"] = v.without_progress;
@@ -250,15 +304,37 @@ class Trainer {
     save(best, /*new_checkpoint=*/options_.average > 1, examination);
     if (hooks_.validation) hooks_.validation(v);
     window_start_ += Clock::now() - started;  // words/s are of training
+    validation_seconds_ = seconds() - begun;
+  }
+
+  // What a hook makes of the model, without a trace in the training.
+  template <class Ask>
+  auto aside(Ask&& ask) {
+    const Evaluation evaluation(task_.model());
+    const Generator before = default_generator();
+    auto answer = ask();
+    default_generator() = before;
+    return answer;
+  }
+
+  struct Quality {
+    double nll = 0, bleu = -1;
+  };
+  Quality quality(bool of_average) {
+    Quality q{.nll = task_.validation_nll()};
+    if (!std::isfinite(q.nll)) not_finite("the validation loss");
+    if (options_.bleu_sentences > 0 && (!of_average || options_.criterion == Criterion::bleu))
+      q.bleu = aside([&] { return hooks_.bleu(options_.bleu_sentences); });
+    return q;
+  }
+  bool is_better(const Quality& one, const Quality& other) const {
+    if (options_.criterion == Criterion::bleu && one.bleu != other.bleu) return one.bleu > other.bleu;
+    return one.nll < other.nll;
   }
 
   Examination examine(const Validation& v) {
     if (!hooks_.examine) return {};
-    const Evaluation evaluation(task_.model());
-    const Generator before = default_generator();
-    Examination examination = hooks_.examine(v);
-    default_generator() = before;
-    return examination;
+    return aside([&] { return hooks_.examine(v); });
   }
 
   void save(const Tensor& best = {}, bool new_checkpoint = false, const Examination& examination = {}) {
@@ -266,54 +342,49 @@ class Trainer {
     const auto write_tensors = [](const NamedTensors& tensors) {
       return [tensors](FileWriter& file) { write_safetensors(file, tensors); };
     };
-    DirectoryTransaction transaction(directory_);
+    const auto write = [&](const std::string& name, const FillFile& fill) {
+      state_.files[name] = files_->write(name, fill);
+    };
     if (best.defined())
-      transaction.write(kModelFile, [&](FileWriter& file) {
-        write_safetensors(file, arena_.named(best), {{"format", "heed"}});
-      });
+      write(kModelFile, [&](FileWriter& file) { write_safetensors(file, arena_.named(best), {{"format", "heed"}}); });
     if (new_checkpoint) {
-      transaction.write(checkpoint_file(state_.update), write_tensors(arena_.named(arena_.values())));
+      write(checkpoint_file(state_.update), write_tensors(arena_.named(arena_.values())));
       state_.checkpoints.push_back(state_.update);
     }
-    for (const auto& [name, content] : examination.files) transaction.write(name, content);
-    for (const std::string& stale : stale_checkpoints()) transaction.remove(stale);
+    for (const auto& [name, content] : examination.files) files_->write(name, content);
+    if (!std::exchange(has_saved_, true))
+      for (const auto& [name, text] : hooks_.files) files_->write(name, text);
+    for (const int64_t update : no_longer_averaged_) {
+      files_->remove(checkpoint_file(update));
+      state_.files.erase(checkpoint_file(update));
+    }
+    no_longer_averaged_.clear();
     NamedTensors tensors = arena_.named(arena_.values(), "value.");
     for (const auto& [arena, prefix] : {std::pair{optimiser_.m, "m."}, std::pair{optimiser_.v, "v."}}) {
       const NamedTensors moments = arena_.named(arena, prefix);
       tensors.insert(tensors.end(), moments.begin(), moments.end());
     }
-    transaction.write(kTensorsFile, write_tensors(tensors));
+    write(kTensorsFile, write_tensors(tensors));
     state_.seconds = elapsed();
     state_.log_bytes = log_->bytes();
     state_.generator = default_generator();
-    transaction.write(kStateFile, write_state(state_, recipe_));
-    transaction.commit();
+    files_->write(kStateFile, write_state(state_, recipe_));
+    files_->commit();
     last_save_ = Clock::now();
     last_saved_update_ = state_.update;
-  }
-
-  // Files of checkpoints that are no longer averaged.
-  std::vector<std::string> stale_checkpoints() const {
-    std::vector<std::string> stale;
-    for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
-      const std::string name = entry.path().filename().string();
-      if (!name.starts_with("checkpoint-") || !name.ends_with(".safetensors")) continue;
-      if (std::none_of(state_.checkpoints.begin(), state_.checkpoints.end(),
-                       [&](int64_t update) { return checkpoint_file(update) == name; }))
-        stale.push_back(name);
-    }
-    return stale;
   }
 
   bool load_state() {
     const std::string path = directory_ + "/" + kStateFile;
     if (!std::filesystem::exists(path)) {
-      if (std::filesystem::exists(directory_ + "/" + kModelFile))
-        throw FormatError("train: " + directory_ + " holds a model without its training state (" + kStateFile +
-                          "); choose another directory");
+      for (const char* name : {kModelFile, kTensorsFile})
+        if (std::filesystem::exists(directory_ + "/" + name))
+          throw FormatError("train: " + directory_ + " holds " + name + " without its training state (" + kStateFile +
+                            "); choose another directory");
       return false;
     }
     state_ = read_state(read_file(path), path, recipe_);
+    check_files(state_, directory_);
     const SafetensorsFile file(directory_ + "/" + kTensorsFile);
     const auto restore = [&](const Tensor& arena, const char* prefix) {
       for (const auto& [name, view] : arena_.named(arena, prefix)) {
@@ -343,18 +414,27 @@ class Trainer {
   AdamW optimiser_{arena_, options_.adamw};
   TrainState state_;
   TrainLog* log_ = nullptr;
-  Clock::time_point start_, last_save_, window_start_;
-  double seconds_before_ = 0, gradient_norm_ = 0, measured_flop_ = 0;
+  DirectoryTransaction* files_ = nullptr;
+  std::vector<int64_t> no_longer_averaged_{};  // checkpoints whose files go with the next save
+  bool has_saved_ = false;                     // in this run
+  Clock::time_point last_save_, window_start_;
+  double start_ = 0, seconds_before_ = 0, validation_seconds_ = 0, rate_ = 0, gradient_norm_ = 0, loss_ = 0,
+         measured_flop_ = 0;
   int64_t updates_before_ = 0, measured_tokens_ = 0, batches_in_epoch_ = 0, last_saved_update_ = -1;
 };
 
 }  // namespace
 
 void validate(const TrainOptions& o) {
-  const auto at_least = [](const char* field, double value, double low) {
+  const auto shortest = [](double value) {
+    std::ostringstream text;
+    text << value;
+    return text.str();
+  };
+  const auto at_least = [&](const char* field, double value, double low) {
     if (!(value >= low))
-      throw ShapeError(std::string("train: ") + field + " is " + Json(value).dump() + "; it must be " +
-                       Json(low).dump() + " or more");
+      throw ShapeError(std::string("train: ") + field + " is " + shortest(value) + "; it must be " + shortest(low) +
+                       " or more");
   };
   at_least("batch_tokens", static_cast<double>(o.batch_tokens), 1);
   at_least("max_length", static_cast<double>(o.max_length), 1);
@@ -365,11 +445,16 @@ void validate(const TrainOptions& o) {
     throw ShapeError("train: batch is " + std::to_string(o.batch) + "; it must be at most " +
                      std::to_string(kMostPieces));
   at_least("block", static_cast<double>(o.block), 0);
+  at_least("accumulate", static_cast<double>(o.accumulate), 1);
   at_least("clip_norm", o.clip_norm, 0);
   at_least("max_updates", static_cast<double>(o.max_updates), 0);
   at_least("max_epochs", static_cast<double>(o.max_epochs), 0);
   at_least("max_minutes", o.max_minutes, 0);
+  at_least("minutes_before", o.minutes_before, 0);
   at_least("patience", static_cast<double>(o.patience), 0);
+  at_least("bleu_sentences", static_cast<double>(o.bleu_sentences), 0);
+  if (o.criterion == Criterion::bleu && o.bleu_sentences == 0)
+    throw ShapeError("train: bleu_sentences is 0; it must be 1 or more to choose the weights by BLEU");
   at_least("validate_every", static_cast<double>(o.validate_every), 0);
   at_least("average", static_cast<double>(o.average), 1);
   at_least("save_minutes", o.save_minutes, 0);
@@ -391,10 +476,16 @@ void validate(const TrainOptions& o) {
     throw ShapeError("train: r_drop is " + Json(o.r_drop).dump() + "; it must be a number from 0");
   if (o.learning_rate.schedule == Schedule::cosine && o.learning_rate.total < 1)
     throw ShapeError("train: the cosine schedule needs its total number of updates; set max_updates");
+  if (o.learning_rate.schedule == Schedule::linear && o.max_updates < 1 && o.max_epochs < 1 && !(o.max_minutes > 0))
+    throw ShapeError("train: the linear schedule needs an end; set max_updates, max_epochs or max_minutes");
 }
 
 TrainResult run_training(Task& task, const TrainOptions& options, const std::string& directory,
                          const TrainHooks& hooks) {
+  if (options.bleu_sentences > 0 && !hooks.bleu)
+    throw ShapeError("train: bleu_sentences needs TrainHooks::bleu, which translates and scores them");
+  if (options.criterion == Criterion::bleu && !task.has_validation())
+    throw ShapeError("train: choosing the weights by BLEU needs validation pairs; give some");
   return Trainer(task, options, directory, hooks).run();
 }
 

@@ -76,6 +76,91 @@ class Train : public TrainTest {
   }
 };
 
+// A clock that goes on by `step` seconds each time it is read.
+struct FakeClock {
+  double step = 1, now = 1000;
+  std::function<double()> reader() {
+    return [this] { return now += step; };
+  }
+};
+
+// The learning rates of a run.
+std::vector<double> rates_in(const std::string& directory) {
+  std::istringstream lines(read_file(directory + "/" + kLogFile));
+  std::vector<double> rates;
+  for (std::string line; std::getline(lines, line);)
+    if (const auto json = nlohmann::json::parse(line); json["type"] == "train") rates.push_back(json["learning_rate"]);
+  return rates;
+}
+
+TEST_F(Train, TheRateComesDownAsTheMinutesEnd) {
+  TrainOptions options = quick();
+  options.learning_rate = {.schedule = Schedule::linear, .peak = 0.01, .warmup = 0};
+  options.max_updates = 0;
+  options.max_minutes = 10;
+  options.validate_every = 5;
+  options.patience = 0;
+  for (const double step : {1.0, 7.0}) {  // a machine, and one that is seven times as slow
+    FakeClock clock{.step = step};
+    const std::string where = directory("step" + std::to_string(step));
+    const TrainResult result = run(where, options, {.seconds = clock.reader()});
+    EXPECT_EQ(result.reason, StopReason::max_minutes);
+    EXPECT_LE(result.minutes, 10 + 8 * step / 60);  // a few looks at the clock; the last validation is within them
+    const std::vector<double> rates = rates_in(where);
+    ASSERT_GT(rates.size(), 10u);
+    EXPECT_TRUE(std::is_sorted(rates.rbegin(), rates.rend()));
+    EXPECT_GT(rates.front(), 0.009);
+    EXPECT_LT(rates.back(), 0.01 * 30 * step / 600);
+  }
+}
+
+TEST_F(Train, AClockThatGoesOnWhereItWas) {
+  TrainOptions options = quick();
+  options.learning_rate = {.schedule = Schedule::linear, .peak = 0.01, .warmup = 0};
+  options.max_updates = 0;
+  options.max_minutes = 10;
+  options.minutes_before = 2;
+  options.patience = 0;
+  const std::string where = directory("a");
+  int64_t updates = 0;
+  FakeClock first;
+  EXPECT_EQ(run(where, options, {.stop = [&] { return ++updates == 20; }, .seconds = first.reader()}).reason,
+            StopReason::interrupted);
+  FakeClock second{.now = 5};  // another process counts from another moment
+  const TrainResult result = run(where, options, {.seconds = second.reader()});
+  EXPECT_EQ(result.reason, StopReason::max_minutes);
+  EXPECT_NEAR(result.minutes, 10, 0.2);
+  const std::vector<double> rates = rates_in(where);
+  EXPECT_NEAR(rates.front(), 0.008, 0.0001);  // two of ten minutes were spent before
+  EXPECT_TRUE(std::is_sorted(rates.rbegin(), rates.rend()));
+  EXPECT_NEAR(rates[20], rates[19], 0.0002);
+}
+
+TEST_F(Train, LinearByUpdatesOrEpochsAsksNoClock) {
+  TrainOptions options = quick();
+  options.learning_rate = {.schedule = Schedule::linear, .peak = 0.01, .warmup = 0};
+  FakeClock fast{.step = 1e-3}, slow{.step = 100};
+  run(directory("fast"), options, {.seconds = fast.reader()});
+  run(directory("slow"), options, {.seconds = slow.reader()});
+  EXPECT_EQ(model_bytes((root_ / "fast").string()), model_bytes((root_ / "slow").string()));
+  const std::vector<double> rates = rates_in((root_ / "fast").string());
+  ASSERT_EQ(rates.size(), 12u);
+  for (size_t i = 0; i < rates.size(); ++i) EXPECT_NEAR(rates[i], 0.01 * (12 - static_cast<double>(i)) / 12, 1e-12);
+
+  options.max_updates = 0;
+  options.max_epochs = 2;
+  run(directory("epochs"), options);
+  const std::vector<double> by_epochs = rates_in((root_ / "epochs").string());
+  const size_t updates = by_epochs.size();
+  EXPECT_NEAR(by_epochs[updates / 2], 0.005, 1e-12);  // the second epoch begins
+  EXPECT_NEAR(by_epochs.back(), 0.01 / static_cast<double>(updates), 1e-12);
+  options.max_epochs = 3;
+  EXPECT_THROW(run((root_ / "epochs").string(), options), FormatError);
+
+  options.max_epochs = 0;
+  EXPECT_THROW(run(directory("endless"), options), ShapeError);
+}
+
 TEST_F(Train, InterruptedAfterAnyUpdateEndsTheSame) {
   TrainOptions options = quick();
   options.max_updates = 9;  // more than an epoch
@@ -233,6 +318,151 @@ TEST_F(Train, RDropGoesOnWhereItWasCut) {
   run(plain, options);
   EXPECT_FALSE(model_bytes(plain) == model_bytes(whole));
   EXPECT_THROW(run(whole, options), FormatError);
+}
+
+TEST_F(Train, AccumulatedBatchesAreOneLargeBatch) {
+  TransformerConfig config = tiny();
+  config.dropout = 0;
+  TrainOptions options = quick();
+  options.max_updates = 3;
+  options.validate_every = 0;
+  options.average = 1;
+  options.adamw.epsilon = 1;  // steps along the gradient, whose rounding would else decide where it is nearly 0
+  options.learning_rate.peak = 0.5;
+  options.learning_rate.warmup = 0;
+  std::vector<TrainProgress> reports;
+  const auto values = [&](const std::string& name, int64_t batch_tokens, int64_t accumulate) {
+    options.batch_tokens = batch_tokens;
+    options.accumulate = accumulate;
+    manual_seed(5);
+    Transformer model(config);
+    const std::string where = directory(name);
+    train(model, training_, validation_, options, where,
+          {.progress = [&](const TrainProgress& p) { reports.push_back(p); }});
+    return values_in(where + "/" + kModelFile);
+  };
+  const Values large = values("large", 100000, 1), small = values("small", 40, 1000);
+  ASSERT_EQ(reports.size(), 6u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(reports[i].epoch, reports[i + 3].epoch);
+    EXPECT_EQ(reports[i].sentences, reports[i + 3].sentences);
+    EXPECT_EQ(reports[i].target_tokens, reports[i + 3].target_tokens);
+    EXPECT_NEAR(reports[i].loss, reports[i + 3].loss, 1e-5);
+    EXPECT_NEAR(reports[i].gradient_norm, reports[i + 3].gradient_norm, 1e-5);
+  }
+  for (const auto& [name, expected] : large)
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(small.at(name)[i], expected[i], 1e-5) << name;
+}
+
+TEST_F(Train, AccumulatingGoesOnWhereItWasCut) {
+  TrainOptions options = quick();
+  options.accumulate = 3;  // the last update of an epoch has fewer batches
+  const std::string whole = directory("whole"), parts = directory("parts");
+  run(whole, options);
+  for (int64_t until = 1;; ++until) {
+    int64_t update = 0;
+    const TrainResult result =
+        run(parts, options,
+            {.step = [&](const TrainStep& s) { update = s.update; }, .stop = [&] { return update >= until; }});
+    if (result.reason == StopReason::max_updates) break;
+    ASSERT_EQ(result.update, until);
+  }
+  EXPECT_TRUE(model_bytes(parts) == model_bytes(whole));
+  EXPECT_EQ(log(parts), log(whole));
+  options.accumulate = 2;
+  EXPECT_THROW(run(whole, options), TrainingDiffers);
+}
+
+TEST_F(Train, EachUpdateSaysHowFarItIs) {
+  TrainOptions options = quick();
+  options.max_updates = 0;
+  options.max_epochs = 2;
+  std::vector<double> done;
+  int64_t updates = 0;
+  const TrainResult result = run(directory("a"), options, {.step = [&](const TrainStep& s) {
+                                   EXPECT_EQ(s.update, ++updates);
+                                   EXPECT_GE(s.minutes_left, 0);
+                                   EXPECT_GT(s.loss, 0);
+                                   done.push_back(s.done);
+                                 }});
+  EXPECT_EQ(result.update, updates);
+  EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
+  EXPECT_EQ(done.back(), 1);
+  options.max_epochs = 0;
+  run(directory("b"), options,
+      {.step =
+           [&](const TrainStep& s) {
+             EXPECT_LT(s.done, 0);
+             EXPECT_LT(s.minutes_left, 0);
+             updates = s.update;
+           },
+       .stop = [&] { return updates > 0; }});
+}
+
+TEST_F(Train, BleuChoosesTheWeights) {
+  TrainOptions options = quick();
+  options.validate_every = 2;
+  options.average = 1;
+  const std::string by_loss = directory("loss"), by_bleu = directory("bleu"), third = directory("third");
+  run(by_loss, options);
+  options.criterion = Criterion::bleu;
+  options.bleu_sentences = 7;
+  const std::vector<double> scores{1, 3, 9,
+                                   2, 9, 0};  // of updates 2, 4, ...; the second 9 counts with a lower loss alone
+  size_t asked = 0;
+  std::vector<Validation> seen;
+  const TrainHooks hooks{.validation = [&](const Validation& v) { seen.push_back(v); },
+                         .bleu =
+                             [&](int64_t sentences) {
+                               EXPECT_EQ(sentences, 7);
+                               normal({3}, 0, 1);  // what it draws changes nothing
+                               return scores.at(asked++);
+                             }};
+  const TrainResult result = run(by_bleu, options, hooks);
+  EXPECT_EQ(result.best_bleu, 9);
+  const bool later = seen.at(4).nll < seen.at(2).nll;
+  EXPECT_EQ(result.best_update, later ? 10 : 6);
+  EXPECT_EQ(result.best_nll, seen.at(later ? 4 : 2).nll);
+  for (size_t i = 0; i < scores.size(); ++i) EXPECT_EQ(seen.at(i).bleu, scores[i]);
+  EXPECT_TRUE(read_file(by_bleu + "/" + kTensorsFile) == read_file(by_loss + "/" + kTensorsFile));
+  options.criterion = Criterion::loss;  // the weights of that update
+  options.max_updates = result.best_update;
+  options.validate_every = 100;
+  asked = 0;
+  run(third, options, hooks);
+  EXPECT_TRUE(model_bytes(by_bleu) == model_bytes(third));
+}
+
+TEST_F(Train, BleuIsRememberedAndPatienceWaitsForIt) {
+  TrainOptions options = quick();
+  options.validate_every = 1;
+  options.average = 3;
+  options.patience = 4;
+  options.max_updates = 1000;
+  options.criterion = Criterion::bleu;
+  options.bleu_sentences = 1;
+  // Of the weights as they are and from the second validation on of the mean, too: best is the mean of update 3.
+  const auto score = [](int64_t update, bool mean) { return update == 3 && mean ? 50. : update == 2 ? 40. : 5.; };
+  const auto train_until = [&](const std::string& where, int64_t stop) {
+    int64_t update = 0, asked = 0;
+    return run(where, options,
+               {.step = [&](const TrainStep& s) { update = s.update, asked = 0; },
+                .bleu = [&](int64_t) { return score(update, asked++ > 0); },
+                .stop = [&] { return update == stop; }});
+  };
+  const std::string whole = directory("whole"), parts = directory("parts");
+  const TrainResult result = train_until(whole, -1);
+  EXPECT_EQ(result.reason, StopReason::patience);
+  EXPECT_EQ(result.update, 7);
+  EXPECT_EQ(result.best_update, 3);
+  EXPECT_EQ(result.best_bleu, 50);
+  EXPECT_TRUE(result.average_is_best);
+  for (int64_t stop = 1; stop < 7; ++stop) EXPECT_EQ(train_until(parts, stop).reason, StopReason::interrupted);
+  EXPECT_EQ(train_until(parts, -1).best_update, 3);
+  EXPECT_TRUE(model_bytes(parts) == model_bytes(whole));
+  EXPECT_EQ(log(parts), log(whole));
+  options.criterion = Criterion::loss;
+  EXPECT_THROW(train_until(whole, -1), TrainingDiffers);
 }
 
 TEST_F(Train, AveragesTheLastCheckpoints) {
@@ -650,8 +880,8 @@ TEST_F(TrainText, LearnsToCount) {
   EXPECT_LT(result.best_nll, 0.75);
   EXPECT_GT(result.best_nll, 0.3);
   model.eval();
-  EXPECT_EQ(model.generate({3, 4}, {.max_tokens = 1, .temperature = 0}), Text{5});
-  EXPECT_EQ(model.generate({7, 6, 5}, {.max_tokens = 1, .temperature = 0}), Text{4});
+  EXPECT_EQ(model.generate({3, 4}, {.max_tokens = 1, .sampling = {.temperature = 0}}), Text{5});
+  EXPECT_EQ(model.generate({7, 6, 5}, {.max_tokens = 1, .sampling = {.temperature = 0}}), Text{4});
 }
 
 }  // namespace
