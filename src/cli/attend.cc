@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -19,6 +20,7 @@
 #include "heed/io.h"
 #include "heed/text.h"
 #include "heed/view.h"
+#include "models/finite.h"
 
 namespace heed::cli {
 namespace {
@@ -138,7 +140,7 @@ void set_width(const std::string& text, PictureOptions* picture) {
   const std::map<std::string_view, double> millimetres = {{"mm", 1}, {"cm", 10}, {"in", 25.4}};
   const auto found = millimetres.find(unit);
   const bool pixels = unit.empty() || unit == "px";
-  if (error != std::errc() || !(value > 0) || (!pixels && found == millimetres.end()))
+  if (error != std::errc() || !(value > 0) || !std::isfinite(value) || (!pixels && found == millimetres.end()))
     throw ShapeError("--width " + text + " is no width; write 80mm, 8cm, 3in or 1200px");
   picture->unit = pixels ? LengthUnit::pixels : LengthUnit::millimetres;
   picture->width = pixels ? value : value * found->second;
@@ -175,7 +177,7 @@ Looked look_at_translator(const AttendArguments& a, const Translator& translator
                           const std::string& wanted) {
   const Transformer& model = translator.model();
   const Vocabulary& vocabulary = translator.vocabulary();
-  std::vector<int32_t> source = encode(text, vocabulary);
+  std::vector<int32_t> source = encode(text, translator.source_vocabulary());
   std::vector<int32_t> target = vocabulary.encode(sanitize_utf8(wanted));
   if (wanted.empty()) target = model.translate({source}, {.beam = a.beam}).at(0).at(0).ids;
   source.push_back(vocabulary.eos_id());
@@ -186,19 +188,20 @@ Looked look_at_translator(const AttendArguments& a, const Translator& translator
   const TokenBatch batch = TokenBatch::pad({source}, vocabulary.pad_id());
   const Variable memory = model.encode(batch, &record);
   const Variable hidden = model.decode(TokenBatch::pad({input}, vocabulary.pad_id()), memory, batch, &record);
+  check_finite("attend", "what the decoder makes of the text", hidden.value(), model);
 
   Looked looked{.text = vocabulary.decode(target)};
   looked.map.weights = stack(a.encoder ? record.encoder : a.decoder ? record.decoder : record.cross);
   looked.kind = a.encoder ? "encoder self-attention" : a.decoder ? "decoder self-attention" : "cross-attention";
   std::vector<int32_t> produced = target;
   produced.push_back(vocabulary.eos_id());
-  looked.map.key_labels = pieces_of(vocabulary, a.decoder ? input : source);
+  looked.map.key_labels = a.decoder ? pieces_of(vocabulary, input) : pieces_of(translator.source_vocabulary(), source);
   // A row of cross-attention is where the model looks while it produces the next token.
   looked.map.query_labels = a.encoder || a.decoder ? looked.map.key_labels : pieces_of(vocabulary, produced);
   if (!a.html.empty())
     looked.page = translation_page({sanitize_utf8(text), looked.text, source, input, produced, record, hidden,
                                     chosen_layer(a, looked.map.weights.size(0))},
-                                   model, vocabulary);
+                                   model, translator.source_vocabulary(), vocabulary);
   return looked;
 }
 
@@ -212,10 +215,12 @@ Looked look_at_language_model(const AttendArguments& a, const Checkpoint<Languag
                      " tokens of the text that is more than the " + std::to_string(longest) +
                      " that the model takes; generate fewer, or shorten the text");
   if (a.generate > 0)
-    for (const int32_t id : model->generate(ids, {.max_tokens = a.generate, .temperature = 0})) ids.push_back(id);
+    for (const int32_t id : model->generate(ids, {.max_tokens = a.generate, .sampling = {.temperature = 0}}))
+      ids.push_back(id);
   AttentionRecord record;
   record.want_vectors = !a.html.empty();
   const Variable hidden = model->hidden(TokenBatch::pad({ids}, 0), &record);
+  check_finite("attend", "what the model makes of the text", hidden.value(), *model);
   Looked looked{
       .text = vocabulary.decode(ids), .map = {.weights = stack(record.decoder)}, .kind = "causal self-attention"};
   looked.map.query_labels = looked.map.key_labels = pieces_of(vocabulary, ids);
@@ -319,6 +324,7 @@ void check_choice(const AttendArguments& a) {
 void check_outputs(const AttendArguments& a) {
   std::vector<std::string> taken;
   if (!a.file.weights.empty()) taken.push_back(a.file.weights);
+  if (a.file.weights.empty()) taken = model_paths(find_model(a.model));
   for (const auto* labels : {&a.file.labels, &a.file.query_labels, &a.file.key_labels})
     for (const std::string& entry : *labels) {
       taken.push_back(entry);
@@ -362,15 +368,15 @@ void attend(AttendArguments a) {
     for (const Looked& one : looked) {
       if (&one != &first) shown += "\n";
       if (!one.text.empty()) shown += one.text + "\n\n";
-      TerminalOptions terminal = detect_terminal(STDOUT_FILENO);
-      terminal.maximum = a.picture.maximum;
+      TerminalOptions shown_on = terminal(STDOUT_FILENO);
+      shown_on.maximum = a.picture.maximum;
       const AttentionMap part = &one == &first ? map : chosen_map(a, one);
-      shown += a.top > 0 ? render_top(part, a.top, terminal) : render_terminal(part, terminal);
+      shown += a.top > 0 ? render_top(part, a.top, shown_on) : render_terminal(part, shown_on);
     }
   }
   for (const auto& [path, content] : files) {
     write_file_atomically(path, content);
-    std::cerr << "wrote " << path << '\n';
+    note("wrote " + path);
   }
   std::cout << shown;
 }
@@ -382,50 +388,50 @@ void add_attend(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("attend", "Show what attends to what while a model translates or reads a text");
   command->description(
+      "Show what attends to what while a model translates or reads a text\n\n"
       "Translates the text and shows the attention of the model: a map in the terminal, and pictures where asked for.\n"
       "Rows are queries, columns are keys. By default: cross-attention of the last layer, mean of its heads. Of a\n"
       "language model: self-attention over the text, each token with those before it. With --weights: what another\n"
       "program saved, (Lq, Lk), (H, Lq, Lk) or (N, H, Lq, Lk).");
-  // A variable that a script forgot to set would change what is shown without a word.
-  const CLI::Validator not_empty(
-      [](const std::string& value) {
-        return std::string(value.empty() ? "it is empty; give a value, or leave it out" : "");
-      },
-      "");
   command->add_option("text", a->text, "The sentence");
-  command->add_option("--target", a->target, "Look at this translation instead of the model's own")->check(not_empty);
-  command->add_option("--model", a->model, "Directory of the model (default: HEED_MODEL, else the bundled one)");
+  command->add_option("--target", a->target, "Look at this translation instead of the model's own")->check(not_empty());
+  command->add_option("-m,--model", a->model, "Directory of the model [HEED_MODEL, else the bundled one]")
+      ->check(not_empty())
+      ->type_name("DIR");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
   command->add_flag("--encoder", a->encoder, "Self-attention of the encoder");
   command->add_flag("--decoder", a->decoder, "Self-attention of the decoder, or of a language model");
-  command->add_flag("--cross", a->cross, "Attention of the decoder over the encoder (default)");
-  command->add_option("--beam", a->beam, "Hypotheses kept while translating [5]")->check(CLI::Range(1, 1000));
+  command->add_flag("--cross", a->cross,
+                    "Attention of the decoder over the encoder; what is shown of a translator unless asked otherwise");
+  command->add_option("-b,--beam", a->beam, "Hypotheses kept while translating")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   command
       ->add_option("--generate", a->generate, "Tokens that a language model writes behind the text, the likeliest each")
       ->check(CLI::Range(1, 1 << 24));
   const auto file = [&](const char* name, std::string& path, const char* text) {
-    command->add_option(name, path, text)->type_name("FILE")->check(not_empty);
+    command->add_option(name, path, text)->type_name("FILE")->check(not_empty());
   };
   file("--weights", a->file.weights, "Weights of another program, npy or npz, instead of a text");
-  command->add_option("--array", a->file.arrays, "Array of the npz; several times for several (default: all)")
+  command->add_option("--array", a->file.arrays, "Array of the npz; several times for several [all]")
       ->type_name("NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   const auto labels = [&](const char* name, std::vector<std::string>& files, const char* text) {
     command->add_option(name, files, text)
         ->type_name("[NAME=]FILE")
-        ->check(not_empty)
+        ->check(not_empty())
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   };
   labels("--labels", a->file.labels, "Tokens of queries and keys, one a line; with NAME of one array, several times");
   labels("--query-labels", a->file.query_labels, "Tokens of the queries, where they differ");
   labels("--key-labels", a->file.key_labels, "Tokens of the keys, likewise");
-  command->add_option("--layer", a->layer, "Layer, from 1 (default: the last)")->check(CLI::Range(1, 16384));
-  command->add_option("--head", a->head, "Head, from 1 (default: the mean of all)")->check(CLI::Range(1, 16384));
+  command->add_option("--layer", a->layer, "Layer, from 1 [the last]")->check(CLI::Range(1, 16384));
+  command->add_option("--head", a->head, "Head, from 1 [the mean of all]")->check(CLI::Range(1, 16384));
   command->add_option("--heads", a->heads, "A row of heads of the layer: 1,3,5-8 or all")
       ->type_name("LIST")
-      ->check(not_empty);
+      ->check(not_empty());
   command->add_flag("--all", a->all, "Every layer and head, as small maps");
   command->add_option("--top", a->top, "Instead of a map: for each token the so many it attends to most")
       ->check(CLI::Range(1, 65536));
@@ -436,15 +442,22 @@ void add_attend(CLI::App& program) {
   file("--html", a->html, "Write a page for a browser: every layer and head, to look into");
   command->add_option("--compare", a->compare, "Another text, beside the first in the page")
       ->type_name("TEXT")
-      ->check(not_empty);
-  command->add_option("--width", a->width, "Of the pictures: 80mm, 8cm, 3in or 1200px (default: as wide as they want)");
-  command->add_option("--dpi", a->picture.dpi, "Pixels to the inch [200]")->check(CLI::Range(10.0, 2400.0));
-  command->add_option("--font-size", a->picture.font_size, "Of the pictures, in points [8]")
-      ->check(CLI::Range(1.0, 100.0));
-  command->add_option("--font", a->picture.font, "Of the pictures [sans-serif]")->type_name("FAMILY");
+      ->check(not_empty());
+  command->add_option("--width", a->width, "Of the pictures: 80mm, 8cm, 3in or 1200px [as wide as they want]")
+      ->type_name("LENGTH");
+  command->add_option("--dpi", a->picture.dpi, "Pixels to the inch")
+      ->check(finite_number())
+      ->check(CLI::Range(10.0, 2400.0))
+      ->capture_default_str();
+  command->add_option("--font-size", a->picture.font_size, "Of the pictures, in points")
+      ->check(finite_number())
+      ->check(CLI::Range(1.0, 100.0))
+      ->capture_default_str();
+  command->add_option("--font", a->picture.font, "Of the pictures")->type_name("FAMILY")->capture_default_str();
   command->add_option("--columns", a->picture.columns, "Heads in a row of --heads [up to 4]")
       ->check(CLI::Range(1, 1024));
-  command->add_option("--maximum", a->picture.maximum, "Weight at the top of the scale (default: the largest)")
+  command->add_option("--maximum", a->picture.maximum, "Weight at the top of the scale [the largest]")
+      ->check(finite_number())
       ->check(CLI::PositiveNumber);
   command->add_option("--title", a->title, "Title of map and pictures; \"\" for none")->type_name("TEXT");
   command->footer(

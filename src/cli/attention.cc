@@ -1,7 +1,6 @@
 // heed attention: the operator on npy files.
 #include "heed/attention.h"
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
 #include <iostream>
@@ -12,6 +11,8 @@
 #include <vector>
 
 #include "cli/attention_layout.h"
+#include "cli/checkpoint.h"
+#include "cli/commands.h"
 #include "heed/io.h"
 
 namespace heed::cli {
@@ -60,11 +61,10 @@ int64_t count_nan(const Tensor& t) {
 /// Loads an array; a line on standard error where its order was lost or it has NaN.
 Tensor load(const std::string& path) {
   const NpyArray array = load_npy(path);
-  if (array.was_fortran)
-    std::cerr << "heed attention: " << path << " is in Fortran order; it was read into row-major order\n";
+  if (array.was_fortran) warn("attention", path + " is in Fortran order; it was read into row-major order");
   if (const int64_t count = count_nan(array.tensor))
-    std::cerr << "heed attention: " << path << " has " << count
-              << " NaN; a row of the result is NaN where it attends to one\n";
+    warn("attention",
+         path + " has " + std::to_string(count) + " NaN; a row of the result is NaN where it attends to one");
   return array.tensor;
 }
 
@@ -102,7 +102,7 @@ Tensor load_indices(const std::string& path) {
 Tensor concatenate(const Tensor& past, const Tensor& fresh, const std::string& name, const std::string& fresh_name) {
   const auto refuse = [&](const std::string& reason) { throw ShapeError("attention: " + name + " " + reason); };
   if (past.dtype() != fresh.dtype())
-    refuse(std::string("is ") + name_of(past.dtype()) + " and q is " + name_of(fresh.dtype()) +
+    refuse(std::string("is ") + name_of(past.dtype()) + " and " + fresh_name + " is " + name_of(fresh.dtype()) +
            "; convert one of them");
   Dims wanted = fresh.shape();
   if (past.rank() == 4) wanted[2] = past.size(2);
@@ -147,6 +147,49 @@ void check_combination(const Options& o) {
       refuse(std::string(flag) + " with --q-offsets, whose entries have their own lengths; pad them to (B, H, L, D)");
 }
 
+/// No file that is written is another one, or one that is read: results would be lost, or what made them.
+void check_files(const Options& o) {
+  using Named = std::pair<const char*, const std::string*>;
+  const Named written[] = {{"--out", &o.out},
+                           {"--present-key", &o.present_key},
+                           {"--present-value", &o.present_value},
+                           {"--weights", &o.weights},
+                           {"--lse", &o.lse},
+                           {"--scores", &o.scores},
+                           {"--grad-q", &o.grad_q},
+                           {"--grad-k", &o.grad_k},
+                           {"--grad-v", &o.grad_v},
+                           {"--grad-past-key", &o.grad_past_key},
+                           {"--grad-past-value", &o.grad_past_value},
+                           {"--grad-mask", &o.grad_mask},
+                           {"--grad-sinks", &o.grad_sinks}};
+  const Named read[] = {{"--q", &o.q},
+                        {"--k", &o.k},
+                        {"--v", &o.v},
+                        {"--past-key", &o.past_key},
+                        {"--past-value", &o.past_value},
+                        {"--mask", &o.mask},
+                        {"--alibi", &o.alibi},
+                        {"--sinks", &o.sinks},
+                        {"--key-lengths", &o.key_lengths},
+                        {"--q-offsets", &o.q_offsets},
+                        {"--k-offsets", &o.k_offsets},
+                        {"--grad-out", &o.grad_out},
+                        {"--grad-lse", &o.grad_lse}};
+  const auto check = [](const Named& output, const Named& other, const char* reason) {
+    if (output.second->empty() || other.second->empty() || !same_file(*output.second, *other.second)) return;
+    throw ShapeError(std::string("attention: ") + output.first + " " + *output.second + " and " + other.first + " " +
+                     *other.second + " are one file" + reason);
+  };
+  for (const Named& output : written) {
+    for (const Named& input : read) check(output, input, ", which is read; write to another");
+    for (const Named& other : written) {
+      if (other.first == output.first) break;
+      check(output, other, "; give each result a file of its own");
+    }
+  }
+}
+
 DType storage_of(const std::string& name, DType file) {
   if (file == DType::f64) {
     if (!name.empty())
@@ -183,9 +226,8 @@ void print(const Tensor& out) {
   }
   constexpr int64_t kLarge = 1000;
   if (out.numel() > kLarge)
-    std::cerr << "heed attention: prints " << out.numel() << " numbers; --out FILE.npy writes them to a file\n";
-  std::cout << text << std::flush;
-  if (!std::cout) throw IoError("write to standard output failed");
+    warn("attention", "prints " + std::to_string(out.numel()) + " numbers; --out FILE.npy writes them to a file");
+  std::cout << text;
 }
 
 AttentionResult forward(const AttentionLayout& layout, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -222,6 +264,7 @@ class Outputs {
 
 void run(const Options& o) {
   check_combination(o);
+  check_files(o);
   const Tensor q_file = load(o.q);
   const AttentionLayout layout(q_file, o.q_heads, o.kv_heads, !o.q_offsets.empty());
   const DType dtype = q_file.dtype(), compute = dtype == DType::f64 ? DType::f64 : DType::f32;
@@ -249,6 +292,10 @@ void run(const Options& o) {
     throw ShapeError("attention: --grad-mask with a boolean mask, which has no gradient; pass an additive mask");
 
   Tensor keys = layout.keys(load(o.k), "k"), values = layout.keys(load(o.v), "v");
+  if (keys.dtype() != values.dtype())
+    throw ShapeError(std::string("attention: v is ") + name_of(values.dtype()) + " and k is " + name_of(keys.dtype()) +
+                     "; convert one of them");
+  const DType keys_dtype = keys.dtype(), keys_storage = o.storage.empty() && keys_dtype != dtype ? keys_dtype : storage;
   int64_t past = 0;
   if (!o.past_key.empty()) {
     const Tensor past_key = load(o.past_key), past_value = load(o.past_value);
@@ -257,7 +304,7 @@ void run(const Options& o) {
     past = past_key.size(2);
   }
   if (options.causal != Causal::bottom_right) options.offset = o.causal_offset.value_or(past);
-  const Tensor q = layout.queries(q_file, "q").to(storage), k = keys.to(storage), v = values.to(storage);
+  const Tensor q = layout.queries(q_file, "q").to(storage), k = keys.to(keys_storage), v = values.to(keys_storage);
   Tensor grad_out;
   if (!o.grad_out.empty()) grad_out = layout.queries(load(o.grad_out), "--grad-out").to(storage);
   BackwardOptions backward;
@@ -269,25 +316,26 @@ void run(const Options& o) {
   Outputs outputs(dtype);
   const Tensor out = layout.to_file(result.out).to(dtype);
   outputs.add(o.out, out);
-  outputs.add(o.present_key, keys.contiguous());
-  outputs.add(o.present_value, values.contiguous());
+  outputs.add_as(o.present_key, keys.contiguous(), keys_dtype);
+  outputs.add_as(o.present_value, values.contiguous(), keys_dtype);
   if (options.want_weights) outputs.add(o.weights, layout.rows_to_file(result.weights));
   if (options.want_scores) outputs.add(o.scores, layout.rows_to_file(result.scores));
   if (options.want_lse) outputs.add_as(o.lse, layout.rows_to_file(result.lse), compute);
   if (grad_out.defined()) {
     AttentionGradients gradients;
     gradients.q = layout.empty(q.shape(), storage);
-    gradients.k = layout.empty(k.shape(), storage);
-    gradients.v = layout.empty(v.shape(), storage);
+    gradients.k = layout.empty(k.shape(), keys_storage);
+    gradients.v = layout.empty(v.shape(), keys_storage);
     if (!o.grad_mask.empty()) gradients.mask = Tensor::empty(options.mask.shape(), compute);
     if (!o.grad_sinks.empty()) gradients.sinks = Tensor::empty(options.sinks.shape(), compute);
     attention_backward(grad_out, q, k, v, result, gradients, options, backward);
     const auto fresh = [&](const Tensor& t) { return past > 0 ? t.slice(2, past, t.size(2)) : t; };
     outputs.add(o.grad_q, layout.to_file(gradients.q));
-    outputs.add(o.grad_k, layout.to_file(fresh(gradients.k)));
-    outputs.add(o.grad_v, layout.to_file(fresh(gradients.v)));
-    if (!o.grad_past_key.empty()) outputs.add(o.grad_past_key, gradients.k.slice(2, 0, past).contiguous());
-    if (!o.grad_past_value.empty()) outputs.add(o.grad_past_value, gradients.v.slice(2, 0, past).contiguous());
+    const auto add_of_keys = [&](const std::string& path, const Tensor& t) { outputs.add_as(path, t, keys_dtype); };
+    add_of_keys(o.grad_k, layout.to_file(fresh(gradients.k)));
+    add_of_keys(o.grad_v, layout.to_file(fresh(gradients.v)));
+    if (!o.grad_past_key.empty()) add_of_keys(o.grad_past_key, gradients.k.slice(2, 0, past).contiguous());
+    if (!o.grad_past_value.empty()) add_of_keys(o.grad_past_value, gradients.v.slice(2, 0, past).contiguous());
     if (!o.grad_mask.empty()) outputs.add(o.grad_mask, gradients.mask);
     if (!o.grad_sinks.empty()) outputs.add(o.grad_sinks, gradients.sinks);
   }
@@ -301,9 +349,11 @@ void add_attention(CLI::App& program) {
   const auto o = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("attention", "softmax(scale * Q K^T + mask) V on npy files");
   command->description(
+      "softmax(scale * Q K^T + mask) V on npy files\n\n"
       "Computes softmax(scale * Q K^T + mask) V, and its gradients, on npy files of shape (L, D), (H, L, D) or\n"
       "(B, H, L, D), or packed (B, L, H*D), in float16, float32 or float64. float16 is computed in float32; outputs\n"
-      "have q's dtype and dimensions. Without an output option the result is printed, one line a row.\n"
+      "have q's dtype and dimensions, those of k and v theirs: float16 is taken beside a float32 q. Without an output\n"
+      "option the result is printed, one line a row.\n"
       "Below, query i stands at key i + o: o is P, the length of the past, unless --causal says otherwise.");
   const auto file = [&](const char* name, std::string& path, const char* help) {
     return command->add_option(name, path, help)->type_name("FILE");
@@ -337,22 +387,25 @@ void add_attention(CLI::App& program) {
       ->add_option("--causal", o->causal,
                    "Query i sees keys j <= i + o. top-left: o = P. bottom-right: o = Lk - Lq (each entry's own key "
                    "length instead of Lk with --key-lengths)")
-      ->check(CLI::IsMember({"top-left", "bottom-right"}));
+      ->transform(one_of({"top-left", "bottom-right"}));
   command->add_option("--causal-offset", o->causal_offset, "Causal with o = N")->type_name("N");
   command->add_option("--window", o->window, "Query i sees keys i + o - L to i + o + R; -1 is unlimited")
       ->type_name("L,R");
-  command->add_option("--scale", o->scale, "Factor on the products; 1/sqrt(D) when absent");
+  command->add_option("--scale", o->scale, "Factor on the products [1/sqrt(D)]")->check(finite_number());
   command->add_option("--softcap", o->softcap, "c: s becomes c * tanh(s / c) before the mask; 0 is off")
+      ->check(finite_number())
       ->capture_default_str();
   file("--alibi", o->alibi, "Slopes (Hq): adds -slope * |i + o - j|");
   CLI::Option* sinks = file("--sinks", o->sinks, "Logits (Hq) that join the denominator and lse of every row");
-  command->add_option("--dropout", o->dropout, "Probability of dropping a weight, in [0, 1)")->capture_default_str();
-  command->add_option("--seed", o->seed, "Seed of the dropout")->capture_default_str();
+  command->add_option("--dropout", o->dropout, "Probability of dropping a weight, in [0, 1)")
+      ->check(finite_number())
+      ->capture_default_str();
+  command->add_option("-s,--seed", o->seed, "Seed of the dropout")->check(whole_number())->capture_default_str();
   command
       ->add_option("--storage", o->storage,
-                   "q, k and v are held as f32, f16 or bf16; sums are in float32. f32 when absent, f64 for float64")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
-  file("--out", o->out, "Write the result, (..., Lq, Dv)");
+                   "q, k and v are held as f32, f16 or bf16; sums are in float32 [f32; of float64 files f64]")
+      ->transform(one_of({"f32", "f16", "bf16"}));
+  file("-o,--out,--output", o->out, "Write the result, (..., Lq, Dv)");
   file("--present-key", o->present_key, "Write past and new keys, (B, Hkv, P + L, D)");
   file("--present-value", o->present_value, "Write past and new values, (B, Hkv, P + L, Dv)");
   file("--weights", o->weights, "Write the softmax before dropout, (..., Lq, Lk)");

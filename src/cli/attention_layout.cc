@@ -29,10 +29,23 @@ AttentionLayout::AttentionLayout(const Tensor& q, int64_t q_heads, int64_t kv_he
                     "; pass (L, D), (H, L, D) or (B, H, L, D), or (B, L, H*D) with --q-heads and --kv-heads");
 }
 
-Tensor AttentionLayout::from_file(const Tensor& file, const std::string& name, int64_t heads) const {
+void AttentionLayout::check_dtype(const Tensor& file, const std::string& name) const {
   if (file.dtype() != dtype_)
     refuse(name,
            std::string("dtype ") + name_of(file.dtype()) + " and q has " + name_of(dtype_) + "; convert one of them");
+}
+
+Tensor AttentionLayout::queries(const Tensor& file, const std::string& name) const {
+  check_dtype(file, name);
+  return from_file(file, name, q_heads_);
+}
+
+Tensor AttentionLayout::keys(const Tensor& file, const std::string& name) const {
+  if (!(dtype_ == DType::f32 && file.dtype() == DType::f16)) check_dtype(file, name);
+  return from_file(file, name, kv_heads_);
+}
+
+Tensor AttentionLayout::from_file(const Tensor& file, const std::string& name, int64_t heads) const {
   if (file.rank() != shape_.rank())
     refuse(name, "shape " + to_string(file.shape()) + " and q has " + to_string(shape_) +
                      "; pass the same number of dimensions");

@@ -19,9 +19,9 @@ class AttentionLayout {
   bool ragged() const { return ragged_; }
 
   /// The files of q, k, v and the gradient of the output, as views with the operator's dimensions. Throws ShapeError,
-  /// also when the dtype is not q's.
-  Tensor queries(const Tensor& file, const std::string& name) const { return from_file(file, name, q_heads_); }
-  Tensor keys(const Tensor& file, const std::string& name) const { return from_file(file, name, kv_heads_); }
+  /// also when the dtype is not q's; k and v may be float16 beside float32.
+  Tensor queries(const Tensor& file, const std::string& name) const;
+  Tensor keys(const Tensor& file, const std::string& name) const;
 
   /// Memory of the operator's `shape` that to_file() need not copy.
   Tensor empty(const Dims& shape, DType dtype) const;
@@ -32,6 +32,7 @@ class AttentionLayout {
   Tensor rows_from_file(const Tensor& file) const;
 
  private:
+  void check_dtype(const Tensor& file, const std::string& name) const;
   Tensor from_file(const Tensor& file, const std::string& name, int64_t heads) const;
   int missing() const { return packed() || ragged_ ? 0 : 4 - shape_.rank(); }  // leading dimensions the files leave out
 

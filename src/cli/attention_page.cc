@@ -209,12 +209,13 @@ PageGroup causal() {
 
 std::vector<PageGroup> textbook_examples() { return {basic_self_attention(), circle(), causal()}; }
 
-Page translation_page(const SeenTranslation& seen, const Transformer& model, const Vocabulary& vocabulary) {
+Page translation_page(const SeenTranslation& seen, const Transformer& model, const Vocabulary& of_source,
+                      const Vocabulary& of_target) {
   Page page{.title = seen.text,
             .text = seen.translation,
-            .steps = steps_of(seen.hidden, model.output_weight(), seen.output, vocabulary)};
-  const Tokens source = tokens_of(vocabulary, seen.source), input = tokens_of(vocabulary, seen.input),
-               output = tokens_of(vocabulary, seen.output);
+            .steps = steps_of(seen.hidden, model.output_weight(), seen.output, of_target)};
+  const Tokens source = tokens_of(of_source, seen.source), input = tokens_of(of_target, seen.input),
+               output = tokens_of(of_target, seen.output);
   const auto add = [&](const char* name, const char* title, const std::vector<Tensor>& weights,
                        const std::vector<HeadVectors>& vectors, const Tokens& query, const Tokens& key,
                        StepKeys step_keys) {

@@ -43,7 +43,8 @@ struct SeenText {
 };
 
 /// Encoder, decoder and cross-attention, the steps of the output with the likeliest tokens, and the examples.
-Page translation_page(const SeenTranslation& seen, const Transformer& model, const Vocabulary& vocabulary);
+Page translation_page(const SeenTranslation& seen, const Transformer& model, const Vocabulary& of_source,
+                      const Vocabulary& of_target);
 /// Self-attention, the likeliest tokens behind each token (where the model wrote some: at those), and the examples.
 Page language_model_page(const SeenText& seen, const LanguageModel& model, const Vocabulary& vocabulary);
 

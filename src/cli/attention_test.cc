@@ -307,7 +307,7 @@ TEST_F(AttentionCommand, WrongUse) {
   EXPECT_THROW(run("--grad-q gq.npy"), CLI::RequiresError);
   EXPECT_THROW(run("--grad-out g.npy --grad-mask gm.npy"), CLI::RequiresError);
   EXPECT_THROW(run("--causal upper"), CLI::ValidationError);
-  EXPECT_THROW(run("--scale x"), CLI::ConversionError);
+  EXPECT_THROW(run("--scale x"), CLI::ValidationError);
 
   save({1, 4, 3, 8}, {1, 3, 5, 8}, {1, 3, 5, 8});
   EXPECT_NE(shape_error("").find("not a multiple"), std::string::npos);

@@ -6,11 +6,13 @@
 #include <ctime>
 #include <fstream>
 #include <functional>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "autograd/profile.h"
+#include "cli/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/translator.h"
 #include "heed/attention.h"
@@ -103,17 +105,19 @@ class TrainingStep {
  public:
   TrainingStep() : model_(config()), arena_(model_), optimiser_(arena_, {}) {
     const Tensor draws = uniform({kSentences, 2 * kLength}, 4, static_cast<double>(config().vocab_size), DType::f64);
+    std::vector<std::vector<int32_t>> sources;
     for (int64_t s = 0; s < kSentences; ++s) {
       std::vector<int32_t> source, target;
       for (int64_t t = 0; t < kLength; ++t) {
         source.push_back(static_cast<int32_t>(draws.at<double>(s, t)));
         target.push_back(static_cast<int32_t>(draws.at<double>(s, kLength + t)));
       }
+      source.back() = config().eos_id;
       target.pop_back();  // the end token takes its place
-      source_.push_back(std::move(source));
+      sources.push_back(std::move(source));
       target_.push_back(std::move(target));
     }
-    batch_ = TokenBatch::pad(source_, config().pad_id);
+    batch_ = TokenBatch::pack(sources);  // as training has it
   }
 
   void operator()() {
@@ -139,7 +143,7 @@ class TrainingStep {
   Transformer model_;
   ParameterArena arena_;
   AdamW optimiser_;
-  std::vector<std::vector<int32_t>> source_, target_;
+  std::vector<std::vector<int32_t>> target_;
   TokenBatch batch_;
 };
 
@@ -199,7 +203,7 @@ void translation_rows(double seconds, const std::string& directory, std::vector<
         for (size_t i = 0; i < lines.size(); i += batch)
           translator.translate({lines.begin() + static_cast<std::ptrdiff_t>(i),
                                 lines.begin() + static_cast<std::ptrdiff_t>(std::min(i + batch, lines.size()))},
-                               {.beam = beam}, static_cast<int64_t>(batch));
+                               {.beam = {.beam = beam}, .batch = static_cast<int64_t>(batch)});
       });
       rows.push_back(row("translation", (beam == 1 ? "greedy, batch " : "beam 5, batch ") + std::to_string(batch), s,
                          static_cast<double>(lines.size()), "sentences/s"));
@@ -227,6 +231,7 @@ void bench(const BenchArguments& a) {
     return a.only.empty() ? !a.profile : std::find(a.only.begin(), a.only.end(), section) != a.only.end();
   };
   std::vector<Row> rows;
+  if (wanted("translation")) expect_other_file("--json", a.json, model_paths(find_model(a.model)));
   ordered_json json{{"date", today()},
                     {"processor", processor_name()},
                     {"threads", threads()},
@@ -238,15 +243,20 @@ void bench(const BenchArguments& a) {
   if (wanted("translation")) translation_rows(a.seconds, a.model, rows);
   if (a.profile) json["profile"] = profile_rows(a.seconds, rows);
 
-  std::printf("%s, %d threads, %s\n", processor_name().c_str(), threads(), today().c_str());
+  const auto print = [](const char* format, auto... values) {
+    char line[256];
+    std::snprintf(line, sizeof line, format, values...);
+    std::cout << line;
+  };
+  print("%s, %d threads, %s\n", processor_name().c_str(), threads(), today().c_str());
   std::string section;
   for (const Row& r : rows) {
-    if (r.section != section) std::printf("\n%-44s %12s  %s\n", r.section.c_str(), "median", "quartiles");
+    if (r.section != section) print("\n%-44s %12s  %s\n", r.section.c_str(), "median", "quartiles");
     section = r.section;
     if (r.section == "profile")
-      std::printf("%-44s %12.1f  %s\n", r.name.c_str(), r.rate, r.unit.c_str());
+      print("%-44s %12.1f  %s\n", r.name.c_str(), r.rate, r.unit.c_str());
     else
-      std::printf("%-44s %12.1f  %.1f .. %.1f %s\n", r.name.c_str(), r.rate, r.lower, r.upper, r.unit.c_str());
+      print("%-44s %12.1f  %.1f .. %.1f %s\n", r.name.c_str(), r.rate, r.lower, r.upper, r.unit.c_str());
     if (r.section != "profile")
       json["rows"].push_back({{"section", r.section},
                               {"name", r.name},
@@ -271,14 +281,19 @@ std::string processor_name() {
 void add_bench(CLI::App& program) {
   auto* command = program.add_subcommand("bench", "Measure attention, training and translation on this machine");
   auto arguments = std::make_shared<BenchArguments>();
-  command->add_option("--model", arguments->model, "model directory for translation (default: the bundled one)");
-  command->add_option("--json", arguments->json, "write the figures to this file, too");
-  command->add_option("--seconds", arguments->seconds, "time for each figure")
+  command
+      ->add_option("-m,--model", arguments->model,
+                   "Directory of the model that translates [HEED_MODEL, else the bundled one]")
+      ->check(not_empty())
+      ->type_name("DIR");
+  command->add_option("--json", arguments->json, "Write the figures to this file, too")->type_name("FILE");
+  command->add_option("--seconds", arguments->seconds, "Time for each figure")
+      ->check(finite_number())
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
-  command->add_flag("--profile", arguments->profile, "share of a training step by operation");
-  command->add_option("--only", arguments->only, "sections")
-      ->check(CLI::IsMember({"attention", "training", "translation"}));
+  command->add_flag("--profile", arguments->profile, "Share of a training step by operation");
+  command->add_option("--only", arguments->only, "Sections [all]")
+      ->transform(one_of({"attention", "training", "translation"}));
   command->footer("Example:\n  heed bench --only attention --json attention.json");
   command->callback([arguments] { bench(*arguments); });
 }

@@ -9,102 +9,89 @@
 #include "core/checked.h"
 #include "heed/io.h"
 #include "heed/random.h"
+#include "models/fields.h"
+#include "train/state.h"
 
 namespace heed::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMost = int64_t{1} << 24;
 constexpr const char* kArchitectures[] = {"transformer", "language_model"};  // in the order of ModelConfig
 
-// Before memory is taken for what a lying config.json asks for.
-template <class Config>
-void check_size(const Config& config, const SafetensorsFile& file) {
-  uint64_t held = 0;
-  for (const TensorInfo& info : file.tensors()) held += *checked_product(info.shape);  // SafetensorsFile checked it
-  if (const auto needed = static_cast<uint64_t>(parameter_count(config)); held != needed)
-    throw FormatError(file.path() + ": it holds " + std::to_string(held) + " parameters, but a model as in " +
-                      kConfigFile + " has " + std::to_string(needed) + "; the two files belong to different models");
-}
+class FieldWriter {
+ public:
+  explicit FieldWriter(ConfigWriter& to) : to_(to) {}
+  template <class T>
+  void integer(const char* name, T value, int64_t, int64_t) const {
+    to_.set(name, value);
+  }
+  void optional(const char* name, int64_t value, int64_t) const {
+    if (value > 0) to_.set(name, value);
+  }
+  void probability(const char* name, double value) const { to_.set(name, value); }
+  void choice(const char* name, const std::string& value, const std::vector<std::string>&) const {
+    to_.set(name, value);
+  }
+  void flag(const char* name, bool value) const { to_.set(name, value); }
 
-// Fields that all models have, in the order of the file: those before the numbers of layers, and those behind.
-template <class Config>
-void write_width(ConfigWriter& w, const Config& c) {
-  w.set("vocab_size", c.vocab_size).set("d_model", c.d_model).set("nhead", c.nhead);
-}
-template <class Config>
-void write_layers(ConfigWriter& w, const Config& c) {
-  w.set("dim_feedforward", c.dim_feedforward)
-      .set("dropout", c.dropout)
-      .set("attention_dropout", c.attention_dropout)
-      .set("activation_dropout", c.activation_dropout)
-      .set("activation", c.activation)
-      .set("norm", c.norm)
-      .set("norm_first", c.norm_first)
-      .set("bias", c.bias)
-      .set("positions", c.positions)
-      .set("max_positions", c.max_positions)
-      .set("tie_embeddings", c.tie_embeddings);
-}
+ private:
+  ConfigWriter& to_;
+};
 
-void write_fields(ConfigWriter& w, const TransformerConfig& c) {
-  write_width(w, c);
-  w.set("num_encoder_layers", c.num_encoder_layers).set("num_decoder_layers", c.num_decoder_layers);
-  write_layers(w, c);
-  w.set("pad_id", c.pad_id).set("bos_id", c.bos_id).set("eos_id", c.eos_id);
-}
+class FieldReader {
+ public:
+  explicit FieldReader(ConfigReader& from) : from_(from) {}
+  template <class T>
+  void integer(const char* name, T& value, int64_t low, int64_t high) const {
+    value = static_cast<T>(from_.integer(name, low, high));
+  }
+  void optional(const char* name, int64_t& value, int64_t high) const { value = from_.integer(name, 1, high, 0); }
+  void probability(const char* name, double& value) const { value = from_.number(name, 0, 1); }
+  void choice(const char* name, std::string& value, const std::vector<std::string>& names) const {
+    value = from_.one_of(name, names);
+  }
+  void flag(const char* name, bool& value) const { value = from_.boolean(name); }
 
-void write_fields(ConfigWriter& w, const LanguageModelConfig& c) {
-  write_width(w, c);
-  w.set("num_kv_heads", c.num_kv_heads).set("num_layers", c.num_layers);
-  write_layers(w, c);
-}
+ private:
+  ConfigReader& from_;
+};
 
 template <class Config>
-void read_common(ConfigReader& r, Config& c) {
-  c.vocab_size = r.integer("vocab_size", 1, kMost);
-  c.d_model = r.integer("d_model", 1, kMost);
-  c.nhead = r.integer("nhead", 1, kMost);
-  c.dim_feedforward = r.integer("dim_feedforward", 1, kMost);
-  c.dropout = r.number("dropout", 0, 1);
-  c.attention_dropout = r.number("attention_dropout", 0, 1);
-  c.activation_dropout = r.number("activation_dropout", 0, 1);
-  c.activation = r.one_of("activation", {"relu", "gelu", "gelu_tanh", "silu", "swiglu"});
-  c.norm = r.one_of("norm", {"layer_norm", "rms_norm"});
-  c.norm_first = r.boolean("norm_first");
-  c.bias = r.boolean("bias");
-  c.positions = r.one_of("positions", {"sinusoidal", "learned", "rotary"});
-  c.tie_embeddings = r.boolean("tie_embeddings");
-}
-
-TransformerConfig read_transformer(ConfigReader& r) {
-  TransformerConfig c;
-  read_common(r, c);
-  c.num_encoder_layers = r.integer("num_encoder_layers", 1, 1000);
-  c.num_decoder_layers = r.integer("num_decoder_layers", 1, 1000);
-  c.max_positions = r.integer("max_positions", 2, kMost);
-  c.pad_id = static_cast<int32_t>(r.integer("pad_id", 0, kMost));
-  c.bos_id = static_cast<int32_t>(r.integer("bos_id", 0, kMost));
-  c.eos_id = static_cast<int32_t>(r.integer("eos_id", 0, kMost));
-  return c;
-}
-
-LanguageModelConfig read_language_model(ConfigReader& r) {
-  LanguageModelConfig c;
-  read_common(r, c);
-  c.num_kv_heads = r.integer("num_kv_heads", 0, kMost);
-  c.num_layers = r.integer("num_layers", 1, 1000);
-  c.max_positions = r.integer("max_positions", 1, kMost);
+Config read_fields(ConfigReader& from) {
+  Config c;
+  visit_fields(c, FieldReader(from));
   return c;
 }
 
 }  // namespace
 
+template <class Config>
+void check_size(const Config& config, const SafetensorsFile& file) {
+  uint64_t held = 0;
+  for (const TensorInfo& info : file.tensors()) held += *checked_product(info.shape);  // SafetensorsFile checked it
+  check_parameters(file.path(), held, config);
+}
+template void check_size(const TransformerConfig&, const SafetensorsFile&);
+template void check_size(const LanguageModelConfig&, const SafetensorsFile&);
+
+void check_parameters(const std::string& path, uint64_t has, const ModelConfig& config) {
+  const int64_t needs = std::visit([](const auto& c) { return parameter_count(c); }, config);
+  if (has != static_cast<uint64_t>(needs))
+    throw FormatError(path + ": it holds " + std::to_string(has) + " parameters, but a model as in " + kConfigFile +
+                      " has " + std::to_string(needs) + "; the two files belong to different models");
+}
+
+void check_pieces(const std::string& directory, const char* file, int64_t has, int64_t needs) {
+  if (has != needs)
+    throw FormatError(directory + ": " + file + " has " + std::to_string(has) + " pieces, " + kConfigFile + " says " +
+                      std::to_string(needs));
+}
+
 std::string write_config(const ModelConfig& config) {
   ConfigWriter w;
   w.set("architecture", kArchitectures[config.index()]);
-  std::visit([&](const auto& c) { write_fields(w, c); }, config);
+  std::visit([&](const auto& c) { visit_fields(c, FieldWriter(w)); }, config);
   return w.text();
 }
 
@@ -112,9 +99,9 @@ ModelConfig read_config(const std::string& json, const std::string& where) {
   ConfigReader r(json, where);
   ModelConfig config;
   if (r.one_of("architecture", {kArchitectures[0], kArchitectures[1]}) == kArchitectures[0])
-    config = read_transformer(r);
+    config = read_fields<TransformerConfig>(r);
   else
-    config = read_language_model(r);
+    config = read_fields<LanguageModelConfig>(r);
   r.finish();
   try {
     std::visit([](const auto& c) { validate(c); }, config);
@@ -124,10 +111,57 @@ ModelConfig read_config(const std::string& json, const std::string& where) {
   return config;
 }
 
+namespace {
+
+ModelConfig config_in(const DirectorySnapshot& files, const std::string& directory) {
+  return read_config(files.read(kConfigFile, kLargestConfig), directory + "/" + kConfigFile);
+}
+
+}  // namespace
+
 ModelConfig load_config(const std::string& directory) {
-  DirectoryTransaction::recover(directory);
-  const std::string path = directory + "/" + kConfigFile;
-  return read_config(read_file(path, 1 << 20), path);
+  return config_in(DirectorySnapshot(directory, {kConfigFile}), directory);
+}
+
+Vocabulary read_vocabulary(const DirectorySnapshot& files, const std::string& directory, const char* name, bool trust) {
+  return Vocabulary::from_bytes(files.read(name, kLargestVocabulary), directory + "/" + name, trust);
+}
+
+Vocabulary load_vocabulary(const std::string& path, bool trust) {
+  const fs::path file = path;
+  const std::string directory = file.has_parent_path() ? file.parent_path().string() : ".";
+  for (const char* name : {kVocabularyFile, kSourceVocabularyFile})
+    if (file.filename() == name) return read_vocabulary(DirectorySnapshot(directory, {name}), directory, name, trust);
+  return Vocabulary::load(path, trust);
+}
+
+Holds expect_own(const char* option, const std::string& directory) {
+  const std::string given = std::string(option) + " " + directory;
+  std::error_code error;
+  const fs::file_status status = fs::status(directory, error);
+  if (!fs::exists(status)) return Holds::nothing;
+  if (!fs::is_directory(status)) throw IoError(given + " is not a directory; name another");
+  std::string other;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error))
+    if (const std::string name = it->path().filename().string(); !name.starts_with('.') && name != "lost+found")
+      other = name;
+  if (error) throw IoError("list " + directory + ": " + error.message());
+  const DirectorySnapshot files(directory, {kConfigFile, kModelFile, kVocabularyFile, kStateFile, kLogFile});
+  std::string reason = other + ", for one";
+  if (files.contains(kConfigFile)) {
+    try {
+      config_in(files, directory);
+      if (files.contains(kStateFile) || files.contains(kLogFile)) return Holds::training;
+      if (files.contains(kModelFile)) return Holds::model;
+      if (files.contains(kVocabularyFile)) return Holds::training;
+    } catch (const FormatError& e) {
+      reason = e.what();
+    }
+  } else if (other.empty()) {
+    return Holds::nothing;
+  }
+  throw ShapeError(given + " holds files that heed did not make (" + reason +
+                   "); name a new or empty directory, or one that heed made");
 }
 
 template <>
@@ -144,13 +178,16 @@ LanguageModelConfig expect_config(const ModelConfig& config, const std::string& 
 
 template <class Model>
 Checkpoint<Model> load_checkpoint(const std::string& directory, bool trust) {
+  const DirectorySnapshot files(directory, kModelFiles);
   const auto config =
-      expect_config<std::decay_t<decltype(std::declval<Model>().config())>>(load_config(directory), directory);
-  Vocabulary vocabulary = Vocabulary::load(directory + "/" + kVocabularyFile, trust);
-  if (vocabulary.size() != config.vocab_size)
-    throw FormatError(directory + ": " + kVocabularyFile + " has " + std::to_string(vocabulary.size()) + " pieces, " +
-                      kConfigFile + " says " + std::to_string(config.vocab_size));
-  const SafetensorsFile file(directory + "/" + kModelFile);
+      expect_config<std::decay_t<decltype(std::declval<Model>().config())>>(config_in(files, directory), directory);
+  const auto read = [&](const char* name, int64_t pieces) {
+    Vocabulary vocabulary = read_vocabulary(files, directory, name, trust);
+    check_pieces(directory, name, vocabulary.size(), pieces);
+    return vocabulary;
+  };
+  Vocabulary vocabulary = read(kVocabularyFile, config.vocab_size);
+  const SafetensorsFile file = files.safetensors(kModelFile);
   check_size(config, file);
   NamedTensors tensors;
   for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
@@ -167,7 +204,13 @@ Checkpoint<Model> load_checkpoint(const std::string& directory, bool trust) {
     throw FormatError(file.path() + ": " + e.what());
   }
   model->eval();
-  return {std::move(model), std::move(vocabulary)};
+  if constexpr (std::is_same_v<Model, Transformer>) {
+    Vocabulary source =
+        config.source_vocab_size == 0 ? vocabulary : read(kSourceVocabularyFile, config.source_vocab_size);
+    return {std::move(model), std::move(vocabulary), std::move(source)};
+  } else {
+    return {std::move(model), std::move(vocabulary)};
+  }
 }
 
 template Checkpoint<Transformer> load_checkpoint(const std::string&, bool);
@@ -194,12 +237,31 @@ std::string find_model(const std::string& given) {
 bool same_file(const std::string& path, const std::string& other) {
   const auto place = [](const std::string& p) {
     std::error_code unknown;
-    const fs::path whole = fs::weakly_canonical(fs::absolute(p), unknown);
-    const fs::path plain = unknown ? fs::absolute(p).lexically_normal() : whole;
+    fs::path at = fs::absolute(p);
+    // weakly_canonical() leaves a link to what is not there yet as it is.
+    for (int links = 0; links < 40 && fs::is_symlink(at, unknown) && !fs::exists(at, unknown); ++links)
+      at = at.parent_path() / fs::read_symlink(at, unknown);
+    const fs::path whole = fs::weakly_canonical(at, unknown);
+    const fs::path plain = unknown ? at.lexically_normal() : whole;
     return plain.has_filename() ? plain : plain.parent_path();
   };
   std::error_code not_there;
   return fs::equivalent(path, other, not_there) || place(path) == place(other);
+}
+
+void expect_other_file(const char* option, const std::string& output, const std::vector<std::string>& inputs) {
+  std::error_code error;
+  const fs::file_status status = fs::status(output, error);
+  if (output.empty() || (fs::exists(status) && !fs::is_regular_file(status))) return;
+  for (const std::string& input : inputs)
+    if (!input.empty() && same_file(output, input))
+      throw ShapeError(std::string(option) + " " + output + " is what the command reads; give another file");
+}
+
+std::vector<std::string> model_paths(const std::string& directory) {
+  std::vector<std::string> paths;
+  for (const std::string& name : kModelFiles) paths.push_back(directory + "/" + name);
+  return paths;
 }
 
 }  // namespace heed::cli

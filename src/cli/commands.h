@@ -3,32 +3,39 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
+
+#include "cli/console.h"
 
 namespace heed::cli {
 
 void add_attend(CLI::App& program);
 void add_attention(CLI::App& program);
+void add_average(CLI::App& program);
 void add_bench(CLI::App& program);
+void add_completion(CLI::App& program);
 void add_export(CLI::App& program);
 void add_generate(CLI::App& program);
+void add_help(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_score(CLI::App& program);
 void add_train(CLI::App& program);
 void add_translate(CLI::App& program);
 
-/// Thrown by a command to leave quietly with this status.
-struct ExitStatus {
-  int code;
-};
-
-/// Flushes standard output. Throws IoError when that fails; leaves quietly when the reader has gone (a closed pipe).
-void finish_output();
-
-/// A line on standard error: "heed COMMAND: text".
-void warn(const std::string& command, const std::string& text);
-
 /// Refuses what is not a number from 0 to 2^64 - 1 written in digits: CLI11 itself wraps and clamps.
 CLI::Validator whole_number();
+
+/// Refuses NaN, infinities and what is no number. For every option that takes a fraction: Range lets NaN pass.
+CLI::Validator finite_number();
+
+/// Refuses an empty value: a variable that a script forgot to set would change what is done without a word.
+CLI::Validator not_empty();
+
+/// For CLI::Option::transform: takes these, with underscores for hyphens, too, and makes them hyphens.
+CLI::Validator one_of(const std::vector<std::string>& choices);
+
+/// "; did you mean NAME?" for the name that `typed` comes close to, or nothing.
+std::string nearest(const std::string& typed, const std::vector<std::string>& known);
 
 /// The processor's name, or "unknown".
 std::string processor_name();

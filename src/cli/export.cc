@@ -1,11 +1,13 @@
 // heed export: the part of a model directory that translating needs, in a chosen precision.
-#include <filesystem>
+#include <cmath>
 #include <memory>
+#include <type_traits>
 
 #include "cli/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/model_card.h"
 #include "heed/io.h"
+#include "heed/random.h"
 
 namespace heed::cli {
 namespace {
@@ -14,21 +16,68 @@ struct ExportOptions {
   std::string model, to, dtype = "f16";
 };
 
+// Names and shapes must be those of the model that config.json describes.
+template <class Config>
+void check_tensors(const Config& config, const NamedTensors& tensors, const std::string& path) {
+  const NoInit no_init;
+  try {
+    std::conditional_t<std::is_same_v<Config, TransformerConfig>, Transformer, LanguageModel>(config).load(tensors);
+  } catch (const FormatError& e) {
+    throw FormatError(path + ": " + e.what());
+  }
+}
+
+// The tensor as it is to be written. What is not finite, or no longer is in the type, makes a model that says nothing.
+Tensor converted(const Tensor& from, const std::string& name, DType dtype, const std::string& path) {
+  const Tensor to = from.to(dtype), before = from.to(DType::f32), after = to.to(DType::f32);
+  const std::span<float> old_values = before.span<float>(), new_values = after.span<float>();
+  for (size_t i = 0; i < new_values.size(); ++i) {
+    if (std::isfinite(new_values[i])) continue;
+    const std::string where = path + ": tensor '" + name + "' ";
+    if (!std::isfinite(old_values[i]))
+      throw FormatError(where + "holds " + (std::isnan(old_values[i]) ? "NaN" : "an infinite value") +
+                        "; such a model cannot be used, train it anew");
+    throw FormatError(where + "holds " + std::to_string(old_values[i]) + ", which is too large for " + name_of(dtype) +
+                      "; give --dtype bf16 or f32");
+  }
+  return to;
+}
+
+void check_target(const ExportOptions& options) {
+  const std::string to = "--to " + options.to;
+  if (same_file(options.model, options.to))
+    throw ShapeError(to + " is the model that is exported; name another directory");
+  if (expect_own("--to", options.to) == Holds::training)
+    throw ShapeError(to + " holds a training, which could not go on with another model; name another directory");
+}
+
 void export_model(const ExportOptions& options) {
   const DType dtype = options.dtype == "f16" ? DType::f16 : options.dtype == "bf16" ? DType::bf16 : DType::f32;
-  DirectoryTransaction::recover(options.model);
-  const auto text = [&](const char* file) { return read_file(options.model + "/" + file); };
-  const std::string config = text(kConfigFile), vocabulary = text(kVocabularyFile);
-  read_config(config, options.model + "/" + kConfigFile);
-  const SafetensorsFile file(options.model + "/" + kModelFile);
+  check_target(options);
+  std::vector<std::string> names = kModelFiles;
+  names.emplace_back(kModelCardFile);
+  const DirectorySnapshot files(options.model, names);
+  const std::string text = files.read(kConfigFile, kLargestConfig),
+                    vocabulary = files.read(kVocabularyFile, kLargestVocabulary);
+  const ModelConfig config = read_config(text, options.model + "/" + kConfigFile);
+  const SafetensorsFile file = files.safetensors(kModelFile);
   NamedTensors tensors;
-  for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name).to(dtype));
+  for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
+  std::visit(
+      [&](const auto& c) {
+        check_size(c, file);
+        check_tensors(c, tensors, file.path());
+      },
+      config);
+  for (auto& [name, tensor] : tensors) tensor = converted(tensor, name, dtype, file.path());
   DirectoryTransaction transaction(options.to);
-  transaction.write(kConfigFile, config);
+  check_target(options);  // again: nobody else writes there now
+  transaction.write(kConfigFile, text);
   transaction.write(kVocabularyFile, vocabulary);
+  if (files.contains(kSourceVocabularyFile))
+    transaction.write(kSourceVocabularyFile, files.read(kSourceVocabularyFile, kLargestVocabulary));
   transaction.write(kModelFile, [&](FileWriter& out) { write_safetensors(out, tensors, file.metadata()); });
-  if (std::filesystem::exists(options.model + "/" + kModelCardFile))
-    transaction.write(kModelCardFile, text(kModelCardFile));
+  if (files.contains(kModelCardFile)) transaction.write(kModelCardFile, files.read(kModelCardFile));
   transaction.commit();
 }
 
@@ -38,10 +87,10 @@ void add_export(CLI::App& program) {
   const auto options = std::make_shared<ExportOptions>();
   CLI::App* command = program.add_subcommand(
       "export", "Copy a trained model without its training state, in half precision if you like");
-  command->add_option("--model", options->model, "Directory that heed train wrote")->required()->type_name("DIR");
-  command->add_option("--to", options->to, "Directory to write")->required()->type_name("DIR");
+  command->add_option("-m,--model", options->model, "Directory that heed train wrote")->required()->type_name("DIR");
+  command->add_option("-o,--to,--output", options->to, "Directory to write")->required()->type_name("DIR");
   command->add_option("--dtype", options->dtype, "Precision of the weights")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+      ->transform(one_of({"f32", "f16", "bf16"}))
       ->capture_default_str();
   command->footer("Example:\n  heed export --model my-model --to my-model-f16 --dtype f16");
   command->callback([options] { export_model(*options); });

@@ -3,30 +3,41 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <numbers>
 
 #include "cli/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/text_stream.h"
 #include "heed/text.h"
+#include "text/unicode.h"
 
 namespace heed::cli {
 namespace {
 
 struct GenerateArguments {
   std::string prompt, model;
-  bool trust = false, no_prompt = false;
+  bool trust = false, no_prompt = false, score = false, json = false;
   std::vector<std::string> stop;
   int64_t samples = 1;
   GenerateOptions options;
 };
 
-std::string read_prompt() {
-  std::string prompt(std::istreambuf_iterator<char>(std::cin), {});
+std::string read_text() {
+  std::string text(std::istreambuf_iterator<char>(std::cin), {});
   if (std::cin.bad()) throw IoError("reading standard input failed");
+  return std::string(without_byte_order_mark(text));
+}
+
+std::string read_prompt() {
+  std::string prompt = read_text();
   if (prompt.ends_with('\n')) prompt.pop_back();  // that of echo
   return prompt;
 }
@@ -37,16 +48,53 @@ bool watched() {
   return ::fstat(STDOUT_FILENO, &status) == 0 && !S_ISREG(status.st_mode);
 }
 
+// A warning where the vocabulary cannot write all of a text.
+void warn_of_unknown(const Vocabulary& vocabulary, const std::vector<int32_t>& ids, const char* text) {
+  const auto unknown = std::count(ids.begin(), ids.end(), vocabulary.unk_id());
+  if (unknown > 0)
+    warn("generate", std::to_string(unknown) + " characters of the " + text + " are unknown to the model's vocabulary");
+}
+
 // Ids of a text to go on with: not empty.
 std::vector<int32_t> encode_prompt(const Vocabulary& vocabulary, const std::string& prompt) {
   std::vector<int32_t> ids = vocabulary.encode(prompt);
-  const auto unknown = std::count(ids.begin(), ids.end(), vocabulary.unk_id());
-  if (unknown > 0)
-    warn("generate", std::to_string(unknown) + " characters of the prompt are unknown to the model's vocabulary");
+  warn_of_unknown(vocabulary, ids, "prompt");
   // A text begins as if a line had just ended; nothing precedes it.
   if (ids.empty()) ids = vocabulary.encode("\n");
   if (ids.empty()) ids = {vocabulary.unk_id()};
   return ids;
+}
+
+// How probable the model finds a text. The first token is not predicted, nor are its bytes counted.
+void score(const LanguageModel& model, const Vocabulary& vocabulary, const std::string& text, bool json) {
+  const std::vector<int32_t> ids = vocabulary.encode(text);
+  if (ids.size() < 2) throw ShapeError("--score: the text has fewer than 2 tokens; nothing is predicted");
+  warn_of_unknown(vocabulary, ids, "text");
+  double nats = 0;
+  for (const float log_p : model.log_probabilities(ids)) nats -= static_cast<double>(log_p);
+  size_t bytes = 0;
+  for (size_t i = 1; i < ids.size(); ++i) bytes += vocabulary.bytes(ids[i]).size();
+  const auto tokens = static_cast<double>(ids.size() - 1), size = static_cast<double>(bytes);
+  const double bits = nats / std::numbers::ln2;
+  nlohmann::ordered_json figures;
+  figures["tokens"] = ids.size() - 1;
+  figures["bytes"] = bytes;
+  figures["nats_per_token"] = nats / tokens;
+  figures["bits_per_token"] = bits / tokens;
+  figures["nats_per_byte"] = nats / size;
+  figures["bits_per_byte"] = bits / size;
+  figures["perplexity"] = std::exp(nats / tokens);  // of a token
+  if (json) {
+    std::cout << figures.dump() << '\n';
+  } else {
+    for (const auto& [name, value] : figures.items()) {
+      std::array<char, 64> line;
+      std::snprintf(line.data(), line.size(), value.is_number_float() ? "%-14s  %.4f\n" : "%-14s  %.0f\n", name.c_str(),
+                    value.get<double>());
+      std::cout << line.data();
+    }
+  }
+  finish_output();
 }
 
 void generate(GenerateArguments& a, bool prompt_given) {
@@ -59,9 +107,11 @@ void generate(GenerateArguments& a, bool prompt_given) {
     throw ShapeError("--model is missing: the directory of a language model, as heed train --text makes it");
   const auto [model, vocabulary] = load_checkpoint<LanguageModel>(a.model, a.trust);
   int64_t replaced = 0;
-  const std::string prompt = sanitize_utf8(prompt_given ? a.prompt : read_prompt(), &replaced);
+  const std::string prompt = sanitize_utf8(prompt_given ? a.prompt : a.score ? read_text() : read_prompt(), &replaced);
   if (replaced > 0)
-    warn("generate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places of the prompt");
+    warn("generate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places of the " +
+                         (a.score ? "text" : "prompt"));
+  if (a.score) return score(*model, vocabulary, prompt, a.json);
   const std::vector<int32_t> ids = encode_prompt(vocabulary, prompt);
 
   GenerateOptions options = a.options;
@@ -100,28 +150,47 @@ void add_generate(CLI::App& program) {
   const auto a = std::make_shared<GenerateArguments>();
   CLI::App* command = program.add_subcommand("generate", "Let a language model go on with a text");
   command->description(
+      "Let a language model go on with a text\n\n"
       "Prints the prompt and what the model makes follow it, as it comes. Without a prompt it is read from standard\n"
       "input; one newline at its end is not part of it. The same seed gives the same text.");
   command->option_defaults()->always_capture_default();
   command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   CLI::Option* prompt = command->add_option("prompt", a->prompt, "The text to go on with")->default_str("");
-  command->add_option("--model", a->model, "Directory of the model (default: HEED_MODEL)")->type_name("DIR");
+  command->add_option("-m,--model", a->model, "Directory of the model [HEED_MODEL]")
+      ->check(not_empty())
+      ->type_name("DIR");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
   GenerateOptions& o = a->options;
   command->add_option("--max-tokens", o.max_tokens, "Longest continuation in tokens")->check(CLI::Range(0, 1 << 30));
-  command->add_option("--temperature", o.temperature, "Scores are divided by it; 0: always the most probable token");
-  command->add_option("--top-k", o.top_k, "Draw among so many of the most probable tokens; 0: all");
-  command->add_option("--top-p", o.top_p, "Draw among the fewest tokens that reach this probability together");
-  command->add_option("--seed", o.seed, "Seed of the draws")->check(whole_number());
+  command
+      ->add_option("--temperature", o.sampling.temperature,
+                   "Scores are divided by it; 0: always the most probable token")
+      ->check(finite_number());
+  command->add_option("--top-k", o.sampling.top_k, "Draw among so many of the most probable tokens; 0: all");
+  command->add_option("--top-p", o.sampling.top_p, "Draw among the fewest tokens that reach this probability together")
+      ->check(finite_number());
+  command
+      ->add_option("--min-p", o.sampling.min_p,
+                   "Draw among those with this share of the most probable token's probability; 0: all")
+      ->check(finite_number());
+  command
+      ->add_option("--repetition-penalty", o.repetition_penalty,
+                   "Scores of tokens that are in the text are divided by it (multiplied, where negative); 1: nothing")
+      ->check(finite_number());
+  command->add_option("-s,--seed", o.sampling.seed, "Seed of the draws")->check(whole_number());
   command->add_option("--samples", a->samples, "Texts, with a line of --- between them")->check(CLI::Range(1, 1 << 20));
-  command->add_option("--stop", a->stop, "End before this text (may be given several times)")
+  command->add_option("--stop", a->stop, "End before this text; several times for several texts")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("TEXT")
       ->default_str("")
       ->expected(1)
       ->allow_extra_args(false);
   command->add_flag("--no-prompt", a->no_prompt, "Print only what follows the prompt");
-  command->footer("Example:\n  heed generate --model my-writer --temperature 0.8 --top-k 50 \"Once upon a time\"");
+  CLI::Option* score = command->add_flag("--score", a->score, "Write nothing: print how probable the text is");
+  command->add_flag("--json", a->json, "Print the score as JSON, with all digits")->needs(score);
+  command->footer(
+      "Examples:\n  heed generate --model my-writer --temperature 0.8 --top-k 50 \"Once upon a time\"\n"
+      "  heed generate --model my-writer --score < book.txt");
   command->callback([a, prompt] { generate(*a, prompt->count() > 0); });
 }
 

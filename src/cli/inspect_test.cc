@@ -25,12 +25,18 @@ class InspectCommand : public testing::Test {
   }
   void TearDown() override { fs::remove_all(root_); }
   std::string at(const std::string& name) const { return (root_ / name).string(); }
-  static std::string run(const std::string& arguments) {
+  /// What it prints; `says` gets what it says of a checkpoint that is not heed's, else nothing may be wrong.
+  static std::string run(const std::string& arguments, std::string* says = nullptr) {
     CLI::App program;
     add_inspect(program);
     testing::internal::CaptureStdout();
     try {
       program.parse("inspect " + arguments);
+    } catch (const FormatError& e) {
+      const std::string printed = testing::internal::GetCapturedStdout();
+      if (!says) throw;
+      *says = e.what();
+      return printed;
     } catch (...) {
       testing::internal::GetCapturedStdout();
       throw;
@@ -55,7 +61,9 @@ class InspectCommand : public testing::Test {
 
 TEST_F(InspectCommand, Checkpoint) {
   checkpoint();
-  const std::string text = run(at("model"));
+  std::string says;
+  const std::string text = run(at("model"), &says);
+  EXPECT_MENTIONS(says, "model/config.json");  // another program's: listed, and said so
   EXPECT_MENTIONS(text, "encoder.weight  F16    (100, 30)  6,000\n");
   EXPECT_MENTIONS(text, "bias            F32    (7)           28\n");
   EXPECT_MENTIONS(text, "parameters  3,007\n");
@@ -68,7 +76,8 @@ TEST_F(InspectCommand, Checkpoint) {
 
 TEST_F(InspectCommand, CheckpointAsJson) {
   checkpoint();
-  const auto json = nlohmann::json::parse(run("--json " + at("model")));
+  std::string says;
+  const auto json = nlohmann::json::parse(run("--json " + at("model"), &says));
   EXPECT_EQ(json["files"][0]["file"], "model.safetensors");
   EXPECT_EQ(json["files"][0]["parameters"], 3007);
   EXPECT_EQ(json["files"][0]["tensors"][1]["shape"], (std::vector<int>{100, 30}));
@@ -80,6 +89,7 @@ TEST_F(InspectCommand, CheckpointAsJson) {
 
 TEST_F(InspectCommand, VocabularySize) {
   checkpoint();
+  fs::remove(at("model/config.json"));  // of no model of heed
   std::vector<std::string> lines;
   for (int i = 0; i < 200; ++i) lines.push_back("the dog and the hair " + std::to_string(i));
   const Vocabulary vocabulary = Vocabulary::train(lines, {.size = 290});
@@ -126,6 +136,7 @@ TEST_F(InspectCommand, ConformanceCases) {
       EXPECT_THROW(run(path), FormatError) << path;
     }
   }
+  EXPECT_GE(manifest.size(), 47U);
 }
 
 }  // namespace

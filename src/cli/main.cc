@@ -1,24 +1,27 @@
 // The program heed: results on standard output, everything else on standard error.
 // Exit status: 0 done, 1 something failed, 2 wrong use, 128 + n ended by signal n.
-#include <poll.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <charconv>
+#include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <iostream>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/help.h"
 #include "heed/error.h"
 #include "heed/executor.h"
 #include "heed/random.h"
+#include "heed/train.h"
 
 namespace heed::cli {
 namespace {
+
+constexpr const char* kDescription =
+    "attention for C++\n\n"
+    "Attention for C++: compute it, train with it, look at it.";
 
 constexpr const char* kFooter =
     "Examples:\n"
@@ -27,70 +30,164 @@ constexpr const char* kFooter =
     "  heed translate --model my-model < dev.es | heed score --reference dev.en\n"
     "  heed train --text book.txt --model my-writer && heed generate --model my-writer \"Once upon a time\"\n"
     "  heed export --model my-model --to my-model-f16 --dtype f16\n"
-    "heed COMMAND --help says more.";
+    "heed help COMMAND says more.";
 
-// The reader of standard output has gone.
-bool output_closed() {
-  pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
-  return ::poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
+// In the order of the help.
+struct Command {
+  const char* group;
+  void (*add)(CLI::App& program);
+};
+constexpr Command kCommands[] = {
+    {"Train and use models", add_train},
+    {"Train and use models", add_translate},
+    {"Train and use models", add_generate},
+    {"Train and use models", add_score},
+    {"Look", add_attend},
+    {"Look", add_inspect},
+    {"Compute", add_attention},
+    {"Compute", add_bench},
+    {"Keep models", add_export},
+    {"Keep models", add_average},
+    {"About heed", add_completion},
+    {"About heed", add_help},
+};
+
+int fail(const CLI::App& program, const std::string& text, int status) {
+  const auto commands = program.get_subcommands();
+  fail_with(commands.empty() ? "" : commands.front()->get_name(), text);
+  return status;
 }
 
-// One line, whatever the message was.
-int fail(const CLI::App& program, std::string text, int status) {
-  for (char& c : text)
-    if (c == '\n' || c == '\r') c = ' ';
+std::vector<std::string> names_of_commands(const CLI::App& program) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> names_of_options(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+// The library's fields as the flags that were typed, and of "--top-p is 2.000000" the value as it was.
+std::string as_typed(const CLI::App& program, const std::string& message) {
   const auto commands = program.get_subcommands();
-  warn(commands.empty() ? "" : commands.front()->get_name(), text);
-  return status;
+  if (commands.empty()) return message;
+  std::string text = with_flags(message, *commands.front());
+  for (const CLI::Option* option : commands.front()->get_options()) {
+    if (option->get_lnames().empty() || option->count() != 1) continue;
+    const std::string begin = "--" + option->get_lnames().front() + " is ";
+    size_t at = text.find(begin);
+    if (at == std::string::npos) continue;
+    at += begin.size();
+    if (text.find_first_of("-0123456789", at) != at) continue;  // "--text is for language models"
+    text.replace(at, std::min(text.find_first_of(" ;,:", at), text.size()) - at, option->results().back());
+  }
+  return text;
 }
 
 // CLI11 misses required arguments before it looks at those that nobody knows, which often are the cause.
 std::string wrong_use(const CLI::App& program, const CLI::ParseError& error) {
-  const std::vector<std::string> unknown = program.remaining(/*recurse=*/true);
-  if (unknown.empty()) return error.what();
   const auto commands = program.get_subcommands();
-  return "unknown argument " + unknown.front() + "; heed " +
-         (commands.empty() ? "" : commands.front()->get_name() + " ") + "--help lists what there is";
+  const std::vector<std::string> unknown = program.remaining(/*recurse=*/true);
+  if (unknown.empty()) {
+    // "Could not convert: --beam = many"
+    std::string text = error.what();
+    constexpr std::string_view kConversion = "Could not convert: ";
+    const size_t equals = text.find(" = ");
+    if (!text.starts_with(kConversion) || equals == std::string::npos) return text;
+    return text.substr(kConversion.size(), equals - kConversion.size()) + ": '" + text.substr(equals + 3) +
+           "' is not a value that it takes";
+  }
+  const std::string typed = unknown.front();
+  const bool option = typed.starts_with('-');
+  std::string hint = option             ? nearest(typed.substr(0, typed.find('=')),
+                                                  names_of_options(commands.empty() ? program : *commands.front()))
+                     : commands.empty() ? nearest(typed, names_of_commands(program))
+                                        : "";
+  if (hint.empty())
+    hint = "; heed " + (commands.empty() ? "" : commands.front()->get_name() + " ") + "--help lists what there is";
+  return std::string("unknown ") +
+         (option             ? "option"
+          : commands.empty() ? "command"
+                             : "argument") +
+         " '" + typed + "'" + hint;
 }
 
-// Every command takes --threads and --seed, its own or these.
-void add_common_options(CLI::App& program) {
-  for (CLI::App* command : program.get_subcommands({})) {
-    if (!command->get_option_no_throw("--threads"))
-      command->add_option_function<int>("--threads", set_threads, "Threads; 0 for one per hardware thread [0]")
-          ->check(CLI::Range(0, 4096));
-    if (!command->get_option_no_throw("--seed"))
-      command->add_option_function<uint64_t>("--seed", manual_seed, "Seed of everything random [0]")
-          ->check(whole_number());
+// Every command takes these; --threads and --seed its own where it has them. Help and completion compute nothing.
+void add_common_options(CLI::App& command, bool computes) {
+  if (computes && !command.get_option_no_throw("--threads"))
+    command.add_option_function<int>("-t,--threads", set_threads, "Threads; 0 for one per hardware thread [0]")
+        ->check(CLI::Range(0, 4096))
+        ->group(kCommonGroup);
+  if (computes && !command.get_option_no_throw("--seed"))
+    command.add_option_function<uint64_t>("-s,--seed", manual_seed, "Seed of everything random [0]")
+        ->check(whole_number())
+        ->group(kCommonGroup);
+  CLI::Option* quiet = command.add_flag("-q,--quiet", console().quiet, "Say nothing on standard error but errors");
+  CLI::Option* verbose = command.add_flag("-v,--verbose", console().verbose, "Say more on standard error");
+  quiet->configurable(false)->group(kCommonGroup)->excludes(verbose);
+  verbose->configurable(false)->group(kCommonGroup);
+  const auto set_color = [](const std::string& when) {
+    console().color = when == "always"  ? Console::Color::always
+                      : when == "never" ? Console::Color::never
+                                        : Console::Color::automatic;
+  };
+  command
+      .add_option_function<std::string>("--color", set_color,
+                                        "Colours: auto (as the terminal and NO_COLOR have it), always or never [auto]")
+      ->transform(one_of({"auto", "always", "never"}))
+      ->type_name("WHEN")
+      ->configurable(false)
+      ->group(kCommonGroup);
+  command.get_help_ptr()->group(kCommonGroup);
+}
+
+void show_help(const CLI::App& program) {
+  const std::vector<CommandHelp> all = describe(program);
+  const auto commands = program.get_subcommands();
+  const std::string name = commands.empty() ? "" : commands.front()->get_name();
+  for (const CommandHelp& command : all)
+    if (command.name == name) std::cout << help_text(command, all, help_width());
+}
+
+void parse(CLI::App& program, int argc, char** argv) {
+  try {
+    if (argc < 2) throw CLI::CallForHelp();
+    program.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    show_help(program);
+  } catch (const CLI::CallForVersion& version) {
+    std::cout << version.what() << '\n';
   }
+  finish_output();
 }
 
 int run(int argc, char** argv) {
-  CLI::App program("heed: attention for C++. Compute it, train with it, look at it.", "heed");
-  program.set_version_flag("--version", "heed " HEED_VERSION);
+  CLI::App program(kDescription, "heed");
+  program.set_help_flag("-h,--help", "Show this help");
+  program.set_version_flag("-V,--version", "heed " HEED_VERSION, "Show the version");
   program.footer(kFooter);
   program.require_subcommand(1);
-  add_train(program);
-  add_translate(program);
-  add_generate(program);
-  add_score(program);
-  add_inspect(program);
-  add_attend(program);
-  add_attention(program);
-  add_bench(program);
-  add_export(program);
-  add_common_options(program);
+  for (const Command& command : kCommands) {
+    command.add(program);
+    CLI::App* added = program.get_subcommands({}).back();
+    added->group(command.group);
+    add_common_options(*added, command.group != std::string_view("About heed"));
+  }
   try {
-    program.parse(argc, argv);
-    finish_output();
+    parse(program, argc, argv);
     return 0;
   } catch (const ExitStatus& status) {
     return status.code;
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return program.exit(e);  // --help, --version
     return fail(program, wrong_use(program, e), 2);
   } catch (const ShapeError& e) {
-    return fail(program, e.what(), 2);
+    return fail(program, as_typed(program, e.what()), 2);
+  } catch (const TrainingDiffers& e) {
+    return fail(program, as_typed(program, e.what()), 1);
   } catch (const IoError& e) {
     return output_closed() ? 128 + SIGPIPE : fail(program, e.what(), 1);
   } catch (const std::bad_alloc&) {
@@ -103,36 +200,15 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-
-void finish_output() {
-  std::cout.flush();
-  if (std::cout) return;
-  if (output_closed()) throw ExitStatus{128 + SIGPIPE};
-  throw IoError("writing to standard output failed; is the disk full?");
-}
-
-void warn(const std::string& command, const std::string& text) {
-  // The library's messages begin with the operation, which often is the command.
-  const bool named = !command.empty() && text.starts_with(command + ": ");
-  std::cerr << "heed" << (command.empty() ? "" : " ") << command << ": "
-            << (named ? text.substr(command.size() + 2) : text) << '\n';
-}
-
-CLI::Validator whole_number() {
-  return CLI::Validator(
-      [](const std::string& text) {
-        uint64_t number = 0;
-        const char* const end = text.data() + text.size();
-        const auto [rest, error] = std::from_chars(text.data(), end, number);
-        return error == std::errc() && rest == end ? std::string() : text + " is not a number from 0 to 2^64 - 1";
-      },
-      "UINT");
-}
-
 }  // namespace heed::cli
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write, dealt with above
-  std::ios::sync_with_stdio(false);
-  return heed::cli::run(argc, argv);
+  try {
+    std::ios::sync_with_stdio(false);
+    return heed::cli::run(argc, argv);
+  } catch (...) {  // the options, or the line that says what failed, found no memory: nothing here may ask for any
+    std::fputs("heed: not enough memory\n", stderr);
+    return 1;
+  }
 }

@@ -3,91 +3,109 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "heed/view.h"
+#include "cli/console.h"
 #include "view/label.h"
 
 namespace heed::cli {
 namespace {
 
-std::optional<int> width_of_standard_error() {
+constexpr int kBarWidth = 24;  // columns, where the terminal is wide enough
+constexpr std::chrono::milliseconds kBarPause(100);
+
+std::optional<TerminalOptions> terminal_of_standard_error() {
   const char* term = std::getenv("TERM");
   if (isatty(STDERR_FILENO) != 1 || term == nullptr || std::string_view(term) == "dumb") return {};
-  return detect_terminal(STDERR_FILENO).width;
+  return terminal(STDERR_FILENO);
+}
+
+std::vector<std::string> fields_of(std::string_view text) {
+  std::vector<std::string> fields;
+  while (!text.empty()) {
+    const size_t gap = text.find("  ");
+    fields.emplace_back(text.substr(0, gap));
+    text = gap == std::string_view::npos ? std::string_view{} : text.substr(gap + 2);
+  }
+  return fields;
 }
 
 // One column stays free: some terminals wrap as soon as the last is written.
-std::vector<std::string> fold(std::string_view text, int width) {
-  const int room = std::max(width - 1, 1);
-  std::vector<std::string> rows(1);
-  while (!text.empty()) {
-    const size_t gap = text.find("  ");
-    const std::string field = truncate(text.substr(0, gap), room);
-    text = gap == std::string_view::npos ? std::string_view{} : text.substr(gap + 2);
-    if (rows.back().empty())
-      rows.back() = field;
-    else if (display_width(rows.back()) + 2 + display_width(field) <= room)
-      rows.back() += "  " + field;
-    else
-      rows.push_back(field);
+int room_of(int width) { return std::max(width - 1, 1); }
+
+std::string fold(std::string_view text, int width) {
+  std::string rows;
+  int columns = 0;  // of the last row
+  for (const std::string& field : fields_of(text)) {
+    const int more = display_width(field);
+    const bool fits = columns + 2 + more <= room_of(width);
+    if (columns > 0) rows += fits ? "  " : "\n";
+    columns = columns > 0 && fits ? columns + 2 + more : more;
+    rows += field;
   }
   return rows;
 }
 
-}  // namespace
-
-ProgressLine::ProgressLine(double seconds) : ProgressLine(std::cerr, width_of_standard_error, seconds) {}
-
-ProgressLine::ProgressLine(std::ostream& out, std::function<std::optional<int>()> width, double seconds,
-                           std::function<Clock::time_point()> now)
-    : out_(out),
-      width_(std::move(width)),
-      now_(std::move(now)),
-      pause_(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
-
-ProgressLine::~ProgressLine() {
-  if (!held_back_.empty()) plain(held_back_);
-  clear();
+std::string repeat(const char* text, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
 }
 
-void ProgressLine::update(const std::string& text) {
-  const std::optional<int> width = width_();
-  if (!width) {
-    if (printed_ && now_() - *printed_ < pause_)
-      held_back_ = text;
-    else
-      plain(text);
-    return;
+// " 42% [=====>      ]"
+std::string drawn_bar(double done, const TerminalOptions& terminal) {
+  const int filled = static_cast<int>(std::clamp(done, 0.0, 1.0) * kBarWidth);
+  char percent[16];
+  std::snprintf(percent, sizeof percent, "%3d%% ", static_cast<int>(std::clamp(done, 0.0, 1.0) * 100));
+  const bool colour = terminal.color != TerminalColor::none;
+  const std::string full = repeat(terminal.unicode ? "━" : "=", filled),
+                    rest = repeat(terminal.unicode ? (colour ? "━" : " ") : "-", kBarWidth - filled);
+  if (!colour) return percent + ("[" + full + rest) + "]";
+  return percent + ("\033[32m" + full + "\033[90m" + rest) + "\033[0m";
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine() : ProgressLine(std::cerr, terminal_of_standard_error) {}
+
+ProgressLine::ProgressLine(std::ostream& out, Terminal terminal, std::function<Clock::time_point()> now)
+    : out_(out), terminal_(std::move(terminal)), now_(std::move(now)) {}
+
+void ProgressLine::bar(double done, const std::string& text) {
+  if (console().quiet) return;
+  const std::optional<TerminalOptions> terminal = terminal_();
+  if (!terminal || (drawn_ && now_() - *drawn_ < kBarPause)) return;
+  drawn_ = now_();
+  const int room = room_of(terminal->width), bar_columns = kBarWidth + 7;
+  std::string row;
+  int columns = 0;
+  if (done >= 0 && bar_columns < room) row = drawn_bar(done, *terminal), columns = bar_columns;
+  for (const std::string& field : fields_of(printable(text))) {
+    const int more = (columns > 0 ? 2 : 0) + display_width(field);
+    if (columns + more > room) break;
+    row += (columns > 0 ? "  " : "") + field;
+    columns += more;
   }
   clear();
-  const std::vector<std::string> rows = fold(printable(text), *width);
-  for (size_t i = 0; i < rows.size(); ++i) out_ << (i > 0 ? "\n" : "") << rows[i];
-  out_ << std::flush;
-  rows_ = static_cast<int>(rows.size());
+  out_ << row << std::flush;
+  shown_ = true;
 }
 
 void ProgressLine::print(const std::string& text) {
+  if (console().quiet) return;
   clear();
-  out_ << printable(text) << std::endl;
+  const std::optional<TerminalOptions> terminal = terminal_();
+  out_ << (terminal ? fold(printable(text), terminal->width) : printable(text)) << std::endl;
 }
 
 void ProgressLine::clear() {
-  if (rows_ == 0) return;
-  out_ << "\r\033[K";
-  for (int row = 1; row < rows_; ++row) out_ << "\033[A\033[K";
-  out_ << std::flush;
-  rows_ = 0;
-}
-
-void ProgressLine::plain(const std::string& text) {
-  out_ << printable(text) << std::endl;
-  printed_ = now_();
-  held_back_.clear();
+  if (shown_) out_ << "\r\033[K" << std::flush;
+  shown_ = false;
 }
 
 }  // namespace heed::cli

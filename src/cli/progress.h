@@ -1,5 +1,4 @@
-// Progress of long work on standard error: on a terminal a line that is overwritten, elsewhere a plain line now and
-// then.
+// How far long work is, on standard error.
 #pragma once
 
 #include <chrono>
@@ -8,40 +7,40 @@
 #include <ostream>
 #include <string>
 
+#include "heed/view.h"
+
 namespace heed::cli {
 
+/// Lines that stay, and on a terminal one below them that is overwritten. Silent with --quiet.
 class ProgressLine {
  public:
   using Clock = std::chrono::steady_clock;
+  using Terminal = std::function<std::optional<TerminalOptions>()>;
 
-  /// On standard error. Where that is no terminal (or TERM=dumb), updates come out at most every `seconds`.
-  explicit ProgressLine(double seconds = 5);
-  /// With its surroundings given: the width in columns, asked for at each update, or none for plain lines.
-  ProgressLine(std::ostream& out, std::function<std::optional<int>()> width, double seconds,
-               std::function<Clock::time_point()> now = Clock::now);
-  /// Takes the line off the terminal; elsewhere prints the last update if it was held back.
-  ~ProgressLine();
+  /// On standard error.
+  ProgressLine();
+  /// With its surroundings given: the terminal, asked for at each line, or none.
+  ProgressLine(std::ostream& out, Terminal terminal, std::function<Clock::time_point()> now = Clock::now);
+  /// Takes the bar off the terminal.
+  ~ProgressLine() { clear(); }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// Shows `text` in place of the last update. Fields set apart by two spaces move to further rows where the terminal
-  /// is too narrow for all.
-  void update(const std::string& text);
-  /// A line that stays.
+  /// Shows how much is done (0 to 1; below 0 where nobody knows) as a bar with as many fields of `text` (set apart by
+  /// two spaces) as the width has room for, in place of the last one. At most ten times a second; nothing where there
+  /// is no terminal.
+  void bar(double done, const std::string& text);
+  /// A line that stays. Where the terminal is too narrow, its fields continue in further rows.
   void print(const std::string& text);
-  /// Takes the line off the terminal until the next update.
+  /// Takes the bar off the terminal until the next one.
   void clear();
 
  private:
-  void plain(const std::string& text);
-
   std::ostream& out_;
-  std::function<std::optional<int>()> width_;
+  Terminal terminal_;
   std::function<Clock::time_point()> now_;
-  Clock::duration pause_;
-  int rows_ = 0;  // on the terminal now
-  std::optional<Clock::time_point> printed_;
-  std::string held_back_;
+  bool shown_ = false;
+  std::optional<Clock::time_point> drawn_;
 };
 
 }  // namespace heed::cli

@@ -4,69 +4,95 @@
 
 #include <sstream>
 
+#include "cli/console.h"
+
 namespace heed::cli {
 namespace {
 
-using std::chrono::seconds;
+using std::chrono::milliseconds;
 
-TEST(Progress, OverwritesItsLineOnATerminal) {
-  std::ostringstream out;
-  {
-    ProgressLine progress(
-        out, [] { return 80; }, 5);
-    progress.update("epoch 1  loss 4.2");
-    progress.update("epoch 2  loss 3.1");
-    progress.print("validation: best");
-    progress.update("epoch 3");
-  }
-  EXPECT_EQ(out.str(),
-            "epoch 1  loss 4.2"
-            "\r\033[Kepoch 2  loss 3.1"
-            "\r\033[Kvalidation: best\n"
-            "epoch 3"
-            "\r\033[K");
+ProgressLine::Terminal columns(int width, bool unicode = false, TerminalColor color = TerminalColor::none) {
+  return [=] { return TerminalOptions{.width = width, .color = color, .unicode = unicode}; };
 }
 
-TEST(Progress, FoldsFieldsToTheWidth) {
-  std::ostringstream out;
-  {
-    ProgressLine progress(
-        out, [] { return 20; }, 5);
-    progress.update("epoch 1  loss 4.25  words/s 1200  a field that is much too long");
-  }
-  EXPECT_EQ(out.str(),
-            "epoch 1  loss 4.25\n"  // 18 columns; the twentieth stays free
-            "words/s 1200\n"
-            "a field that is mu…"
-            "\r\033[K\033[A\033[K\033[A\033[K");
-}
-
-TEST(Progress, PlainLinesNowAndThenElsewhere) {
+TEST(Progress, ABarBelowTheLines) {
   std::ostringstream out;
   ProgressLine::Clock::time_point now{};
   {
-    ProgressLine progress(
-        out, [] { return std::nullopt; }, 5, [&] { return now; });
-    progress.update("1");
-    now += seconds(4);
-    progress.update("2");
-    progress.print("stays");
-    now += seconds(1);
-    progress.update("3");
-    now += seconds(1);
-    progress.update("4");
-    progress.update("5");
+    ProgressLine progress(out, columns(80), [&] { return now; });
+    progress.bar(0.5, "epoch 1  loss 4.2");
+    now += milliseconds(99);
+    progress.bar(0.75, "too soon");
+    progress.print("validation: best");
+    now += milliseconds(1);
+    progress.bar(1, "epoch 2");
   }
-  EXPECT_EQ(out.str(), "1\nstays\n3\n5\n");  // the last is printed in the end
+  EXPECT_EQ(out.str(),
+            " 50% [============------------]  epoch 1  loss 4.2"
+            "\r\033[Kvalidation: best\n"
+            "100% [========================]  epoch 2"
+            "\r\033[K");
+}
+
+TEST(Progress, ABarIsNeverWiderThanTheTerminal) {
+  const std::string text = "epoch 1  loss 4.25  left 0:12:34";
+  const auto row = [&](int width, double done) {
+    std::ostringstream out;
+    ProgressLine progress(out, columns(width));
+    progress.bar(done, text);
+    return out.str();
+  };
+  EXPECT_EQ(row(80, 0), "  0% [------------------------]  epoch 1  loss 4.25  left 0:12:34");
+  EXPECT_EQ(row(64, 0), "  0% [------------------------]  epoch 1  loss 4.25");  // one column stays free
+  EXPECT_EQ(row(40, 0), "  0% [------------------------]");
+  EXPECT_EQ(row(30, 0), "epoch 1  loss 4.25");  // no room for the bar
+  EXPECT_EQ(row(80, -1), text);                 // nobody knows the end
+}
+
+TEST(Progress, ABarInColour) {
+  std::ostringstream out;
+  ProgressLine progress(out, columns(60, /*unicode=*/true, TerminalColor::palette256));
+  progress.bar(1 / 24., "x");
+  std::string rest;
+  for (int i = 0; i < 23; ++i) rest += "━";
+  EXPECT_EQ(out.str(), "  4% \033[32m━\033[90m" + rest + "\033[0m  x");
+}
+
+TEST(Progress, FoldsLinesThatStay) {
+  std::ostringstream out;
+  ProgressLine progress(out, columns(20));
+  progress.print("epoch 1  loss 4.25  words/s 1200  a field that is much too long");
+  EXPECT_EQ(out.str(),
+            "epoch 1  loss 4.25\n"  // 18 columns; the twentieth stays free
+            "words/s 1200\n"
+            "a field that is much too long\n");
+}
+
+TEST(Progress, NoBarElsewhere) {
+  std::ostringstream out;
+  ProgressLine progress(out, [] { return std::nullopt; });
+  progress.bar(0.5, "1");
+  progress.print("epoch 1  loss 4.25  words/s 1200  a field that is much too long, and all of it in one line");
+  EXPECT_EQ(out.str(), "epoch 1  loss 4.25  words/s 1200  a field that is much too long, and all of it in one line\n");
 }
 
 TEST(Progress, ControlCharactersAreEscaped) {
   std::ostringstream out;
-  ProgressLine progress(
-      out, [] { return std::nullopt; }, 0);
-  progress.update("a\033[2Jb\nc");
-  progress.print("d\re");
-  EXPECT_EQ(out.str(), "a\\x1b[2Jb\\nc\nd\\re\n");
+  ProgressLine progress(out, [] { return std::nullopt; });
+  progress.print("a\033[2Jb\nc\rd");
+  EXPECT_EQ(out.str(), "a\\x1b[2Jb\\nc\\rd\n");
+}
+
+TEST(Progress, QuietSaysNothing) {
+  std::ostringstream out;
+  console().quiet = true;
+  {
+    ProgressLine progress(out, columns(80));
+    progress.bar(0.5, "x");
+    progress.print("y");
+  }
+  console() = {};
+  EXPECT_EQ(out.str(), "");
 }
 
 }  // namespace

@@ -1,20 +1,23 @@
 // heed score: BLEU and chrF of a translation.
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/commands.h"
+#include "cli/help.h"
 #include "heed/text.h"
 
 namespace heed::cli {
 namespace {
 
 struct ScoreOptions {
-  std::string reference;
-  bool lowercase = false;
-  bool json = false;
+  std::vector<std::string> references;
+  std::string input;
+  bool confidence = false, json = false;
+  int64_t resamples = 1000;
+  MetricOptions metric;
 };
 
 void print_text(const BleuScore& bleu, const ChrfScore& chrf) {
@@ -32,47 +35,72 @@ void print_json(const BleuScore& bleu, const ChrfScore& chrf, std::size_t lines)
       {"ratio", bleu.ratio()},        {"hyp_len", bleu.hypothesis_length}, {"ref_len", bleu.reference_length},
       {"signature", bleu.signature()}};
   out["chrF2"] = {{"score", chrf.score}, {"signature", chrf.signature()}};
+  for (const auto& [name, confidence] : {std::pair("BLEU", bleu.confidence), {"chrF2", chrf.confidence}})
+    if (confidence.resamples > 0)
+      out[name]["confidence"] = {{"mean", confidence.mean},
+                                 {"half_width", confidence.half_width},
+                                 {"resamples", confidence.resamples},
+                                 {"seed", confidence.seed}};
   std::cout << out.dump(2) << '\n';
 }
 
-void score(const ScoreOptions& options) {
-  std::int64_t replaced = 0;
-  const std::vector<std::string> references = read_lines(options.reference, &replaced);
-  const std::vector<std::string> hypotheses = read_lines(std::cin, "standard input", &replaced);
-  if (hypotheses.size() != references.size()) {
-    throw FormatError(options.reference + " has " + std::to_string(references.size()) +
-                      " lines but standard input has " + std::to_string(hypotheses.size()) +
-                      "; each line of one must belong to a line of the other");
-  }
-  if (references.empty()) throw FormatError(options.reference + " and standard input have no lines");
-  if (replaced > 0) {
-    std::cerr << "heed score: replaced malformed UTF-8 by U+FFFD in " << replaced << " places\n";
-  }
-  const BleuScore b = bleu(hypotheses, references, {.lowercase = options.lowercase});
-  const ChrfScore c = chrf(hypotheses, references, {.lowercase = options.lowercase});
-  if (options.json) {
-    print_json(b, c, references.size());
-  } else {
+void score(ScoreOptions& options) {
+  if (options.confidence) options.metric.resamples = options.resamples;
+  int64_t replaced = 0;
+  std::vector<std::vector<std::string>> references;
+  for (const std::string& path : options.references) references.push_back(read_lines(path, &replaced));
+  const bool from_file = !options.input.empty() && options.input != "-";
+  const std::string input = from_file ? options.input : "standard input";
+  const std::vector<std::string> hypotheses =
+      from_file ? read_lines(options.input, &replaced) : read_lines(std::cin, input, &replaced);
+  for (size_t r = 0; r < references.size(); ++r)
+    if (hypotheses.size() != references[r].size())
+      throw FormatError(options.references[r] + " has " + std::to_string(references[r].size()) + " lines but " + input +
+                        " has " + std::to_string(hypotheses.size()) +
+                        "; each line of one must belong to a line of the other");
+  if (hypotheses.empty()) throw FormatError(options.references[0] + " and " + input + " have no lines");
+  if (replaced > 0) warn("score", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
+  const BleuScore b = bleu(hypotheses, references, options.metric);
+  const ChrfScore c = chrf(hypotheses, references, options.metric);
+  if (options.json)
+    print_json(b, c, hypotheses.size());
+  else
     print_text(b, c);
-  }
-  std::cout.flush();
-  if (!std::cout) throw IoError("write to standard output failed");
 }
 
 }  // namespace
 
 void add_score(CLI::App& program) {
   const auto options = std::make_shared<ScoreOptions>();
-  CLI::App* command = program.add_subcommand("score", "BLEU and chrF of translations on standard input");
+  CLI::App* command = program.add_subcommand("score", "Score translations by BLEU and chrF");
   command->description(
-      "Scores the translations on standard input, one per line, against a file of references.\n"
-      "BLEU and chrF2 are sacreBLEU's: 13a tokens, exponential smoothing, one reference.");
-  command->add_option("--reference", options->reference, "File with the right translations, one per line")
+      "Score translations by BLEU and chrF\n\n"
+      "Scores translations, one per line, against files of references. BLEU and chrF2 are sacreBLEU's: 13a tokens, "
+      "exponential smoothing. With --confidence a score is followed by its mean over resampled corpora and the half "
+      "width of the interval that holds 95 % of them: the digits of sacreBLEU's --confidence.");
+  command->add_option("-i,--input", options->input, "The translations [standard input]")->type_name("FILE");
+  command
+      ->add_option("-r,--reference", options->references,
+                   "The right translations; several times for several of each line")
       ->required()
-      ->type_name("FILE");
-  command->add_flag("--lowercase", options->lowercase, "Compare without regard to case");
+      ->type_name("FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_flag("--lowercase", options->metric.lowercase, "Compare without regard to case");
+  CLI::Option* confidence = command->add_flag("--confidence", options->confidence, "Add confidence intervals");
+  command->add_option("--resamples", options->resamples, "Corpora drawn for --confidence")
+      ->check(CLI::Range(1, 1000000))
+      ->needs(confidence)
+      ->capture_default_str();
+  command->add_option("-s,--seed", options->metric.seed, "Seed of --confidence")
+      ->check(whole_number())
+      ->capture_default_str()
+      ->group(kCommonGroup);
   command->add_flag("--json", options->json, "Print JSON with all digits");
-  command->footer("Example:\n  heed translate --model eng-spa < dev.en | heed score --reference dev.es");
+  command->footer(
+      "Examples:\n"
+      "  heed translate --model eng-spa < dev.en | heed score --reference dev.es\n"
+      "  heed score -i translated.es -r dev.es -r dev2.es --confidence");
   command->callback([options] { score(*options); });
 }
 

@@ -2,28 +2,38 @@
 #include "heed/train.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <numbers>
 #include <optional>
+#include <span>
+#include <unordered_set>
 #include <utility>
 
 #include "cli/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/corpus.h"
+#include "cli/data_files.h"
 #include "cli/model_card.h"
-#include "cli/progress.h"
+#include "cli/model_flags.h"
 #include "cli/train_directory.h"
+#include "cli/train_display.h"
 #include "cli/train_options.h"
+#include "cli/train_reports.h"
 #include "cli/training_report.h"
 #include "cli/translator.h"
 #include "heed/executor.h"
 #include "heed/io.h"
 #include "heed/random.h"
 #include "heed/text.h"
+#include "models/fields.h"
+#include "text/unicode.h"
 #include "train/state.h"
 #include "train/task.h"
 
@@ -39,52 +49,13 @@ void catch_signals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A terminal that goes away sends it, and so does its shell: the second one must not end what the first one asked
+  // for. nohup ignores it, which stays so.
+  struct sigaction before {};
+  sigaction(SIGHUP, nullptr, &before);
+  action.sa_flags = 0;
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
-
-std::string duration(double minutes) {
-  const auto seconds = static_cast<int64_t>(minutes * 60 + 0.5);
-  char text[32];
-  std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", static_cast<long long>(seconds / 3600),
-                static_cast<long long>(seconds / 60 % 60), static_cast<long long>(seconds % 60));
-  return text;
-}
-
-// Progress on standard error: one line that is overwritten on a terminal, plain lines elsewhere.
-const std::string kPrefix = "heed train: ";
-
-class Display {
- public:
-  /// Bits a byte are `bits` times the loss; 0 where they say nothing.
-  Display(const char* rate, double bits) : rate_(rate), bits_(bits) {}
-  std::string loss(double nll) const {
-    char text[64];
-    std::snprintf(text, sizeof text, bits_ > 0 ? "%.4f (%.4f bits/byte)" : "%.4f", nll, bits_ * nll);
-    return text;
-  }
-  void progress(const TrainProgress& p) {
-    sentences_ += p.sentences;
-    char text[320];
-    std::snprintf(text, sizeof text,
-                  "epoch %lld  update %lld  sentences %lld  loss %.4f  %s %.0f  gradient %.3f  rate %.2e  "
-                  "%.1f GFLOP/s  left %s",
-                  static_cast<long long>(p.epoch), static_cast<long long>(p.update), static_cast<long long>(sentences_),
-                  p.loss, rate_, p.words_per_second, p.gradient_norm, p.learning_rate, p.gflops,
-                  p.minutes_left < 0 ? "?" : duration(p.minutes_left).c_str());
-    line_.update(kPrefix + text);
-  }
-  void validation(const Validation& v) {
-    line("validation: epoch " + std::to_string(v.epoch) + "  update " + std::to_string(v.update) + "  loss " +
-         loss(v.nll) + (v.average_nll < 0 ? "" : ", of the average " + loss(v.average_nll)) + "  " +
-         (v.better ? "best" : "no better for " + std::to_string(v.without_progress)));
-  }
-  void line(const std::string& text) { line_.print(kPrefix + text); }
-
- private:
-  ProgressLine line_{/*seconds=*/0};  // the trainer already reports seldom
-  const char* rate_;
-  double bits_;
-  int64_t sentences_ = 0;
-};
 
 std::string describe(StopReason reason) {
   switch (reason) {
@@ -108,12 +79,17 @@ std::string fixed(double value, const char* format) {
   return text;
 }
 
-std::string file_names(std::initializer_list<std::string> paths) {
+std::string file_names(std::initializer_list<std::vector<std::string>> lists) {
   std::string names;
-  for (const std::string& path : paths)
-    if (!path.empty()) names += (names.empty() ? "" : ", ") + std::filesystem::path(path).filename().string();
+  for (const std::vector<std::string>& list : lists)
+    for (const std::string& file : files_of(list))
+      names += (names.empty() ? "" : ", ") + std::filesystem::path(name_of_data(file)).filename().string();
   return names;
 }
+
+std::string file_names(const PairFiles& files) { return file_names({files.pairs, files.source, files.target}); }
+
+void say(const std::string& text) { warn("train", text); }
 
 std::string name_of_directory(const std::string& path) {
   return std::filesystem::path(path + "/").parent_path().filename().string();
@@ -149,7 +125,7 @@ void write_model_card(const CLI::App& command, const TrainArguments& a, const Tr
   ModelCard card;
   card.title = name_of_directory(a.model);
   card.summary = std::move(parts.summary);
-  card.options = command.config_to_str();
+  card.options = options_as_toml(command, TomlOf::given);
   card.sections.push_back({"Model",
                            {{"Shape", shape_in_words(model.config())},
                             {"Parameters", with_commas(model.parameter_count())},
@@ -169,64 +145,14 @@ void write_model_card(const CLI::App& command, const TrainArguments& a, const Tr
   transaction.commit();
 }
 
-// The page of --html while training goes on: what fails there is said, and training goes on.
-class HtmlReport {
- public:
-  /// Nothing happens where `report` is empty.
-  HtmlReport(std::optional<ReportOnTraining> report, const std::string& path, Display& display)
-      : report_(std::move(report)), path_(path), display_(display) {}
-
-  void attach(TrainHooks& hooks) {
-    if (!report_) return;
-    hooks.examine = [this](const Validation& v) { return report_->examine(v); };
-    // Written at each validation, and as soon as there is something to see.
-    hooks.validation = [this, next = std::move(hooks.validation)](const Validation& v) {
-      next(v);
-      write();
-    };
-    hooks.progress = [this, next = std::move(hooks.progress)](const TrainProgress& p) {
-      next(p);
-      if (!written_) write();
-    };
-  }
-  void finish(Module& model, int64_t update) {
-    if (!report_) return;
-    const Evaluation evaluation(model);
-    if (try_to([&] { report_->finish(update); })) display_.line("wrote " + path_);
-  }
-
- private:
-  void write() {
-    written_ = true;
-    try_to([&] { report_->write(); });
-  }
-  template <class Write>
-  bool try_to(Write&& write) {
-    try {
-      write();
-      return true;
-    } catch (const Error& e) {
-      display_.line("the report was not written: " + std::string(e.what()));
-      return false;
-    }
-  }
-
-  std::optional<ReportOnTraining> report_;
-  const std::string& path_;
-  Display& display_;
-  bool written_ = false;
-};
-
 // What --html asks for, with the model as it is before training.
 template <class Model>
-std::optional<ReportOnTraining> begin_report(const TrainArguments& a, Model& model, const Vocabulary& vocabulary,
-                                             std::vector<WatchedSentence> sentences, const std::string& data,
-                                             const std::function<void(Watched&)>& complete = {}) {
+std::optional<ReportOnTraining> begin_report(const TrainArguments& a, Model& model, const std::string& data,
+                                             const std::function<Watched()>& watch_it) {
   if (a.html.empty()) return {};
   const Evaluation evaluation(model);
   const Generator before = default_generator();
-  Watched watched = watch(model, vocabulary, std::move(sentences));
-  if (complete) complete(watched);
+  Watched watched = watch_it();
   std::optional<ReportOnTraining> report;
   report.emplace(ReportOnTraining::About{.path = a.html,
                                          .directory = a.model,
@@ -238,15 +164,114 @@ std::optional<ReportOnTraining> begin_report(const TrainArguments& a, Model& mod
   return report;
 }
 
+// Options as they are used.
+void settle(TrainArguments& a) {
+  a.shape.vocab_size = a.vocab_size;
+  TrainOptions& options = a.options;
+  LearningRate& rate = options.learning_rate;
+  rate.schedule = a.schedule == "cosine"     ? Schedule::cosine
+                  : a.schedule == "constant" ? Schedule::constant
+                  : a.schedule == "linear"   ? Schedule::linear
+                                             : Schedule::inverse_square_root;
+  rate.total = options.max_updates;
+  if (rate.total > 0 && rate.anneal > rate.total) {
+    say("--anneal " + std::to_string(rate.anneal) +
+        " is more than --max-updates: the rate falls from the first update");
+    rate.anneal = rate.total;
+  }
+  options.criterion = a.validate_by == "bleu" ? Criterion::bleu : Criterion::loss;
+  validate(options);
+}
+
+// What the program has used of --max-minutes.
+double minutes_since_start(const TrainArguments& a) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - a.started).count() / 60;
+}
+
+// Sums up the data. Characters are counted with each line.
+class Facts {
+ public:
+  explicit Facts(TrainFacts facts) : facts_(std::move(facts)) {}
+  void add(const std::string& line) {
+    facts_.bytes += std::ssize(line);
+    for (const char32_t code : to_utf32(line)) characters_.insert(code);
+  }
+  TrainFacts operator()() const {
+    TrainFacts facts = facts_;
+    facts.characters = std::ssize(characters_);
+    return facts;
+  }
+
+ private:
+  TrainFacts facts_;
+  std::unordered_set<char32_t> characters_;
+};
+
+TrainFacts facts_of(const TextPairs& texts, const TextPairs& validation) {
+  Facts facts({.pairs = std::ssize(texts.source)});
+  for (const auto* side : {&texts.source, &texts.target})
+    for (const std::string& line : *side) facts.add(line);
+  TrainFacts all = facts();
+  for (const auto* side : {&validation.source, &validation.target})
+    for (const std::string& line : *side) all.validation_bytes += std::ssize(line);
+  return all;
+}
+
+TrainFacts facts_of(const TextParts& texts) {
+  Facts facts({.text = true, .validation_bytes = std::ssize(texts.validation)});
+  for (const std::string& line : lines_of(texts.training)) facts.add(line);
+  return facts();
+}
+
+// Chooses what nobody gave, and says so. `learn` makes a vocabulary of a.vocab_size pieces, or of as many as the text
+// allows; what is given back makes each one that is asked for. Where the size was chosen, they are made here, since
+// they may be smaller.
+LearnVocabulary choose(CLI::App& command, TrainArguments& a, TrainFacts facts,
+                       const std::function<Vocabulary(Side, bool fewer_will_do)>& learn) {
+  std::map<Side, Vocabulary> learned;
+  const auto make = [&] {
+    return [learned, learn](Side side) {
+      const auto found = learned.find(side);
+      return found != learned.end() ? found->second : learn(side, /*fewer_will_do=*/false);
+    };
+  };
+  if (!a.open) return make();
+  if (const double minutes = a.options.max_minutes; minutes > 0) {
+    facts.flops = measure_flops(std::clamp(0.01 * 60 * minutes, 0.02, 1.0));
+    facts.minutes = std::max(minutes - minutes_since_start(a), 0.1 * minutes);
+  }
+  bool sized = false;
+  for (const Choice& choice : choose_options(command, a, facts)) {
+    say(to_line(choice));
+    for (const auto& [option, value] : choice.options) sized |= option == "--vocab-size";
+  }
+  if (sized) {
+    const int64_t chosen = a.vocab_size;
+    int64_t smallest = chosen;
+    const auto add = [&](Side side) {
+      smallest = std::min(smallest, learned.emplace(side, learn(side, /*fewer_will_do=*/true)).first->second.size());
+    };
+    if (!a.separate_vocabularies) add(Side::both);
+    if (a.separate_vocabularies && a.source_vocabulary.empty()) add(Side::source);
+    if (a.separate_vocabularies && a.vocabulary.empty()) add(Side::target);
+    std::erase_if(learned, [&](const auto& side) { return side.second.size() != smallest; });
+    choose_vocabulary_size(command, smallest);
+    if (smallest < chosen) say("the text gives no more than " + std::to_string(smallest) + " pieces");
+  }
+  settle(a);
+  return make();
+}
+
 // Trains, says how it goes, and writes the card with what `parts` makes of the result. `data` begins the first line.
 // `hooks` may hold what else the training needs.
 template <class Model, class Data, class Parts>
-void run(const CLI::App& command, const TrainArguments& a, bool fresh, Model& model, const Data& training,
-         const Data& validation, bool validates, Display& display, const std::string& data, TrainHooks hooks,
+void run(const CLI::App& command, const TrainArguments& a, const Prepared& prepared, Model& model, const Data& training,
+         const Data& validation, bool validates, TrainDisplay& display, const std::string& data, TrainHooks hooks,
          std::optional<ReportOnTraining> report, Parts&& parts) {
   display.line(data + ", " + std::to_string(model.config().vocab_size) + " pieces, " +
                std::to_string(model.parameter_count()) + " parameters, " + std::to_string(threads()) + " threads");
   catch_signals();
+  hooks.step = [&](const TrainStep& s) { display.step(s); };
   hooks.progress = [&](const TrainProgress& p) { display.progress(p); };
   hooks.validation = [&](const Validation& v) {
     if (validates) display.validation(v);
@@ -255,24 +280,30 @@ void run(const CLI::App& command, const TrainArguments& a, bool fresh, Model& mo
   hooks.stop = [] { return caught_signal != 0; };
   HtmlReport html(std::move(report), a.html, display);
   html.attach(hooks);
+  TensorBoard tensorboard(a.tensorboard, display);
+  tensorboard.attach(hooks);
+  TrainOptions options = a.options;
+  options.minutes_before = minutes_since_start(a);
   TrainResult result;
   try {
-    result = train(model, training, validation, a.options, a.model, hooks);
+    result = train(model, training, validation, options, a.model, hooks);
   } catch (const ShapeError&) {
     const bool learned = std::filesystem::exists(a.model + "/" + kStateFile);
-    if (fresh && !learned) forget_directory(a.model);
+    if (prepared.fresh && !learned) forget_directory(a.model, prepared.made);
     throw;
   }
   html.finish(model, result.update);
   if (result.reason == StopReason::interrupted) {
-    display.line("saved after update " + std::to_string(result.update) + "; the same command goes on from here");
+    display.line("saved after update " + std::to_string(result.update) + "; heed train --resume " + a.model +
+                 " goes on from here");
     throw ExitStatus{128 + caught_signal};
   }
   display.line((result.nothing_done ? "finished already: " : "finished: ") + describe(result.reason) + " after " +
                std::to_string(result.update) + " updates in " + duration(result.minutes) + "; " + a.model + "/" +
                kModelFile + " is " + (result.average_is_best ? "the average of checkpoints up to" : "that of") +
                " update " + std::to_string(result.best_update) +
-               (validates ? ", validation loss " + display.loss(result.best_nll) : ""));
+               (validates ? ", validation loss " + display.loss(result.best_nll) : "") +
+               (result.best_bleu < 0 ? "" : ", BLEU " + fixed(result.best_bleu, "%.2f")));
   if (result.nothing_done && std::filesystem::exists(a.model + "/" + kModelCardFile)) return;
   write_model_card(command, a, result, model, parts(result));
   display.line("wrote " + a.model + "/" + kModelCardFile);
@@ -281,74 +312,89 @@ void run(const CLI::App& command, const TrainArguments& a, bool fresh, Model& mo
 // Wrong numbers are found before the data is read.
 template <class Config>
 void check_early(Config shape, const TrainArguments& a) {
-  if (!a.vocabulary.empty() || (a.of_text() && a.vocab_type == "characters")) shape.vocab_size = 1000;
-  validate(shape);
+  if (a.open) return;                                                   // the data has a say
+  const bool comes_later = a.vocab_size == 0 || !a.vocabulary.empty();  // with the vocabulary
+  if (comes_later || (a.of_text() && a.vocab_type == "characters")) shape.vocab_size = 1000;
+  check_fields(shape, "", flag_of);
 }
 
-// The first validation pairs, decoded greedily.
-void watch_bleu(const TrainArguments& a, const Transformer& model, const Vocabulary& vocabulary,
-                const TextPairs& validation, Watched& watched) {
-  const auto count = std::min(static_cast<size_t>(a.html_bleu), validation.source.size());
-  if (count == 0) return;
-  const auto first = [&](const std::vector<std::string>& lines) {
-    return std::vector<std::string>(lines.begin(), lines.begin() + static_cast<int64_t>(count));
-  };
-  watched.bleu_note = "The first " + with_commas(static_cast<int64_t>(count)) +
-                      " validation pairs, decoded greedily with the weights as they are.";
-  watched.bleu = [&model, &vocabulary, sources = first(validation.source), references = first(validation.target)] {
-    std::vector<std::string> translations;
-    for (TranslatedLine& line : translate_lines(model, vocabulary, sources, {.beam = 1}))
-      translations.push_back(std::move(line.best.front().text));
-    return bleu(translations, references).score;
-  };
+// BLEU of the first pairs, decoded greedily.
+double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const TextPairs& texts, int64_t sentences) {
+  const auto count = std::min(static_cast<size_t>(sentences), texts.source.size());
+  std::vector<std::string> translations;
+  for (TranslatedLine& line : translate_lines(
+           std::array{&model}, vocabularies.source, vocabularies.vocabulary,
+           {texts.source.begin(), texts.source.begin() + static_cast<int64_t>(count)}, {.beam = {.beam = 1}}))
+    translations.push_back(std::move(line.best.front().text));
+  return bleu(translations, std::span(texts.target).first(count)).score;
 }
 
-void train_on_pairs(const CLI::App& command, const TrainArguments& a) {
-  TransformerConfig shape = a.shape;
-  check_early(shape, a);
-  TextPairs texts = read_pairs(a.pairs, a.columns, a.source, a.target, "");
-  const TextPairs valid_texts = read_pairs(a.valid_pairs, a.columns, a.valid_source, a.valid_target, "valid-");
-  if (!a.exclude.empty()) exclude_sources(texts, a.exclude);
-  if (texts.source.empty())
-    throw FormatError((a.pairs.empty() ? a.source : a.pairs) + " holds no sentence pairs to train on");
+void train_on_pairs(CLI::App& command, TrainArguments& a) {
+  check_early(a.shape, a);
+  TextPairs texts = read_pairs(a.pairs, a.columns, "", say);
+  TextPairs valid_texts = read_pairs(a.valid_pairs, a.columns, "valid-", say);
+  if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
+  if (texts.source.empty()) throw FormatError(file_names(a.pairs) + " holds no sentence pairs to train on");
+  if (a.valid_fraction > 0) valid_texts = hold_out(texts, a.valid_fraction);
+  TrainOptions& options = a.options;
+  if (valid_texts.source.empty() && options.criterion == Criterion::bleu)
+    throw ShapeError("--validate-by bleu needs validation pairs; give --valid-pairs or --valid-fraction");
+  options.bleu_sentences = std::min(options.bleu_sentences, std::ssize(valid_texts.source));
   const TextPairs& watched_texts = valid_texts.source.empty() ? texts : valid_texts;
   const std::vector<int64_t> watched =
       parse_line_numbers(a.html_lines, std::ssize(watched_texts.source),
                          valid_texts.source.empty() ? "the training data" : "the validation data");
-  const Prepared prepared = prepare_directory(a, shape, [&] {
-    std::vector<std::string> lines = texts.source;
-    lines.insert(lines.end(), texts.target.begin(), texts.target.end());
-    return Vocabulary::train(lines, {.size = a.vocab_size, .character_coverage = a.character_coverage});
-  });
+  const auto learn = [&](Side side, bool fewer_will_do) {
+    std::vector<std::string> lines = side == Side::target ? texts.target : texts.source;
+    if (side == Side::both) lines.insert(lines.end(), texts.target.begin(), texts.target.end());
+    return Vocabulary::train(
+        lines, {.size = a.vocab_size, .fewer_will_do = fewer_will_do, .character_coverage = a.character_coverage});
+  };
+  const LearnVocabulary vocabularies = choose(command, a, a.open ? facts_of(texts, valid_texts) : TrainFacts{}, learn);
+  TransformerConfig shape = a.shape;
+  const std::string kept_options = options_as_toml(command, TomlOf::all);
+  const Prepared prepared = prepare_directory(a, shape, kept_options, vocabularies);
   const Vocabulary& vocabulary = prepared.vocabulary;
-  const SentencePairs training = encode(vocabulary, texts), validation = encode(vocabulary, valid_texts);
+  const SentencePairs training = encode(prepared.source, vocabulary, texts),
+                      validation = encode(prepared.source, vocabulary, valid_texts);
 
   manual_seed(a.options.seed);
   Transformer model(shape);
-  begin_with(model, a, prepared.fresh);
-  Display display("words/s", 0);
+  begin_with(model, a, prepared);
+  TrainDisplay display({});
   const std::string data = std::to_string(training.source.size()) + " training and " +
                            std::to_string(validation.source.size()) + " validation pairs";
-  auto report = begin_report(a, model, vocabulary,
-                             watched_pairs(watched_texts, valid_texts.source.empty() ? training : validation, watched),
-                             data, [&](Watched& w) { watch_bleu(a, model, vocabulary, valid_texts, w); });
-  run(command, a, prepared.fresh, model, training, validation, !validation.source.empty(), display, data,
-      {.encode = [&](double dropout, uint64_t seed) { return encode(vocabulary, texts, dropout, seed); }},
+  auto report = begin_report(a, model, data, [&] {
+    Watched w = watch(model, prepared.source, vocabulary,
+                      watched_pairs(watched_texts, valid_texts.source.empty() ? training : validation, watched));
+    if (options.bleu_sentences > 0)
+      w.bleu_note = "The first " + with_commas(options.bleu_sentences) +
+                    " validation pairs, decoded greedily with the weights as they are.";
+    return w;
+  });
+  run(command, a, prepared, model, training, validation, !validation.source.empty(), display, data,
+      {.files = {{kTrainOptionsFile, kept_options}},
+       .bleu = [&](int64_t sentences) { return greedy_bleu(model, prepared, valid_texts, sentences); },
+       .encode = [&](double dropout,
+                     uint64_t seed) { return encode(prepared.source, vocabulary, texts, dropout, seed); }},
       std::move(report), [&](const TrainResult& result) {
         const auto tokens = [](const std::vector<std::vector<int32_t>>& sentences) {
           int64_t count = 0;
           for (const auto& sentence : sentences) count += static_cast<int64_t>(sentence.size());
           return with_commas(count);
         };
-        CardParts parts{.summary = "A Transformer that translates, trained by heed " HEED_VERSION ".",
-                        .vocabulary = "pieces for both languages",
-                        .data = {{"Training", file_names({a.pairs, a.source, a.target}) + ": " +
-                                                  with_commas(static_cast<int64_t>(training.source.size())) +
-                                                  " sentence pairs, " + tokens(training.source) + " source and " +
-                                                  tokens(training.target) + " target tokens"}},
-                        .scored_on = "validation pairs"};
+        CardParts parts{
+            .summary = "A Transformer that translates, trained by heed " HEED_VERSION ".",
+            .vocabulary = shape.source_vocab_size == 0
+                              ? "pieces for both languages"
+                              : "pieces for the target, " + with_commas(shape.source_vocab_size) + " for the source",
+            .data = {{"Training", file_names(a.pairs) + ": " +
+                                      with_commas(static_cast<int64_t>(training.source.size())) + " sentence pairs, " +
+                                      tokens(training.source) + " source and " + tokens(training.target) +
+                                      " target tokens"}},
+            .scored_on = "validation pairs"};
         if (valid_texts.source.empty()) return parts;
-        parts.data.emplace_back("Validation", file_names({a.valid_pairs, a.valid_source, a.valid_target}) + ": " +
+        parts.data.emplace_back("Validation", (a.valid_pairs.empty() ? "held out" : file_names(a.valid_pairs)) + ": " +
                                                   with_commas(static_cast<int64_t>(valid_texts.source.size())) +
                                                   " sentence pairs");
         // The scores are those of the files in the directory, read anew.
@@ -357,7 +403,7 @@ void train_on_pairs(const CLI::App& command, const TrainArguments& a) {
             {"Loss", fixed(result.best_nll, "%.4f nats a token")},
             {"Search", "beam " + std::to_string(beam.beam) + ", length penalty " + fixed(beam.length_penalty, "%g")}};
         std::vector<std::string> translations;
-        for (TranslatedLine& line : Translator(a.model, a.trust).translate(valid_texts.source, beam))
+        for (TranslatedLine& line : Translator(a.model, a.trust).translate(valid_texts.source, {.beam = beam}))
           translations.push_back(std::move(line.best.front().text));
         for (auto& row : score_rows(translations, valid_texts.target)) parts.scores.push_back(std::move(row));
         return parts;
@@ -384,25 +430,30 @@ LanguageModelConfig language_model_shape(const TrainArguments& a) {
           .tie_embeddings = s.tie_embeddings};
 }
 
-void train_on_text(const CLI::App& command, const TrainArguments& a) {
-  LanguageModelConfig shape = language_model_shape(a);
-  check_early(shape, a);
-  const TextParts texts = read_text_parts(a.text, a.valid_text, a.valid_fraction);
+void train_on_text(CLI::App& command, TrainArguments& a) {
+  a.options.bleu_sentences = 0;
+  check_early(language_model_shape(a), a);
+  const TextParts texts = read_text_parts(a.text, a.valid_text, a.valid_fraction, say);
   const std::vector<std::string> watched_text = lines_of(texts.validation.empty() ? texts.training : texts.validation);
   const std::vector<int64_t> watched = parse_line_numbers(
       a.html_lines, std::ssize(watched_text), texts.validation.empty() ? "the training text" : "the validation text");
   for (const int64_t number : watched)
     if (watched_text[static_cast<size_t>(number - 1)] == "\n")
       throw ShapeError("--html-lines: line " + std::to_string(number) + " is empty; choose one with words");
-  const Prepared prepared = prepare_directory(a, shape, [&] {
+  const auto learn = [&](Side, bool fewer_will_do) {
     if (a.vocab_type == "characters") return Vocabulary::characters(texts.training);
-    return Vocabulary::train(
-        lines_of(texts.training),
-        {.size = a.vocab_size, .character_coverage = a.character_coverage, .spaces = Spaces::verbatim});
-  });
+    return Vocabulary::train(lines_of(texts.training), {.size = a.vocab_size,
+                                                        .fewer_will_do = fewer_will_do,
+                                                        .character_coverage = a.character_coverage,
+                                                        .spaces = Spaces::verbatim});
+  };
+  const LearnVocabulary vocabularies = choose(command, a, a.open ? facts_of(texts) : TrainFacts{}, learn);
+  LanguageModelConfig shape = language_model_shape(a);
+  const std::string kept_options = options_as_toml(command, TomlOf::all);
+  const Prepared prepared = prepare_directory(a, shape, kept_options, vocabularies);
   const Vocabulary& vocabulary = prepared.vocabulary;
-  const std::vector<int32_t> training = encode_text(vocabulary, texts.training, "training text"),
-                             validation = encode_text(vocabulary, texts.validation, "validation text");
+  const std::vector<int32_t> training = encode_text(vocabulary, texts.training, "training text", say),
+                             validation = encode_text(vocabulary, texts.validation, "validation text", say);
   // The first token is not predicted. A loss of what the vocabulary cannot write says nothing of its bytes.
   double bits = 0;
   const bool written = std::find(validation.begin(), validation.end(), vocabulary.unk_id()) == validation.end();
@@ -412,14 +463,15 @@ void train_on_text(const CLI::App& command, const TrainArguments& a) {
 
   manual_seed(a.options.seed);
   LanguageModel model(shape);
-  begin_with(model, a, prepared.fresh);
-  Display display("tokens/s", bits);
+  begin_with(model, a, prepared);
+  TrainDisplay display({.tokens = "tokens", .sequences = "blocks", .bits = bits});
   const std::string data =
       std::to_string(training.size()) + " training and " + std::to_string(validation.size()) + " validation tokens";
-  auto report =
-      begin_report(a, model, vocabulary, watched_lines(watched_text, vocabulary, watched, shape.max_positions), data);
-  run(command, a, prepared.fresh, model, training, validation, !validation.empty(), display, data, {},
-      std::move(report), [&](const TrainResult& result) {
+  auto report = begin_report(a, model, data, [&] {
+    return watch(model, vocabulary, watched_lines(watched_text, vocabulary, watched, shape.max_positions));
+  });
+  run(command, a, prepared, model, training, validation, !validation.empty(), display, data,
+      {.files = {{kTrainOptionsFile, kept_options}}}, std::move(report), [&](const TrainResult& result) {
         const auto amount = [](const std::string& text, const std::vector<int32_t>& ids) {
           return with_commas(static_cast<int64_t>(text.size())) + " bytes, " +
                  with_commas(static_cast<int64_t>(ids.size())) + " tokens";
@@ -438,31 +490,45 @@ void train_on_text(const CLI::App& command, const TrainArguments& a) {
       });
 }
 
+// The files that are read.
+std::vector<std::string> inputs_of(const TrainArguments& a) {
+  std::vector<std::string> inputs = {a.vocabulary, a.source_vocabulary, a.config};
+  for (const std::vector<std::string>& list :
+       {a.pairs.pairs, a.pairs.source, a.pairs.target, a.valid_pairs.pairs, a.valid_pairs.source, a.valid_pairs.target,
+        a.text, a.valid_text, a.exclude})
+    for (std::string& file : files_of(list)) inputs.push_back(std::move(file));
+  if (a.init.empty()) return inputs;
+  const std::vector<std::string> model = model_paths(a.init);
+  inputs.insert(inputs.end(), model.begin(), model.end());
+  return inputs;
+}
+
 void run_training(CLI::App& command, TrainArguments& a) {
   apply_config(command, a);
   if (a.dump_config) {
-    std::cout << command.config_to_str(/*default_also=*/true, /*write_description=*/true);
+    std::cout << options_as_toml(command, TomlOf::all_described);
     return;
   }
   if (a.model.empty()) throw ShapeError("--model is missing: the directory to write");
-  if (!a.of_text() && a.pairs.empty() && a.source.empty() && a.target.empty())
+  if (!a.of_text() && a.pairs.empty())
     throw ShapeError("give --pairs, or --source and --target, or --text: what to learn from");
+  if (a.valid_fraction > 0 && !a.of_text() && !a.valid_pairs.empty())
+    throw ShapeError("give either pairs to validate on, or --valid-fraction of the others");
   if (a.html.empty() && !a.html_lines.empty())
     throw ShapeError("--html-lines chooses sentences for --html; give --html, the page to write");
-  if (!a.html.empty())
-    check_report_path(a.html, a.model,
-                      {a.pairs, a.source, a.target, a.valid_pairs, a.valid_source, a.valid_target, a.text, a.valid_text,
-                       a.exclude, a.vocabulary, a.config});
+  const std::vector<std::string> inputs = inputs_of(a);
+  if (std::count(inputs.begin(), inputs.end(), "-") > 1)
+    throw ShapeError("standard input is named twice; it can be read once, give files for the rest");
+  if (!a.html.empty()) check_report_path(a.html, a.model, inputs);
   set_threads(a.threads);
-  a.shape.vocab_size = a.vocab_size;
-  TrainOptions& options = a.options;
-  LearningRate& rate = options.learning_rate;
-  rate.schedule = a.schedule == "cosine"     ? Schedule::cosine
-                  : a.schedule == "constant" ? Schedule::constant
-                                             : Schedule::inverse_square_root;
-  rate.total = options.max_updates;
-  validate(options);
-  if (a.vocabulary.empty() && !a.init.empty()) a.vocabulary = a.init + "/" + kVocabularyFile;
+  settle(a);
+  if (!a.init.empty()) {
+    if (a.vocabulary.empty()) a.vocabulary = a.init + "/" + kVocabularyFile;
+    if (a.separate_vocabularies && a.source_vocabulary.empty())
+      a.source_vocabulary = a.init + "/" + kSourceVocabularyFile;
+  }
+  if (!a.source_vocabulary.empty() && !a.separate_vocabularies)
+    throw ShapeError("--source-vocabulary is the source's alone; give --separate-vocabularies with it");
   if (a.of_text())
     train_on_text(command, a);
   else
@@ -478,8 +544,8 @@ void add_train(CLI::App& program) {
   command->description(
       "Trains a translator on sentence pairs (--pairs), or a language model on a text (--text). Killed or "
       "interrupted,\n"
-      "the same command goes on where it was and ends with the same weights. Everything is kept in the --model\n"
-      "directory.");
+      "the same command goes on where it was, and where --max-minutes does not guide the learning rate, ends with the\n"
+      "same weights. Everything is kept in the --model directory.");
   add_train_options(*command, *a);
   command->footer(
       "Examples (spa-eng's columns are English and Spanish; this learns Spanish to English):\n"

@@ -1,127 +1,127 @@
 #include "cli/train_directory.h"
 
 #include <filesystem>
-#include <sstream>
+#include <type_traits>
 #include <utility>
 
 #include "cli/checkpoint.h"
+#include "cli/model_flags.h"
 #include "heed/io.h"
+#include "train/state.h"
 
 namespace heed::cli {
 namespace {
 
-// Finds the first difference between the shape asked for and the one the directory has.
-class SameShape {
- public:
-  explicit SameShape(const std::string& directory) : directory_(directory) {}
-  template <class T>
-  void operator()(const char* option, const T& asked, const T& has) const {
-    if (asked == has) return;
-    std::ostringstream text;
-    text << std::boolalpha << directory_ << " has a model with " << option << " " << has << ", not " << asked
-         << "; give the same shape to go on, or another --model to start anew";
-    throw ShapeError(text.str());
-  }
-  void layers(const TransformerConfig& asked, const TransformerConfig& has) const {
-    (*this)("--encoder-layers", asked.num_encoder_layers, has.num_encoder_layers);
-    (*this)("--decoder-layers", asked.num_decoder_layers, has.num_decoder_layers);
-  }
-  void layers(const LanguageModelConfig& asked, const LanguageModelConfig& has) const {
-    (*this)("--layers", asked.num_layers, has.num_layers);
-    (*this)("--kv-heads", asked.num_kv_heads, has.num_kv_heads);
-  }
-
- private:
-  const std::string& directory_;
-};
-
+// Names the first difference between the shape asked for and the one the directory has.
 template <class Config>
 void check_same_shape(const Config& asked, const Config& has, const std::string& directory) {
-  const SameShape same(directory);
-  same("--vocab-size", asked.vocab_size, has.vocab_size);
-  same("--d-model", asked.d_model, has.d_model);
-  same("--heads", asked.nhead, has.nhead);
-  same.layers(asked, has);
-  same("--feed-forward", asked.dim_feedforward, has.dim_feedforward);
-  same("--dropout", asked.dropout, has.dropout);
-  same("--attention-dropout", asked.attention_dropout, has.attention_dropout);
-  same("--activation-dropout", asked.activation_dropout, has.activation_dropout);
-  same("--activation", asked.activation, has.activation);
-  same("--norm", asked.norm, has.norm);
-  same("--pre-norm", asked.norm_first, has.norm_first);
-  same("--bias", asked.bias, has.bias);
-  same("--positions", asked.positions, has.positions);
-  same("--max-positions", asked.max_positions, has.max_positions);
-  same("--tie-embeddings", asked.tie_embeddings, has.tie_embeddings);
+  const Flags wanted = flags_of(asked), there = flags_of(has);
+  for (size_t i = 0; i < there.size(); ++i)
+    if (wanted[i].second != there[i].second)
+      throw ShapeError(directory + " has a model with " + there[i].first + " " + there[i].second + ", not " +
+                       wanted[i].second + "; give the same shape to go on, or another --model to start anew");
 }
 
-void take_ids(TransformerConfig& shape, const Vocabulary& vocabulary) {
-  if (vocabulary.of_characters())
+// The ids of a translator's vocabularies.
+void take_ids(TransformerConfig& shape, const Vocabulary& vocabulary, const Vocabulary& source) {
+  if (vocabulary.of_characters() || source.of_characters())
     throw ShapeError("a vocabulary of characters has no piece that ends a sentence; give another --vocabulary");
+  if (source.pad_id() != vocabulary.pad_id() || source.eos_id() != vocabulary.eos_id())
+    throw ShapeError("the two vocabularies pad with pieces " + std::to_string(source.pad_id()) + " and " +
+                     std::to_string(vocabulary.pad_id()) + " and end with " + std::to_string(source.eos_id()) +
+                     " and " + std::to_string(vocabulary.eos_id()) + "; they must have the same");
   shape.pad_id = vocabulary.pad_id();
   shape.bos_id = vocabulary.bos_id();
   shape.eos_id = vocabulary.eos_id();
 }
-void take_ids(LanguageModelConfig&, const Vocabulary&) {}
+void take_ids(LanguageModelConfig&, const Vocabulary&, const Vocabulary&) {}
 
 bool fits(const TrainArguments& a, const Vocabulary& vocabulary) {
-  return !a.of_text() || !a.vocabulary.empty() || vocabulary.of_characters() == (a.vocab_type == "characters");
+  return !a.of_text() || !a.vocabulary.empty() || !a.resume.empty() ||
+         vocabulary.of_characters() == (a.vocab_type == "characters");
 }
 
 }  // namespace
 
 template <class Config>
-Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::function<Vocabulary()>& learn) {
-  namespace fs = std::filesystem;
-  DirectoryTransaction::recover(a.model);
-  if (fs::exists(a.model + "/" + kConfigFile) && fs::exists(a.model + "/" + kVocabularyFile)) {
+Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::string& options,
+                           const LearnVocabulary& learn) {
+  constexpr bool translates = std::is_same_v<Config, TransformerConfig>;
+  const bool separate = translates && a.separate_vocabularies;
+  const auto look = [&] {
+    const Holds holds = expect_own("--model", a.model);
+    if (holds == Holds::model)
+      throw ShapeError("--model " + a.model + " holds a model without its training (" + kStateFile +
+                       "), which cannot go on; name another directory, and begin with this model by --init " + a.model);
+    return holds;
+  };
+  look();
+  DirectoryTransaction transaction(a.model);  // what was cut off is completed
+  const Holds holds = look();                 // nobody else begins a training here now
+  if (holds == Holds::training) {
     const auto has = expect_config<Config>(load_config(a.model), a.model);
-    Vocabulary vocabulary = Vocabulary::load(a.model + "/" + kVocabularyFile, a.trust);
-    if (!a.vocabulary.empty()) shape.vocab_size = Vocabulary::load(a.vocabulary, a.trust).size();
+    Vocabulary vocabulary = Vocabulary::load(a.model + "/" + kVocabularyFile, a.trust), source = vocabulary;
+    if (!a.vocabulary.empty()) shape.vocab_size = load_vocabulary(a.vocabulary, a.trust).size();
     if (!fits(a, vocabulary))
       throw ShapeError(a.model + " has a vocabulary of another kind than " + a.vocab_type +
                        "; give the same --vocab-type to go on, or another --model to start anew");
     if (vocabulary.of_characters()) shape.vocab_size = vocabulary.size();  // as many as the text has
-    take_ids(shape, vocabulary);
+    if (shape.vocab_size == 0) shape.vocab_size = has.vocab_size;          // of --init, which may be gone
+    if constexpr (translates) {
+      if (has.source_vocab_size > 0) source = Vocabulary::load(a.model + "/" + kSourceVocabularyFile, a.trust);
+      if (separate) shape.source_vocab_size = source.size();
+    }
+    take_ids(shape, vocabulary, source);
     check_same_shape(shape, has, a.model);
-    return {std::move(vocabulary), false};
+    return {std::move(vocabulary), std::move(source), false, {}};
   }
-  Vocabulary vocabulary = a.vocabulary.empty() ? learn() : Vocabulary::load(a.vocabulary, a.trust);
+  const auto make = [&](const std::string& given, Side side) {
+    return given.empty() ? learn(side) : load_vocabulary(given, a.trust);
+  };
+  Vocabulary vocabulary = make(a.vocabulary, separate ? Side::target : Side::both);
+  Vocabulary source = separate ? make(a.source_vocabulary, Side::source) : vocabulary;
   shape.vocab_size = vocabulary.size();
-  take_ids(shape, vocabulary);
+  if constexpr (translates) shape.source_vocab_size = separate ? source.size() : 0;
+  take_ids(shape, vocabulary, source);
   validate(shape);
-  DirectoryTransaction transaction(a.model);
   transaction.write(kConfigFile, write_config(shape));
   transaction.write(kVocabularyFile, vocabulary.to_text());
+  if (separate) transaction.write(kSourceVocabularyFile, source.to_text());
+  transaction.write(kTrainOptionsFile, options);
   transaction.commit();
-  return {std::move(vocabulary), true};
+  return {std::move(vocabulary), std::move(source), true, transaction.made()};
 }
-template Prepared prepare_directory(const TrainArguments&, TransformerConfig&, const std::function<Vocabulary()>&);
-template Prepared prepare_directory(const TrainArguments&, LanguageModelConfig&, const std::function<Vocabulary()>&);
+template Prepared prepare_directory(const TrainArguments&, TransformerConfig&, const std::string&,
+                                    const LearnVocabulary&);
+template Prepared prepare_directory(const TrainArguments&, LanguageModelConfig&, const std::string&,
+                                    const LearnVocabulary&);
 
-void forget_directory(const std::string& directory) {
-  DirectoryTransaction transaction(directory);
-  transaction.remove(kConfigFile);
-  transaction.remove(kVocabularyFile);
-  transaction.commit();
+void forget_directory(const std::string& directory, const std::vector<std::string>& made) {
+  {
+    DirectoryTransaction transaction(directory);
+    for (const char* name : {kConfigFile, kVocabularyFile, kSourceVocabularyFile, kTrainOptionsFile, kLogFile})
+      transaction.remove(name);
+    transaction.commit();
+  }
   std::error_code kept_where_not_empty;
-  std::filesystem::remove(directory, kept_where_not_empty);
+  for (auto it = made.rbegin(); it != made.rend(); ++it) std::filesystem::remove(*it, kept_where_not_empty);
 }
 
 template <class Model>
-void begin_with(Model& model, const TrainArguments& a, bool fresh) {
-  if (a.init.empty()) return;  // where the directory holds a state, train() goes on from that instead
+void begin_with(Model& model, const TrainArguments& a, const Prepared& prepared) {
+  // Where the directory holds a state, train() goes on from that instead.
+  if (a.init.empty() || std::filesystem::exists(a.model + "/" + kStateFile)) return;
   try {
     NamedTensors values;
     for (const auto& [name, parameter] : load_checkpoint<Model>(a.init, a.trust).model->named_parameters())
       values.emplace_back(name, parameter.value());
     model.load(values);
   } catch (...) {
-    if (fresh) forget_directory(a.model);
+    if (prepared.fresh) forget_directory(a.model, prepared.made);
     throw;
   }
 }
-template void begin_with(Transformer&, const TrainArguments&, bool);
-template void begin_with(LanguageModel&, const TrainArguments&, bool);
+template void begin_with(Transformer&, const TrainArguments&, const Prepared&);
+template void begin_with(LanguageModel&, const TrainArguments&, const Prepared&);
 
 }  // namespace heed::cli

@@ -1,8 +1,10 @@
 // The directory of a training: made on the first run, gone on with after that.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "cli/train_options.h"
 #include "heed/text.h"
@@ -10,21 +12,29 @@
 namespace heed::cli {
 
 struct Prepared {
-  Vocabulary vocabulary;
-  bool fresh;  // made by this run
+  Vocabulary vocabulary;          // of the target
+  Vocabulary source;              // the same unless --separate-vocabularies
+  bool fresh;                     // made by this run
+  std::vector<std::string> made;  // directories, outermost first
 };
 
-/// Vocabulary and shape of the directory, made on the first run, when `learn` gives the vocabulary unless --vocabulary
-/// does. Completes `shape`. Throws ShapeError where the directory has another one. For the configurations of both
-/// models.
+/// The texts that a vocabulary is learned from; those of a language model are both.
+enum class Side : uint8_t { both, source, target };
+using LearnVocabulary = std::function<Vocabulary(Side)>;
+
+/// Vocabularies and shape of the directory, made on the first run with `options`
+/// (kTrainOptionsFile), when `learn` gives what --vocabulary and
+/// --source-vocabulary do not. Completes `shape`. Throws ShapeError where the directory has another one. For the
+/// configurations of both models.
 template <class Config>
-Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::function<Vocabulary()>& learn);
+Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::string& options,
+                           const LearnVocabulary& learn);
 
 /// Of a first run that was refused: the next one may choose another shape or vocabulary.
-void forget_directory(const std::string& directory);
+void forget_directory(const std::string& directory, const std::vector<std::string>& made);
 
-/// Gives the model the weights of --init, where it is given. A `fresh` directory is forgotten where they do not fit.
+/// Gives the model the weights of --init, where it is given. A fresh directory is forgotten where they do not fit.
 template <class Model>
-void begin_with(Model& model, const TrainArguments& a, bool fresh);
+void begin_with(Model& model, const TrainArguments& a, const Prepared& prepared);
 
 }  // namespace heed::cli

@@ -1,14 +1,23 @@
 #include "cli/train_options.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "cli/checkpoint.h"
 #include "cli/commands.h"
+#include "cli/config_file.h"
+#include "cli/model_flags.h"
+#include "core/file_kind.h"
 #include "heed/io.h"
+#include "heed/text.h"
+#include "models/fields.h"
+#include "train/state.h"
 
 namespace heed::cli {
 namespace {
@@ -87,73 +96,177 @@ const Preset kTextDefaults{"",
                             {"--activation", "gelu"},
                             {"--positions", "learned"},
                             {"--vocab-type", "subwords"},
-                            {"--schedule", "cosine"},
-                            {"--learning-rate", "0.001"},
-                            {"--warmup", "100"},
+                            {"--valid-fraction", "0.1"},
                             {"--beta2", "0.99"},
                             {"--epsilon", "1e-8"},
                             {"--weight-decay", "0.1"},
-                            {"--label-smoothing", "0"},
-                            {"--average", "1"}}};
+                            {"--label-smoothing", "0"}}};
+// And, where they are neither given nor chosen:
+const Preset kTextSteps{
+    "", {{"--schedule", "cosine"}, {"--learning-rate", "0.001"}, {"--warmup", "100"}, {"--average", "1"}}};
+
+// What choose_defaults() may choose, and what follows from it.
+constexpr const char* kChosen[] = {"--vocab-size",      "--d-model",          "--heads",
+                                   "--feed-forward",    "--encoder-layers",   "--decoder-layers",
+                                   "--layers",          "--pre-norm",         "--dropout",
+                                   "--subword-dropout", "--batch-tokens",     "--block",
+                                   "--batch",           "--learning-rate",    "--warmup",
+                                   "--schedule",        "--max-updates",      "--max-epochs",
+                                   "--patience",        "--average",          "--validate-every",
+                                   "--max-positions",   "--min-learning-rate"};
 
 // Options that mean something for one kind of training only.
-constexpr const char* kPairsOnly[] = {"--pairs",           "--source",         "--target",         "--valid-pairs",
-                                      "--valid-source",    "--valid-target",   "--columns",        "--exclude",
-                                      "--batch-tokens",    "--encoder-layers", "--decoder-layers", "--max-length",
-                                      "--subword-dropout", "--html-bleu"};
-constexpr const char* kTextOnly[] = {"--valid-text", "--valid-fraction", "--vocab-type", "--layers",
-                                     "--kv-heads",   "--block",          "--batch"};
+constexpr const char* kPairsOnly[] = {"--pairs",
+                                      "--source",
+                                      "--target",
+                                      "--valid-pairs",
+                                      "--valid-source",
+                                      "--valid-target",
+                                      "--columns",
+                                      "--exclude",
+                                      "--batch-tokens",
+                                      "--encoder-layers",
+                                      "--decoder-layers",
+                                      "--max-length",
+                                      "--subword-dropout",
+                                      "--validate-by",
+                                      "--bleu-sentences",
+                                      "--separate-vocabularies",
+                                      "--source-vocabulary"};
+constexpr const char* kTextOnly[] = {"--valid-text", "--vocab-type", "--layers", "--kv-heads", "--block", "--batch"};
+
+constexpr uint64_t kMostConfigBytes = 1 << 20;
+
+// Options whose values are files or directories.
+constexpr const char* kPaths[] = {
+    "--pairs", "--source",     "--target",     "--valid-pairs", "--valid-source",      "--valid-target",
+    "--text",  "--valid-text", "--exclude",    "--vocabulary",  "--source-vocabulary", "--model",
+    "--init",  "--html",       "--tensorboard"};
+
+bool is_path(const std::string& name) {
+  return std::find(std::begin(kPaths), std::end(kPaths), name) != std::end(kPaths);
+}
+
+// As it is called from the directory `base`; "-" is standard input everywhere.
+std::string based_on(const std::filesystem::path& base, const std::string& path) {
+  return path == "-" || path.empty() ? path : (base / path).lexically_normal().string();
+}
+
+bool takes_several(const CLI::Option& option) {
+  return option.get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
+}
 
 void give(CLI::Option* option, const std::vector<std::string>& values) {
   for (const std::string& value : values) option->add_result(value);
   option->run_callback();
 }
 
-// The shape options of a model, but not its dropout, which is no part of its weights.
+// What the file `path` says, whose content is `toml`, of the options that `wanted` takes, and nobody has said yet.
+template <class Wanted>
+void give_those_of(std::string_view toml, const std::string& path, CLI::App& command, Wanted&& wanted) {
+  const std::filesystem::path base = std::filesystem::path(path).parent_path();
+  for (ConfigEntry& entry : parse_config(toml, path)) {
+    CLI::Option* option = command.get_option_no_throw("--" + entry.name);
+    if (!option || !option->get_configurable())
+      throw FormatError(path + ": there is no option '" + entry.name + "'; heed train --help lists them");
+    if (!option->empty() || !wanted("--" + entry.name)) continue;
+    if (entry.values.size() > 1 && !takes_several(*option))
+      throw FormatError(path + ": " + entry.name + " has " + std::to_string(entry.values.size()) +
+                        " values; it takes one");
+    if (is_path("--" + entry.name))
+      for (std::string& value : entry.values) value = based_on(base, value);
+    try {
+      give(option, entry.values);
+    } catch (const CLI::ParseError& e) {
+      throw FormatError(path + ": " + e.what());
+    }
+  }
+}
+
+// Goes on with the training in `directory`, with the options that it keeps there.
+void give_kept_options(const std::string& directory, CLI::App& command) {
+  const std::string given = "--resume " + directory;
+  if (!std::filesystem::is_directory(directory))
+    throw IoError(given + ": there is no training to go on with; begin one with --model " + directory);
+  const DirectorySnapshot files(directory, {kTrainOptionsFile, kStateFile});
+  const bool has_weights = files.contains(kStateFile);
+  if (!files.contains(kTrainOptionsFile) && has_weights)
+    throw FormatError(given + ": this training kept no options (" + kTrainOptionsFile +
+                      "), as those of older versions; give its whole command once more, with --model " + directory);
+  if (!files.contains(kTrainOptionsFile))
+    throw IoError(given + ": there is no training to go on with; begin one with --model " + directory);
+  give(command.get_option("--model"), {directory});
+  // The directory has a vocabulary, and weights as soon as it has a state: what it began with may be gone.
+  give_those_of(files.read(kTrainOptionsFile, kMostConfigBytes), directory + "/" + kTrainOptionsFile, command,
+                [&](const std::string& name) {
+                  return name != "--vocabulary" && name != "--source-vocabulary" && !(has_weights && name == "--init");
+                });
+}
+
+// The shape options of a model, but not its dropout, which is no part of its weights, and not its vocabulary, which
+// comes along.
 template <class Config>
 Preset shape_of(const Config& c) {
-  const auto yes = [](bool value) { return value ? "true" : "false"; };
-  Preset shape{"",
-               {{"--d-model", std::to_string(c.d_model)},
-                {"--heads", std::to_string(c.nhead)},
-                {"--feed-forward", std::to_string(c.dim_feedforward)},
-                {"--activation", c.activation},
-                {"--norm", c.norm},
-                {"--pre-norm", yes(c.norm_first)},
-                {"--bias", yes(c.bias)},
-                {"--positions", c.positions},
-                {"--max-positions", std::to_string(c.max_positions)},
-                {"--tie-embeddings", yes(c.tie_embeddings)}}};
-  if constexpr (std::is_same_v<Config, TransformerConfig>) {
-    shape.values.emplace_back("--encoder-layers", std::to_string(c.num_encoder_layers));
-    shape.values.emplace_back("--decoder-layers", std::to_string(c.num_decoder_layers));
-  } else {
-    shape.values.emplace_back("--layers", std::to_string(c.num_layers));
-    shape.values.emplace_back("--kv-heads", std::to_string(c.num_kv_heads));
+  Preset shape{"", {}};
+  for (const auto& [flag, value] : flags_of(c))
+    if (!flag.ends_with("dropout") && flag != "--vocab-size") shape.values.emplace_back(flag, value);
+  if constexpr (std::is_same_v<Config, LanguageModelConfig>)
     shape.values.emplace_back("--block", std::to_string(c.max_positions));
-  }
   return shape;
 }
 
 }  // namespace
 
-void apply_config(CLI::App& command, const TrainArguments& arguments) {
+namespace {
+
+void fill_in(CLI::App& command, const Preset& preset) {
+  for (const auto& [name, value] : preset.values)
+    if (CLI::Option* option = command.get_option(name); option->empty()) give(option, {value});
+}
+
+// What follows from the rest, of a text.
+void fill_in_text_rest(CLI::App& command, const TrainArguments& arguments) {
+  fill_in(command, kTextSteps);
+  fill_in(command, {"", {{"--max-positions", std::to_string(arguments.options.block)}}});
+  if (arguments.schedule == "linear") return;  // it comes down to 0
+  char tenth[32];
+  std::snprintf(tenth, sizeof tenth, "%g", arguments.options.learning_rate.peak / 10);
+  fill_in(command, {"", {{"--min-learning-rate", tenth}}});
+}
+
+}  // namespace
+
+std::vector<Choice> choose_options(CLI::App& command, TrainArguments& arguments, const TrainFacts& facts) {
+  GivenOptions given;
+  for (const CLI::Option* option : command.get_options([](const CLI::Option* o) { return !o->empty(); }))
+    given[option->get_name()] = option->results().back();
+  std::vector<Choice> choices = choose_defaults(facts, given);
+  for (const Choice& choice : choices) fill_in(command, {"", choice.options});
+  if (arguments.of_text()) fill_in_text_rest(command, arguments);
+  return choices;
+}
+
+void choose_vocabulary_size(CLI::App& command, int64_t size) {
+  CLI::Option* option = command.get_option("--vocab-size");
+  option->clear();
+  give(option, {std::to_string(size)});
+}
+
+void apply_config(CLI::App& command, TrainArguments& arguments) {
   if (!arguments.config.empty()) {
     if (!std::filesystem::is_regular_file(arguments.config))
       throw IoError("cannot read the configuration " + arguments.config);
-    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_file(arguments.config)) {
-      if (item.name == "++" || item.name == "--") continue;  // section marks
-      CLI::Option* option = command.get_option_no_throw("--" + item.name);
-      if (!item.parents.empty() || !option || !option->get_configurable())
-        throw FormatError(arguments.config + ": there is no option '" + item.fullname() +
-                          "'; heed train --help lists them");
-      if (option->empty()) give(option, item.inputs);
-    }
+    expect_regular_file(arguments.config, kMostConfigBytes);
+    give_those_of(read_file(arguments.config, kMostConfigBytes), arguments.config, command,
+                  [](const std::string&) { return true; });
   }
-  const auto fill_in = [&](const Preset& preset) {
-    for (const auto& [name, value] : preset.values)
-      if (CLI::Option* option = command.get_option(name); option->empty()) give(option, {value});
-  };
+  if (!arguments.resume.empty()) {
+    if (!command.get_option("--model")->empty())
+      throw ShapeError("give --resume, to go on in this directory, or --model");
+    if (!command.get_option("--preset")->empty())
+      throw ShapeError("--preset chooses the shape of a new model; --resume goes on with one");
+    give_kept_options(arguments.resume, command);
+  }
   const auto refuse = [&](const auto& names, const std::string& why) {
     for (const char* name : names) {
       CLI::Option* option = command.get_option(name);
@@ -167,17 +280,53 @@ void apply_config(CLI::App& command, const TrainArguments& arguments) {
     refuse(kTextOnly, " is for language models; give --text, the text to learn from");
   if (!arguments.init.empty()) {
     const ModelConfig config = load_config(arguments.init);
-    fill_in(arguments.of_text() ? shape_of(expect_config<LanguageModelConfig>(config, arguments.init))
-                                : shape_of(expect_config<TransformerConfig>(config, arguments.init)));
+    fill_in(command, arguments.of_text() ? shape_of(expect_config<LanguageModelConfig>(config, arguments.init))
+                                         : shape_of(expect_config<TransformerConfig>(config, arguments.init)));
   }
-  for (const Preset& preset : arguments.of_text() ? text_presets() : pairs_presets())
-    if (arguments.preset == preset.name) fill_in(preset);
-  if (!arguments.of_text()) return;
-  fill_in(kTextDefaults);
-  fill_in({"", {{"--max-positions", std::to_string(arguments.options.block)}}});
-  char tenth[32];
-  std::snprintf(tenth, sizeof tenth, "%g", arguments.options.learning_rate.peak / 10);
-  fill_in({"", {{"--min-learning-rate", tenth}}});
+  if (arguments.of_text()) fill_in(command, kTextDefaults);
+  // The clock would choose otherwise the second time, so what was chosen is kept. Before there were choices a training
+  // kept nothing, and was of the preset.
+  std::optional<DirectorySnapshot> files;
+  if (!arguments.model.empty() && std::filesystem::is_directory(arguments.model))
+    files.emplace(arguments.model, std::vector<std::string>{kConfigFile, kTrainOptionsFile});
+  const bool began = files && files->contains(kConfigFile), old = began && !files->contains(kTrainOptionsFile);
+  const bool of_preset = !command.get_option("--preset")->empty() || arguments.dump_config || old;
+  arguments.open = !of_preset && !began;
+  if (arguments.open) return;
+  if (of_preset) {
+    // The rate is to come down as the minutes end, unless its way is given.
+    const auto given = [&](const char* name) { return !command.get_option(name)->empty(); };
+    if (!old && given("--max-minutes") && !given("--max-updates") && !given("--schedule") && !given("--anneal"))
+      fill_in(command, {"", {{"--schedule", "linear"}, {"--max-updates", "0"}}});
+    for (const Preset& preset : arguments.of_text() ? text_presets() : pairs_presets())
+      if (arguments.preset == preset.name) fill_in(command, preset);
+  } else {
+    give_those_of(files->read(kTrainOptionsFile, kMostConfigBytes), arguments.model + "/" + kTrainOptionsFile, command,
+                  [](const std::string& name) {
+                    return std::find(std::begin(kChosen), std::end(kChosen), name) != std::end(kChosen);
+                  });
+  }
+  if (arguments.of_text()) fill_in_text_rest(command, arguments);
+}
+
+std::string options_as_toml(const CLI::App& command, TomlOf what) {
+  const bool described = what == TomlOf::all_described;
+  std::string toml;
+  for (const CLI::Option* option : command.get_options([](const CLI::Option* o) { return o->get_configurable(); })) {
+    const std::string& name = option->get_lnames().front();
+    const bool several = takes_several(*option), path = is_path("--" + name);
+    std::vector<std::string> values = option->results();
+    if (values.empty() && what != TomlOf::given) values = {option->get_default_str()};
+    if (!several && values.size() > 1) values = {values.back()};  // the last one counts
+    std::erase(values, "");
+    if (values.empty() && !described) continue;
+    if (path && what != TomlOf::given)
+      for (std::string& value : values) value = based_on(std::filesystem::current_path(), value);
+    if (described) toml += "# " + option->get_description() + "\n" + (values.empty() ? "# " : "");
+    toml += toml_line(name, values.empty() && !several ? std::vector<std::string>{""} : values, several, path) + "\n";
+    if (described) toml += "\n";
+  }
+  return toml;
 }
 
 void add_train_options(CLI::App& command, TrainArguments& a) {
@@ -188,45 +337,72 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
       ->configurable(false)
       ->type_name("FILE");
   command.add_flag("--dump-config", a.dump_config, "Print all options as TOML and leave")->configurable(false);
+  command.add_option("--resume", a.resume, "Go on with the training in this directory; other options may be left out")
+      ->type_name("DIR")
+      ->configurable(false);
   command.add_option("--threads", a.threads, "Threads; 0 for one per hardware thread")->check(CLI::Range(0, 4096));
   command.add_option("--seed", a.options.seed, "Seed of initial weights, order and dropout")->check(whole_number());
 
   const auto file = [&](const char* name, std::string& value, const char* help) {
     command.add_option(name, value, help)->type_name("FILE")->group("Data");
   };
-  file("--pairs", a.pairs, "Sentence pairs, one a line, tab-separated columns");
+  // Each may be a pattern, be compressed, or stand for standard input.
+  const auto files = [&](const char* name, std::vector<std::string>& value, const char* help) {
+    command.add_option(name, value, help)
+        ->type_name("FILE ...")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->default_str("")
+        ->group("Data");
+  };
+  files("--pairs", a.pairs.pairs,
+        "Sentence pairs, one a line, tab-separated columns. As all data: several files, also as a pattern in quotes, "
+        "compressed by gzip, or - for standard input");
   command.add_option("--columns", a.columns, "Columns of source and target in --pairs and --valid-pairs, from 1")
       ->type_name("S,T")
       ->group("Data");
-  file("--source", a.source, "Source sentences, one a line (instead of --pairs)");
-  file("--target", a.target, "Target sentences, one a line");
-  file("--valid-pairs", a.valid_pairs, "Sentence pairs to validate on");
-  file("--valid-source", a.valid_source, "Source sentences to validate on (instead of --valid-pairs)");
-  file("--valid-target", a.valid_target, "Target sentences to validate on");
-  file("--text", a.text, "Text for a language model (instead of sentence pairs)");
-  file("--valid-text", a.valid_text, "Text to validate on");
-  command.add_option("--valid-fraction", a.valid_fraction, "Without --valid-text: this part of the end of --text")
+  files("--source", a.pairs.source, "Source sentences, one a line (instead of --pairs)");
+  files("--target", a.pairs.target, "Target sentences, one a line");
+  files("--valid-pairs", a.valid_pairs.pairs, "Sentence pairs to validate on");
+  files("--valid-source", a.valid_pairs.source, "Source sentences to validate on (instead of --valid-pairs)");
+  files("--valid-target", a.valid_pairs.target, "Target sentences to validate on");
+  files("--text", a.text, "Text for a language model (instead of sentence pairs)");
+  files("--valid-text", a.valid_text, "Text to validate on");
+  command
+      .add_option("--valid-fraction", a.valid_fraction,
+                  "Without data to validate on: this part of the pairs, chosen by their sources, or of the end of "
+                  "--text [0.1 of a text]")
+      ->check(finite_number())
       ->check(CLI::Range(0.0, 0.9))
+      ->default_str("")
       ->group("Data");
   command
       .add_option("--vocab-type", a.vocab_type,
                   "Pieces of --text: subwords, or characters (each one of the text, and no other)")
       ->check(CLI::IsMember({"subwords", "characters"}))
       ->group("Data");
-  file("--exclude", a.exclude, "Leave out training pairs whose source is a line of this file");
+  files("--exclude", a.exclude, "Leave out training pairs whose source is a line of these files");
   file("--vocabulary", a.vocabulary, "Use this vocabulary instead of learning one");
+  command
+      .add_flag("--separate-vocabularies", a.separate_vocabularies,
+                "A vocabulary and an embedding of its own for the source; --vocabulary is the target's")
+      ->group("Data");
+  file("--source-vocabulary", a.source_vocabulary, "With --separate-vocabularies: use this one for the source");
   command.add_flag("--trust", a.trust, "Load a vocabulary that heed did not make")->group("Data");
   command
       .add_option("--character-coverage", a.character_coverage,
                   "Share of the text's characters with a piece of their own; the rest become bytes")
-      ->check(CLI::Range(0.5, 1.0))
+      ->check(CLI::Range(VocabularyOptions::kLeastCoverage, 1.0))
       ->group("Data");
 
   command.add_option("--model", a.model, "Directory of the model")->type_name("DIR")->group("Model");
   command.add_option("--init", a.init, "Begin with the shape, the weights and the vocabulary of this model")
       ->type_name("DIR")
       ->group("Model");
-  command.add_option("--preset", a.preset, "Shape: tiny, small or base; options below change parts of it")
+  command
+      .add_option("--preset", a.preset,
+                  "Shape: tiny, small or base, with fixed defaults for the rest; options below change parts of it. "
+                  "Without it, what is not given is chosen by the data and --max-minutes (docs/defaults.md)")
+      ->default_str("")
       ->check(CLI::IsMember({"tiny", "small", "base"}))
       ->group("Model");
   const auto shape = [&](const char* name, auto& value, const char* help) {
@@ -244,11 +420,10 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
         std::tuple{"--kv-heads", &a.kv_heads, "Key and value heads of a language model; 0 for --heads"}})
     shape(name, *value, help)->default_str("");
   shape("--pre-norm", a.shape.norm_first, "Normalise before each sub-layer, not after (by preset)")->default_str("");
-  shape("--norm", a.shape.norm, "layer_norm or rms_norm")->check(CLI::IsMember({"layer_norm", "rms_norm"}));
+  shape("--norm", a.shape.norm, "layer_norm or rms_norm")->check(CLI::IsMember(norm_names()));
   shape("--activation", a.shape.activation, "relu, gelu, gelu_tanh, silu or swiglu")
-      ->check(CLI::IsMember({"relu", "gelu", "gelu_tanh", "silu", "swiglu"}));
-  shape("--positions", a.shape.positions, "sinusoidal, learned or rotary")
-      ->check(CLI::IsMember({"sinusoidal", "learned", "rotary"}));
+      ->check(CLI::IsMember(activation_names()));
+  shape("--positions", a.shape.positions, "sinusoidal, learned or rotary")->check(CLI::IsMember(position_names()));
   shape("--max-positions", a.shape.max_positions,
         "Longest sentence in tokens; what a language model looks back on (--block)");
   shape("--bias", a.shape.bias, "Biases in all layers");
@@ -266,10 +441,13 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
   training("--subword-dropout", o.subword_dropout, "Merges left out of the pieces of an epoch (BPE-dropout)");
   training("--batch", o.batch, "Pieces of --text a batch (by preset)")->default_str("");
   training("--block", o.block, "Tokens of each piece of --text (by preset)")->default_str("");
-  training("--schedule", a.schedule, "Learning rate: inverse-square-root, cosine or constant, all after a warm-up")
-      ->check(CLI::IsMember({"inverse-square-root", "cosine", "constant"}));
+  training("--accumulate", o.accumulate, "Batches an update, for larger ones than fit into memory");
+  training("--schedule", a.schedule,
+           "Learning rate after a warm-up: linear falls to 0 as --max-minutes, --max-updates or --max-epochs ends; or "
+           "inverse-square-root, cosine, constant")
+      ->check(CLI::IsMember({"inverse-square-root", "cosine", "constant", "linear"}));
   training("--learning-rate", o.learning_rate.peak, "Peak of the learning rate");
-  training("--min-learning-rate", o.learning_rate.floor, "What --schedule cosine ends at");
+  training("--min-learning-rate", o.learning_rate.floor, "What --schedule cosine and linear end at");
   training("--warmup", o.learning_rate.warmup, "Updates until the peak");
   training("--anneal", o.learning_rate.anneal, "Last updates of --max-updates, over which the rate also falls to 0");
   training("--beta1", o.adamw.beta1, "AdamW: decay of the mean gradient");
@@ -280,11 +458,17 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
   training("--label-smoothing", o.label_smoothing, "Probability spread over all pieces");
   training("--r-drop", o.r_drop, "Alpha of R-Drop: each batch goes through twice, and the two are to agree");
   training("--validate-every", o.validate_every, "Updates between validations; 0 for each epoch");
+  training("--validate-by", a.validate_by, "What chooses the best weights and ends --patience: loss or bleu")
+      ->check(CLI::IsMember({"loss", "bleu"}));
+  training("--bleu-sentences", o.bleu_sentences,
+           "Validation pairs to translate greedily at each validation for BLEU; 0 for none")
+      ->check(CLI::Range(0, 1000000));
   training("--average", o.average, "Checkpoints (one a validation) to average");
   training("--max-updates", o.max_updates, "Stop after so many updates; 0 for no limit");
   training("--max-epochs", o.max_epochs, "Stop after so many epochs; 0 for no limit");
-  training("--max-minutes", o.max_minutes, "Stop after so many minutes of training; 0 for no limit");
-  training("--patience", o.patience, "Stop after so many validations without a better loss; 0 for no limit");
+  training("--max-minutes", o.max_minutes,
+           "Stop after so many minutes, preparation and validations included; 0 for no limit");
+  training("--patience", o.patience, "Stop after so many validations without better weights; 0 for no limit");
   training("--save-minutes", o.save_minutes, "Minutes between saves; 0 for none but at validations");
   training("--save-every", o.save_every, "Updates between saves; 0 for none by count");
   training("--log-every", o.log_every, "Updates between progress lines");
@@ -300,10 +484,8 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
                   "moderate length)")
       ->type_name("N,N")
       ->group("Report");
-  command
-      .add_option("--html-bleu", a.html_bleu,
-                  "Validation pairs to translate greedily at each validation for BLEU; 0 for none")
-      ->check(CLI::Range(0, 1000000))
+  command.add_option("--tensorboard", a.tensorboard, "Write event files for TensorBoard into this directory")
+      ->type_name("DIR")
       ->group("Report");
 }
 

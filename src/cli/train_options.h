@@ -2,39 +2,62 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "cli/corpus.h"
+#include "cli/train_defaults.h"
 #include "heed/models.h"
 #include "heed/train.h"
 
 namespace heed::cli {
 
 struct TrainArguments {
-  std::string pairs, source, target, valid_pairs, valid_source, valid_target, exclude;
+  PairFiles pairs, valid_pairs;
   std::string columns = "1,2";
-  std::string text, valid_text;
-  double valid_fraction = 0.1;
-  std::string model, vocabulary, init, preset = "small", config;
-  bool dump_config = false, trust = false;
+  std::vector<std::string> exclude, text, valid_text;  // files, as files_of() takes them
+  double valid_fraction = 0;                           // of a text 0.1, where nothing is said
+  std::string model, resume, vocabulary, source_vocabulary, init, preset = "small", config;
+  bool dump_config = false, trust = false, separate_vocabularies = false;
   int threads = 0;
   std::string vocab_type = "subwords";
   int64_t vocab_size = 0;
   double character_coverage = 0.9995;
-  std::string html, html_lines;
-  int64_t html_bleu = 100;
+  std::string html, html_lines, tensorboard, validate_by = "loss";
   std::string schedule = "inverse-square-root";
   TransformerConfig shape{.max_positions = 512};
   int64_t layers = 0, kv_heads = 0;  // of a language model, which has the rest from `shape`
-  TrainOptions options;
+  TrainOptions options{.bleu_sentences = 100};
+  bool open = false;  // what is not given is still to be chosen, by choose_options()
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   bool of_text() const { return !text.empty(); }
 };
 
 /// Adds the options to `command`; their values land in `a`, which must outlive it.
 void add_train_options(CLI::App& command, TrainArguments& a);
 
-/// Fills in what the command line leaves open: --config, then the shape of --init, then --preset, then defaults. Throws
-/// ShapeError for options of the other kind of training, FormatError for a configuration with others.
-void apply_config(CLI::App& command, const TrainArguments& a);
+/// The options that a training was begun with, in its directory: what --resume needs.
+inline constexpr const char* kTrainOptionsFile = "train.toml";
+
+/// Fills in what the command line leaves open: --config, then what --resume finds, then the shape of --init, then
+/// --preset with its defaults. Without --preset, what was chosen for the training that --model holds; where it holds
+/// none, that is left open. Paths in a file are relative to it. Throws ShapeError for options of the other kind of
+/// training, FormatError for a configuration with others.
+void apply_config(CLI::App& command, TrainArguments& a);
+
+/// Chooses what is open, see choose_defaults().
+std::vector<Choice> choose_options(CLI::App& command, TrainArguments& a, const TrainFacts& facts);
+/// The vocabulary turned out smaller than it was chosen.
+void choose_vocabulary_size(CLI::App& command, int64_t size);
+
+enum class TomlOf : uint8_t {
+  given,          // what was given or chosen, paths as they were typed
+  all,            // what has a value; paths are absolute, so that it runs from anywhere
+  all_described,  // likewise with comments, and as comments the options that have none
+};
+/// The options as a file for --config.
+std::string options_as_toml(const CLI::App& command, TomlOf what);
 
 }  // namespace heed::cli

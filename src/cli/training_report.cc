@@ -179,9 +179,7 @@ std::vector<int64_t> parse_line_numbers(const std::string& list, int64_t count, 
 }
 
 void check_report_path(const std::string& path, const std::string& directory, const std::vector<std::string>& inputs) {
-  for (const std::string& input : inputs)
-    if (!input.empty() && same_file(path, input))
-      throw ShapeError("--html " + path + " is what the training reads; give another file");
+  expect_other_file("--html", path, inputs);
   const fs::path parent = fs::absolute(path).lexically_normal().parent_path();
   const bool beside_model = same_file(parent.string(), directory);
   if (beside_model && fs::path(path).extension() != ".html")
@@ -196,7 +194,8 @@ void check_report_path(const std::string& path, const std::string& directory, co
   }
 }
 
-Watched watch(const Transformer& model, const Vocabulary& vocabulary, std::vector<WatchedSentence> sentences) {
+Watched watch(const Transformer& model, const Vocabulary& of_source, const Vocabulary& of_target,
+              std::vector<WatchedSentence> sentences) {
   const TransformerConfig& config = model.config();
   Watched watched{.sentences = std::move(sentences)};
   for (WatchedSentence& sentence : watched.sentences)
@@ -208,9 +207,9 @@ Watched watch(const Transformer& model, const Vocabulary& vocabulary, std::vecto
     return ids;
   };
   for (const auto& [source, target, text] : watched.sentences) {
-    const std::vector<std::string> read = tokens_of(vocabulary, with(source, -1, config.eos_id)).labels,
-                                   input = tokens_of(vocabulary, with(target, config.bos_id, -1)).labels,
-                                   output = tokens_of(vocabulary, with(target, -1, config.eos_id)).labels;
+    const std::vector<std::string> read = tokens_of(of_source, with(source, -1, config.eos_id)).labels,
+                                   input = tokens_of(of_target, with(target, config.bos_id, -1)).labels,
+                                   output = tokens_of(of_target, with(target, -1, config.eos_id)).labels;
     watched.kinds.push_back(
         {{"Encoder", "Each token of the input looks at the input.", read, read},
          {"Decoder", "Each token of the reference looks at itself and those before it, to find the next one.", input,
@@ -382,7 +381,6 @@ Examination ReportOnTraining::examine(const Validation& validation) {
   Examination examination;
   record(validation.update);
   if (!watched_.sentences.empty()) examination.files.emplace_back(kMapsFile, maps_.file());
-  if (watched_.bleu) examination.figures.emplace_back("bleu", watched_.bleu());
   return examination;
 }
 
@@ -471,7 +469,7 @@ TrainingReport ReportOnTraining::report() const {
          std::string("Nats a token, without label smoothing; in training with dropout.") +
              (average_loss_.empty() ? "" : " Averaged: of the mean of the last checkpoints."),
          {{"training", training_loss_}, {"validation", validation_loss_}, {"averaged", average_loss_}});
-  if (watched_.bleu || !bleu_.empty()) figure("Validation BLEU", watched_.bleu_note, {{"BLEU", bleu_}});
+  if (!watched_.bleu_note.empty() || !bleu_.empty()) figure("Validation BLEU", watched_.bleu_note, {{"BLEU", bleu_}});
   if (watched_.perplexity) {
     const auto exponential = [](std::vector<ReportPoint> points) {
       for (ReportPoint& point : points) point.value = std::exp(point.value);

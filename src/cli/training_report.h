@@ -48,11 +48,11 @@ struct Watched {
   std::vector<WatchedSentence> sentences{};
   std::vector<std::vector<ReportKind>> kinds{};       // of each sentence
   std::function<std::vector<Tensor>(size_t)> look{};  // (N, H, Lq, Lk) of each kind of a sentence, by now
-  std::function<double()> bleu{};                     // none: no such curve
-  std::string bleu_note{};
+  std::string bleu_note{};                            // of its curve; none: no such curve
   bool perplexity = false;
 };
-Watched watch(const Transformer& model, const Vocabulary& vocabulary, std::vector<WatchedSentence> sentences);
+Watched watch(const Transformer& model, const Vocabulary& of_source, const Vocabulary& of_target,
+              std::vector<WatchedSentence> sentences);
 Watched watch(const LanguageModel& model, const Vocabulary& vocabulary, std::vector<WatchedSentence> sentences);
 
 /// The moments whose maps are kept.

@@ -1,71 +1,190 @@
 // heed translate: a line in, a line out.
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <functional>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 
 #include "cli/commands.h"
+#include "cli/line_reader.h"
 #include "cli/translator.h"
+#include "heed/io.h"
 #include "heed/text.h"
 
 namespace heed::cli {
 namespace {
 
-constexpr size_t kWindow = 2048;  // lines that are sorted by length together
+constexpr size_t kWindow = 2048;  // lines that are taken together, at most
+
+constexpr const char* kStandardInput = "-";
 
 struct TranslateArguments {
-  std::string model;
-  bool trust = false, scores = false, alignment = false;
-  BeamOptions beam;
-  int64_t batch = 32;
+  std::vector<std::string> texts;
+  std::vector<std::string> models;
+  std::string input, output, force;
+  bool trust = false, scores = false, token_scores = false, no_split = false, json = false, sample = false;
+  Sampling sampling;
+  TranslateOptions options;
 };
 
-void print(const TranslateArguments& a, const TranslatedLine& line, int64_t number) {
-  for (Translation t : line.best) {
-    for (char& c : t.text)
-      if (c == '\n' || c == '\r' || c == '\t') c = ' ';  // one line, and tabs separate columns
-    if (a.beam.n_best > 1) std::cout << number << '\t';
-    std::cout << t.text;
+// "▁the:-0.1053 ▁dog:-0.3567 </s>:-0.0012": pieces have no spaces.
+std::string with_scores(const std::vector<std::pair<std::string, float>>& tokens) {
+  std::string out;
+  for (const auto& [piece, log_probability] : tokens) {
+    std::array<char, 32> score;
+    std::snprintf(score.data(), score.size(), ":%.4f", static_cast<double>(log_probability));
+    out += (out.empty() ? "" : " ") + piece + score.data();
+  }
+  return out;
+}
+
+// One object, one line.
+std::string as_json(const TranslateArguments& a, const std::string& source, const TranslatedLine& line,
+                    int64_t number) {
+  nlohmann::ordered_json out;
+  out["line"] = number;
+  out["source"] = source;
+  if (line.cut) out["cut"] = true;
+  for (const Translation& t : line.best) {
+    nlohmann::ordered_json& one = out["translations"].emplace_back();
+    one["text"] = t.text;
+    one["score"] = t.score;
+    one["log_probability"] = t.log_probability;
+    one["tokens"] = t.tokens;
+    if (a.options.beam.want_alignment) one["alignment"] = t.alignment;
+  }
+  return out.dump() + '\n';
+}
+
+std::string rendered(const TranslateArguments& a, const TranslatedLine& line, int64_t number) {
+  const bool columns = a.options.beam.n_best > 1 || a.scores || a.token_scores || a.options.beam.want_alignment;
+  std::string out;
+  for (const Translation& t : line.best) {
+    if (a.options.beam.n_best > 1) out += std::to_string(number) + '\t';
+    const size_t begin = out.size();
+    out += t.text;
+    if (columns) std::replace(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(), '\t', ' ');
     if (a.scores) {
       char score[32];
       std::snprintf(score, sizeof score, "\t%.4f", t.score);
-      std::cout << score;
+      out += score;
     }
-    if (a.alignment) {
-      std::cout << '\t';
-      const char* space = "";
+    if (a.token_scores) out += '\t' + with_scores(t.tokens);
+    if (a.options.beam.want_alignment) {
+      const char* space = "\t";
       for (const auto& [source, target] : t.alignment) {
-        std::cout << space << source << '-' << target;
+        out += space + std::to_string(source) + '-' + std::to_string(target);
         space = " ";
       }
+      if (t.alignment.empty()) out += '\t';
     }
-    std::cout << '\n';
+    out += '\n';
   }
+  return out;
 }
 
-void translate(TranslateArguments& a) {
-  a.beam.want_alignment = a.alignment;
-  const Translator translator(find_model(a.model), a.trust);
-  const bool terminal = ::isatty(STDIN_FILENO) == 1;
-  const size_t window = terminal ? 1 : kWindow;
-  int64_t done = 0, replaced = 0;
-  for (bool more = true; more;) {
-    std::vector<std::string> lines;
-    for (std::string line; lines.size() < window && (more = static_cast<bool>(std::getline(std::cin, line)));) {
-      if (!line.empty() && line.back() == '\r') line.pop_back();
-      lines.push_back(sanitize_utf8(line, &replaced));
-    }
-    const std::vector<TranslatedLine> results = translator.translate(lines, a.beam, a.batch);
-    for (const TranslatedLine& result : results) {
-      print(a, result, ++done);
-      if (result.cut)
-        warn("translate", "line " + std::to_string(done) + " is longer than the model takes and was cut to " +
-                              std::to_string(translator.model().config().max_positions - 1) + " tokens");
-    }
-    finish_output();
+// Where the lines come from, one part after the other: texts, a file, standard input.
+class Input {
+ public:
+  explicit Input(const TranslateArguments& a) : texts_(a.texts) {
+    if (!texts_.empty() && !a.input.empty()) throw ShapeError("texts and --input are given; give one of them");
+    if (texts_.empty()) texts_.push_back(kStandardInput);
+    if (a.input.empty() || a.input == kStandardInput) return;
+    file_ = ::open(a.input.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file_ < 0) throw IoError("read " + a.input + ": " + std::strerror(errno));
+    reader_.emplace(file_, a.input);
   }
-  if (std::cin.bad()) throw IoError("reading standard input failed");
+  ~Input() {
+    if (file_ >= 0) ::close(file_);
+  }
+  Input(const Input&) = delete;
+  Input& operator=(const Input&) = delete;
+
+  /// What there is without waiting on, a line at least; none at the end.
+  std::vector<std::string> next() {
+    for (; at_ < texts_.size() || reader_; reader_.reset(), ++at_) {
+      if (!reader_ && texts_[at_] == kStandardInput) reader_.emplace(STDIN_FILENO, "standard input");
+      std::vector<std::string> lines;
+      for (; !reader_ && at_ < texts_.size() && texts_[at_] != kStandardInput && lines.size() < kWindow; ++at_)
+        add_lines(texts_[at_], lines);
+      if (!lines.empty()) return lines;
+      const int64_t before = reader_->replaced();
+      lines = reader_->read(kWindow);
+      replaced_ += reader_->replaced() - before;
+      if (!lines.empty()) return lines;
+    }
+    return {};
+  }
+  int64_t replaced() const { return replaced_; }
+
+ private:
+  void add_lines(const std::string& text, std::vector<std::string>& lines) {
+    std::istringstream in(text.empty() ? "\n" : text);
+    for (std::string& line : read_lines(in, "the text", &replaced_)) lines.push_back(std::move(line));
+  }
+
+  std::vector<std::string> texts_;
+  size_t at_ = 0;
+  int file_ = -1;
+  std::optional<LineReader> reader_;
+  int64_t replaced_ = 0;
+};
+
+[[noreturn]] void throw_unequal(const std::string& file, size_t lines, const std::string& others) {
+  throw FormatError(file + " has " + std::to_string(lines) + " lines but the input has " + others +
+                    "; each translation belongs to a line");
+}
+
+void translate(const TranslateArguments& a) {
+  const std::vector<std::string> models = a.models.empty() ? std::vector{find_model("")} : a.models;
+  // The text may be replaced by its translation, which is written once all of it was read.
+  if (a.output != kStandardInput)
+    for (const std::string& model : models) expect_other_file("--output", a.output, model_paths(model));
+  Input input(a);
+  const Translator translator(models, a.trust);
+  int64_t replaced = 0;
+  std::vector<std::string> given;
+  if (!a.force.empty()) given = read_lines(a.force, &replaced);
+  const auto answer_all = [&](const std::function<void(const std::string&)>& put) {
+    int64_t done = 0;
+    for (std::vector<std::string> lines; !(lines = input.next()).empty();) {
+      const int64_t before = done, after = done + std::ssize(lines);
+      if (!a.force.empty() && after > std::ssize(given)) throw_unequal(a.force, given.size(), "more");
+      TranslateOptions options = a.options;
+      options.first_line = before;
+      const std::vector<TranslatedLine> results =
+          a.force.empty() ? translator.translate(lines, options)
+                          : translator.score(lines, {given.begin() + before, given.begin() + after}, options);
+      std::string out;
+      for (size_t i = 0; i < results.size(); ++i)
+        out += a.json ? as_json(a, lines[i], results[i], ++done) : rendered(a, results[i], ++done);
+      put(out);
+      for (size_t i = 0; i < results.size(); ++i)
+        if (results[i].cut)
+          warn("translate", "line " + std::to_string(before + static_cast<int64_t>(i) + 1) +
+                                " is longer than the model takes and was cut to " +
+                                std::to_string(translator.max_source_tokens()) + " tokens");
+    }
+    if (!a.force.empty() && done < std::ssize(given)) throw_unequal(a.force, given.size(), std::to_string(done));
+  };
+  if (a.output.empty() || a.output == kStandardInput)
+    answer_all([](const std::string& text) {
+      std::cout << text;
+      finish_output();
+    });
+  else
+    write_file_atomically(a.output,
+                          [&](FileWriter& file) { answer_all([&](const std::string& text) { file.write(text); }); });
+  replaced += input.replaced();
   if (replaced > 0) warn("translate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
 }
 
@@ -73,26 +192,83 @@ void translate(TranslateArguments& a) {
 
 void add_translate(CLI::App& program) {
   const auto a = std::make_shared<TranslateArguments>();
-  CLI::App* command = program.add_subcommand("translate", "Translate standard input, line by line");
+  CLI::App* command = program.add_subcommand("translate", "Translate texts, files or standard input, line by line");
   command->description(
-      "Translates each line of standard input to one line on standard output, in order. Empty lines stay empty.\n"
-      "The model is --model, else HEED_MODEL, else the bundled one (Spanish to English).\n"
+      "Translate texts, files or standard input, line by line\n\n"
+      "Translates each line to one line, in order: of texts given, of a file, or of standard input, whose lines are\n"
+      "answered as they come. The sentences of a line are translated one by one; blank lines stay as they are.\n"
+      "The bundled model translates Spanish to English.\n"
       "Further columns come behind tabs: the line's number in front with --n-best, then text, score, alignment.");
   command->option_defaults()->always_capture_default();
   command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  command->add_option("--model", a->model, "Directory of the model")->type_name("DIR");
+  command->add_option("text", a->texts, "What to translate; - for standard input")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("TEXT")
+      ->default_str("");
+  command->add_option("-i,--input", a->input, "Read lines from this file; - for standard input [-]")->type_name("FILE");
+  command
+      ->add_option("-o,--output", a->output,
+                   "Write to this file, which is there when all is translated; - for standard output [-]")
+      ->type_name("FILE");
+  command
+      ->add_option("-m,--model", a->models,
+                   "Directory of the model; given several times, the models translate as one [HEED_MODEL, else the "
+                   "bundled one]")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->check(not_empty())
+      ->type_name("DIR")
+      ->default_str("");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
-  BeamOptions& beam = a->beam;
-  command->add_option("--beam", beam.beam, "Hypotheses kept; 1 is greedy")->check(CLI::Range(1, 1000));
-  command->add_option("--length-penalty", beam.length_penalty, "Score is log p / length^penalty");
+  BeamOptions& beam = a->options.beam;
+  command->add_option("-b,--beam", beam.beam, "Hypotheses kept; 1 is greedy")->check(CLI::Range(1, 1000));
+  command->add_option("--length-penalty", beam.length_penalty, "Score is log p / length^penalty")
+      ->check(finite_number());
   command->add_option("--max-length", beam.max_length, "Longest translation in tokens; 0 for twice the source and 10")
       ->check(CLI::Range(0, 1 << 24));
-  command->add_option("--n-best", beam.n_best, "Translations a line, best first")->check(CLI::Range(1, 1000));
-  command->add_option("--batch", a->batch, "Sentences decoded together")->check(CLI::Range(1, 1 << 16));
+  command->add_option("-n,--n-best", beam.n_best, "Translations a line, best first; more than --beam widen it")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--batch", a->options.batch, "Sentences decoded together")->check(CLI::Range(1, 1 << 16));
+  command->add_flag("--no-split", a->no_split, "Take each line as one sentence");
   command->add_flag("--scores", a->scores, "Add the score");
-  command->add_flag("--alignment", a->alignment, "Add word alignments, source-target, from cross-attention");
-  command->footer("Example:\n  echo 'Hola, mi nombre es Alex.' | heed translate --scores");
-  command->callback([a] { translate(*a); });
+  command->add_flag("--token-scores", a->token_scores, "Add each piece with its log-probability");
+  command->add_flag("--alignment", beam.want_alignment, "Add word alignments, source-target, from cross-attention");
+  command->add_flag("--json", a->json, "Write each line as a JSON object with all of it");
+  CLI::Option* force =
+      command->add_option("--force", a->force, "Translate nothing: score these translations, a line for each line")
+          ->type_name("FILE")
+          ->excludes(command->get_option("--n-best"));
+  CLI::Option* sample = command->add_flag("--sample", a->sample, "Draw translations instead of searching")
+                            ->excludes(force)
+                            ->excludes(command->get_option("--beam"));
+  command->add_option("--temperature", a->sampling.temperature, "Scores are divided by it; 0: the most probable token")
+      ->check(finite_number())
+      ->needs(sample);
+  command->add_option("--top-k", a->sampling.top_k, "Draw among so many of the most probable tokens; 0: all")
+      ->check(CLI::Range(0, 1 << 30))
+      ->needs(sample);
+  command->add_option("--top-p", a->sampling.top_p, "Draw among the fewest tokens that reach this probability together")
+      ->check(finite_number())
+      ->needs(sample);
+  command
+      ->add_option("--min-p", a->sampling.min_p,
+                   "Draw among those with this share of the most probable token's probability; 0: all")
+      ->check(finite_number())
+      ->needs(sample);
+  command->add_option("-s,--seed", a->sampling.seed, "Seed of the draws")->check(whole_number());
+  command->footer(
+      "Examples:\n"
+      "  heed translate \"Hola, mi nombre es Alex.\"\n"
+      "  heed translate --scores < questions.es > questions.en");
+  command->callback([a] {
+    a->options.beam.beam = std::max(a->options.beam.beam, a->options.beam.n_best);
+    a->options.split = !a->no_split;
+    if (a->sample) a->options.beam.sampling = a->sampling;
+    // Without a column there would be nothing to see.
+    a->scores = a->scores || (!a->force.empty() && !a->token_scores);
+    translate(*a);
+  });
 }
 
 }  // namespace heed::cli

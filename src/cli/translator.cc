@@ -1,9 +1,11 @@
 #include "cli/translator.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "heed/executor.h"
+#include "heed/text.h"
 
 namespace heed::cli {
 namespace {
@@ -21,11 +23,11 @@ std::vector<size_t> words_of(const Vocabulary& vocabulary, const std::vector<int
 }
 
 // Each target word with the source word that its pieces attended to most.
-std::vector<std::pair<int64_t, int64_t>> align(const Vocabulary& vocabulary, const std::vector<int32_t>& source,
-                                               const std::vector<int32_t>& target,
+std::vector<std::pair<int64_t, int64_t>> align(const Vocabulary& of_source, const std::vector<int32_t>& source,
+                                               const Vocabulary& of_target, const std::vector<int32_t>& target,
                                                const Tensor& attention) {  // (target + 1, source + 1)
   std::vector<std::pair<int64_t, int64_t>> pairs;
-  const std::vector<size_t> source_words = words_of(vocabulary, source), target_words = words_of(vocabulary, target);
+  const std::vector<size_t> source_words = words_of(of_source, source), target_words = words_of(of_target, target);
   if (source.empty()) return pairs;
   std::vector<double> mass;
   for (size_t i = 0; i < target.size(); ++i) {
@@ -37,45 +39,199 @@ std::vector<std::pair<int64_t, int64_t>> align(const Vocabulary& vocabulary, con
   return pairs;
 }
 
-}  // namespace
+// The end token comes behind them.
+int64_t longest_source(std::span<const Transformer* const> models) {
+  int64_t longest = std::numeric_limits<int64_t>::max();
+  for (const Transformer* model : models) longest = std::min(longest, model->config().max_positions - 1);
+  return longest;
+}
 
-std::vector<TranslatedLine> translate_lines(const Transformer& model, const Vocabulary& vocabulary,
-                                            const std::vector<std::string>& lines, const BeamOptions& options,
-                                            int64_t batch) {
-  if (batch < 1) throw ShapeError("translate: batch " + std::to_string(batch) + " must be 1 or more");
-  std::vector<TranslatedLine> results(lines.size());
-  std::vector<std::vector<int32_t>> ids(lines.size());
-  std::vector<size_t> order;
-  const auto longest = static_cast<size_t>(model.config().max_positions - 1);  // the end token comes behind
+// What is translated at once: a sentence of a line, or all of it.
+struct Part {
+  size_t line, number;      // its own within the line
+  std::string_view before;  // what stands between it and the part before
+  std::string_view text;
+  std::vector<int32_t> ids{}, given{};
+  std::vector<Translation> best{};
+};
+
+std::vector<Part> parts_of(const std::vector<std::string>& lines, bool split) {
+  std::vector<Part> parts;
   for (size_t i = 0; i < lines.size(); ++i) {
-    ids[i] = vocabulary.encode(lines[i]);
-    if (ids[i].size() > longest) {
-      ids[i].resize(longest);
-      results[i].cut = true;
+    if (is_blank(lines[i])) continue;
+    const std::string_view line = lines[i];
+    if (!split) {
+      parts.push_back({i, 0, {}, line});
+      continue;
     }
-    if (ids[i].empty())
-      results[i].best.resize(static_cast<size_t>(options.n_best));
-    else
-      order.push_back(i);
+    const char* end = nullptr;  // of the last one
+    size_t number = 0;
+    for (const std::string_view sentence : split_sentences(line)) {
+      const char* const begin = end ? end : sentence.data();
+      parts.push_back({i, number++, {begin, static_cast<size_t>(sentence.data() - begin)}, sentence});
+      end = sentence.data() + sentence.size();
+    }
   }
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ids[a].size() < ids[b].size(); });
+  return parts;
+}
+
+// Words are what spaces separate.
+int64_t words_in(std::string_view text) {
+  int64_t words = 0;
+  for (size_t i = 0; i < text.size(); ++i) words += text[i] != ' ' && (i == 0 || text[i - 1] == ' ');
+  return words;
+}
+
+// What stands between two sentences in a translation. Full-width stops need no space behind them, others do.
+std::string_view between(std::string_view before, std::string_view translated) {
+  constexpr std::string_view kFirstFullWidth = "\u3000";  // UTF-8 has the order of the codes
+  size_t last = translated.size();
+  while (last > 0 && (translated[--last] & 0xC0) == 0x80) continue;
+  return before.empty() && translated.substr(last) < kFirstFullWidth ? " " : before;
+}
+
+// The translation of the part that follows is added to that of those before it. `line` ends before that part.
+void append(Translation& to, const Translation& next, std::string_view line, std::string_view before) {
+  const std::string_view space = between(before, to.text);
+  if (!next.alignment.empty()) {
+    const auto words_before = [](std::string_view text, std::string_view gap) {
+      const int64_t words = words_in(text);
+      return gap.find(' ') == gap.npos && words > 0 ? words - 1 : words;  // it goes on with the last word
+    };
+    const int64_t source = words_before(line, before), target = words_before(to.text, space);
+    for (const auto& [from, word] : next.alignment) to.alignment.emplace_back(from + source, word + target);
+  }
+  to.text.append(space).append(next.text);
+  to.score += next.score;
+  to.log_probability += next.log_probability;
+  to.tokens.insert(to.tokens.end(), next.tokens.begin(), next.tokens.end());
+}
+
+// What the models read and write.
+struct Texts {
+  std::span<const Transformer* const> models;
+  const Vocabulary& source;
+  const Vocabulary& target;
+};
+
+Translation translation_of(const Texts& texts, const Part& part, const Hypothesis& h, bool want_alignment) {
+  Translation t{.text = texts.target.decode(h.ids), .score = h.score, .log_probability = h.log_probability};
+  for (char& c : t.text)
+    if (c == '\n' || c == '\r' || c == '\t') c = ' ';  // a line stays one, and tabs are the source's
+  for (size_t i = 0; i < h.token_log_probabilities.size(); ++i) {
+    const int32_t id = i < h.ids.size() ? h.ids[i] : texts.target.eos_id();
+    t.tokens.emplace_back(texts.target.piece(id), h.token_log_probabilities[i]);
+  }
+  if (want_alignment && h.alignment.defined())
+    t.alignment = align(texts.source, part.ids, texts.target, h.ids, h.alignment);
+  return t;
+}
+
+// Translates the parts, or scores what is given, and says which lines were cut.
+void work_on(const Texts& texts, std::vector<Part>& parts, bool given, const TranslateOptions& options,
+             std::vector<TranslatedLine>& lines) {
+  if (options.batch < 1) throw ShapeError("translate: batch " + std::to_string(options.batch) + " must be 1 or more");
+  std::vector<size_t> order;
+  const auto longest = static_cast<size_t>(longest_source(texts.models));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    std::vector<int32_t>& ids = parts[i].ids = texts.source.encode(parts[i].text);
+    if (ids.size() > longest) {
+      ids.resize(longest);
+      lines[parts[i].line].cut = true;
+    }
+    if (given || !ids.empty()) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return parts[a].ids.size() < parts[b].ids.size(); });
   // Batches are dealt to threads: they wait for each other less often than the parts of one batch. Long ones come
   // first.
-  const size_t size = static_cast<size_t>(batch), batches = (order.size() + size - 1) / size;
+  const size_t size = static_cast<size_t>(options.batch), batches = (order.size() + size - 1) / size;
   parallel_for(default_executor(), static_cast<int64_t>(batches), [&](int64_t tile) {
     const size_t begin = (batches - 1 - static_cast<size_t>(tile)) * size, end = std::min(order.size(), begin + size);
-    std::vector<std::vector<int32_t>> sources;
-    for (size_t i = begin; i < end; ++i) sources.push_back(ids[order[i]]);
-    const auto translated = model.translate(sources, options);
-    for (size_t i = begin; i < end; ++i)
-      for (const Hypothesis& h : translated[i - begin]) {
-        Translation t{.text = vocabulary.decode(h.ids), .score = h.score};
-        if (options.want_alignment && h.alignment.defined())
-          t.alignment = align(vocabulary, ids[order[i]], h.ids, h.alignment);
-        results[order[i]].best.push_back(std::move(t));
-      }
+    std::vector<std::vector<int32_t>> sources, targets;
+    BeamOptions beam = options.beam;
+    beam.streams.clear();
+    for (size_t i = begin; i < end; ++i) {
+      const Part& part = parts[order[i]];
+      sources.push_back(part.ids);
+      targets.push_back(part.given);
+      beam.streams.push_back((static_cast<uint64_t>(options.first_line) + part.line) << 20 | (part.number & 0xFFFFF));
+    }
+    std::vector<std::vector<Hypothesis>> found;
+    if (given)
+      for (Hypothesis& h : score(texts.models, sources, targets, beam)) found.push_back({std::move(h)});
+    else
+      found = heed::translate(texts.models, sources, beam);
+    for (size_t i = begin; i < end; ++i) {
+      Part& part = parts[order[i]];
+      for (const Hypothesis& h : found[i - begin])
+        part.best.push_back(translation_of(texts, part, h, beam.want_alignment));
+    }
   });
+}
+
+}  // namespace
+
+std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> models, const Vocabulary& source,
+                                            const Vocabulary& target, const std::vector<std::string>& lines,
+                                            const TranslateOptions& options) {
+  std::vector<TranslatedLine> results(lines.size());
+  std::vector<Part> parts = parts_of(lines, options.split);
+  work_on({models, source, target}, parts, /*given=*/false, options, results);
+  const auto n_best = static_cast<size_t>(options.beam.n_best);
+  for (Part& part : parts) {
+    std::vector<Translation>& best = results[part.line].best;
+    part.best.resize(n_best, part.best.empty() ? Translation{} : part.best.back());
+    if (best.empty()) {
+      best = std::move(part.best);
+      continue;
+    }
+    const std::string& line = lines[part.line];
+    const std::string_view done(line.data(), static_cast<size_t>(part.text.data() - line.data()) - part.before.size());
+    for (size_t n = 0; n < n_best; ++n) append(best[n], part.best[n], done, part.before);
+  }
+  for (size_t i = 0; i < lines.size(); ++i)
+    if (results[i].best.empty()) results[i].best.resize(n_best, {.text = lines[i]});
   return results;
 }
+
+std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> models, const Vocabulary& source,
+                                        const Vocabulary& target, const std::vector<std::string>& lines,
+                                        const std::vector<std::string>& given, const TranslateOptions& options) {
+  if (lines.size() != given.size())
+    throw ShapeError("score: " + std::to_string(lines.size()) + " lines and " + std::to_string(given.size()) +
+                     " translations; each needs the other");
+  std::vector<TranslatedLine> results(lines.size());
+  std::vector<Part> parts;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    parts.push_back({i, 0, {}, lines[i]});
+    parts.back().given = target.encode(given[i]);
+    const auto longest = static_cast<size_t>(longest_source(models)), tokens = parts.back().given.size();
+    if (tokens > longest)
+      throw FormatError("translation " + std::to_string(static_cast<size_t>(options.first_line) + i + 1) + " has " +
+                        std::to_string(tokens) + " tokens; the model takes at most " + std::to_string(longest));
+  }
+  work_on({models, source, target}, parts, /*given=*/true, options, results);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    results[i].best = std::move(parts[i].best);
+    results[i].best.at(0).text = given[i];
+  }
+  return results;
+}
+
+Translator::Translator(const std::vector<std::string>& directories, bool trust) {
+  for (const std::string& directory : directories) {
+    checkpoints_.push_back(load_checkpoint<Transformer>(directory, trust));
+    models_.push_back(checkpoints_.back().model.get());
+    const auto& first = checkpoints_.front();
+    const auto& last = checkpoints_.back();
+    if (first.vocabulary.to_text() != last.vocabulary.to_text() ||
+        first.source_vocabulary.to_text() != last.source_vocabulary.to_text())
+      throw ShapeError("the vocabulary of " + directory + " is not that of " + directories.front() +
+                       "; models that translate together need one vocabulary");
+  }
+}
+
+int64_t Translator::max_source_tokens() const { return longest_source(models_); }
 
 }  // namespace heed::cli

@@ -1,7 +1,8 @@
-// Text in, text out: a Transformer with its vocabulary.
+// Text in, text out: Transformers with their vocabularies.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,39 +11,68 @@
 
 namespace heed::cli {
 
+struct TranslateOptions {
+  BeamOptions beam{};      // its streams are set here
+  int64_t batch = 32;      // sentences decoded together, at most
+  bool split = true;       // a line's sentences are translated one by one (split_sentences)
+  int64_t first_line = 0;  // lines before these: draws are functions of the seed, the line's number and the step
+};
+
 struct Translation {
   std::string text;
-  double score = 0;                                      // log p / length^length_penalty
+  double score = 0;                                      // log p / length^length_penalty, summed over sentences
+  double log_probability = 0;                            // of all tokens
+  std::vector<std::pair<std::string, float>> tokens{};   // piece and log p, each sentence with its end
   std::vector<std::pair<int64_t, int64_t>> alignment{};  // (source word, target word), from 0; where asked for
 };
 
 struct TranslatedLine {
-  std::vector<Translation> best{};  // n_best, best first; one empty text for an empty line
-  bool cut = false;                 // the line was longer than the model takes
+  std::vector<Translation> best{};  // n_best, best first
+  bool cut = false;                 // a sentence was longer than the model takes
 };
 
-/// Each line's translations, in order; at most `batch` sentences are decoded together. The model must not be in
-/// training. Throws ShapeError for options out of range.
-std::vector<TranslatedLine> translate_lines(const Transformer& model, const Vocabulary& vocabulary,
-                                            const std::vector<std::string>& lines, const BeamOptions& options = {},
-                                            int64_t batch = 32);
+/// Each line's translations, in order. Blank lines (is_blank) stay as they are. Where a line is split, its translation
+/// is joined of those of its sentences, with what stood between them; the n-th best is made of the n-th best of each,
+/// and words are counted through the line. Several models translate as one (an ensemble). They must not be in training.
+/// `source` is the vocabulary of what they read, `target` of what they write. Throws ShapeError for options out of
+/// range.
+std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> models, const Vocabulary& source,
+                                            const Vocabulary& target, const std::vector<std::string>& lines,
+                                            const TranslateOptions& options = {});
 
+/// The same for translations that are given, one for each line: their scores, tokens and alignment. Lines are taken
+/// whole. Throws FormatError for a translation that is longer than the models take.
+std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> models, const Vocabulary& source,
+                                        const Vocabulary& target, const std::vector<std::string>& lines,
+                                        const std::vector<std::string>& given, const TranslateOptions& options = {});
+
+/// One model, or several that translate as one, with their vocabularies.
 class Translator {
  public:
-  /// Throws as load_checkpoint.
+  /// Throws as load_checkpoint, and ShapeError where the directories' vocabularies are not the same.
+  explicit Translator(const std::vector<std::string>& directories, bool trust = false);
   explicit Translator(const std::string& directory, bool trust = false)
-      : checkpoint_(load_checkpoint<Transformer>(directory, trust)) {}
+      : Translator(std::vector<std::string>{directory}, trust) {}
 
-  std::vector<TranslatedLine> translate(const std::vector<std::string>& lines, const BeamOptions& options = {},
-                                        int64_t batch = 32) const {
-    return translate_lines(model(), vocabulary(), lines, options, batch);
+  std::vector<TranslatedLine> translate(const std::vector<std::string>& lines,
+                                        const TranslateOptions& options = {}) const {
+    return translate_lines(models_, source_vocabulary(), vocabulary(), lines, options);
   }
 
-  const Transformer& model() const { return *checkpoint_.model; }
-  const Vocabulary& vocabulary() const { return checkpoint_.vocabulary; }
+  std::vector<TranslatedLine> score(const std::vector<std::string>& lines, const std::vector<std::string>& given,
+                                    const TranslateOptions& options = {}) const {
+    return score_lines(models_, source_vocabulary(), vocabulary(), lines, given, options);
+  }
+
+  std::span<const Transformer* const> models() const { return models_; }
+  const Transformer& model() const { return *models_.front(); }
+  const Vocabulary& vocabulary() const { return checkpoints_.front().vocabulary; }  // of what they write
+  const Vocabulary& source_vocabulary() const { return checkpoints_.front().source_vocabulary; }
+  int64_t max_source_tokens() const;  // the end token not counted
 
  private:
-  Checkpoint<Transformer> checkpoint_;
+  std::vector<Checkpoint<Transformer>> checkpoints_;
+  std::vector<const Transformer*> models_;
 };
 
 }  // namespace heed::cli

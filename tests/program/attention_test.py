@@ -209,18 +209,19 @@ class Formula(AttentionTest):
         r = self.r = random.Random(seed)
         normal = lambda: r.gauss(0, 1)
         dtype = self.dtype = r.choice(["f32", "f32", "f64", "f16"])
+        keys = self.keys = "f16" if dtype == "f32" and r.random() < 0.4 else dtype  # what k and v are saved as
         rank = self.rank = r.choice([2, 3, 4, 4, "packed", "packed"])
         B = r.randint(1, 3) if rank in (4, "packed") else 1
         Hkv = 1 if rank == 2 else r.randint(1, 3)
         Hq = 1 if rank == 2 else Hkv * r.randint(1, 3)
         Lq, new, D, Dv = r.choice([0, 1, 3, 5]), r.choice([0, 1, 4, 7]), r.choice([1, 3, 8]), r.choice([1, 4, 9])
-        if seed % 50 == 0:  # several tiles of 64 queries by 64 keys
+        if seed % 25 == 0:  # several tiles of 64 queries by 64 keys
             B, Lq, new = min(B, 2), r.choice([2, 70]), 131
         past = self.past = r.choice([None, None, 0, 2, 5])
         Lk = new + (past or 0)
         self.storage = r.choice([None, None, "f32", "f16", "bf16"]) if dtype != "f64" else None
-        q, k, v = (round_to(dtype, filled(shape, normal))
-                   for shape in [(B, Hq, Lq, D), (B, Hkv, Lk, D), (B, Hkv, Lk, Dv)])
+        q, k, v = (round_to(saved, filled(shape, normal))
+                   for saved, shape in [(dtype, (B, Hq, Lq, D)), (keys, (B, Hkv, Lk, D)), (keys, (B, Hkv, Lk, Dv))])
         self.files = {"q": q, "k": k, "v": v}
         held = self.storage or ("f32" if dtype == "f16" else dtype)
         c = Case(*(round_to(held, x) for x in (q, k, v)), (B, Hq, Hkv, Lq, Lk, D, Dv))
@@ -263,9 +264,10 @@ class Formula(AttentionTest):
             if name != "q" and past is not None:
                 shape = (B, heads, past, D if name == "k" else Dv)
                 self.flag({"k": "past-key", "v": "past-value"}[name], shape,
-                          [[head[:past] for head in entry] for entry in x], dtype)
+                          [[head[:past] for head in entry] for entry in x], keys)
                 x = [[head[past:] for head in entry] for entry in x]
-            self.save(name, *self.as_file(x, (B, heads, Lq if name == "q" else new, Dv if name == "v" else D)), dtype)
+            self.save(name, *self.as_file(x, (B, heads, Lq if name == "q" else new, Dv if name == "v" else D)),
+                      dtype if name == "q" else keys)
         c.grad_out = round_to(self.storage or dtype, round_to(dtype, filled((B, Hq, Lq, Dv), normal)))
         self.flag("grad-out", *self.as_file(c.grad_out, (B, Hq, Lq, Dv)), dtype)
         if r.random() < 0.5:
@@ -325,11 +327,12 @@ class Formula(AttentionTest):
             word = {"k": "key", "v": "value"}[name]
             grad = c.grads[name]
             fresh = [[head[past:] for head in entry] for entry in grad]
-            self.assert_file(f"grad-{name}.out", *self.as_file(fresh, (c.B, c.Hkv, c.Lk - past, size)), dtype, 2 * held)
-            self.assert_file(f"present-{word}.out", shape, self.files[name], dtype, 0)
+            of_keys = 2 * max(held, TOLERANCE[self.keys])
+            self.assert_file(f"grad-{name}.out", *self.as_file(fresh, (c.B, c.Hkv, c.Lk - past, size)), self.keys, of_keys)
+            self.assert_file(f"present-{word}.out", shape, self.files[name], self.keys, 0)
             if self.past is not None:
                 self.assert_file(f"grad-past-{word}.out", (c.B, c.Hkv, past, size),
-                                 [[head[:past] for head in entry] for entry in grad], dtype, 2 * held)
+                                 [[head[:past] for head in entry] for entry in grad], self.keys, of_keys)
         if c.sinks:
             self.assert_file("grad-sinks.out", (c.Hq,), c.grads["sinks"], dtype, 2 * held)
         if optional["grad-mask"]:
@@ -580,13 +583,49 @@ class WrongUse(AttentionTest):
         self.refused("--sinks", "--grad-out", "g.npy", "--grad-sinks", "x.npy")
 
     def test_values(self):
-        self.refused("softcap", "--softcap", -1)
+        for number in ("-1", "1e39", "1e-46", "inf", "nan"):
+            self.refused("softcap", "--softcap=" + number)
+        for number in ("1e39", "-3e38", "inf", "nan"):
+            self.refused("scale", "--scale=" + number)
         self.refused("dropout", "--dropout", 1)
         self.refused("dropout", "--dropout", -0.5)
         self.refused("--qk-output", "--qk-output", 4, "--scores", "s.npy")
         self.refused("--storage", "--storage", "int8")
 
+    def test_seed(self):
+        for seed in ("-1", "12345678901234567890123", "1.5", "one"):
+            with self.subTest(seed):
+                self.refused("--seed", "--dropout", 0.5, "--seed=" + seed)
+
+    def test_files(self):
+        one_file = "are one file"
+        self.refused(one_file, "--weights", "o.npy")
+        self.refused(one_file, "--weights", "./x/../o.npy")
+        self.refused(one_file, "--lse", "q.npy")
+        self.refused(one_file, "--past-key", "past-k.npy", "--past-value", "past-v.npy", "--present-key", "past-k.npy")
+        (self.at / "link.npy").symlink_to("k.npy")
+        (self.at / "hard.npy").hardlink_to(self.at / "v.npy")
+        (self.at / "nowhere.npy").symlink_to("o.npy")
+        for name in ("link.npy", "hard.npy", "nowhere.npy"):
+            self.refused(one_file, "--scores", name)
+        flags = ["--present-key", "--present-value", "--weights", "--lse", "--scores"]
+        grads = ["--grad-q", "--grad-k", "--grad-v", "--grad-past-key", "--grad-past-value", "--grad-mask",
+                 "--grad-sinks"]
+        self.zeros("m", 3, 5)
+        inputs = {"--mask": "m.npy", "--sinks": "heads.npy", "--alibi": "heads.npy", "--grad-out": "g.npy",
+                  "--past-key": "past-k.npy", "--past-value": "past-v.npy"}
+        given = [part for pair in inputs.items() for part in pair]
+        for flag in flags + grads:
+            self.refused(one_file, *given, flag, "o.npy")
+            for path in ["q.npy", "k.npy", "v.npy", *inputs.values()]:
+                with self.subTest((flag, path)):
+                    self.refused(one_file, *given, flag, path)
+
     def test_storage(self):
+        for k, v in (("f32", "f16"), ("f16", "f32"), ("f64", "f64"), ("f16", "f64")):
+            self.zeros("k", 1, 2, 5, 8, dtype=k)
+            self.zeros("v", 1, 2, 5, 6, dtype=v)
+            self.refused("convert")
         self.plain((3, 8), (5, 8), (5, 8), dtype="f64")
         for storage in ("f32", "f16", "bf16"):
             self.refused("--storage " + storage, "--storage", storage)
@@ -600,7 +639,7 @@ class WrongUse(AttentionTest):
         self.refused("grad-out", "--grad-out", "g.npy", "--grad-q", "x.npy")
         self.zeros("g", 1, 4, 3, 6)
         self.zeros("gl", 1, 4, 4)
-        self.refused("grad_lse", "--grad-out", "g.npy", "--grad-lse", "gl.npy", "--grad-q", "x.npy")
+        self.refused("--grad-lse", "--grad-out", "g.npy", "--grad-lse", "gl.npy", "--grad-q", "x.npy")
 
     def test_ragged(self):
         self.plain((5, 4, 8), (6, 2, 8), (6, 2, 6))

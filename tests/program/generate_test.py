@@ -1,5 +1,6 @@
 """heed train --text and heed generate with tiny models made here."""
 import json
+import math
 import pathlib
 import random
 import re
@@ -63,6 +64,11 @@ class Generate(ProgramTest):
                 self.assertGreater(len(words), 3, out)
                 for before, after in zip(words[:-2], words[1:-1]):
                     self.assertEqual(after, WORDS[(WORDS.index(before) + 1) % 5], out)
+
+    def test_a_byte_order_mark_is_no_text(self):
+        for options in [["--temperature", "0"], ["--score"]]:
+            self.assertEqual(self.generate(CHARACTER_MODEL, *options, stdin="\ufeffone  two"),
+                             self.generate(CHARACTER_MODEL, *options, stdin="one  two"))
 
     def test_the_seed_decides(self):
         for model in [CHARACTER_MODEL, SUBWORD_MODEL]:
@@ -158,6 +164,46 @@ class Generate(ProgramTest):
         self.assertEqual(done.returncode, 1)
         self.assert_one_line(done.stderr.decode(), "standard output")
 
+    def score(self, model, *arguments, **options):
+        return json.loads(self.generate(model, "--score", "--json", *arguments, **options))
+
+    def test_score(self):
+        for model in [CHARACTER_MODEL, SUBWORD_MODEL, BYTE_MODEL]:
+            with self.subTest(model.name):
+                known, unknown = self.score(model, "one  two  café  日本\n"), self.score(model, "two  one  日本  café\n")
+                self.assertLess(known["nats_per_byte"], unknown["nats_per_byte"])
+                self.assertAlmostEqual(known["nats_per_token"] / known["bits_per_token"], math.log(2))
+                self.assertAlmostEqual(known["nats_per_byte"] / known["bits_per_byte"], math.log(2))
+                self.assertAlmostEqual(known["perplexity"], math.exp(known["nats_per_token"]))
+                self.assertAlmostEqual(known["nats_per_token"] * known["tokens"], known["nats_per_byte"] * known["bytes"])
+                self.assertEqual(self.score(model, stdin="one  two  café  日本\n"), known)  # all of it
+                self.assertEqual(self.score(model, "one  two  café  日本\n", "--threads", "2"), known)
+                # What is likelier is drawn first.
+                written = self.generate(model, "one", "--temperature", "0", "--max-tokens", "12")
+                drawn = self.generate(model, "one", "--temperature", "9", "--max-tokens", "12")
+                self.assertLess(self.score(model, written)["nats_per_byte"], self.score(model, drawn)["nats_per_byte"])
+        self.assertEqual((known["tokens"] > 16, known["bytes"]), (True, 24 - 1))
+
+    def test_score_of_a_text_longer_than_the_model_looks_back(self):
+        long = self.score(CHARACTER_MODEL, text(200, seed=2))
+        self.assertEqual((long["tokens"], long["bytes"]), (len(text(200, seed=2)) - 1, len(text(200, seed=2).encode()) - 1))
+        self.assertLess(long["bits_per_byte"], 1.5)  # as good as that of short ones
+        lines = self.generate(CHARACTER_MODEL, text(200, seed=2), "--score").splitlines()
+        shown = {name: float(value) for name, value in map(str.split, lines)}
+        self.assertEqual(shown, {name: round(value, 4) for name, value in long.items()})
+
+    def test_score_of_too_little(self):
+        self.refuses(2, "fewer than 2 tokens", "generate", "--model", CHARACTER_MODEL, "--score", "o")
+        self.refuses(2, "fewer than 2 tokens", "generate", "--model", CHARACTER_MODEL, "--score", stdin="")
+        self.refuses(2, "--score", "generate", "--model", CHARACTER_MODEL, "--json", "one")
+
+    def test_repetition_penalty_and_min_p(self):
+        greedy = ["one", "--temperature", "0", "--max-tokens", "40", "--no-prompt"]
+        plain = self.generate(CHARACTER_MODEL, *greedy)
+        self.assertNotEqual(self.generate(CHARACTER_MODEL, *greedy, "--repetition-penalty", "50"), plain)
+        self.assertEqual(self.generate(CHARACTER_MODEL, *greedy, "--repetition-penalty", "1"), plain)
+        self.assertEqual(self.generate(CHARACTER_MODEL, "one", "--min-p", "1", "--max-tokens", "40", "--no-prompt"), plain)
+
     def test_unknown_characters_and_malformed_prompts(self):
         out = self.generate(CHARACTER_MODEL, "onë", says="1 characters of the prompt are unknown")
         self.assertTrue(out.startswith("onë"))
@@ -167,7 +213,9 @@ class Generate(ProgramTest):
 
     def test_wrong_use(self):
         for option, value, says in [("--temperature", "-1", "temperature"), ("--temperature", "nan", "temperature"),
-                                    ("--top-p", "0", "top_p"), ("--top-p", "1.5", "top_p"), ("--top-k", "-1", "top_k"),
+                                    ("--top-p", "0", "--top-p"), ("--top-p", "1.5", "--top-p"), ("--min-p", "1.5", "--min-p"),
+                                    ("--min-p", "-0.1", "--min-p"), ("--repetition-penalty", "0", "--repetition-penalty"),
+                                    ("--top-k", "-1", "--top-k"),
                                     ("--max-tokens", "-1", "--max-tokens"), ("--stop", "", "--stop"),
                                     ("--max-tokens", str(2**63), "--max-tokens"), ("--samples", "0", "--samples"),
                                     ("--seed", "many", "--seed"), ("--seed", "-1", "--seed"),
@@ -325,7 +373,7 @@ class TrainText(TrainingTest):
         for size, content in [(280, "".join(f"{i}\n" for i in range(100, 2000))), (262, "\n" * 2000 + "ab"),
                               (272, "日本語" * 500)]:
             self.write("text.txt", content)
-            said = self.train("--text", "text.txt", "--preset", "tiny", "--vocab-size", str(size), "--model", "n",
+            said = self.train("--preset", "tiny", "--vocab-size", str(size), "--model", "n",
                               "--block", "16", "--vocab-type", "subwords", "--max-updates", "2")
             self.assertIn("wrote n/MODEL_CARD.md", said)
             shutil.rmtree(self.at / "n")
@@ -345,15 +393,15 @@ class TrainText(TrainingTest):
         for name, content, code, says in [("empty", "", 1, "empty.txt is empty"), ("one", "x", 2, "give more text"),
                                           ("short", "short text\n", 2, "a block of 32")]:
             self.write(f"{name}.txt", content)
-            done = self.heed(*self.RUN, "--text", f"{name}.txt")
+            done = self.heed(*[f"{name}.txt" if part == "text.txt" else part for part in self.RUN])
             self.assertEqual(done.returncode, code)
             self.assertIn(says, done.stderr.decode().splitlines()[-1])
             self.assertFalse((self.at / "m").exists())  # the next run may choose anew
-        self.refuses(1, "none.txt", *self.RUN, "--text", "none.txt")
+        self.refuses(1, "none.txt", *self.RUN, "--text", "none.txt")  # besides the other
         self.refuses(1, "directory", *self.RUN, "--text", ".")
         self.refuses(2, "at most", "train", "--text", "text.txt", "--model", "new", *SUBWORDS,
                      "--vocab-size", "100000")
-        self.refuses(2, "num_kv_heads", *self.RUN, "--kv-heads", "3")
+        self.refuses(2, "--kv-heads", *self.RUN, "--kv-heads", "3")
         for option, value in [("--block", "-1"), ("--batch", "0"), ("--batch", str(2**62)),
                               ("--valid-fraction", "1"), ("--valid-fraction", "nan"), ("--layers", "0"),
                               ("--min-learning-rate", "1"), ("--vocab-type", "words")]:
@@ -379,7 +427,7 @@ class TrainText(TrainingTest):
         self.assertIn("275 pieces", done.stderr.decode())
         card = (self.at / "m/MODEL_CARD.md").read_text()
         for part in ["A language model, trained by heed", "1 layers, width 32, 2 heads", "275 pieces", "text.txt: ",
-                     "Validation | the end of text.txt", "nats a token", "a byte", 'vocab-type="subwords"']:
+                     "Validation | the end of text.txt", "nats a token", "a byte", 'vocab-type = "subwords"']:
             self.assertIn(part, card)
         self.assertTrue((self.at / "m/vocabulary.txt").read_text().startswith("heed-vocabulary 1 bpe spaces=verbatim"))
         self.assertIn("vocabulary  vocabulary.txt, 275 pieces", self.succeeds("inspect", "m"))
@@ -397,7 +445,7 @@ class TrainText(TrainingTest):
         first = self.succeeds(*self.RUN, "--dump-config")
         self.write("all.toml", first)
         self.assertEqual(self.succeeds("train", "--config", "all.toml", "--dump-config"), first)
-        values = dict(line.split("=", 1) for line in first.splitlines() if line and not line.startswith("#"))
+        values = dict(line.split(" = ", 1) for line in first.splitlines() if line and not line.startswith("#"))
         self.assertEqual(values["max-positions"], "32")
         self.assertEqual(values["label-smoothing"], "0")
         self.assertNotIn("encoder-layers", values)
@@ -406,7 +454,7 @@ class TrainText(TrainingTest):
     def test_committed_recipe(self):
         recipe = pathlib.Path(__file__).resolve().parents[2] / "recipes/tinyshakespeare.toml"
         dumped = self.succeeds("train", "--config", recipe, "--dump-config")
-        values = dict(line.split("=", 1) for line in dumped.splitlines() if line and not line.startswith("#"))
+        values = dict(line.split(" = ", 1) for line in dumped.splitlines() if line and not line.startswith("#"))
         self.assertEqual((values["vocab-type"], values["layers"], values["d-model"], values["bias"]),
                          ('"characters"', "4", "128", "false"))
 

@@ -230,4 +230,4 @@ class Page(browser.Browser):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    browser.main()

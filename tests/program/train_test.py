@@ -84,7 +84,7 @@ class Resume(TrainTest):
         self.train("--max-updates", "4")
         self.refuses(2, "--d-model 32, not 64", *RUN, "--d-model", "64")
         error = self.train("--learning-rate", "0.5", code=1)
-        self.assertIn("learning_rate", error.splitlines()[-1])
+        self.assertIn("began with --learning-rate 0.001, not 0.5", error.splitlines()[-1])
 
     def test_begins_from_another_model(self):
         self.train("--max-updates", "30")
@@ -95,7 +95,7 @@ class Resume(TrainTest):
         source = "".join(line.split("\t")[0] + "\n" for line in (self.at / "dev.tsv").read_text().splitlines())
         self.assertEqual(self.succeeds("translate", "--model", "n", stdin=source),
                          self.succeeds("translate", "--model", "m", stdin=source))
-        again = ["train", "--pairs", "train.tsv", "--model", "o", "--init"]
+        again = ["train", "--pairs", "train.tsv", "--model", "o", "--preset", "tiny", "--init"]
         self.refuses(1, "tensor 'embedding.weight' has shape", *again, "m", "--d-model", "64")
         self.refuses(1, "nowhere", *again, "nowhere")
 
@@ -242,7 +242,7 @@ class Data(TrainTest):
         self.refuses(1, "directory", *RUN, "--pairs", ".")
 
     def test_heads_that_do_not_divide(self):
-        self.refuses(2, "d_model 32 is not a multiple of nhead 5", *RUN, "--heads", "5")
+        self.refuses(2, "--d-model 32 is not a multiple of --heads 5", *RUN, "--heads", "5")
 
     def test_numbers_out_of_range(self):
         for option, value in [("--batch-tokens", "0"), ("--d-model", "-8"), ("--d-model", "1000000000000000000"),

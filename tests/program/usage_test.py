@@ -1,50 +1,307 @@
 """The command line itself: help, versions, wrong use, configuration files, and outputs that cannot be written."""
+import json
 import os
+import pathlib
+import re
+import shutil
 import subprocess
 import unittest
+import zipfile
 
-from program import HEED, ProgramTest, TINY, corpus
+from program import HEED, ProgramTest, npy, zeros_npy
 
-COMMANDS = ["train", "translate", "score", "attend", "attention", "inspect", "bench", "export",
-            "generate"]
+BUNDLED = pathlib.Path(__file__).resolve().parents[2] / "models/spa-eng"
+TINY_TEXT = ["--preset", "tiny", "--d-model", "32", "--feed-forward", "32", "--vocab-type", "characters", "--block", "16",
+             "--batch", "4", "--max-updates", "5", "--threads", "1"]
+
+
+def described(test):
+    """Every command with its options, as the program itself describes them; the first is the program."""
+    return json.loads(test.succeeds("help", "--json"))
 
 
 class Help(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.commands = [c["name"] for c in described(self)[1:]]
+
     def test_every_command_shows_an_example(self):
-        for command in COMMANDS:
+        overview = self.succeeds("--help")
+        for command in self.commands:
             with self.subTest(command):
                 text = self.succeeds(command, "--help")
                 self.assertIn("Example", text)
-                self.assertIn(f"heed {command}", text)
-                self.assertIn("--threads", text)
-                self.assertIn("--seed", text)
+                self.assertIn(f"heed {command}", text.replace("\n", " "))
+                self.assertIn(f"\n  {command} ", overview)
+
+    def test_one_help_by_many_ways(self):
         overview = self.succeeds("--help")
-        for command in COMMANDS:
-            self.assertIn(command, overview)
+        for way in ([], ["-h"], ["help"]):
+            self.assertEqual(self.succeeds(*way), overview)
+        for command in self.commands:
+            with self.subTest(command):
+                text = self.succeeds("help", command)
+                self.assertEqual(self.succeeds(command, "--help"), text)
+                self.assertEqual(self.succeeds(command, "-h"), text)
+        self.refuses(2, "did you mean translate?", "help", "tranlsate")
 
     def test_version(self):
         self.assertRegex(self.succeeds("--version"), r"\Aheed \d+\.\d+\.\d+\n\Z")
+        self.assertEqual(self.succeeds("-V"), self.succeeds("--version"))
+
+    def test_folded(self):
+        """To COLUMNS where there is no terminal, to 80 without it, and never beyond 100; examples stay as they are."""
+        for columns, width in ((None, 80), ("60", 60), ("500", 100), ("nonsense", 80)):
+            for command in self.commands:
+                with self.subTest(command, columns=columns):
+                    environment = dict(os.environ)
+                    environment.pop("COLUMNS", None)
+                    if columns:
+                        environment["COLUMNS"] = columns
+                    done = subprocess.run([HEED, command, "--help"], env=environment, stdout=subprocess.PIPE)
+                    lines = done.stdout.decode().split("Example")[0].splitlines()
+                    self.assertLessEqual(max(map(len, lines)), width)
+                    self.assertGreater(max(map(len, lines)), width - 25)
+
+
+class Description(ProgramTest):
+    """What holds for every command and every option, those to come too."""
+
+    def setUp(self):
+        super().setUp()
+        self.program, *self.commands = described(self)
+        self.commands = [c for c in self.commands if c["name"] not in ("train",)]
+
+    def options(self):
+        return [(c, o) for c in [self.program, *self.commands] for o in c["options"]]
+
+    def test_texts(self):
+        for command in self.commands:
+            with self.subTest(command["name"]):
+                self.assertRegex(command["summary"], r"^\S")
+                self.assertFalse(command["summary"].endswith("."))
+                self.assertLessEqual(len(command["summary"]), 80)
+                self.assertNotIn(command["group"], ("", "Subcommands"))
+                self.assertIn("heed " + command["name"], command["examples"])
+        for command, option in self.options():
+            with self.subTest(command["name"], option=option["names"][-1]):
+                self.assertRegex(option["text"], r"^[A-Z0-9(\"a-z]")
+                self.assertFalse(option["text"].endswith("."))
+                for name in option["names"]:
+                    self.assertRegex(name, r"^(--[a-z0-9][a-z0-9-]+|-[a-zA-Z]|--[qkv]|[a-z]+)$")
+                for choice in option["choices"]:
+                    self.assertNotIn("_", choice)
+
+    def test_defaults_are_shown_in_one_way(self):
+        """In brackets at the end; a captured one is the program's own, so it needs no words in the text."""
+        for command, option in self.options():
+            with self.subTest(command["name"], option=option["names"][-1]):
+                for word in ("efault", "(by preset)", "when absent"):
+                    self.assertNotIn(word, option["text"])
+                self.assertNotRegex(option["text"], r"\[[^\]]*\]$")
+                if option["captured"] and re.fullmatch(r"-?[0-9.]+", option["default"]):
+                    self.assertEqual(option["default"], option["captured"])
+
+    def test_values_have_names(self):
+        flags = 0
+        for _, option in self.options():
+            self.assertNotIn("{", option["value"])
+            self.assertNotIn(option["value"], ("INT", "UINT", "FLOAT", "BOOLEAN"))
+            flags += not option["value"]
+        self.assertGreater(flags, 0)
+
+    def test_a_letter_means_one_thing(self):
+        meaning = {}
+        for command, option in self.options():
+            for letter in (n for n in option["names"] if re.fullmatch("-.", n)):
+                name = option["names"][-1]
+                name = {"--out": "--to", "--output": "--to"}.get(name, name)  # what is written
+                self.assertEqual(meaning.setdefault(letter, name), name)
+        self.assertTrue({"-m", "-i", "-o", "-b", "-n", "-t", "-s", "-q", "-v", "-h", "-V"} <= meaning.keys())
+
+    def test_common_options(self):
+        for command in self.commands:
+            with self.subTest(command["name"]):
+                names = {name for option in command["options"] for name in option["names"]}
+                wanted = {"--help", "--quiet", "--verbose", "--color"}
+                if command["group"] != "About heed":
+                    wanted |= {"--threads", "--seed"}
+                self.assertLessEqual(wanted, names)
+
+
+class Examples(ProgramTest):
+    """What help shows as an example does what it says, but for trainings, which take long."""
+    FILES = {  # of the examples of each command
+        "": ["dev.es", "dev.en", "my-model", "my-writer"],
+        "translate": ["questions.es", "dev.es", "my-model"],
+        "score": ["dev.en", "dev.es", "dev2.es", "translated.es", "eng-spa"],
+        "export": ["my-model"], "generate": ["my-writer"], "inspect": ["models/spa-eng"],
+        "attend": ["weights.npz", "tokens.txt"],
+        "average": ["run-1", "run-2", "run-3"],
+    }
+
+    def prepare(self, names, example):
+        for name in names:
+            if name in ("my-model", "eng-spa", "models/spa-eng"):
+                (self.at / name).parent.mkdir(exist_ok=True)
+                (self.at / name).symlink_to(BUNDLED)
+            elif name.startswith("run-"):
+                shutil.copytree(BUNDLED, self.at / name)
+            elif name == "my-writer":
+                self.write("book.txt", "Once upon a time there was a dog. " * 50)
+                done = self.heed("train", "--text", "book.txt", "--model", name, *TINY_TEXT)
+                self.assertEqual(done.returncode, 0, done.stderr.decode())
+            elif name == "weights.npz":
+                with zipfile.ZipFile(self.at / name, "w") as archive:
+                    archive.writestr("w.npy", npy((2, 2), [0.5, 0.5, 0, 1]))
+            else:
+                self.write(name, "el\nperro\n")
+        packed = "--q-heads" in example
+        for name, heads in (("q", 8), ("k", 2), ("v", 2)):
+            self.write(name + ".npy", zeros_npy(1, 3, heads * 4) if packed else zeros_npy(1, heads, 3, 4))
+
+    @unittest.skipUnless((BUNDLED / "model.safetensors").exists(), "SKIPPED: there is no bundled model")
+    def test_run(self):
+        self.write("bin/heed", f'#!/bin/sh\nexec "{HEED}" "$@"\n').chmod(0o755)
+        root, ran = self.at, 0
+        environment = {**os.environ, "PATH": f"{root / 'bin'}:{os.environ['PATH']}"}
+        for command in described(self):
+            for line in command["examples"].splitlines():
+                if not line.startswith("  ") or "heed train" in line:
+                    continue
+                with self.subTest(line.strip()):
+                    ran += 1
+                    self.at = root / f"example{ran}"
+                    self.at.mkdir()
+                    self.prepare(self.FILES.get(command["name"], []), line)
+                    done = subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=self.at, env=environment,
+                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=240)
+                    self.assertEqual(done.returncode, 0, done.stderr.decode())
+                    for name in re.findall(r"(?:--(?:png|pdf|html|out|lse|json|to)|>) ([^ ]+)", line):
+                        self.assertTrue((self.at / name).exists(), name)
+        self.assertGreater(ran, 12)
+
+
+class Completion(ProgramTest):
+    def bash(self, *words):
+        """What bash offers for the last word, by the function that the shell would call."""
+        script = ('source <("$HEED" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+                  'complete -p heed > /dev/null && _heed && printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script, "bash", *words], cwd=self.at, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, env={**os.environ, "HEED": HEED})
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        return done.stdout.decode().split("\n")[:-1]
+
+    def test_bash(self):
+        self.write("some file.txt", "")
+        self.write("models/m/x", "")
+        self.assertEqual(self.bash("heed", "trans"), ["translate"])
+        self.assertIn("--version", self.bash("heed", "--"))
+        self.assertEqual(self.bash("heed", "help", "gen"), ["generate"])
+        self.assertEqual(self.bash("heed", "translate", "--bea"), ["--beam"])
+        self.assertEqual(self.bash("heed", "export", "--dtype", ""), ["f32", "f16", "bf16"])
+        self.assertEqual(self.bash("heed", "export", "--dtype", "=", "b"), ["bf16"])
+        self.assertEqual(self.bash("heed", "export", "--dtype", "="), ["f32", "f16", "bf16"])
+        self.assertEqual(self.bash("heed", "export", "-m", "mod"), ["models"])
+        self.assertEqual(self.bash("heed", "export", "-m", "some"), [""])
+        self.assertEqual(self.bash("heed", "score", "--reference", "some"), ["some file.txt"])
+        self.assertEqual(self.bash("heed", "inspect", "some"), ["some file.txt"])
+        self.assertEqual(self.bash("heed", "translate", "--beam", ""), [""])
+
+    def test_bash_knows_every_option(self):
+        for command in described(self)[1:]:
+            with self.subTest(command["name"]):
+                names = [n for option in command["options"] if not option["argument"] for n in option["names"]]
+                self.assertEqual(sorted(self.bash("heed", command["name"], "-")), sorted(names))
+
+    @unittest.skipUnless(shutil.which("zsh"), "SKIPPED: no zsh")
+    def test_zsh(self):
+        """In a terminal of zsh's own: what stands on the line after a tab."""
+        self.write("_heed", self.succeeds("completion", "zsh"))
+        script = """
+            zmodload zsh/zpty
+            zpty shell zsh -f -i
+            zpty -w shell "PS1=; fpath=($PWD \\$fpath); autoload -U compinit; compinit -u -D; bindkey '^T' undefined-key"
+            zpty -w shell 'show() { print "\nLINE<$BUFFER>"; BUFFER=; }; zle -N show; bindkey "^X" show; print re''ady'
+            zpty -r shell ready '*ready*'
+            for line in "$@"; do
+              zpty -n -w shell "$line"$'\t\x18'
+              zpty -r shell answer '*LINE<*>*'
+              print -r -- "${${answer##*LINE<}%%>*}"
+            done
+        """
+        done = subprocess.run(["zsh", "-f", "-c", script, "zsh", "heed transl", "heed export --dty",
+                               "heed export --dtype bf", "heed help gen"], cwd=self.at, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=60)
+        self.assertEqual([line.strip() for line in done.stdout.decode().splitlines()],
+                         ["heed translate", "heed export --dtype=", "heed export --dtype bf16", "heed help generate"])
+
+
+class ManPages(ProgramTest):
+    def pages(self):
+        for command in described(self):
+            with self.subTest(command["name"]):
+                yield command, self.succeeds("help", "--man", *filter(None, [command["name"]]))
+
+    @unittest.skipUnless(shutil.which("mandoc"), "SKIPPED: no mandoc")
+    def test_mandoc_finds_no_fault(self):
+        for _, page in self.pages():
+            done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning"], input=page.encode(), stdout=subprocess.PIPE)
+            # A page of a version has no date of its own.
+            faults = [line for line in done.stdout.decode().splitlines() if "missing date" not in line]
+            self.assertEqual(faults, [])
+
+    @unittest.skipUnless(shutil.which("mandoc"), "SKIPPED: no mandoc")
+    def test_every_option_is_there(self):
+        for command, page in self.pages():
+            text = subprocess.run(["mandoc", "-T", "ascii", "-O", "width=400"], input=page.encode(),
+                                  stdout=subprocess.PIPE, check=True).stdout.decode()
+            text = re.sub(".\b", "", text)  # bold is a letter printed over itself
+            self.assertIn("NAME\n", text)
+            for option in command["options"]:
+                self.assertIn(", ".join(option["names"]), text)
+            for line in command["examples"].splitlines()[1:]:
+                self.assertIn(line.strip(), text)
 
 
 class WrongUse(ProgramTest):
-    def test_no_command(self):
-        self.refuses(2, "heed: ")
-
     def test_unknown_command(self):
-        self.refuses(2, "transalte", "transalte")
+        self.refuses(2, "unknown command 'transalte'; did you mean translate?", "transalte")
+        self.refuses(2, "unknown command 'frobnicate'; heed --help lists what there is", "frobnicate")
 
     def test_unknown_option(self):
-        for command in COMMANDS:
-            with self.subTest(command):
-                self.refuses(2, "--frobnicate", command, "--frobnicate")
+        for command in described(self)[1:]:
+            name = command["name"]
+            with self.subTest(name):
+                self.refuses(2, f"'--frobnicate'; heed {name} --help lists what there is", name, "--frobnicate")
+                self.refuses(2, "'--quite=1'; did you mean --quiet?", name, "--quite=1")
+
+    def test_choices(self):
+        """What is typed is shown as it was typed."""
+        self.refuses(2, "'fp16' is not one of f32, f16, bf16; did you mean f16?",
+                     "export", "--model", "m", "--to", "n", "--dtype", "fp16")
+        self.refuses(2, "'Always' is not one of auto, always, never; did you mean always?", "score", "--color", "Always")
 
     def test_value_out_of_range(self):
         self.refuses(2, "--beam", "translate", "--beam", "0")
         self.refuses(2, "--beam", "translate", "--beam", "many")
         self.refuses(2, "--threads", "translate", "--threads", "-1")
         self.refuses(2, "--columns", "train", "--pairs", "x.tsv", "--model", "m", "--columns", "2;1")
+        # What the library would refuse is refused before any data is read.
+        self.refuses(2, "0.98", "train", "--pairs", "x.tsv", "--model", "m", "--character-coverage", "0.9")
         self.refuses(2, "--pairs", "train", "--model", "m")
         self.refuses(2, "--model", "train", "--pairs", "x.tsv")
+
+    def test_fractions_that_are_not_finite(self):
+        options = [(c["name"], o["names"][-1]) for c in described(self)[1:] for o in c["options"] if o["value"] == "X"]
+        options = [(command, option) for command, option in options if command != "train"]
+        self.assertLessEqual({"translate", "generate", "attend", "attention", "bench"}, {c for c, _ in options})
+        for command, option in options:
+            for value in ["nan", "-NaN", "inf", "-Infinity", "1e999"]:
+                with self.subTest(f"{command} {option} {value}"):
+                    self.refuses(2, f"{option}: {value} is not a finite number", command, f"{option}={value}")
+        for value in ["inf", "infmm", "nanpx"]:
+            self.refuses(2, "is no width", "attend", "--weights", "w.npy", "--png", "w.png", "--width", value)
 
     def test_missing_option(self):
         self.refuses(2, "--reference", "score")
@@ -58,7 +315,7 @@ class Config(ProgramTest):
     @staticmethod
     def values(text):
         lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-        return dict(line.split("=", 1) for line in lines)
+        return dict(line.split(" = ", 1) for line in lines)
 
     def test_round_trip(self):
         first = self.dump("--preset", "tiny", "--learning-rate", "0.0025", "--pairs", "a b.tsv", "--columns", "2,1",
@@ -67,7 +324,7 @@ class Config(ProgramTest):
         self.assertEqual(self.dump("--config", "all.toml"), first)
         values = self.values(first)
         self.assertEqual(values["d-model"], "64")  # from the preset
-        self.assertEqual(values["pairs"], '"a b.tsv"')
+        self.assertEqual(values["pairs"], f'["{self.at.resolve()}/a b.tsv"]')  # runs from anywhere
 
     def test_command_line_over_config_over_preset(self):
         self.write("some.toml", 'preset = "tiny"\nd-model = 48\nheads = 3\nlearning-rate = 0.5\n')
@@ -81,11 +338,11 @@ class Config(ProgramTest):
         self.write("wrong.toml", "learning-rat = 0.1\n")
         self.refuses(1, "learning-rat", "train", "--config", "wrong.toml", "--dump-config")
         self.write("section.toml", "[optimiser]\nlearning-rate = 0.1\n")
-        self.refuses(1, "optimiser.learning-rate", "train", "--config", "section.toml", "--dump-config")
+        self.refuses(1, "section.toml: line 1: 'optimiser'", "train", "--config", "section.toml", "--dump-config")
 
     def test_wrong_value(self):
         self.write("wrong.toml", 'd-model = "wide"\n')
-        self.refuses(2, "d-model", "train", "--config", "wrong.toml", "--dump-config")
+        self.refuses(1, "wrong.toml: ", "train", "--config", "wrong.toml", "--dump-config")
         self.refuses(1, "none.toml", "train", "--config", "none.toml", "--dump-config")
 
     def test_committed_recipe(self):
@@ -104,7 +361,7 @@ class Output(ProgramTest):
         self.write("r.txt", "a\nb\n")
 
     def test_reader_leaves(self):
-        for arguments in (["score", "--reference", "r.txt"], ["train", "--dump-config"]):
+        for arguments in (["score", "--reference", "r.txt"], ["train", "--dump-config"], ["--help"]):
             with self.subTest(arguments[0]):
                 read, write = os.pipe()
                 os.close(read)
@@ -113,11 +370,81 @@ class Output(ProgramTest):
                 self.assertEqual((done.returncode, done.stderr), (141, b""))
 
     def test_full_disk(self):
-        for arguments in (["score", "--reference", "r.txt"], ["train", "--dump-config"]):
-            with self.subTest(arguments[0]), open("/dev/full", "wb") as full:
+        for arguments in (["score", "--reference", "r.txt"], ["train", "--dump-config"], [], ["--help"], ["--version"],
+                          ["score", "-h"], ["help", "--json"], ["completion", "bash"],
+                          ["bench", "--only", "attention", "--seconds", "0.01"]):
+            with self.subTest(" ".join(arguments)), open("/dev/full", "wb") as full:
                 done = self.heed(*arguments, stdin="a\nb\n", stdout=full)
                 self.assertEqual(done.returncode, 1)
                 self.assert_one_line(done.stderr.decode(), "standard output")
+
+
+class Messages(ProgramTest):
+    def test_options_are_named_as_they_are_typed(self):
+        for option, value in (("--top-k", "-1"), ("--top-p", "2e0"), ("--temperature", "-0.50")):
+            self.refuses(2, f"heed generate: {option} is {value}; it must be", "generate", option, value, "--model", "m")
+
+    def test_one_place_writes_to_standard_error(self):
+        sources = pathlib.Path(__file__).parents[2] / "src/cli"
+        self.assertEqual({path.name for path in sources.glob("*.cc") if not path.name.endswith("_test.cc")
+                          and re.search(r"std::c(err|log)\b|\b(perror|psignal)\(|\bf(printf|puts|write)\(",
+                                        path.read_text())},
+                         {"console.cc", "progress.cc", "main.cc"})
+
+
+class Terminal(ProgramTest):
+    """Names of files with control characters do nothing to a terminal."""
+    BAD = "a\x1b]0;title\x07\x1b[31m\u202e\n.txt"
+
+    def assert_harmless(self, done):
+        for stream in (done.stdout, done.stderr):
+            text = stream.decode()
+            self.assertNotRegex(text.replace("\n", ""), "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
+        self.assertLessEqual(done.stderr.count(b"\n"), 1)
+
+    def test_missing_files(self):
+        """Of every command, every option and argument that takes a file or a directory."""
+        tried = 0
+        for command in described(self)[1:]:
+            for option in command["options"]:
+                if not re.search("FILE|DIR", option["value"]):
+                    continue
+                arguments = [command["name"], *([] if option["argument"] else option["names"][-1:]), self.BAD]
+                for other in command["options"]:
+                    if other["required"] and other is not option:
+                        arguments += [*([] if other["argument"] else other["names"][-1:]), "none"]
+                with self.subTest(" ".join(arguments[:2])):
+                    done = self.heed(*arguments)
+                    self.assertIn(done.returncode, (0, 1, 2))
+                    self.assert_harmless(done)
+                    tried += 1
+        self.assertGreater(tried, 20)
+
+    def test_files_that_are_there(self):
+        self.write(self.BAD, "a\n")
+        self.write("b.txt", "a\nb\n")
+        self.write("m/" + self.BAD, "a")
+        self.write("m/config.json", "{}")
+        weights = self.write(self.BAD + ".npy", zeros_npy(2, 2))
+        for arguments in (["score", "-r", self.BAD], ["inspect", self.BAD], ["inspect", "m"], ["inspect", weights],
+                          ["attend", "--weights", weights, "--html", self.BAD + ".html"],
+                          ["attend", "--weights", weights, "--html", self.BAD + "/x.html"],
+                          ["attention", "--q", weights, "--k", weights, "--v", "none"],
+                          ["translate", self.BAD, "--frobnicate" + self.BAD], [self.BAD],
+                          ["export", "-m", "m", "-o", self.BAD]):
+            with self.subTest(arguments[0]):
+                self.assert_harmless(self.heed(*arguments, stdin="a\nb\n"))
+
+    def test_quiet_and_color(self):
+        weights = self.write("w.npy", zeros_npy(2, 2))
+        arguments = ["attend", "--weights", weights, "--html", "w.html"]
+        self.assertEqual(self.heed(*arguments).stderr, b"wrote w.html\n")
+        self.succeeds(*arguments, "--quiet")
+        self.assertNotIn("\x1b", self.succeeds(*arguments, "-q"))
+        self.assertNotIn("\x1b", self.succeeds(*arguments, "-q", "--color", "never"))
+        for environment in ({}, {"NO_COLOR": "1"}, {"TERM": ""}):
+            self.assertIn("\x1b[", self.succeeds(*arguments, "-q", "--color", "always", env=environment))
+        self.refuses(2, "--quiet", "score", "-q", "-v", "-r", "r.txt")
 
 
 class Score(ProgramTest):
@@ -140,6 +467,26 @@ class Score(ProgramTest):
                          ["BLEU = 59.57 88.0/68.9/52.5/42.9 (BP = 0.980 ratio = 0.980 hyp_len = 50 ref_len = 51)",
                           "chrF2 = 80.14"])
         self.assertIn("case:lc", text)
+
+    def test_several_references_and_confidence(self):
+        self.write("r.txt", self.REFERENCE)
+        self.write("r2.txt", "The harbor was still and 3.5 boats were lying at an anchor.\n"
+                   "She said: do not wait for that report!\n¿Dónde está la llave azul del buzón?\nοδος ΣΟΦΙΑΣ\n\n"
+                   "We have sold 1200 kilos of tea and coffee.\n")
+        self.write("h.txt", self.HYPOTHESES)
+        both = ["score", "-i", "h.txt", "-r", "r.txt", "-r", "r2.txt"]
+        text = self.succeeds(*both, "--confidence")
+        self.assertEqual(text.splitlines()[:2],
+                         ["BLEU = 78.72 (μ = 77.18 ± 10.01) 94.0/86.7/75.0/62.9 (BP = 1.000 ratio = 1.000 hyp_len = 50 "
+                          "ref_len = 50)", "chrF2 = 79.03 (μ = 78.37 ± 11.58)"])
+        self.assertIn("nrefs:2|bs:1000|seed:12345|case:mixed|", text)
+        numbers = json.loads(self.succeeds(*both, "--confidence", "--json"))["BLEU"]["confidence"]
+        self.assertEqual((round(numbers["half_width"], 2), numbers["resamples"]), (10.01, 1000))
+        self.assertIn("bs:10|seed:7|", self.succeeds(*both, "--confidence", "--resamples", "10", "--seed", "7"))
+        self.assertNotIn("μ", self.succeeds(*both))
+        self.write("short.txt", "a\n")
+        self.refuses(1, "short.txt has 1 lines but h.txt has 6", *both, "-r", "short.txt")
+        self.refuses(2, "--confidence", *both, "--resamples", "10")
 
     def test_windows_line_ends(self):
         self.write("r.txt", self.REFERENCE.replace("\n", "\r\n"))

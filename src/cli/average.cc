@@ -1,0 +1,138 @@
+// heed average: one model whose weights are the mean of several.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "cli/checkpoint.h"
+#include "cli/commands.h"
+#include "cli/model_card.h"
+#include "cli/model_flags.h"
+#include "core/finite.h"
+#include "heed/io.h"
+
+namespace heed::cli {
+namespace {
+
+struct AverageArguments {
+  std::vector<std::string> models;
+  std::string to;
+};
+
+// What every model must have alike.
+struct Likeness {
+  ModelConfig config;
+  std::vector<std::pair<std::string, std::string>> vocabularies;  // file, content
+};
+
+Likeness likeness_of(const DirectorySnapshot& files, const std::string& directory) {
+  Likeness l{.config = read_config(files.read(kConfigFile, kLargestConfig), directory + "/" + kConfigFile),
+             .vocabularies = {}};
+  const auto* translator = std::get_if<TransformerConfig>(&l.config);
+  for (const char* file : {kVocabularyFile, kSourceVocabularyFile})
+    if (file == kVocabularyFile || (translator && translator->source_vocab_size > 0))
+      l.vocabularies.emplace_back(file, files.read(file, kLargestVocabulary));
+  return l;
+}
+
+void check_alike(const std::string& directory, const Likeness& l, const std::string& first, const Likeness& of_first) {
+  const auto refuse = [&](const std::string& what) {
+    throw ShapeError(directory + " has another " + what + " than " + first +
+                     "; models that are averaged need one configuration and one vocabulary");
+  };
+  if (l.config.index() != of_first.config.index()) refuse("architecture");
+  const auto flags = [](const ModelConfig& config) {
+    return std::visit([](const auto& c) { return flags_of(c); }, config);
+  };
+  const Flags mine = flags(l.config), others = flags(of_first.config);
+  for (size_t i = 0; i < mine.size(); ++i)
+    if (mine[i] != others[i]) refuse(mine[i].first + " (" + mine[i].second + ", not " + others[i].second + ")");
+  if (write_config(l.config) != write_config(of_first.config)) refuse(kConfigFile);
+  for (size_t i = 0; i < l.vocabularies.size(); ++i)
+    if (l.vocabularies[i] != of_first.vocabularies[i]) refuse(l.vocabularies[i].first);
+}
+
+// The weights of a model, which are those of its configuration and finite.
+NamedTensors weights_of(const DirectorySnapshot& files, const ModelConfig& config) {
+  const SafetensorsFile file = files.safetensors(kModelFile);
+  std::visit([&](const auto& c) { check_size(c, file); }, config);
+  NamedTensors tensors;
+  for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
+  if (const auto bad = first_non_finite(tensors))
+    throw FormatError(file.path() + ": " + *bad + "; the model is damaged: leave it out");
+  return tensors;
+}
+
+void add(NamedTensors& sums, const NamedTensors& tensors, const std::string& directory) {
+  for (auto& [name, sum] : sums) {
+    const auto found =
+        std::find_if(tensors.begin(), tensors.end(), [&wanted = name](const auto& t) { return t.first == wanted; });
+    if (found == tensors.end() || !(found->second.shape() == sum.shape()))
+      throw FormatError(directory + "/" + kModelFile + ": tensor '" + name + "' of the other models is " +
+                        (found == tensors.end() ? "missing" : "of another shape"));
+    const Tensor more = found->second.to(DType::f64).contiguous();
+    const std::span<double> to = sum.span<double>(), from = more.span<double>();
+    for (size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+  }
+}
+
+void check_target(const AverageArguments& a) {
+  if (expect_own("--to", a.to) == Holds::training)
+    throw ShapeError("--to " + a.to +
+                     " holds a training, which could not go on with another model; name another directory");
+}
+
+void average(const AverageArguments& a) {
+  if (a.models.size() < 2) throw ShapeError("average: one model is its own mean; give two directories or more");
+  for (size_t i = 0; i < a.models.size(); ++i) {
+    if (same_file(a.models[i], a.to))
+      throw ShapeError("--to " + a.to + " is one of the models; give another directory");
+    for (size_t j = 0; j < i; ++j)
+      if (same_file(a.models[i], a.models[j]))
+        throw ShapeError("average: " + a.models[i] + " is given twice; give each model once");
+  }
+  check_target(a);
+  Likeness first;
+  NamedTensors sums;
+  std::string names;
+  for (const std::string& directory : a.models) {
+    const DirectorySnapshot files(directory, kModelFiles);
+    const Likeness l = likeness_of(files, directory);
+    if (names.empty()) first = l;
+    check_alike(directory, l, a.models[0], first);
+    const NamedTensors weights = weights_of(files, first.config);
+    if (names.empty())
+      for (const auto& [name, tensor] : weights) sums.emplace_back(name, Tensor::zeros(tensor.shape(), DType::f64));
+    add(sums, weights, directory);
+    names += (names.empty() ? "" : ", ") + std::filesystem::path(directory + "/").parent_path().filename().string();
+  }
+  for (auto& [name, sum] : sums) {
+    for (double& x : sum.span<double>()) x /= static_cast<double>(a.models.size());
+    sum = sum.to(DType::f32);
+  }
+  DirectoryTransaction transaction(a.to);
+  check_target(a);  // again: nobody else writes there now
+  transaction.write(kConfigFile, write_config(first.config));
+  for (const auto& [file, content] : first.vocabularies) transaction.write(file, content);
+  transaction.write(kModelFile, [&](FileWriter& out) { write_safetensors(out, sums, {{"format", "heed"}}); });
+  transaction.write(kModelCardFile, "# " + std::filesystem::path(a.to + "/").parent_path().filename().string() +
+                                        "\n\nThe mean of the weights of " + std::to_string(a.models.size()) +
+                                        " models, made by heed " HEED_VERSION ": " + names + ".\n");
+  transaction.commit();
+}
+
+}  // namespace
+
+void add_average(CLI::App& program) {
+  const auto a = std::make_shared<AverageArguments>();
+  CLI::App* command = program.add_subcommand("average", "Make one model of the mean of several models' weights");
+  command->description(
+      "Make one model of the mean of several models' weights\n\n"
+      "The models must have one configuration and one vocabulary: trainings from one --init, or saved copies of one\n"
+      "training. Sums are in double precision.");
+  command->add_option("models", a->models, "Directories of the models")->required()->type_name("DIR");
+  command->add_option("-o,--to,--output", a->to, "Directory to write")->required()->type_name("DIR");
+  command->footer("Example:\n  heed average run-1 run-2 run-3 --to mean");
+  command->callback([a] { average(*a); });
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,78 @@
+#include "cli/console.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <string_view>
+
+#include "heed/error.h"
+#include "view/label.h"
+#include "view/terminal.h"
+
+namespace heed::cli {
+
+Console& console() {
+  static Console console;
+  return console;
+}
+
+namespace {
+
+// One line, whatever the text was.
+void say(std::string text) {
+  for (char& c : text)
+    if (c == '\n' || c == '\r') c = ' ';
+  std::cerr << printable(text) << '\n';
+}
+
+}  // namespace
+
+void fail_with(const std::string& command, const std::string& text) {
+  // The library's messages begin with the operation, which often is the command.
+  const bool named = !command.empty() && text.starts_with(command + ": ");
+  say("heed" + (command.empty() ? "" : " " + command) + ": " + (named ? text.substr(command.size() + 2) : text));
+}
+
+void warn(const std::string& command, const std::string& text) {
+  if (!console().quiet) fail_with(command, text);
+}
+
+void note(const std::string& text) {
+  if (!console().quiet) say(text);
+}
+
+void detail(const std::string& text) {
+  if (console().verbose) say(text);
+}
+
+bool output_closed() {
+  pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+void finish_output() {
+  std::cout.flush();
+  if (std::cout) return;
+  if (output_closed()) throw ExitStatus{128 + SIGPIPE};
+  throw IoError("writing to standard output failed; is the disk full?");
+}
+
+TerminalOptions terminal(int fd) {
+  TerminalOptions options = detect_terminal(fd);
+  if (console().color == Console::Color::never) options.color = TerminalColor::none;
+  if (console().color == Console::Color::always) {
+    const auto able = [](const char* name) -> const char* {
+      const std::string_view variable = name;
+      if (variable == "NO_COLOR") return nullptr;
+      const char* value = std::getenv(name);
+      return variable == "TERM" && (value == nullptr || *value == '\0') ? "xterm-256color" : value;
+    };
+    options.color = detect_terminal(/*is_terminal=*/true, options.width, able).color;
+  }
+  return options;
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,16 @@
+// What people typed, for messages of the library, which knows its fields alone.
+#pragma once
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace heed::cli {
+
+/// The message with the fields of the library's options as the command's flags: batch_tokens as --batch-tokens. A word
+/// that is none but for its place ("batch") counts as a field where the message judges its value, as in "batch is 0".
+std::string with_flags(const std::string& message, const CLI::App& command);
+
+}  // namespace heed::cli

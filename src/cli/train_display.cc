@@ -1,0 +1,58 @@
+#include "cli/train_display.h"
+
+#include <cstdio>
+
+#include "cli/console.h"
+
+namespace heed::cli {
+namespace {
+
+std::string format(const char* pattern, auto... values) {
+  char text[160];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+std::string time_left(double minutes) { return "left " + (minutes < 0 ? "?" : duration(minutes)); }
+
+std::string where(int64_t epoch, int64_t update) {
+  return "epoch " + std::to_string(epoch) + "  update " + std::to_string(update);
+}
+
+}  // namespace
+
+std::string duration(double minutes) {
+  const auto seconds = static_cast<int64_t>(minutes * 60 + 0.5);
+  return format("%lld:%02lld:%02lld", static_cast<long long>(seconds / 3600), static_cast<long long>(seconds / 60 % 60),
+                static_cast<long long>(seconds % 60));
+}
+
+std::string TrainDisplay::loss(double nll) const {
+  return words_.bits > 0 ? format("%.4f (%.4f bits/byte)", nll, words_.bits * nll) : format("%.4f", nll);
+}
+
+void TrainDisplay::step(const TrainStep& s) {
+  line_.bar(s.done, where(s.epoch, s.update) + "  " + time_left(s.minutes_left) + format("  loss %.4f", s.loss));
+}
+
+void TrainDisplay::progress(const TrainProgress& p) {
+  sequences_ += p.sentences;
+  std::string text = where(p.epoch, p.update) + format("  loss %.4f  ", p.loss) + format("%.0f ", p.words_per_second) +
+                     words_.tokens + "/s";
+  if (console().verbose)
+    text += std::string("  ") + words_.sequences + " " + std::to_string(sequences_) +
+            format("  gradient %.3f  rate %.2e  %.1f GFLOP/s", p.gradient_norm, p.learning_rate, p.gflops);
+  line(text + "  " + time_left(p.minutes_left));
+}
+
+void TrainDisplay::validation(const Validation& v) {
+  line("validation: " + where(v.epoch, v.update) + "  loss " + loss(v.nll) +
+       (v.average_nll < 0 ? "" : ", of the average " + loss(v.average_nll)) +
+       (v.bleu < 0 ? "" : format("  BLEU %.2f", v.bleu)) +
+       (v.average_bleu < 0 ? "" : format(", of the average %.2f", v.average_bleu)) + "  " +
+       (v.better ? "best" : "no better for " + std::to_string(v.without_progress)));
+}
+
+void TrainDisplay::line(const std::string& text) { line_.print("heed train: " + text); }
+
+}  // namespace heed::cli

@@ -1,0 +1,92 @@
+// Values as they are typed: which are taken, and what a wrong one was meant to be.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <string_view>
+
+#include "cli/commands.h"
+
+namespace heed::cli {
+namespace {
+
+// Insertions, deletions, replacements, and neighbours that changed places, each counting one (Damerau 1964; none
+// within another).
+size_t edits(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  std::iota(d[0].begin(), d[0].end(), 0);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    d[i][0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::string nearest(const std::string& typed, const std::vector<std::string>& known) {
+  const std::string* best = nullptr;
+  size_t fewest = 0;
+  for (const std::string& name : known) {
+    // What is longer than any name is none; its table would be large.
+    if (typed.size() > 2 * name.size() + 2) continue;
+    const size_t count = edits(typed, name);
+    if (count <= std::max<size_t>(1, std::min(typed.size(), name.size()) / 3) && (!best || count < fewest)) {
+      best = &name;
+      fewest = count;
+    }
+  }
+  return best ? "; did you mean " + *best + "?" : "";
+}
+
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return std::string(text.empty() ? "it is empty; give a value, or leave it out" : "");
+      },
+      "");
+}
+
+CLI::Validator finite_number() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        double number = 0;
+        const bool good = CLI::detail::lexical_cast(text, number) && std::isfinite(number);
+        return good ? std::string() : text + " is not a finite number";
+      },
+      "");
+}
+
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        uint64_t number = 0;
+        const char* const end = text.data() + text.size();
+        const auto [rest, error] = std::from_chars(text.data(), end, number);
+        return error == std::errc() && rest == end ? std::string() : text + " is not a number from 0 to 2^64 - 1";
+      },
+      "UINT");
+}
+
+CLI::Validator one_of(const std::vector<std::string>& choices) {
+  std::string listed;
+  for (const std::string& choice : choices) listed += (listed.empty() ? "" : ",") + choice;
+  const auto check = [choices](std::string& value) -> std::string {
+    std::string hyphened = value;
+    std::replace(hyphened.begin(), hyphened.end(), '_', '-');
+    if (std::find(choices.begin(), choices.end(), hyphened) != choices.end()) {
+      value = hyphened;
+      return "";
+    }
+    std::string all;
+    for (const std::string& choice : choices) all += (all.empty() ? "" : ", ") + choice;
+    return "'" + value + "' is not one of " + all + nearest(hyphened, choices);
+  };
+  return CLI::Validator(check, "{" + listed + "}");
+}
+
+}  // namespace heed::cli
