@@ -1,11 +1,12 @@
 # Sourced by ./run, ./test and .ci/run: installs the Debian packages that a step needs, and only those not there yet.
 
-run_packages="g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev libopenblas-pthread-dev nlohmann-json3-dev
-  libcli11-dev libsentencepiece-dev libutf8proc-dev libzip-dev zlib1g-dev libcairo2-dev
-  libpango1.0-dev fonts-dejavu-core"
-test_packages="libgtest-dev librapidcheck-dev libbenchmark-dev python3
+run_packages="g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev nlohmann-json3-dev
+  libcli11-dev libtomlplusplus-dev libsentencepiece-dev libutf8proc-dev libzip-dev zlib1g-dev libcairo2-dev
+  libpango1.0-dev fonts-dejavu-core python3 ca-certificates"
+test_packages="libgtest-dev librapidcheck-dev libbenchmark-dev zsh mandoc
   python3-selenium chromium chromium-driver"
-ci_packages="clang clang-format libclang-rt-14-dev"
+reference_packages="doxygen"
+ci_packages="clang clang-format libclang-rt-14-dev ccache $reference_packages"
 aarch64_packages="cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user"
 aarch64_libraries="libhwy-dev libhwy1 libtbb-dev libtbb12 libtbbmalloc2 libtbbbind-2-5 libgtest-dev librapidcheck-dev"  # for arm64
 

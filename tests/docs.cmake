@@ -19,11 +19,16 @@ foreach(document IN LISTS documents ITEMS ${CMAKE_SOURCE_DIR}/README.md)
     set_target_properties(docs_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${programs})
     target_link_libraries(docs_${name} PRIVATE heed_flags heed::nn heed::text heed::view)
   endforeach()
+  file(READ ${document} content)
+  if(NOT content MATCHES "\n```cpp|\n[$] ")
+    continue()  # nothing of it runs
+  endif()
   get_filename_component(name ${document} NAME)
   add_test(NAME docs.${name} COMMAND ${execute} run ${document} ${programs} ${heed_program})
-  set_tests_properties(docs.${name} PROPERTIES LABELS docs TIMEOUT 600 SKIP_RETURN_CODE 77
-                       ENVIRONMENT "HEED_MODEL=${CMAKE_SOURCE_DIR}/models/spa-eng")
+  set_tests_properties(docs.${name} PROPERTIES LABELS docs TIMEOUT 600 SKIP_RETURN_CODE 77)
 endforeach()
 
+add_test(NAME docs.links COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/docs/links.py ${CMAKE_SOURCE_DIR})
+
 add_test(NAME docs.table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/readme-table --check)
-set_tests_properties(docs.table PROPERTIES LABELS docs TIMEOUT 60)
+set_tests_properties(docs.links docs.table PROPERTIES LABELS docs TIMEOUT 60)

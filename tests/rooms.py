@@ -35,7 +35,6 @@ HEADERS = {
 
 # Where a foreign library may be included.
 SEAMS = {
-    "cblas.h": ["src/kernels/gemm.cc"],
     "tbb/": ["src/core/executor.cc"],
     "hwy/": ["src/attention/", "src/kernels/"],
     "sentencepiece": ["src/text/"],
@@ -44,7 +43,8 @@ SEAMS = {
     "pango": ["src/view/drawing.cc"],
     "CLI/": ["src/cli/"],
     "zip.h": ["src/io/"],
-    "zlib.h": ["src/view/packing.cc"],
+    "zlib.h": ["src/view/packing.cc", "src/io/directory.cc", "src/io/gzip.cc"],
+    "toml++/": ["src/cli/config_file.cc"],
     "nlohmann/": ["src/io/", "src/train/", "src/cli/", "src/view/page.cc", "src/view/report.cc"],
 }
 

@@ -1,0 +1,21 @@
+# cmake -D EXPECTED=regex -D FRESH=dir -P prints.cmake PROGRAM argument...: it ends with 0, prints what is expected, and
+# no NaN; `dir`, where it is given, is not there when it begins.
+# (With CTest's PASS_REGULAR_EXPRESSION alone the exit status would count for nothing.)
+set(command "")
+foreach(i RANGE ${CMAKE_ARGC})
+  if(i GREATER 6 AND i LESS CMAKE_ARGC)
+    list(APPEND command "${CMAKE_ARGV${i}}")
+  endif()
+endforeach()
+if(FRESH)
+  file(REMOVE_RECURSE "${FRESH}")
+endif()
+execute_process(COMMAND ${command} RESULT_VARIABLE status OUTPUT_VARIABLE printed ERROR_VARIABLE said ECHO_OUTPUT_VARIABLE
+                ECHO_ERROR_VARIABLE)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "ended with ${status}")
+elseif(NOT printed MATCHES "${EXPECTED}")
+  message(FATAL_ERROR "printed nothing like ${EXPECTED}")
+elseif(printed MATCHES "nan")
+  message(FATAL_ERROR "printed NaN")
+endif()

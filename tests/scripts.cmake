@@ -1,0 +1,14 @@
+# The scripts that people run.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_test(NAME scripts.get-data COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/scripts/get_data_test.py -v)
+set_tests_properties(scripts.get-data PROPERTIES LABELS scripts TIMEOUT 300 ENVIRONMENT "HEED_SHARED=${HEED_SHARED}")
+
+# scripts/reference would install it; a test does not.
+find_program(HEED_DOXYGEN doxygen)
+if(HEED_DOXYGEN)
+  add_test(NAME scripts.reference COMMAND ${CMAKE_SOURCE_DIR}/scripts/reference ${CMAKE_BINARY_DIR}/reference)
+else()
+  add_test(NAME scripts.reference COMMAND ${CMAKE_COMMAND} -E echo "skipped: doxygen is not installed")
+endif()
+set_tests_properties(scripts.reference PROPERTIES LABELS scripts TIMEOUT 60
+                     SKIP_REGULAR_EXPRESSION "skipped: doxygen is not installed")
