@@ -351,14 +351,19 @@ struct DirectorySnapshot::State {
 };
 
 // A file's name leads to one inode after the other and never back, and what is held open keeps its inode's number from
-// being given away. So names that lead to the same files in two looks did so in between, all of them at once.
+// being given away. So names that lead to the same files in two looks did so in between, all of them at once. Nothing
+// marks a name that is not there, which a save may make and the next one remove between the looks: the second one
+// begins with those. A save removes behind its renames, so what it replaced has changed when the rest is looked at.
 DirectorySnapshot::DirectorySnapshot(const std::string& directory, const std::vector<std::string>& names)
     : state_(new State{directory, {}}) {
   constexpr int kMostLooks = 1000;
   const Descriptor fd = open_to_read(directory);
   state_->files = look(fd.get(), names, directory);
+  std::vector<std::string> order = names;
   for (int looks = 1;; ++looks) {
-    auto again = look(fd.get(), names, directory);
+    std::stable_partition(order.begin(), order.end(),
+                          [&](const std::string& name) { return !state_->files.contains(name); });
+    auto again = look(fd.get(), order, directory);
     if (same(state_->files, again)) return;
     state_->files = std::move(again);
     if (looks == kMostLooks)

@@ -1,10 +1,10 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
-#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <map>
+#include <stop_token>
 #include <thread>
 
 #include "io/testing.h"
@@ -391,10 +391,9 @@ TEST_F(InMemory, FilesOfOthersSurviveTenThousandSaves) {
   const std::set<std::string> own = {"a", "b", "c", "model"};
   const auto before = identities(root_, own);
   ASSERT_EQ(before.size(), 10u);
-  std::atomic<bool> stop = false;
   int written = 0;
-  std::thread user([&] {  // makes files meanwhile
-    for (; !stop; ++written) {
+  std::jthread user([&](const std::stop_token& stop) {  // makes files meanwhile
+    for (; !stop.stop_requested(); ++written) {
       std::ofstream(root_ / "model/notes" / std::to_string(written)) << written;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -408,7 +407,7 @@ TEST_F(InMemory, FilesOfOthersSurviveTenThousandSaves) {
       t.commit();
     }
   }
-  stop = true;
+  user.request_stop();
   user.join();
   EXPECT_EQ(seen("model", {"a", "b", "c"}), "a=10000 b=10000 ");
   for (const auto& [path, identity] : before) {
@@ -422,14 +421,15 @@ TEST_F(InMemory, FilesOfOthersSurviveTenThousandSaves) {
 
 TEST_F(InMemory, ReadersBesideAWriterFindWholeSets) {
   save("model", {{"a", "0"}, {"b", "0"}});
-  std::atomic<bool> stop = false;
   int saves = 0;
-  std::thread writer([&] {
+  std::jthread writer([&](const std::stop_token& stop) {
     DirectoryTransaction t(at("model"));
-    for (; !stop; ++saves) {
+    for (; !stop.stop_requested(); ++saves) {
       for (const char* name : {"a", "b"}) t.write(name, std::to_string(saves));
       saves % 2 ? void(t.write("c", std::to_string(saves))) : t.remove("c");
       t.commit();
+      // One behind the other, and with pauses: in memory they come faster than anything looks twice.
+      std::this_thread::sleep_for(std::chrono::microseconds(saves * 37 % 1000));
     }
   });
   std::set<std::string> different;
@@ -443,7 +443,7 @@ TEST_F(InMemory, ReadersBesideAWriterFindWholeSets) {
       EXPECT_EQ(files.read("c"), a);
     }
   }
-  stop = true;
+  writer.request_stop();
   writer.join();
   EXPECT_GT(saves, 1);
   EXPECT_GT(different.size(), 1u);
