@@ -17,19 +17,20 @@ const std::map<std::string, std::string> kOtherNames{
     {"num_kv_heads", "--kv-heads"},
     {"dim_feedforward", "--feed-forward"},
     {"norm_first", "--pre-norm"},
+    {"source_vocab_size", "--separate-vocabularies"},
     {"learning_rate_floor", "--min-learning-rate"},
     {"schedule_total", "--max-updates"},
     {"criterion", "--validate-by"},
 };
 
-std::string flag_of(const std::string& field, const CLI::App& command) {
-  const auto other = kOtherNames.find(field);
-  std::string flag = other == kOtherNames.end() ? "--" + field : other->second;
-  if (other == kOtherNames.end()) std::replace(flag.begin(), flag.end(), '_', '-');
-  return command.get_option_no_throw(flag) ? flag : "";
-}
-
 }  // namespace
+
+std::string flag_of(const std::string& field) {
+  if (const auto other = kOtherNames.find(field); other != kOtherNames.end()) return other->second;
+  std::string flag = "--" + field;
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
 
 std::string with_flags(const std::string& message, const CLI::App& command) {
   // A whole word that is no part of a path.
@@ -44,8 +45,8 @@ std::string with_flags(const std::string& message, const CLI::App& command) {
     const bool judged = std::regex_search(behind, message.end(), value, std::regex_constants::match_continuous) &&
                         ((*it)[2].first == message.begin() || message.substr(0, it->position(2)).ends_with(": ") ||
                          message.substr(0, it->position(2)).ends_with("began with "));
-    const std::string flag = certain || judged ? flag_of(field, command) : "";
-    if (flag.empty()) continue;
+    const std::string flag = flag_of(field);
+    if (!(certain || judged) || !command.get_option_no_throw(flag)) continue;
     text.append(rest, (*it)[2].first).append(flag);
     rest = behind;
   }

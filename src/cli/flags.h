@@ -9,6 +9,9 @@ class App;
 
 namespace heed::cli {
 
+/// The flag of a field of the library's options or of config.json: num_encoder_layers is --encoder-layers.
+std::string flag_of(const std::string& field);
+
 /// The message with the fields of the library's options as the command's flags: batch_tokens as --batch-tokens. A word
 /// that is none but for its place ("batch") counts as a field where the message judges its value, as in "batch is 0".
 std::string with_flags(const std::string& message, const CLI::App& command);

@@ -55,6 +55,7 @@ OptionHelp describe(const CLI::Option& option) {
   if (!flag) help.value = value_of(option, help.choices);
   if (!flag) help.captured = option.get_default_str();
   if (help.captured == "[]" || help.captured == "{}") help.captured.clear();
+  if (help.value == "true|false") help.captured = help.captured.empty() ? "" : help.captured == "1" ? "true" : "false";
   help.text = option.get_description();
   if (const size_t bracket = help.text.rfind(" ["); help.text.ends_with(']') && bracket != std::string::npos) {
     help.standard = help.text.substr(bracket + 2, help.text.size() - bracket - 3);

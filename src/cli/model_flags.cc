@@ -1,9 +1,8 @@
 #include "cli/model_flags.h"
 
-#include <algorithm>
 #include <charconv>
-#include <map>
 
+#include "cli/flags.h"
 #include "models/fields.h"
 
 namespace heed::cli {
@@ -39,21 +38,6 @@ Flags collect(const Config& config) {
 }
 
 }  // namespace
-
-std::string flag_of(const std::string& field) {
-  static const std::map<std::string, std::string> others = {{"nhead", "--heads"},
-                                                            {"dim_feedforward", "--feed-forward"},
-                                                            {"num_encoder_layers", "--encoder-layers"},
-                                                            {"num_decoder_layers", "--decoder-layers"},
-                                                            {"num_layers", "--layers"},
-                                                            {"num_kv_heads", "--kv-heads"},
-                                                            {"norm_first", "--pre-norm"},
-                                                            {"source_vocab_size", "--separate-vocabularies"}};
-  if (const auto found = others.find(field); found != others.end()) return found->second;
-  std::string flag = "--" + field;
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
-}
 
 Flags flags_of(const TransformerConfig& config) { return collect(config); }
 Flags flags_of(const LanguageModelConfig& config) { return collect(config); }

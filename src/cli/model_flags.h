@@ -9,9 +9,6 @@
 
 namespace heed::cli {
 
-/// The option that sets a field: "--heads" for nhead.
-std::string flag_of(const std::string& field);
-
 /// Options and the values that give a model these fields. Ids of pieces are no options; --separate-vocabularies stands
 /// for source_vocab_size.
 using Flags = std::vector<std::pair<std::string, std::string>>;

@@ -20,6 +20,7 @@
 #include "cli/commands.h"
 #include "cli/corpus.h"
 #include "cli/data_files.h"
+#include "cli/flags.h"
 #include "cli/model_card.h"
 #include "cli/model_flags.h"
 #include "cli/train_directory.h"
@@ -542,10 +543,13 @@ void add_train(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("train", "Train a translator on sentence pairs, or a language model on a text");
   command->description(
-      "Trains a translator on sentence pairs (--pairs), or a language model on a text (--text). Killed or "
-      "interrupted,\n"
-      "the same command goes on where it was, and where --max-minutes does not guide the learning rate, ends with the\n"
-      "same weights. Everything is kept in the --model directory.");
+      "Train a translator on sentence pairs, or a language model on a text\n\n"
+      "Sentence pairs come by --pairs, a text by --text. Killed or interrupted, the same command goes on where it "
+      "was,\n"
+      "and where --max-minutes does not guide the learning rate, ends with the same weights. Everything is kept in "
+      "the\n"
+      "--model directory. What is not given of size, rate and batches ([chosen]) is chosen from the data and\n"
+      "--max-minutes, and said in the first lines.");
   add_train_options(*command, *a);
   command->footer(
       "Examples (spa-eng's columns are English and Spanish; this learns Spanish to English):\n"

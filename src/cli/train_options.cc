@@ -215,10 +215,6 @@ Preset shape_of(const Config& c) {
   return shape;
 }
 
-}  // namespace
-
-namespace {
-
 void fill_in(CLI::App& command, const Preset& preset) {
   for (const auto& [name, value] : preset.values)
     if (CLI::Option* option = command.get_option(name); option->empty()) give(option, {value});
@@ -329,6 +325,33 @@ std::string options_as_toml(const CLI::App& command, TomlOf what) {
   return toml;
 }
 
+namespace {
+
+std::string replaced(std::string text, char from, char to) {
+  std::replace(text.begin(), text.end(), from, to);
+  return text;
+}
+std::string hyphened(const std::string& name) { return replaced(name, '_', '-'); }
+std::string underscored(const std::string& name) { return replaced(name, '-', '_'); }
+
+// What help shows in brackets where a captured default would mislead.
+void show_defaults(CLI::App& command) {
+  const auto show = [](CLI::Option& option, const std::string& standard) {
+    if (!option.get_description().ends_with(']')) option.description(option.get_description() + " [" + standard + "]");
+  };
+  for (const char* name : kChosen) show(*command.get_option(name), "chosen");
+  for (const auto& [name, value] : kTextDefaults.values) {
+    CLI::Option& option = *command.get_option(name);
+    const std::string& of_pairs = option.get_default_str();
+    if (of_pairs.empty())
+      show(option, value);
+    else if (of_pairs != value)
+      show(option, of_pairs + "; " + value + " for --text");
+  }
+}
+
+}  // namespace
+
 void add_train_options(CLI::App& command, TrainArguments& a) {
   command.option_defaults()->always_capture_default();
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -340,8 +363,8 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
   command.add_option("--resume", a.resume, "Go on with the training in this directory; other options may be left out")
       ->type_name("DIR")
       ->configurable(false);
-  command.add_option("--threads", a.threads, "Threads; 0 for one per hardware thread")->check(CLI::Range(0, 4096));
-  command.add_option("--seed", a.options.seed, "Seed of initial weights, order and dropout")->check(whole_number());
+  command.add_option("-t,--threads", a.threads, "Threads; 0 for one per hardware thread")->check(CLI::Range(0, 4096));
+  command.add_option("-s,--seed", a.options.seed, "Seed of initial weights, order and dropout")->check(whole_number());
 
   const auto file = [&](const char* name, std::string& value, const char* help) {
     command.add_option(name, value, help)->type_name("FILE")->group("Data");
@@ -378,7 +401,7 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
   command
       .add_option("--vocab-type", a.vocab_type,
                   "Pieces of --text: subwords, or characters (each one of the text, and no other)")
-      ->check(CLI::IsMember({"subwords", "characters"}))
+      ->transform(one_of({"subwords", "characters"}))
       ->group("Data");
   files("--exclude", a.exclude, "Leave out training pairs whose source is a line of these files");
   file("--vocabulary", a.vocabulary, "Use this vocabulary instead of learning one");
@@ -391,41 +414,57 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
   command
       .add_option("--character-coverage", a.character_coverage,
                   "Share of the text's characters with a piece of their own; the rest become bytes")
+      ->check(finite_number())
       ->check(CLI::Range(VocabularyOptions::kLeastCoverage, 1.0))
       ->group("Data");
 
-  command.add_option("--model", a.model, "Directory of the model")->type_name("DIR")->group("Model");
+  command.add_option("-m,--model", a.model, "Directory of the model")->type_name("DIR")->group("Model");
   command.add_option("--init", a.init, "Begin with the shape, the weights and the vocabulary of this model")
       ->type_name("DIR")
       ->group("Model");
   command
       .add_option("--preset", a.preset,
-                  "Shape: tiny, small or base, with fixed defaults for the rest; options below change parts of it. "
+                  "Shape: tiny, small or base, and fixed values for the rest; options below change parts of it. "
                   "Without it, what is not given is chosen by the data and --max-minutes (docs/defaults.md)")
       ->default_str("")
-      ->check(CLI::IsMember({"tiny", "small", "base"}))
+      ->transform(one_of({"tiny", "small", "base"}))
       ->group("Model");
+  const auto option = [&](const char* name, auto& value, const char* help) {
+    CLI::Option* const added = command.add_option(name, value, help);
+    if constexpr (std::is_floating_point_v<std::remove_reference_t<decltype(value)>>) added->check(finite_number());
+    return added;
+  };
   const auto shape = [&](const char* name, auto& value, const char* help) {
-    return command.add_option(name, value, help)->group("Model");
+    return option(name, value, help)->group("Model");
   };
   // The preset fills these in, so a default would mislead.
   for (const auto& [name, value, help] :
-       {std::tuple{"--vocab-size", &a.vocab_size, "Pieces of the vocabulary, for subwords (by preset)"},
-        std::tuple{"--d-model", &a.shape.d_model, "Width (by preset)"},
-        std::tuple{"--heads", &a.shape.nhead, "Attention heads (by preset)"},
-        std::tuple{"--feed-forward", &a.shape.dim_feedforward, "Hidden width of the feed-forward (by preset)"},
-        std::tuple{"--encoder-layers", &a.shape.num_encoder_layers, "Encoder layers (by preset)"},
-        std::tuple{"--decoder-layers", &a.shape.num_decoder_layers, "Decoder layers (by preset)"},
-        std::tuple{"--layers", &a.layers, "Layers of a language model (by preset)"},
+       {std::tuple{"--vocab-size", &a.vocab_size, "Pieces of the vocabulary, for subwords"},
+        std::tuple{"--d-model", &a.shape.d_model, "Width"}, std::tuple{"--heads", &a.shape.nhead, "Attention heads"},
+        std::tuple{"--feed-forward", &a.shape.dim_feedforward, "Hidden width of the feed-forward"},
+        std::tuple{"--encoder-layers", &a.shape.num_encoder_layers, "Encoder layers"},
+        std::tuple{"--decoder-layers", &a.shape.num_decoder_layers, "Decoder layers"},
+        std::tuple{"--layers", &a.layers, "Layers of a language model"},
         std::tuple{"--kv-heads", &a.kv_heads, "Key and value heads of a language model; 0 for --heads"}})
     shape(name, *value, help)->default_str("");
-  shape("--pre-norm", a.shape.norm_first, "Normalise before each sub-layer, not after (by preset)")->default_str("");
-  shape("--norm", a.shape.norm, "layer_norm or rms_norm")->check(CLI::IsMember(norm_names()));
-  shape("--activation", a.shape.activation, "relu, gelu, gelu_tanh, silu or swiglu")
-      ->check(CLI::IsMember(activation_names()));
-  shape("--positions", a.shape.positions, "sinusoidal, learned or rotary")->check(CLI::IsMember(position_names()));
+  shape("--pre-norm", a.shape.norm_first, "Normalise before each sub-layer, not after")->default_str("");
+  // config.json has these names with underscores.
+  const auto name = [&](const char* option, std::string& value, const std::vector<std::string>& names,
+                        const char* help) {
+    std::vector<std::string> typed;
+    std::transform(names.begin(), names.end(), std::back_inserter(typed), hyphened);
+    command
+        .add_option_function<std::string>(
+            option, [&](const std::string& one) { value = underscored(one); }, help)
+        ->transform(one_of(typed))
+        ->default_str(hyphened(value))
+        ->group("Model");
+  };
+  name("--norm", a.shape.norm, norm_names(), "Normalisation");
+  name("--activation", a.shape.activation, activation_names(), "Activation of the feed-forward");
+  name("--positions", a.shape.positions, position_names(), "How positions are told");
   shape("--max-positions", a.shape.max_positions,
-        "Longest sentence in tokens; what a language model looks back on (--block)");
+        "Longest sentence in tokens; what a language model looks back on [512; --block for --text]");
   shape("--bias", a.shape.bias, "Biases in all layers");
   shape("--tie-embeddings", a.shape.tie_embeddings, "One matrix for all embeddings and the output");
   shape("--dropout", a.shape.dropout, "Dropout of embeddings and sub-layers");
@@ -434,20 +473,21 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
 
   TrainOptions& o = a.options;
   const auto training = [&](const char* name, auto& value, const char* help) {
-    return command.add_option(name, value, help)->group("Training");
+    return option(name, value, help)->group("Training");
   };
   training("--batch-tokens", o.batch_tokens, "Tokens a batch, on its longer side");
   training("--max-length", o.max_length, "Leave out pairs with more tokens on a side");
   training("--subword-dropout", o.subword_dropout, "Merges left out of the pieces of an epoch (BPE-dropout)");
-  training("--batch", o.batch, "Pieces of --text a batch (by preset)")->default_str("");
-  training("--block", o.block, "Tokens of each piece of --text (by preset)")->default_str("");
+  training("--batch", o.batch, "Pieces of --text a batch")->default_str("");
+  training("--block", o.block, "Tokens of each piece of --text")->default_str("");
   training("--accumulate", o.accumulate, "Batches an update, for larger ones than fit into memory");
   training("--schedule", a.schedule,
            "Learning rate after a warm-up: linear falls to 0 as --max-minutes, --max-updates or --max-epochs ends; or "
            "inverse-square-root, cosine, constant")
-      ->check(CLI::IsMember({"inverse-square-root", "cosine", "constant", "linear"}));
+      ->transform(one_of({"inverse-square-root", "cosine", "constant", "linear"}));
   training("--learning-rate", o.learning_rate.peak, "Peak of the learning rate");
-  training("--min-learning-rate", o.learning_rate.floor, "What --schedule cosine and linear end at");
+  training("--min-learning-rate", o.learning_rate.floor,
+           "What --schedule cosine and linear end at [0; of a text a tenth of the peak, with cosine]");
   training("--warmup", o.learning_rate.warmup, "Updates until the peak");
   training("--anneal", o.learning_rate.anneal, "Last updates of --max-updates, over which the rate also falls to 0");
   training("--beta1", o.adamw.beta1, "AdamW: decay of the mean gradient");
@@ -459,7 +499,7 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
   training("--r-drop", o.r_drop, "Alpha of R-Drop: each batch goes through twice, and the two are to agree");
   training("--validate-every", o.validate_every, "Updates between validations; 0 for each epoch");
   training("--validate-by", a.validate_by, "What chooses the best weights and ends --patience: loss or bleu")
-      ->check(CLI::IsMember({"loss", "bleu"}));
+      ->transform(one_of({"loss", "bleu"}));
   training("--bleu-sentences", o.bleu_sentences,
            "Validation pairs to translate greedily at each validation for BLEU; 0 for none")
       ->check(CLI::Range(0, 1000000));
@@ -480,13 +520,14 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
       ->group("Report");
   command
       .add_option("--html-lines", a.html_lines,
-                  "Watch the attention in these lines of the validation data, from 1 (default: the first three of "
-                  "moderate length)")
+                  "Watch the attention in these lines of the validation data, from 1 [the first three of moderate "
+                  "length]")
       ->type_name("N,N")
       ->group("Report");
   command.add_option("--tensorboard", a.tensorboard, "Write event files for TensorBoard into this directory")
       ->type_name("DIR")
       ->group("Report");
+  show_defaults(command);
 }
 
 }  // namespace heed::cli

@@ -246,7 +246,7 @@ class Data(TrainTest):
 
     def test_numbers_out_of_range(self):
         for option, value in [("--batch-tokens", "0"), ("--d-model", "-8"), ("--d-model", "1000000000000000000"),
-                              ("--dropout", "1.5"), ("--learning-rate", "nan"), ("--label-smoothing", "1"),
+                              ("--dropout", "1.5"), ("--learning-rate", "-1"), ("--label-smoothing", "1"),
                               ("--max-updates", "-1"), ("--encoder-layers", "1000000")]:
             with self.subTest(option + " " + value):
                 self.refuses(2, "must be", *RUN, option, value)
