@@ -13,16 +13,18 @@ endforeach()
 
 # Kills and failures at each system call come from a library that is loaded before the C library; a sanitizer's runtime
 # must be the first one itself.
-set(saving_shim)
-if(NOT HEED_SANITIZE)
-  add_library(saving_shim MODULE program/saving_shim.cc)
-  target_link_libraries(saving_shim PRIVATE heed_flags ${CMAKE_DL_LIBS})
-  target_compile_features(saving_shim PRIVATE cxx_std_20)
-  set(saving_shim "HEED_SAVING_SHIM=$<TARGET_FILE:saving_shim>")
-endif()
-add_test(NAME program.saving COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/saving_test.py -v)
-set_tests_properties(program.saving PROPERTIES LABELS program TIMEOUT 1500
-  ENVIRONMENT "HEED_PROGRAM=$<TARGET_FILE:heed>;HEED_SHARED=${HEED_SHARED};${saving_shim}")
+foreach(name saving memory)
+  set(shim)
+  if(NOT HEED_SANITIZE)
+    add_library(${name}_shim MODULE program/${name}_shim.cc)
+    target_link_libraries(${name}_shim PRIVATE heed_flags ${CMAKE_DL_LIBS})
+    target_compile_features(${name}_shim PRIVATE cxx_std_20)
+    set(shim "HEED_SHIM=$<TARGET_FILE:${name}_shim>")
+  endif()
+  add_test(NAME program.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
+  set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 1500
+    ENVIRONMENT "HEED_PROGRAM=$<TARGET_FILE:heed>;HEED_SHARED=${HEED_SHARED};${shim}")
+endforeach()
 
 # The pages in a browser. Debian's python3-selenium is there for Debian's Python, which need not be the first one found.
 add_executable(page_maker program/page_maker.cc)

@@ -15,6 +15,7 @@
 
 #include "cli/attention_page.h"
 #include "cli/commands.h"
+#include "cli/drawn_apart.h"
 #include "cli/translator.h"
 #include "cli/weights_file.h"
 #include "heed/io.h"
@@ -352,9 +353,9 @@ void attend(AttendArguments a) {
   const AttentionMap map = chosen_map(a, first);
 
   std::vector<std::pair<std::string, std::string>> files;  // all made before the first is written
-  if (!a.png.empty()) files.emplace_back(a.png, render_png(map, a.picture));
-  if (!a.svg.empty()) files.emplace_back(a.svg, render_svg(map, a.picture));
-  if (!a.pdf.empty()) files.emplace_back(a.pdf, render_pdf(map, a.picture));
+  if (!a.png.empty()) files.emplace_back(a.png, drawn_apart([&] { return render_png(map, a.picture); }));
+  if (!a.svg.empty()) files.emplace_back(a.svg, drawn_apart([&] { return render_svg(map, a.picture); }));
+  if (!a.pdf.empty()) files.emplace_back(a.pdf, drawn_apart([&] { return render_pdf(map, a.picture); }));
   if (!a.html.empty()) {
     if (looked.size() > 1) compare_with(looked[1].page, &first.page);
     files.emplace_back(a.html, render_html(first.page));

@@ -1,7 +1,10 @@
 // The program heed: results on standard output, everything else on standard error.
 // Exit status: 0 done, 1 something failed, 2 wrong use, 128 + n ended by signal n.
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
+#include <exception>
 #include <iostream>
 #include <new>
 #include <string>
@@ -198,6 +201,16 @@ int run(int argc, char** argv) {
     return fail(program, "unknown failure", 1);
   }
 }
+
+// What is thrown where nobody can catch it: by constructors of static objects, the libraries' too, or out of a thread.
+[[noreturn]] void give_up() {
+  constexpr std::string_view kText = "heed: not enough memory, or a failure that nothing caught\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(1);
+}
+
+// Before the constructors of every library: what stands in this section runs first of all (ELF gABI, "Initialization").
+__attribute__((section(".preinit_array"), used)) void (*const set_give_up)() = [] { std::set_terminate(give_up); };
 
 }  // namespace
 }  // namespace heed::cli

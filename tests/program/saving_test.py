@@ -17,7 +17,7 @@ import zlib
 from program import HEED, SHARED, TINY, ProgramTest, TrainingTest, corpus, safetensors, snapshot
 
 ALL = os.environ.get("HEED_TEST_ALL") == "1"
-SHIM = os.environ.get("HEED_SAVING_SHIM")  # not given where a sanitizer's runtime must be the first library
+SHIM = os.environ.get("HEED_SHIM")  # not given where a sanitizer's runtime must be the first library
 needs_shim = unittest.skipUnless(SHIM, "SKIPPED: no library is loaded before a sanitizer's runtime")
 RUN = ["train", "--pairs", "train.tsv", "--valid-pairs", "dev.tsv", "--model", "m", *TINY, "--d-model", "16",
        "--feed-forward", "16", "--max-updates", "4", "--validate-every", "2", "--average", "2", "--save-every", "1",
