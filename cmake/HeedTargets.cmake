@@ -5,9 +5,32 @@ target_compile_options(heed_flags INTERFACE -Wall -Wextra -Wshadow -fno-math-err
 # g++ 12 takes "text" + std::string() for overlapping copies (GCC bug 105651).
 target_compile_options(heed_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 if(HEED_SANITIZE)
-  add_compile_options(-fsanitize=${HEED_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # Behind the configuration's own flags: what a sanitizer needs, and less to compile.
+  add_compile_options(-O1 -g1 -fsanitize=${HEED_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${HEED_SANITIZE})
 endif()
+
+# heed_kernels(TARGET [SCALABLE] source...): compiled once for each SIMD target. Those that keep vectors in arrays are not
+# SCALABLE: vectors of unknown length do not allow that.
+function(heed_kernels target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SCALABLE" "" "")
+  set(disabled)
+  if(NOT arg_SCALABLE)
+    list(APPEND disabled HWY_SVE HWY_SVE2 HWY_SVE_256 HWY_SVE2_128 HWY_RVV)
+  endif()
+  if(HEED_SANITIZE)
+    # Fully instrumented kernels take minutes to compile; these leave what finds wrong addresses and undefined arithmetic.
+    # Highway's emulated vectors convert NaN to an integer as the hardware does, in the language it is undefined.
+    list(APPEND disabled HWY_SSSE3 HWY_SSE4)
+    set_source_files_properties(${arg_UNPARSED_ARGUMENTS} TARGET_DIRECTORY ${target}
+                                PROPERTIES COMPILE_OPTIONS "-fno-sanitize=null,alignment,float-cast-overflow")
+  endif()
+  list(JOIN disabled "|" disabled)
+  if(disabled)
+    set_source_files_properties(${arg_UNPARSED_ARGUMENTS} TARGET_DIRECTORY ${target}
+                                PROPERTIES COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=(${disabled})")
+  endif()
+endfunction()
 
 # Where programs look for libheed_pictures: in the build tree, and from bin/ once installed.
 list(APPEND CMAKE_BUILD_RPATH "${CMAKE_BINARY_DIR}/src/view")
