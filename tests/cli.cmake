@@ -5,10 +5,14 @@ endforeach()
 
 # The program as it is built, from outside. COST: what takes longest begins first, so that nothing waits for it at the end.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(program_environment "HEED_PROGRAM=$<TARGET_FILE:heed>;HEED_SHARED=${HEED_SHARED}")
+if(HEED_SANITIZE)
+  list(APPEND program_environment "HEED_SANITIZED=1")
+endif()
 foreach(name usage files attention look train train_data defaults report translate generate models)
   add_test(NAME program.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
   set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 1500 COST 100
-    ENVIRONMENT "HEED_PROGRAM=$<TARGET_FILE:heed>;HEED_SHARED=${HEED_SHARED}")
+    ENVIRONMENT "${program_environment}")
 endforeach()
 
 # Kills and failures at each system call come from a library that is loaded before the C library; a sanitizer's runtime
@@ -23,7 +27,7 @@ foreach(name saving memory)
   endif()
   add_test(NAME program.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
   set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 1500
-    ENVIRONMENT "HEED_PROGRAM=$<TARGET_FILE:heed>;HEED_SHARED=${HEED_SHARED};${shim}")
+    ENVIRONMENT "${program_environment};${shim}")
 endforeach()
 
 # The pages in a browser. Debian's python3-selenium is there for Debian's Python, which need not be the first one found.
@@ -41,5 +45,5 @@ foreach(name page report_page)
   add_test(NAME program.${name} COMMAND ${browser_python} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
   set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 1200 COST 1000
     SKIP_RETURN_CODE 77
-    ENVIRONMENT "HEED_PROGRAM=$<TARGET_FILE:heed>;HEED_PAGE_MAKER=$<TARGET_FILE:page_maker>;HEED_SHARED=${HEED_SHARED}")
+    ENVIRONMENT "${program_environment};HEED_PAGE_MAKER=$<TARGET_FILE:page_maker>")
 endforeach()

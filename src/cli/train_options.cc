@@ -425,7 +425,7 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
   command
       .add_option("--preset", a.preset,
                   "Shape: tiny, small or base, and fixed values for the rest; options below change parts of it. "
-                  "Without it, what is not given is chosen by the data and --max-minutes (docs/defaults.md)")
+                  "Without it, what is not given is chosen by the data and --max-minutes")
       ->default_str("")
       ->transform(one_of({"tiny", "small", "base"}))
       ->group("Model");

@@ -23,37 +23,40 @@ struct Layer {
   }
 };
 
+// On each target.
 template <class T>
 void check(int64_t rows, int64_t in, int64_t out, double tolerance) {
   SCOPED_TRACE(testing::Message() << rows << " x " << in << " -> " << out);
   const Layer<T> l{rows, in, out};
-  for (const bool with_bias : {false, true}) {
-    Values<double> expected(static_cast<size_t>(rows * out));
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t o = 0; o < out; ++o) {
-        double sum = with_bias ? l.bias[o] : 0;
-        for (int64_t i = 0; i < in; ++i) sum += double{l.x[r * in + i]} * double{l.w[o * in + i]};
-        expected[static_cast<size_t>(r * out + o)] = sum;
-      }
-    test::expect_near(l.forward(with_bias, test::one_thread()), expected, tolerance);
-  }
-  // dx is assigned (the NaN must go), dw and dbias are added to (the 1 must stay).
-  Values<T> dx(l.x.size(), static_cast<T>(NAN)), dw(l.w.size(), T{1}), dbias(l.bias.size(), T{1});
-  linear_backward<T>(l.dy.data(), l.x.data(), l.w.data(), dx.data(), dw.data(), dbias.data(), rows, in, out,
-                     test::one_thread());
-  Values<double> edx(dx.size(), 0), edw(dw.size(), 1), edbias(dbias.size(), 1);
+  Values<double> plain(static_cast<size_t>(rows * out), 0), biased(plain.size());
+  Values<double> edx(l.x.size(), 0), edw(l.w.size(), 1), edbias(l.bias.size(), 1);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t o = 0; o < out; ++o) {
+      const T *x = l.x.data() + r * in, *w = l.w.data() + o * in;
+      double *const dx = edx.data() + r * in, *const dw = edw.data() + o * in;
+      const auto at = static_cast<size_t>(r * out + o);
       const double g = l.dy[r * out + o];
-      edbias[static_cast<size_t>(o)] += g;
+      double sum = 0;
       for (int64_t i = 0; i < in; ++i) {
-        edx[static_cast<size_t>(r * in + i)] += g * l.w[o * in + i];
-        edw[static_cast<size_t>(o * in + i)] += g * l.x[r * in + i];
+        sum += double{x[i]} * double{w[i]};
+        dx[i] += g * w[i];
+        dw[i] += g * x[i];
       }
+      plain[at] = sum;
+      biased[at] = sum + l.bias[o];
+      edbias[static_cast<size_t>(o)] += g;
     }
-  test::expect_near(dx, edx, tolerance);
-  test::expect_near(dw, edw, tolerance);
-  test::expect_near(dbias, edbias, tolerance);
+  test::on_each_target([&] {
+    for (const bool with_bias : {false, true})
+      test::expect_near(l.forward(with_bias, test::one_thread()), with_bias ? biased : plain, tolerance);
+    // dx is assigned (the NaN must go), dw and dbias are added to (the 1 must stay).
+    Values<T> dx(l.x.size(), static_cast<T>(NAN)), dw(l.w.size(), T{1}), dbias(l.bias.size(), T{1});
+    linear_backward<T>(l.dy.data(), l.x.data(), l.w.data(), dx.data(), dw.data(), dbias.data(), rows, in, out,
+                       test::one_thread());
+    test::expect_near(dx, edx, tolerance);
+    test::expect_near(dw, edw, tolerance);
+    test::expect_near(dbias, edbias, tolerance);
+  });
 }
 
 TEST(Linear, PackedWeightAgreesWithTheWeightAsItStands) {
@@ -77,28 +80,24 @@ TEST(Linear, AgreesWithLoops) {
   }
 }
 
-TEST(Linear, ManyRowsAgreeWithLoopsOnEachTarget) {
+TEST(Linear, ManyRowsAgreeWithLoops) {
   // Packed weights, from 192 rows on (forward: 384): odd tails of rows and columns, a sum longer than a block, and dw
   // in three pieces.
   const int64_t shapes[][3] = {{192, 1, 1}, {205, 33, 130}, {193, 530, 3}, {384, 1, 1}, {385, 530, 3}, {1601, 19, 67}};
-  test::on_each_target([&] {
-    for (const auto& s : shapes) {
-      check<float>(s[0], s[1], s[2], 2e-6);
-      check<double>(s[0], s[1], s[2], 1e-14);
-    }
-  });
+  for (const auto& s : shapes) {
+    check<float>(s[0], s[1], s[2], 2e-6);
+    check<double>(s[0], s[1], s[2], 1e-14);
+  }
 }
 
-TEST(Linear, LargeWeightsAgreeWithLoopsOnEachTarget) {
+TEST(Linear, LargeWeightsAgreeWithLoops) {
   // Gradients by tiles of the weight's: several down and across, sums longer than a block, odd tails, few rows and
   // many.
   const int64_t shapes[][3] = {{190, 33, 130}, {3, 1030, 521}, {400, 1030, 521}, {520, 521, 1030}};
-  test::on_each_target([&] {
-    for (const auto& s : shapes) {
-      check<float>(s[0], s[1], s[2], 2e-6);
-      check<double>(s[0], s[1], s[2], 1e-14);
-    }
-  });
+  for (const auto& s : shapes) {
+    check<float>(s[0], s[1], s[2], 2e-6);
+    check<double>(s[0], s[1], s[2], 1e-14);
+  }
 }
 
 TEST(Linear, GradientsOfSizesThatAreZero) {
@@ -131,10 +130,12 @@ TEST(Linear, FewRowsAreSummedAlikeOnEachTarget) {
   // All tails of rows, columns and vectors, and weights of several tiles: the bits of each element are those that its
   // row and its weight give alone.
   const int64_t shapes[][3] = {{7, 37, 11}, {5, 3, 6}, {101, 700, 50}};
+  for (const auto& s : shapes) {
+    check<float>(s[0], s[1], s[2], 2e-6);
+    check<double>(s[0], s[1], s[2], 1e-14);
+  }
   test::on_each_target([&] {
     for (const auto& s : shapes) {
-      check<float>(s[0], s[1], s[2], 2e-6);
-      check<double>(s[0], s[1], s[2], 1e-14);
       const Layer<float> l{s[0], s[1], s[2]};
       const Values<float> together = l.forward(true, test::one_thread());
       for (int64_t rows = 1; rows < std::min<int64_t>(l.rows, 8); ++rows) {
