@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <new>
 #include <numbers>
 #include <stdexcept>
 
@@ -36,6 +37,7 @@ using Font = std::unique_ptr<PangoFontDescription, Release<pango_font_descriptio
 using FontOptions = std::unique_ptr<cairo_font_options_t, Release<cairo_font_options_destroy>>;
 
 void check(cairo_status_t status) {
+  if (status == CAIRO_STATUS_NO_MEMORY) throw std::bad_alloc();
   if (status != CAIRO_STATUS_SUCCESS) throw std::runtime_error(cairo_status_to_string(status));
 }
 
@@ -575,6 +577,9 @@ extern "C" __attribute__((visibility("default"))) bool heed_draw_1(const heed::D
   try {
     heed::draw(drawing, bytes);
     return true;
+  } catch (const std::bad_alloc&) {
+    failure->clear();
+    return false;
   } catch (const std::exception& reason) {
     *failure = reason.what();
     return false;

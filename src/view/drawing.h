@@ -25,7 +25,7 @@ struct Drawing {
   std::vector<std::string> notes;
 };
 
-/// Renders into `bytes`; false where that failed, with the reason in `failure`.
+/// Renders into `bytes`; false where that failed, with the reason in `failure`, which is empty for too little memory.
 using DrawFunction = bool (*)(const Drawing& drawing, std::string* bytes, std::string* failure);
 
 /// The one symbol of the library. Change the number with the struct above: a stale library is then refused.

@@ -94,8 +94,9 @@ std::string render(const AttentionMap& map, const PictureOptions& options, Pictu
 
   static const DrawFunction draw = load_draw();
   std::string bytes, failure;
-  if (!draw(drawing, &bytes, &failure)) throw ShapeError("picture: " + failure);
-  return bytes;
+  if (draw(drawing, &bytes, &failure)) return bytes;
+  if (failure.empty()) throw MemoryError("picture: there is too little memory to draw it; try a smaller one");
+  throw ShapeError("picture: " + failure);
 }
 
 }  // namespace
