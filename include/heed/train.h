@@ -62,7 +62,7 @@ struct TrainOptions {
   int64_t patience = 10;  // validations in a row without better weights
 
   Criterion criterion = Criterion::loss;
-  int64_t bleu_sentences = 0;  // first validation pairs that TrainHooks::bleu translates at each validation; 0: none
+  int64_t bleu_sentences = 0;  // validation pairs that TrainHooks::bleu translates at each validation; 0: none
   int64_t validate_every = 0;  // updates; 0: at the end of each epoch
   int64_t average = 8;         // checkpoints (one a validation) whose mean is validated, too; 1 for none
   double save_minutes = 5;     // between saves of the state; validations always save
@@ -140,7 +140,7 @@ struct TrainHooks {
   /// nothing is recorded on the tape. What it draws from default_generator() is given back, so that the weights at the
   /// end do not depend on it.
   std::function<Examination(const Validation&)> examine{};
-  /// BLEU, 0 to 100, of the first validation pairs translated by the model: for bleu_sentences above 0. Asked under the
+  /// BLEU, 0 to 100, of so many validation pairs translated by the model: for bleu_sentences above 0. Asked under the
   /// conditions of `examine`, with Criterion::bleu also with the mean of the last checkpoints in the model.
   std::function<double(int64_t sentences)> bleu{};
   std::function<void(const std::string&)> message{};  // what a person may want to know

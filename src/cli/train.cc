@@ -319,15 +319,25 @@ void check_early(Config shape, const TrainArguments& a) {
   check_fields(shape, "", flag_of);
 }
 
-// BLEU of the first pairs, decoded greedily.
-double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const TextPairs& texts, int64_t sentences) {
-  const auto count = std::min(static_cast<size_t>(sentences), texts.source.size());
+// So many pairs from all over the texts, which may be sorted by length.
+TextPairs spread(const TextPairs& texts, int64_t count) {
+  TextPairs some;
+  const int64_t all = std::ssize(texts.source);
+  for (int64_t i = 0; i < std::min(count, all); ++i) {
+    const auto at = static_cast<size_t>(i * all / count);
+    some.source.push_back(texts.source[at]);
+    some.target.push_back(texts.target[at]);
+  }
+  return some;
+}
+
+// BLEU of what the model makes of the pairs greedily.
+double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const TextPairs& texts) {
   std::vector<std::string> translations;
-  for (TranslatedLine& line : translate_lines(
-           std::array{&model}, vocabularies.source, vocabularies.vocabulary,
-           {texts.source.begin(), texts.source.begin() + static_cast<int64_t>(count)}, {.beam = {.beam = 1}}))
+  for (TranslatedLine& line : translate_lines(std::array{&model}, vocabularies.source, vocabularies.vocabulary,
+                                              texts.source, {.beam = {.beam = 1}}))
     translations.push_back(std::move(line.best.front().text));
-  return bleu(translations, std::span(texts.target).first(count)).score;
+  return bleu(translations, texts.target).score;
 }
 
 void train_on_pairs(CLI::App& command, TrainArguments& a) {
@@ -340,7 +350,6 @@ void train_on_pairs(CLI::App& command, TrainArguments& a) {
   TrainOptions& options = a.options;
   if (valid_texts.source.empty() && options.criterion == Criterion::bleu)
     throw ShapeError("--validate-by bleu needs validation pairs; give --valid-pairs or --valid-fraction");
-  options.bleu_sentences = std::min(options.bleu_sentences, std::ssize(valid_texts.source));
   const TextPairs& watched_texts = valid_texts.source.empty() ? texts : valid_texts;
   const std::vector<int64_t> watched =
       parse_line_numbers(a.html_lines, std::ssize(watched_texts.source),
@@ -352,6 +361,8 @@ void train_on_pairs(CLI::App& command, TrainArguments& a) {
         lines, {.size = a.vocab_size, .fewer_will_do = fewer_will_do, .character_coverage = a.character_coverage});
   };
   const LearnVocabulary vocabularies = choose(command, a, a.open ? facts_of(texts, valid_texts) : TrainFacts{}, learn);
+  options.bleu_sentences = std::min(options.bleu_sentences, std::ssize(valid_texts.source));
+  const TextPairs scored_texts = spread(valid_texts, options.bleu_sentences);
   TransformerConfig shape = a.shape;
   const std::string kept_options = options_as_toml(command, TomlOf::all);
   const Prepared prepared = prepare_directory(a, shape, kept_options, vocabularies);
@@ -369,13 +380,13 @@ void train_on_pairs(CLI::App& command, TrainArguments& a) {
     Watched w = watch(model, prepared.source, vocabulary,
                       watched_pairs(watched_texts, valid_texts.source.empty() ? training : validation, watched));
     if (options.bleu_sentences > 0)
-      w.bleu_note = "The first " + with_commas(options.bleu_sentences) +
-                    " validation pairs, decoded greedily with the weights as they are.";
+      w.bleu_note = with_commas(options.bleu_sentences) +
+                    " pairs from all over the validation data, decoded greedily with the weights as they are.";
     return w;
   });
   run(command, a, prepared, model, training, validation, !validation.source.empty(), display, data,
       {.files = {{kTrainOptionsFile, kept_options}},
-       .bleu = [&](int64_t sentences) { return greedy_bleu(model, prepared, valid_texts, sentences); },
+       .bleu = [&](int64_t) { return greedy_bleu(model, prepared, scored_texts); },
        .encode = [&](double dropout,
                      uint64_t seed) { return encode(prepared.source, vocabulary, texts, dropout, seed); }},
       std::move(report), [&](const TrainResult& result) {

@@ -14,6 +14,7 @@
 namespace heed::cli {
 namespace {
 
+constexpr double kBleuSentences = 200;
 constexpr double kEverything = 1e12;  // no count is larger; keeps what is computed with finite
 
 std::string number(double value) {
@@ -235,9 +236,20 @@ class Chooser {
     }
     settle("--patience", 0);
     settle("--average", 1);
+    choose_criterion();
     // Reading once costs a third of learning from it; all validations together cost about a twentieth.
     const double costs = validation_tokens_ / 3 / 0.05 / batch;
     settle("--validate-every", std::ceil(std::clamp(std::max(costs, updates / 20), 1.0, kEverything)));
+  }
+
+  // A small corpus seen often: the loss of what the model is sure and wrong about rises while it still learns to
+  // translate, above all where the validation pairs are longer than those it learns from.
+  void choose_criterion() {
+    const bool scores = value("--bleu-sentences", kBleuSentences) > 0;
+    if (facts_.text || facts_.validation_bytes == 0 || epochs_ < 10 || !scores) return;
+    if (has("--validate-by")) return;
+    settle("--validate-by", 0, "bleu");
+    settle("--bleu-sentences", kBleuSentences);
   }
 
   const TrainFacts& facts_;

@@ -154,6 +154,18 @@ TEST(TrainDefaults, TheEnd) {
   EXPECT_GT(number(chosen(validates, kMinutes), "--validate-every"), 10 * few);
 }
 
+TEST(TrainDefaults, BleuChoosesWhereASmallCorpusIsSeenOften) {
+  EXPECT_EQ(chosen(of_pairs(5000, 2), kMinutes).at("--validate-by"), "bleu");
+  EXPECT_FALSE(chosen(of_pairs(1'000'000, 5), kMinutes).contains("--validate-by"));  // not seen ten times
+  EXPECT_FALSE(chosen(of_text(200'000, 1), kMinutes).contains("--validate-by"));
+  GivenOptions none = kMinutes;
+  none["--bleu-sentences"] = "0";
+  EXPECT_FALSE(chosen(of_pairs(5000, 2), none).contains("--validate-by"));
+  TrainFacts facts = of_pairs(5000, 2);
+  facts.validation_bytes = 0;
+  EXPECT_FALSE(chosen(facts, kMinutes).contains("--validate-by"));
+}
+
 TEST(TrainDefaults, WithoutAClockOrALimitTheSpeedSaysNothing) {
   EXPECT_EQ(chosen(of_pairs(5000, 0, 1e9)), chosen(of_pairs(5000, 0, 1e12)));
   EXPECT_NE(chosen(of_pairs(100000, 5, 1e9), kMinutes), chosen(of_pairs(100000, 5, 1e12), kMinutes));

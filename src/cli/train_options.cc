@@ -106,14 +106,15 @@ const Preset kTextSteps{
     "", {{"--schedule", "cosine"}, {"--learning-rate", "0.001"}, {"--warmup", "100"}, {"--average", "1"}}};
 
 // What choose_defaults() may choose, and what follows from it.
-constexpr const char* kChosen[] = {"--vocab-size",      "--d-model",          "--heads",
-                                   "--feed-forward",    "--encoder-layers",   "--decoder-layers",
-                                   "--layers",          "--pre-norm",         "--dropout",
-                                   "--subword-dropout", "--batch-tokens",     "--block",
-                                   "--batch",           "--learning-rate",    "--warmup",
-                                   "--schedule",        "--max-updates",      "--max-epochs",
-                                   "--patience",        "--average",          "--validate-every",
-                                   "--max-positions",   "--min-learning-rate"};
+constexpr const char* kChosen[] = {"--vocab-size",      "--d-model",           "--heads",
+                                   "--feed-forward",    "--encoder-layers",    "--decoder-layers",
+                                   "--layers",          "--pre-norm",          "--dropout",
+                                   "--subword-dropout", "--batch-tokens",      "--block",
+                                   "--batch",           "--learning-rate",     "--warmup",
+                                   "--schedule",        "--max-updates",       "--max-epochs",
+                                   "--patience",        "--average",           "--validate-every",
+                                   "--max-positions",   "--min-learning-rate", "--validate-by",
+                                   "--bleu-sentences"};
 
 // Options that mean something for one kind of training only.
 constexpr const char* kPairsOnly[] = {"--pairs",
