@@ -111,6 +111,11 @@ TEST(TrainDefaults, GrowWithTheDataAndTheTime) {
   }
 }
 
+TEST(TrainDefaults, AThousandPiecesFor150KB) {
+  EXPECT_EQ(chosen(of_pairs(2500, 0)).at("--vocab-size"), "1000");
+  EXPECT_EQ(chosen(of_text(150'000, 0)).at("--vocab-size"), "1000");
+}
+
 TEST(TrainDefaults, MorePiecesThanCharacters) {
   TrainFacts facts = of_pairs(1000, 0);
   facts.characters = 3000;
