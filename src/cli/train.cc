@@ -362,7 +362,6 @@ void train_on_pairs(CLI::App& command, TrainArguments& a) {
   };
   const LearnVocabulary vocabularies = choose(command, a, a.open ? facts_of(texts, valid_texts) : TrainFacts{}, learn);
   options.bleu_sentences = std::min(options.bleu_sentences, std::ssize(valid_texts.source));
-  const TextPairs scored_texts = spread(valid_texts, options.bleu_sentences);
   TransformerConfig shape = a.shape;
   const std::string kept_options = options_as_toml(command, TomlOf::all);
   const Prepared prepared = prepare_directory(a, shape, kept_options, vocabularies);
@@ -386,7 +385,7 @@ void train_on_pairs(CLI::App& command, TrainArguments& a) {
   });
   run(command, a, prepared, model, training, validation, !validation.source.empty(), display, data,
       {.files = {{kTrainOptionsFile, kept_options}},
-       .bleu = [&](int64_t) { return greedy_bleu(model, prepared, scored_texts); },
+       .bleu = [&](int64_t sentences) { return greedy_bleu(model, prepared, spread(valid_texts, sentences)); },
        .encode = [&](double dropout,
                      uint64_t seed) { return encode(prepared.source, vocabulary, texts, dropout, seed); }},
       std::move(report), [&](const TrainResult& result) {

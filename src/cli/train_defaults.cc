@@ -14,8 +14,8 @@
 namespace heed::cli {
 namespace {
 
-constexpr double kBleuSentences = 200;
-constexpr double kEverything = 1e12;  // no count is larger; keeps what is computed with finite
+constexpr double kBleuSentences = 200;  // to choose weights by: the default is for the log
+constexpr double kEverything = 1e12;    // no count is larger; keeps what is computed with finite
 
 std::string number(double value) {
   char text[32];
@@ -245,9 +245,8 @@ class Chooser {
   // A small corpus seen often: the loss of what the model is sure and wrong about rises while it still learns to
   // translate, above all where the validation pairs are longer than those it learns from.
   void choose_criterion() {
-    const bool scores = value("--bleu-sentences", kBleuSentences) > 0;
-    if (facts_.text || facts_.validation_bytes == 0 || epochs_ < 10 || !scores) return;
-    if (has("--validate-by")) return;
+    const bool scores = facts_.validation_bytes > 0 && value("--bleu-sentences", kBleuSentences) > 0;
+    if (facts_.text || !scores || epochs_ < 10 || has("--validate-by")) return;
     settle("--validate-by", 0, "bleu");
     settle("--bleu-sentences", kBleuSentences);
   }
