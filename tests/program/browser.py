@@ -30,6 +30,46 @@ def main():
     sys.exit(1 if not done.wasSuccessful() else SKIPPED if MISSING else 0)
 
 
+def start(profile):
+    """A browser without a window."""
+    options = Options()
+    options.binary_location = CHROMIUM
+    for flag in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                 "--disable-extensions", "--disable-background-networking", "--disable-component-update",
+                 "--hide-scrollbars", "--window-size=1300,900", f"--user-data-dir={profile}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(service=Service(CHROMEDRIVER), options=options)
+    driver.set_page_load_timeout(120)
+    return driver
+
+
+def set_screen(driver, width, height, dark=False, reduced=False, phone=False):
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                           {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone})
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [
+        {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
+        {"name": "prefers-reduced-motion", "value": "reduce" if reduced else "no-preference"},
+        {"name": "hover", "value": "hover"}]})
+
+
+def wait(condition, says="it did not happen"):
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError(says)
+
+
+def open_page(driver, path, where=""):
+    """A page of heed's, as soon as it is ready."""
+    driver.get("about:blank")
+    driver.get(f"file://{path}" + (f"#{where}" if where else ""))
+    wait(lambda: driver.execute_script("return document.documentElement.dataset.ready") == "true",
+         "the page is not ready")
+
+
 @unittest.skipIf(MISSING, MISSING)
 class Browser(unittest.TestCase):
     """Every test ends with: nothing was requested but the page, and the console is empty."""
@@ -38,16 +78,8 @@ class Browser(unittest.TestCase):
     def setUpClass(cls):
         cls.at = pathlib.Path(tempfile.mkdtemp(prefix="heed-page-"))
         cls.addClassCleanup(shutil.rmtree, cls.at, ignore_errors=True)
-        options = Options()
-        options.binary_location = CHROMIUM
-        for flag in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-                     "--disable-extensions", "--disable-background-networking", "--disable-component-update",
-                     "--hide-scrollbars", "--window-size=1300,900", f"--user-data-dir={cls.at}/profile"]:
-            options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        cls.driver = webdriver.Chrome(service=Service(CHROMEDRIVER), options=options)
+        cls.driver = start(cls.at / "profile")
         cls.addClassCleanup(cls.driver.quit)
-        cls.driver.set_page_load_timeout(120)
         cls.downloads = cls.at / "downloads"
         cls.downloads.mkdir()
         cls.driver.execute_cdp_cmd("Browser.setDownloadBehavior",
@@ -75,26 +107,14 @@ class Browser(unittest.TestCase):
         return [a for a in addresses if not a.startswith(own)]
 
     def screen(self, width, height, dark=False, reduced=False, phone=False):
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone})
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [
-            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
-            {"name": "prefers-reduced-motion", "value": "reduce" if reduced else "no-preference"},
-            {"name": "hover", "value": "hover"}]})
+        set_screen(self.driver, width, height, dark, reduced, phone)
 
     def open(self, where="", path=None):
         """The page at `path`, or self.page."""
-        self.driver.get("about:blank")
-        self.driver.get(f"file://{path or self.page}" + (f"#{where}" if where else ""))
-        self.wait(lambda: self.js("return document.documentElement.dataset.ready") == "true", "the page is not ready")
+        open_page(self.driver, path or self.page, where)
 
     def wait(self, condition, says="it did not happen"):
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            if condition():
-                return
-            time.sleep(0.02)
-        self.fail(says)
+        wait(condition, says)
 
     def js(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
