@@ -66,7 +66,8 @@ struct AttentionOptions {
   /// Changes scores between softcap and mask: heed::score_mod(lambda).
   ScoreMod score_mod{};
   /// Broadcasts to (B, Hq, Lq, Lk), aligned from the right. Boolean: true = may be attended. Floating (the compute
-  /// type): added to the score, -inf hides. A last dimension m with 1 < m < Lk hides the keys past it.
+  /// type): added to the score; -inf hides, as does all below 0.69 * the type's lowest number, which others write for
+  /// it. A last dimension m with 1 < m < Lk hides the keys past it.
   Tensor mask{};
   /// Tiles of (query, key) classed once as empty, full or partial: heed::block_mask(lambda, ...).
   BlockMask block_mask{};

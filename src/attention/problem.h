@@ -13,6 +13,8 @@ namespace heed::inline v0 {
 /// How an operand is kept: as the compute type T, or in half of float's bits.
 enum class Storage : uint8_t { same, f16, bf16 };
 
+inline constexpr double kLog2E = 1.4426950408889634;
+
 /// Positions further than any: sums of a few of them do not overflow.
 inline constexpr int64_t kUnlimited = int64_t{1} << 60;
 
@@ -143,12 +145,14 @@ struct Head {
   /// Rows that may see key j < Lk, before the mask: [query_begin, query_end). Neither falls as j grows.
   int64_t query_begin(int64_t j) const { return std::clamp<int64_t>(j - last_key, 0, Lq); }
   int64_t query_end(int64_t j) const { return std::clamp<int64_t>(j - first_key + 1, 0, Lq); }
-  /// What the mask adds to a score; -inf hides.
+  /// What the mask adds to a score: -inf, which hides, for all below the lowest T * ln 2.
   T bias(int64_t i, int64_t j) const {
     if (!mask) return 0;
     const int64_t at = i * mask_query + j * mask_key;
     if (mask_boolean) return static_cast<const bool*>(mask)[at] ? T{0} : -static_cast<T>(INFINITY);
-    return static_cast<const T*>(mask)[at];
+    const T added = static_cast<const T*>(mask)[at];
+    const T hidden = -static_cast<T>(INFINITY);
+    return added * static_cast<T>(kLog2E) == hidden ? hidden : added;  // as the kernels see it, in units of log 2
   }
   bool visible(int64_t i, int64_t j) const {
     if (j < key_begin(i) || j >= key_end(i) || bias(i, j) == -static_cast<T>(INFINITY)) return false;

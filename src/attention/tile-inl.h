@@ -31,7 +31,6 @@ using Lanes = hn::ScalableTag<T>;
 template <class T>
 using Vec = hn::Vec<Lanes<T>>;
 
-constexpr double kLog2E = 1.4426950408889634;
 constexpr double kLn2 = 0.6931471805599453;
 
 template <class T>
