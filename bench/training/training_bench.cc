@@ -306,7 +306,7 @@ class Translation {
  public:
   explicit Translation(const json& request)
       : bundled_(cli::load_checkpoint<Transformer>(cli::find_model(""))),
-        options_{.beam = request.at("beam").get<int64_t>()},
+        options_{.beam = request.at("beam").get<int64_t>(), .length_penalty = 1},
         at_once_(request.at("at_once").get<bool>()) {
     const json file = read_json(in(request.at("directory"), "spa-eng.json"));
     const auto all = file.at("source").get<Sentences>();

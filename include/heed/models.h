@@ -63,8 +63,10 @@ void validate(const Sampling& sampling, const std::string& operation);
 
 struct BeamOptions {
   int64_t beam = 5;
-  double length_penalty = 1;  // score = log p / length^length_penalty, length counts the end token
-  int64_t max_length = 0;     // 0: 2 * source length + 10
+  /// Score = log p / length^length_penalty; length counts the end token. With 1 translations come out shorter than
+  /// references are, by 2 % on spa-eng and on Multi30k; 1.4 costs no BLEU there (recipes/*.log).
+  double length_penalty = 1.4;
+  int64_t max_length = 0;  // 0: 2 * source length + 10
   int64_t n_best = 1;
   bool want_alignment = false;
   /// Where given, n_best translations are drawn, one token after the other, instead of searched; `beam` does not count.

@@ -482,7 +482,7 @@ TEST_F(Layers, BeamSearchFindsWhatExhaustiveSearchFinds) {
       best = std::max(best, {sum / 3, ids});
     }
   }
-  const auto found = model.translate({source}, {.beam = 30, .max_length = 3});
+  const auto found = model.translate({source}, {.beam = 30, .length_penalty = 1, .max_length = 3});
   EXPECT_EQ(found[0][0].ids, best.second);
   EXPECT_NEAR(found[0][0].score, best.first, 1e-5);
 }
