@@ -31,4 +31,5 @@ endforeach()
 add_test(NAME docs.links COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/docs/links.py ${CMAKE_SOURCE_DIR})
 
 add_test(NAME docs.table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/readme-table --check)
-set_tests_properties(docs.links docs.table PROPERTIES LABELS docs TIMEOUT 60)
+add_test(NAME docs.defaults COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/search-defaults table --check)
+set_tests_properties(docs.links docs.table docs.defaults PROPERTIES LABELS docs TIMEOUT 60)
