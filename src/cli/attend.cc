@@ -397,7 +397,6 @@ void add_attend(CLI::App& program) {
   command->add_option("text", a->text, "The sentence");
   command->add_option("--target", a->target, "Look at this translation instead of the model's own")->check(not_empty());
   command->add_option("-m,--model", a->model, "Directory of the model [HEED_MODEL, else the bundled one]")
-      ->check(not_empty())
       ->type_name("DIR");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
   command->add_flag("--encoder", a->encoder, "Self-attention of the encoder");
@@ -411,7 +410,7 @@ void add_attend(CLI::App& program) {
       ->add_option("--generate", a->generate, "Tokens that a language model writes behind the text, the likeliest each")
       ->check(CLI::Range(1, 1 << 24));
   const auto file = [&](const char* name, std::string& path, const char* text) {
-    command->add_option(name, path, text)->type_name("FILE")->check(not_empty());
+    command->add_option(name, path, text)->type_name("FILE");
   };
   file("--weights", a->file.weights, "Weights of another program, npy or npz, instead of a text");
   command->add_option("--array", a->file.arrays, "Array of the npz; several times for several [all]")
@@ -421,7 +420,6 @@ void add_attend(CLI::App& program) {
   const auto labels = [&](const char* name, std::vector<std::string>& files, const char* text) {
     command->add_option(name, files, text)
         ->type_name("[NAME=]FILE")
-        ->check(not_empty())
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   };
@@ -448,11 +446,11 @@ void add_attend(CLI::App& program) {
       ->type_name("LENGTH");
   command->add_option("--dpi", a->picture.dpi, "Pixels to the inch")
       ->check(finite_number())
-      ->check(CLI::Range(10.0, 2400.0))
+      ->check(in_range(10, 2400))
       ->capture_default_str();
   command->add_option("--font-size", a->picture.font_size, "Of the pictures, in points")
       ->check(finite_number())
-      ->check(CLI::Range(1.0, 100.0))
+      ->check(in_range(1, 100))
       ->capture_default_str();
   command->add_option("--font", a->picture.font, "Of the pictures")->type_name("FAMILY")->capture_default_str();
   command->add_option("--columns", a->picture.columns, "Heads in a row of --heads [up to 4]")

@@ -284,12 +284,11 @@ void add_bench(CLI::App& program) {
   command
       ->add_option("-m,--model", arguments->model,
                    "Directory of the model that translates [HEED_MODEL, else the bundled one]")
-      ->check(not_empty())
       ->type_name("DIR");
   command->add_option("--json", arguments->json, "Write the figures to this file, too")->type_name("FILE");
   command->add_option("--seconds", arguments->seconds, "Time for each figure")
       ->check(finite_number())
-      ->check(CLI::Range(0.01, 3600.0))
+      ->check(in_range(0.01, 3600))
       ->capture_default_str();
   command->add_flag("--profile", arguments->profile, "Share of a training step by operation");
   command->add_option("--only", arguments->only, "Sections [all]")

@@ -25,10 +25,14 @@ void add_translate(CLI::App& program);
 /// Refuses what is not a number from 0 to 2^64 - 1 written in digits: CLI11 itself wraps and clamps.
 CLI::Validator whole_number();
 
-/// Refuses NaN, infinities and what is no number. For every option that takes a fraction: Range lets NaN pass.
+/// Refuses NaN, infinities and what is no number. For every option that takes a fraction: ranges let NaN pass.
 CLI::Validator finite_number();
 
-/// Refuses an empty value: a variable that a script forgot to set would change what is done without a word.
+/// Refuses what is less or more than these. For fractions: CLI::Range says them with six digits behind the point.
+CLI::Validator in_range(double least, double most);
+
+/// Refuses an empty value: a variable that a script forgot to set would change what is done without a word. Options
+/// that take a FILE or a DIR have it of themselves.
 CLI::Validator not_empty();
 
 /// For CLI::Option::transform: takes these, with underscores for hyphens, too, and makes them hyphens.

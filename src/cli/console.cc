@@ -1,6 +1,7 @@
 #include "cli/console.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -27,6 +28,23 @@ void say(std::string text) {
     if (c == '\n' || c == '\r') c = ' ';
   std::cerr << printable(text) << '\n';
 }
+
+// A file takes the text in large parts; who watches wants each piece at once.
+bool watched() {
+  struct stat status {};
+  return ::fstat(STDOUT_FILENO, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+class StandardOutput : public FileWriter {
+ public:
+  void write(std::span<const std::byte> bytes) override {
+    std::cout.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    if (watched_ || !std::cout) finish_output();
+  }
+
+ private:
+  bool watched_ = watched();
+};
 
 }  // namespace
 
@@ -58,6 +76,15 @@ void finish_output() {
   if (std::cout) return;
   if (output_closed()) throw ExitStatus{128 + SIGPIPE};
   throw IoError("writing to standard output failed; is the disk full?");
+}
+
+bool is_standard_stream(const std::string& path) { return path.empty() || path == "-"; }
+
+void write_output(const std::string& path, const FillFile& fill) {
+  if (!is_standard_stream(path)) return write_file_atomically(path, fill);
+  StandardOutput output;
+  fill(output);
+  finish_output();
 }
 
 TerminalOptions terminal(int fd) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "heed/io.h"
 #include "heed/view.h"
 
 namespace heed::cli {
@@ -29,6 +30,14 @@ struct ExitStatus {
 
 /// Flushes standard output. Throws IoError when that fails; leaves quietly when the reader has gone (a closed pipe).
 void finish_output();
+
+/// No path, and "-", stand for standard input or output.
+bool is_standard_stream(const std::string& path);
+
+/// Hands `fill` what takes a command's result: standard output, where each piece comes at once unless it is a file, or
+/// the file `path`, which is there when all is written, whole or not at all. Throws as write_file_atomically() and
+/// finish_output() do.
+void write_output(const std::string& path, const FillFile& fill);
 
 /// The reader of standard output has gone.
 bool output_closed();

@@ -1,7 +1,4 @@
 // heed generate: a language model goes on with a text.
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,29 +20,24 @@ namespace heed::cli {
 namespace {
 
 struct GenerateArguments {
-  std::string prompt, model;
+  std::string prompt, model, input, output;
   bool trust = false, no_prompt = false, score = false, json = false;
   std::vector<std::string> stop;
   int64_t samples = 1;
   GenerateOptions options;
 };
 
-std::string read_text() {
-  std::string text(std::istreambuf_iterator<char>(std::cin), {});
-  if (std::cin.bad()) throw IoError("reading standard input failed");
+std::string read_text(const std::string& path) {
+  const bool standard = is_standard_stream(path);
+  const std::string text = standard ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(path);
+  if (standard && std::cin.bad()) throw IoError("reading standard input failed");
   return std::string(without_byte_order_mark(text));
 }
 
-std::string read_prompt() {
-  std::string prompt = read_text();
+std::string read_prompt(const std::string& path) {
+  std::string prompt = read_text(path);
   if (prompt.ends_with('\n')) prompt.pop_back();  // that of echo
   return prompt;
-}
-
-// A file takes the text in large parts; who watches wants each piece at once.
-bool watched() {
-  struct stat status {};
-  return ::fstat(STDOUT_FILENO, &status) == 0 && !S_ISREG(status.st_mode);
 }
 
 // A warning where the vocabulary cannot write all of a text.
@@ -66,7 +58,8 @@ std::vector<int32_t> encode_prompt(const Vocabulary& vocabulary, const std::stri
 }
 
 // How probable the model finds a text. The first token is not predicted, nor are its bytes counted.
-void score(const LanguageModel& model, const Vocabulary& vocabulary, const std::string& text, bool json) {
+void score(const LanguageModel& model, const Vocabulary& vocabulary, const std::string& text, bool json,
+           FileWriter& out) {
   const std::vector<int32_t> ids = vocabulary.encode(text);
   if (ids.size() < 2) throw ShapeError("--score: the text has fewer than 2 tokens; nothing is predicted");
   warn_of_unknown(vocabulary, ids, "text");
@@ -85,63 +78,72 @@ void score(const LanguageModel& model, const Vocabulary& vocabulary, const std::
   figures["bits_per_byte"] = bits / size;
   figures["perplexity"] = std::exp(nats / tokens);  // of a token
   if (json) {
-    std::cout << figures.dump() << '\n';
+    out.write(figures.dump() + '\n');
   } else {
     for (const auto& [name, value] : figures.items()) {
       std::array<char, 64> line;
       std::snprintf(line.data(), line.size(), value.is_number_float() ? "%-14s  %.4f\n" : "%-14s  %.0f\n", name.c_str(),
                     value.get<double>());
-      std::cout << line.data();
+      out.write(std::string_view(line.data()));
     }
   }
-  finish_output();
+}
+
+// The prompt and what the model makes follow it, as it comes.
+void write_samples(const GenerateArguments& a, const LanguageModel& model, const Vocabulary& vocabulary,
+                   const std::string& prompt, FileWriter& out) {
+  const std::vector<int32_t> ids = encode_prompt(vocabulary, prompt);
+  GenerateOptions options = a.options;
+  for (const int32_t id : {vocabulary.pad_id(), vocabulary.unk_id(), vocabulary.bos_id()})
+    if (id >= 0) options.never.push_back(id);
+  if (vocabulary.eos_id() >= 0) options.stop.push_back(vocabulary.eos_id());
+  for (int64_t sample = 0; sample < a.samples; ++sample) {
+    if (sample > 0) out.write("---\n");
+    char last = '\n';  // of the text so far
+    TextStream stream(a.stop);
+    const auto print = [&](const std::string& text) {
+      if (text.empty()) return;
+      out.write(text);
+      last = text.back();
+    };
+    if (!a.no_prompt) print(prompt);
+    options.sample = static_cast<uint64_t>(sample);
+    options.on_token = [&](int32_t id) {
+      print(stream.push(vocabulary.bytes(id)));
+      return !stream.stopped();
+    };
+    model.generate(ids, options);
+    print(stream.finish());
+    if (last != '\n') out.write("\n");
+  }
 }
 
 void generate(GenerateArguments& a, bool prompt_given) {
   for (const std::string& stop : a.stop)
     if (stop.empty()) throw ShapeError("--stop is empty; give the text that ends the output");
   validate(a.options);
+  if (prompt_given && !a.input.empty()) throw ShapeError("a prompt and --input are given; give one of them");
   const char* named = std::getenv("HEED_MODEL");
   if (a.model.empty() && named) a.model = named;
   if (a.model.empty())
     throw ShapeError("--model is missing: the directory of a language model, as heed train --text makes it");
-  const auto [model, vocabulary] = load_checkpoint<LanguageModel>(a.model, a.trust);
+  // The text may be replaced by what becomes of it.
+  if (!is_standard_stream(a.output)) expect_other_file("--output", a.output, model_paths(a.model));
+  const Checkpoint<LanguageModel> loaded = load_checkpoint<LanguageModel>(a.model, a.trust);
   int64_t replaced = 0;
-  const std::string prompt = sanitize_utf8(prompt_given ? a.prompt : a.score ? read_text() : read_prompt(), &replaced);
+  const std::string prompt = sanitize_utf8(prompt_given ? a.prompt
+                                           : a.score    ? read_text(a.input)
+                                                        : read_prompt(a.input),
+                                           &replaced);
   if (replaced > 0)
     warn("generate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places of the " +
                          (a.score ? "text" : "prompt"));
-  if (a.score) return score(*model, vocabulary, prompt, a.json);
-  const std::vector<int32_t> ids = encode_prompt(vocabulary, prompt);
-
-  GenerateOptions options = a.options;
-  for (const int32_t id : {vocabulary.pad_id(), vocabulary.unk_id(), vocabulary.bos_id()})
-    if (id >= 0) options.never.push_back(id);
-  if (vocabulary.eos_id() >= 0) options.stop.push_back(vocabulary.eos_id());
-  const bool flush = watched();
-  for (int64_t sample = 0; sample < a.samples; ++sample) {
-    if (sample > 0) std::cout << "---\n";
-    char last = '\n';  // of the text so far
-    TextStream stream(a.stop);
-    const auto print = [&](const std::string& text) {
-      if (text.empty()) return;
-      std::cout << text;
-      last = text.back();
-      if (flush) finish_output();
-    };
-    if (!a.no_prompt) print(prompt);
-    options.sample = static_cast<uint64_t>(sample);
-    const Vocabulary& pieces = vocabulary;  // a structured binding cannot be captured
-    options.on_token = [&](int32_t id) {
-      print(stream.push(pieces.bytes(id)));
-      if (!std::cout) finish_output();
-      return !stream.stopped();
-    };
-    model->generate(ids, options);
-    print(stream.finish());
-    if (last != '\n') std::cout << '\n';
-    finish_output();
-  }
+  write_output(a.output, [&](FileWriter& out) {
+    if (a.score)
+      score(*loaded.model, loaded.vocabulary, prompt, a.json, out);
+    else
+      write_samples(a, *loaded.model, loaded.vocabulary, prompt, out);
+  });
 }
 
 }  // namespace
@@ -151,14 +153,18 @@ void add_generate(CLI::App& program) {
   CLI::App* command = program.add_subcommand("generate", "Let a language model go on with a text");
   command->description(
       "Let a language model go on with a text\n\n"
-      "Prints the prompt and what the model makes follow it, as it comes. Without a prompt it is read from standard\n"
-      "input; one newline at its end is not part of it. The same seed gives the same text.");
+      "Prints the prompt and what the model makes follow it, as it comes. Without a prompt it is read from a file or\n"
+      "from standard input; one newline at its end is not part of it. The same seed gives the same text.");
   command->option_defaults()->always_capture_default();
   command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   CLI::Option* prompt = command->add_option("prompt", a->prompt, "The text to go on with")->default_str("");
-  command->add_option("-m,--model", a->model, "Directory of the model [HEED_MODEL]")
-      ->check(not_empty())
-      ->type_name("DIR");
+  command->add_option("-i,--input", a->input, "Read the prompt from this file; - for standard input [-]")
+      ->type_name("FILE");
+  command
+      ->add_option("-o,--output", a->output,
+                   "Write to this file, which is there when all is written; - for standard output [-]")
+      ->type_name("FILE");
+  command->add_option("-m,--model", a->model, "Directory of the model [HEED_MODEL]")->type_name("DIR");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
   GenerateOptions& o = a->options;
   command->add_option("--max-tokens", o.max_tokens, "Longest continuation in tokens")->check(CLI::Range(0, 1 << 30));

@@ -55,7 +55,6 @@ OptionHelp describe(const CLI::Option& option) {
   if (!flag) help.value = value_of(option, help.choices);
   if (!flag) help.captured = option.get_default_str();
   if (help.captured == "[]" || help.captured == "{}") help.captured.clear();
-  if (help.value == "true|false") help.captured = help.captured.empty() ? "" : help.captured == "1" ? "true" : "false";
   help.text = option.get_description();
   if (const size_t bracket = help.text.rfind(" ["); help.text.ends_with(']') && bracket != std::string::npos) {
     help.standard = help.text.substr(bracket + 2, help.text.size() - bracket - 3);
@@ -63,7 +62,9 @@ OptionHelp describe(const CLI::Option& option) {
   } else if (!help.required) {
     help.standard = help.captured;
   }
-  if (help.value == "NAME" && !help.choices.empty() && help.text.find(help.choices.front()) == std::string::npos) {
+  // Beside the name of an argument stands no value.
+  if ((help.value == "NAME" || help.argument) && !help.choices.empty() &&
+      help.text.find(help.choices.front()) == std::string::npos) {
     std::string listed;
     for (const std::string& choice : help.choices) listed += (listed.empty() ? "" : ", ") + choice;
     help.text += ": " + listed;
@@ -266,7 +267,7 @@ void add_help(CLI::App& program) {
   CLI::App* help = program.add_subcommand("help", "Show the help of a command");
   std::vector<std::string> names;
   for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
-  help->add_option("command", a->command, "The command; without one, all of them are listed")
+  help->add_option("command", a->command, "Nothing for an overview, or one of the commands")
       ->transform(one_of(names))
       ->type_name("COMMAND");
   CLI::Option* man = help->add_flag("--man", a->man, "As a page for man: heed help --man train | man -l -");

@@ -243,7 +243,6 @@ void check(const fs::path& directory, const Held& checkpoint) {
 }
 
 void inspect(const std::string& path, bool json) {
-  if (path.empty()) throw ShapeError("inspect: the path is empty; give a directory or a file");
   std::error_code error;  // whatever it is, opening the file says it better
   Held checkpoint;
   // What is not there and looks like a directory's name: what became of it is said where directories are read.

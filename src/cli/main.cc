@@ -91,32 +91,48 @@ std::string as_typed(const CLI::App& program, const std::string& message) {
   return text;
 }
 
-// CLI11 misses required arguments before it looks at those that nobody knows, which often are the cause.
-std::string wrong_use(const CLI::App& program, const CLI::ParseError& error) {
+// "--beam" of "--beam=3", "-b" of "-b3".
+std::string name_of_option(const std::string& typed) {
+  return typed.starts_with("--") ? typed.substr(0, typed.find('=')) : typed.substr(0, 2);
+}
+
+// `typed` is the first unknown word, `first` that behind "heed". Options are the commands', so they stand behind one.
+std::string unknown_use(const CLI::App& program, const std::string& typed, const std::string& first) {
   const auto commands = program.get_subcommands();
-  const std::vector<std::string> unknown = program.remaining(/*recurse=*/true);
-  if (unknown.empty()) {
-    // "Could not convert: --beam = many"
-    std::string text = error.what();
-    constexpr std::string_view kConversion = "Could not convert: ";
-    const size_t equals = text.find(" = ");
-    if (!text.starts_with(kConversion) || equals == std::string::npos) return text;
-    return text.substr(kConversion.size(), equals - kConversion.size()) + ": '" + text.substr(equals + 3) +
-           "' is not a value that it takes";
+  const CLI::App* command = commands.empty() ? nullptr : commands.front();
+  const bool behind = command && command->get_name() == first;
+  const std::string listed = "; heed " + (behind ? first + " " : "") + "--help lists what there is";
+  std::string hint;
+  if (!typed.starts_with('-')) {
+    if (!behind) hint = nearest(typed, names_of_commands(program));
+    return std::string("unknown ") + (behind ? "argument '" : "command '") + typed + "'" +
+           (hint.empty() ? listed : hint);
   }
-  const std::string typed = unknown.front();
-  const bool option = typed.starts_with('-');
-  std::string hint = option             ? nearest(typed.substr(0, typed.find('=')),
-                                                  names_of_options(commands.empty() ? program : *commands.front()))
-                     : commands.empty() ? nearest(typed, names_of_commands(program))
-                                        : "";
-  if (hint.empty())
-    hint = "; heed " + (commands.empty() ? "" : commands.front()->get_name() + " ") + "--help lists what there is";
-  return std::string("unknown ") +
-         (option             ? "option"
-          : commands.empty() ? "command"
-                             : "argument") +
-         " '" + typed + "'" + hint;
+  const std::string name = name_of_option(typed);
+  const auto takes = [&](const CLI::App* app) { return app->get_option_no_throw(name) != nullptr; };
+  const auto all = program.get_subcommands({});
+  if (!behind && (command ? takes(command) : std::any_of(all.begin(), all.end(), takes)))
+    return name + " goes behind the command: heed " + (command ? command->get_name() : "COMMAND") + " " + name;
+  std::vector<std::string> known;
+  if (command) known = names_of_options(*command);
+  if (!behind)
+    for (std::string& of_program : names_of_options(program)) known.push_back(std::move(of_program));
+  hint = nearest(typed.substr(0, typed.find('=')), known);
+  return "unknown option '" + typed + "'" + (hint.empty() ? listed : hint);
+}
+
+// CLI11 misses required arguments before it looks at those that nobody knows, which often are the cause.
+std::string wrong_use(const CLI::App& program, const CLI::ParseError& error, const std::string& first) {
+  std::vector<std::string> unknown = program.remaining(/*recurse=*/true);
+  if (first != "--") std::erase(unknown, "--");  // behind a command it ends the options
+  if (!unknown.empty()) return unknown_use(program, unknown.front(), first);
+  // "Could not convert: --beam = many"
+  std::string text = error.what();
+  constexpr std::string_view kConversion = "Could not convert: ";
+  const size_t equals = text.find(" = ");
+  if (!text.starts_with(kConversion) || equals == std::string::npos) return text;
+  return text.substr(kConversion.size(), equals - kConversion.size()) + ": '" + text.substr(equals + 3) +
+         "' is not a value that it takes";
 }
 
 // Every command takes these; --threads and --seed its own where it has them. Help and completion compute nothing.
@@ -146,6 +162,17 @@ void add_common_options(CLI::App& command, bool computes) {
       ->configurable(false)
       ->group(kCommonGroup);
   command.get_help_ptr()->group(kCommonGroup);
+}
+
+// What holds for the options of every command: a path is not empty, and what is true or false by default, which CLI11
+// captures as 1 or 0, is called that.
+void complete_options(CLI::App& command) {
+  for (CLI::Option* option : command.get_options({})) {
+    const std::string type = option->get_type_name();
+    if (type.find("FILE") != std::string::npos || type.find("DIR") != std::string::npos) option->check(not_empty());
+    if (type == "BOOLEAN" && !option->get_default_str().empty())
+      option->default_str(option->get_default_str() == "1" ? "true" : "false");
+  }
 }
 
 void show_help(const CLI::App& program) {
@@ -179,6 +206,7 @@ int run(int argc, char** argv) {
     CLI::App* added = program.get_subcommands({}).back();
     added->group(command.group);
     add_common_options(*added, command.group != std::string_view("About heed"));
+    complete_options(*added);
   }
   try {
     parse(program, argc, argv);
@@ -186,7 +214,7 @@ int run(int argc, char** argv) {
   } catch (const ExitStatus& status) {
     return status.code;
   } catch (const CLI::ParseError& e) {
-    return fail(program, wrong_use(program, e), 2);
+    return fail(program, wrong_use(program, e, argv[1]), 2);
   } catch (const ShapeError& e) {
     return fail(program, as_typed(program, e.what()), 2);
   } catch (const TrainingDiffers& e) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "heed/text.h"
@@ -14,20 +15,18 @@ namespace {
 
 struct ScoreOptions {
   std::vector<std::string> references;
-  std::string input;
+  std::string input, output;
   bool confidence = false, json = false;
   int64_t resamples = 1000;
   MetricOptions metric;
 };
 
-void print_text(const BleuScore& bleu, const ChrfScore& chrf) {
-  std::cout << bleu.format() << '\n'
-            << chrf.format() << '\n'
-            << "BLEU signature: " << bleu.signature() << '\n'
-            << "chrF2 signature: " << chrf.signature() << '\n';
+std::string as_text(const BleuScore& bleu, const ChrfScore& chrf) {
+  return bleu.format() + '\n' + chrf.format() + "\nBLEU signature: " + bleu.signature() +
+         "\nchrF2 signature: " + chrf.signature() + '\n';
 }
 
-void print_json(const BleuScore& bleu, const ChrfScore& chrf, std::size_t lines) {
+std::string as_json(const BleuScore& bleu, const ChrfScore& chrf, std::size_t lines) {
   nlohmann::ordered_json out;
   out["lines"] = lines;
   out["BLEU"] = {
@@ -41,15 +40,18 @@ void print_json(const BleuScore& bleu, const ChrfScore& chrf, std::size_t lines)
                                  {"half_width", confidence.half_width},
                                  {"resamples", confidence.resamples},
                                  {"seed", confidence.seed}};
-  std::cout << out.dump(2) << '\n';
+  return out.dump(2) + '\n';
 }
 
 void score(ScoreOptions& options) {
   if (options.confidence) options.metric.resamples = options.resamples;
+  std::vector<std::string> inputs = options.references;
+  inputs.push_back(options.input);
+  if (!is_standard_stream(options.output)) expect_other_file("--output", options.output, inputs);
   int64_t replaced = 0;
   std::vector<std::vector<std::string>> references;
   for (const std::string& path : options.references) references.push_back(read_lines(path, &replaced));
-  const bool from_file = !options.input.empty() && options.input != "-";
+  const bool from_file = !is_standard_stream(options.input);
   const std::string input = from_file ? options.input : "standard input";
   const std::vector<std::string> hypotheses =
       from_file ? read_lines(options.input, &replaced) : read_lines(std::cin, input, &replaced);
@@ -62,10 +64,8 @@ void score(ScoreOptions& options) {
   if (replaced > 0) warn("score", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
   const BleuScore b = bleu(hypotheses, references, options.metric);
   const ChrfScore c = chrf(hypotheses, references, options.metric);
-  if (options.json)
-    print_json(b, c, hypotheses.size());
-  else
-    print_text(b, c);
+  const std::string text = options.json ? as_json(b, c, hypotheses.size()) : as_text(b, c);
+  write_output(options.output, [&](FileWriter& out) { out.write(text); });
 }
 
 }  // namespace
@@ -78,7 +78,11 @@ void add_score(CLI::App& program) {
       "Scores translations, one per line, against files of references. BLEU and chrF2 are sacreBLEU's: 13a tokens, "
       "exponential smoothing. With --confidence a score is followed by its mean over resampled corpora and the half "
       "width of the interval that holds 95 % of them: the digits of sacreBLEU's --confidence.");
-  command->add_option("-i,--input", options->input, "The translations [standard input]")->type_name("FILE");
+  command->add_option("-i,--input", options->input, "The translations; - for standard input [-]")->type_name("FILE");
+  command
+      ->add_option("-o,--output", options->output,
+                   "Write to this file, which is there when all is written; - for standard output [-]")
+      ->type_name("FILE");
   command
       ->add_option("-r,--reference", options->references,
                    "The right translations; several times for several of each line")

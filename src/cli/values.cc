@@ -45,10 +45,7 @@ std::string nearest(const std::string& typed, const std::vector<std::string>& kn
 
 CLI::Validator not_empty() {
   return CLI::Validator(
-      [](const std::string& text) {
-        return std::string(text.empty() ? "it is empty; give a value, or leave it out" : "");
-      },
-      "");
+      [](const std::string& text) { return std::string(text.empty() ? "it is empty; give a value" : ""); }, "");
 }
 
 CLI::Validator finite_number() {
@@ -57,6 +54,17 @@ CLI::Validator finite_number() {
         double number = 0;
         const bool good = CLI::detail::lexical_cast(text, number) && std::isfinite(number);
         return good ? std::string() : text + " is not a finite number";
+      },
+      "");
+}
+
+CLI::Validator in_range(double least, double most) {
+  using CLI::detail::to_string;  // 0.01, not 0.010000
+  return CLI::Validator(
+      [least, most](const std::string& text) {
+        double number = 0;
+        const bool bad = !CLI::detail::lexical_cast(text, number) || number < least || number > most;
+        return bad ? text + " is not in the range " + to_string(least) + " to " + to_string(most) : std::string();
       },
       "");
 }

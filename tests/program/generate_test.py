@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
 from program import HEED, ProgramTest, TINY, TrainingTest, corpus, snapshot
@@ -96,6 +97,47 @@ class Generate(ProgramTest):
         self.assertNotEqual(self.generate(CHARACTER_MODEL, stdin="one  two\n\n"), out)
         self.assertTrue(out.startswith("one  two"))
         self.assertEqual(self.generate(CHARACTER_MODEL, "one  two", "--no-prompt"), out[len("one  two"):])
+
+    def test_files(self):
+        out = self.generate(CHARACTER_MODEL, "one  two")
+        self.write("prompt.txt", "\ufeffone  two\n")
+        self.assertEqual(self.generate(CHARACTER_MODEL, "--input", "prompt.txt"), out)
+        self.assertEqual(self.generate(CHARACTER_MODEL, "-i", "-", "-o", "-", stdin="one  two\n"), out)
+        self.assertEqual(self.generate(CHARACTER_MODEL, "-i", "prompt.txt", "-o", "out.txt"), "")
+        self.assertEqual((self.at / "out.txt").read_text(), out)
+        self.assertEqual(self.generate(CHARACTER_MODEL, "one  two", "--output", "/dev/stdout"), out)
+        self.assertEqual(self.generate(CHARACTER_MODEL, "-i", "prompt.txt", "-o", "prompt.txt"), "")  # read, then written
+        self.assertEqual((self.at / "prompt.txt").read_text(), out)
+        printed = self.generate(CHARACTER_MODEL, "--score", "--json", "-i", "out.txt")
+        self.assertEqual(printed, self.generate(CHARACTER_MODEL, "--score", "--json", stdin=out))
+        self.assertEqual(self.generate(CHARACTER_MODEL, "--score", "--json", "-i", "out.txt", "-o", "score.json"), "")
+        self.assertEqual((self.at / "score.json").read_text(), printed)
+        self.refuses(2, "a prompt and --input are given; give one of them", "generate", "--model", CHARACTER_MODEL,
+                     "one", "-i", "prompt.txt")
+        for name in [".", "none.txt"]:
+            self.refuses(1, f" {name}: ", "generate", "--model", CHARACTER_MODEL, "-i", name, "-o", "new.txt")
+        self.refuses(1, "none", "generate", "--model", CHARACTER_MODEL, "one", "-o", "none/out.txt")
+        shutil.copytree(CHARACTER_MODEL, self.at / "m")
+        self.refuses(2, "--output m/config.json is what the command reads", "generate", "--model", "m", "one", "-o",
+                     "m/config.json")
+
+    def test_an_output_is_there_whole_or_not_at_all(self):
+        """Cut off while it writes: nobody finds a part, and what was there stays."""
+        self.write("old.txt", "what was there\n")
+        for name, before in [("old.txt", "what was there\n"), ("new.txt", None)]:
+            path, part = self.at / name, f".{name}.heed-*.part"
+            process = subprocess.Popen([HEED, "generate", "--model", CHARACTER_MODEL, "one", "--max-tokens", str(10**8),
+                                        "-o", name], cwd=self.at, stderr=subprocess.PIPE)
+            try:
+                while not any(found.stat().st_size > 100 for found in self.at.glob(part)):
+                    self.assertIsNone(process.poll(), "it ended")
+                    time.sleep(0.01)
+            finally:
+                process.kill()
+                process.communicate()
+            self.assertEqual(path.read_text() if path.exists() else None, before)
+            self.generate(CHARACTER_MODEL, "one", "-o", name)  # what the killed one left goes with it
+            self.assertEqual(list(self.at.glob(part)), [])
 
     def test_no_prompt_at_all(self):
         for model in [CHARACTER_MODEL, SUBWORD_MODEL]:

@@ -259,7 +259,7 @@ class WhatIsNoModel(ModelsTest):
             self.told("m/vocabulary.txt: ")
         (m / "vocabulary.txt").unlink()
         self.told("lacks vocabulary.txt")
-        self.refuses(2, "the path is empty", "inspect", "")
+        self.refuses(2, "path: it is empty", "inspect", "")
 
     def test_files_of_others(self):
         m = self.copy("a")

@@ -10,7 +10,8 @@ import zipfile
 
 from program import HEED, SANITIZED, ProgramTest, npy, zeros_npy
 
-BUNDLED = pathlib.Path(__file__).resolve().parents[2] / "models/spa-eng"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUNDLED = ROOT / "models/spa-eng"
 TINY_TEXT = ["--preset", "tiny", "--d-model", "32", "--feed-forward", "32", "--vocab-type", "characters", "--block", "16",
              "--batch", "4", "--max-updates", "5", "--threads", "1"]
 
@@ -101,6 +102,14 @@ class Description(ProgramTest):
                 if option["captured"] and re.fullmatch(r"-?[0-9.]+", option["default"]):
                     self.assertEqual(option["default"], option["captured"])
 
+    def test_choices_are_shown(self):
+        """Of options and of arguments: beside the name, where a value stands there, else in the text."""
+        for command, option in self.options():
+            shown = re.findall("[a-z0-9-]+", option["text"] + ("" if option["argument"] else " " + option["value"]))
+            with self.subTest(command["name"], option=option["names"][-1]):
+                self.assertLessEqual(set(option["choices"]), set(shown))
+        self.assertRegex(self.succeeds("help", "completion"), r"\n  shell +The shell: bash, zsh\n")
+
     def test_values_have_names(self):
         flags = 0
         for _, option in self.options():
@@ -126,6 +135,19 @@ class Description(ProgramTest):
                 if command["group"] != "About heed":
                     wanted |= {"--threads", "--seed"}
                 self.assertLessEqual(wanted, names)
+
+    def test_the_page_names_the_commands_that_share_an_option(self):
+        """docs/command_line.md: in each row of its table options, commands ("all", "all but ...") and a meaning."""
+        section = (ROOT / "docs/command_line.md").read_text().split("\n## What commands share\n")[1].split("\n## ")[0]
+        names = {c["name"]: {name for option in c["options"] for name in option["names"]} for c in self.commands}
+        rows = [re.split(r"(?<!\\)\|", line)[1:4] for line in section.splitlines() if line.startswith("| `")]
+        for options, commands, _ in rows:
+            named = set(names) & set(re.findall("[a-z]+", commands))
+            wanted = set(names) - named if commands.strip().startswith("all") else named
+            with self.subTest(options.strip()):
+                shared = set(re.findall("`(--?[a-z-]+)", options))
+                self.assertEqual({name for name in names if shared <= names[name]}, wanted)
+        self.assertGreater(len(rows), 8)
 
 
 class Examples(ProgramTest):
@@ -275,6 +297,39 @@ class WrongUse(ProgramTest):
                 self.refuses(2, f"'--frobnicate'; heed {name} --help lists what there is", name, "--frobnicate")
                 self.refuses(2, "'--quite=1'; did you mean --quiet?", name, "--quite=1")
 
+    def test_options_before_the_command(self):
+        for typed in (["--verbose"], ["-q"], ["--color", "never"], ["--color=never"], ["-t2"], ["-m", "m"], ["-i-"]):
+            name = re.match("--[a-z]+|-.", typed[0])[0]
+            with self.subTest(" ".join(typed)):
+                self.refuses(2, f"heed translate: {name} goes behind the command: heed translate {name}\n",
+                             *typed, "translate", "x")
+                self.refuses(2, f"heed: {name} goes behind the command: heed COMMAND {name}\n", *typed)
+        self.refuses(2, "unknown option '--pairs'; heed --help lists what there is", "--pairs", "translate", "x")
+        self.refuses(2, "unknown option '--verbos'; did you mean --verbose?", "--verbos", "translate", "x")
+        self.refuses(2, "unknown option '--versoin'; did you mean --version?", "--versoin", "translate", "x")
+        self.refuses(2, "unknown option '--'; heed --help lists what there is", "--", "translate", "x")
+        self.refuses(2, "unknown command 'x'; heed --help lists what there is", "x", "translate")
+
+    def test_what_stands_behind_the_end_of_options_is_not_to_blame(self):
+        self.refuses(2, "--beam: Value 0 not in range", "translate", "--beam", "0", "--", "-x")
+
+    def test_empty_paths(self):
+        """A variable that a script forgot to set: of every option and argument that takes a file or a directory."""
+        tried = 0
+        for command in described(self)[1:]:
+            for option in command["options"]:
+                if not re.search("FILE|DIR", option["value"]):
+                    continue
+                name, tried = option["names"][-1], tried + 1
+                with self.subTest(f"{command['name']} {name}"):
+                    self.refuses(2, f"heed {command['name']}: {name}: it is empty; give a value\n", command["name"],
+                                 *([] if option["argument"] else [name]), "")
+        self.assertGreater(tried, 50)
+        self.refuses(2, "models: it is empty", "average", "", "a", "--to", "b")
+        self.refuses(2, "--input: it is empty", "translate", "-i", "", stdin="hola\n")
+        self.write("empty.toml", 'pairs = ["a.tsv", ""]\n')
+        self.refuses(1, "empty.toml: --pairs: it is empty", "train", "--config", "empty.toml", "--dump-config")
+
     def test_choices(self):
         """What is typed is shown as it was typed."""
         self.refuses(2, "'fp16' is not one of f32, f16, bf16; did you mean f16?",
@@ -300,6 +355,10 @@ class WrongUse(ProgramTest):
                     self.refuses(2, f"{option}: {value} is not a finite number", command, f"{option}={value}")
         for value in ["inf", "infmm", "nanpx"]:
             self.refuses(2, "is no width", "attend", "--weights", "w.npy", "--png", "w.png", "--width", value)
+
+    def test_ranges_of_fractions_are_said_in_short(self):
+        for value in ("0.001", "3600.5", "-1"):
+            self.refuses(2, f"--seconds: {value} is not in the range 0.01 to 3600\n", "bench", "--seconds", value)
 
     def test_missing_option(self):
         self.refuses(2, "--reference", "score")
@@ -349,6 +408,58 @@ class Config(ProgramTest):
         self.assertEqual(values["columns"], '"2,1"')
         self.assertEqual(values["d-model"], "256")
         self.assertEqual(values["pre-norm"], "true")
+
+    def options(self):
+        """Those of heed train, by their names as a file has them."""
+        [train] = [c for c in described(self) if c["name"] == "train"]
+        return {o["names"][-1].removeprefix("--"): o for o in train["options"]}
+
+    def test_true_and_false_are_called_that(self):
+        for kind in ([], ["--text", "book.txt"]):
+            values = self.values(self.dump("--preset", "tiny", *kind))
+            asked = [name for name, option in self.options().items() if option["value"] == "true|false"]
+            self.assertEqual({name: values[name] for name in asked if values[name] not in ("true", "false")}, {})
+            self.assertIn("bias", asked)
+
+    def test_defaults_in_help_are_those_of_a_training(self):
+        """What stands in brackets, captured or written by hand: A, or "A; B for --text". B may be an option.
+
+        Not to be compared: what is chosen from the data, for which a preset has values of its own, and words for what
+        only the data can tell."""
+        def stated(standard):
+            of_pairs, *of_text = standard.split("; ")
+            if of_pairs.endswith(" of a text"):  # pairs have none
+                return None, of_pairs.removesuffix(" of a text")
+            return of_pairs, (of_text[0].removesuffix(" for --text") if of_text else of_pairs)
+
+        def same(stated, value, values):
+            value = value.strip('"')
+            stated = values[stated.removeprefix("--")] if stated.startswith("--") else stated
+            try:
+                return float(stated) == float(value)
+            except ValueError:
+                return stated == value
+
+        wordy = {"html-lines": "the first three of moderate length"}
+        tenth = {"min-learning-rate": "0; of a text a tenth of the peak, with cosine"}
+        standards = {name: o["default"] for name, o in self.options().items() if o["default"] not in ("", "chosen")}
+        self.assertLessEqual((wordy | tenth).items(), standards.items())
+        compared = set()
+        for preset in ("tiny", "small", "base"):
+            for kind, arguments in enumerate(([], ["--text", "book.txt"])):
+                values = self.values(self.dump("--preset", preset, *arguments))
+                for name, standard in standards.items():
+                    if name not in values or name in wordy:
+                        continue
+                    expected = stated(standard)[kind]
+                    if name in tenth and kind == 1:
+                        self.assertEqual(values["schedule"], '"cosine"')
+                        expected = str(float(values["learning-rate"]) / 10)
+                    with self.subTest(f"--{name} [{standard}]", preset=preset, arguments=arguments):
+                        self.assertTrue(same(expected, values[name], values), values[name])
+                        compared.add(name)
+        # Of a terminal, not of a training.
+        self.assertEqual(standards.keys() - compared - wordy.keys(), {"color"})
 
 
 class Output(ProgramTest):
@@ -493,6 +604,23 @@ class Score(ProgramTest):
     def test_windows_line_ends(self):
         self.write("r.txt", self.REFERENCE.replace("\n", "\r\n"))
         self.assertIn("BLEU = 54.69", self.succeeds("score", "--reference", "r.txt", stdin=self.HYPOTHESES))
+
+    def test_output(self):
+        """The same bytes in a file, which is there whole or not at all."""
+        self.write("r.txt", self.REFERENCE)
+        self.write("h.txt", self.HYPOTHESES)
+        for options in ([], ["--json"]):
+            printed = self.succeeds("score", "-r", "r.txt", "-i", "h.txt", *options)
+            self.assertEqual(self.succeeds("score", "-r", "r.txt", "-i", "h.txt", "-o", "scores", *options), "")
+            self.assertEqual((self.at / "scores").read_text(), printed)
+            for standard in ("-", "/dev/stdout"):
+                self.assertEqual(self.succeeds("score", "-r", "r.txt", "-i", "-", "--output", standard, *options,
+                                               stdin=self.HYPOTHESES), printed)
+        for read in ("r.txt", "./h.txt"):
+            self.refuses(2, f"--output {read} is what the command reads", "score", "-r", "r.txt", "-i", "h.txt",
+                         "-o", read)
+        self.refuses(1, "none/scores", "score", "-r", "r.txt", "-i", "h.txt", "-o", "none/scores")
+        self.refuses(1, "standard input has 1", "score", "-r", "r.txt", "-o", "scores", stdin="a\n")
 
     def test_unequal_counts(self):
         self.write("r.txt", "a\nb\n")
