@@ -52,6 +52,7 @@ struct Checksum {
   uint32_t crc32 = 0;
   bool operator==(const Checksum&) const = default;
 };
+Checksum checksum_of(std::string_view content);
 Checksum checksum_of_file(const std::string& path);  // throws IoError
 
 /// Replaces files of a directory all at once, on any file system: nothing but the files named here is written, replaced

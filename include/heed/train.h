@@ -156,7 +156,8 @@ struct TrainHooks {
 ///   model.safetensors            the best weights by validation loss, single or averaged
 ///   train.log.jsonl              one JSON object a report: type train, as TrainProgress; type validation, as
 ///                                Validation
-///   training.json, training.safetensors, checkpoint-N.safetensors   the state
+///   training.json, training.safetensors, checkpoint-N.safetensors   the state, with checksums of these files and of
+///                                config.json, vocabulary.txt and source_vocabulary.txt where they are there
 /// All of them change at once (DirectoryTransaction, held until the end); read them with a DirectorySnapshot. Other
 /// files in the directory are left alone. Where it holds a state, training goes on from it, and ends with the same
 /// weights, bit for bit, as a run that was never stopped: on the same type of machine, with any number of threads, and

@@ -1,6 +1,7 @@
 // heed average: one model whose weights are the mean of several.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 
 #include "cli/checkpoint.h"
@@ -16,22 +17,18 @@ namespace {
 struct AverageArguments {
   std::vector<std::string> models;
   std::string to;
+  bool trust = false;
 };
 
 // What every model must have alike.
 struct Likeness {
   ModelConfig config;
-  std::vector<std::pair<std::string, std::string>> vocabularies;  // file, content
+  std::vector<VocabularyText> vocabularies;
 };
 
 Likeness likeness_of(const DirectorySnapshot& files, const std::string& directory) {
-  Likeness l{.config = read_config(files.read(kConfigFile, kLargestConfig), directory + "/" + kConfigFile),
-             .vocabularies = {}};
-  const auto* translator = std::get_if<TransformerConfig>(&l.config);
-  for (const char* file : {kVocabularyFile, kSourceVocabularyFile})
-    if (file == kVocabularyFile || (translator && translator->source_vocab_size > 0))
-      l.vocabularies.emplace_back(file, files.read(file, kLargestVocabulary));
-  return l;
+  const ModelConfig config = read_config(files.read(kConfigFile, kLargestConfig), directory + "/" + kConfigFile);
+  return {.config = config, .vocabularies = read_vocabularies(files, config)};
 }
 
 void check_alike(const std::string& directory, const Likeness& l, const std::string& first, const Likeness& of_first) {
@@ -48,7 +45,7 @@ void check_alike(const std::string& directory, const Likeness& l, const std::str
     if (mine[i] != others[i]) refuse(mine[i].first + " (" + mine[i].second + ", not " + others[i].second + ")");
   if (write_config(l.config) != write_config(of_first.config)) refuse(kConfigFile);
   for (size_t i = 0; i < l.vocabularies.size(); ++i)
-    if (l.vocabularies[i] != of_first.vocabularies[i]) refuse(l.vocabularies[i].first);
+    if (l.vocabularies[i] != of_first.vocabularies[i]) refuse(l.vocabularies[i].file);
 }
 
 // The weights of a model, which are those of its configuration and finite.
@@ -97,7 +94,10 @@ void average(const AverageArguments& a) {
   for (const std::string& directory : a.models) {
     const DirectorySnapshot files(directory, kModelFiles);
     const Likeness l = likeness_of(files, directory);
-    if (names.empty()) first = l;
+    if (names.empty()) {
+      check_vocabularies(l.vocabularies, directory, a.trust);  // the others must be the same
+      first = l;
+    }
     check_alike(directory, l, a.models[0], first);
     const NamedTensors weights = weights_of(files, first.config);
     if (names.empty())
@@ -109,15 +109,15 @@ void average(const AverageArguments& a) {
     for (double& x : sum.span<double>()) x /= static_cast<double>(a.models.size());
     sum = sum.to(DType::f32);
   }
+  std::map<std::string, std::string> texts = {
+      {kConfigFile, write_config(first.config)},
+      {kModelCardFile, "# " + std::filesystem::path(a.to + "/").parent_path().filename().string() +
+                           "\n\nThe mean of the weights of " + std::to_string(a.models.size()) +
+                           " models, made by heed " HEED_VERSION ": " + names + ".\n"}};
+  for (const VocabularyText& vocabulary : first.vocabularies) texts[vocabulary.file] = vocabulary.text;
   DirectoryTransaction transaction(a.to);
   check_target(a);  // again: nobody else writes there now
-  transaction.write(kConfigFile, write_config(first.config));
-  for (const auto& [file, content] : first.vocabularies) transaction.write(file, content);
-  transaction.write(kModelFile, [&](FileWriter& out) { write_safetensors(out, sums, {{"format", "heed"}}); });
-  transaction.write(kModelCardFile, "# " + std::filesystem::path(a.to + "/").parent_path().filename().string() +
-                                        "\n\nThe mean of the weights of " + std::to_string(a.models.size()) +
-                                        " models, made by heed " HEED_VERSION ": " + names + ".\n");
-  transaction.commit();
+  write_model(transaction, a.to, texts, sums, {{"format", "heed"}});
 }
 
 }  // namespace
@@ -131,6 +131,7 @@ void add_average(CLI::App& program) {
       "training. Sums are in double precision.");
   command->add_option("models", a->models, "Directories of the models")->required()->type_name("DIR");
   command->add_option("-o,--to,--output", a->to, "Directory to write")->required()->type_name("DIR");
+  command->add_flag("--trust", a->trust, "Copy a vocabulary that heed did not make");
   command->footer("Example:\n  heed average run-1 run-2 run-3 --to mean");
   command->callback([a] { average(*a); });
 }

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "cli/model_card.h"
 #include "core/checked.h"
 #include "heed/io.h"
 #include "heed/random.h"
@@ -127,12 +128,59 @@ Vocabulary read_vocabulary(const DirectorySnapshot& files, const std::string& di
   return Vocabulary::from_bytes(files.read(name, kLargestVocabulary), directory + "/" + name, trust);
 }
 
+namespace {
+
+Vocabulary loaded(const VocabularyText& vocabulary, const std::string& directory, bool trust) {
+  Vocabulary result = Vocabulary::from_bytes(vocabulary.text, directory + "/" + vocabulary.file, trust);
+  check_pieces(directory, vocabulary.file.c_str(), result.size(), vocabulary.pieces);
+  return result;
+}
+
+}  // namespace
+
+std::vector<VocabularyText> read_vocabularies(const DirectorySnapshot& files, const ModelConfig& config) {
+  std::vector<VocabularyText> all;
+  const auto add = [&](const char* file, int64_t pieces) {
+    all.push_back({file, pieces, files.read(file, kLargestVocabulary)});
+  };
+  add(kVocabularyFile, std::visit([](const auto& c) { return c.vocab_size; }, config));
+  if (const auto* translator = std::get_if<TransformerConfig>(&config); translator && translator->source_vocab_size > 0)
+    add(kSourceVocabularyFile, translator->source_vocab_size);
+  return all;
+}
+
+void check_vocabularies(const std::vector<VocabularyText>& vocabularies, const std::string& directory, bool trust) {
+  for (const VocabularyText& vocabulary : vocabularies) loaded(vocabulary, directory, trust);
+}
+
 Vocabulary load_vocabulary(const std::string& path, bool trust) {
   const fs::path file = path;
   const std::string directory = file.has_parent_path() ? file.parent_path().string() : ".";
   for (const char* name : {kVocabularyFile, kSourceVocabularyFile})
     if (file.filename() == name) return read_vocabulary(DirectorySnapshot(directory, {name}), directory, name, trust);
   return Vocabulary::load(path, trust);
+}
+
+void write_model(DirectoryTransaction& transaction, const std::string& directory,
+                 const std::map<std::string, std::string>& texts, const NamedTensors& tensors,
+                 const Metadata& metadata) {
+  for (const char* name : {kConfigFile, kVocabularyFile, kSourceVocabularyFile, kModelCardFile}) {
+    if (const auto text = texts.find(name); text != texts.end()) {
+      transaction.write(name, text->second);
+      continue;
+    }
+    std::error_code error;
+    const std::string path = directory + "/" + name;
+    const fs::file_status old = fs::symlink_status(path, error);
+    if (!fs::exists(old)) continue;
+    if (!fs::is_regular_file(old))
+      throw IoError("remove " + path +
+                    ": it belongs to another model, but is no regular file, which heed does not touch; remove it or "
+                    "choose another directory");
+    transaction.remove(name);
+  }
+  transaction.write(kModelFile, [&](FileWriter& file) { write_safetensors(file, tensors, metadata); });
+  transaction.commit();
 }
 
 Holds expect_own(const char* option, const std::string& directory) {
@@ -181,12 +229,8 @@ Checkpoint<Model> load_checkpoint(const std::string& directory, bool trust) {
   const DirectorySnapshot files(directory, kModelFiles);
   const auto config =
       expect_config<std::decay_t<decltype(std::declval<Model>().config())>>(config_in(files, directory), directory);
-  const auto read = [&](const char* name, int64_t pieces) {
-    Vocabulary vocabulary = read_vocabulary(files, directory, name, trust);
-    check_pieces(directory, name, vocabulary.size(), pieces);
-    return vocabulary;
-  };
-  Vocabulary vocabulary = read(kVocabularyFile, config.vocab_size);
+  const std::vector<VocabularyText> texts = read_vocabularies(files, config);
+  Vocabulary vocabulary = loaded(texts.front(), directory, trust);
   const SafetensorsFile file = files.safetensors(kModelFile);
   check_size(config, file);
   NamedTensors tensors;
@@ -205,8 +249,7 @@ Checkpoint<Model> load_checkpoint(const std::string& directory, bool trust) {
   }
   model->eval();
   if constexpr (std::is_same_v<Model, Transformer>) {
-    Vocabulary source =
-        config.source_vocab_size == 0 ? vocabulary : read(kSourceVocabularyFile, config.source_vocab_size);
+    Vocabulary source = texts.size() == 1 ? vocabulary : loaded(texts[1], directory, trust);
     return {std::move(model), std::move(vocabulary), std::move(source)};
   } else {
     return {std::move(model), std::move(vocabulary)};

@@ -2,6 +2,7 @@
 // own.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <variant>
@@ -33,6 +34,18 @@ void check_size(const Config& config, const SafetensorsFile& file);
 /// The same where the parameters are counted already, and for the pieces of a vocabulary.
 void check_parameters(const std::string& path, uint64_t has, const ModelConfig& config);
 void check_pieces(const std::string& directory, const char* file, int64_t has, int64_t needs);
+/// A vocabulary of a model as its file has it.
+struct VocabularyText {
+  std::string file;
+  int64_t pieces = 0;  // as many as the model embeds
+  std::string text;
+  bool operator==(const VocabularyText&) const = default;
+};
+/// Those that a model of this configuration has, that of what it writes first. Throws IoError and FormatError.
+std::vector<VocabularyText> read_vocabularies(const DirectorySnapshot& files, const ModelConfig& config);
+/// Before copies of them are written: that they can be loaded, and have the pieces that the model embeds. Throws
+/// FormatError, without `trust` also for one that heed did not make.
+void check_vocabularies(const std::vector<VocabularyText>& vocabularies, const std::string& directory, bool trust);
 /// From a snapshot, for one that has this file. Throws FormatError.
 Vocabulary read_vocabulary(const DirectorySnapshot& files, const std::string& directory, const char* name, bool trust);
 /// A file of its own, or that of a model's directory. Throws IoError and FormatError.
@@ -65,6 +78,12 @@ extern template Checkpoint<LanguageModel> load_checkpoint(const std::string&, bo
 
 /// The files that make up a model, which belong together.
 inline const std::vector<std::string> kModelFiles = {kConfigFile, kModelFile, kVocabularyFile, kSourceVocabularyFile};
+
+/// Writes a model, with what texts it has by name, and commits. What the directory has of another model goes at the
+/// same time. Throws IoError, for one where that is no regular file.
+void write_model(DirectoryTransaction& transaction, const std::string& directory,
+                 const std::map<std::string, std::string>& texts, const NamedTensors& tensors,
+                 const Metadata& metadata);
 
 /// What a directory that heed is to write holds.
 enum class Holds {

@@ -1,5 +1,6 @@
 // heed export: the part of a model directory that translating needs, in a chosen precision.
 #include <cmath>
+#include <map>
 #include <memory>
 #include <type_traits>
 
@@ -14,6 +15,7 @@ namespace {
 
 struct ExportOptions {
   std::string model, to, dtype = "f16";
+  bool trust = false;
 };
 
 // Names and shapes must be those of the model that config.json describes.
@@ -57,9 +59,12 @@ void export_model(const ExportOptions& options) {
   std::vector<std::string> names = kModelFiles;
   names.emplace_back(kModelCardFile);
   const DirectorySnapshot files(options.model, names);
-  const std::string text = files.read(kConfigFile, kLargestConfig),
-                    vocabulary = files.read(kVocabularyFile, kLargestVocabulary);
-  const ModelConfig config = read_config(text, options.model + "/" + kConfigFile);
+  std::map<std::string, std::string> texts = {{kConfigFile, files.read(kConfigFile, kLargestConfig)}};
+  const ModelConfig config = read_config(texts[kConfigFile], options.model + "/" + kConfigFile);
+  const std::vector<VocabularyText> vocabularies = read_vocabularies(files, config);
+  check_vocabularies(vocabularies, options.model, options.trust);
+  for (const VocabularyText& vocabulary : vocabularies) texts[vocabulary.file] = vocabulary.text;
+  if (files.contains(kModelCardFile)) texts[kModelCardFile] = files.read(kModelCardFile);
   const SafetensorsFile file = files.safetensors(kModelFile);
   NamedTensors tensors;
   for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
@@ -72,13 +77,7 @@ void export_model(const ExportOptions& options) {
   for (auto& [name, tensor] : tensors) tensor = converted(tensor, name, dtype, file.path());
   DirectoryTransaction transaction(options.to);
   check_target(options);  // again: nobody else writes there now
-  transaction.write(kConfigFile, text);
-  transaction.write(kVocabularyFile, vocabulary);
-  if (files.contains(kSourceVocabularyFile))
-    transaction.write(kSourceVocabularyFile, files.read(kSourceVocabularyFile, kLargestVocabulary));
-  transaction.write(kModelFile, [&](FileWriter& out) { write_safetensors(out, tensors, file.metadata()); });
-  if (files.contains(kModelCardFile)) transaction.write(kModelCardFile, files.read(kModelCardFile));
-  transaction.commit();
+  write_model(transaction, options.to, texts, tensors, file.metadata());
 }
 
 }  // namespace
@@ -89,6 +88,7 @@ void add_export(CLI::App& program) {
       "export", "Copy a trained model without its training state, in half precision if you like");
   command->add_option("-m,--model", options->model, "Directory that heed train wrote")->required()->type_name("DIR");
   command->add_option("-o,--to,--output", options->to, "Directory to write")->required()->type_name("DIR");
+  command->add_flag("--trust", options->trust, "Copy a vocabulary that heed did not make");
   command->add_option("--dtype", options->dtype, "Precision of the weights")
       ->transform(one_of({"f32", "f16", "bf16"}))
       ->capture_default_str();

@@ -363,7 +363,7 @@ void train_on_pairs(CLI::App& command, TrainArguments& a) {
   const LearnVocabulary vocabularies = choose(command, a, a.open ? facts_of(texts, valid_texts) : TrainFacts{}, learn);
   options.bleu_sentences = std::min(options.bleu_sentences, std::ssize(valid_texts.source));
   TransformerConfig shape = a.shape;
-  const std::string kept_options = options_as_toml(command, TomlOf::all);
+  const std::string kept_options = options_to_keep(command);
   const Prepared prepared = prepare_directory(a, shape, kept_options, vocabularies);
   const Vocabulary& vocabulary = prepared.vocabulary;
   const SentencePairs training = encode(prepared.source, vocabulary, texts),
@@ -460,7 +460,7 @@ void train_on_text(CLI::App& command, TrainArguments& a) {
   };
   const LearnVocabulary vocabularies = choose(command, a, a.open ? facts_of(texts) : TrainFacts{}, learn);
   LanguageModelConfig shape = language_model_shape(a);
-  const std::string kept_options = options_as_toml(command, TomlOf::all);
+  const std::string kept_options = options_to_keep(command);
   const Prepared prepared = prepare_directory(a, shape, kept_options, vocabularies);
   const Vocabulary& vocabulary = prepared.vocabulary;
   const std::vector<int32_t> training = encode_text(vocabulary, texts.training, "training text", say),

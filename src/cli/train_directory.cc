@@ -49,6 +49,7 @@ Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::st
   constexpr bool translates = std::is_same_v<Config, TransformerConfig>;
   const bool separate = translates && a.separate_vocabularies;
   const auto look = [&] {
+    check_program_files(a.model);  // before what is damaged is taken for another shape, or for somebody else's
     const Holds holds = expect_own("--model", a.model);
     if (holds == Holds::model)
       throw ShapeError("--model " + a.model + " holds a model without its training (" + kStateFile +

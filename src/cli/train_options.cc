@@ -184,6 +184,39 @@ void give_those_of(std::string_view toml, const std::string& path, CLI::App& com
   }
 }
 
+// The first line of kTrainOptionsFile.
+constexpr std::string_view kKeptByHeed = "# The options of this training, kept by heed train for --resume.";
+// Before there was that line, every such file had these options, in this order. Nobody else names all of them.
+constexpr std::string_view kAlwaysKept[] = {"threads",      "seed",       "character-coverage",
+                                            "model",        "bias",       "attention-dropout",
+                                            "accumulate",   "anneal",     "beta1",
+                                            "beta2",        "epsilon",    "weight-decay",
+                                            "clip-norm",    "r-drop",     "average",
+                                            "max-updates",  "max-epochs", "max-minutes",
+                                            "save-minutes", "save-every", "log-every"};
+
+bool kept_by_heed(std::string_view toml) {
+  if (toml.starts_with(kKeptByHeed)) return true;
+  const auto* next = std::begin(kAlwaysKept);
+  while (!toml.empty()) {
+    const std::string_view line = toml.substr(0, toml.find('\n'));
+    const size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-");
+    if (end == 0 || end == line.npos || !line.substr(end).starts_with(" = ")) return false;  // heed wrote options alone
+    if (next != std::end(kAlwaysKept) && line.substr(0, end) == *next) ++next;
+    toml.remove_prefix(std::min(line.size() + 1, toml.size()));
+  }
+  return next == std::end(kAlwaysKept);
+}
+
+// What a training keeps in `directory`, which has such a file.
+std::string read_kept_options(const DirectorySnapshot& files, const std::string& directory) {
+  std::string toml = files.read(kTrainOptionsFile, kMostConfigBytes);
+  if (!kept_by_heed(toml))
+    throw FormatError(directory + "/" + kTrainOptionsFile + ": not the options of a training, whose first line is '" +
+                      std::string(kKeptByHeed) + "'; move it away, or choose another directory");
+  return toml;
+}
+
 // Goes on with the training in `directory`, with the options that it keeps there.
 void give_kept_options(const std::string& directory, CLI::App& command) {
   const std::string given = "--resume " + directory;
@@ -198,7 +231,7 @@ void give_kept_options(const std::string& directory, CLI::App& command) {
     throw IoError(given + ": there is no training to go on with; begin one with --model " + directory);
   give(command.get_option("--model"), {directory});
   // The directory has a vocabulary, and weights as soon as it has a state: what it began with may be gone.
-  give_those_of(files.read(kTrainOptionsFile, kMostConfigBytes), directory + "/" + kTrainOptionsFile, command,
+  give_those_of(read_kept_options(files, directory), directory + "/" + kTrainOptionsFile, command,
                 [&](const std::string& name) {
                   return name != "--vocabulary" && name != "--source-vocabulary" && !(has_weights && name == "--init");
                 });
@@ -287,6 +320,9 @@ void apply_config(CLI::App& command, TrainArguments& arguments) {
   if (!arguments.model.empty() && std::filesystem::is_directory(arguments.model))
     files.emplace(arguments.model, std::vector<std::string>{kConfigFile, kTrainOptionsFile});
   const bool began = files && files->contains(kConfigFile), old = began && !files->contains(kTrainOptionsFile);
+  const bool kept = began && !old && !arguments.dump_config;
+  // Read where it is not needed, too: the training will replace it.
+  const std::string kept_options = kept ? read_kept_options(*files, arguments.model) : "";
   const bool of_preset = !command.get_option("--preset")->empty() || arguments.dump_config || old;
   arguments.open = !of_preset && !began;
   if (arguments.open) return;
@@ -298,10 +334,9 @@ void apply_config(CLI::App& command, TrainArguments& arguments) {
     for (const Preset& preset : arguments.of_text() ? text_presets() : pairs_presets())
       if (arguments.preset == preset.name) fill_in(command, preset);
   } else {
-    give_those_of(files->read(kTrainOptionsFile, kMostConfigBytes), arguments.model + "/" + kTrainOptionsFile, command,
-                  [](const std::string& name) {
-                    return std::find(std::begin(kChosen), std::end(kChosen), name) != std::end(kChosen);
-                  });
+    give_those_of(kept_options, arguments.model + "/" + kTrainOptionsFile, command, [](const std::string& name) {
+      return std::find(std::begin(kChosen), std::end(kChosen), name) != std::end(kChosen);
+    });
   }
   if (arguments.of_text()) fill_in_text_rest(command, arguments);
 }
@@ -324,6 +359,10 @@ std::string options_as_toml(const CLI::App& command, TomlOf what) {
     if (described) toml += "\n";
   }
   return toml;
+}
+
+std::string options_to_keep(const CLI::App& command) {
+  return std::string(kKeptByHeed) + "\n" + options_as_toml(command, TomlOf::all);
 }
 
 namespace {
@@ -396,7 +435,7 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
                   "Without data to validate on: this part of the pairs, chosen by their sources, or of the end of "
                   "--text [0.1 of a text]")
       ->check(finite_number())
-      ->check(CLI::Range(0.0, 0.9))
+      ->check(in_range(0, 0.9))
       ->default_str("")
       ->group("Data");
   command
@@ -416,7 +455,7 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
       .add_option("--character-coverage", a.character_coverage,
                   "Share of the text's characters with a piece of their own; the rest become bytes")
       ->check(finite_number())
-      ->check(CLI::Range(VocabularyOptions::kLeastCoverage, 1.0))
+      ->check(in_range(VocabularyOptions::kLeastCoverage, 1))
       ->group("Data");
 
   command.add_option("-m,--model", a.model, "Directory of the model")->type_name("DIR")->group("Model");
@@ -450,20 +489,20 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
     shape(name, *value, help)->default_str("");
   shape("--pre-norm", a.shape.norm_first, "Normalise before each sub-layer, not after")->default_str("");
   // config.json has these names with underscores.
-  const auto name = [&](const char* option, std::string& value, const std::vector<std::string>& names,
-                        const char* help) {
+  const auto choice = [&](const char* name, std::string& value, const std::vector<std::string>& names,
+                          const char* help) {
     std::vector<std::string> typed;
     std::transform(names.begin(), names.end(), std::back_inserter(typed), hyphened);
     command
         .add_option_function<std::string>(
-            option, [&](const std::string& one) { value = underscored(one); }, help)
+            name, [&](const std::string& one) { value = underscored(one); }, help)
         ->transform(one_of(typed))
         ->default_str(hyphened(value))
         ->group("Model");
   };
-  name("--norm", a.shape.norm, norm_names(), "Normalisation");
-  name("--activation", a.shape.activation, activation_names(), "Activation of the feed-forward");
-  name("--positions", a.shape.positions, position_names(), "How positions are told");
+  choice("--norm", a.shape.norm, norm_names(), "Normalisation");
+  choice("--activation", a.shape.activation, activation_names(), "Activation of the feed-forward");
+  choice("--positions", a.shape.positions, position_names(), "How positions are told");
   shape("--max-positions", a.shape.max_positions,
         "Longest sentence in tokens; what a language model looks back on [512; --block for --text]");
   shape("--bias", a.shape.bias, "Biases in all layers");

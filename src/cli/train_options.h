@@ -38,13 +38,14 @@ struct TrainArguments {
 /// Adds the options to `command`; their values land in `a`, which must outlive it.
 void add_train_options(CLI::App& command, TrainArguments& a);
 
-/// The options that a training was begun with, in its directory: what --resume needs.
+/// The options that a training was begun with, in its directory: what --resume needs. A file of that name that heed did
+/// not write is refused.
 inline constexpr const char* kTrainOptionsFile = "train.toml";
 
 /// Fills in what the command line leaves open: --config, then what --resume finds, then the shape of --init, then
 /// --preset with its defaults. Without --preset, what was chosen for the training that --model holds; where it holds
 /// none, that is left open. Paths in a file are relative to it. Throws ShapeError for options of the other kind of
-/// training, FormatError for a configuration with others.
+/// training, FormatError for a configuration with others and for a kTrainOptionsFile that heed did not write.
 void apply_config(CLI::App& command, TrainArguments& a);
 
 /// Chooses what is open, see choose_defaults().
@@ -59,5 +60,7 @@ enum class TomlOf : uint8_t {
 };
 /// The options as a file for --config.
 std::string options_as_toml(const CLI::App& command, TomlOf what);
+/// All of them as kTrainOptionsFile, behind the line that marks it.
+std::string options_to_keep(const CLI::App& command);
 
 }  // namespace heed::cli

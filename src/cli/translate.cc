@@ -147,8 +147,10 @@ class Input {
 void translate(const TranslateArguments& a) {
   const std::vector<std::string> models = a.models.empty() ? std::vector{find_model("")} : a.models;
   // The text may be replaced by its translation, which is written once all of it was read.
-  if (a.output != kStandardInput)
+  if (a.output != kStandardInput) {
     for (const std::string& model : models) expect_other_file("--output", a.output, model_paths(model));
+    expect_other_file("--output", a.output, {a.force});
+  }
   Input input(a);
   const Translator translator(models, a.trust);
   int64_t replaced = 0;
@@ -217,13 +219,14 @@ void add_translate(CLI::App& program) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->expected(1)
       ->allow_extra_args(false)
-      ->check(not_empty())
       ->type_name("DIR")
       ->default_str("");
   command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
   BeamOptions& beam = a->options.beam;
   command->add_option("-b,--beam", beam.beam, "Hypotheses kept; 1 is greedy")->check(CLI::Range(1, 1000));
-  command->add_option("--length-penalty", beam.length_penalty, "Score is log p / length^penalty")
+  command
+      ->add_option("--length-penalty", beam.length_penalty,
+                   "Score is log p / length^penalty: more, longer translations")
       ->check(finite_number());
   command->add_option("--max-length", beam.max_length, "Longest translation in tokens; 0 for twice the source and 10")
       ->check(CLI::Range(0, 1 << 24));

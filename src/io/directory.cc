@@ -183,6 +183,10 @@ class Lock {
 
 }  // namespace
 
+Checksum checksum_of(std::string_view content) {
+  return extended({}, std::as_bytes(std::span(content.data(), content.size())));
+}
+
 Checksum checksum_of_file(const std::string& path) {
   const FileBytes file = map_file(path);
   return extended({}, {file.data, file.size});

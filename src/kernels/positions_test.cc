@@ -29,7 +29,13 @@ TEST(SinusoidalPositions, ByHand) {
       table, {0, 1, 0, 1, 0.8414709848078965, 0.5403023058681398, 0.009999833334166664, 0.9999500004166653}, 1e-15);
 }
 
-TEST(SinusoidalPositions, NoPositions) { sinusoidal_positions<float>(nullptr, 0, 0, 8); }
+TEST(SinusoidalPositions, NoPositions) {
+  const Values<float> before(8, 7);
+  Values<float> table = before;
+  sinusoidal_positions(table.data(), 3, 0, 8);
+  EXPECT_EQ(table, before);
+  sinusoidal_positions<float>(nullptr, 0, 0, 8);
+}
 
 }  // namespace
 }  // namespace heed

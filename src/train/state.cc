@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <sstream>
@@ -74,6 +75,39 @@ uint64_t parse_unsigned(const std::string& text, const std::string& where, const
     throw FormatError(where + ": " + key + " is '" + text + "', not a whole number");
   return value;
 }
+
+constexpr const char* kRemedy = "; put back a copy of the directory, or start anew in another one";
+
+FormatError damaged(const std::string& path) {
+  return FormatError(path + ": damaged since it was saved (its checksum is another)" + kRemedy);
+}
+
+// A state without its own checksum, which is checked; nothing for one of before, which has none. Looks at the text, so
+// that damage is found before anything is made of it.
+std::optional<std::string> without_checksum(const std::string& json, const std::string& where) {
+  const std::string field = ",\n  \"crc32\": ", end = "\n}\n";  // as ConfigWriter has it
+  const size_t at = json.rfind(field);
+  if (at == json.npos) return {};
+  std::string rest = json.substr(0, at) + end;
+  if (json.substr(at + field.size()) != std::to_string(checksum_of(rest).crc32) + end) throw damaged(where);
+  return rest;
+}
+
+// What the field "files" says of these names.
+std::map<std::string, Checksum> read_checksums(ConfigReader& files, const std::vector<std::string>& names) {
+  constexpr int64_t kLargestSum = std::numeric_limits<uint32_t>::max();
+  std::map<std::string, Checksum> sums;
+  for (const std::string& name : names) {
+    if (!files.has(name)) continue;
+    ConfigReader file = files.object(name);
+    sums[name] = {.bytes = static_cast<uint64_t>(file.integer("bytes", 0, kMost)),
+                  .crc32 = static_cast<uint32_t>(file.integer("crc32", 0, kLargestSum))};
+    file.finish();
+  }
+  return sums;
+}
+
+std::vector<std::string> program_files() { return {std::begin(kProgramFiles), std::end(kProgramFiles)}; }
 
 }  // namespace
 
@@ -166,10 +200,13 @@ std::string write_state(const TrainState& s, const Recipe& recipe) {
     json.set("files", files);
   }
   if (s.best_bleu) json.set("best_bleu", *s.best_bleu);
+  json.set("crc32", checksum_of(json.text()).crc32);
   return json.text();
 }
 
-TrainState read_state(const std::string& json, const std::string& where, const Recipe& recipe) {
+namespace {
+
+TrainState parse_state(const std::string& json, const std::string& where, const Recipe& recipe) {
   ConfigReader reader(json, where);
   reader.integer("format", kFormat, kFormat);
   ConfigReader options = reader.object("recipe");
@@ -211,30 +248,53 @@ TrainState read_state(const std::string& json, const std::string& where, const R
   if (reader.has("best_bleu")) s.best_bleu = reader.number("best_bleu", 0, 100);
   if (reader.has("files")) {
     ConfigReader files = reader.object("files");
-    std::vector<std::string> names = {kModelFile, kTensorsFile};
+    std::vector<std::string> names = program_files();
+    names.insert(names.end(), {kModelFile, kTensorsFile});
     for (const int64_t update : s.checkpoints) names.push_back(checkpoint_file(update));
-    for (const std::string& name : names) {
-      if (!files.has(name)) continue;
-      ConfigReader file = files.object(name);
-      s.files[name] = {
-          .bytes = static_cast<uint64_t>(file.integer("bytes", 0, kMost)),
-          .crc32 = static_cast<uint32_t>(file.integer("crc32", 0, int64_t{std::numeric_limits<uint32_t>::max()}))};
-      file.finish();
-    }
+    s.files = read_checksums(files, names);
     files.finish();
   }
   reader.finish();
   return s;
 }
 
-void check_files(const TrainState& state, const std::string& directory) {
-  for (const auto& [name, sum] : state.files) {
-    const std::string path = directory + "/" + name;
-    if (checksum_of_file(path) != sum)
-      throw FormatError(path +
-                        ": damaged since it was saved (its checksum is another); put back a copy of the directory, "
-                        "or start anew in another one");
+}  // namespace
+
+TrainState read_state(const std::string& json, const std::string& where, const Recipe& recipe) {
+  const std::optional<std::string> rest = without_checksum(json, where);
+  try {
+    return parse_state(rest.value_or(json), where, recipe);
+  } catch (const TrainingDiffers&) {
+    throw;
+  } catch (const FormatError& e) {
+    throw FormatError(e.what() + std::string(kRemedy));
   }
+}
+
+void check_files(const std::map<std::string, Checksum>& files, const std::string& directory) {
+  for (const auto& [name, sum] : files)
+    if (const std::string path = directory + "/" + name; checksum_of_file(path) != sum) throw damaged(path);
+}
+
+void check_program_files(const std::string& directory) {
+  const std::string path = directory + "/" + kStateFile;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return;
+  const std::optional<std::string> json = without_checksum(read_file(path), path);
+  if (!json) return;
+  ConfigReader reader(*json, path);
+  if (!reader.has("files")) return;
+  ConfigReader files = reader.object("files");
+  check_files(read_checksums(files, program_files()), directory);
+}
+
+std::map<std::string, Checksum> checksums_of_program_files(const std::string& directory) {
+  std::map<std::string, Checksum> sums;
+  std::error_code error;
+  for (const std::string& name : program_files())
+    if (const std::string path = directory + "/" + name; std::filesystem::is_regular_file(path, error))
+      sums[name] = checksum_of_file(path);
+  return sums;
 }
 
 TrainLog::TrainLog(const std::string& directory, int64_t bytes) : path_(directory + "/" + kLogFile) {

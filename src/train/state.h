@@ -18,6 +18,8 @@ inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kLogFile = "train.log.jsonl";
 inline constexpr const char* kStateFile = "training.json";
 inline constexpr const char* kTensorsFile = "training.safetensors";
+/// What programs keep in the directory: a state stands with those that are there.
+inline constexpr const char* kProgramFiles[] = {"config.json", "vocabulary.txt", "source_vocabulary.txt"};
 std::string checkpoint_file(int64_t update);
 
 /// Sums since the last progress report.
@@ -50,12 +52,19 @@ Recipe make_recipe(const TrainOptions& options, const SentencePairs& training, c
 Recipe make_recipe(const TrainOptions& options, int64_t block, const std::vector<int32_t>& training,
                    const std::vector<int32_t>& validation);
 
+/// Its last field, crc32, is the CRC-32 of the text without that field.
 std::string write_state(const TrainState& state, const Recipe& recipe);
-/// Throws FormatError for a broken state, and TrainingDiffers for another recipe, naming the first difference.
+/// Throws FormatError for a broken state, and TrainingDiffers for another recipe, naming the first difference. States
+/// of before have no checksum of their own.
 TrainState read_state(const std::string& json, const std::string& where, const Recipe& recipe);
 
 /// Throws FormatError for the first file that is not as it was saved.
-void check_files(const TrainState& state, const std::string& directory);
+void check_files(const std::map<std::string, Checksum>& files, const std::string& directory);
+/// The same for the state of a directory and kProgramFiles, before a program reads these. A directory without a state,
+/// or with one of before, is as it should be.
+void check_program_files(const std::string& directory);
+/// Of those of kProgramFiles that are there.
+std::map<std::string, Checksum> checksums_of_program_files(const std::string& directory);
 
 /// The log of a directory: appended to, cut back on resuming.
 class TrainLog {

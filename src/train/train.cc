@@ -33,6 +33,7 @@ class Trainer {
     DirectoryTransaction files(directory_);  // until the end, so that nobody else trains here
     files_ = &files;
     const bool resumed = load_state();
+    for (const auto& [name, sum] : checksums_of_program_files(directory_)) state_.files[name] = sum;
     TrainLog log(directory_, state_.log_bytes);
     log_ = &log;
     last_save_ = window_start_ = Clock::now();
@@ -384,7 +385,7 @@ class Trainer {
       return false;
     }
     state_ = read_state(read_file(path), path, recipe_);
-    check_files(state_, directory_);
+    check_files(state_.files, directory_);
     const SafetensorsFile file(directory_ + "/" + kTensorsFile);
     const auto restore = [&](const Tensor& arena, const char* prefix) {
       for (const auto& [name, view] : arena_.named(arena, prefix)) {

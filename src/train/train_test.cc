@@ -261,6 +261,31 @@ TEST_F(Train, ResumingWithOtherOptionsOrDataIsRefused) {
   EXPECT_EQ(run(where, options).update, 20);  // a limit may be raised
 }
 
+TEST_F(Train, DamageOfTheStateIsFoundWhereverItIs) {
+  const Recipe recipe = make_recipe(quick(), training_, validation_);
+  TrainState state{.update = 7, .best_nll = 0.5, .checkpoints = {3}};
+  state.files = {{kModelFile, {.bytes = 9, .crc32 = 0xCBF43926}}, {"config.json", {.bytes = 1, .crc32 = 2}}};
+  const std::string text = write_state(state, recipe);
+  EXPECT_TRUE(read_state(text, "training.json", recipe).files == state.files);
+  const auto refuses = [&](const std::string& damaged) {
+    try {
+      read_state(damaged, "training.json", recipe);
+    } catch (const FormatError& error) {
+      const std::string says = error.what();
+      return says.starts_with("training.json: ") &&
+             says.ends_with("; put back a copy of the directory, or start anew in another one");
+    }
+    return false;
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    EXPECT_TRUE(refuses(text.substr(0, i))) << i;
+    std::string damaged = text;
+    damaged[i] = static_cast<char>(damaged[i] ^ 1 << i % 8);
+    EXPECT_TRUE(refuses(damaged)) << i;
+  }
+  EXPECT_TRUE(refuses(text + ' '));
+}
+
 // Stands for pieces with merges left out: each token twice with the probability, by the seed.
 SentencePairs doubled(const SentencePairs& pairs, double probability, uint64_t seed) {
   std::mt19937_64 draw(seed);

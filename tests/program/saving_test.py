@@ -22,6 +22,7 @@ needs_shim = unittest.skipUnless(SHIM, "SKIPPED: no library is loaded before a s
 RUN = ["train", "--pairs", "train.tsv", "--valid-pairs", "dev.tsv", "--model", "m", *TINY, "--d-model", "16",
        "--feed-forward", "16", "--max-updates", "4", "--validate-every", "2", "--average", "2", "--save-every", "1",
        "--log-every", "1"]
+TWO_VOCABULARIES = ["--separate-vocabularies", "--vocab-size", "290"]
 # Even root may not write there without this capability.
 ORDINARY = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 NAMESPACE = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
@@ -137,8 +138,8 @@ class EachSystemCall(SavingTest):
 
     def test_export_killed_at_it(self):
         self.train()
-        for number, source in enumerate(["first", "second"]):
-            self.train("--model", source, "--max-updates", str(1 + number))
+        for source, *more in [["first", *TWO_VOCABULARIES], ["second"]]:
+            self.train("--model", source, "--max-updates", "1", *more)
             self.succeeds("export", "--model", source, "--to", source + "-alone")
         answers = [self.succeeds("translate", "--model", source + "-alone", stdin="el perro come pan\n", says=None)
                    for source in ["first", "second"]]
@@ -151,6 +152,8 @@ class EachSystemCall(SavingTest):
                 done = self.heed("export", "--model", "second", "--to", "to", env=self.shim(KILL=call))
                 self.assertIn(done.returncode, [0, -signal.SIGKILL])  # over a model it makes no directory
                 self.assertIn(self.succeeds("translate", "--model", "to", stdin="el perro come pan\n"), answers)
+                held = json.loads(self.succeeds("inspect", "--json", "to"))
+                self.assertEqual("source_vocabulary" in held, "source_vocab_size" in held["config"])
                 self.succeeds("export", "--model", "second", "--to", "to")
                 self.assertTrue(self.model("to") == models[1])
                 self.assertEqual(self.names("to"), self.names("second-alone"))
@@ -396,6 +399,33 @@ class DirectoriesOfOthers(SavingTest):
         self.assertIn("not the log of a training", self.train(code=1).splitlines()[-1])
         self.assertEqual((self.at / "m/train.log.jsonl").read_text(), "mine\n")
 
+    def test_options_of_others(self):
+        self.train("--max-updates", "1")
+        kept = (self.at / "m/train.toml").read_text()
+        for mine in ["dropout = 0.5\n", "", "# mine\n" + kept[kept.index("threads"):]]:
+            self.write("m/train.toml", mine)
+            for command in [RUN, RUN[:RUN.index("--preset")], ["train", "--resume", "m"]]:
+                self.refuses_to_write(*command, code=1, says="m/train.toml: not the options of a training, whose first")
+        (self.at / "m/train.toml").rename(self.at / "m/mine.toml")
+        self.train("--max-updates", "2")
+        self.assertEqual((self.at / "m/train.toml").read_text().splitlines()[0], kept.splitlines()[0])
+        self.assertEqual((self.at / "m/mine.toml").read_text(), mine)
+
+    def test_options_that_an_earlier_heed_kept(self):
+        self.write("text.txt", "el perro come pan\n" * 100)
+        of_text = ["train", "--text", "text.txt", "--preset", "tiny", "--vocab-type", "characters", "--d-model", "16",
+                   "--feed-forward", "16", "--block", "8", "--schedule", "constant", "--model", "m"]
+        for run in [RUN, of_text]:
+            self.assertEqual(self.heed(*run, "--max-updates", "1").returncode, 0)
+            mark, options = (self.at / "m/train.toml").read_text().split("\n", 1)
+            self.assertTrue(mark.startswith("# ") and options.startswith("threads = "), mark)
+            self.write("m/train.toml", options)  # it had no such line
+            done = self.heed("train", "--resume", "m", "--max-updates", "2")
+            self.assertEqual(done.returncode, 0, done.stderr.decode())
+            self.assertIn("goes on after update 1", done.stderr.decode())
+            self.assertEqual((self.at / "m/train.toml").read_text().split("\n")[0], mark)
+            shutil.rmtree(self.at / "m")
+
     def test_ways_of_naming_it(self):
         (self.at / "link").symlink_to("m")
         (self.at / "m").mkdir()
@@ -439,6 +469,38 @@ class Export(SavingTest):
         self.assertEqual((self.at / "half/model.safetensors").stat().st_mode & 0o777, 0o640)
         self.assertEqual((self.at / "half/mine.txt").read_text(), "mine")
 
+    def test_over_a_model_with_more_files(self):
+        self.train("--model", "two", "--max-updates", "1", *TWO_VOCABULARIES)
+        shutil.copytree(self.at / "m", self.at / "n")
+        (self.at / "m/MODEL_CARD.md").unlink()
+        plain = ["config.json", "mine.txt", "model.safetensors", "vocabulary.txt"]
+        for command, names in [(["export", "--model", "m"], plain), (["average", "m", "n"], ["MODEL_CARD.md", *plain])]:
+            self.succeeds("export", "--model", "two", "--to", "half")
+            self.write("half/mine.txt", "mine")
+            self.assertEqual(self.names("half"), sorted([*plain, "MODEL_CARD.md", "source_vocabulary.txt"]))
+            self.succeeds(*command, "--to", "half")
+            self.assertEqual(self.names("half"), names)
+            self.assertEqual(self.succeeds("translate", "--model", "half", stdin="el perro\n").count("\n"), 1)
+        (self.at / "half/source_vocabulary.txt").symlink_to("../dev.tsv")
+        self.refuses(1, "half/source_vocabulary.txt: ", "export", "--model", "m", "--to", "half")
+
+    def test_vocabularies_of_other_models(self):
+        kept = (self.at / "m/vocabulary.txt").read_text()
+        shorter = "".join(line + "\n" for line in kept.replace("pieces=300", "pieces=299").splitlines()[:-1])
+        self.train("--model", "two", "--max-updates", "1", *TWO_VOCABULARIES)
+        shutil.copytree(self.at / "m", self.at / "n")
+        for content, says in [("garbage\n", "m/vocabulary.txt: "), ("", "m/vocabulary.txt: "),
+                              (shorter, "m: vocabulary.txt has 299 pieces, config.json says 300"),
+                              (b"\x0a\x05\x0a\x01a\x15\0\0\0\0", "m/vocabulary.txt: a sentencepiece model")]:
+            for model in ["m", "n"]:
+                self.write(model + "/vocabulary.txt", content)
+            self.refused(says, "--to", "half", code=1)
+            self.refuses(1, says, "average", "m", "n", "--to", "half")
+        for content, says in [("garbage\n", "two/source_vocabulary.txt: "),
+                              (kept, "source_vocabulary.txt has 300 pieces, config.json says 290")]:
+            self.write("two/source_vocabulary.txt", content)
+            self.refuses(1, says, "export", "--model", "two", "--to", "half")
+
     def tensors(self):
         """Header of the model, and its data."""
         whole_file = self.model()
@@ -468,10 +530,12 @@ class Export(SavingTest):
 
 class Damage(SavingTest):
     def test_damaged_training_is_found(self):
-        self.train("--max-updates", "2")
-        self.train("--model", "whole")
-        files = [name for name in self.names() if name.endswith(".safetensors")]
-        self.assertEqual(len(files), 3)
+        self.train("--max-updates", "2", *TWO_VOCABULARIES)
+        self.train("--model", "whole", *TWO_VOCABULARIES)
+        files = [name for name in self.names() if name.endswith((".safetensors", ".json", ".txt"))]
+        self.assertEqual([name for name in files if not name.endswith(".safetensors")],
+                         ["config.json", "source_vocabulary.txt", "training.json", "vocabulary.txt"])
+        self.assertEqual(len(files), 7)
         choose = random.Random(3)
         for name in files:
             for _ in range(20 if ALL else 3):
@@ -480,20 +544,57 @@ class Damage(SavingTest):
                 content[choose.randrange(len(content))] ^= 1 << choose.randrange(8)
                 for damaged in [bytes(content), kept[:-1], kept + b"\0"]:
                     self.write("m/" + name, damaged)
-                    error = self.train(code=1).splitlines()[-1]
-                    self.assertIn(f"m/{name}: damaged since it was saved", error)
+                    before = identities(self.at / "m")
+                    error = self.train(*TWO_VOCABULARIES, code=1).splitlines()[-1]
+                    if name == "training.json":  # the field that holds its checksum may be what was damaged
+                        self.assertIn("m/training.json: ", error)
+                    else:
+                        self.assertIn(f"m/{name}: damaged since it was saved", error)
+                    self.assertIn("; put back a copy of the directory, or start anew in another one", error)
+                    self.assertEqual(identities(self.at / "m"), before)
                 self.write("m/" + name, kept)
-        self.train()
+        self.train(*TWO_VOCABULARIES)
         self.expect_the_same()
+
+    def test_numbers_of_the_state(self):
+        """Another number is one of a whole state, but not of the one that was saved."""
+        self.train("--max-updates", "2")
+        kept = (self.at / "m/training.json").read_text()
+        stream = json.loads(kept)["generator_stream"]
+        changed = kept.replace(f'"generator_stream": "{stream}"', f'"generator_stream": "{stream}1"')
+        self.assertNotEqual(changed, kept)
+        self.write("m/training.json", changed)
+        self.assertIn("m/training.json: damaged since it was saved", self.train(code=1).splitlines()[-1])
+
+    def test_checksums_are_those_of_zlib(self):
+        self.train("--max-updates", "2")
+        text = (self.at / "m/training.json").read_bytes()
+        rest, own = text.rsplit(b',\n  "crc32": ', 1)
+        self.assertEqual(own, b"%d\n}\n" % zlib.crc32(rest + b"\n}\n"))
+        files = json.loads(text)["files"]
+        self.assertEqual(sorted(files), [name for name in self.names() if name.endswith((".safetensors", ".txt")) or
+                                         name == "config.json"])
+        for name, file in files.items():
+            content = (self.at / "m" / name).read_bytes()
+            self.assertEqual(file, {"bytes": len(content), "crc32": zlib.crc32(content)})
 
     def test_states_of_before_have_no_checksums(self):
         self.train("--model", "whole")
-        self.train("--max-updates", "2")
-        state = json.loads((self.at / "m/training.json").read_text())
-        del state["files"]
-        self.write("m/training.json", json.dumps(state))
-        self.train()
-        self.expect_the_same()
+        self.train("--model", "begun", "--max-updates", "2")
+        state = json.loads((self.at / "begun/training.json").read_text())
+        for name in ["config.json", "vocabulary.txt"]:
+            del state["files"][name]
+        of_weights = {key: value for key, value in state.items() if key != "crc32"}
+        of_nothing = {key: value for key, value in of_weights.items() if key != "files"}
+        for before in [of_weights, of_nothing]:
+            shutil.copytree(self.at / "begun", self.at / "m")
+            self.write("m/training.json", json.dumps(before, indent=2) + "\n")
+            self.train()
+            self.expect_the_same()
+            after = json.loads((self.at / "m/training.json").read_text())
+            self.assertIn("crc32", after)
+            self.assertLessEqual({"config.json", "vocabulary.txt"}, set(after["files"]))
+            shutil.rmtree(self.at / "m")
 
     def test_a_broken_journal(self):
         self.train("--max-updates", "3")

@@ -219,6 +219,15 @@ class Translate(ProgramTest):
         for option in [["--sample"], ["--n-best", "2"]]:
             self.refuses(2, "--force", "translate", "--model", MODEL, "--force", "given.txt", "perro", *option)
 
+    def test_given_translations_are_not_replaced(self):
+        self.write("given.txt", "dog\n")
+        (self.at / "link").symlink_to("given.txt")
+        force = ["translate", "--model", MODEL, "--force", "given.txt", "perro", "-o"]
+        for output in ["given.txt", "./given.txt", "link"]:
+            self.refuses(2, f"--output {output} is what the command reads; give another file", *force, output)
+        self.assertEqual(self.succeeds(*force, "out.txt"), "")
+        self.assertTrue((self.at / "out.txt").read_text().startswith("dog\t"))
+
     def test_draws(self):
         text = "\n".join(LINES * 8)
         hot = ["--sample", "--temperature", "2"]
