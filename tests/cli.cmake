@@ -17,19 +17,24 @@ endforeach()
 
 # Kills and failures at each system call come from a library that is loaded before the C library; a sanitizer's runtime
 # must be the first one itself.
-foreach(name saving memory)
-  set(shim)
+function(program_tests_with_shim shim)  # ... and the names of the tests
+  set(library)
   if(NOT HEED_SANITIZE)
-    add_library(${name}_shim MODULE program/${name}_shim.cc)
-    target_link_libraries(${name}_shim PRIVATE heed_flags ${CMAKE_DL_LIBS})
-    target_compile_features(${name}_shim PRIVATE cxx_std_20)
-    set(shim "HEED_SHIM=$<TARGET_FILE:${name}_shim>")
+    add_library(${shim}_shim MODULE program/${shim}_shim.cc)
+    target_link_libraries(${shim}_shim PRIVATE heed_flags ${CMAKE_DL_LIBS})
+    target_compile_features(${shim}_shim PRIVATE cxx_std_20)
+    set(library "HEED_SHIM=$<TARGET_FILE:${shim}_shim>")
   endif()
-  add_test(NAME program.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
-  # Each run has a limit of its own; with HEED_TEST_ALL there are very many.
-  set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 36000
-    ENVIRONMENT "${program_environment};${shim}")
-endforeach()
+  foreach(name IN LISTS ARGN)
+    add_test(NAME program.${name}
+      COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
+    # Each run has a limit of its own; with HEED_TEST_ALL there are very many.
+    set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 36000
+      ENVIRONMENT "${program_environment};${library}")
+  endforeach()
+endfunction()
+program_tests_with_shim(saving saving save_order)
+program_tests_with_shim(memory memory)
 
 # The pages in a browser. Debian's python3-selenium is there for Debian's Python, which need not be the first one found.
 add_executable(page_maker program/page_maker.cc)

@@ -446,7 +446,10 @@ class Talk(DataTest):
             rows = [re.sub(r"\x1b\[[0-9;]*[mK]", "", row).rstrip("\r") for row in re.split(r"[\n]|\r(?=\x1b\[K)", shown)]
             bars = [row for row in rows if "━" in row]
             self.assertGreater(len(bars), 0)
-            self.assertRegex(bars[0], r"^ *\d+% ")
+            for bar in bars:
+                self.assertRegex(bar, r"^ *\d+% ")
+                if columns == 80:  # the bar alone fills 40
+                    self.assertRegex(bar, r"  epoch \d+  update \d+  left \d+:\d\d:\d\d")
             for row in bars + [row for row in rows if "update" in row and "wrote" not in row and "finished" not in row]:
                 self.assertLess(len(row), columns, row)
             self.assertIn("\x1b[32m", shown)

@@ -22,26 +22,6 @@ class TrainTest(TrainingTest):
 
 
 class Resume(TrainTest):
-    def test_killed_at_any_moment(self):
-        self.train("--model", "whole")
-        kills = 0
-        # From before the first file until late in the run, and always a little later than the time before.
-        for delay in [0.0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5]:
-            process = self.start("--threads", str(1 + kills % 2))
-            time.sleep(delay)
-            process.kill()
-            process.communicate()
-            if process.returncode == 0:
-                break
-            self.assertEqual(process.returncode, -signal.SIGKILL)
-            kills += 1
-        self.assertGreaterEqual(kills, 3)
-        self.train("--threads", "2")
-        self.assertTrue(self.model() == self.model("whole"))
-        self.assertEqual(sorted(p.name for p in (self.at / "m").iterdir()),
-                         sorted(p.name for p in (self.at / "whole").iterdir()))
-        self.assertEqual(sorted(p.name for p in self.at.iterdir()), ["dev.tsv", "m", "train.tsv", "whole"])
-
     # A run without an end cannot end before the signal comes, however busy the machine is; where it had got to says how
     # long the whole run is that it must equal.
     ENDLESS = ["--max-updates", "1000000", "--patience", "0"]
@@ -52,6 +32,22 @@ class Resume(TrainTest):
         self.assertIn("goes on after update", self.train(*end))
         self.train("--model", "whole", *end)
         self.assertTrue(self.model() == self.model("whole"))
+
+    def test_killed_at_any_moment(self):
+        # Before the first file, before the first update, and on: each run writes these lines, wherever it begins.
+        lines = [None, "parameters", *["words/s", "validation:"] * 4]
+        for number, line in enumerate(lines):
+            process = self.start(*self.ENDLESS, "--threads", str(1 + number % 2))
+            if line:
+                self.until_line(process, line)
+            time.sleep(number * 0.007)
+            process.kill()
+            process.communicate()
+            self.assertEqual(process.returncode, -signal.SIGKILL)
+        self.expect_the_same_as_a_whole_run("--threads", "2")
+        self.assertEqual(sorted(p.name for p in (self.at / "m").iterdir()),
+                         sorted(p.name for p in (self.at / "whole").iterdir()))
+        self.assertEqual(sorted(p.name for p in self.at.iterdir()), ["dev.tsv", "m", "train.tsv", "whole"])
 
     def test_killed_after_updates(self):
         for update in ["update 5 ", "goes on after", "goes on after"]:
