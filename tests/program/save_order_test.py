@@ -1,5 +1,6 @@
-"""In which order a save reaches the disk (docs/decisions/0007-saving.md), and that it ends where a file does not reach
-it. A killed program leaves what the system has yet to write; what a loss of power leaves is seen in the calls alone."""
+"""In which order a save reaches the disk (docs/decisions/0007-saving.md), that it ends where a file does not reach it,
+and what other processes may do between two of its calls. A killed program leaves what the system has yet to write; what
+a loss of power leaves is seen in the calls alone."""
 import collections
 import errno
 import os
@@ -139,6 +140,48 @@ class FailingSync(OrderTest):
                 shutil.rmtree(self.at / "m", ignore_errors=True)
                 self.fails_at(sync, *run)
                 self.reads()
+
+
+@needs_shim
+class Races(OrderTest):
+    def setUp(self):
+        super().setUp()
+        self.train("--max-updates", "1")
+
+    def opened(self, **shim):
+        """The calls that make files in an export, which ends well."""
+        shutil.rmtree(self.at / "to", ignore_errors=True)
+        done, calls = self.traced("export", "--model", "m", "--to", "to", "--dtype", "f32", **shim)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual(self.names("to"), ["MODEL_CARD.md", "config.json", "model.safetensors", "vocabulary.txt"])
+        self.assertEqual(self.model("to"), self.model())
+        return [call for call in calls if call.name == "open"]
+
+    def parts(self, **shim):
+        return [call for call in self.opened(**shim) if call.path.endswith(".part")]
+
+    def test_the_name_of_a_part_is_taken(self):
+        parts = self.parts()
+        head = parts[0].path[:-len("0123456789abcdef.part")]
+        first, second, *others = self.parts(SHIM_FAIL=f"{parts[0].number}:{errno.EEXIST}")
+        self.assertEqual(len(others), len(parts) - 1)
+        self.assertTrue(first.path.startswith(head) and second.path.startswith(head))
+        self.assertNotEqual(first.path, second.path)
+
+    def test_a_part_is_taken_for_stale_before_its_lock_stands(self):
+        self.assertEqual(len(self.parts(SHIM_LOSE=".part")), len(self.parts()) + 1)
+
+    def test_a_lock_goes_with_its_holder_before_it_is_ours(self):
+        for locks, shim in [(1, {}), (2, {"SHIM_LOSE": "/.heed-lock"})]:
+            self.assertEqual(sum(call.path == "to/.heed-lock" for call in self.opened(**shim)), locks)
+
+    def test_a_directory_that_is_saved_faster_than_it_is_read(self):
+        for command in [["translate", "--model", "m"], ["export", "--model", "m", "--to", "to"]]:
+            done = self.heed(*command, env={"LD_PRELOAD": SHIM, "SHIM_RENEW": "/m/config.json"})
+            self.assertEqual(done.returncode, 1)
+            self.assert_one_line(done.stderr.decode(), "m: it is saved anew all the time; try again, or copy it")
+        self.assertFalse((self.at / "to").exists())
+        self.succeeds("inspect", "m")
 
 
 if __name__ == "__main__":

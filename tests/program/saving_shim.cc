@@ -4,6 +4,8 @@
 //   SHIM_KILL=N          SIGKILL before the N-th; half of what a write was given is written
 //   SHIM_FAIL=N:ERRNO    the N-th fails
 //   SHIM_DENY=NAME:ERRNO each call of flock, link or renameat2 fails
+//   SHIM_LOSE=SUFFIX     before the first flock of a file with such a path somebody removes the file
+//   SHIM_RENEW=SUFFIX    somebody replaces a file with such a path by a copy after each open of it for reading
 //   SHIM_TRACE=FILE      appends a line for each call that has returned, its fields set apart by tabs: number, name,
 //                        path, new path (rename, link), errno or 0
 // Counted are open with O_CREAT, the first write to each of those files, fsync, fdatasync, rename, unlink, ftruncate
@@ -103,11 +105,29 @@ Done traced_fd(const char* name, Done done, int fd) {
   return traced(name, done, [&] { return path_of(fd) + "\t"; });
 }
 
+bool ends_as(const std::string& path, const char* variable) {
+  const char* suffix = getenv(variable);
+  return suffix && path.ends_with(suffix);
+}
+
+/// Replaces the file behind `fd` by another one with the same content.
+void renew(int fd) {
+  const std::string path = path_of(fd), copy = path + ".copy";
+  const int to = NEXT(open)(copy.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  char part[4096];
+  off_t at = 0;
+  for (ssize_t bytes; (bytes = pread(fd, part, sizeof part, at)) > 0; at += bytes)
+    if (NEXT(write)(to, part, static_cast<size_t>(bytes)) != bytes) abort();
+  close(to);
+  NEXT(rename)(copy.c_str(), path.c_str());
+}
+
 template <class Open>
 int opened(int directory, const char* path, int flags, Open open) {
   const bool creates = flags & O_CREAT;
   const int fd = creates && fails() ? -1 : open();
   if (fd >= 0 && fd < kMostFiles) created[fd] = unwritten[fd] = creates;
+  if (fd >= 0 && !creates && getenv("SHIM_RENEW") && ends_as(path_of(fd), "SHIM_RENEW")) renew(fd);
   return creates ? traced_at("open", fd, directory, path) : fd;
 }
 
@@ -180,6 +200,11 @@ int unlinkat(int directory, const char* path, int flags) noexcept {
 int link(const char* from, const char* to) noexcept {
   return traced_pair("link", denied("link") ? -1 : NEXT(link)(from, to), AT_FDCWD, from, AT_FDCWD, to);
 }
-int flock(int fd, int operation) noexcept { return denied("flock") ? -1 : NEXT(flock)(fd, operation); }
+int flock(int fd, int operation) noexcept {
+  static std::atomic<bool> lost{false};
+  if (const std::string path = path_of(fd); ends_as(path, "SHIM_LOSE") && !lost.exchange(true))
+    NEXT(unlink)(path.c_str());
+  return denied("flock") ? -1 : NEXT(flock)(fd, operation);
+}
 
 }  // extern "C"
