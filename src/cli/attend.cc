@@ -457,7 +457,7 @@ void add_attend(CLI::App& program) {
       ->check(CLI::Range(1, 1024));
   command->add_option("--maximum", a->picture.maximum, "Weight at the top of the scale [the largest]")
       ->check(finite_number())
-      ->check(CLI::PositiveNumber);
+      ->check(in_range(1e-30, 1e30));
   command->add_option("--title", a->title, "Title of map and pictures; \"\" for none")->type_name("TEXT");
   command->footer(
       "Examples:\n"

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -232,6 +233,8 @@ int run(int argc, char** argv) {
 
 // What is thrown where nobody can catch it: by constructors of static objects, the libraries' too, or out of a thread.
 [[noreturn]] void give_up() {
+  static std::atomic_flag said;
+  while (said.test_and_set()) ::pause();  // another thread says it and ends the program
   constexpr std::string_view kText = "heed: not enough memory, or a failure that nothing caught\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
   ::_exit(1);

@@ -147,7 +147,7 @@ class Input {
 void translate(const TranslateArguments& a) {
   const std::vector<std::string> models = a.models.empty() ? std::vector{find_model("")} : a.models;
   // The text may be replaced by its translation, which is written once all of it was read.
-  if (a.output != kStandardInput) {
+  if (!is_standard_stream(a.output)) {
     for (const std::string& model : models) expect_other_file("--output", a.output, model_paths(model));
     expect_other_file("--output", a.output, {a.force});
   }
@@ -178,14 +178,7 @@ void translate(const TranslateArguments& a) {
     }
     if (!a.force.empty() && done < std::ssize(given)) throw_unequal(a.force, given.size(), std::to_string(done));
   };
-  if (a.output.empty() || a.output == kStandardInput)
-    answer_all([](const std::string& text) {
-      std::cout << text;
-      finish_output();
-    });
-  else
-    write_file_atomically(a.output,
-                          [&](FileWriter& file) { answer_all([&](const std::string& text) { file.write(text); }); });
+  write_output(a.output, [&](FileWriter& file) { answer_all([&](const std::string& text) { file.write(text); }); });
   replaced += input.replaced();
   if (replaced > 0) warn("translate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
 }

@@ -21,6 +21,12 @@ def described(test):
     return json.loads(test.succeeds("help", "--json"))
 
 
+def paths(test):
+    """Every option and argument that takes a file or a directory, with its command."""
+    return [(command, option) for command in described(test)[1:] for option in command["options"]
+            if re.search("FILE|DIR", option["value"])]
+
+
 class Help(ProgramTest):
     def setUp(self):
         super().setUp()
@@ -316,14 +322,11 @@ class WrongUse(ProgramTest):
     def test_empty_paths(self):
         """A variable that a script forgot to set: of every option and argument that takes a file or a directory."""
         tried = 0
-        for command in described(self)[1:]:
-            for option in command["options"]:
-                if not re.search("FILE|DIR", option["value"]):
-                    continue
-                name, tried = option["names"][-1], tried + 1
-                with self.subTest(f"{command['name']} {name}"):
-                    self.refuses(2, f"heed {command['name']}: {name}: it is empty; give a value\n", command["name"],
-                                 *([] if option["argument"] else [name]), "")
+        for command, option in paths(self):
+            name, tried = option["names"][-1], tried + 1
+            with self.subTest(f"{command['name']} {name}"):
+                self.refuses(2, f"heed {command['name']}: {name}: it is empty; give a value\n", command["name"],
+                             *([] if option["argument"] else [name]), "")
         self.assertGreater(tried, 50)
         self.refuses(2, "models: it is empty", "average", "", "a", "--to", "b")
         self.refuses(2, "--input: it is empty", "translate", "-i", "", stdin="hola\n")
@@ -512,25 +515,21 @@ class Terminal(ProgramTest):
         self.assertLessEqual(done.stderr.count(b"\n"), 1)
 
     def test_missing_files(self):
-        """Of every command, every option and argument that takes a file or a directory."""
         tried = 0
-        for command in described(self)[1:]:
-            for option in command["options"]:
-                if not re.search("FILE|DIR", option["value"]):
+        for command, option in paths(self):
+            arguments = [command["name"], *([] if option["argument"] else option["names"][-1:]), self.BAD]
+            for other in command["options"]:
+                if other["required"] and other is not option:
+                    arguments += [*([] if other["argument"] else other["names"][-1:]), "none"]
+            if command["name"] == "bench":  # it is about the name
+                if SANITIZED:
                     continue
-                arguments = [command["name"], *([] if option["argument"] else option["names"][-1:]), self.BAD]
-                for other in command["options"]:
-                    if other["required"] and other is not option:
-                        arguments += [*([] if other["argument"] else other["names"][-1:]), "none"]
-                if command["name"] == "bench":  # it is about the name
-                    if SANITIZED:
-                        continue
-                    arguments += ["--only", "attention", "--seconds", "0.01"]
-                with self.subTest(" ".join(arguments[:2])):
-                    done = self.heed(*arguments)
-                    self.assertIn(done.returncode, (0, 1, 2))
-                    self.assert_harmless(done)
-                    tried += 1
+                arguments += ["--only", "attention", "--seconds", "0.01"]
+            with self.subTest(" ".join(arguments[:2])):
+                done = self.heed(*arguments)
+                self.assertIn(done.returncode, (0, 1, 2))
+                self.assert_harmless(done)
+                tried += 1
         self.assertGreater(tried, 20)
 
     def test_files_that_are_there(self):
