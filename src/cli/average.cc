@@ -31,6 +31,12 @@ Likeness likeness_of(const DirectorySnapshot& files, const std::string& director
   return {.config = config, .vocabularies = read_vocabularies(files, config)};
 }
 
+// Dropout is of a training, not of the weights.
+ModelConfig without_dropout(ModelConfig config) {
+  std::visit([](auto& c) { c.dropout = c.attention_dropout = c.activation_dropout = 0; }, config);
+  return config;
+}
+
 void check_alike(const std::string& directory, const Likeness& l, const std::string& first, const Likeness& of_first) {
   const auto refuse = [&](const std::string& what) {
     throw ShapeError(directory + " has another " + what + " than " + first +
@@ -40,10 +46,11 @@ void check_alike(const std::string& directory, const Likeness& l, const std::str
   const auto flags = [](const ModelConfig& config) {
     return std::visit([](const auto& c) { return flags_of(c); }, config);
   };
-  const Flags mine = flags(l.config), others = flags(of_first.config);
+  const ModelConfig shape = without_dropout(l.config), first_shape = without_dropout(of_first.config);
+  const Flags mine = flags(shape), others = flags(first_shape);
   for (size_t i = 0; i < mine.size(); ++i)
     if (mine[i] != others[i]) refuse(mine[i].first + " (" + mine[i].second + ", not " + others[i].second + ")");
-  if (write_config(l.config) != write_config(of_first.config)) refuse(kConfigFile);
+  if (write_config(shape) != write_config(first_shape)) refuse(kConfigFile);
   for (size_t i = 0; i < l.vocabularies.size(); ++i)
     if (l.vocabularies[i] != of_first.vocabularies[i]) refuse(l.vocabularies[i].file);
 }

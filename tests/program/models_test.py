@@ -92,6 +92,16 @@ class Average(ModelsTest):
                              read_tensors(ROOT / model / "model.safetensors"))
             self.succeeds("inspect", model + "-mean")
 
+    def test_dropout_may_differ(self):
+        self.copy("b", "b")
+        config = json.loads((self.at / "b/config.json").read_text())
+        config["dropout"] = 0.375
+        (self.at / "b/config.json").write_text(json.dumps(config))
+        for first, second in [(ROOT / "a", "b"), ("b", ROOT / "a")]:
+            self.succeeds("average", first, second, "--to", "mean")
+            self.assertEqual((self.at / "mean/config.json").read_text() != (ROOT / "a/config.json").read_text(),
+                             first == "b")
+
     def test_refusals(self):
         self.copy("b", "b")
         self.refuses(2, "two directories or more", "average", ROOT / "a", "--to", "x")
