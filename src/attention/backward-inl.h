@@ -88,7 +88,7 @@ struct BackwardCut {
 
   static int64_t columns(const Problem<T>& p) { return pitch_of(p, HWY_MIN(p.Lq, kQueryTile)); }
   /// Elements of a prepared tile of queries.
-  static int64_t tile_elements(const Problem<T>& p) { return columns(p) * (p.D + p.Dv + 2); }
+  static int64_t tile_elements(const Problem<T>& p) { return columns(p) * (p.D + p.Dv + 3); }
   static int64_t tile_bytes(const Problem<T>& p) { return tile_elements(p) * static_cast<int64_t>(sizeof(T)) + 1; }
   static int64_t own_tiles(const Problem<T>& p) { return p.group() * ((p.Lq + kQueryTile - 1) / kQueryTile); }
   int64_t shared_tiles(const Problem<T>& p) const {
@@ -115,7 +115,7 @@ template <class T>
 struct QueryTile {
   T* q;      // (D, pitch): transposed, times query_factor
   T* grad;   // (Dv, pitch): output gradients transposed, times `scale`
-  T* lse;    // (pitch) in units of log 2; +inf for a row that saw nothing
+  T* lse;    // (2, pitch) in units of log 2, as SplitLse; +inf for a row that saw nothing
   T* delta;  // (pitch) sum over Dv of grad_out * out, less grad_lse, times `scale`
 };
 
@@ -127,7 +127,7 @@ struct QueryTiles {
   QueryTile<T> at(const Problem<T>& p, int64_t n) const {
     const int64_t columns = BackwardCut<T>::columns(p);
     T* const from = data + n * BackwardCut<T>::tile_elements(p);
-    return {from, from + p.D * columns, from + (p.D + p.Dv) * columns, from + (p.D + p.Dv + 1) * columns};
+    return {from, from + p.D * columns, from + (p.D + p.Dv) * columns, from + (p.D + p.Dv + 2) * columns};
   }
 };
 
@@ -237,10 +237,13 @@ void load_queries(const BackwardHead<T>& from, const BackwardScratch<T>& s, int6
   load_delta(from, s, query, queries, to.delta);
   for (int64_t i = 0; i < queries; ++i) {
     const T lse = from.lse[query + i];
-    to.lse[i] = lse == -static_cast<T>(INFINITY) ? static_cast<T>(INFINITY) : lse * static_cast<T>(kLog2E);
+    const SplitLse<T> split(lse == -static_cast<T>(INFINITY) ? static_cast<T>(INFINITY) : lse);
+    to.lse[i] = split.high;
+    to.lse[pitch + i] = split.low;
     to.delta[i] *= scale;
   }
   std::fill(to.lse + queries, to.lse + pitch, static_cast<T>(INFINITY));
+  std::fill(to.lse + pitch + queries, to.lse + 2 * pitch, T{0});
   std::fill(to.delta + queries, to.delta + pitch, T{0});
 }
 
@@ -253,10 +256,11 @@ HWY_INLINE void differentiate(const Tile& tile, const QueryTile<T>& rows, const 
   const Lanes<T> d;
   const Vec<T> nothing = hn::Set(d, -static_cast<T>(INFINITY));
   for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
-    const Vec<T> lse = hn::LoadU(d, rows.lse + i), delta = hn::LoadU(d, rows.delta + i);
+    const Vec<T> lse = hn::LoadU(d, rows.lse + i), rest = hn::LoadU(d, rows.lse + tile.pitch + i);
+    const Vec<T> delta = hn::LoadU(d, rows.delta + i);
     for (int64_t at = i; at < tile.keys * tile.pitch; at += tile.pitch) {
       const Vec<T> score = hn::LoadU(d, weights + at);
-      Vec<T> weight = exp2<T>(hn::Sub(score, lse));
+      Vec<T> weight = exp2<T>(hn::Sub(hn::Sub(score, lse), rest));
       Vec<T> gradient = hn::LoadU(d, dscores + at);  // of the weight
       if constexpr (kPlain) {
         // Softmax: d score = weight * (d weight - sum of weight * d weight).

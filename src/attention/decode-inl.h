@@ -476,7 +476,9 @@ void merge_splits(const Forward<T>& p, const DecodeShape<T>& s, int64_t b, int64
     const T factor = sum == 0 ? T{0} : 1 / sum;
     const Target<T> to = p.out.template target<T>(b, h, i);
     for (int64_t at = 0; at < s.v.size; ++at) to.set(0, at, factor * out[s.v.place(at)]);
-    if (p.lse) p.lse[p.lse_row(b, h) + i] = sum == 0 ? nothing : (max + std::log2(sum)) * static_cast<T>(kLn2);
+    if (!p.lse) continue;
+    const double lse = static_cast<double>(max) * kLn2 + std::log(static_cast<double>(sum));
+    p.lse[p.lse_row(b, h) + i] = sum == 0 ? nothing : static_cast<T>(lse);
   }
 }
 

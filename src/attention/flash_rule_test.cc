@@ -32,6 +32,10 @@ constexpr std::array<std::pair<int64_t, int64_t>, 10> kLengths{{{113, 203},
 using Choice = std::array<int, 7>;
 constexpr Choice kChoices{static_cast<int>(kHeadSizes.size()), static_cast<int>(kLengths.size()), 3, 2, 2, 2, 2};
 
+/// Found by the whole product: with lse rounded three times on its way to backward, dq was off by 1.2 times what is
+/// allowed (512 x 256, window, ALiBi, dropout).
+constexpr Choice kOnceBroken{1, 5, 0, 1, 1, 1, 1};
+
 /// All choices, the last factor fastest.
 std::vector<Choice> product() {
   std::vector<Choice> list{{}};
@@ -52,7 +56,8 @@ std::vector<Pair> pairs_of(const Choice& c) {
   return list;
 }
 
-/// One choice for each head size and lengths, with the options that bring the most pairs not seen before.
+/// One choice for each head size and lengths, with the options that bring the most pairs not seen before, and
+/// kOnceBroken.
 std::vector<Choice> covering() {
   std::vector<Choice> list;
   std::set<Pair> seen;
@@ -68,6 +73,7 @@ std::vector<Choice> covering() {
     for (const Pair& p : pairs_of(all[best])) seen.insert(p);
     list.push_back(all[best]);
   }
+  list.push_back(kOnceBroken);
   return list;
 }
 

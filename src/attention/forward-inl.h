@@ -118,8 +118,8 @@ void add_poisoned(const Head<T>& head, const Tile& tile, uint64_t poisoned, cons
   }
 }
 
-// log2 of the sum of 2^score of every row, -inf for one that sees nothing, and what its weighted sum of values is to be
-// multiplied by. A sink is one more score with no value behind it.
+// The logarithm of the sum of 2^score of every row, -inf for one that sees nothing, and what its weighted sum of values
+// is to be multiplied by. A sink is one more score with no value behind it.
 template <class T>
 HWY_INLINE void finish_rows(const Head<T>& head, Vec<T> max, Vec<T> sum, Vec<T>& lse, Vec<T>& factor) {
   const Lanes<T> d;
@@ -134,7 +134,11 @@ HWY_INLINE void finish_rows(const Head<T>& head, Vec<T> max, Vec<T> sum, Vec<T>&
     sum = hn::MulAdd(sum, rescale, exp2<T>(hn::Sub(sink, shift)));
   }
   const auto empty = hn::Eq(sum, hn::Zero(d));
-  const Vec<T> log = hn::IfThenElse(hn::Eq(sum, sum), hn::Add(max, hn::Log2(d, sum)), sum);
+  // max * ln 2 with what its rounding leaves: backward's weights are off by a factor of e to lse's error.
+  const T ln2 = static_cast<T>(kLn2), rest = static_cast<T>(kLn2 - static_cast<double>(ln2));
+  const Vec<T> high = hn::Mul(max, hn::Set(d, ln2));
+  const Vec<T> low = hn::MulAdd(max, hn::Set(d, rest), hn::MulSub(max, hn::Set(d, ln2), high));
+  const Vec<T> log = hn::IfThenElse(hn::Eq(sum, sum), hn::Add(high, hn::Add(low, hn::Log(d, sum))), sum);
   lse = hn::IfThenElse(empty, nothing, log);
   factor = hn::IfThenZeroElse(empty, hn::Div(rescale, sum));
 }
@@ -212,7 +216,7 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
     for (int64_t i = 0; i < pitch; i += lanes<T>()) {
       Vec<T> lse, factor;
       finish_rows<T>(head, hn::LoadU(d, s.max + at + i), hn::LoadU(d, s.sum + at + i), lse, factor);
-      hn::StoreU(hn::Mul(lse, hn::Set(d, static_cast<T>(kLn2))), d, s.max + at + i);
+      hn::StoreU(lse, d, s.max + at + i);
       hn::StoreU(factor, d, s.sum + at + i);
     }
     for (int64_t i = 0; i < queries; ++i)

@@ -62,13 +62,17 @@ template <class T>
 HWY_INLINE void scores_to_weights(const Tile& tile, const T* HWY_RESTRICT lse, T* HWY_RESTRICT scores) {
   const Lanes<T> d;
   const Vec<T> hidden = hn::Set(d, -static_cast<T>(INFINITY));
-  HWY_ALIGN T shifts[kQueryTile] = {};
-  for (int64_t i = 0; i < tile.queries; ++i) shifts[i] = lse[i] * static_cast<T>(kLog2E);
+  HWY_ALIGN T highs[kQueryTile] = {}, lows[kQueryTile] = {};
+  for (int64_t i = 0; i < tile.queries; ++i) {
+    const SplitLse<T> split(lse[i]);
+    highs[i] = split.high;
+    lows[i] = split.low;
+  }
   for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
-    const Vec<T> shift = hn::LoadU(d, shifts + i);
+    const Vec<T> high = hn::LoadU(d, highs + i), low = hn::LoadU(d, lows + i);
     for (T* s = scores + i; s < scores + tile.keys * tile.pitch; s += tile.pitch) {
       const Vec<T> x = hn::LoadU(d, s);
-      hn::StoreU(hn::IfThenZeroElse(hn::Eq(x, hidden), exp2<T>(hn::Sub(x, shift))), d, s);
+      hn::StoreU(hn::IfThenZeroElse(hn::Eq(x, hidden), exp2<T>(hn::Sub(hn::Sub(x, high), low))), d, s);
     }
   }
 }

@@ -33,6 +33,17 @@ using Vec = hn::Vec<Lanes<T>>;
 
 constexpr double kLn2 = 0.6931471805599453;
 
+// lse in units of log 2, in two parts: its rounding is a factor on a whole row of weights. Infinite: low is 0.
+template <class T>
+struct SplitLse {
+  explicit SplitLse(T lse) {
+    const double exact = static_cast<double>(lse) * kLog2E;
+    high = static_cast<T>(exact);
+    low = std::isinf(high) ? T{0} : static_cast<T>(exact - static_cast<double>(high));
+  }
+  T high, low;
+};
+
 template <class T>
 constexpr int64_t lanes() {
   return static_cast<int64_t>(hn::MaxLanes(Lanes<T>()));
