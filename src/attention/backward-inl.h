@@ -288,7 +288,11 @@ void score_gradients(const Head<T>& head, const Dropout* dropout, const Backward
                      Cover cover, Matrix<const T> k, Matrix<const T> v, const QueryTile<T>& rows, bool chain,
                      T* received = nullptr) {
   qk_tile(head, tile, cover, {k.data, k.stride}, {rows.q, tile.pitch}, head.D, s.weights);
-  qk_tile(head, tile, cover, {v.data, v.stride}, {rows.grad, tile.pitch}, head.Dv, s.dscores);
+  // In pieces, whose sums are rounded less: where a query sees few keys, this and delta are nearly the same.
+  constexpr int64_t kDepth = 64;
+  for (int64_t c = 0; c == 0 || c < head.Dv; c += kDepth)
+    qk_tile(head, tile, cover, {v.data + c, v.stride}, {rows.grad + c * tile.pitch, tile.pitch},
+            HWY_MIN(head.Dv - c, kDepth), s.dscores, c > 0);
   T* const derivatives = chain && head.natural() ? s.derivatives : nullptr;
   if (received) {
     apply_softcap(head, tile, s.weights, derivatives);

@@ -32,9 +32,10 @@ constexpr std::array<std::pair<int64_t, int64_t>, 10> kLengths{{{113, 203},
 using Choice = std::array<int, 7>;
 constexpr Choice kChoices{static_cast<int>(kHeadSizes.size()), static_cast<int>(kLengths.size()), 3, 2, 2, 2, 2};
 
-/// Found by the whole product: with lse rounded three times on its way to backward, dq was off by 1.2 times what is
-/// allowed (512 x 256, window, ALiBi, dropout).
-constexpr Choice kOnceBroken{1, 5, 0, 1, 1, 1, 1};
+/// Found by the whole product: dq was off by 1.2 times what is allowed, with lse rounded three times on its way to
+/// backward (512 x 256, window, ALiBi, dropout), and with gradients of weights summed over 192 numbers in one go
+/// (likewise, without ALiBi).
+constexpr Choice kOnceBroken[] = {{1, 5, 0, 1, 1, 1, 1}, {9, 5, 0, 1, 0, 0, 1}, {9, 5, 1, 1, 0, 0, 1}};
 
 /// All choices, the last factor fastest.
 std::vector<Choice> product() {
@@ -73,7 +74,7 @@ std::vector<Choice> covering() {
     for (const Pair& p : pairs_of(all[best])) seen.insert(p);
     list.push_back(all[best]);
   }
-  list.push_back(kOnceBroken);
+  list.insert(list.end(), std::begin(kOnceBroken), std::end(kOnceBroken));
   return list;
 }
 

@@ -94,9 +94,7 @@ HWY_NOINLINE void product_kernel(Left<T, kRowMajor> a, Matrix<const T> b, Matrix
   const Lanes<T> d;
   constexpr int64_t N = lanes<T>();
   Vec<T> sum[kRows][kVecs];
-  unroll<kRows>([&](auto r) HWY_ATTR {
-    unroll<kVecs>([&](auto v) HWY_ATTR { sum[r][v] = add ? hn::LoadU(d, c.row(r) + v * N) : hn::Zero(d); });
-  });
+  unroll<kRows>([&](auto r) HWY_ATTR { unroll<kVecs>([&](auto v) HWY_ATTR { sum[r][v] = hn::Zero(d); }); });
   const T* HWY_RESTRICT left = a.data;
   const T* HWY_RESTRICT right = b.data;
   for (int64_t t = 0; t < depth; ++t) {
@@ -109,8 +107,13 @@ HWY_NOINLINE void product_kernel(Left<T, kRowMajor> a, Matrix<const T> b, Matrix
     left += kRowMajor ? 1 : a.stride;
     right += b.stride;
   }
-  unroll<kRows>([&](auto r)
-                    HWY_ATTR { unroll<kVecs>([&](auto v) HWY_ATTR { hn::StoreU(sum[r][v], d, c.row(r) + v * N); }); });
+  // Sums of what is there and of sums: rounded less than one long sum.
+  unroll<kRows>([&](auto r) HWY_ATTR {
+    unroll<kVecs>([&](auto v) HWY_ATTR {
+      T* const to = c.row(r) + v * N;
+      hn::StoreU(add ? hn::Add(sum[r][v], hn::LoadU(d, to)) : sum[r][v], d, to);
+    });
+  });
 }
 
 template <int kVecs, class T, bool kRowMajor>
@@ -429,19 +432,18 @@ HWY_INLINE Range keys_seen(const Head<T>& head, const Tile& tile, int64_t query,
           HWY_MIN(tile.keys, head.key_end(tile.query + query + queries - 1) - tile.key)};
 }
 
-// c (keys, queries) = rows (keys, depth) columns (depth, queries): q k^T or grad_out v^T, transposed. Columns that
-// positions hide from a whole group of rows are left as they are.
+// c (keys, queries) = or += rows (keys, depth) columns (depth, queries): q k^T or grad_out v^T, transposed. Columns
+// that positions hide from a whole group of rows are left as they are.
 template <class T>
 HWY_INLINE void qk_tile(const Head<T>& head, const Tile& tile, Cover cover, Left<T, true> rows, Matrix<const T> columns,
-                        int64_t depth, T* c) {
+                        int64_t depth, T* c, bool add = false) {
   const Matrix<T> to{c, tile.pitch};
-  if (cover == Cover::full) return product(tile.keys, tile.pitch, depth, rows, columns, to, false);
+  if (cover == Cover::full) return product(tile.keys, tile.pitch, depth, rows, columns, to, add);
   for (int64_t j = 0; j < tile.keys; j += kMaxRows) {
     const int64_t n = HWY_MIN(tile.keys - j, int64_t{kMaxRows});
     const Range range = queries_seeing(head, tile, j, n);
     const int64_t first = range.begin / lanes<T>() * lanes<T>(), last = round_to_lanes<T>(range.end);
-    if (last > first)
-      product(n, last - first, depth, rows.from(j, 0), columns.from(0, first), to.from(j, first), false);
+    if (last > first) product(n, last - first, depth, rows.from(j, 0), columns.from(0, first), to.from(j, first), add);
   }
 }
 
