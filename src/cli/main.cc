@@ -18,6 +18,7 @@
 #include "heed/error.h"
 #include "heed/executor.h"
 #include "heed/random.h"
+#include "heed/text.h"
 #include "heed/train.h"
 
 namespace heed::cli {
@@ -240,6 +241,11 @@ int run(int argc, char** argv) {
   ::_exit(1);
 }
 
+void no_memory() {
+  if (inside_sentencepiece()) give_up();
+  throw std::bad_alloc();
+}
+
 // Before the constructors of every library: what stands in this section runs first of all (ELF gABI, "Initialization").
 __attribute__((section(".preinit_array"), used)) void (*const set_give_up)() = [] { std::set_terminate(give_up); };
 
@@ -248,6 +254,7 @@ __attribute__((section(".preinit_array"), used)) void (*const set_give_up)() = [
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write, dealt with above
+  std::set_new_handler(heed::cli::no_memory);
   try {
     std::ios::sync_with_stdio(false);
     return heed::cli::run(argc, argv);

@@ -100,6 +100,19 @@ std::string read_file(const std::filesystem::path& path) {
   throw Error("train a vocabulary: " + message);
 }
 
+thread_local bool in_sentencepiece = false;
+
+// While this thread is where sentencepiece builds its messages.
+struct InSentencepiece {
+  InSentencepiece() { in_sentencepiece = true; }
+  ~InSentencepiece() { in_sentencepiece = false; }
+};
+
+sentencepiece::util::Status load_model(sentencepiece::SentencePieceProcessor& processor, std::string_view model) {
+  const InSentencepiece inside;
+  return processor.LoadFromSerializedProto(model);
+}
+
 [[noreturn]] void refuse_untrusted(const std::string& name) {
   throw UntrustedError(name +
                        ": a sentencepiece model that heed did not make can harm this program (CVE-2026-1260); if you "
@@ -107,6 +120,8 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+bool inside_sentencepiece() { return in_sentencepiece; }
 
 struct Vocabulary::Model {
   explicit Model(VocabularyFile from) : file(std::move(from)) {
@@ -132,7 +147,7 @@ struct Vocabulary::Model {
     for (std::size_t i = 0; i < file.pieces.size(); ++i) {
       pieces.push_back({file.pieces[i], -static_cast<float>(i), PieceType::normal});
     }
-    const auto status = processor.LoadFromSerializedProto(write_model_proto(pieces));
+    const auto status = load_model(processor, write_model_proto(pieces));
     if (!status.ok()) throw FormatError(std::string("vocabulary: sentencepiece refused it: ") + status.message());
   }
 
@@ -145,7 +160,7 @@ struct Vocabulary::Model {
   }
 
   void load_foreign() {
-    const auto status = processor.LoadFromSerializedProto(file.model);
+    const auto status = load_model(processor, file.model);
     if (!status.ok() || processor.GetPieceSize() == 0) {
       throw FormatError(std::string("vocabulary: not a sentencepiece model: ") + status.message());
     }
@@ -275,27 +290,30 @@ Vocabulary Vocabulary::train(std::span<const std::string> lines, const Vocabular
   const std::string prefix = options.spaces == Spaces::verbatim ? "false" : "true";
   LineIterator iterator(clean);
   std::string model;
-  const auto status = sentencepiece::SentencePieceTrainer::Train({{"model_type", "bpe"},
-                                                                  {"vocab_size", std::to_string(options.size)},
-                                                                  {"character_coverage", coverage},
-                                                                  {"required_chars", std::string(space_mark)},
-                                                                  {"byte_fallback", "true"},
-                                                                  {"pad_id", "0"},
-                                                                  {"unk_id", "1"},
-                                                                  {"bos_id", "2"},
-                                                                  {"eos_id", "3"},
-                                                                  {"normalization_rule_name", "identity"},
-                                                                  {"remove_extra_whitespaces", "false"},
-                                                                  {"add_dummy_prefix", prefix},
-                                                                  {"max_sentence_length", "1073741824"},
-                                                                  {"hard_vocab_limit", "false"},
-                                                                  {"num_threads", "1"},
-                                                                  {"minloglevel", "4"}},
-                                                                 &iterator, &model);
+  const auto status = [&] {
+    const InSentencepiece inside;
+    return sentencepiece::SentencePieceTrainer::Train({{"model_type", "bpe"},
+                                                       {"vocab_size", std::to_string(options.size)},
+                                                       {"character_coverage", coverage},
+                                                       {"required_chars", std::string(space_mark)},
+                                                       {"byte_fallback", "true"},
+                                                       {"pad_id", "0"},
+                                                       {"unk_id", "1"},
+                                                       {"bos_id", "2"},
+                                                       {"eos_id", "3"},
+                                                       {"normalization_rule_name", "identity"},
+                                                       {"remove_extra_whitespaces", "false"},
+                                                       {"add_dummy_prefix", prefix},
+                                                       {"max_sentence_length", "1073741824"},
+                                                       {"hard_vocab_limit", "false"},
+                                                       {"num_threads", "1"},
+                                                       {"minloglevel", "4"}},
+                                                      &iterator, &model);
+  }();
   if (!status.ok()) refuse_training(status.message(), options.size);
 
   sentencepiece::SentencePieceProcessor trained;
-  if (const auto loaded = trained.LoadFromSerializedProto(model); !loaded.ok()) {
+  if (const auto loaded = load_model(trained, model); !loaded.ok()) {
     throw Error(std::string("train a vocabulary: ") + loaded.message());
   }
   const int size = trained.GetPieceSize();
