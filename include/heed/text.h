@@ -81,9 +81,9 @@ struct VocabularyOptions {
   Spaces spaces = Spaces::collapse;
 };
 
-/// Whether this thread is loading or training a vocabulary inside sentencepiece, where an allocation that fails does
-/// not become std::bad_alloc: a destructor of protobuf's reads what was never written. For a std::new_handler that
-/// would rather end the program itself.
+/// Whether this thread is inside sentencepiece (a vocabulary is loaded, trained, or turns text into ids or back), where
+/// an allocation that fails does not become std::bad_alloc: a destructor of protobuf's reads what was never written.
+/// For a std::new_handler that would rather end the program itself.
 bool inside_sentencepiece();
 
 /// A subword vocabulary: byte-pair encoding (Sennrich et al. 2016) over characters, with bytes as the last resort, so

@@ -165,7 +165,7 @@ ordered_json profile_rows(double seconds, std::vector<Row>& rows) {
   const double total = since(start);
   Profile::active() = nullptr;
 
-  ordered_json json;
+  ordered_json json = ordered_json::object();
   std::vector<std::pair<double, std::string>> shares;
   double known = 0, products = 0;
   for (const auto& [name, entry] : profile.entries) {
@@ -237,7 +237,8 @@ void bench(const BenchArguments& a) {
                     {"threads", threads()},
                     {"compiler", __VERSION__},
                     {"attention", explain(Tensor::empty({1, 1, 64, 64}), Tensor::empty({1, 1, 64, 64}),
-                                          Tensor::empty({1, 1, 64, 64}))}};
+                                          Tensor::empty({1, 1, 64, 64}))},
+                    {"rows", ordered_json::array()}};
   if (wanted("attention")) attention_rows(a.seconds, rows);
   if (wanted("training")) training_rows(a.seconds, rows);
   if (wanted("translation")) translation_rows(a.seconds, a.model, rows);

@@ -69,14 +69,13 @@ void score(const LanguageModel& model, const Vocabulary& vocabulary, const std::
   for (size_t i = 1; i < ids.size(); ++i) bytes += vocabulary.bytes(ids[i]).size();
   const auto tokens = static_cast<double>(ids.size() - 1), size = static_cast<double>(bytes);
   const double bits = nats / std::numbers::ln2;
-  nlohmann::ordered_json figures;
-  figures["tokens"] = ids.size() - 1;
-  figures["bytes"] = bytes;
-  figures["nats_per_token"] = nats / tokens;
-  figures["bits_per_token"] = bits / tokens;
-  figures["nats_per_byte"] = nats / size;
-  figures["bits_per_byte"] = bits / size;
-  figures["perplexity"] = std::exp(nats / tokens);  // of a token
+  const nlohmann::ordered_json figures = {{"tokens", ids.size() - 1},
+                                          {"bytes", bytes},
+                                          {"nats_per_token", nats / tokens},
+                                          {"bits_per_token", bits / tokens},
+                                          {"nats_per_byte", nats / size},
+                                          {"bits_per_byte", bits / size},
+                                          {"perplexity", std::exp(nats / tokens)}};  // of a token
   if (json) {
     out.write(figures.dump() + '\n');
   } else {

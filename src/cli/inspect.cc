@@ -212,17 +212,18 @@ nlohmann::ordered_json to_json(const Holding& holding) {
 }
 
 void print_json(const Held& checkpoint) {
-  nlohmann::ordered_json out;
-  out["files"] = nlohmann::ordered_json::array();
+  using Json = nlohmann::ordered_json;
+  Json out = {{"files", Json::array()}};
   for (const Holding& holding : checkpoint.holdings) out["files"].push_back(to_json(holding));
-  if (!checkpoint.config.empty()) out["config"] = nlohmann::ordered_json::parse(checkpoint.config);
+  if (!checkpoint.config.empty()) out["config"] = Json::parse(checkpoint.config);
   for (const HeldVocabulary& v : checkpoint.vocabularies) {
-    nlohmann::ordered_json& held = out[v.file == kVocabularyFile ? "vocabulary" : "source_vocabulary"];
+    Json& held = out[v.file == kVocabularyFile ? "vocabulary" : "source_vocabulary"];
     held = {{"file", v.file}, {"bytes", v.bytes}};
     if (v.pieces > 0) held["pieces"] = v.pieces;
   }
+  if (!checkpoint.others.empty()) out["others"] = Json::array();
   for (const auto& [name, bytes] : checkpoint.others) out["others"].push_back({{"file", name}, {"bytes", bytes}});
-  std::cout << out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+  std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 // That the files are those of one model of heed.

@@ -27,13 +27,16 @@ std::string as_text(const BleuScore& bleu, const ChrfScore& chrf) {
 }
 
 std::string as_json(const BleuScore& bleu, const ChrfScore& chrf, std::size_t lines) {
-  nlohmann::ordered_json out;
-  out["lines"] = lines;
-  out["BLEU"] = {
-      {"score", bleu.score},          {"precisions", bleu.precisions},     {"brevity_penalty", bleu.brevity_penalty},
-      {"ratio", bleu.ratio()},        {"hyp_len", bleu.hypothesis_length}, {"ref_len", bleu.reference_length},
-      {"signature", bleu.signature()}};
-  out["chrF2"] = {{"score", chrf.score}, {"signature", chrf.signature()}};
+  nlohmann::ordered_json out = {{"lines", lines},
+                                {"BLEU",
+                                 {{"score", bleu.score},
+                                  {"precisions", bleu.precisions},
+                                  {"brevity_penalty", bleu.brevity_penalty},
+                                  {"ratio", bleu.ratio()},
+                                  {"hyp_len", bleu.hypothesis_length},
+                                  {"ref_len", bleu.reference_length},
+                                  {"signature", bleu.signature()}}},
+                                {"chrF2", {{"score", chrf.score}, {"signature", chrf.signature()}}}};
   for (const auto& [name, confidence] : {std::pair("BLEU", bleu.confidence), {"chrF2", chrf.confidence}})
     if (confidence.resamples > 0)
       out[name]["confidence"] = {{"mean", confidence.mean},

@@ -50,17 +50,14 @@ std::string with_scores(const std::vector<std::pair<std::string, float>>& tokens
 // One object, one line.
 std::string as_json(const TranslateArguments& a, const std::string& source, const TranslatedLine& line,
                     int64_t number) {
-  nlohmann::ordered_json out;
-  out["line"] = number;
-  out["source"] = source;
+  using Json = nlohmann::ordered_json;
+  Json out = {{"line", number}, {"source", source}};
   if (line.cut) out["cut"] = true;
+  Json& translations = out["translations"] = Json::array();
   for (const Translation& t : line.best) {
-    nlohmann::ordered_json& one = out["translations"].emplace_back();
-    one["text"] = t.text;
-    one["score"] = t.score;
-    one["log_probability"] = t.log_probability;
-    one["tokens"] = t.tokens;
+    Json one = {{"text", t.text}, {"score", t.score}, {"log_probability", t.log_probability}, {"tokens", t.tokens}};
     if (a.options.beam.want_alignment) one["alignment"] = t.alignment;
+    translations.push_back(std::move(one));
   }
   return out.dump() + '\n';
 }

@@ -1,4 +1,8 @@
 // Strict JSON for files that somebody else may have written.
+//
+// JSON that heed makes begins as an object or an array (Json::object(), {{...}}): a null that becomes one by [] or
+// push_back says so before it has the memory (nlohmann 3.11.2, operator[]), and where there is none its destructor
+// crashes.
 #pragma once
 
 #include <nlohmann/json.hpp>

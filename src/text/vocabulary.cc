@@ -102,15 +102,19 @@ std::string read_file(const std::filesystem::path& path) {
 
 thread_local bool in_sentencepiece = false;
 
-// While this thread is where sentencepiece builds its messages.
-struct InSentencepiece {
-  InSentencepiece() { in_sentencepiece = true; }
-  ~InSentencepiece() { in_sentencepiece = false; }
-};
+// A call into sentencepiece, which may build messages there: what it returns.
+template <typename Call>
+sentencepiece::util::Status inside(const Call& call) {
+  struct Scope {
+    Scope() { in_sentencepiece = true; }
+    ~Scope() { in_sentencepiece = false; }
+  };
+  const Scope scope;
+  return call();
+}
 
 sentencepiece::util::Status load_model(sentencepiece::SentencePieceProcessor& processor, std::string_view model) {
-  const InSentencepiece inside;
-  return processor.LoadFromSerializedProto(model);
+  return inside([&] { return processor.LoadFromSerializedProto(model); });
 }
 
 [[noreturn]] void refuse_untrusted(const std::string& name) {
@@ -208,8 +212,10 @@ struct Vocabulary::Model {
   template <typename Piece>
   void append_encoded(std::string_view text, double dropout, std::vector<Piece>* out) const {
     std::vector<Piece> pieces;
-    const auto status = dropout > 0 ? processor.SampleEncode(text, -1, static_cast<float>(dropout), &pieces)
-                                    : processor.Encode(text, &pieces);
+    const auto status = inside([&] {
+      return dropout > 0 ? processor.SampleEncode(text, -1, static_cast<float>(dropout), &pieces)
+                         : processor.Encode(text, &pieces);
+    });
     if (!status.ok()) throw Error(std::string("encode: ") + status.message());
     out->insert(out->end(), pieces.begin(), pieces.end());
   }
@@ -290,8 +296,7 @@ Vocabulary Vocabulary::train(std::span<const std::string> lines, const Vocabular
   const std::string prefix = options.spaces == Spaces::verbatim ? "false" : "true";
   LineIterator iterator(clean);
   std::string model;
-  const auto status = [&] {
-    const InSentencepiece inside;
+  const auto status = inside([&] {
     return sentencepiece::SentencePieceTrainer::Train({{"model_type", "bpe"},
                                                        {"vocab_size", std::to_string(options.size)},
                                                        {"character_coverage", coverage},
@@ -309,7 +314,7 @@ Vocabulary Vocabulary::train(std::span<const std::string> lines, const Vocabular
                                                        {"num_threads", "1"},
                                                        {"minloglevel", "4"}},
                                                       &iterator, &model);
-  }();
+  });
   if (!status.ok()) refuse_training(status.message(), options.size);
 
   sentencepiece::SentencePieceProcessor trained;
@@ -439,7 +444,8 @@ std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {
     for (const std::int32_t id : ids) text += model_->bytes(id);
     return text;
   }
-  const auto status = model_->processor.Decode(std::vector<int>(ids.begin(), ids.end()), &text);
+  const std::vector<int> numbers(ids.begin(), ids.end());
+  const auto status = inside([&] { return model_->processor.Decode(numbers, &text); });
   if (!status.ok()) throw Error(std::string("decode: ") + status.message());
   if (!foreign() && model_->file.spaces != Spaces::verbatim && text.starts_with(' ')) text.erase(0, 1);
   return text;
