@@ -156,7 +156,7 @@ class Allocations(Memory):
             tried, left_out = 0, 0
             for line in log.read_text().splitlines():
                 number, status, *rest = line.split("\t")
-                if status == "threads":
+                if status == "left out":
                     left_out += 1
                     continue
                 tried += 1
