@@ -29,7 +29,7 @@ function(program_tests_with_shim shim)  # ... and the names of the tests
     add_test(NAME program.${name}
       COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
     # Each run has a limit of its own; with HEED_TEST_ALL there are very many.
-    set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 36000
+    set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 36000 COST 500
       ENVIRONMENT "${program_environment};${library}")
   endforeach()
 endfunction()
