@@ -4,7 +4,7 @@
 //   SHIM_FROM=N       the N-th fails and all behind it
 //   SHIM_EACH=N       each N-th in turn, in a copy of the process that goes on from there in a copy of the directory,
 //                     SHIM_ROOM: there it fails, or with SHIM_ALL=1 all from it on. How each copy ends is a line of the
-//                     file SHIM_LOG: number, wait status, files that it made, changed or (-) removed, standard error,
+//                     file SHIM_LOG: number, wait status, files that it made, changed, left or (-) removed, error,
 //                     between tabs. The process itself goes on undisturbed. Where it is not alone, the line is "left
 //                     out".
 #include <fcntl.h>
@@ -137,7 +137,8 @@ void look_at_copy(long call) {
   for (const auto& [path, what] : before) {
     const auto now = after.extract(path);
     if (!now) add("-" + path);
-    if (now && now.mapped() != what) add(path);
+    const bool left_behind = path.find(".heed-") != std::string::npos;  // by whoever had made it
+    if (now && (now.mapped() != what || left_behind)) add(path);
   }
   for (const auto& [path, what] : after) add(path);
   std::string error(static_cast<size_t>(fs::file_size(said)), '\0');
