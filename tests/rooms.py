@@ -12,8 +12,9 @@ import sys
 # What a room stands on; it may include these and whatever they stand on.
 BELOW = {
     "core": [],
-    "attention": ["core"],
-    "kernels": ["core"],
+    "simd": ["core"],
+    "attention": ["simd"],
+    "kernels": ["simd"],
     "io": ["core"],
     "text": ["core"],
     "view": ["core"],
@@ -36,7 +37,7 @@ HEADERS = {
 # Where a foreign library may be included.
 SEAMS = {
     "tbb/": ["src/core/executor.cc"],
-    "hwy/": ["src/attention/", "src/kernels/"],
+    "hwy/": ["src/simd/", "src/attention/", "src/kernels/"],
     "sentencepiece": ["src/text/"],
     "utf8proc": ["src/text/", "src/view/"],
     "cairo": ["src/view/drawing.cc"],

@@ -145,7 +145,6 @@ struct BackwardScratch {
   T* weights;      // (64 keys, 64 queries): scores, then weights, then those after dropout
   T* dscores;      // likewise
   T* derivatives;  // likewise: of softcap and score_mod
-  T* factors;      // likewise: dropout
   T* dq;           // (64, D up to lanes)
   T* dk;           // (chunk, D up to lanes)
   T* dv;           // (chunk, Dv up to lanes)
@@ -181,7 +180,6 @@ struct BackwardScratch {
     f(weights, tile);
     f(dscores, tile);
     f(derivatives, p.softcap != 0 || p.score_mod ? tile : 0);
-    f(factors, p.dropout > 0 ? tile : 0);
     f(dq, columns * width);
     f(dk, keys * width);
     f(dv, keys * width_v);
@@ -212,7 +210,7 @@ HWY_INLINE T dot(const T* a, const T* b, int64_t n) {
   Vec<T> sum = hn::Zero(d);
   int64_t i = 0;
   for (; i + lanes<T>() <= n; i += lanes<T>()) sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
-  T total = hn::GetLane(hn::SumOfLanes(d, sum));
+  T total = sum_of_lanes(d, sum);
   for (; i < n; ++i) total += a[i] * b[i];
   return total;
 }
@@ -248,19 +246,20 @@ void load_queries(const BackwardHead<T>& from, const BackwardScratch<T>& s, int6
 }
 
 // From scores and gradients of weights to weights after dropout and gradients of scores; exactly 0 where a pair is
-// hidden. kPlain: nothing is, and no factor is given.
+// hidden. kPlain: nothing is, and there is no dropout. `kept`: draw_kept's, else null.
 template <bool kPlain, class T>
 HWY_INLINE void differentiate(const Tile& tile, const QueryTile<T>& rows, const T* HWY_RESTRICT derivatives,
-                              const T* HWY_RESTRICT factors, T* HWY_RESTRICT weights, T* HWY_RESTRICT dscores,
-                              T* HWY_RESTRICT received) {
+                              const uint64_t* HWY_RESTRICT kept, T keep_scale, T* HWY_RESTRICT weights,
+                              T* HWY_RESTRICT dscores, T* HWY_RESTRICT received) {
   const Lanes<T> d;
+  const Vec<T> scale = hn::Set(d, keep_scale);
   const Vec<T> nothing = hn::Set(d, -static_cast<T>(INFINITY));
   for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
     const Vec<T> lse = hn::LoadU(d, rows.lse + i), rest = hn::LoadU(d, rows.lse + tile.pitch + i);
     const Vec<T> delta = hn::LoadU(d, rows.delta + i);
-    for (int64_t at = i; at < tile.keys * tile.pitch; at += tile.pitch) {
+    for (int64_t j = 0, at = i; j < tile.keys; ++j, at += tile.pitch) {
       const Vec<T> score = hn::LoadU(d, weights + at);
-      Vec<T> weight = exp2<T>(hn::Sub(hn::Sub(score, lse), rest));
+      Vec<T> weight = exp2(d, hn::Sub(hn::Sub(score, lse), rest));
       Vec<T> gradient = hn::LoadU(d, dscores + at);  // of the weight
       if constexpr (kPlain) {
         // Softmax: d score = weight * (d weight - sum of weight * d weight).
@@ -268,7 +267,7 @@ HWY_INLINE void differentiate(const Tile& tile, const QueryTile<T>& rows, const 
       } else {
         const auto hidden = hn::Eq(score, nothing);
         weight = hn::IfThenZeroElse(hidden, weight);
-        const Vec<T> factor = factors ? hn::LoadU(d, factors + at) : hn::Set(d, T{1});
+        const Vec<T> factor = kept ? hn::IfThenElseZero(lanes_of_bits<T>(kept[j], i), scale) : scale;
         gradient = hn::Mul(weight, hn::Sub(hn::Mul(gradient, factor), delta));
         if (derivatives) gradient = hn::Mul(gradient, hn::LoadU(d, derivatives + at));
         gradient = hn::IfThenZeroElse(hidden, gradient);
@@ -303,10 +302,12 @@ void score_gradients(const Head<T>& head, const Dropout* dropout, const Backward
   } else {
     apply_mods(head, tile, cover, s.mods, s.weights, derivatives);
   }
-  if (dropout) dropout_factors(head, *dropout, tile, s.factors);
   if (!dropout && !received && !head.natural() && !may_hide(head, cover))
-    return differentiate<true, T>(tile, rows, nullptr, nullptr, s.weights, s.dscores, nullptr);
-  differentiate<false>(tile, rows, derivatives, dropout ? s.factors : nullptr, s.weights, s.dscores, received);
+    return differentiate<true, T>(tile, rows, nullptr, nullptr, T{1}, s.weights, s.dscores, nullptr);
+  uint64_t kept[kKeyTile];
+  if (dropout) draw_kept(head, *dropout, tile, kept);
+  differentiate<false>(tile, rows, derivatives, dropout ? kept : nullptr,
+                       dropout ? static_cast<T>(dropout->keep_scale) : T{1}, s.weights, s.dscores, received);
 }
 
 // dk or dv (keys, width) = or += scores (keys, queries) rows (queries, width); queries that positions hide from a whole

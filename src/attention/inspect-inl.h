@@ -72,7 +72,7 @@ HWY_INLINE void scores_to_weights(const Tile& tile, const T* HWY_RESTRICT lse, T
     const Vec<T> high = hn::LoadU(d, highs + i), low = hn::LoadU(d, lows + i);
     for (T* s = scores + i; s < scores + tile.keys * tile.pitch; s += tile.pitch) {
       const Vec<T> x = hn::LoadU(d, s);
-      hn::StoreU(hn::IfThenZeroElse(hn::Eq(x, hidden), exp2<T>(hn::Sub(hn::Sub(x, high), low))), d, s);
+      hn::StoreU(hn::IfThenZeroElse(hn::Eq(x, hidden), exp2(d, hn::Sub(hn::Sub(x, high), low))), d, s);
     }
   }
 }
@@ -86,7 +86,7 @@ HWY_INLINE void normalize_row(int64_t columns, T* HWY_RESTRICT row) {
   int64_t j = 0;
   for (; j + kStep <= columns; j += kStep)
     unroll<4>([&](auto v) HWY_ATTR { sums[v] = hn::Add(sums[v], hn::LoadU(d, row + j + v * lanes<T>())); });
-  T sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
+  T sum = sum_of_lanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3])));
   for (; j < columns; ++j) sum += row[j];
   if (!(sum > 0) || sum == 1) return;  // a row that sees nothing, or a NaN
   for (j = 0; j < columns; ++j) row[j] /= sum;
