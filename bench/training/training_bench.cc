@@ -15,10 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/profile.h"
+#include "heed/profile.h"
 #include "bench/serve/peak.h"
 #include "bench/serve/serve.h"
-#include "cli/checkpoint.h"
+#include "cli/paths.h"
+#include "heed/load.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "heed/optim.h"
@@ -285,14 +286,14 @@ class EmptyGraph {
 
 void prepare_sentences(const std::string& to, const std::string& shared) {
   const fs::path corpus = fs::path(shared) / "data/spa-eng/dev.tsv";
-  const cli::Checkpoint<Transformer> bundled = cli::load_checkpoint<Transformer>(cli::find_model(""));
+  const StoredModel bundled = load(cli::find_model(""));
   Sentences sources;
   const bool real = fs::exists(corpus);
   if (real) {
     for (const std::string& line : read_pairs_tsv(corpus, 2, 1).source)
-      if (auto ids = bundled.vocabulary.encode(line); !ids.empty()) sources.push_back(std::move(ids));
+      if (auto ids = bundled.vocabulary().encode(line); !ids.empty()) sources.push_back(std::move(ids));
   } else {
-    sources = random_pairs(2400, bundled.model->config().vocab_size).source;
+    sources = random_pairs(2400, bundled.as<Transformer>().config().vocab_size).source;
   }
   const json file{{"data", real ? "spa-eng, the validation sentences" : "random sentences of 6 to 24 pieces"},
                   {"model", fs::absolute(cli::find_model("")).string()},
@@ -305,7 +306,7 @@ void prepare_sentences(const std::string& to, const std::string& shared) {
 class Translation {
  public:
   explicit Translation(const json& request)
-      : bundled_(cli::load_checkpoint<Transformer>(cli::find_model(""))),
+      : bundled_(load(cli::find_model(""))),
         options_{.beam = request.at("beam").get<int64_t>(), .length_penalty = 1},
         at_once_(request.at("at_once").get<bool>()) {
     const json file = read_json(in(request.at("directory"), "spa-eng.json"));
@@ -324,7 +325,7 @@ class Translation {
     const auto count = static_cast<int64_t>(batches_.size());
     const auto translate = [&](int64_t tile) {
       const auto i = static_cast<size_t>(count - 1 - tile);
-      for (const auto& hypotheses : bundled_.model->translate(batches_[i], options_))
+      for (const auto& hypotheses : bundled_.as<Transformer>().translate(batches_[i], options_))
         of_batches[i].push_back(hypotheses.at(0).ids);
     };
     if (at_once_) {
@@ -338,7 +339,7 @@ class Translation {
   }
 
  private:
-  cli::Checkpoint<Transformer> bundled_;
+  StoredModel bundled_;
   BeamOptions options_;
   bool at_once_;
   std::vector<Sentences> batches_;

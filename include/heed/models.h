@@ -137,6 +137,10 @@ std::vector<Hypothesis> score(std::span<const Transformer* const> models,
                               const std::vector<std::vector<int32_t>>& source,
                               const std::vector<std::vector<int32_t>>& target, const BeamOptions& options = {});
 
+/// Throws Error where `values` (float32), "a logit" for one, which `model` made, are not all finite. Only then the
+/// model's parameters are searched, and the first bad one is named.
+void check_finite(const char* operation, const char* what, const Tensor& values, const Module& model);
+
 /// Everything that decides a LanguageModel's shape; config.json holds exactly these names. The defaults are those of
 /// the smallest GPT-2 (Radford et al. 2019, table 2).
 struct LanguageModelConfig {

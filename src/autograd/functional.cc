@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "autograd/profile.h"
+#include "heed/profile.h"
 #include "heed/random.h"
 #include "kernels/activation.h"
 #include "kernels/dropout.h"

@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "autograd/profile.h"
+#include "heed/profile.h"
 #include "heed/autograd.h"
 #include "kernels/elementwise.h"
 

@@ -16,12 +16,14 @@
 #include "cli/attention_page.h"
 #include "cli/commands.h"
 #include "cli/drawn_apart.h"
-#include "cli/translator.h"
+#include "cli/paths.h"
+#include "heed/text_generator.h"
+#include "heed/translator.h"
 #include "cli/weights_file.h"
 #include "heed/io.h"
 #include "heed/text.h"
 #include "heed/view.h"
-#include "models/finite.h"
+#include "heed/models.h"
 
 namespace heed::cli {
 namespace {
@@ -206,29 +208,29 @@ Looked look_at_translator(const AttendArguments& a, const Translator& translator
   return looked;
 }
 
-Looked look_at_language_model(const AttendArguments& a, const Checkpoint<LanguageModel>& checkpoint,
-                              const std::string& given) {
-  const auto& [model, vocabulary] = checkpoint;
+Looked look_at_language_model(const AttendArguments& a, const TextGenerator& generator, const std::string& given) {
+  const LanguageModel& model = generator.model();
+  const Vocabulary& vocabulary = generator.vocabulary();
   std::vector<int32_t> ids = encode(given, vocabulary);
-  const int64_t given_tokens = std::ssize(ids), longest = model->config().max_positions;
+  const int64_t given_tokens = std::ssize(ids), longest = model.config().max_positions;
   if (a.generate > 0 && given_tokens > longest - a.generate)
     throw ShapeError("--generate " + std::to_string(a.generate) + ": with the " + std::to_string(given_tokens) +
                      " tokens of the text that is more than the " + std::to_string(longest) +
                      " that the model takes; generate fewer, or shorten the text");
   if (a.generate > 0)
-    for (const int32_t id : model->generate(ids, {.max_tokens = a.generate, .sampling = {.temperature = 0}}))
+    for (const int32_t id : model.generate(ids, {.max_tokens = a.generate, .sampling = {.temperature = 0}}))
       ids.push_back(id);
   AttentionRecord record;
   record.want_vectors = !a.html.empty();
-  const Variable hidden = model->hidden(TokenBatch::pad({ids}, 0), &record);
-  check_finite("attend", "what the model makes of the text", hidden.value(), *model);
+  const Variable hidden = model.hidden(TokenBatch::pad({ids}, 0), &record);
+  check_finite("attend", "what the model makes of the text", hidden.value(), model);
   Looked looked{
       .text = vocabulary.decode(ids), .map = {.weights = stack(record.decoder)}, .kind = "causal self-attention"};
   looked.map.query_labels = looked.map.key_labels = pieces_of(vocabulary, ids);
   if (!a.html.empty())
     looked.page = language_model_page({looked.text, ids, record, hidden, chosen_layer(a, looked.map.weights.size(0)),
                                        a.generate > 0 ? given_tokens : 0},
-                                      *model, vocabulary);
+                                      model, vocabulary);
   return looked;
 }
 
@@ -246,9 +248,9 @@ std::vector<Looked> look_at_texts(const AttendArguments& a) {
     if (a.encoder || a.cross || !a.target.empty())
       throw ShapeError(directory + " holds a language model, which has self-attention alone; leave out --encoder, " +
                        "--cross and --target");
-    const auto checkpoint = load_checkpoint<LanguageModel>(directory, a.trust);
-    looked.push_back(look_at_language_model(a, checkpoint, a.text));
-    if (!a.compare.empty()) looked.push_back(look_at_language_model(a, checkpoint, a.compare));
+    const TextGenerator generator(directory, a.trust);
+    looked.push_back(look_at_language_model(a, generator, a.text));
+    if (!a.compare.empty()) looked.push_back(look_at_language_model(a, generator, a.compare));
   }
   return looked;
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/attention_layout.h"
-#include "cli/checkpoint.h"
+#include "cli/paths.h"
 #include "cli/commands.h"
 #include "heed/io.h"
 

@@ -4,12 +4,12 @@
 #include <map>
 #include <memory>
 
-#include "cli/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/model_card.h"
 #include "cli/model_flags.h"
-#include "core/finite.h"
-#include "heed/io.h"
+#include "heed/finite.h"
+#include "cli/paths.h"
+#include "heed/load.h"
 
 namespace heed::cli {
 namespace {
@@ -58,7 +58,7 @@ void check_alike(const std::string& directory, const Likeness& l, const std::str
 // The weights of a model, which are those of its configuration and finite.
 NamedTensors weights_of(const DirectorySnapshot& files, const ModelConfig& config) {
   const SafetensorsFile file = files.safetensors(kModelFile);
-  std::visit([&](const auto& c) { check_size(c, file); }, config);
+  check_size(config, file);
   NamedTensors tensors;
   for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
   if (const auto bad = first_non_finite(tensors))

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "autograd/profile.h"
-#include "cli/checkpoint.h"
+#include "heed/profile.h"
+#include "cli/paths.h"
 #include "cli/commands.h"
-#include "cli/translator.h"
+#include "heed/translator.h"
 #include "heed/attention.h"
 #include "heed/io.h"
 #include "heed/models.h"

@@ -9,7 +9,7 @@
 
 #include "heed/error.h"
 #include "heed/text.h"
-#include "text/unicode.h"
+#include "heed/text.h"
 
 namespace heed::cli {
 

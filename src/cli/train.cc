@@ -1,4 +1,5 @@
 // heed train: a translator from sentence pairs, or a language model from a text.
+#include "heed/model_files.h"
 #include "heed/train.h"
 
 #include <algorithm>
@@ -16,10 +17,10 @@
 #include <unordered_set>
 #include <utility>
 
-#include "cli/checkpoint.h"
 #include "cli/commands.h"
-#include "cli/corpus.h"
-#include "cli/data_files.h"
+#include "cli/paths.h"
+#include "heed/corpus.h"
+#include "heed/load.h"
 #include "cli/flags.h"
 #include "cli/model_card.h"
 #include "cli/model_flags.h"
@@ -28,15 +29,13 @@
 #include "cli/train_options.h"
 #include "cli/train_reports.h"
 #include "cli/training_report.h"
-#include "cli/translator.h"
+#include "heed/translator.h"
 #include "heed/executor.h"
 #include "heed/io.h"
 #include "heed/random.h"
 #include "heed/text.h"
-#include "models/fields.h"
-#include "text/unicode.h"
-#include "train/state.h"
-#include "train/task.h"
+#include "heed/config_fields.h"
+#include "heed/task.h"
 
 namespace heed::cli {
 namespace {
@@ -340,13 +339,41 @@ double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const
   return bleu(translations, texts.target).score;
 }
 
+std::pair<int, int> parse_columns(const std::string& text) {
+  int source = 0, target = 0;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%d,%d%c", &source, &target, &rest) != 2 || source < 1 || target < 1)
+    throw ShapeError("--columns " + text + ": give the columns of source and target, counted from 1, as in 2,1");
+  return {source, target};
+}
+
+// Those of --pairs, --source and --target, or of the options with "valid-" in front.
+TextPairs read_named_pairs(const PairFiles& files, const std::string& columns, const std::string& prefix) {
+  const std::string dashes = "--" + prefix;
+  if (!files.pairs.empty() && (!files.source.empty() || !files.target.empty()))
+    throw ShapeError("give either " + dashes + "pairs, or " + dashes + "source and " + dashes + "target");
+  if (files.source.empty() != files.target.empty())
+    throw ShapeError("give both " + dashes + "source and " + dashes + "target");
+  const size_t sources = files_of(files.source).size(), targets = files_of(files.target).size();
+  if (sources != targets)
+    throw ShapeError(dashes + "source names " + std::to_string(sources) + " files and " + dashes + "target " +
+                     std::to_string(targets) + "; each file of sources needs its file of targets");
+  return read_pairs(files, parse_columns(columns), say, prefix.empty() ? "training data" : "validation data");
+}
+
 void train_on_pairs(CLI::App& command, TrainArguments& a) {
   check_early(a.shape, a);
-  TextPairs texts = read_pairs(a.pairs, a.columns, "", say);
-  TextPairs valid_texts = read_pairs(a.valid_pairs, a.columns, "valid-", say);
+  TextPairs texts = read_named_pairs(a.pairs, a.columns, "");
+  TextPairs valid_texts = read_named_pairs(a.valid_pairs, a.columns, "valid-");
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
   if (texts.source.empty()) throw FormatError(file_names(a.pairs) + " holds no sentence pairs to train on");
-  if (a.valid_fraction > 0) valid_texts = hold_out(texts, a.valid_fraction);
+  if (a.valid_fraction > 0) {
+    try {
+      valid_texts = hold_out(texts, a.valid_fraction);
+    } catch (const ShapeError& e) {
+      throw ShapeError("--valid-fraction: " + std::string(e.what()));
+    }
+  }
   TrainOptions& options = a.options;
   if (valid_texts.source.empty() && options.criterion == Criterion::bleu)
     throw ShapeError("--validate-by bleu needs validation pairs; give --valid-pairs or --valid-fraction");

@@ -4,10 +4,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "cli/checkpoint.h"
 #include "cli/model_flags.h"
-#include "heed/io.h"
-#include "train/state.h"
+#include "heed/model_files.h"
+#include "heed/load.h"
 
 namespace heed::cli {
 namespace {
@@ -114,7 +113,9 @@ void begin_with(Model& model, const TrainArguments& a, const Prepared& prepared)
   if (a.init.empty() || std::filesystem::exists(a.model + "/" + kStateFile)) return;
   try {
     NamedTensors values;
-    for (const auto& [name, parameter] : load_checkpoint<Model>(a.init, a.trust).model->named_parameters())
+    const StoredModel stored = load(a.init, a.trust);
+    expect_config<std::decay_t<decltype(model.config())>>(load_config(a.init), a.init);
+    for (const auto& [name, parameter] : stored.module().named_parameters())
       values.emplace_back(name, parameter.value());
     model.load(values);
   } catch (...) {

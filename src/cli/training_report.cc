@@ -10,11 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/attention_page.h"
-#include "cli/checkpoint.h"
-#include "cli/corpus.h"
+#include "cli/paths.h"
+#include "heed/corpus.h"
+#include "heed/load.h"
 #include "cli/model_card.h"
+#include "heed/model_files.h"
 #include "heed/random.h"
-#include "train/state.h"
 
 namespace heed::cli {
 namespace {

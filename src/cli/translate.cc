@@ -16,7 +16,8 @@
 
 #include "cli/commands.h"
 #include "cli/line_reader.h"
-#include "cli/translator.h"
+#include "cli/paths.h"
+#include "heed/translator.h"
 #include "heed/io.h"
 #include "heed/text.h"
 

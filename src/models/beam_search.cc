@@ -12,7 +12,6 @@
 #include "kernels/chunks.h"
 #include "kernels/linear.h"
 #include "kernels/softmax.h"
-#include "models/finite.h"
 #include "models/sampler.h"
 
 namespace heed::inline v0 {

@@ -5,7 +5,6 @@
 #include "heed/models.h"
 #include "heed/random.h"
 #include "kernels/softmax.h"
-#include "models/finite.h"
 #include "models/sampler.h"
 #include "models/shape.h"
 

@@ -36,4 +36,7 @@ uint64_t epoch_seed(uint64_t seed, int64_t epoch);
 /// Where in a text the pieces of a batch begin: `count` draws from [0, bound), a function of the arguments alone.
 std::vector<int64_t> random_offsets(uint64_t seed, int64_t epoch, int64_t batch, int64_t count, int64_t bound);
 
+/// Throws ShapeError for an id outside 0..vocab_size - 1.
+void check_ids(const std::vector<int32_t>& ids, int64_t vocab_size);
+
 }  // namespace heed::inline v0

@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "view/color_map.h"
-#include "view/label.h"
+#include "heed/label.h"
 
 namespace heed::inline v0 {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "heed/view.h"
 #include "view/drawing.h"
-#include "view/label.h"
+#include "heed/label.h"
 #include "view/panels.h"
 
 #if defined(__has_feature)

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/view.h"
-#include "view/label.h"
+#include "heed/label.h"
 #include "view/packing.h"
 #include "view/page_source.h"
 #include "view/panels.h"

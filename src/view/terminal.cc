@@ -1,4 +1,4 @@
-#include "view/terminal.h"
+#include "heed/view.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "view/color_map.h"
-#include "view/label.h"
+#include "heed/label.h"
 #include "view/panels.h"
 #include "view/terminal_pen.h"
 

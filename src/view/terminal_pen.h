@@ -9,7 +9,7 @@
 
 #include "heed/view.h"
 #include "view/color_map.h"
-#include "view/label.h"
+#include "heed/label.h"
 
 namespace heed::inline v0 {
 

@@ -1,4 +1,4 @@
-#include "view/terminal.h"
+#include "heed/view.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "view/color_map.h"
-#include "view/label.h"
+#include "heed/label.h"
 
 namespace heed {
 namespace {

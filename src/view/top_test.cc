@@ -5,7 +5,7 @@
 #include <random>
 
 #include "heed/view.h"
-#include "view/label.h"
+#include "heed/label.h"
 
 namespace heed {
 namespace {

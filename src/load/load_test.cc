@@ -1,14 +1,18 @@
-#include "cli/checkpoint.h"
+#include "heed/load.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "heed/io.h"
 #include "heed/random.h"
-#include "models/fields.h"
+#include "heed/config_fields.h"
+#include "heed/text_generator.h"
+#include "heed/translator.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 TransformerConfig small() {
@@ -194,5 +198,131 @@ TEST(Checkpoint, ConfigOfALanguageModelReadsBack) {
   EXPECT_THROW(expect_config<LanguageModelConfig>(small(), "m"), ShapeError);
 }
 
+class Stored : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "heed-load-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  std::string at(const std::string& name) const { return (root_ / name).string(); }
+
+  static Vocabulary words() {
+    return Vocabulary::train(std::vector<std::string>{"the dog sees the house", "el perro ve la casa"},
+                             {.size = 290, .fewer_will_do = true});
+  }
+  static StoredModel translator(bool own_source = false) {
+    manual_seed(3);
+    const Vocabulary vocabulary = words();
+    TransformerConfig c = small();
+    c.vocab_size = vocabulary.size();
+    c.source_vocab_size = own_source ? vocabulary.size() : 0;
+    auto model = std::make_unique<Transformer>(c);
+    model->eval();
+    return {std::move(model), vocabulary, own_source ? std::optional(vocabulary) : std::nullopt};
+  }
+  std::filesystem::path root_;
+};
+
+TEST_F(Stored, ATranslatorComesBackAsItWas) {
+  for (const bool own_source : {false, true}) {
+    const StoredModel model = translator(own_source);
+    const std::string directory = at(own_source ? "two" : "one");
+    save(model, directory);
+    const StoredModel back = load(directory);
+    EXPECT_EQ(back.has_source_vocabulary(), own_source);
+    const std::vector<int32_t> ids = model.vocabulary().encode("el perro ve la casa");
+    EXPECT_EQ(back.source_vocabulary().encode("el perro ve la casa"), ids);
+    EXPECT_EQ(back.as<Transformer>().translate({ids})[0][0].ids, model.as<Transformer>().translate({ids})[0][0].ids);
+    EXPECT_THROW(back.as<LanguageModel>(), ShapeError);
+    EXPECT_NO_THROW(check(inspect(directory), directory));
+    const auto lines = Translator(directory).translate({"el perro", "", "la casa"});
+    EXPECT_EQ(lines.size(), 3u);
+    EXPECT_EQ(lines[1].best[0].text, "");
+    EXPECT_THROW(TextGenerator{directory}, ShapeError);
+  }
+}
+
+TEST_F(Stored, ALanguageModelGoesOnAndScores) {
+  manual_seed(4);
+  const Vocabulary letters = Vocabulary::characters("the dog sees a house\n");
+  LanguageModelConfig c{.vocab_size = letters.size(), .d_model = 16, .nhead = 2, .num_layers = 1};
+  c.dim_feedforward = 16;
+  c.max_positions = 32;
+  auto model = std::make_unique<LanguageModel>(c);
+  model->eval();
+  save({std::move(model), letters}, at("text"));
+  const TextGenerator generator(at("text"));
+  std::string streamed;
+  ContinueOptions options{.tokens = {.max_tokens = 9, .sampling = {.seed = 5}},
+                          .on_text = [&](const std::string& more) { streamed += more; }};
+  const std::string text = generator.continue_text("the dog", options);
+  EXPECT_EQ(text.size(), 9u);
+  EXPECT_EQ(streamed, text);
+  options.stop = {text.substr(4, 1)};
+  EXPECT_EQ(generator.continue_text("the dog", options), text.substr(0, text.find(options.stop[0])));
+  const TextScore score = generator.score("the dog");
+  EXPECT_EQ(score.tokens, 6);
+  EXPECT_EQ(score.bytes, 6);
+  EXPECT_NEAR(score.nats / 6, std::log(static_cast<double>(c.vocab_size)), 1);  // it has learned nothing
+  EXPECT_THROW(generator.score("t"), ShapeError);
+  EXPECT_EQ(generator.unknown_in("the cat"), 1);
+}
+
+TEST_F(Stored, HalfPrecisionIsKeptAndChecked) {
+  const StoredModel model = translator();
+  save(model, at("half"), DType::f16);
+  EXPECT_EQ(inspect(at("half")).tensors.at(0).tensors.at(0).dtype, "F16");
+  const StoredModel back = load(at("half"));
+  EXPECT_FALSE(back.as<Transformer>().translate({{4, 5}}).at(0).empty());
+  EXPECT_THROW(save(model, at("whole"), DType::i32), ShapeError);
+  for (Variable& parameter : model.module().parameters()) parameter.value().data<float>()[0] = 1e6f;
+  EXPECT_THROW(save(model, at("large"), DType::f16), FormatError);
+  EXPECT_FALSE(std::filesystem::exists(at("large")));
+}
+
+TEST_F(Stored, NobodyElsesFilesAreTouched) {
+  std::filesystem::create_directory(at("mine"));
+  write_file_atomically(at("mine") + "/notes.txt", "mine");
+  EXPECT_THROW(save(translator(), at("mine")), ShapeError);
+  EXPECT_EQ(list_files(at("mine")), std::vector<std::string>{"notes.txt"});
+}
+
+// A model of one's own: the mean of its words' vectors.
+class Bag : public Module {
+ public:
+  explicit Bag(int64_t pieces) : table(Tensor::zeros({pieces, 4})) { register_parameter("table", table); }
+  Variable table;
+};
+
+TEST_F(Stored, AnArchitectureOfOnesOwn) {
+  const Vocabulary vocabulary = words();
+  const auto bag = [&] { return StoredModel(std::make_unique<Bag>(vocabulary.size()), vocabulary); };
+  EXPECT_THROW(save(bag(), at("bag")), ShapeError);
+  register_architecture({.name = "bag",
+                         .plan =
+                             [](ConfigReader& from) {
+                               const int64_t pieces = from.integer("pieces", 1, 1'000'000);
+                               return ModelPlan{.parameters = 4 * pieces, .pieces = {pieces}, .make = [pieces] {
+                                                  return std::make_unique<Bag>(pieces);
+                                                }};
+                             },
+                         .describe =
+                             [](const Module& module, ConfigWriter& to) {
+                               const auto* const model = dynamic_cast<const Bag*>(&module);
+                               if (model) to.set("pieces", model->table.shape()[0]);
+                               return model != nullptr;
+                             }});
+  EXPECT_THROW(register_architecture({.name = "bag", .plan = {}, .describe = {}}), ShapeError);
+  EXPECT_THROW(register_architecture({.name = "transformer", .plan = {}, .describe = {}}), ShapeError);
+  const StoredModel model = bag();
+  model.as<Bag>().table.value().at<float>(7, 2) = 3;
+  save(model, at("bag"));
+  EXPECT_EQ(load(at("bag")).as<Bag>().table.value().at<float>(7, 2), 3);
+  EXPECT_NO_THROW(check(inspect(at("bag")), at("bag")));
+  EXPECT_THROW(load_config(at("bag")), FormatError);  // heed's own only
+}
+
 }  // namespace
-}  // namespace heed::cli
+}  // namespace heed::inline v0
