@@ -54,9 +54,18 @@ struct WeightsSelection {
   double top_p = 1;
 };
 
+/// Where a call stands in a larger one, of which it computes a part: its first entry, query head, query and key are
+/// these of the whole.
+struct AttentionPart {
+  int64_t first_batch = 0, first_head = 0, first_query = 0, first_key = 0;
+  int64_t heads = 0;  // Hq of the whole; 0: first_head + that of the call
+};
+
 struct AttentionOptions {
   Causal causal = Causal::none;
   /// Key position of query 0: the length of a cache in front of the first new key. For causal top_left, windows, ALiBi.
+  /// Of a part it is the whole's: query i of the call stands at key position part.first_query + i + offset, its key j at
+  /// part.first_key + j.
   int64_t offset = 0;
   Window window{};
   /// Factor on q . k; 1/sqrt(D) when absent ("Attention Is All You Need", 3.2.1).
@@ -85,6 +94,12 @@ struct AttentionOptions {
   double dropout = 0;
   uint64_t seed = 0;
   uint64_t stream = 0;
+  /// A call may be computed in parts, on one machine or several, with the results of the whole but for rounding: those
+  /// of entries, heads or queries stand side by side, those of keys are joined by merge(). Draws, score_mod, ALiBi,
+  /// windows, causal top_left and a visitor go by the positions of the whole, and so does block_mask, which is the
+  /// whole's; then first_query and first_key are multiples of kTile. Tensors are the part's own; sinks go to one of the
+  /// parts of the keys. Backward takes out and lse of the whole; gradients of what several parts read are added up.
+  AttentionPart part{};
   bool want_lse = false;      // natural log of the sum of exp of a row's scores; -inf where nothing is visible
   bool want_weights = false;  // the softmax itself, all or `selection` of it
   WeightsSelection selection{};

@@ -789,10 +789,10 @@ void visit_gradients(const Backward<T>& p, const Dropout* dropout, Executor& exe
     for (int64_t n = 0; n < waiting; ++n) {
       const Visit& visit = visits[n];
       ScoreGradientTile<T> tile;
-      tile.batch = static_cast<int32_t>(visit.b);
-      tile.head = static_cast<int32_t>(visit.h);
-      tile.query = static_cast<int32_t>(visit.tile.query);
-      tile.key = static_cast<int32_t>(visit.tile.key);
+      tile.batch = static_cast<int32_t>(p.part.first_batch + visit.b);
+      tile.head = static_cast<int32_t>(p.part.first_head + visit.h);
+      tile.query = static_cast<int32_t>(p.part.first_query + visit.tile.query);
+      tile.key = static_cast<int32_t>(p.part.first_key + visit.tile.key);
       tile.queries = static_cast<int32_t>(visit.tile.queries);
       tile.keys = static_cast<int32_t>(visit.tile.keys);
       tile.pitch = visit.tile.pitch;

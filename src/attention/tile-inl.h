@@ -245,17 +245,17 @@ HWY_INLINE Cover cover_of(const Head<T>& head, const Tile& tile) {
   const int64_t last = tile.query + tile.queries - 1, end = tile.key + tile.keys;
   if (head.key_end(last) <= tile.key || head.key_begin(tile.query) >= end) return Cover::empty;
   TileClass open = TileClass::full;
-  if (head.block_mask) open = head.block_mask->at(head.b, head.h, tile.query / kTile, tile.key / kTile);
+  if (head.block_mask) open = head.block_mask->at(head.place.batch, head.place.head, (head.place.query + tile.query) / kTile,
+                                                   (head.place.key + tile.key) / kTile);
   if (open == TileClass::empty) return Cover::empty;
   const bool all = head.key_begin(last) <= tile.key && head.key_end(tile.query) >= end;
   return all && open == TileClass::full ? Cover::full : Cover::partial;
 }
 
-// The keys of [key, end), a piece of one tile of keys, that some of the queries see by position. Dropout draws for four
-// keys at once, so the first stays a multiple of 4 (where `key` is).
+// The keys of [key, end), a piece of one tile of keys, that some of the queries see by position.
 template <class T>
 HWY_INLINE Tile clipped(const Head<T>& head, int64_t query, int64_t queries, int64_t key, int64_t end, int64_t pitch) {
-  const int64_t first = HWY_MAX(key, head.key_begin(query) / 4 * 4);
+  const int64_t first = HWY_MAX(key, head.key_begin(query));
   return {query, queries, first, HWY_MIN(end, head.key_end(query + queries - 1)) - first, pitch};
 }
 
@@ -315,10 +315,10 @@ struct ModScratch {
 template <class T>
 HWY_INLINE ScoreTile<T> score_tile(const Head<T>& head, const Tile& tile, T* scores, T* derivatives = nullptr) {
   ScoreTile<T> t;
-  t.batch = static_cast<int32_t>(head.b);
-  t.head = static_cast<int32_t>(head.h);
-  t.query = static_cast<int32_t>(tile.query);
-  t.key = static_cast<int32_t>(tile.key);
+  t.batch = static_cast<int32_t>(head.place.batch);
+  t.head = static_cast<int32_t>(head.place.head);
+  t.query = static_cast<int32_t>(head.place.query + tile.query);
+  t.key = static_cast<int32_t>(head.place.key + tile.key);
   t.queries = static_cast<int32_t>(tile.queries);
   t.keys = static_cast<int32_t>(tile.keys);
   t.pitch = tile.pitch;
@@ -440,18 +440,16 @@ HWY_INLINE T query_factor(const Head<T>& head) {
 
 // ---- Dropout ----
 
-// kept (keys of the tile, up to a multiple of 4): bit i of kept[j] says whether query i keeps the weight of key j. The
-// tile's first key is a multiple of 4: one block of draws is for four keys (dropout_draws).
+// The draws of a quad of keys (dropout_draws) for the tile's queries: bit i of bits[w] says whether query i keeps the
+// weight of the quad's key w.
 template <class T>
-void draw_kept(const Head<T>& head, const Dropout& dropout, const Tile& tile, uint64_t* HWY_RESTRICT kept) {
-  std::fill_n(kept, (tile.keys + 3) / 4 * 4, uint64_t{0});
+HWY_INLINE void draw_quad(const Head<T>& head, const Dropout& dropout, const Tile& tile, int64_t quad,
+                          uint64_t (&bits)[4]) {
+  const int64_t first = head.place.query + tile.query;
 #if HWY_TARGET == HWY_SCALAR
-  for (int64_t j = 0; j < tile.keys; j += 4) {
-    for (int64_t i = 0; i < tile.queries; ++i) {
-      const PhiloxCounter draws = dropout_draws(dropout, head.number, tile.query + i, (tile.key + j) / 4);
-      for (int64_t w = 0; w < 4; ++w)
-        kept[j + w] |= uint64_t{draws[static_cast<size_t>(w)] < dropout.threshold} << i;
-    }
+  for (int64_t i = 0; i < tile.queries; ++i) {
+    const PhiloxCounter draws = dropout_draws(dropout, head.number, first + i, quad);
+    for (size_t w = 0; w < 4; ++w) bits[w] |= uint64_t{draws[w] < dropout.threshold} << i;
   }
 #else
   const Lanes<uint64_t> d;
@@ -459,27 +457,37 @@ void draw_kept(const Head<T>& head, const Dropout& dropout, const Tile& tile, ui
   constexpr int64_t N = lanes<uint64_t>();
   const auto threshold = hn::Set(di, static_cast<int64_t>(dropout.threshold));
   const auto number = hn::Set(d, static_cast<uint64_t>(head.number)), upper = hn::ShiftRight<32>(number);
-  for (int64_t j = 0; j < tile.keys; j += 4) {
-    const auto quad = hn::Set(d, static_cast<uint64_t>((tile.key + j) / 4));
-    for (int64_t i = 0; i < tile.pitch; i += 2 * N) {
-      const auto blocks = [&](int64_t first) HWY_ATTR {
-        return PhiloxBlocks{quad, hn::Iota(d, static_cast<uint64_t>(tile.query + first)), number, upper};
-      };
-      PhiloxBlocks a = blocks(i), b = blocks(i + N);
-      philox_draw(dropout.key, a, b);
-      const auto add = [&](const PhiloxBlocks& drawn, int64_t at) HWY_ATTR {
-        const Vec<uint64_t> words[4] = {drawn.c0, drawn.c1, drawn.c2, drawn.c3};
-        unroll<4>([&](auto w) HWY_ATTR {
-          uint8_t bits[8] = {};
-          hn::StoreMaskBits(di, philox_below(words[w], threshold), bits);
-          kept[j + w] |= uint64_t{bits[0]} << at;
-        });
-      };
-      add(a, i);
-      if (i + N < kQueryTile) add(b, i + N);
-    }
+  const auto counters = [&](int64_t i) HWY_ATTR {
+    return PhiloxBlocks{hn::Set(d, static_cast<uint64_t>(quad)), hn::Iota(d, static_cast<uint64_t>(first + i)), number,
+                        upper};
+  };
+  const auto add = [&](const PhiloxBlocks& drawn, int64_t i) HWY_ATTR {
+    const Vec<uint64_t> words[4] = {drawn.c0, drawn.c1, drawn.c2, drawn.c3};
+    unroll<4>([&](auto w) HWY_ATTR {
+      uint8_t kept[8] = {};
+      hn::StoreMaskBits(di, philox_below(words[w], threshold), kept);
+      bits[w] |= uint64_t{kept[0]} << i;
+    });
+  };
+  for (int64_t i = 0; i < tile.pitch; i += 2 * N) {
+    PhiloxBlocks a = counters(i), b = counters(i + N);
+    philox_draw(dropout.key, a, b);
+    add(a, i);
+    if (i + N < kQueryTile) add(b, i + N);
   }
 #endif
+}
+
+// kept (keys of the tile): bit i of kept[j] says whether query i keeps the weight of key j.
+template <class T>
+void draw_kept(const Head<T>& head, const Dropout& dropout, const Tile& tile, uint64_t* HWY_RESTRICT kept) {
+  const int64_t first = head.place.key + tile.key;
+  for (int64_t quad = first / 4; 4 * quad < first + tile.keys; ++quad) {
+    uint64_t bits[4] = {};
+    draw_quad(head, dropout, tile, quad, bits);
+    for (int64_t w = 0; w < 4; ++w)
+      if (const int64_t j = 4 * quad + w - first; j >= 0 && j < tile.keys) kept[j] = bits[w];
+  }
 }
 
 // The lanes of a vector of queries, from the i-th of the tile, whose bits are set.

@@ -292,7 +292,7 @@ TEST_F(Stored, NobodyElsesFilesAreTouched) {
 // A model of one's own: the mean of its words' vectors.
 class Bag : public Module {
  public:
-  explicit Bag(int64_t pieces) : table(Tensor::zeros({pieces, 4})) { register_parameter("table", table); }
+  explicit Bag(int64_t pieces) : table(register_parameter("table", Tensor::zeros({pieces, 4}))) {}
   Variable table;
 };
 
