@@ -184,8 +184,9 @@ void attention_backward(const Tensor& grad_out, const Tensor& q, const Tensor& k
 
 /// Joins two partial results of the same queries over disjoint keys: out, out2 (..., L, Dv), lse, lse2 (..., L) as
 /// attention() gives them -> the out and lse of all keys together. Exact but for rounding; rows that saw nothing
-/// (lse -inf) add nothing. With sinks, pass them to one of the two calls only.
-AttentionResult merge(const Tensor& out, const Tensor& lse, const Tensor& out2, const Tensor& lse2);
+/// (lse -inf) add nothing. With sinks, pass them to one of the two calls only. `executor`: default_executor() when null.
+AttentionResult merge(const Tensor& out, const Tensor& lse, const Tensor& out2, const Tensor& lse2,
+                      Executor* executor = nullptr);
 
 /// One line: which implementation, tile sizes and SIMD target run for these shapes, and why others were refused.
 /// HEED_EXPLAIN=1 prints it on standard error at each call.

@@ -4,8 +4,8 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
-#include <sstream>
 
 #include "attention/testing.h"
 
@@ -129,7 +129,7 @@ RC_GTEST_PROP(Part, CutsMergeToTheWhole, ()) {
 TEST(Part, VisitorsSeePlacesOfTheWhole) {
   const Tensor q = random_tensor({1, 2, 5, 4}, 1), k = random_tensor({1, 2, 6, 4}, 2), v = random_tensor({1, 2, 6, 3}, 3);
   for (const Implementation implementation : {Implementation::fused, Implementation::reference}) {
-    const AttentionOptions o{.want_lse = true, .implementation = implementation, .part = {7, 3, 100, 200, 9}};
+    const AttentionOptions o{.part = {7, 3, 100, 200, 9}, .want_lse = true, .implementation = implementation};
     const AttentionResult r = attention(q, k, v, o);
     std::set<std::array<int32_t, 4>> seen;
     const auto see = [&](const auto& tile) { seen.insert({tile.batch, tile.head, tile.query, tile.key}); };
