@@ -199,9 +199,8 @@ std::shared_ptr<Steps> multi30k_steps(const json& request, double dropout) {
   const json file = read_json(in(directory, "multi30k.json"));
   std::vector<Steps::Loss> losses;
   for (const json& batch : file.at("steps").at(std::to_string(request.at("tokens").get<int64_t>())).at("batches")) {
-    auto sources = batch.at("source").get<Sentences>();
-    for (auto& sentence : sources) sentence.push_back(model->config().eos_id);
-    losses.push_back([model, source = TokenBatch::pack(sources), target = batch.at("target").get<Sentences>()] {
+    losses.push_back([model, source = TokenBatch::pack(batch.at("source").get<Sentences>()),
+                      target = TokenBatch::pack(batch.at("target").get<Sentences>())] {
       return model->loss(source, target, {.label_smoothing = kSmoothing});
     });
   }
@@ -255,7 +254,7 @@ std::shared_ptr<Steps> shakespeare_steps(const json& request) {
   const json file = read_json(in(directory, "shakespeare.json"));
   std::vector<Steps::Loss> losses;
   for (const json& batch : file.at("batches"))
-    losses.push_back([model, texts = batch.get<Sentences>()] { return model->loss(texts); });
+    losses.push_back([model, texts = TokenBatch::pad(batch.get<Sentences>(), 0)] { return model->loss(texts); });
   return std::make_shared<Steps>(model, std::move(losses));
 }
 
@@ -268,7 +267,7 @@ std::shared_ptr<Steps> steps(const json& request, double dropout) {
 // arithmetic in them.
 class EmptyGraph {
  public:
-  EmptyGraph() : model_(config()), arena_(model_), source_(TokenBatch::pad({{config().eos_id}}, config().pad_id)) {}
+  EmptyGraph() : model_(config()), arena_(model_), source_(TokenBatch::pad({{}}, config().pad_id)) {}
   void operator()() const { model_.loss(source_, {{}}, {.label_smoothing = kSmoothing}).backward(); }
 
  private:

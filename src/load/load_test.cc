@@ -133,7 +133,7 @@ TEST(Checkpoint, TheSourceMayHaveAVocabularyOfItsOwn) {
     Transformer model(c);
     const auto loss = [&](int32_t source, int32_t target) {
       const NoGrad no_grad;
-      return model.loss(TokenBatch::pad({{source, 3}}, 0), {{target}}).value().item();
+      return model.loss(TokenBatch::pad({{source}}, 0), {{target}}).value().item();
     };
     EXPECT_NO_THROW(loss(399, 309));
     EXPECT_THROW(loss(399, 310), ShapeError);
@@ -141,7 +141,7 @@ TEST(Checkpoint, TheSourceMayHaveAVocabularyOfItsOwn) {
     EXPECT_NE(loss(309, 5), loss(308, 5));
     EXPECT_EQ(model.translate({{399}})[0].size(), 1u);
     // Of its source's embedding the loss moves the rows that were read, of the target's those read and the output.
-    model.loss(TokenBatch::pad({{399, 3}}, 0), {{309}}).backward();
+    model.loss(TokenBatch::pad({{399}}, 0), {{309}}).backward();
     for (const auto& [name, parameter] : model.named_parameters())
       if (name == "source_embedding.weight") {
         double other = 0;

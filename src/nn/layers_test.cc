@@ -291,7 +291,7 @@ TEST_F(Layers, TransformerLossGradients) {
       config.norm_first = tied;
       Transformer model(config);
       model.to(DType::f64);
-      const TokenBatch source = TokenBatch::pad({{5, 6, 3}, {7, 3}}, 0);
+      const TokenBatch source = TokenBatch::pad({{5, 6}, {7}}, 0);
       expect_gradients(
           [&] {
             return model.loss(source, {{4, 5}, {9, 8, 7}}, {.label_smoothing = 0.1});
@@ -349,7 +349,7 @@ TEST_F(Layers, RDropTakesEachPairThroughDropoutTwice) {
   config.dropout = 0.3;
   Transformer model(config);
   model.to(DType::f64);
-  const TokenBatch source = TokenBatch::pad({{5, 6, 3}, {7, 3}}, 0);
+  const TokenBatch source = TokenBatch::pad({{5, 6}, {7}}, 0);
   const std::vector<std::vector<int32_t>> target{{4, 5}, {9, 8, 7}};
   functional::LossParts parts;
   const auto loss = [&](double r_drop) {

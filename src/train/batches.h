@@ -21,10 +21,9 @@ std::vector<Batch> cut_batches(const SentencePairs& pairs, const std::vector<int
 /// same mixed, and each update sees sentences of all lengths.
 std::vector<Batch> make_batches(const SentencePairs& pairs, const TrainOptions& options, int64_t epoch);
 
-/// The pairs of a batch as the model takes them: sources end with eos, targets are bare.
+/// The pairs of a batch as the model takes them: bare.
 struct BatchTokens {
-  TokenBatch source;
-  std::vector<std::vector<int32_t>> target;
+  TokenBatch source, target;
   int64_t target_tokens = 0;  // end tokens included
   double flop = 0;
 };

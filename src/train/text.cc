@@ -57,7 +57,7 @@ class TextTask final : public Task {
     step.flop = static_cast<double>(options_.batch) * training_flop(model_.config(), block_);
     if (options_.r_drop > 0) step.flop *= 2;
     step.loss =
-        model_.loss(pieces, {.label_smoothing = options_.label_smoothing, .r_drop = options_.r_drop}, &step.parts);
+        model_.loss(TokenBatch::pad(pieces, 0), {.label_smoothing = options_.label_smoothing, .r_drop = options_.r_drop}, &step.parts);
     return step;
   }
   bool has_validation() const override { return !validation_.empty(); }
@@ -93,7 +93,7 @@ double validation_nll(LanguageModel& model, const std::vector<int32_t>& text, in
     for (; begin < last && static_cast<int64_t>(pieces.size()) < together; begin += block)
       pieces.push_back(piece(text, begin, block));
     functional::LossParts parts;
-    model.loss(pieces, {}, &parts);
+    model.loss(TokenBatch::pad(pieces, 0), {}, &parts);
     nll += parts.nll;
   }
   return nll / static_cast<double>(std::max<int64_t>(last, 1));
