@@ -547,18 +547,12 @@ void add_tile(const BackwardCall<T>& call, const BackwardHead<T>& from, const Ba
 template <class T>
 bool pass_over_keys(const BackwardCall<T>& call, const BackwardHead<T>& from, const BackwardScratch<T>& s,
                     int64_t query, int64_t queries, KeyChunk<T>& chunk, Matrix<T> dq, bool add) {
-  const Head<T>& head = from.head;
-  const int64_t first = HWY_MAX(chunk.begin, head.key_begin(query)), pitch = pitch_of(call.p, queries);
   std::optional<QueryRows<T>> rows;
-  for (int64_t key = chunk.tile_begin(chunk.number_of(first)); key < chunk.end; key += kKeyTile) {
-    const Tile tile = clipped(head, query, queries, key, HWY_MIN(chunk.end, key + kKeyTile), pitch);
-    if (tile.keys <= 0) break;
-    const Cover cover = cover_of(head, tile);
-    if (cover == Cover::empty) continue;
+  for_tiles<1>(call.p, from.head, query, query + queries, chunk.begin, chunk.end, [&](const KeyTile<1>& at) HWY_ATTR {
     const bool add_queries = add || rows;
     if (!rows) rows.emplace(call, from, s, query, queries);
-    add_tile(call, from, s, tile, cover, *rows, chunk, dq, add_queries);
-  }
+    add_tile(call, from, s, at.tiles[0], at.covers[0], *rows, chunk, dq, add_queries);
+  });
   return rows.has_value();
 }
 
@@ -730,20 +724,18 @@ void mask_gradient(const Backward<T>& p, const Dropout* dropout, Executor& execu
         const int64_t key_begin = has_keys ? key_tile * kKeyTile : 0;
         const int64_t key_end = has_keys ? HWY_MIN(head.Lk, key_begin + kKeyTile) : head.Lk;
         for (int64_t query = query_begin; query < query_end; query += kQueryTile) {
-          const int64_t queries = HWY_MIN(query_end - query, kQueryTile), pitch = pitch_of(p, queries);
+          const int64_t queries = HWY_MIN(query_end - query, kQueryTile);
           bool loaded = false;
-          for (int64_t key = key_begin; key < key_end; key += kKeyTile) {
-            const Tile tile = clipped(head, query, queries, key, HWY_MIN(key_end, key + kKeyTile), pitch);
-            const Cover cover = tile.keys > 0 ? cover_of(head, tile) : Cover::empty;
-            if (cover == Cover::empty) continue;
-            tile_gradients(p, dropout, s, from, tile, cover, loaded);
+          for_tiles<1>(p, head, query, query + queries, key_begin, key_end, [&](const KeyTile<1>& at) HWY_ATTR {
+            const Tile& tile = at.tiles[0];
+            tile_gradients(p, dropout, s, from, tile, at.covers[0], loaded);
             loaded = true;
             for (int64_t j = 0; j < tile.keys; ++j) {
               double* const row = sums + (has_keys ? tile.key + j - key_begin : 0) * kQueryTile;
               for (int64_t i = 0; i < queries; ++i)
-                row[has_queries ? i : 0] += static_cast<double>(s.dscores[j * pitch + i]);
+                row[has_queries ? i : 0] += static_cast<double>(s.dscores[j * tile.pitch + i]);
             }
-          }
+          });
         }
       }
     }
@@ -806,15 +798,11 @@ void visit_gradients(const Backward<T>& p, const Dropout* dropout, Executor& exe
     for (int64_t h = 0; h < p.Hq; ++h) {
       const Head<T> head = p.head(b, h);
       for (int64_t query = 0; query < head.Lq; query += kQueryTile) {
-        const int64_t queries = HWY_MIN(head.Lq - query, kQueryTile), pitch = pitch_of(p, queries);
-        for (int64_t key = head.key_begin(query) / kKeyTile * kKeyTile; key < head.key_end(query + queries - 1);
-             key += kKeyTile) {
-          const Tile tile = clipped(head, query, queries, key, HWY_MIN(head.Lk, key + kKeyTile), pitch);
-          const Cover cover = cover_of(head, tile);
-          if (cover == Cover::empty) continue;
-          visits[waiting++] = {b, h, tile, cover};
+        const int64_t queries = HWY_MIN(head.Lq - query, kQueryTile);
+        for_tiles<1>(p, head, query, query + queries, 0, head.Lk, [&](const KeyTile<1>& at) HWY_ATTR {
+          visits[waiting++] = {b, h, at.tiles[0], at.covers[0]};
           if (waiting == kVisited) flush();
-        }
+        });
       }
     }
   }

@@ -241,38 +241,28 @@ template <class T>
 HWY_INLINE bool finish_scores(const Head<T>& head, int64_t query, int64_t key, int64_t keys, T* HWY_RESTRICT scores,
                               T* HWY_RESTRICT bias, T* HWY_RESTRICT hides) {
   const Lanes<T> d;
-  const Vec<T> hidden = hn::Set(d, -static_cast<T>(INFINITY)), unit = hn::Set(d, static_cast<T>(kLog2E));
   const int64_t begin = HWY_MAX(head.key_begin(query) - key, int64_t{0});
   const int64_t end = HWY_MIN(head.key_end(query) - key, keys);
-  const bool limited = begin > 0 || end < keys;
-  const bool all_plain = !limited && !head.mask && !head.has_alibi && !head.natural();
   const int64_t padded = round_to_lanes<T>(keys);
-  if (all_plain) {
+  const Bias<T> rule(head, begin > 0 || end < keys);
+  if (!rule.changes()) {
     for (int64_t j = keys; j < padded; ++j) scores[j] = -static_cast<T>(INFINITY);
     return false;
   }
-  if (head.mask)
-    for (int64_t j = 0; j < keys; ++j) bias[j] = head.bias(query, key + j);
+  const T unit = static_cast<T>(kLog2E);
+  for (int64_t j = 0; head.mask && j < keys; ++j) bias[j] = unit * head.bias(query, key + j);
   const Vec<T> from = hn::Set(d, static_cast<T>(begin)), to = hn::Set(d, static_cast<T>(end));
   const Vec<T> cap = hn::Set(d, head.softcap), per_cap = hn::Set(d, 1 / head.softcap);
-  const Vec<T> slope = hn::Set(d, head.alibi);
   bool some = false;
   for (int64_t j = 0; j < padded; j += lanes<T>()) {
     Vec<T> s = hn::LoadU(d, scores + j);
-    if (head.softcap != 0) s = hn::Mul(cap, hn::Tanh(d, hn::Mul(s, per_cap)));
-    if (head.natural()) s = hn::Mul(s, unit);
-    if (head.has_alibi) {
-      const Vec<T> distance = hn::Iota(d, static_cast<T>(key + j - query - head.offset));
-      s = hn::NegMulAdd(hn::Mul(slope, unit), hn::Abs(distance), s);
-    }
-    const Vec<T> at = hn::Iota(d, static_cast<T>(j));
-    auto out = hn::Or(hn::Lt(at, from), hn::Ge(at, to));
-    if (head.mask) {
-      const Vec<T> added = hn::LoadU(d, bias + j);
-      s = hn::MulAdd(added, unit, s);
-      out = hn::Or(out, hn::Eq(added, hidden));
-    }
-    hn::StoreU(hn::IfThenElse(out, hidden, s), d, scores + j);
+    if (head.softcap != 0) s = hn::Mul(cap, tanh<T>(hn::Mul(s, per_cap)));
+    const Vec<T> at = hn::Iota(d, static_cast<T>(j)), added = head.mask ? hn::LoadU(d, bias + j) : hn::Zero(d);
+    const auto outside = hn::Or(hn::Lt(at, from), hn::Ge(at, to));  // the lanes past `keys`, too
+    const Vec<T> distance = hn::Iota(d, static_cast<T>(key + j - query - head.offset));
+    s = hn::IfThenElse(outside, rule.hidden, rule(s, distance, added, outside));
+    const auto out = hn::Or(outside, hn::Eq(added, rule.hidden));
+    hn::StoreU(s, d, scores + j);
     hn::StoreU(hn::IfThenElse(out, hn::Set(d, T{1}), hn::LoadU(d, hides + j)), d, hides + j);
     some |= !hn::AllFalse(d, out);
   }

@@ -161,19 +161,12 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
     const int64_t queries = HWY_MIN(end - group, kQueryTile);
     transpose_rows(head.q, group, queries, p.D, query_factor(head), s.q + (group - begin) * p.D, pitch_of(p, queries));
   }
-  for (int64_t key = block_begin; key < block_end; key += kKeyTile) {
-    const int64_t keys = HWY_MIN(block_end - key, kKeyTile);
-    Tile tiles[kQueryBlock / kQueryTile];
-    Cover covers[kQueryBlock / kQueryTile];
-    bool any = false, hides = false;
-    for (int64_t group = begin, g = 0; group < end; group += kQueryTile, ++g) {
-      const int64_t queries = HWY_MIN(end - group, kQueryTile);
-      tiles[g] = clipped(head, group, queries, key, key + keys, pitch_of(p, queries));
-      covers[g] = tiles[g].keys > 0 ? cover_of(head, tiles[g]) : Cover::empty;
-      any |= covers[g] != Cover::empty;
-      hides |= covers[g] != Cover::empty && may_hide(head, covers[g]);
-    }
-    if (!any) continue;
+  constexpr int kGroups = kQueryBlock / kQueryTile;
+  for_tiles<kGroups>(p, head, begin, end, 0, block_end, [&](const KeyTile<kGroups>& at_key) HWY_ATTR {
+    const int64_t key = at_key.key, keys = at_key.keys;
+    bool hides = false;
+    for (int64_t group = begin, g = 0; group < end; group += kQueryTile, ++g)
+      hides |= at_key.covers[g] != Cover::empty && may_hide(head, at_key.covers[g]);
     prefetch_rows(head.v, key, keys, p.Dv);
     prefetch_rows(head.k, key + keys, HWY_MIN(block_end - key - keys, kKeyTile), p.D);
     const Matrix<const T> k_rows = load_rows(head.k, key, keys, p.D, false, s.keys);
@@ -189,13 +182,14 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
       values = load_rows(head.v, key, keys, p.Dv, true, s.values, end - begin > 4 * kMaxRows);
     }
     for (int64_t group = begin, g = 0; group < end; group += kQueryTile, ++g) {
-      if (covers[g] == Cover::empty) continue;
-      const Tile& tile = tiles[g];
+      const Cover cover = at_key.covers[g];
+      if (cover == Cover::empty) continue;
+      const Tile& tile = at_key.tiles[g];
       const int64_t at = group - begin, first = tile.key - key;
       const Matrix<T> out{s.out + at * width, width};
       const Matrix<const T> k = k_rows.from(first, 0);
-      qk_tile(head, tile, covers[g], {k.data, k.stride}, {s.q + at * p.D, tile.pitch}, p.D, s.scores);
-      apply_mods(head, tile, covers[g], s.mods, s.scores);
+      qk_tile(head, tile, cover, {k.data, k.stride}, {s.q + at * p.D, tile.pitch}, p.D, s.scores);
+      apply_mods(head, tile, cover, s.mods, s.scores);
       if (p.dropout > 0) {
         uint64_t kept[kKeyTile];
         draw_kept(head, dropout, tile, kept);
@@ -203,11 +197,11 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
       } else {
         online_softmax<false, T>(tile, !visited[g], nullptr, s.scores, s.max + at, s.sum + at, out, width);
       }
-      pv_tile(head, tile, covers[g], s.scores, values.from(first, 0), width, out, visited[g]);
+      pv_tile(head, tile, cover, s.scores, values.from(first, 0), width, out, visited[g]);
       if (poisoned) add_poisoned(head, tile, poisoned, s.scores, out);
       visited[g] = true;
     }
-  }
+  });
 
   for (int64_t group = begin, g = 0; group < end; group += kQueryTile, ++g) {
     const int64_t at = group - begin, queries = HWY_MIN(end - group, kQueryTile);

@@ -259,6 +259,36 @@ HWY_INLINE Tile clipped(const Head<T>& head, int64_t query, int64_t queries, int
   return {query, queries, first, HWY_MIN(end, head.key_end(query + queries - 1)) - first, pitch};
 }
 
+// A tile of keys, and what groups of 64 queries that follow one another see of it.
+template <int kGroups>
+struct KeyTile {
+  int64_t key, keys;  // [key, key + keys): none further on is seen by any
+  Tile tiles[kGroups];
+  Cover covers[kGroups];
+};
+
+// f(KeyTile) for tiles of keys of [key_begin, key_end), in order, that any of the queries [query_begin, query_end), up to
+// kGroups groups of 64, may see. key_begin is a multiple of 64.
+template <int kGroups, class T, class F>
+HWY_INLINE void for_tiles(const Problem<T>& p, const Head<T>& head, int64_t query_begin, int64_t query_end,
+                          int64_t key_begin, int64_t key_end, F&& f) {
+  const int64_t first = HWY_MAX(key_begin, head.key_begin(query_begin));
+  const int64_t last = HWY_MIN(key_end, head.key_end(query_end - 1));
+  for (int64_t key = first / kKeyTile * kKeyTile; key < last; key += kKeyTile) {
+    KeyTile<kGroups> at;
+    at.key = key;
+    at.keys = HWY_MIN(last - key, kKeyTile);
+    bool any = false;
+    for (int64_t query = query_begin, g = 0; query < query_end; query += kQueryTile, ++g) {
+      const int64_t queries = HWY_MIN(query_end - query, kQueryTile);
+      at.tiles[g] = clipped(head, query, queries, key, key + at.keys, pitch_of(p, queries));
+      at.covers[g] = at.tiles[g].keys > 0 ? cover_of(head, at.tiles[g]) : Cover::empty;
+      any |= at.covers[g] != Cover::empty;
+    }
+    if (any) f(at);
+  }
+}
+
 // Queries of the tile that see any of its keys [key, key + keys), by position.
 struct Range {
   int64_t begin, end;
@@ -327,6 +357,32 @@ HWY_INLINE ScoreTile<T> score_tile(const Head<T>& head, const Tile& tile, T* sco
   return t;
 }
 
+// What softmax sees of a score: a factor to units of log 2 where it is natural, ALiBi, the mask, and -inf where positions
+// hide the key. One pipeline for scores in tiles and in rows.
+template <class T>
+struct Bias {
+  bool natural, alibi, mask, limited;
+  Vec<T> unit, slope, hidden;
+
+  Bias(const Head<T>& head, bool limits)
+      : natural(head.natural()), alibi(head.has_alibi), mask(head.mask), limited(limits) {
+    const Lanes<T> d;
+    unit = hn::Set(d, static_cast<T>(kLog2E));
+    slope = hn::Set(d, head.alibi * static_cast<T>(kLog2E));
+    hidden = hn::Set(d, -static_cast<T>(INFINITY));
+  }
+  bool changes() const { return natural || alibi || mask || limited; }
+  // `distance` from key to query, either way round; `added` by the mask, in units of log 2; `outside` of the positions
+  // that the query sees.
+  template <class M>
+  HWY_INLINE Vec<T> operator()(Vec<T> score, Vec<T> distance, Vec<T> added, M outside) const {
+    if (natural) score = hn::Mul(score, unit);
+    if (alibi) score = hn::NegMulAdd(slope, hn::Abs(distance), score);
+    if (mask) score = hn::IfThenElse(hn::Eq(added, hidden), hidden, hn::Add(score, added));
+    return limited ? hn::IfThenElse(outside, hidden, score) : score;
+  }
+};
+
 // scores = cap * tanh(scores / cap). Derivatives, where wanted, are assigned.
 template <class T>
 void apply_softcap(const Head<T>& head, const Tile& tile, T* HWY_RESTRICT scores, T* HWY_RESTRICT derivatives) {
@@ -387,29 +443,20 @@ void load_mask(const Head<T>& head, const Tile& tile, T* HWY_RESTRICT to) {
 // Adds mask and ALiBi and writes -inf where a key is hidden, whatever stood there. Scores come out in units of log 2.
 template <class T>
 void apply_bias(const Head<T>& head, const Tile& tile, Cover cover, T* HWY_RESTRICT mask, T* HWY_RESTRICT scores) {
-  const bool limited = cover == Cover::partial && head.has_limits(), natural = head.natural();
-  if (natural || head.mask || head.has_alibi || limited) {
+  const Bias<T> bias(head, cover == Cover::partial && head.has_limits());
+  if (bias.changes()) {
     const Lanes<T> d;
-    const Vec<T> hidden = hn::Set(d, -static_cast<T>(INFINITY));
-    const Vec<T> unit = hn::Set(d, natural ? static_cast<T>(kLog2E) : T{1});
-    const Vec<T> slope = hn::Set(d, head.alibi * static_cast<T>(kLog2E));
     if (head.mask) load_mask(head, tile, mask);
     for (int64_t j = 0; j < tile.keys; ++j) {
-      const Range seeing = limited ? queries_seeing(head, tile, j) : Range{0, tile.pitch};
+      const Range seeing = bias.limited ? queries_seeing(head, tile, j) : Range{0, tile.pitch};
       const Vec<T> first = hn::Set(d, static_cast<T>(seeing.begin)), end = hn::Set(d, static_cast<T>(seeing.end));
       const Vec<T> distance = hn::Set(d, static_cast<T>(tile.query + head.offset - tile.key - j));
       for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
         T* const at = scores + j * tile.pitch + i;
         const Vec<T> query = hn::Iota(d, static_cast<T>(i));
-        Vec<T> s = hn::LoadU(d, at);
-        if (natural) s = hn::Mul(s, unit);
-        if (head.has_alibi) s = hn::NegMulAdd(slope, hn::Abs(hn::Add(query, distance)), s);
-        if (head.mask) {
-          const Vec<T> added = hn::LoadU(d, mask + j * tile.pitch + i);
-          s = hn::IfThenElse(hn::Eq(added, hidden), hidden, hn::Add(s, added));
-        }
-        if (limited) s = hn::IfThenElse(hn::Or(hn::Lt(query, first), hn::Ge(query, end)), hidden, s);
-        hn::StoreU(s, d, at);
+        const Vec<T> added = head.mask ? hn::LoadU(d, mask + j * tile.pitch + i) : hn::Zero(d);
+        const auto outside = hn::Or(hn::Lt(query, first), hn::Ge(query, end));
+        hn::StoreU(bias(hn::LoadU(d, at), hn::Add(query, distance), added, outside), d, at);
       }
     }
   }
