@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 
+#include "attention/backward_schedule.h"
 #include "attention/scratch.h"
 #include "attention/tile-inl.h"
 
@@ -22,36 +23,20 @@ constexpr int64_t kKeyChunk = 8 * kKeyTile;  // keys whose gradients stay in the
 constexpr int64_t kVisited = 32;             // tiles computed before the visitor sees them
 constexpr int64_t kVisitedRun = 4;           // of them, those one thread computes one after another
 
-// How the work is cut. A block is (key range r, query range t) of one key head. With few heads the blocks run in
-// phases: in none of them do two blocks share a range, so all add to the same gradients, in an order that the sizes
-// alone decide, and no partial sums are kept.
+// What is kept where while the schedule runs.
 template <class T>
-struct BackwardCut {
-  int64_t heads;       // B * Hkv
-  int64_t ranges = 1;  // of the keys, and of the queries
-  int64_t key_range, query_range;
+struct BackwardCut : BackwardSchedule {
   int64_t chunk;                           // keys whose gradients are summed in scratch
-  bool banded;                             // queries see a band of keys: phases are its diagonals
   bool sum_queries, sum_keys, sum_values;  // dq, dk or dv in half storage: summed as T first
   bool keep_queries = false;               // a tile of queries is prepared once for all chunks of keys
   int64_t rows, key_rows;                  // of all q heads, of all k heads
 
-  explicit BackwardCut(const Backward<T>& p) {
-    constexpr int64_t kUnits = 32, kLeast = 2 * kTile;
-    heads = p.B * p.Hkv;
-    if (heads < kUnits)
-      ranges = std::max<int64_t>(
-          1, std::min({(kUnits + heads - 1) / std::max<int64_t>(1, heads), p.Lk / kLeast, p.Lq / kLeast}));
-    const auto whole_tiles = [](int64_t n) { return (n + kTile - 1) / kTile * kTile; };
-    key_range = whole_tiles((p.Lk + ranges - 1) / ranges);
-    query_range = whole_tiles((p.Lq + ranges - 1) / ranges);
+  explicit BackwardCut(const Backward<T>& p) : BackwardSchedule(p) {
     chunk = std::max<int64_t>(kTile, std::min(key_range, kKeyChunk));
     const bool one_chunk = ranges == 1 && p.Lk <= chunk;
     sum_queries = p.dq.storage != Storage::same && !one_chunk;
     sum_keys = p.dk.storage != Storage::same && ranges > 1;
     sum_values = p.dv.storage != Storage::same && ranges > 1;
-    const bool right = p.window.right >= 0 || p.causal != Causal::none;
-    banded = p.window.left >= 0 && right && p.window.left + std::max<int64_t>(0, p.window.right) < p.Lk / 4;
     rows = p.ragged ? p.Hq * p.Tq : p.B * p.Hq * p.Lq;
     key_rows = p.ragged ? p.Hkv * p.Tk : heads * p.Lk;
     constexpr int64_t kMostShared = int64_t{48} << 20, kMostOwn = int64_t{8} << 20;  // bytes
@@ -59,23 +44,6 @@ struct BackwardCut {
       keep_queries = sums_bytes(p) + shared_tiles(p) * tile_bytes(p) <= kMostShared;
     else if (!one_chunk)
       keep_queries = own_tiles(p) * tile_bytes(p) <= kMostOwn;
-  }
-  /// The query range that key range r meets in a phase. Diagonals r + t serve causal limits best: half of each is full.
-  int64_t query_of(int64_t phase, int64_t r) const {
-    return banded ? (r + phase) % ranges : (phase + ranges - r) % ranges;
-  }
-  /// Whether positions leave nothing to do in a phase.
-  bool is_empty(const Backward<T>& p, int64_t phase) const {
-    for (int64_t b = 0; b < p.B; ++b) {
-      const Head<T> head = p.head(b, 0);
-      for (int64_t r = 0; r < ranges; ++r) {
-        const int64_t begin = r * key_range, end = std::min(head.Lk, begin + key_range);
-        const int64_t query = query_of(phase, r) * query_range;
-        if (begin < end && head.query_begin(begin) < query + query_range && head.query_end(end - 1) > query)
-          return false;
-      }
-    }
-    return true;
   }
   /// One tile at a time, nothing summed: for the passes that only look at gradients of scores.
   BackwardCut alone() const {
@@ -644,7 +612,7 @@ void input_gradients(const Backward<T>& p, const Dropout* dropout, Executor& exe
   const int64_t work = HWY_MAX(int64_t{1}, p.group() * p.Lq * p.Lk * (3 * p.D + 2 * p.Dv));
   // Short inputs: as many heads a tile as make about two million multiply-adds, so that dealing them out costs little.
   const int64_t together = cut.ranges > 1 ? 1 : HWY_MAX(int64_t{1}, (int64_t{1} << 21) / work);
-  const int64_t units = cut.heads * cut.ranges, tiles = (units + together - 1) / together;
+  const int64_t units = cut.blocks(), tiles = (units + together - 1) / together;
   ScratchSlots slots(p.workspace, BackwardScratch<T>::bytes(p, cut), tiles, executor, BackwardShared<T>::bytes(p, cut));
   const BackwardShared<T> shared(p, cut, slots.shared());
   const BackwardCall<T> call{p, cut, shared, dropout};
@@ -664,7 +632,7 @@ void input_gradients(const Backward<T>& p, const Dropout* dropout, Executor& exe
                   [](const Target<T>& sums, const Target<T>&, int64_t rows, int64_t width)
                       HWY_ATTR { zero_rows(sums, 0, rows, width); });
   });
-  for (int64_t phase = 0; phase < cut.ranges; ++phase) {
+  for (int64_t phase = 0; phase < cut.phases(); ++phase) {
     if (cut.is_empty(p, phase)) continue;
     parallel_for(executor, units, [&](int64_t unit) HWY_ATTR {
       const int64_t n = unit % cut.heads, r = unit / cut.heads;
