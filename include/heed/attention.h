@@ -52,6 +52,10 @@ struct WeightsSelection {
   Tensor rows{};   // (R) int64 queries; absent: all Lq
   /// Below 1: of each row only the fewest largest weights whose sum reaches top_p, into AttentionResult::top.
   double top_p = 1;
+  /// Of what it leaves of weights (B, Hq, Lq, Lk), dense.
+  Dims shape(int64_t B, int64_t Hq, int64_t Lq, int64_t Lk) const {
+    return {B, heads.defined() ? heads.size(0) : Hq, rows.defined() ? rows.size(0) : Lq, Lk};
+  }
 };
 
 /// Where a call stands in a larger one, of which it computes a part: its first entry, query head, query and key are

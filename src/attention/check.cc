@@ -428,9 +428,8 @@ Dims out_shape(const Sizes& s) { return s.ragged ? Dims{s.Tq, s.Hq, s.Dv} : Dims
 Dims lse_shape(const Sizes& s) { return s.ragged ? Dims{s.Hq, s.Tq} : Dims{s.B, s.Hq, s.Lq}; }
 
 Dims weights_shape(const Sizes& s, const WeightsSelection& selection) {
-  const int64_t N = selection.heads.defined() ? selection.heads.size(0) : s.Hq;
-  if (s.ragged) return {N, s.Tq, s.Lk};
-  return {s.B, N, selection.rows.defined() ? selection.rows.size(0) : s.Lq, s.Lk};
+  const Dims dense = selection.shape(s.B, s.Hq, s.Lq, s.Lk);
+  return s.ragged ? Dims{dense[1], s.Tq, s.Lk} : dense;
 }
 
 Sizes check_inputs(const char* operation, const Tensor& q, const Tensor& k, const Tensor& v,

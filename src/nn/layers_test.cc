@@ -191,7 +191,7 @@ TEST_F(Layers, CachedStepsEqualTheWholeSequence) {
     KVCache cache;
     for (int64_t t = 0; t < 6; ++t) {
       const Variable step(x.value().slice(1, t, t + 1).contiguous());
-      const Tensor y = attention(step, step, step, {.causal = Causal::top_left, .cache = &cache}).value();
+      const Tensor y = attention.step(step, cache).value();
       EXPECT_LT(largest_difference(y, whole.slice(1, t, t + 1)), 2e-6);
     }
     cache.reorder({2, 2, 0});
