@@ -38,13 +38,13 @@ struct PairFiles {
 
 /// All pairs, in the order of the files; `columns` are those of source and target, from 1. Empty where no file is
 /// named. Blank lines at the end of a file are no pairs. `what` names the data where malformed UTF-8 was replaced.
-/// Throws ShapeError where both kinds of files are named, or sources without targets; IoError, FormatError.
+/// Throws UsageError where both kinds of files are named, or sources without targets; IoError, FormatError.
 TextPairs read_pairs(const PairFiles& files, std::pair<int, int> columns = {1, 2}, const Say& say = {},
                      const std::string& what = "data");
 /// Leaves out the pairs whose source is a line of the files, and says how many.
 void exclude_sources(TextPairs& texts, const std::vector<std::string>& files, const Say& say = {});
 /// Takes about this part of the pairs away and returns it, in order. All pairs of a source stay together, and a hash of
-/// the source chooses: the same ones whatever the order, and with further pairs few others. Throws ShapeError where
+/// the source chooses: the same ones whatever the order, and with further pairs few others. Throws UsageError where
 /// either part would be empty.
 TextPairs hold_out(TextPairs& texts, double fraction);
 /// With merges left out where `dropout` is above 0 (Vocabulary::encode_with_dropout).

@@ -36,7 +36,7 @@ struct Architecture {
   std::function<bool(const Module& model, ConfigWriter& config)> describe;
 };
 
-/// load(), save() and inspect() know it from now on, in all threads. Throws ShapeError for a name that is taken.
+/// load(), save() and inspect() know it from now on, in all threads. Throws UsageError for a name that is taken.
 void register_architecture(Architecture architecture);
 
 // ---------------------------------------------------------------------------------------------- whole models
@@ -52,11 +52,11 @@ class StoredModel {
   const Vocabulary& source_vocabulary() const { return source_ ? *source_ : vocabulary_; }
   bool has_source_vocabulary() const { return source_.has_value(); }
 
-  /// The model as what it is. Throws ShapeError where it is another kind.
+  /// The model as what it is. Throws UsageError where it is another kind.
   template <class Model>
   Model& as() const {
     if (auto* const model = dynamic_cast<Model*>(module_.get())) return *model;
-    throw ShapeError("StoredModel::as: the model is of another kind; config.json of its directory says which");
+    throw UsageError("StoredModel::as: the model is of another kind; config.json of its directory says which");
   }
 
  private:
@@ -71,7 +71,7 @@ class StoredModel {
 StoredModel load(const std::string& directory, bool trust = false);
 
 /// Writes a model: config.json, model.safetensors and its vocabularies, all at once (DirectoryTransaction). The
-/// directory is new, empty, or holds a model of heed's without a training. Throws ShapeError for another one, and for a
+/// directory is new, empty, or holds a model of heed's without a training. Throws UsageError for another one, and for a
 /// model of no known kind; FormatError for values that are not finite, or not in `dtype` (f32, f16, bf16); IoError.
 void save(const StoredModel& model, const std::string& directory, DType dtype = DType::f32);
 
@@ -87,7 +87,7 @@ std::string write_config(const ModelConfig& config);
 ModelConfig read_config(const std::string& json, const std::string& where);
 /// Of a model's directory. Throws IoError and FormatError.
 ModelConfig load_config(const std::string& directory);
-/// The configuration of a Transformer or a LanguageModel; throws ShapeError where it is that of the other.
+/// The configuration of a Transformer or a LanguageModel; throws UsageError where it is that of the other.
 template <class Config>
 Config expect_config(const ModelConfig& config, const std::string& directory);
 template <>
@@ -129,7 +129,7 @@ enum class Holds : uint8_t {
   model,     // without a training
   training,  // or the beginning of one
 };
-/// Throws ShapeError for a directory with files that heed did not make: it is left alone. `option` names it.
+/// Throws UsageError for a directory with files that heed did not make: it is left alone. `option` names it.
 Holds expect_own(const char* option, const std::string& directory);
 
 // ---------------------------------------------------------------------------------------------- looking at files

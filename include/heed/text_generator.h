@@ -26,7 +26,7 @@ struct TextScore {
 
 class TextGenerator {
  public:
-  /// Throws as load(), and ShapeError where the directory holds another kind of model.
+  /// Throws as load(), and UsageError where the directory holds another kind of model.
   explicit TextGenerator(const std::string& directory, bool trust = false);
 
   /// What the model makes follow a text, without it. A text without tokens counts as a newline: a text begins as if a

@@ -49,7 +49,7 @@ std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> mode
 /// One model, or several that translate as one, with their vocabularies.
 class Translator {
  public:
-  /// Throws as load(), and ShapeError where a directory holds another kind of model, or the vocabularies are not the
+  /// Throws as load(), and UsageError where a directory holds another kind of model, or the vocabularies are not the
   /// same.
   explicit Translator(const std::vector<std::string>& directories, bool trust = false);
   explicit Translator(const std::string& directory, bool trust = false)

@@ -39,7 +39,7 @@ ModelConfig without_dropout(ModelConfig config) {
 
 void check_alike(const std::string& directory, const Likeness& l, const std::string& first, const Likeness& of_first) {
   const auto refuse = [&](const std::string& what) {
-    throw ShapeError(directory + " has another " + what + " than " + first +
+    throw UsageError(directory + " has another " + what + " than " + first +
                      "; models that are averaged need one configuration and one vocabulary");
   };
   if (l.config.index() != of_first.config.index()) refuse("architecture");
@@ -81,18 +81,18 @@ void add(NamedTensors& sums, const NamedTensors& tensors, const std::string& dir
 
 void check_target(const AverageArguments& a) {
   if (expect_own("--to", a.to) == Holds::training)
-    throw ShapeError("--to " + a.to +
+    throw UsageError("--to " + a.to +
                      " holds a training, which could not go on with another model; name another directory");
 }
 
 void average(const AverageArguments& a) {
-  if (a.models.size() < 2) throw ShapeError("average: one model is its own mean; give two directories or more");
+  if (a.models.size() < 2) throw UsageError("average: one model is its own mean; give two directories or more");
   for (size_t i = 0; i < a.models.size(); ++i) {
     if (same_file(a.models[i], a.to))
-      throw ShapeError("--to " + a.to + " is one of the models; give another directory");
+      throw UsageError("--to " + a.to + " is one of the models; give another directory");
     for (size_t j = 0; j < i; ++j)
       if (same_file(a.models[i], a.models[j]))
-        throw ShapeError("average: " + a.models[i] + " is given twice; give each model once");
+        throw UsageError("average: " + a.models[i] + " is given twice; give each model once");
   }
   check_target(a);
   Likeness first;

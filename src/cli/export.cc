@@ -31,9 +31,9 @@ void check_tensors(const Config& config, const NamedTensors& tensors, const std:
 void check_target(const ExportOptions& options) {
   const std::string to = "--to " + options.to;
   if (same_file(options.model, options.to))
-    throw ShapeError(to + " is the model that is exported; name another directory");
+    throw UsageError(to + " is the model that is exported; name another directory");
   if (expect_own("--to", options.to) == Holds::training)
-    throw ShapeError(to + " holds a training, which could not go on with another model; name another directory");
+    throw UsageError(to + " holds a training, which could not go on with another model; name another directory");
 }
 
 void export_model(const ExportOptions& options) {

@@ -84,13 +84,13 @@ void write_samples(const GenerateArguments& a, const TextGenerator& generator, c
 
 void generate(GenerateArguments& a, bool prompt_given) {
   for (const std::string& stop : a.stop)
-    if (stop.empty()) throw ShapeError("--stop is empty; give the text that ends the output");
+    if (stop.empty()) throw UsageError("--stop is empty; give the text that ends the output");
   validate(a.options);
-  if (prompt_given && !a.input.empty()) throw ShapeError("a prompt and --input are given; give one of them");
+  if (prompt_given && !a.input.empty()) throw UsageError("a prompt and --input are given; give one of them");
   const char* named = std::getenv("HEED_MODEL");
   if (a.model.empty() && named) a.model = named;
   if (a.model.empty())
-    throw ShapeError("--model is missing: the directory of a language model, as heed train --text makes it");
+    throw UsageError("--model is missing: the directory of a language model, as heed train --text makes it");
   // The text may be replaced by what becomes of it.
   if (!is_standard_stream(a.output)) expect_other_file("--output", a.output, model_paths(a.model));
   const TextGenerator generator(a.model, a.trust);

@@ -51,7 +51,7 @@ void expect_other_file(const char* option, const std::string& output, const std:
   if (output.empty() || (fs::exists(status) && !fs::is_regular_file(status))) return;
   for (const std::string& input : inputs)
     if (!input.empty() && same_file(output, input))
-      throw ShapeError(std::string(option) + " " + output + " is what the command reads; give another file");
+      throw UsageError(std::string(option) + " " + output + " is what the command reads; give another file");
 }
 
 std::vector<std::string> model_paths(const std::string& directory) {

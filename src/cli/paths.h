@@ -14,7 +14,7 @@ std::string find_model(const std::string& given);
 /// Whether two paths lead to one file or directory, there already or not.
 bool same_file(const std::string& path, const std::string& other);
 
-/// Throws ShapeError where what is to be written is one of the files that are read; empty names are none. `option`
+/// Throws UsageError where what is to be written is one of the files that are read; empty names are none. `option`
 /// names it. Pipes and devices may be both.
 void expect_other_file(const char* option, const std::string& output, const std::vector<std::string>& inputs);
 

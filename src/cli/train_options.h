@@ -41,7 +41,7 @@ void add_train_options(CLI::App& command, TrainArguments& a);
 
 /// Fills in what the command line leaves open: --config, then what --resume finds, then the shape of --init, then
 /// --preset with its defaults. Without --preset, what was chosen for the training that --model holds; where it holds
-/// none, that is left open. Paths in a file are relative to it. Throws ShapeError for options of the other kind of
+/// none, that is left open. Paths in a file are relative to it. Throws UsageError for options of the other kind of
 /// training, FormatError for a configuration with others and for a kTrainOptionsFile that heed did not write.
 void apply_config(CLI::App& command, TrainArguments& a);
 

@@ -109,7 +109,7 @@ void register_architecture(Architecture architecture) {
   const std::lock_guard lock(all.mutex);
   for (const Architecture& a : all.list)
     if (a.name == architecture.name)
-      throw ShapeError("register_architecture: " + a.name + " is there already; give the new kind another name");
+      throw UsageError("register_architecture: " + a.name + " is there already; give the new kind another name");
   all.list.push_back(std::move(architecture));
 }
 
@@ -138,7 +138,7 @@ std::string describe(const Module& model) {
     to.set(kArchitecture, a->name);
     if (a->describe(model, to)) return to.text();
   }
-  throw ShapeError("save: the model is of no kind that heed knows; register_architecture() makes it one");
+  throw UsageError("save: the model is of no kind that heed knows; register_architecture() makes it one");
 }
 
 std::string write_config(const ModelConfig& config) {
@@ -172,13 +172,13 @@ ModelConfig load_config(const std::string& directory) {
 template <>
 TransformerConfig expect_config(const ModelConfig& config, const std::string& directory) {
   if (const auto* c = std::get_if<TransformerConfig>(&config)) return *c;
-  throw ShapeError(directory + " holds a language model, which does not translate; heed generate lets it write");
+  throw UsageError(directory + " holds a language model, which does not translate; heed generate lets it write");
 }
 
 template <>
 LanguageModelConfig expect_config(const ModelConfig& config, const std::string& directory) {
   if (const auto* c = std::get_if<LanguageModelConfig>(&config)) return *c;
-  throw ShapeError(directory + " holds a translator, not a language model; heed translate runs it");
+  throw UsageError(directory + " holds a translator, not a language model; heed translate runs it");
 }
 
 }  // namespace heed::inline v0

@@ -88,9 +88,9 @@ TextPairs take(TextPairs& texts, Chosen&& chosen) {
 TextPairs read_pairs(const PairFiles& files, std::pair<int, int> columns, const Say& say, const std::string& what) {
   TextPairs texts;
   if (!files.pairs.empty() && (!files.source.empty() || !files.target.empty()))
-    throw ShapeError("read_pairs: files of pairs and files of one side are named; name either");
+    throw UsageError("read_pairs: files of pairs and files of one side are named; name either");
   if (files.source.empty() != files.target.empty())
-    throw ShapeError("read_pairs: files of one side are named; name those of the other, too");
+    throw UsageError("read_pairs: files of one side are named; name those of the other, too");
   for (const std::string& file : files_of(files.pairs)) {
     std::istringstream in(read_data(file));
     TextPairs more = read_pairs_tsv(in, name_of_data(file), columns.first, columns.second);
@@ -100,7 +100,7 @@ TextPairs read_pairs(const PairFiles& files, std::pair<int, int> columns, const 
   }
   const std::vector<std::string> sources = files_of(files.source), targets = files_of(files.target);
   if (sources.size() != targets.size())
-    throw ShapeError("read_pairs: " + std::to_string(sources.size()) + " files of sources are named and " +
+    throw UsageError("read_pairs: " + std::to_string(sources.size()) + " files of sources are named and " +
                      std::to_string(targets.size()) + " of targets; each file of sources needs its file of targets");
   for (size_t i = 0; i < sources.size(); ++i) read_sides(sources[i], targets[i], texts);
   say_replaced(say, texts.replaced, what);
@@ -131,7 +131,7 @@ TextPairs hold_out(TextPairs& texts, double fraction) {
     count += pairs_of[source];
   }
   if (count == 0 || count == texts.source.size())
-    throw ShapeError("the part held out for validation has " + std::to_string(count) + " of " +
+    throw UsageError("the part held out for validation has " + std::to_string(count) + " of " +
                      std::to_string(texts.source.size()) + " pairs, which leaves none on one side; give more pairs, or another fraction");
   return take(texts, [&](const std::string& source) { return held_out.contains(source); });
 }
@@ -159,7 +159,7 @@ TextParts read_text_parts(const std::vector<std::string>& text, const std::vecto
   parts.validation = parts.training.substr(cut);
   parts.training.resize(cut);
   if (cut == 0)
-    throw ShapeError(names_of(files_of(text)) + " is too short to keep a part of it for validation; give more text");
+    throw UsageError(names_of(files_of(text)) + " is too short to keep a part of it for validation; give more text");
   return parts;
 }
 

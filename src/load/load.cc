@@ -124,7 +124,7 @@ void save(const StoredModel& model, const std::string& directory, DType dtype) {
     throw ShapeError("save: dtype is " + std::string(name_of(dtype)) + "; it must be f32, f16 or bf16");
   const auto check_directory = [&] {
     if (expect_own("save:", directory) == Holds::training)
-      throw ShapeError("save: " + directory +
+      throw UsageError("save: " + directory +
                        " holds a training, which could not go on with another model; name another directory");
   };
   check_directory();
@@ -186,7 +186,7 @@ Holds expect_own(const char* option, const std::string& directory) {
   } else if (other.empty()) {
     return Holds::nothing;
   }
-  throw ShapeError(given + " holds files that heed did not make (" + reason +
+  throw UsageError(given + " holds files that heed did not make (" + reason +
                    "); name a new or empty directory, or one that heed made");
 }
 

@@ -194,8 +194,8 @@ TEST(Checkpoint, ConfigOfALanguageModelReadsBack) {
   EXPECT_EQ(back.num_layers, 7);
   EXPECT_EQ(back.num_kv_heads, 4);
   EXPECT_EQ(back.max_positions, 1024);
-  EXPECT_THROW(expect_config<TransformerConfig>(back, "m"), ShapeError);
-  EXPECT_THROW(expect_config<LanguageModelConfig>(small(), "m"), ShapeError);
+  EXPECT_THROW(expect_config<TransformerConfig>(back, "m"), UsageError);
+  EXPECT_THROW(expect_config<LanguageModelConfig>(small(), "m"), UsageError);
 }
 
 class Stored : public ::testing::Test {
@@ -235,12 +235,12 @@ TEST_F(Stored, ATranslatorComesBackAsItWas) {
     const std::vector<int32_t> ids = model.vocabulary().encode("el perro ve la casa");
     EXPECT_EQ(back.source_vocabulary().encode("el perro ve la casa"), ids);
     EXPECT_EQ(back.as<Transformer>().translate({ids})[0][0].ids, model.as<Transformer>().translate({ids})[0][0].ids);
-    EXPECT_THROW(back.as<LanguageModel>(), ShapeError);
+    EXPECT_THROW(back.as<LanguageModel>(), UsageError);
     EXPECT_NO_THROW(check(inspect(directory), directory));
     const auto lines = Translator(directory).translate({"el perro", "", "la casa"});
     EXPECT_EQ(lines.size(), 3u);
     EXPECT_EQ(lines[1].best[0].text, "");
-    EXPECT_THROW(TextGenerator{directory}, ShapeError);
+    EXPECT_THROW(TextGenerator{directory}, UsageError);
   }
 }
 
@@ -285,7 +285,7 @@ TEST_F(Stored, HalfPrecisionIsKeptAndChecked) {
 TEST_F(Stored, NobodyElsesFilesAreTouched) {
   std::filesystem::create_directory(at("mine"));
   write_file_atomically(at("mine") + "/notes.txt", "mine");
-  EXPECT_THROW(save(translator(), at("mine")), ShapeError);
+  EXPECT_THROW(save(translator(), at("mine")), UsageError);
   EXPECT_EQ(list_files(at("mine")), std::vector<std::string>{"notes.txt"});
 }
 
@@ -299,7 +299,7 @@ class Bag : public Module {
 TEST_F(Stored, AnArchitectureOfOnesOwn) {
   const Vocabulary vocabulary = words();
   const auto bag = [&] { return StoredModel(std::make_unique<Bag>(vocabulary.size()), vocabulary); };
-  EXPECT_THROW(save(bag(), at("bag")), ShapeError);
+  EXPECT_THROW(save(bag(), at("bag")), UsageError);
   register_architecture({.name = "bag",
                          .plan =
                              [](ConfigReader& from) {
@@ -314,8 +314,8 @@ TEST_F(Stored, AnArchitectureOfOnesOwn) {
                                if (model) to.set("pieces", model->table.shape()[0]);
                                return model != nullptr;
                              }});
-  EXPECT_THROW(register_architecture({.name = "bag", .plan = {}, .describe = {}}), ShapeError);
-  EXPECT_THROW(register_architecture({.name = "transformer", .plan = {}, .describe = {}}), ShapeError);
+  EXPECT_THROW(register_architecture({.name = "bag", .plan = {}, .describe = {}}), UsageError);
+  EXPECT_THROW(register_architecture({.name = "transformer", .plan = {}, .describe = {}}), UsageError);
   const StoredModel model = bag();
   model.as<Bag>().table.value().at<float>(7, 2) = 3;
   save(model, at("bag"));

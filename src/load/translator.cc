@@ -228,7 +228,7 @@ Translator::Translator(const std::vector<std::string>& directories, bool trust) 
     const StoredModel& last = stored_.back();
     if (first.vocabulary().to_text() != last.vocabulary().to_text() ||
         first.source_vocabulary().to_text() != last.source_vocabulary().to_text())
-      throw ShapeError("the vocabulary of " + directory + " is not that of " + directories.front() +
+      throw UsageError("the vocabulary of " + directory + " is not that of " + directories.front() +
                        "; models that translate together need one vocabulary");
   }
 }
