@@ -221,7 +221,7 @@ struct BleuScore {
   /// BLEU = 41.02 71.0/47.5/34.3/24.5 (BP = 0.999 ratio = 0.999 hyp_len = 9 ref_len = 9); behind the score
   /// (μ = 41.03 ± 0.58) where there are resamples.
   std::string format() const;
-  std::string signature() const;  ///< nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.1.0
+  std::string signature() const;  ///< nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.2.0
 };
 
 /// hypotheses[i] is scored against references[i]. Throws ShapeError when their counts differ or are 0.
@@ -241,7 +241,7 @@ struct ChrfScore {
   Confidence confidence;
 
   std::string format() const;     ///< chrF2 = 62.30, with (μ = 62.31 ± 0.52) where there are resamples
-  std::string signature() const;  ///< nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.1.0
+  std::string signature() const;  ///< nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.2.0
 };
 
 /// As bleu. Malformed UTF-8 counts as U+FFFD.

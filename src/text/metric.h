@@ -30,7 +30,7 @@ std::string confidence_text(const Confidence& confidence);
 /// The begin of a signature: "nrefs:1|bs:1000|seed:12345|case:mixed".
 std::string metric_signature(int64_t references, const Confidence& confidence, bool lowercase);
 
-/// The end of a signature, such as "version:heed-0.1.0".
+/// The end of a signature, such as "version:heed-0.2.0".
 std::string metric_version();
 
 }  // namespace heed::inline v0
