@@ -61,7 +61,7 @@ int main() {
   manual_seed(3);
   Wave wave;
   ParameterArena arena(wave);
-  AdamW adam(arena);
+  AdamW adam(arena, {});
   Tensor points = Tensor::empty({64, 1}), targets = Tensor::empty({64, 1});
   for (int64_t i = 0; i < 64; ++i) {
     const double t = static_cast<double>(i) / 8 - 4;

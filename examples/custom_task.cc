@@ -19,9 +19,7 @@ struct Distance : Module {
     register_module("first", first);
     register_module("second", second);
   }
-  Variable operator()(const Variable& x) const {
-    return second(functional::linear_relu(x, first.weight, first.bias));
-  }
+  Variable operator()(const Variable& x) const { return second(functional::linear_relu(x, first.weight, first.bias)); }
   Linear first, second;
 };
 
@@ -48,7 +46,8 @@ class DistanceTask final : public Task {
   Variable error(int64_t first, int64_t count) const {
     Tensor points = Tensor::empty({count, 2}), wanted = Tensor::empty({count, 1});
     for (int64_t i = 0; i < count; ++i) {
-      const double angle = 2.4 * static_cast<double>(first + i), radius = std::fmod(0.618 * static_cast<double>(first + i), 1);
+      const double angle = 2.4 * static_cast<double>(first + i),
+                   radius = std::fmod(0.618 * static_cast<double>(first + i), 1);
       points.at<float>(i, 0) = static_cast<float>(radius * std::cos(angle));
       points.at<float>(i, 1) = static_cast<float>(radius * std::sin(angle));
       wanted.at<float>(i, 0) = static_cast<float>(-radius);

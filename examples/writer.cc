@@ -1,5 +1,6 @@
 // A language model from nothing to its first lines: text, vocabulary, training, files, sampling. The text is made up
-// and regular, so that seconds are enough; with read_text_parts() and a larger model it is `heed train --text` in small.
+// and regular, so that seconds are enough; with read_text_parts() and a larger model it is `heed train --text` in
+// small.
 //   writer DIR     keeps the model in DIR; a second run goes on from what is there
 #include <cstdio>
 #include <string>
@@ -49,7 +50,8 @@ int run(const std::string& directory) {
   int right = 0;
   for (int a = 0; a < 10; ++a) {
     const std::string sum = std::to_string(a) + " + 3 = ";
-    const std::string answer = writer.continue_text(sum, {.tokens = {.max_tokens = 4, .sampling = {.temperature = 0}}, .stop = {"\n"}});
+    const std::string answer =
+        writer.continue_text(sum, {.tokens = {.max_tokens = 4, .sampling = {.temperature = 0}}, .stop = {"\n"}});
     std::printf("%s%s\n", sum.c_str(), answer.c_str());
     right += answer == std::to_string(a + 3);
   }

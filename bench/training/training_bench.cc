@@ -15,14 +15,14 @@
 #include <utility>
 #include <vector>
 
-#include "heed/profile.h"
 #include "bench/serve/peak.h"
 #include "bench/serve/serve.h"
 #include "cli/paths.h"
-#include "heed/load.h"
 #include "heed/io.h"
+#include "heed/load.h"
 #include "heed/models.h"
 #include "heed/optim.h"
+#include "heed/profile.h"
 #include "heed/random.h"
 #include "heed/text.h"
 #include "heed/train.h"

@@ -68,8 +68,8 @@ struct AttentionPart {
 struct AttentionOptions {
   Causal causal = Causal::none;
   /// Key position of query 0: the length of a cache in front of the first new key. For causal top_left, windows, ALiBi.
-  /// Of a part it is the whole's: query i of the call stands at key position part.first_query + i + offset, its key j at
-  /// part.first_key + j.
+  /// Of a part it is the whole's: query i of the call stands at key position part.first_query + i + offset, its key j
+  /// at part.first_key + j.
   int64_t offset = 0;
   Window window{};
   /// Factor on q . k; 1/sqrt(D) when absent ("Attention Is All You Need", 3.2.1).
@@ -188,7 +188,8 @@ void attention_backward(const Tensor& grad_out, const Tensor& q, const Tensor& k
 
 /// Joins two partial results of the same queries over disjoint keys: out, out2 (..., L, Dv), lse, lse2 (..., L) as
 /// attention() gives them -> the out and lse of all keys together. Exact but for rounding; rows that saw nothing
-/// (lse -inf) add nothing. With sinks, pass them to one of the two calls only. `executor`: default_executor() when null.
+/// (lse -inf) add nothing. With sinks, pass them to one of the two calls only. `executor`: default_executor() when
+/// null.
 AttentionResult merge(const Tensor& out, const Tensor& lse, const Tensor& out2, const Tensor& lse2,
                       Executor* executor = nullptr);
 

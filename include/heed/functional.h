@@ -13,8 +13,8 @@ namespace heed::inline v0 {
 
 namespace functional {
 
-/// x (..., in) times weight (out, in) transposed, plus bias (out). Under NoGrad the weight of a float32 x may be float16
-/// or bfloat16: sums are in float32.
+/// x (..., in) times weight (out, in) transposed, plus bias (out). Under NoGrad the weight of a float32 x may be
+/// float16 or bfloat16: sums are in float32.
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {});
 /// Elements [begin, end).
 struct Span {

@@ -157,8 +157,8 @@ struct StoredVocabulary {
 
 /// What a directory, or a file of tensors, holds.
 struct StoredFiles {
-  std::vector<StoredTensors> tensors{};       // model.safetensors first
-  std::optional<std::string> config{};        // the text of config.json
+  std::vector<StoredTensors> tensors{};  // model.safetensors first
+  std::optional<std::string> config{};   // the text of config.json
   std::vector<StoredVocabulary> vocabularies{};
   std::vector<std::pair<std::string, uint64_t>> others{};  // names and bytes
 };

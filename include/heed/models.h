@@ -42,8 +42,8 @@ void validate(const TransformerConfig& config);
 int64_t parameter_count(const TransformerConfig& config);
 
 /// Sentences of unlike length: what every model takes. Padded: ids (B, L) int32 and lengths (B) int32. Packed: ids
-/// (1, T), sentence after sentence, offsets (B + 1) int32 of where each begins, and positions (T) int32 of each token in
-/// its own. Lists of ids become a packed batch where one is asked for: model.translate({{4, 5}, {9}}).
+/// (1, T), sentence after sentence, offsets (B + 1) int32 of where each begins, and positions (T) int32 of each token
+/// in its own. Lists of ids become a packed batch where one is asked for: model.translate({{4, 5}, {9}}).
 struct TokenBatch {
   Tensor ids, lengths;
   Tensor offsets{}, positions{};
@@ -108,8 +108,8 @@ class Transformer : public Module {
   /// Mean loss over the target tokens. Sentences are bare, as for translate() and score(): bos and eos are added here.
   /// Computed packed where `source` is, else padded. With options.r_drop each pair goes through twice, and counts twice
   /// in `parts`.
-  Variable loss(const TokenBatch& source, const TokenBatch& target,
-                const functional::CrossEntropyOptions& options = {}, functional::LossParts* parts = nullptr) const;
+  Variable loss(const TokenBatch& source, const TokenBatch& target, const functional::CrossEntropyOptions& options = {},
+                functional::LossParts* parts = nullptr) const;
   /// Logits (B, Lt, V).
   Variable logits(const TokenBatch& source, const TokenBatch& target) const;
   /// Beam search for each sentence, best first; beam 1 is greedy. Results do not depend on what shares the batch

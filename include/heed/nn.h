@@ -137,7 +137,7 @@ class MultiheadAttention : public Module {
     Tensor key_lengths{};  // (B) int32
     /// Ragged batches, as AttentionOptions: inputs are (1, T, .), and nothing is recorded.
     Tensor q_offsets{}, k_offsets{};
-    Tensor positions{};  // (L) or (B, L) int32: of rotary self-attention. Absent: its options'
+    Tensor positions{};              // (L) or (B, L) int32: of rotary self-attention. Absent: its options'
     Tensor* weights = nullptr;       // receives (B, num_heads, Lq, Lk), or what `selection` leaves of it
     WeightsSelection selection{};    // heads and rows of the weights; top_p must be 1
     HeadVectors* vectors = nullptr;  // receives views of the projections

@@ -18,10 +18,10 @@ using Recipe = std::vector<std::pair<std::string, std::string>>;
 class Task {
  public:
   struct Step {
-    Variable loss{};                   // a scalar
-    functional::LossParts parts{};     // what the log reports of it
-    int64_t sequences = 0;             // in the batch
-    double flop = 0;                   // useful ones, see training_flop; 0: not reported
+    Variable loss{};                // a scalar
+    functional::LossParts parts{};  // what the log reports of it
+    int64_t sequences = 0;          // in the batch
+    double flop = 0;                // useful ones, see training_flop; 0: not reported
   };
 
   Task() = default;

@@ -82,7 +82,7 @@ enum class Spaces {
 };
 
 struct VocabularyOptions {
-  int64_t size = 8000;            ///< pieces in all: 4 special ones, 256 bytes, the characters, and merges
+  int64_t size = 8000;                 ///< pieces in all: 4 special ones, 256 bytes, the characters, and merges
   bool fewer_will_do = false;          ///< of `size`, where the text gives no more; otherwise that is an error
   double character_coverage = 0.9995;  ///< share of the text's characters that get a piece; the rest become bytes
   static constexpr double kLeastCoverage = 0.98;  ///< the least of it, as sentencepiece has it; 1 is the most
@@ -159,7 +159,7 @@ class Vocabulary {
   /// that a model sees the same word in different pieces (BPE-dropout: Provilkov et al. 2020, 3.1). A function of the
   /// arguments alone. Throws ShapeError for a dropout outside [0, 1), and for characters() and foreign models above 0.
   std::vector<std::vector<int32_t>> encode_with_dropout(std::span<const std::string> texts, double dropout,
-                                                             uint64_t seed) const;
+                                                        uint64_t seed) const;
 
   /// The same as pieces, with U+2581 for a space and <0xHH> for a byte.
   std::vector<std::string> encode_pieces(std::string_view text) const;
@@ -188,9 +188,9 @@ class Vocabulary {
 };
 
 struct MetricOptions {
-  bool lowercase = false;      ///< compare without regard to case (Unicode's full lower case, as Python's str.lower)
-  int64_t resamples = 0;  ///< for a confidence interval by bootstrap (Koehn 2004); 0 for none, 1000 is usual
-  uint64_t seed = 12345;  ///< of the resamples; sacreBLEU's
+  bool lowercase = false;  ///< compare without regard to case (Unicode's full lower case, as Python's str.lower)
+  int64_t resamples = 0;   ///< for a confidence interval by bootstrap (Koehn 2004); 0 for none, 1000 is usual
+  uint64_t seed = 12345;   ///< of the resamples; sacreBLEU's
 };
 
 /// Of a score over resampled corpora, as sacreBLEU's --confidence has it: 95 % of them lie in an interval that is

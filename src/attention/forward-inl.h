@@ -21,13 +21,13 @@ constexpr int64_t kQueryBlock = 3 * kQueryTile;  // queries that share one pass 
 // State of a block of queries while it passes over the keys.
 template <class T>
 struct ForwardBlock {
-  T* q;        // (groups, D, 64): queries transposed, times query_factor
-  T* out;      // (192, Dv up to lanes): weighted sums of values, relative to max
-  T* max;      // (192) of the scores so far, in units of log 2
-  T* sum;      // (192) of 2^(score - max)
-  T* scores;   // (64 keys, 64 queries)
-  T* keys;     // (64 keys, D up to lanes): where they are not kept as T
-  T* values;   // (64 keys, Dv up to lanes)
+  T* q;       // (groups, D, 64): queries transposed, times query_factor
+  T* out;     // (192, Dv up to lanes): weighted sums of values, relative to max
+  T* max;     // (192) of the scores so far, in units of log 2
+  T* sum;     // (192) of 2^(score - max)
+  T* scores;  // (64 keys, 64 queries)
+  T* keys;    // (64 keys, D up to lanes): where they are not kept as T
+  T* values;  // (64 keys, Dv up to lanes)
   ModScratch<T> mods;
 
   static int64_t bytes(const Problem<T>& p, int64_t queries) {

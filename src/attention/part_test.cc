@@ -86,7 +86,8 @@ Whole random_whole() {
 
 RC_GTEST_PROP(Part, CutsMergeToTheWhole, ()) {
   const Whole w = random_whole();
-  const int64_t B = w.q.size(0), Hq = w.q.size(1), Hkv = w.k.size(1), group = Hq / Hkv, step = w.options.block_mask ? kTile : 1;
+  const int64_t B = w.q.size(0), Hq = w.q.size(1), Hkv = w.k.size(1), group = Hq / Hkv,
+                step = w.options.block_mask ? kTile : 1;
   const AttentionResult whole = attention(w.q, w.k, w.v, w.options);
   const AttentionGradients gradients = attention_backward(w.grad, w.q, w.k, w.v, whole, w.options);
   const auto zeros = [](const Tensor& like) { return Tensor::zeros(like.shape(), DType::f64); };
@@ -99,7 +100,9 @@ RC_GTEST_PROP(Part, CutsMergeToTheWhole, ()) {
       const Range hq{h.begin * group, h.end * group};
       for (const Range& i : queries) {
         const auto of_queries = [&](const Tensor& t) { return cut(cut(cut(t, 0, b), 1, hq), 2, i); };
-        const AttentionResult expected{.out = of_queries(whole.out).contiguous(), .lse = of_queries(whole.lse).contiguous()};
+        AttentionResult expected;
+        expected.out = of_queries(whole.out).contiguous();
+        expected.lse = of_queries(whole.lse).contiguous();
         AttentionResult merged;
         for (const Range& j : keys) {
           const auto of_keys = [&](const Tensor& t) { return cut(cut(cut(t, 0, b), 1, h), 2, j); };
@@ -127,7 +130,8 @@ RC_GTEST_PROP(Part, CutsMergeToTheWhole, ()) {
 }
 
 TEST(Part, VisitorsSeePlacesOfTheWhole) {
-  const Tensor q = random_tensor({1, 2, 5, 4}, 1), k = random_tensor({1, 2, 6, 4}, 2), v = random_tensor({1, 2, 6, 3}, 3);
+  const Tensor q = random_tensor({1, 2, 5, 4}, 1), k = random_tensor({1, 2, 6, 4}, 2),
+               v = random_tensor({1, 2, 6, 3}, 3);
   for (const Implementation implementation : {Implementation::fused, Implementation::reference}) {
     const AttentionOptions o{.part = {7, 3, 100, 200, 9}, .want_lse = true, .implementation = implementation};
     const AttentionResult r = attention(q, k, v, o);
@@ -151,15 +155,17 @@ TEST(Part, WhatCannotBeAPart) {
             "attention: causal bottom_right counts from the ends of this call, which is a part of another; pass "
             "Causal::top_left, with the whole's Lk - Lq as offset");
   const BlockMask blocks = block_mask([](ScoreAt) { return true; }, 1, 1, 80, 90);
-  EXPECT_EQ(says({.block_mask = blocks, .part = {.first_query = 3}}),
-            "attention: part.first_query 3 and part.first_key 0 with a block_mask, which has one class for a tile; cut at "
-            "multiples of 64");
+  EXPECT_EQ(
+      says({.block_mask = blocks, .part = {.first_query = 3}}),
+      "attention: part.first_query 3 and part.first_key 0 with a block_mask, which has one class for a tile; cut at "
+      "multiples of 64");
   EXPECT_EQ(says({.block_mask = blocks, .part = {.first_key = 128}}),
             "attention: a block_mask of (1, 1, 80, 90) for a part that ends at (1, 2, 5, 134); pass that of the whole");
   AttentionOptions ragged{.part = {.first_query = 1}};
   ragged.q_offsets = ragged.k_offsets = Tensor::from<int32_t>({0, 2}, {2});
-  EXPECT_NE(refusal([&] { attention(random_tensor({2, 1, 4}, 1), random_tensor({2, 1, 4}, 2), random_tensor({2, 1, 4}, 3), ragged); })
-                .find("cannot be used with q_offsets"),
+  EXPECT_NE(refusal([&] {
+              attention(random_tensor({2, 1, 4}, 1), random_tensor({2, 1, 4}, 2), random_tensor({2, 1, 4}, 3), ragged);
+            }).find("cannot be used with q_offsets"),
             std::string::npos);
 }
 

@@ -1,4 +1,5 @@
-// Products of matrices that fit into the caches, for every target. Compiled once, in product.cc. Included once per target.
+// Products of matrices that fit into the caches, for every target. Compiled once, in product.cc. Included once per
+// target.
 #if defined(HEED_ATTENTION_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_PRODUCT_INL_H_
 #undef HEED_ATTENTION_PRODUCT_INL_H_

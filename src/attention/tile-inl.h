@@ -245,8 +245,9 @@ HWY_INLINE Cover cover_of(const Head<T>& head, const Tile& tile) {
   const int64_t last = tile.query + tile.queries - 1, end = tile.key + tile.keys;
   if (head.key_end(last) <= tile.key || head.key_begin(tile.query) >= end) return Cover::empty;
   TileClass open = TileClass::full;
-  if (head.block_mask) open = head.block_mask->at(head.place.batch, head.place.head, (head.place.query + tile.query) / kTile,
-                                                   (head.place.key + tile.key) / kTile);
+  if (head.block_mask)
+    open = head.block_mask->at(head.place.batch, head.place.head, (head.place.query + tile.query) / kTile,
+                               (head.place.key + tile.key) / kTile);
   if (open == TileClass::empty) return Cover::empty;
   const bool all = head.key_begin(last) <= tile.key && head.key_end(tile.query) >= end;
   return all && open == TileClass::full ? Cover::full : Cover::partial;
@@ -267,8 +268,8 @@ struct KeyTile {
   Cover covers[kGroups];
 };
 
-// f(KeyTile) for tiles of keys of [key_begin, key_end), in order, that any of the queries [query_begin, query_end), up to
-// kGroups groups of 64, may see. key_begin is a multiple of 64.
+// f(KeyTile) for tiles of keys of [key_begin, key_end), in order, that any of the queries [query_begin, query_end), up
+// to kGroups groups of 64, may see. key_begin is a multiple of 64.
 template <int kGroups, class T, class F>
 HWY_INLINE void for_tiles(const Problem<T>& p, const Head<T>& head, int64_t query_begin, int64_t query_end,
                           int64_t key_begin, int64_t key_end, F&& f) {
@@ -357,8 +358,8 @@ HWY_INLINE ScoreTile<T> score_tile(const Head<T>& head, const Tile& tile, T* sco
   return t;
 }
 
-// What softmax sees of a score: a factor to units of log 2 where it is natural, ALiBi, the mask, and -inf where positions
-// hide the key. One pipeline for scores in tiles and in rows.
+// What softmax sees of a score: a factor to units of log 2 where it is natural, ALiBi, the mask, and -inf where
+// positions hide the key. One pipeline for scores in tiles and in rows.
 template <class T>
 struct Bias {
   bool natural, alibi, mask, limited;

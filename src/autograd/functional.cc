@@ -516,8 +516,7 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
   if (options.want_lse)
     result.lse = Tensor::empty(ragged ? Dims{q.heads, length} : Dims{batch, q.heads, length}, qx.dtype());
   if (weights)
-    result.weights = *weights =
-        Tensor::empty(options.selection.shape(batch, q.heads, length, kx.size(1)), qx.dtype());
+    result.weights = *weights = Tensor::empty(options.selection.shape(batch, q.heads, length, kx.size(1)), qx.dtype());
   heed::attention(qv, kv, vv, result, options);
   result.weights = {};
 

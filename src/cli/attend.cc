@@ -17,13 +17,13 @@
 #include "cli/commands.h"
 #include "cli/drawn_apart.h"
 #include "cli/paths.h"
-#include "heed/text_generator.h"
-#include "heed/translator.h"
 #include "cli/weights_file.h"
 #include "heed/io.h"
-#include "heed/text.h"
-#include "heed/view.h"
 #include "heed/models.h"
+#include "heed/text.h"
+#include "heed/text_generator.h"
+#include "heed/translator.h"
+#include "heed/view.h"
 
 namespace heed::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include "cli/commands.h"
 #include "cli/model_card.h"
 #include "cli/model_flags.h"
-#include "heed/finite.h"
 #include "cli/paths.h"
+#include "heed/finite.h"
 #include "heed/load.h"
 
 namespace heed::cli {

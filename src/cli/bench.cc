@@ -11,16 +11,16 @@
 #include <string>
 #include <vector>
 
-#include "heed/profile.h"
-#include "cli/paths.h"
 #include "cli/commands.h"
-#include "heed/translator.h"
+#include "cli/paths.h"
 #include "heed/attention.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "heed/optim.h"
+#include "heed/profile.h"
 #include "heed/random.h"
 #include "heed/train.h"
+#include "heed/translator.h"
 
 namespace heed::cli {
 namespace {

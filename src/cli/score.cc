@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/paths.h"
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "cli/paths.h"
 #include "heed/text.h"
 
 namespace heed::cli {

@@ -1,6 +1,6 @@
 // heed train: a translator from sentence pairs, or a language model from a text.
-#include "heed/model_files.h"
 #include "heed/train.h"
+#include "heed/model_files.h"
 
 #include <algorithm>
 #include <array>
@@ -18,24 +18,24 @@
 #include <utility>
 
 #include "cli/commands.h"
-#include "cli/paths.h"
-#include "heed/corpus.h"
-#include "heed/load.h"
 #include "cli/flags.h"
 #include "cli/model_card.h"
 #include "cli/model_flags.h"
+#include "cli/paths.h"
 #include "cli/train_directory.h"
 #include "cli/train_display.h"
 #include "cli/train_options.h"
 #include "cli/train_reports.h"
 #include "cli/training_report.h"
-#include "heed/translator.h"
+#include "heed/config_fields.h"
+#include "heed/corpus.h"
 #include "heed/executor.h"
 #include "heed/io.h"
+#include "heed/load.h"
 #include "heed/random.h"
-#include "heed/text.h"
-#include "heed/config_fields.h"
 #include "heed/task.h"
+#include "heed/text.h"
+#include "heed/translator.h"
 
 namespace heed::cli {
 namespace {

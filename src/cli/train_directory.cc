@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "cli/model_flags.h"
-#include "heed/model_files.h"
 #include "heed/load.h"
+#include "heed/model_files.h"
 
 namespace heed::cli {
 namespace {

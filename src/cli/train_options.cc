@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "heed/load.h"
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/model_flags.h"
-#include "heed/model_files.h"
+#include "heed/config_fields.h"
 #include "heed/file_kind.h"
 #include "heed/io.h"
+#include "heed/load.h"
+#include "heed/model_files.h"
 #include "heed/text.h"
-#include "heed/config_fields.h"
 
 namespace heed::cli {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "cli/train_display.h"
 #include "cli/training_report.h"
-#include "heed/train.h"
 #include "heed/event_file.h"
+#include "heed/train.h"
 
 namespace heed::cli {
 

@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/attention_page.h"
+#include "cli/model_card.h"
 #include "cli/paths.h"
 #include "heed/corpus.h"
 #include "heed/load.h"
-#include "cli/model_card.h"
 #include "heed/model_files.h"
 #include "heed/random.h"
 

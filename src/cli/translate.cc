@@ -17,9 +17,9 @@
 #include "cli/commands.h"
 #include "cli/line_reader.h"
 #include "cli/paths.h"
-#include "heed/translator.h"
 #include "heed/io.h"
 #include "heed/text.h"
+#include "heed/translator.h"
 
 namespace heed::cli {
 namespace {

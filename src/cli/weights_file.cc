@@ -8,8 +8,8 @@
 #include "cli/commands.h"
 #include "heed/checked.h"
 #include "heed/io.h"
-#include "heed/text.h"
 #include "heed/label.h"
+#include "heed/text.h"
 
 namespace heed::cli {
 namespace {

@@ -23,9 +23,8 @@ HWY_INLINE void StoreBelow(const PhiloxBlocks& blocks, Vec<int64_t> threshold, u
   const Lanes<uint64_t> d;
   const Lanes<int64_t> di;
   const Lanes<uint32_t> d32;
-  const auto below = [&](Vec<uint64_t> word) HWY_ATTR {
-    return hn::BitCast(d32, hn::VecFromMask(di, philox_below(word, threshold)));
-  };
+  const auto below = [&](Vec<uint64_t> word)
+                         HWY_ATTR { return hn::BitCast(d32, hn::VecFromMask(di, philox_below(word, threshold))); };
   const auto words01 = hn::BitCast(d, hn::OddEven(below(blocks.c1), below(blocks.c0)));
   const auto words23 = hn::BitCast(d, hn::OddEven(below(blocks.c3), below(blocks.c2)));
   hn::StoreInterleaved2(words01, words23, d, reinterpret_cast<uint64_t*>(mask));

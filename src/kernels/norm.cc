@@ -59,7 +59,8 @@ void NormRowBackward(const T* HWY_RESTRICT dy, const T* HWY_RESTRICT x, const T*
     dot = hn::MulAdd(g, hn::Mul(hn::Sub(load(x), center), factor), dot);
   });
   const T scale = T{1} / static_cast<T>(width);
-  const V mean_g = hn::Set(d, mean ? sum_of_lanes(d, sum) * scale : T{0}), mean_dot = hn::Set(d, sum_of_lanes(d, dot) * scale);
+  const V mean_g = hn::Set(d, mean ? sum_of_lanes(d, sum) * scale : T{0}),
+          mean_dot = hn::Set(d, sum_of_lanes(d, dot) * scale);
   for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
     const V h = hn::Mul(hn::Sub(load(x), center), factor);
     store(hn::Mul(hn::NegMulAdd(h, mean_dot, hn::Sub(scaled(load), mean_g)), factor), dx);

@@ -96,7 +96,7 @@ void SoftmaxRowBackward(const T* dy, const T* y, T* dx, int64_t width) {
   for_vectors(d, width, [&](auto load, auto, auto) HWY_ATTR { dot = hn::MulAdd(load(dy), load(y), dot); });
   const auto total = hn::Set(d, sum_of_lanes(d, dot));
   for_vectors(d, width,
-             [&](auto load, auto store, auto) HWY_ATTR { store(hn::Mul(load(y), hn::Sub(load(dy), total)), dx); });
+              [&](auto load, auto store, auto) HWY_ATTR { store(hn::Mul(load(y), hn::Sub(load(dy), total)), dx); });
 }
 
 template <class T>
@@ -105,8 +105,9 @@ void LogSoftmaxRowBackward(const T* dy, const T* y, T* dx, int64_t width) {
   auto sum = hn::Zero(d);
   for_vectors(d, width, [&](auto load, auto, auto) HWY_ATTR { sum = hn::Add(sum, load(dy)); });
   const auto total = hn::Set(d, sum_of_lanes(d, sum));
-  for_vectors(d, width,
-             [&](auto load, auto store, auto) HWY_ATTR { store(hn::NegMulAdd(exp(d, load(y)), total, load(dy)), dx); });
+  for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
+    store(hn::NegMulAdd(exp(d, load(y)), total, load(dy)), dx);
+  });
 }
 
 float LogSumExpF32(const float* x, int64_t width, double* sum) { return LogSumExp(x, width, sum); }

@@ -25,7 +25,8 @@ StoredTensor tensor_of(const std::string& name, const NpyInfo& info) {
 StoredTensors tensors_of(const std::string& name, const SafetensorsFile& from) {
   StoredTensors file{.file = name, .format = "safetensors"};
   file.metadata = from.metadata();
-  for (const TensorInfo& info : from.tensors()) add(file, {info.name, info.dtype_name, info.shape, info.end - info.begin});
+  for (const TensorInfo& info : from.tensors())
+    add(file, {info.name, info.dtype_name, info.shape, info.end - info.begin});
   return file;
 }
 

@@ -81,7 +81,8 @@ StoredModel load(const std::string& directory, bool trust) {
   const DirectorySnapshot files(directory, kModelFiles);
   const ModelPlan plan = read_plan(files.read(kConfigFile, kLargestConfig), directory + "/" + kConfigFile);
   std::vector<Vocabulary> vocabularies;
-  for (const VocabularyText& text : texts_of(files, plan.pieces)) vocabularies.push_back(loaded(text, directory, trust));
+  for (const VocabularyText& text : texts_of(files, plan.pieces))
+    vocabularies.push_back(loaded(text, directory, trust));
   const SafetensorsFile file = files.safetensors(kModelFile);
   check_size(plan.parameters, file);
   NamedTensors tensors;

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <filesystem>
 
+#include "heed/config_fields.h"
 #include "heed/io.h"
 #include "heed/random.h"
-#include "heed/config_fields.h"
 #include "heed/text_generator.h"
 #include "heed/translator.h"
 

@@ -446,8 +446,8 @@ static std::vector<std::vector<Hypothesis>> search(std::span<const Transformer* 
   return results;
 }
 
-std::vector<std::vector<Hypothesis>> translate(std::span<const Transformer* const> models,
-                                               const TokenBatch& source, const BeamOptions& options) {
+std::vector<std::vector<Hypothesis>> translate(std::span<const Transformer* const> models, const TokenBatch& source,
+                                               const BeamOptions& options) {
   return search(models, source.sentences(), options, nullptr);
 }
 

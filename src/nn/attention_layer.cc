@@ -52,8 +52,7 @@ AttentionResult packed_result(const functional::PackedHeads& q, const Tensor& y,
   AttentionResult result;
   result.out = unpacked({Variable(y), 0, q.heads, q.size});
   if (weights)
-    result.weights = *weights =
-        Tensor::empty(selection.shape(y.size(0), q.heads, y.size(1), keys), y.dtype());
+    result.weights = *weights = Tensor::empty(selection.shape(y.size(0), q.heads, y.size(1), keys), y.dtype());
   return result;
 }
 
@@ -90,7 +89,8 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
   const int64_t all = q_width + 2 * kv_width;
   const auto project = [&](const Variable& x, const Variable& own, int64_t begin, int64_t end) {
     const bool packed = in_proj_weight.defined();
-    return functional::linear_slice(x, packed ? in_proj_weight : own, packed ? functional::Span{begin, end} : functional::Span{0, end - begin},
+    return functional::linear_slice(x, packed ? in_proj_weight : own,
+                                    packed ? functional::Span{begin, end} : functional::Span{0, end - begin},
                                     in_proj_bias, {begin, end});
   };
 
@@ -170,9 +170,8 @@ Variable MultiheadAttention::attend(const functional::PackedHeads& q, const func
 KVCache MultiheadAttention::project_memory(const Variable& memory) const {
   const auto& o = options_;
   const int64_t q_width = o.num_heads * o.head_dim, kv_width = o.kv_heads * o.head_dim;
-  const Variable kv =
-      functional::linear_slice(as_batch(memory), in_proj_weight, {q_width, q_width + 2 * kv_width}, in_proj_bias,
-                               {q_width, q_width + 2 * kv_width});
+  const Variable kv = functional::linear_slice(as_batch(memory), in_proj_weight, {q_width, q_width + 2 * kv_width},
+                                               in_proj_bias, {q_width, q_width + 2 * kv_width});
   return KVCache(unpacked({kv, 0, o.kv_heads, o.head_dim}), unpacked({kv, kv_width, o.kv_heads, o.head_dim}));
 }
 

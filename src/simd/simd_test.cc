@@ -63,9 +63,8 @@ template <bool kByRow>
 void Product(const float* a, int64_t stride, const float* b, int64_t depth, float* c) {
   const Lanes<float> d;
   constexpr int64_t N = lanes<float>();
-  product_tile<5, 2>(Left<float, kByRow>{a, stride}, b, 2 * N, depth, [&](auto r, auto v, Vec<float> sum) HWY_ATTR {
-    hn::StoreU(sum, d, c + (r * 2 + v) * N);
-  });
+  product_tile<5, 2>(Left<float, kByRow>{a, stride}, b, 2 * N, depth,
+                     [&](auto r, auto v, Vec<float> sum) HWY_ATTR { hn::StoreU(sum, d, c + (r * 2 + v) * N); });
 }
 void ProductByRow(const float* a, int64_t stride, const float* b, int64_t depth, float* c) {
   Product<true>(a, stride, b, depth, c);
@@ -78,10 +77,9 @@ void ProductByColumn(const float* a, int64_t stride, const float* b, int64_t dep
 void Draw(uint64_t first, uint64_t stream, uint64_t seed, uint64_t threshold, uint8_t* below) {
 #if HWY_TARGET == HWY_SCALAR
   for (uint64_t i = 0; i < 8; ++i) {
-    const PhiloxCounter words =
-        philox4x32({static_cast<uint32_t>(first + i), static_cast<uint32_t>((first + i) >> 32),
-                    static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
-                   philox_key(seed));
+    const PhiloxCounter words = philox4x32({static_cast<uint32_t>(first + i), static_cast<uint32_t>((first + i) >> 32),
+                                            static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
+                                           philox_key(seed));
     for (size_t w = 0; w < 4; ++w) below[i * 4 + w] = words[w] < threshold;
   }
 #else
@@ -256,7 +254,7 @@ TEST_P(OnTarget, Philox) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Simd, OnTarget, ::testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
-                         [](const auto& info) { return std::string(hwy::TargetName(info.param)); });
+                         [](const auto& of) { return std::string(hwy::TargetName(of.param)); });
 
 }  // namespace
 }  // namespace heed::inline v0

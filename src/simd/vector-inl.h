@@ -1,5 +1,5 @@
-// Vectors as all kernels speak of them: lanes, loops over registers, elements kept in half of their bits, and rows whose
-// last vector is partial. For every target; included once per target.
+// Vectors as all kernels speak of them: lanes, loops over registers, elements kept in half of their bits, and rows
+// whose last vector is partial. For every target; included once per target.
 #if defined(HEED_SIMD_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_SIMD_VECTOR_INL_H_
 #undef HEED_SIMD_VECTOR_INL_H_

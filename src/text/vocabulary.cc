@@ -262,8 +262,8 @@ struct Vocabulary::Model {
   }
 
   VocabularyFile file;
-  sentencepiece::SentencePieceProcessor processor;   // not of characters
-  std::unordered_map<char32_t, int32_t> ids{};  // of characters
+  sentencepiece::SentencePieceProcessor processor;  // not of characters
+  std::unordered_map<char32_t, int32_t> ids{};      // of characters
   int32_t pad_id = pad;
   int32_t unk_id = unk;
   int32_t bos_id = bos;
@@ -413,8 +413,8 @@ std::vector<int32_t> Vocabulary::encode(std::string_view text) const {
   return model_->encode<int32_t>(normalize(text));
 }
 
-std::vector<std::vector<int32_t>> Vocabulary::encode_with_dropout(std::span<const std::string> texts,
-                                                                       double dropout, uint64_t seed) const {
+std::vector<std::vector<int32_t>> Vocabulary::encode_with_dropout(std::span<const std::string> texts, double dropout,
+                                                                  uint64_t seed) const {
   if (!(dropout >= 0 && dropout < 1))
     throw ShapeError("encode with dropout: " + std::to_string(dropout) + " is no probability; it must be in [0, 1)");
   if (dropout > 0 && (foreign() || of_characters()))

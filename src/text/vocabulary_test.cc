@@ -434,19 +434,19 @@ TEST(VocabularyFormat, RefusesBrokenCharacters) {
 
 TEST(Unicode, IncompleteCharactersAtTheEnd) {
   for (const auto& [text, count] : std::vector<std::pair<std::string, size_t>>{{"", 0},
-                                                                                    {"a", 0},
-                                                                                    {"é", 0},
-                                                                                    {"a\xc3", 1},
-                                                                                    {"\xe2\x82", 2},
-                                                                                    {"\xf0\x9f\x98", 3},
-                                                                                    {"😀", 0},
-                                                                                    {"\xff", 0},
-                                                                                    {"\x80", 0},
-                                                                                    {"\xed\xa0", 0},
-                                                                                    {"\xe0\x80", 0},
-                                                                                    {"\xf4\x90", 0},
-                                                                                    {"\xc3\xc3", 1},
-                                                                                    {"😀\x98", 0}})
+                                                                               {"a", 0},
+                                                                               {"é", 0},
+                                                                               {"a\xc3", 1},
+                                                                               {"\xe2\x82", 2},
+                                                                               {"\xf0\x9f\x98", 3},
+                                                                               {"😀", 0},
+                                                                               {"\xff", 0},
+                                                                               {"\x80", 0},
+                                                                               {"\xed\xa0", 0},
+                                                                               {"\xe0\x80", 0},
+                                                                               {"\xf4\x90", 0},
+                                                                               {"\xc3\xc3", 1},
+                                                                               {"😀\x98", 0}})
     EXPECT_EQ(incomplete_utf8(text), count) << testing::PrintToString(text);
 }
 

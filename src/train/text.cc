@@ -56,8 +56,8 @@ class TextTask final : public Task {
       pieces.push_back(piece(training_, begin, block_));
     step.flop = static_cast<double>(options_.batch) * training_flop(model_.config(), block_);
     if (options_.r_drop > 0) step.flop *= 2;
-    step.loss =
-        model_.loss(TokenBatch::pad(pieces, 0), {.label_smoothing = options_.label_smoothing, .r_drop = options_.r_drop}, &step.parts);
+    step.loss = model_.loss(TokenBatch::pad(pieces, 0),
+                            {.label_smoothing = options_.label_smoothing, .r_drop = options_.r_drop}, &step.parts);
     return step;
   }
   bool has_validation() const override { return !validation_.empty(); }

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "heed/random.h"
-#include "train/state.h"
 #include "heed/task.h"
+#include "train/state.h"
 
 namespace heed::inline v0 {
 namespace {

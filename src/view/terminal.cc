@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include "view/color_map.h"
 #include "heed/label.h"
+#include "view/color_map.h"
 #include "view/panels.h"
 #include "view/terminal_pen.h"
 

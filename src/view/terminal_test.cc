@@ -8,8 +8,8 @@
 #include <random>
 #include <sstream>
 
-#include "view/color_map.h"
 #include "heed/label.h"
+#include "view/color_map.h"
 
 namespace heed {
 namespace {

@@ -4,8 +4,8 @@
 #include <limits>
 #include <random>
 
-#include "heed/view.h"
 #include "heed/label.h"
+#include "heed/view.h"
 
 namespace heed {
 namespace {
