@@ -193,7 +193,7 @@ HWY_INLINE void store_rows(const Target<T>& target, int64_t first, int64_t rows,
     }
     with_storage<T>(target.storage, [&](auto element) HWY_ATTR {
       using S = decltype(element);
-      if constexpr (kStoresVectors<S>) {
+      if constexpr (kConverts<S>) {
         S* const to = static_cast<S*>(target.data) + (first + i) * target.row;
         for (; j + lanes<T>() <= width; j += lanes<T>()) store_as<T>(hn::Mul(scale, hn::LoadU(d, from + j)), to + j);
       }

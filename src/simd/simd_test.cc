@@ -36,11 +36,11 @@ void ExponentialsF64(const double* x, double* e, double* b, int64_t n) { Exponen
 
 template <class S>
 void Narrow(const float* x, uint16_t* bits, int64_t n) {  // n is a multiple of all lanes
-  if constexpr (kStoresVectors<S>)
+  if constexpr (kConverts<S>)
     for (int64_t i = 0; i < n; i += lanes<float>())
       store_as<float>(hn::LoadU(Lanes<float>(), x + i), reinterpret_cast<S*>(bits) + i);
 }
-bool RoundsHalf() { return kStoresVectors<hwy::float16_t>; }
+bool RoundsHalf() { return kConverts<hwy::float16_t>; }
 void NarrowF16(const float* x, uint16_t* bits, int64_t n) { Narrow<hwy::float16_t>(x, bits, n); }
 void NarrowBF16(const float* x, uint16_t* bits, int64_t n) { Narrow<hwy::bfloat16_t>(x, bits, n); }
 void WidenF16(const uint16_t* x, float* y, int64_t n) { widen(reinterpret_cast<const hwy::float16_t*>(x), n, y); }

@@ -48,26 +48,36 @@ HWY_INLINE void unroll(F&& f) {
 
 // ---- Elements kept as T, or as float16 or bfloat16 ----
 
+/// Whether the target's own conversions serve for S. Where it has none for float16, Highway's do not round to nearest,
+/// and take Inf and NaN for numbers.
+template <class S>
+constexpr bool kConverts = !std::is_same_v<S, hwy::float16_t> || (HWY_TARGET != HWY_SCALAR && HWY_TARGET <= HWY_AVX2);
+
 /// A vector of elements that are kept as S.
 template <class T, class S>
 HWY_INLINE Vec<T> load_as(const S* from) {
   const Lanes<T> d;
-  if constexpr (std::is_same_v<T, S>)
+  if constexpr (std::is_same_v<T, S>) {
     return hn::LoadU(d, from);
-  else
+  } else if constexpr (kConverts<S>) {
     return hn::PromoteTo(d, hn::LoadU(hn::Rebind<S, Lanes<T>>(), from));
+  } else {
+    const hn::RebindToUnsigned<Lanes<T>> du;
+    const hn::RebindToSigned<Lanes<T>> di;
+    const auto bits =
+        hn::PromoteTo(du, hn::LoadU(hn::Rebind<uint16_t, Lanes<T>>(), reinterpret_cast<const uint16_t*>(from)));
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7FFF)));  // as a float of another bias
+    const auto number = hn::BitCast(du, hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, T{0x1p112f})));
+    const auto finite = hn::RebindMask(du, hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, 0x7C00 << 13)));
+    const auto value = hn::IfThenElse(finite, number, hn::Or(magnitude, hn::Set(du, 0x7F800000)));
+    return hn::BitCast(d, hn::Or(value, hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000)))));
+  }
 }
-
-/// Whether store_as rounds vectors to S. The others convert one by one: there Highway's conversion to float16 does not
-/// round to nearest.
-template <class S>
-constexpr bool kStoresVectors =
-    !std::is_same_v<S, hwy::float16_t> || (HWY_TARGET != HWY_SCALAR && HWY_TARGET <= HWY_AVX2);
 
 /// Stores a vector as elements of S, rounded to nearest, ties to even, as to_float16 and to_bfloat16 do.
 template <class T, class S>
 HWY_INLINE void store_as(Vec<T> v, S* to) {
-  static_assert(kStoresVectors<S>);
+  static_assert(kConverts<S>);
   const Lanes<T> d;
   if constexpr (std::is_same_v<T, S>) {
     hn::StoreU(v, d, to);
