@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that includes point downward between the rooms, and that each foreign library stays behind its seam.
+"""Checks that includes point downward between the rooms, that each foreign library stays behind its seam, and that JSON
+begins as an object or an array (src/io/json.h says why).
 
     rooms.py ROOT
 
@@ -52,6 +53,7 @@ SEAMS = {
     "nlohmann/": ["src/io/", "src/train/", "src/cli/", "src/view/page.cc", "src/view/report.cc"],
 }
 
+NULL_JSON = re.compile(r"^\s*(?:const )?(?:nlohmann::(?:ordered_)?json|Json) +\w+(?:;|\{\};| = nullptr;)", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 
 
@@ -85,7 +87,10 @@ def complaints(root):
         if room not in BELOW:
             yield f"{name}: {room} has no room; add it to BELOW or HEADERS in tests/{pathlib.Path(__file__).name}"
             continue
-        for include in INCLUDE.findall(path.read_text(encoding="utf-8")):
+        text = path.read_text(encoding="utf-8")
+        for declared in NULL_JSON.findall(text):
+            yield f"{name}: `{declared.strip()}` begins as null; make it json::object() or json::array()"
+        for include in INCLUDE.findall(text):
             target = room_of(include)
             if target is not None and target not in reachable(room):
                 yield f"{name}: {room} includes {include} of {target}, which does not lie below it"

@@ -3,7 +3,9 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_test(NAME scripts.get-data COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/scripts/get_data_test.py -v)
 add_test(NAME scripts.augment-pairs
          COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/scripts/augment_pairs_test.py)
-set_tests_properties(scripts.augment-pairs PROPERTIES LABELS scripts TIMEOUT 120)
+add_test(NAME scripts.search-defaults
+         COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/scripts/search_defaults_test.py)
+set_tests_properties(scripts.augment-pairs scripts.search-defaults PROPERTIES LABELS scripts TIMEOUT 120)
 set_tests_properties(scripts.get-data PROPERTIES LABELS scripts TIMEOUT 300 ENVIRONMENT "HEED_SHARED=${HEED_SHARED}")
 
 # scripts/reference would install it; a test does not.

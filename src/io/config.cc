@@ -10,7 +10,7 @@
 namespace heed::inline v0 {
 
 struct ConfigReader::State {
-  nlohmann::json object;
+  nlohmann::json object = nlohmann::json::object();
   std::string where;
   std::set<std::string> asked;
 

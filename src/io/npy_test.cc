@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zip.h>
 
@@ -6,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 #include "heed/io.h"
 #include "tests/shared.h"
@@ -129,6 +131,15 @@ TEST_F(Npy, ReadsEveryDtypeAndByteOrder) {
     EXPECT_EQ(t.dtype(), c.dtype) << c.descr;
     EXPECT_EQ(t.item(), c.value) << c.descr;
   }
+}
+
+// cat x.npy | heed attention --q /dev/stdin
+TEST_F(Npy, ReadsFromAPipe) {
+  ASSERT_EQ(::mkfifo(at("pipe.npy").c_str(), 0600), 0);
+  std::thread writer([&] { save_npy(at("pipe.npy"), Tensor::from<int32_t>({3, 1, 4}, {3})); });
+  const Tensor t = load_npy(at("pipe.npy")).tensor;
+  writer.join();
+  EXPECT_EQ(t.at<int32_t>(2), 4);
 }
 
 TEST_F(Npy, FortranOrderOfThreeDimensions) {
