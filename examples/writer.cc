@@ -15,18 +15,20 @@ namespace {
 
 using namespace heed;
 
-/// "3 + 4 = 7", all sums of two digits, in an order that is not sorted.
-std::string sums() {
+constexpr const char* kDays[] = {"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"};
+
+/// "After Tuesday comes Wednesday.", each day many times, in no order.
+std::string sentences() {
   std::string text;
   for (int n = 0; n < 400; ++n) {
-    const int a = n * 7 % 10, b = n * n % 10;
-    text += std::to_string(a) + " + " + std::to_string(b) + " = " + std::to_string(a + b) + "\n";
+    const int day = n * n % 11 * (n + 3) % 7;
+    text += std::string("After ") + kDays[day] + " comes " + kDays[(day + 1) % 7] + ".\n";
   }
   return text;
 }
 
 int run(const std::string& directory) {
-  const std::string text = sums();
+  const std::string text = sentences();
   const Vocabulary letters = Vocabulary::characters(text);
   const std::vector<int32_t> ids = encode_text(letters, text, "text");
   const std::vector<int32_t> training(ids.begin(), ids.end() - 400), validation(ids.end() - 400, ids.end());
@@ -48,14 +50,14 @@ int run(const std::string& directory) {
 
   const TextGenerator writer(directory);
   int right = 0;
-  for (int a = 0; a < 10; ++a) {
-    const std::string sum = std::to_string(a) + " + 3 = ";
+  for (int day = 0; day < 7; ++day) {
+    const std::string begun = std::string("After ") + kDays[day] + " comes ";
     const std::string answer =
-        writer.continue_text(sum, {.tokens = {.max_tokens = 4, .sampling = {.temperature = 0}}, .stop = {"\n"}});
-    std::printf("%s%s\n", sum.c_str(), answer.c_str());
-    right += answer == std::to_string(a + 3);
+        writer.continue_text(begun, {.tokens = {.max_tokens = 12, .sampling = {.temperature = 0}}, .stop = {"."}});
+    std::printf("%s%s\n", begun.c_str(), answer.c_str());
+    right += answer == kDays[(day + 1) % 7];
   }
-  std::printf("%d of 10 sums are right\n", right);
+  std::printf("%d of 7 days are right\n", right);
   return 0;
 }
 

@@ -12,7 +12,8 @@ namespace heed::inline v0 {
 namespace {
 
 void say_replaced(const Say& say, int64_t count, const std::string& where) {
-  if (count > 0 && say) say("replaced malformed UTF-8 by U+FFFD in " + std::to_string(count) + " places of the " + where);
+  if (count > 0 && say)
+    say("replaced malformed UTF-8 by U+FFFD in " + std::to_string(count) + " places of the " + where);
 }
 
 std::string names_of(const std::vector<std::string>& files) {
@@ -132,7 +133,8 @@ TextPairs hold_out(TextPairs& texts, double fraction) {
   }
   if (count == 0 || count == texts.source.size())
     throw UsageError("the part held out for validation has " + std::to_string(count) + " of " +
-                     std::to_string(texts.source.size()) + " pairs, which leaves none on one side; give more pairs, or another fraction");
+                     std::to_string(texts.source.size()) +
+                     " pairs, which leaves none on one side; give more pairs, or another fraction");
   return take(texts, [&](const std::string& source) { return held_out.contains(source); });
 }
 
