@@ -71,7 +71,7 @@ NamedTensors named(const Module& module) {
   return tensors;
 }
 
-void load(Module& module, const std::string& path) {
+void load_weights(Module& module, const std::string& path) {
   NamedTensors tensors;
   for (const auto& [name, array] : load_npz(path)) tensors.emplace_back(name, array.tensor);
   module.load(tensors);
@@ -195,7 +195,7 @@ void prepare_multi30k(const std::string& to, const std::string& shared) {
 std::shared_ptr<Steps> multi30k_steps(const json& request, double dropout) {
   const std::string directory = request.at("directory");
   const auto model = std::make_shared<Transformer>(tiny(dropout));
-  load(*model, in(directory, "multi30k.npz"));
+  load_weights(*model, in(directory, "multi30k.npz"));
   const json file = read_json(in(directory, "multi30k.json"));
   std::vector<Steps::Loss> losses;
   for (const json& batch : file.at("steps").at(std::to_string(request.at("tokens").get<int64_t>())).at("batches")) {
@@ -250,7 +250,7 @@ void prepare_shakespeare(const std::string& to, const std::string& shared) {
 std::shared_ptr<Steps> shakespeare_steps(const json& request) {
   const std::string directory = request.at("directory");
   const auto model = std::make_shared<LanguageModel>(nano());
-  load(*model, in(directory, "shakespeare.npz"));
+  load_weights(*model, in(directory, "shakespeare.npz"));
   const json file = read_json(in(directory, "shakespeare.json"));
   std::vector<Steps::Loss> losses;
   for (const json& batch : file.at("batches"))
@@ -285,7 +285,7 @@ class EmptyGraph {
 
 void prepare_sentences(const std::string& to, const std::string& shared) {
   const fs::path corpus = fs::path(shared) / "data/spa-eng/dev.tsv";
-  const StoredModel bundled = load(cli::find_model(""));
+  const StoredModel bundled = heed::load(cli::find_model(""));
   Sentences sources;
   const bool real = fs::exists(corpus);
   if (real) {
@@ -305,7 +305,7 @@ void prepare_sentences(const std::string& to, const std::string& shared) {
 class Translation {
  public:
   explicit Translation(const json& request)
-      : bundled_(load(cli::find_model(""))),
+      : bundled_(heed::load(cli::find_model(""))),
         options_{.beam = request.at("beam").get<int64_t>(), .length_penalty = 1},
         at_once_(request.at("at_once").get<bool>()) {
     const json file = read_json(in(request.at("directory"), "spa-eng.json"));
