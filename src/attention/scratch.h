@@ -36,11 +36,11 @@ class ScratchSlots {
   ScratchSlots(Workspace* workspace, int64_t bytes, int64_t tiles, Executor& executor, int64_t shared = 0)
       : bytes_((bytes + kStep - 1) / kStep * kStep), shared_((shared + kStep - 1) / kStep * kStep) {
     const int64_t slots = std::max<int64_t>(1, std::min<int64_t>({tiles, executor.threads(), kWords * 64}));
-    for (int64_t w = 0; w < kWords; ++w) {
-      const int64_t n = std::clamp<int64_t>(slots - 64 * w, 0, 64);
-      free_[w] = n == 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
-    }
     words_ = (slots + 63) / 64;
+    for (int64_t w = 0; w < words_; ++w) {
+      const int64_t n = std::min<int64_t>(slots - 64 * w, 64);
+      free_[w].store(n == 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1, std::memory_order_relaxed);
+    }
     memory_ = WorkspaceAccess::memory(workspace, shared_ + slots * bytes_);
   }
   char* shared() const { return static_cast<char*>(memory_.get()); }

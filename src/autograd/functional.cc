@@ -91,7 +91,7 @@ namespace {
 
 Variable linear_with(const char* op, bool relu, const Variable& x, const Variable& weight, Span rows_of_weight,
                      const Variable& bias, Span of_bias) {
-  const auto [begin, end] = rows_of_weight;
+  const int64_t begin = rows_of_weight.begin, end = rows_of_weight.end;
   const int64_t bias_begin = of_bias.begin;
   const ProfileScope profile(op);
   if (x.dtype() != DType::f32 || !is_half(op, weight)) check_same_dtype(op, x, weight);

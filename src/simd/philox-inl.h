@@ -24,7 +24,6 @@ struct PhiloxBlocks {
   V c0, c1, c2, c3;
 
   HWY_INLINE void round(V k0, V k1) {
-    const D d;
     const hn::Repartition<uint32_t, D> d32;
     const V p0 = hn::MulEven(hn::BitCast(d32, c0), hn::Set(d32, kPhiloxM0));
     const V p1 = hn::MulEven(hn::BitCast(d32, c2), hn::Set(d32, kPhiloxM1));
