@@ -22,12 +22,14 @@ function(heed_install name)
   install(FILES ${PROJECT_BINARY_DIR}/pkgconfig/heed-${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
 
-set(attention_headers attention.h dual.h error.h executor.h kinds.h kv_cache.h rotary.h score_mod.h tensor.h workspace.h)
+set(attention_headers attention.h checked.h dual.h error.h executor.h file_kind.h finite.h kinds.h kv_cache.h model_files.h
+                      rotary.h score_mod.h tensor.h workspace.h)
 set(text_headers text.h)
-set(view_headers view.h)
+set(view_headers label.h view.h)
+set(load_headers corpus.h load.h text_generator.h translator.h)
 file(GLOB nn_headers RELATIVE ${PROJECT_SOURCE_DIR}/include/heed CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/include/heed/*.h)
-list(REMOVE_ITEM nn_headers heed.h ${attention_headers} ${text_headers} ${view_headers})
+list(REMOVE_ITEM nn_headers heed.h ${attention_headers} ${text_headers} ${view_headers} ${load_headers})
 install(FILES ${PROJECT_SOURCE_DIR}/include/heed/heed.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heed)
 
 heed_install(attention DESCRIPTION "Attention, forward and backward" HEADERS ${attention_headers} REQUIRES libhwy tbb)
@@ -38,6 +40,10 @@ endif()
 if(HEED_TEXT)
   heed_install(text DESCRIPTION "Vocabularies, BLEU and chrF" HEADERS ${text_headers}
     REQUIRES sentencepiece libutf8proc)
+endif()
+if(HEED_NN AND HEED_TEXT)
+  heed_install(load DESCRIPTION "Models with their vocabularies: load, save, translate, generate" HEADERS ${load_headers}
+    REQUIRES "heed-nn = ${PROJECT_VERSION}" "heed-text = ${PROJECT_VERSION}")
 endif()
 if(HEED_VIEW)
   heed_install(view DESCRIPTION "Attention maps" HEADERS ${view_headers}

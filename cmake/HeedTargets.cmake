@@ -10,26 +10,20 @@ if(HEED_SANITIZE)
   add_link_options(-fsanitize=${HEED_SANITIZE})
 endif()
 
-# heed_kernels(TARGET [SCALABLE] source...): compiled once for each SIMD target. Those that keep vectors in arrays are not
-# SCALABLE: vectors of unknown length do not allow that.
+# heed_kernels(TARGET source...): compiled once for each SIMD target. Kernels keep vectors in arrays, which those of
+# unknown length do not allow; the few processors that stop at SSSE3 run Highway's emulated vectors.
 function(heed_kernels target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SCALABLE" "" "")
-  set(disabled)
-  if(NOT arg_SCALABLE)
-    list(APPEND disabled HWY_SVE HWY_SVE2 HWY_SVE_256 HWY_SVE2_128 HWY_RVV)
-  endif()
+  set(disabled HWY_SVE HWY_SVE2 HWY_SVE_256 HWY_SVE2_128 HWY_RVV HWY_SSSE3)
   if(HEED_SANITIZE)
     # Fully instrumented kernels take minutes to compile; these leave what finds wrong addresses and undefined arithmetic.
     # Highway's emulated vectors convert NaN to an integer as the hardware does, in the language it is undefined.
-    list(APPEND disabled HWY_SSSE3 HWY_SSE4)
-    set_source_files_properties(${arg_UNPARSED_ARGUMENTS} TARGET_DIRECTORY ${target}
+    list(APPEND disabled HWY_SSE4)
+    set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target}
                                 PROPERTIES COMPILE_OPTIONS "-fno-sanitize=null,alignment,float-cast-overflow")
   endif()
   list(JOIN disabled "|" disabled)
-  if(disabled)
-    set_source_files_properties(${arg_UNPARSED_ARGUMENTS} TARGET_DIRECTORY ${target}
-                                PROPERTIES COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=(${disabled})")
-  endif()
+  set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target}
+                              PROPERTIES COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=(${disabled})")
 endfunction()
 
 # Where programs look for libheed_pictures: in the build tree, and from bin/ once installed.

@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "heed/io.h"
-#include "heed/models.h"
+#include "heed/corpus.h"
+#include "heed/load.h"
 #include "heed/random.h"
-#include "heed/text.h"
-#include "heed/train.h"
+#include "heed/translator.h"
 
 namespace {
 
@@ -35,26 +34,6 @@ void make_phrases(TextPairs& seen, TextPairs& unseen) {
         part.source.push_back(article.first + " " + noun.first + " " + adjective.first);
         part.target.push_back(article.second + " " + adjective.second + " " + noun.second);
       }
-}
-
-SentencePairs encode(const Vocabulary& vocabulary, const TextPairs& text) {
-  SentencePairs pairs;
-  for (const string& line : text.source) pairs.source.push_back(vocabulary.encode(line));
-  for (const string& line : text.target) pairs.target.push_back(vocabulary.encode(line));
-  return pairs;
-}
-
-/// The best translation of each sentence.
-vector<string> translate(const Transformer& model, const Vocabulary& vocabulary, const vector<string>& sentences) {
-  vector<vector<int32_t>> source;
-  for (const string& sentence : sentences) {
-    source.push_back(vocabulary.encode(sentence));
-    source.back().push_back(vocabulary.eos_id());
-  }
-  vector<string> texts;
-  for (const vector<Hypothesis>& found : model.translate(source, {.beam = 4}))
-    texts.push_back(vocabulary.decode(found.front().ids));
-  return texts;
 }
 
 int run(const string& directory) {
@@ -83,29 +62,21 @@ int run(const string& directory) {
   Transformer model(config);
   TrainOptions options{.batch_tokens = 256, .max_updates = 300, .validate_every = 100, .average = 1};
   options.learning_rate = {.peak = 0.01, .warmup = 30};
-  TrainHooks hooks;
+  TrainHooks hooks{.files = {{kConfigFile, write_config(config)}, {kVocabularyFile, vocabulary.to_text()}}};
   hooks.validation = [](const Validation& v) {
     std::printf("update %lld: validation loss %.3f\n", static_cast<long long>(v.update), v.nll);
   };
-  train(model, encode(vocabulary, seen), encode(vocabulary, unseen), options, directory, hooks);
-  write_file_atomically(directory + "/vocabulary.txt", vocabulary.to_text());
+  train(model, encode(vocabulary, vocabulary, seen), encode(vocabulary, vocabulary, unseen), options, directory, hooks);
 
-  // Another program begins here: it knows the directory and the shape.
-  const Vocabulary words = Vocabulary::load(directory + "/vocabulary.txt");
-  Transformer loaded(config);
-  const SafetensorsFile file(directory + "/model.safetensors");
-  vector<std::pair<string, Tensor>> weights;
-  for (const TensorInfo& info : file.tensors()) weights.emplace_back(info.name, file.tensor(info.name));
-  loaded.load(weights);
-  loaded.eval();
-
-  const vector<string> translations = translate(loaded, words, unseen.source);
+  // Another program begins here: the directory is all that it knows.
+  const vector<TranslatedLine> translated = Translator(directory).translate(unseen.source, {.beam = {.beam = 4}});
   size_t right = 0;
-  for (size_t i = 0; i < translations.size(); ++i) {
-    right += translations[i] == unseen.target[i];
-    if (i < 5) std::printf("%s -> %s\n", unseen.source[i].c_str(), translations[i].c_str());
+  for (size_t i = 0; i < translated.size(); ++i) {
+    const string& text = translated[i].best.front().text;
+    right += text == unseen.target[i];
+    if (i < 5) std::printf("%s -> %s\n", unseen.source[i].c_str(), text.c_str());
   }
-  std::printf("%zu of %zu phrases that it never saw are right\n", right, translations.size());
+  std::printf("%zu of %zu phrases that it never saw are right\n", right, translated.size());
   return 0;
 }
 

@@ -6,7 +6,12 @@ heed_test(attention_test ${attention}/attention_test.cc LIBS heed::attention)
 heed_test(attention_check_test ${attention}/check_test.cc ${attention}/merge_test.cc ${attention}/plan_test.cc
            LIBS heed::attention)
 heed_test(attention_fused_test ${attention}/fused_test.cc LIBS heed::attention PkgConfig::hwy)
+heed_test(simd_test ${CMAKE_SOURCE_DIR}/src/simd/simd_test.cc LIBS heed::attention PkgConfig::hwy)
+if(TARGET simd_test)
+  heed_kernels(simd_test ${CMAKE_SOURCE_DIR}/src/simd/simd_test.cc)
+endif()
 heed_test(attention_property_test ${attention}/property_test.cc LIBS heed::attention rapidcheck)
+heed_test(attention_part_test ${attention}/part_test.cc LIBS heed::attention rapidcheck)
 heed_test(attention_decode_test ${attention}/decode_test.cc LIBS heed::attention rapidcheck PkgConfig::hwy
           LABELS threads)
 heed_test(attention_kv_cache_test ${attention}/kv_cache_test.cc LIBS heed::attention rapidcheck)

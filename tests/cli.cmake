@@ -1,5 +1,5 @@
 # tests of cli
-foreach(name progress checkpoint flags train_defaults text_stream training_report)
+foreach(name progress flags train_defaults training_report)
   heed_test(${name}_test ${CMAKE_SOURCE_DIR}/src/cli/${name}_test.cc LIBS heed_commands LABELS cli)
 endforeach()
 

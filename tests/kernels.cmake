@@ -3,7 +3,9 @@ list(TRANSFORM kernel_tests REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/kernels/\\1_
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy_test REQUIRED IMPORTED_TARGET libhwy)
 heed_test(kernels_test ${kernel_tests} LIBS heed::nn PkgConfig::hwy_test LABELS threads)
+# The targets that heed_kernels() leaves out would be Highway's emulated vectors once more.
 if(HEED_SANITIZE)
-  # The targets that heed_kernels() leaves out would be Highway's emulated vectors once more.
   target_compile_definitions(kernels_test PRIVATE HEED_SANITIZED "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
+else()
+  target_compile_definitions(kernels_test PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3)")
 endif()

@@ -13,8 +13,9 @@ import sys
 # What a room stands on; it may include these and whatever they stand on.
 BELOW = {
     "core": [],
-    "attention": ["core"],
-    "kernels": ["core"],
+    "simd": ["core"],
+    "attention": ["simd"],
+    "kernels": ["simd"],
     "io": ["core"],
     "text": ["core"],
     "view": ["core"],
@@ -22,22 +23,25 @@ BELOW = {
     "nn": ["autograd"],
     "models": ["nn"],
     "train": ["models", "io"],
-    "cli": ["train", "text", "view"],
+    "load": ["train", "text"],
+    "cli": ["load", "view"],
 }
 
 # The room that a public header belongs to.
 HEADERS = {
     "error": "core", "tensor": "core", "executor": "core", "kinds": "core", "attention": "attention",
     "kv_cache": "attention", "rotary": "attention", "score_mod": "attention", "dual": "attention",
-    "workspace": "attention",
-    "random": "autograd", "autograd": "autograd", "functional": "autograd", "nn": "nn", "models": "models",
-    "io": "io", "optim": "train", "train": "train", "text": "text", "view": "view", "heed": "cli",
+    "workspace": "attention", "checked": "core", "file_kind": "core", "finite": "core", "model_files": "core",
+    "random": "autograd", "autograd": "autograd", "functional": "autograd", "profile": "autograd", "nn": "nn",
+    "models": "models", "config_fields": "models", "io": "io", "event_file": "io", "optim": "train", "train": "train",
+    "task": "train", "text": "text", "view": "view", "label": "view", "load": "load",
+    "corpus": "load", "translator": "load", "text_generator": "load", "heed": "cli",
 }
 
 # Where a foreign library may be included.
 SEAMS = {
     "tbb/": ["src/core/executor.cc"],
-    "hwy/": ["src/attention/", "src/kernels/"],
+    "hwy/": ["src/simd/", "src/attention/", "src/kernels/"],
     "sentencepiece": ["src/text/"],
     "utf8proc": ["src/text/", "src/view/"],
     "cairo": ["src/view/drawing.cc"],
@@ -92,6 +96,8 @@ def complaints(root):
                 yield f"{name}: {room} includes {include} of {target}, which does not lie below it"
             if target is not None and public and not include.startswith("heed/"):
                 yield f"{name}: a public header includes the private {include}"
+            if target not in (None, "cli") and room == "cli" and not include.startswith("heed/"):
+                yield f"{name}: the program includes the private {include}"
             for foreign, places in SEAMS.items():
                 if include.startswith(foreign) and not any(name.startswith(place) for place in places):
                     yield f"{name}: {include} belongs behind {' or '.join(places)}"

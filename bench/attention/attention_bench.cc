@@ -50,6 +50,7 @@ std::function<void()> prepare(const Request& r) {
     o.offset = r.Lk - r.Lq;
   }
   o.want_lse = r.backward;
+  o.dropout = r.dropout;
   if (r.workspace) o.workspace = &all->workspace;
   Dims q{r.B, r.Hq, r.Lq, r.D}, k{r.B, r.Hkv, r.Lk, r.D}, lse{r.B, r.Hq, r.Lq};
   if (!r.lengths.empty()) {

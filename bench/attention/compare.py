@@ -76,6 +76,8 @@ def name_of(r):
         name += " causal"
     if r.get("dtype", "f32") != "f32":
         name += f" {r['dtype']}"
+    if r.get("dropout"):
+        name += f" dropout {r['dropout']}"
     if r.get("workspace") is False:
         name += " without workspace"
     return name

@@ -34,6 +34,7 @@ Request parse(const nlohmann::json& from) {
   r.causal = from.value("causal", r.causal);
   r.backward = from.value("backward", r.backward);
   r.workspace = from.value("workspace", r.workspace);
+  r.dropout = from.value("dropout", r.dropout);
   r.dtype = from.value("dtype", r.dtype);
   r.lengths = from.value("lengths", r.lengths);
   return r;

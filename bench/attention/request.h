@@ -11,10 +11,11 @@ namespace heed::bench {
 /// One operation of attention. Shapes: q (B, Hq, Lq, D), k and v (B, Hkv, Lk, D).
 struct Request {
   int64_t B = 1, Hq = 1, Hkv = 1, Lq = 1, Lk = 1, D = 1;
-  bool causal = false;             // key j visible where j <= i + Lk - Lq
-  int64_t window = -1;             // with causal: the last `window` keys only; -1 is unlimited
-  bool backward = false;           // forward, then backward
-  bool workspace = true;           // scratch memory is the caller's
+  bool causal = false;    // key j visible where j <= i + Lk - Lq
+  int64_t window = -1;    // with causal: the last `window` keys only; -1 is unlimited
+  bool backward = false;  // forward, then backward
+  bool workspace = true;  // scratch memory is the caller's
+  double dropout = 0;
   std::string dtype = "f32";       // f32, f16, bf16
   std::vector<int64_t> lengths{};  // tokens of each sentence of a ragged batch; Lq and Lk are the longest
 

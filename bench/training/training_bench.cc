@@ -15,13 +15,14 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/profile.h"
 #include "bench/serve/peak.h"
 #include "bench/serve/serve.h"
-#include "cli/checkpoint.h"
+#include "cli/paths.h"
 #include "heed/io.h"
+#include "heed/load.h"
 #include "heed/models.h"
 #include "heed/optim.h"
+#include "heed/profile.h"
 #include "heed/random.h"
 #include "heed/text.h"
 #include "heed/train.h"
@@ -70,7 +71,7 @@ NamedTensors named(const Module& module) {
   return tensors;
 }
 
-void load(Module& module, const std::string& path) {
+void load_weights(Module& module, const std::string& path) {
   NamedTensors tensors;
   for (const auto& [name, array] : load_npz(path)) tensors.emplace_back(name, array.tensor);
   module.load(tensors);
@@ -194,13 +195,12 @@ void prepare_multi30k(const std::string& to, const std::string& shared) {
 std::shared_ptr<Steps> multi30k_steps(const json& request, double dropout) {
   const std::string directory = request.at("directory");
   const auto model = std::make_shared<Transformer>(tiny(dropout));
-  load(*model, in(directory, "multi30k.npz"));
+  load_weights(*model, in(directory, "multi30k.npz"));
   const json file = read_json(in(directory, "multi30k.json"));
   std::vector<Steps::Loss> losses;
   for (const json& batch : file.at("steps").at(std::to_string(request.at("tokens").get<int64_t>())).at("batches")) {
-    auto sources = batch.at("source").get<Sentences>();
-    for (auto& sentence : sources) sentence.push_back(model->config().eos_id);
-    losses.push_back([model, source = TokenBatch::pack(sources), target = batch.at("target").get<Sentences>()] {
+    losses.push_back([model, source = TokenBatch::pack(batch.at("source").get<Sentences>()),
+                      target = TokenBatch::pack(batch.at("target").get<Sentences>())] {
       return model->loss(source, target, {.label_smoothing = kSmoothing});
     });
   }
@@ -250,11 +250,11 @@ void prepare_shakespeare(const std::string& to, const std::string& shared) {
 std::shared_ptr<Steps> shakespeare_steps(const json& request) {
   const std::string directory = request.at("directory");
   const auto model = std::make_shared<LanguageModel>(nano());
-  load(*model, in(directory, "shakespeare.npz"));
+  load_weights(*model, in(directory, "shakespeare.npz"));
   const json file = read_json(in(directory, "shakespeare.json"));
   std::vector<Steps::Loss> losses;
   for (const json& batch : file.at("batches"))
-    losses.push_back([model, texts = batch.get<Sentences>()] { return model->loss(texts); });
+    losses.push_back([model, texts = TokenBatch::pad(batch.get<Sentences>(), 0)] { return model->loss(texts); });
   return std::make_shared<Steps>(model, std::move(losses));
 }
 
@@ -267,7 +267,7 @@ std::shared_ptr<Steps> steps(const json& request, double dropout) {
 // arithmetic in them.
 class EmptyGraph {
  public:
-  EmptyGraph() : model_(config()), arena_(model_), source_(TokenBatch::pad({{config().eos_id}}, config().pad_id)) {}
+  EmptyGraph() : model_(config()), arena_(model_), source_(TokenBatch::pad({{}}, config().pad_id)) {}
   void operator()() const { model_.loss(source_, {{}}, {.label_smoothing = kSmoothing}).backward(); }
 
  private:
@@ -285,14 +285,14 @@ class EmptyGraph {
 
 void prepare_sentences(const std::string& to, const std::string& shared) {
   const fs::path corpus = fs::path(shared) / "data/spa-eng/dev.tsv";
-  const cli::Checkpoint<Transformer> bundled = cli::load_checkpoint<Transformer>(cli::find_model(""));
+  const StoredModel bundled = heed::load(cli::find_model(""));
   Sentences sources;
   const bool real = fs::exists(corpus);
   if (real) {
     for (const std::string& line : read_pairs_tsv(corpus, 2, 1).source)
-      if (auto ids = bundled.vocabulary.encode(line); !ids.empty()) sources.push_back(std::move(ids));
+      if (auto ids = bundled.vocabulary().encode(line); !ids.empty()) sources.push_back(std::move(ids));
   } else {
-    sources = random_pairs(2400, bundled.model->config().vocab_size).source;
+    sources = random_pairs(2400, bundled.as<Transformer>().config().vocab_size).source;
   }
   const json file{{"data", real ? "spa-eng, the validation sentences" : "random sentences of 6 to 24 pieces"},
                   {"model", fs::absolute(cli::find_model("")).string()},
@@ -305,7 +305,7 @@ void prepare_sentences(const std::string& to, const std::string& shared) {
 class Translation {
  public:
   explicit Translation(const json& request)
-      : bundled_(cli::load_checkpoint<Transformer>(cli::find_model(""))),
+      : bundled_(heed::load(cli::find_model(""))),
         options_{.beam = request.at("beam").get<int64_t>(), .length_penalty = 1},
         at_once_(request.at("at_once").get<bool>()) {
     const json file = read_json(in(request.at("directory"), "spa-eng.json"));
@@ -324,7 +324,7 @@ class Translation {
     const auto count = static_cast<int64_t>(batches_.size());
     const auto translate = [&](int64_t tile) {
       const auto i = static_cast<size_t>(count - 1 - tile);
-      for (const auto& hypotheses : bundled_.model->translate(batches_[i], options_))
+      for (const auto& hypotheses : bundled_.as<Transformer>().translate(batches_[i], options_))
         of_batches[i].push_back(hypotheses.at(0).ids);
     };
     if (at_once_) {
@@ -338,7 +338,7 @@ class Translation {
   }
 
  private:
-  cli::Checkpoint<Transformer> bundled_;
+  StoredModel bundled_;
   BeamOptions options_;
   bool at_once_;
   std::vector<Sentences> batches_;

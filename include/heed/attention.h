@@ -52,11 +52,24 @@ struct WeightsSelection {
   Tensor rows{};   // (R) int64 queries; absent: all Lq
   /// Below 1: of each row only the fewest largest weights whose sum reaches top_p, into AttentionResult::top.
   double top_p = 1;
+  /// Of what it leaves of weights (B, Hq, Lq, Lk), dense.
+  Dims shape(int64_t B, int64_t Hq, int64_t Lq, int64_t Lk) const {
+    return {B, heads.defined() ? heads.size(0) : Hq, rows.defined() ? rows.size(0) : Lq, Lk};
+  }
+};
+
+/// Where a call stands in a larger one, of which it computes a part: its first entry, query head, query and key are
+/// these of the whole.
+struct AttentionPart {
+  int64_t first_batch = 0, first_head = 0, first_query = 0, first_key = 0;
+  int64_t heads = 0;  // Hq of the whole; 0: first_head + that of the call
 };
 
 struct AttentionOptions {
   Causal causal = Causal::none;
   /// Key position of query 0: the length of a cache in front of the first new key. For causal top_left, windows, ALiBi.
+  /// Of a part it is the whole's: query i of the call stands at key position part.first_query + i + offset, its key j
+  /// at part.first_key + j.
   int64_t offset = 0;
   Window window{};
   /// Factor on q . k; 1/sqrt(D) when absent ("Attention Is All You Need", 3.2.1).
@@ -85,6 +98,12 @@ struct AttentionOptions {
   double dropout = 0;
   uint64_t seed = 0;
   uint64_t stream = 0;
+  /// A call may be computed in parts, on one machine or several, with the results of the whole but for rounding: those
+  /// of entries, heads or queries stand side by side, those of keys are joined by merge(). Draws, score_mod, ALiBi,
+  /// windows, causal top_left and a visitor go by the positions of the whole, and so does block_mask, which is the
+  /// whole's; then first_query and first_key are multiples of kTile. Tensors are the part's own; sinks go to one of the
+  /// parts of the keys. Backward takes out and lse of the whole; gradients of what several parts read are added up.
+  AttentionPart part{};
   bool want_lse = false;      // natural log of the sum of exp of a row's scores; -inf where nothing is visible
   bool want_weights = false;  // the softmax itself, all or `selection` of it
   WeightsSelection selection{};
@@ -169,8 +188,10 @@ void attention_backward(const Tensor& grad_out, const Tensor& q, const Tensor& k
 
 /// Joins two partial results of the same queries over disjoint keys: out, out2 (..., L, Dv), lse, lse2 (..., L) as
 /// attention() gives them -> the out and lse of all keys together. Exact but for rounding; rows that saw nothing
-/// (lse -inf) add nothing. With sinks, pass them to one of the two calls only.
-AttentionResult merge(const Tensor& out, const Tensor& lse, const Tensor& out2, const Tensor& lse2);
+/// (lse -inf) add nothing. With sinks, pass them to one of the two calls only. `executor`: default_executor() when
+/// null.
+AttentionResult merge(const Tensor& out, const Tensor& lse, const Tensor& out2, const Tensor& lse2,
+                      Executor* executor = nullptr);
 
 /// One line: which implementation, tile sizes and SIMD target run for these shapes, and why others were refused.
 /// HEED_EXPLAIN=1 prints it on standard error at each call.

@@ -19,6 +19,13 @@ class ShapeError : public Error {
   using Error::Error;
 };
 
+/// What was asked for cannot be: options that exclude each other, a directory that is not heed's, a model of another
+/// kind.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A file whose content breaks its format.
 class FormatError : public Error {
  public:

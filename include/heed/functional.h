@@ -13,11 +13,15 @@ namespace heed::inline v0 {
 
 namespace functional {
 
-/// x (..., in) times weight (out, in) transposed, plus bias (out). Only rows [begin, end) of weight are used when
-/// `end` > 0, so one packed parameter serves several products; the bias is then taken from element bias_begin on
-/// (-1: begin). Under NoGrad the weight of a float32 x may be float16 or bfloat16: sums are in float32.
-Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {}, int64_t begin = 0,
-                int64_t end = 0, int64_t bias_begin = -1);
+/// x (..., in) times weight (out, in) transposed, plus bias (out). Under NoGrad the weight of a float32 x may be
+/// float16 or bfloat16: sums are in float32.
+Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {});
+/// Elements [begin, end).
+struct Span {
+  int64_t begin, end;
+};
+/// The same with some rows of a packed weight, and as many elements of a bias: one parameter serves several products.
+Variable linear_slice(const Variable& x, const Variable& weight, Span rows, const Variable& bias, Span of_bias);
 /// max(0, linear(x, weight, bias)) in one pass, forward and backward.
 Variable linear_relu(const Variable& x, const Variable& weight, const Variable& bias = {});
 
@@ -67,8 +71,6 @@ struct PackedHeads {
   Variable x;  // (B, L, width)
   int64_t offset = 0, heads = 1, size = 1;
 };
-/// The shape of what `selection` leaves of weights (B, Hq, Lq, Lk).
-Dims selected_shape(const WeightsSelection& selection, int64_t batch, int64_t heads, int64_t queries, int64_t keys);
 /// Attention straight from packed projections, nothing transposed: -> (B, Lq, q.heads * v.size).
 /// `weights`, when not null, receives (B, Hq, Lq, Lk), or what options.selection leaves of it (its top_p must be 1).
 /// With options.q_offsets and k_offsets every x is (1, T, width), its T rows those of a ragged batch; no weights then.

@@ -12,12 +12,15 @@
 
 #if __has_include("heed/nn.h")
 #include "heed/autograd.h"
+#include "heed/event_file.h"
 #include "heed/functional.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "heed/nn.h"
 #include "heed/optim.h"
+#include "heed/profile.h"
 #include "heed/random.h"
+#include "heed/task.h"
 #include "heed/train.h"
 #endif
 
@@ -25,6 +28,14 @@
 #include "heed/text.h"
 #endif
 
+#if __has_include("heed/load.h")
+#include "heed/corpus.h"
+#include "heed/load.h"
+#include "heed/text_generator.h"
+#include "heed/translator.h"
+#endif
+
 #if __has_include("heed/view.h")
+#include "heed/label.h"
 #include "heed/view.h"
 #endif

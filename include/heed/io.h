@@ -162,6 +162,9 @@ class SafetensorsFile {
   std::shared_ptr<void> owner_;
 };
 
+/// "(2, 3)"; at most 16 sizes.
+std::string shape_text(const std::vector<int64_t>& shape);
+
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 using Metadata = std::map<std::string, std::string>;
 
@@ -204,7 +207,19 @@ std::vector<std::pair<std::string, NpyArray>> load_npz(const std::string& path, 
 /// Equal arguments give equal bytes. Builds the archive in memory first.
 void save_npz(const std::string& path, const NamedTensors& tensors, bool compress = false);
 
+// ---------------------------------------------------------------------------------------------- compressed files
+
+/// Whether the bytes begin as gzip's do.
+bool is_gzip(std::string_view bytes);
+
+/// What was compressed: all members, one behind the other. Throws FormatError for data that is broken or cut, for what
+/// else follows it, and beyond 64 MiB for what unpacks to more than 100 times its size, which no text does.
+std::string gunzip(std::string_view packed, const std::string& where);
+
 // ---------------------------------------------------------------------------------------------- configurations
+
+/// `text` in double quotes, control characters escaped, shortened to about 80 characters: for messages and listings.
+std::string in_quotes(std::string_view text);
 
 /// Reads one JSON object strictly: each getter names a key with its type and range, and finish() refuses keys that no
 /// getter asked for. Getters with a fallback return it where the key is absent; the others need the key.

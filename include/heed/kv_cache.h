@@ -50,7 +50,7 @@ class KVCache {
  private:
   void check(const Tensor& k, const Tensor& v) const;
   Rotary at_end(const Rotary& rotary, int64_t count) const;
-  void write(const Tensor& k, const Tensor& v, const std::optional<Rotary>& rotary) const;
+  void write(const Tensor& k, const Tensor& v, const std::optional<Rotary>& rotary, Executor& executor) const;
   template <class Run>
   void attend(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions& options,
               const std::optional<Rotary>& rotary, Run&& run);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,14 +41,24 @@ void validate(const TransformerConfig& config);
 /// What Transformer(config).parameter_count() is, without taking the memory. `config` must be valid.
 int64_t parameter_count(const TransformerConfig& config);
 
-/// Sentences of unlike length. Padded: ids (B, L) int32 and lengths (B) int32. Packed: ids (1, T), sentence after
-/// sentence, offsets (B + 1) int32 of where each begins, and positions (T) int32 of each token in its own.
+/// Sentences of unlike length: what every model takes. Padded: ids (B, L) int32 and lengths (B) int32. Packed: ids
+/// (1, T), sentence after sentence, offsets (B + 1) int32 of where each begins, and positions (T) int32 of each token
+/// in its own. Lists of ids become a packed batch where one is asked for: model.translate({{4, 5}, {9}}).
 struct TokenBatch {
   Tensor ids, lengths;
   Tensor offsets{}, positions{};
-  bool is_packed() const { return offsets.defined(); }
+
+  TokenBatch() = default;
+  TokenBatch(Tensor ids, Tensor lengths, Tensor offsets = {}, Tensor positions = {});
+  TokenBatch(const std::vector<std::vector<int32_t>>& sentences) : TokenBatch(pack(sentences)) {}
+  TokenBatch(std::initializer_list<std::vector<int32_t>> sentences)
+      : TokenBatch(pack(std::vector<std::vector<int32_t>>(sentences))) {}
   static TokenBatch pack(const std::vector<std::vector<int32_t>>& sentences);
   static TokenBatch pad(const std::vector<std::vector<int32_t>>& sentences, int32_t pad_id);
+
+  bool is_packed() const { return offsets.defined(); }
+  int64_t size() const { return lengths.defined() ? lengths.numel() : 0; }  // sentences
+  std::vector<std::vector<int32_t>> sentences() const;
 };
 
 /// How a token is drawn from its probabilities.
@@ -94,22 +105,22 @@ class Transformer : public Module {
   /// `memory` was made of; both batches are padded, or both packed: -> (1, T, E).
   Variable decode(const TokenBatch& target, const Variable& memory, const TokenBatch& source,
                   AttentionRecord* record = nullptr) const;
-  /// Mean loss over the target tokens. `target` sentences carry neither bos nor eos; both are added here. With
-  /// options.r_drop each pair goes through twice, and counts twice in `parts`.
-  Variable loss(const TokenBatch& source, const std::vector<std::vector<int32_t>>& target,
-                const functional::CrossEntropyOptions& options = {}, functional::LossParts* parts = nullptr) const;
+  /// Mean loss over the target tokens. Sentences are bare, as for translate() and score(): bos and eos are added here.
+  /// Computed packed where `source` is, else padded. With options.r_drop each pair goes through twice, and counts twice
+  /// in `parts`.
+  Variable loss(const TokenBatch& source, const TokenBatch& target, const functional::CrossEntropyOptions& options = {},
+                functional::LossParts* parts = nullptr) const;
   /// Logits (B, Lt, V).
   Variable logits(const TokenBatch& source, const TokenBatch& target) const;
   /// Beam search for each sentence, best first; beam 1 is greedy. Results do not depend on what shares the batch
   /// beyond rounding. Throws ShapeError for options out of range, Error where a logit is not finite.
-  std::vector<std::vector<Hypothesis>> translate(const std::vector<std::vector<int32_t>>& source,
-                                                 const BeamOptions& options = {}) const;
+  std::vector<std::vector<Hypothesis>> translate(const TokenBatch& source, const BeamOptions& options = {}) const;
 
   /// How probable the model finds given translations, without begin and end: target[i] of source[i]. Each gets the
   /// score that it has where translate() finds it. Of the options, length_penalty and want_alignment count. Throws
   /// ShapeError for translations that do not fit, Error where a logit is not finite.
-  std::vector<Hypothesis> score(const std::vector<std::vector<int32_t>>& source,
-                                const std::vector<std::vector<int32_t>>& target, const BeamOptions& options = {}) const;
+  std::vector<Hypothesis> score(const TokenBatch& source, const TokenBatch& target,
+                                const BeamOptions& options = {}) const;
 
   const Variable& output_weight() const { return output_.defined() ? output_ : target_embedding(); }
   const Variable& target_embedding() const { return target_.defined() ? target_ : source_; }
@@ -129,13 +140,15 @@ class Transformer : public Module {
 /// Beam search with several models as one (an ensemble): the probability of a token is the mean of those that the
 /// models give it, and an alignment the mean of theirs. One model gives what its translate() gives. Throws as that
 /// does, and ShapeError where the models have not the same vocabulary.
-std::vector<std::vector<Hypothesis>> translate(std::span<const Transformer* const> models,
-                                               const std::vector<std::vector<int32_t>>& source,
+std::vector<std::vector<Hypothesis>> translate(std::span<const Transformer* const> models, const TokenBatch& source,
                                                const BeamOptions& options = {});
 /// Transformer::score with several models as one.
-std::vector<Hypothesis> score(std::span<const Transformer* const> models,
-                              const std::vector<std::vector<int32_t>>& source,
-                              const std::vector<std::vector<int32_t>>& target, const BeamOptions& options = {});
+std::vector<Hypothesis> score(std::span<const Transformer* const> models, const TokenBatch& source,
+                              const TokenBatch& target, const BeamOptions& options = {});
+
+/// Throws Error where `values` (float32), "a logit" for one, which `model` made, are not all finite. Only then the
+/// model's parameters are searched, and the first bad one is named.
+void check_finite(const char* operation, const char* what, const Tensor& values, const Module& model);
 
 /// Everything that decides a LanguageModel's shape; config.json holds exactly these names. The defaults are those of
 /// the smallest GPT-2 (Radford et al. 2019, table 2).
@@ -187,14 +200,14 @@ class LanguageModel : public Module {
   const LanguageModelConfig& config() const { return config_; }
 
   /// text (B, L) -> hidden states (B, L, E), to be multiplied by output_weight(). Attention is causal, so padding
-  /// behind a text changes nothing within it, and lengths are not looked at. `record` gets its `decoder` part.
-  /// Throws ShapeError for more than max_positions tokens.
+  /// behind a text changes nothing within it, and lengths are not looked at. Packed -> (1, T, E), and no record.
+  /// `record` gets its `decoder` part. Throws ShapeError for more than max_positions tokens of a text.
   Variable hidden(const TokenBatch& text, AttentionRecord* record = nullptr) const;
   /// Logits (B, L, V): row i predicts token i + 1.
   Variable logits(const TokenBatch& text) const;
   /// Mean loss over all tokens but the first of each text, which has nothing before it. With options.r_drop each text
   /// goes through twice, and counts twice in `parts`.
-  Variable loss(const std::vector<std::vector<int32_t>>& texts, const functional::CrossEntropyOptions& options = {},
+  Variable loss(const TokenBatch& texts, const functional::CrossEntropyOptions& options = {},
                 functional::LossParts* parts = nullptr) const;
   /// Goes on with `prompt`, which must not be empty; returns the new tokens. Keys and values of earlier tokens are
   /// cached. A text may grow beyond max_positions: of a longer prompt the last max_positions tokens count, and whenever
@@ -214,7 +227,7 @@ class LanguageModel : public Module {
   const Variable& embedding() const { return embedding_; }                                    // (V, E)
 
  private:
-  Variable embed(const Tensor& ids, int64_t first_position) const;
+  Variable embed(const TokenBatch& text, int64_t first_position) const;
   Tensor next_logits(const std::vector<int32_t>& ids, std::vector<KVCache>& caches) const;
   LanguageModelConfig config_;
   Variable embedding_, output_;  // (V, E); output undefined where tied

@@ -137,13 +137,10 @@ class MultiheadAttention : public Module {
     Tensor key_lengths{};  // (B) int32
     /// Ragged batches, as AttentionOptions: inputs are (1, T, .), and nothing is recorded.
     Tensor q_offsets{}, k_offsets{};
-    Tensor positions{};  // (L) or (B, L) int32: of rotary self-attention, not with a cache. Absent: its options'
-    /// Self-attention: appends the new keys and values, then attends to all of them. An undefined cache is made for
-    /// this input; a full one grows.
-    KVCache* cache = nullptr;
+    Tensor positions{};              // (L) or (B, L) int32: of rotary self-attention. Absent: its options'
     Tensor* weights = nullptr;       // receives (B, num_heads, Lq, Lk), or what `selection` leaves of it
     WeightsSelection selection{};    // heads and rows of the weights; top_p must be 1
-    HeadVectors* vectors = nullptr;  // receives views of the projections, not with a cache
+    HeadVectors* vectors = nullptr;  // receives views of the projections
   };
   /// query (B, Lq, E), key (B, Lk, kdim), value (B, Lk, vdim) -> (B, Lq, E). Rank 2 inputs are one batch entry.
   /// The same variable for all three is one product.
@@ -151,6 +148,9 @@ class MultiheadAttention : public Module {
   Variable operator()(const Variable& query, const Variable& key, const Variable& value) const {
     return (*this)(query, key, value, Call{});
   }
+  /// Causal self-attention of x (B, L, E) that stands behind what the cache holds: appends its keys and values, then
+  /// attends to all of them. An undefined cache is made for this input; a full one grows. For decoding, under NoGrad.
+  Variable step(const Variable& x, KVCache& cache) const;
   /// Keys and values of a memory (B, Lk, E), projected once for many queries (cross-attention while decoding).
   KVCache project_memory(const Variable& memory) const;
   Variable attend_memory(const Variable& query, const KVCache& memory, const Call& call) const;
@@ -161,7 +161,7 @@ class MultiheadAttention : public Module {
 
  private:
   Variable attend(const functional::PackedHeads& q, const functional::PackedHeads& k, const functional::PackedHeads& v,
-                  KVCache& cache, AttentionOptions options, Tensor* weights) const;
+                  KVCache& cache, AttentionOptions options) const;
   MultiheadAttentionOptions options_;
 };
 
@@ -236,12 +236,16 @@ class TransformerEncoderLayer : public Module {
   /// x (B, L, E) -> (B, L, E). `call` as for attention (causal makes it a decoder-only block).
   Variable operator()(const Variable& x, const MultiheadAttention::Call& call) const;
   Variable operator()(const Variable& x) const { return (*this)(x, {}); }
+  /// Causal decoding: x (B, L, E) stands behind what the cache holds.
+  Variable step(const Variable& x, KVCache& cache) const;
 
   MultiheadAttention self_attn;
   FeedForward feed_forward;  // parameters linear1.*, linear2.*
   Norm norm1, norm2;
 
  private:
+  template <class Attend>
+  Variable block(const Variable& x, Attend&& attend) const;
   TransformerLayerOptions options_;
 };
 

@@ -19,17 +19,25 @@ namespace heed::inline v0 {
 
 /// Replaces each malformed sequence by U+FFFD (one per maximal subpart: the Unicode Standard, section 3.9, as Python's
 /// errors="replace" does) and adds the number of replacements to *replaced when it is given.
-std::string sanitize_utf8(std::string_view text, std::int64_t* replaced = nullptr);
+std::string sanitize_utf8(std::string_view text, int64_t* replaced = nullptr);
+
+/// The same characters; malformed sequences become U+FFFD.
+std::u32string to_utf32(std::string_view text);
+
+/// The text behind a byte order mark (U+FEFF at the very beginning), which editors of some systems write into files.
+inline std::string_view without_byte_order_mark(std::string_view text) {
+  return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
+}
 
 /// How many bytes at the end of a text begin a character that is not whole yet: 0 to 3.
-std::size_t incomplete_utf8(std::string_view text);
+size_t incomplete_utf8(std::string_view text);
 
 /// The lines of a file, without "\n" or "\r\n"; a last line needs neither. A byte order mark at the start is dropped,
 /// malformed UTF-8 is replaced and counted into *replaced. Throws IoError.
-std::vector<std::string> read_lines(const std::filesystem::path& path, std::int64_t* replaced = nullptr);
+std::vector<std::string> read_lines(const std::filesystem::path& path, int64_t* replaced = nullptr);
 
 /// The same from a stream, such as standard input; `name` stands for it in messages.
-std::vector<std::string> read_lines(std::istream& in, const std::string& name, std::int64_t* replaced = nullptr);
+std::vector<std::string> read_lines(std::istream& in, const std::string& name, int64_t* replaced = nullptr);
 
 /// Whether a text shows nothing: whitespace, controls and characters without width (U+200B, U+FEFF) at the most.
 bool is_blank(std::string_view text);
@@ -48,7 +56,7 @@ std::vector<std::string_view> split_sentences(std::string_view text);
 struct TextPairs {
   std::vector<std::string> source;
   std::vector<std::string> target;
-  std::int64_t replaced = 0;  ///< malformed UTF-8 sequences replaced by U+FFFD
+  int64_t replaced = 0;  ///< malformed UTF-8 sequences replaced by U+FFFD
 };
 
 /// Two columns of a file of tab-separated values, counted from 1. Further columns are ignored, and so are empty lines
@@ -74,7 +82,7 @@ enum class Spaces {
 };
 
 struct VocabularyOptions {
-  std::int64_t size = 8000;            ///< pieces in all: 4 special ones, 256 bytes, the characters, and merges
+  int64_t size = 8000;                 ///< pieces in all: 4 special ones, 256 bytes, the characters, and merges
   bool fewer_will_do = false;          ///< of `size`, where the text gives no more; otherwise that is an error
   double character_coverage = 0.9995;  ///< share of the text's characters that get a piece; the rest become bytes
   static constexpr double kLeastCoverage = 0.98;  ///< the least of it, as sentencepiece has it; 1 is the most
@@ -98,10 +106,10 @@ bool inside_sentencepiece();
 /// Or a vocabulary of characters, for language models (see characters()).
 class Vocabulary {
  public:
-  static constexpr std::int32_t pad = 0;
-  static constexpr std::int32_t unk = 1;
-  static constexpr std::int32_t bos = 2;
-  static constexpr std::int32_t eos = 3;
+  static constexpr int32_t pad = 0;
+  static constexpr int32_t unk = 1;
+  static constexpr int32_t bos = 2;
+  static constexpr int32_t eos = 3;
 
   /// Learns the pieces from lines of text; pass both sides of a corpus for a joint vocabulary. The result depends on
   /// neither the number of threads nor the order of the lines. Throws ShapeError when the text is too small for
@@ -132,12 +140,12 @@ class Vocabulary {
   /// write_file_atomically(path, vocabulary.to_text()) of heed/io.h saves it, complete or not at all.
   std::string to_text() const;
 
-  std::int64_t size() const;
+  int64_t size() const;
   /// -1 where there is no such piece.
-  std::int32_t pad_id() const;
-  std::int32_t unk_id() const;
-  std::int32_t bos_id() const;
-  std::int32_t eos_id() const;
+  int32_t pad_id() const;
+  int32_t unk_id() const;
+  int32_t bos_id() const;
+  int32_t eos_id() const;
 
   /// True for a model from load_sentencepiece.
   bool foreign() const;
@@ -145,28 +153,28 @@ class Vocabulary {
   bool of_characters() const;
 
   /// Ids of the pieces of a text, without bos or eos. Empty for an empty text.
-  std::vector<std::int32_t> encode(std::string_view text) const;
+  std::vector<int32_t> encode(std::string_view text) const;
 
   /// The ids of each text with merges left out: a merge of two pieces is passed over with probability `dropout`, so
   /// that a model sees the same word in different pieces (BPE-dropout: Provilkov et al. 2020, 3.1). A function of the
   /// arguments alone. Throws ShapeError for a dropout outside [0, 1), and for characters() and foreign models above 0.
-  std::vector<std::vector<std::int32_t>> encode_with_dropout(std::span<const std::string> texts, double dropout,
-                                                             std::uint64_t seed) const;
+  std::vector<std::vector<int32_t>> encode_with_dropout(std::span<const std::string> texts, double dropout,
+                                                        uint64_t seed) const;
 
   /// The same as pieces, with U+2581 for a space and <0xHH> for a byte.
   std::vector<std::string> encode_pieces(std::string_view text) const;
 
   /// The text of a row of ids. pad, bos and eos are skipped, unk and bytes that are not UTF-8 become U+FFFD.
   /// Throws ShapeError for an id outside [0, size()).
-  std::string decode(std::span<const std::int32_t> ids) const;
+  std::string decode(std::span<const int32_t> ids) const;
 
   /// One piece as it is stored: "<s>", "<0x41>", "▁the", or a character. Throws ShapeError for an id outside
   /// [0, size()).
-  const std::string& piece(std::int32_t id) const;
+  const std::string& piece(int32_t id) const;
 
   /// What a piece adds to a text: its characters, one byte for a piece of a byte, nothing for pad, bos and eos, U+FFFD
   /// for unk. Text that begins with a piece that begins a word begins with a space. Throws ShapeError as piece().
-  std::string bytes(std::int32_t id) const;
+  std::string bytes(int32_t id) const;
 
   /// What decode(encode(text)) gives back. For a foreign model this is only its own rules' business: the text with
   /// malformed UTF-8 replaced.
@@ -180,9 +188,9 @@ class Vocabulary {
 };
 
 struct MetricOptions {
-  bool lowercase = false;      ///< compare without regard to case (Unicode's full lower case, as Python's str.lower)
-  std::int64_t resamples = 0;  ///< for a confidence interval by bootstrap (Koehn 2004); 0 for none, 1000 is usual
-  std::uint64_t seed = 12345;  ///< of the resamples; sacreBLEU's
+  bool lowercase = false;  ///< compare without regard to case (Unicode's full lower case, as Python's str.lower)
+  int64_t resamples = 0;   ///< for a confidence interval by bootstrap (Koehn 2004); 0 for none, 1000 is usual
+  uint64_t seed = 12345;   ///< of the resamples; sacreBLEU's
 };
 
 /// Of a score over resampled corpora, as sacreBLEU's --confidence has it: 95 % of them lie in an interval that is
@@ -190,8 +198,8 @@ struct MetricOptions {
 struct Confidence {
   double mean = 0;
   double half_width = 0;
-  std::int64_t resamples = 0;  ///< 0: no interval was asked for
-  std::uint64_t seed = 0;
+  int64_t resamples = 0;  ///< 0: no interval was asked for
+  uint64_t seed = 0;
 };
 
 /// BLEU of a corpus (Papineni et al. 2002) exactly as sacreBLEU defines it by default (Post 2018): 13a tokens, n-grams
@@ -200,20 +208,20 @@ struct Confidence {
 struct BleuScore {
   double score = 0;                    ///< 0 to 100
   std::array<double, 4> precisions{};  ///< of 1- to 4-grams, 0 to 100, smoothed
-  std::array<std::int64_t, 4> correct{};
-  std::array<std::int64_t, 4> total{};
+  std::array<int64_t, 4> correct{};
+  std::array<int64_t, 4> total{};
   double brevity_penalty = 1;
-  std::int64_t hypothesis_length = 0;  ///< in tokens
-  std::int64_t reference_length = 0;   ///< in tokens
+  int64_t hypothesis_length = 0;  ///< in tokens
+  int64_t reference_length = 0;   ///< in tokens
   bool lowercase = false;
-  std::int64_t references = 1;  ///< translations a line was compared with
+  int64_t references = 1;  ///< translations a line was compared with
   Confidence confidence;
 
   double ratio() const;  ///< hypothesis_length / reference_length; 0 without a reference
   /// BLEU = 41.02 71.0/47.5/34.3/24.5 (BP = 0.999 ratio = 0.999 hyp_len = 9 ref_len = 9); behind the score
   /// (μ = 41.03 ± 0.58) where there are resamples.
   std::string format() const;
-  std::string signature() const;  ///< nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.1.0
+  std::string signature() const;  ///< nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.2.0
 };
 
 /// hypotheses[i] is scored against references[i]. Throws ShapeError when their counts differ or are 0.
@@ -229,11 +237,11 @@ BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::vec
 struct ChrfScore {
   double score = 0;  ///< 0 to 100
   bool lowercase = false;
-  std::int64_t references = 1;
+  int64_t references = 1;
   Confidence confidence;
 
   std::string format() const;     ///< chrF2 = 62.30, with (μ = 62.31 ± 0.52) where there are resamples
-  std::string signature() const;  ///< nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.1.0
+  std::string signature() const;  ///< nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.2.0
 };
 
 /// As bleu. Malformed UTF-8 counts as U+FFFD.

@@ -173,6 +173,11 @@ TrainResult train(Transformer& model, const SentencePairs& training, const Sente
 TrainResult train(LanguageModel& model, const std::vector<int32_t>& training, const std::vector<int32_t>& validation,
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
 
+/// Throws FormatError where config.json or a vocabulary of a directory are not those that its training was saved with:
+/// for programs that read them before train() does. A directory without a training, or with one of before heed kept
+/// checksums, is as it should be.
+void check_program_files(const std::string& directory);
+
 /// Mean loss per target token without dropout or label smoothing.
 double validation_nll(Transformer& model, const SentencePairs& pairs, int64_t batch_tokens);
 /// Of all tokens of a text but the first, in blocks (above) of `block` tokens, 1 to max_positions. Throws ShapeError.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,9 @@ struct TerminalOptions {
 /// "vt...", and NO_COLOR absent or empty; COLORTERM=truecolor|24bit or a TERM ending in "-direct" gives 24 bits.
 /// Unicode needs a UTF-8 locale (LC_ALL, LC_CTYPE, LANG). The width is the terminal's, else COLUMNS, else 80.
 TerminalOptions detect_terminal(int fd);
+/// The same with its senses given: `columns` 0 where unknown, `environment` like getenv.
+TerminalOptions detect_terminal(bool is_terminal, int columns,
+                                const std::function<const char*(const char*)>& environment);
 
 /// The map as lines of text, each ended by a newline and none wider than options.width. One head is drawn with its
 /// labels: a coloured cell for each weight, or a digit (d stands for d/10 to (d+1)/10 of the scale) without colour;

@@ -133,6 +133,7 @@ class Call {
     p.dropout = options_.dropout;
     p.seed = options_.seed;
     p.stream = options_.stream;
+    p.part = options_.part;
     p.workspace = options_.workspace;
   }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 
+#include "attention/backward_schedule.h"
 #include "attention/scratch.h"
 #include "attention/tile-inl.h"
 
@@ -22,36 +23,20 @@ constexpr int64_t kKeyChunk = 8 * kKeyTile;  // keys whose gradients stay in the
 constexpr int64_t kVisited = 32;             // tiles computed before the visitor sees them
 constexpr int64_t kVisitedRun = 4;           // of them, those one thread computes one after another
 
-// How the work is cut. A block is (key range r, query range t) of one key head. With few heads the blocks run in
-// phases: in none of them do two blocks share a range, so all add to the same gradients, in an order that the sizes
-// alone decide, and no partial sums are kept.
+// What is kept where while the schedule runs.
 template <class T>
-struct BackwardCut {
-  int64_t heads;       // B * Hkv
-  int64_t ranges = 1;  // of the keys, and of the queries
-  int64_t key_range, query_range;
+struct BackwardCut : BackwardSchedule {
   int64_t chunk;                           // keys whose gradients are summed in scratch
-  bool banded;                             // queries see a band of keys: phases are its diagonals
   bool sum_queries, sum_keys, sum_values;  // dq, dk or dv in half storage: summed as T first
   bool keep_queries = false;               // a tile of queries is prepared once for all chunks of keys
   int64_t rows, key_rows;                  // of all q heads, of all k heads
 
-  explicit BackwardCut(const Backward<T>& p) {
-    constexpr int64_t kUnits = 32, kLeast = 2 * kTile;
-    heads = p.B * p.Hkv;
-    if (heads < kUnits)
-      ranges = std::max<int64_t>(
-          1, std::min({(kUnits + heads - 1) / std::max<int64_t>(1, heads), p.Lk / kLeast, p.Lq / kLeast}));
-    const auto whole_tiles = [](int64_t n) { return (n + kTile - 1) / kTile * kTile; };
-    key_range = whole_tiles((p.Lk + ranges - 1) / ranges);
-    query_range = whole_tiles((p.Lq + ranges - 1) / ranges);
+  explicit BackwardCut(const Backward<T>& p) : BackwardSchedule(p) {
     chunk = std::max<int64_t>(kTile, std::min(key_range, kKeyChunk));
     const bool one_chunk = ranges == 1 && p.Lk <= chunk;
     sum_queries = p.dq.storage != Storage::same && !one_chunk;
     sum_keys = p.dk.storage != Storage::same && ranges > 1;
     sum_values = p.dv.storage != Storage::same && ranges > 1;
-    const bool right = p.window.right >= 0 || p.causal != Causal::none;
-    banded = p.window.left >= 0 && right && p.window.left + std::max<int64_t>(0, p.window.right) < p.Lk / 4;
     rows = p.ragged ? p.Hq * p.Tq : p.B * p.Hq * p.Lq;
     key_rows = p.ragged ? p.Hkv * p.Tk : heads * p.Lk;
     constexpr int64_t kMostShared = int64_t{48} << 20, kMostOwn = int64_t{8} << 20;  // bytes
@@ -59,23 +44,6 @@ struct BackwardCut {
       keep_queries = sums_bytes(p) + shared_tiles(p) * tile_bytes(p) <= kMostShared;
     else if (!one_chunk)
       keep_queries = own_tiles(p) * tile_bytes(p) <= kMostOwn;
-  }
-  /// The query range that key range r meets in a phase. Diagonals r + t serve causal limits best: half of each is full.
-  int64_t query_of(int64_t phase, int64_t r) const {
-    return banded ? (r + phase) % ranges : (phase + ranges - r) % ranges;
-  }
-  /// Whether positions leave nothing to do in a phase.
-  bool is_empty(const Backward<T>& p, int64_t phase) const {
-    for (int64_t b = 0; b < p.B; ++b) {
-      const Head<T> head = p.head(b, 0);
-      for (int64_t r = 0; r < ranges; ++r) {
-        const int64_t begin = r * key_range, end = std::min(head.Lk, begin + key_range);
-        const int64_t query = query_of(phase, r) * query_range;
-        if (begin < end && head.query_begin(begin) < query + query_range && head.query_end(end - 1) > query)
-          return false;
-      }
-    }
-    return true;
   }
   /// One tile at a time, nothing summed: for the passes that only look at gradients of scores.
   BackwardCut alone() const {
@@ -145,7 +113,6 @@ struct BackwardScratch {
   T* weights;      // (64 keys, 64 queries): scores, then weights, then those after dropout
   T* dscores;      // likewise
   T* derivatives;  // likewise: of softcap and score_mod
-  T* factors;      // likewise: dropout
   T* dq;           // (64, D up to lanes)
   T* dk;           // (chunk, D up to lanes)
   T* dv;           // (chunk, Dv up to lanes)
@@ -181,7 +148,6 @@ struct BackwardScratch {
     f(weights, tile);
     f(dscores, tile);
     f(derivatives, p.softcap != 0 || p.score_mod ? tile : 0);
-    f(factors, p.dropout > 0 ? tile : 0);
     f(dq, columns * width);
     f(dk, keys * width);
     f(dv, keys * width_v);
@@ -212,7 +178,7 @@ HWY_INLINE T dot(const T* a, const T* b, int64_t n) {
   Vec<T> sum = hn::Zero(d);
   int64_t i = 0;
   for (; i + lanes<T>() <= n; i += lanes<T>()) sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
-  T total = hn::GetLane(hn::SumOfLanes(d, sum));
+  T total = sum_of_lanes(d, sum);
   for (; i < n; ++i) total += a[i] * b[i];
   return total;
 }
@@ -248,19 +214,20 @@ void load_queries(const BackwardHead<T>& from, const BackwardScratch<T>& s, int6
 }
 
 // From scores and gradients of weights to weights after dropout and gradients of scores; exactly 0 where a pair is
-// hidden. kPlain: nothing is, and no factor is given.
+// hidden. kPlain: nothing is, and there is no dropout. `kept`: draw_kept's, else null.
 template <bool kPlain, class T>
 HWY_INLINE void differentiate(const Tile& tile, const QueryTile<T>& rows, const T* HWY_RESTRICT derivatives,
-                              const T* HWY_RESTRICT factors, T* HWY_RESTRICT weights, T* HWY_RESTRICT dscores,
-                              T* HWY_RESTRICT received) {
+                              const uint64_t* HWY_RESTRICT kept, T keep_scale, T* HWY_RESTRICT weights,
+                              T* HWY_RESTRICT dscores, T* HWY_RESTRICT received) {
   const Lanes<T> d;
+  const Vec<T> scale = hn::Set(d, keep_scale);
   const Vec<T> nothing = hn::Set(d, -static_cast<T>(INFINITY));
   for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
     const Vec<T> lse = hn::LoadU(d, rows.lse + i), rest = hn::LoadU(d, rows.lse + tile.pitch + i);
     const Vec<T> delta = hn::LoadU(d, rows.delta + i);
-    for (int64_t at = i; at < tile.keys * tile.pitch; at += tile.pitch) {
+    for (int64_t j = 0, at = i; j < tile.keys; ++j, at += tile.pitch) {
       const Vec<T> score = hn::LoadU(d, weights + at);
-      Vec<T> weight = exp2<T>(hn::Sub(hn::Sub(score, lse), rest));
+      Vec<T> weight = exp2(d, hn::Sub(hn::Sub(score, lse), rest));
       Vec<T> gradient = hn::LoadU(d, dscores + at);  // of the weight
       if constexpr (kPlain) {
         // Softmax: d score = weight * (d weight - sum of weight * d weight).
@@ -268,7 +235,7 @@ HWY_INLINE void differentiate(const Tile& tile, const QueryTile<T>& rows, const 
       } else {
         const auto hidden = hn::Eq(score, nothing);
         weight = hn::IfThenZeroElse(hidden, weight);
-        const Vec<T> factor = factors ? hn::LoadU(d, factors + at) : hn::Set(d, T{1});
+        const Vec<T> factor = kept ? hn::IfThenElseZero(lanes_of_bits<T>(kept[j], i), scale) : scale;
         gradient = hn::Mul(weight, hn::Sub(hn::Mul(gradient, factor), delta));
         if (derivatives) gradient = hn::Mul(gradient, hn::LoadU(d, derivatives + at));
         gradient = hn::IfThenZeroElse(hidden, gradient);
@@ -303,10 +270,12 @@ void score_gradients(const Head<T>& head, const Dropout* dropout, const Backward
   } else {
     apply_mods(head, tile, cover, s.mods, s.weights, derivatives);
   }
-  if (dropout) dropout_factors(head, *dropout, tile, s.factors);
   if (!dropout && !received && !head.natural() && !may_hide(head, cover))
-    return differentiate<true, T>(tile, rows, nullptr, nullptr, s.weights, s.dscores, nullptr);
-  differentiate<false>(tile, rows, derivatives, dropout ? s.factors : nullptr, s.weights, s.dscores, received);
+    return differentiate<true, T>(tile, rows, nullptr, nullptr, T{1}, s.weights, s.dscores, nullptr);
+  uint64_t kept[kKeyTile];
+  if (dropout) draw_kept(head, *dropout, tile, kept);
+  differentiate<false>(tile, rows, derivatives, dropout ? kept : nullptr,
+                       dropout ? static_cast<T>(dropout->keep_scale) : T{1}, s.weights, s.dscores, received);
 }
 
 // dk or dv (keys, width) = or += scores (keys, queries) rows (queries, width); queries that positions hide from a whole
@@ -546,18 +515,12 @@ void add_tile(const BackwardCall<T>& call, const BackwardHead<T>& from, const Ba
 template <class T>
 bool pass_over_keys(const BackwardCall<T>& call, const BackwardHead<T>& from, const BackwardScratch<T>& s,
                     int64_t query, int64_t queries, KeyChunk<T>& chunk, Matrix<T> dq, bool add) {
-  const Head<T>& head = from.head;
-  const int64_t first = HWY_MAX(chunk.begin, head.key_begin(query)), pitch = pitch_of(call.p, queries);
   std::optional<QueryRows<T>> rows;
-  for (int64_t key = chunk.tile_begin(chunk.number_of(first)); key < chunk.end; key += kKeyTile) {
-    const Tile tile = clipped(head, query, queries, key, HWY_MIN(chunk.end, key + kKeyTile), pitch);
-    if (tile.keys <= 0) break;
-    const Cover cover = cover_of(head, tile);
-    if (cover == Cover::empty) continue;
+  for_tiles<1>(call.p, from.head, query, query + queries, chunk.begin, chunk.end, [&](const KeyTile<1>& at) HWY_ATTR {
     const bool add_queries = add || rows;
     if (!rows) rows.emplace(call, from, s, query, queries);
-    add_tile(call, from, s, tile, cover, *rows, chunk, dq, add_queries);
-  }
+    add_tile(call, from, s, at.tiles[0], at.covers[0], *rows, chunk, dq, add_queries);
+  });
   return rows.has_value();
 }
 
@@ -649,7 +612,7 @@ void input_gradients(const Backward<T>& p, const Dropout* dropout, Executor& exe
   const int64_t work = HWY_MAX(int64_t{1}, p.group() * p.Lq * p.Lk * (3 * p.D + 2 * p.Dv));
   // Short inputs: as many heads a tile as make about two million multiply-adds, so that dealing them out costs little.
   const int64_t together = cut.ranges > 1 ? 1 : HWY_MAX(int64_t{1}, (int64_t{1} << 21) / work);
-  const int64_t units = cut.heads * cut.ranges, tiles = (units + together - 1) / together;
+  const int64_t units = cut.blocks(), tiles = (units + together - 1) / together;
   ScratchSlots slots(p.workspace, BackwardScratch<T>::bytes(p, cut), tiles, executor, BackwardShared<T>::bytes(p, cut));
   const BackwardShared<T> shared(p, cut, slots.shared());
   const BackwardCall<T> call{p, cut, shared, dropout};
@@ -669,7 +632,7 @@ void input_gradients(const Backward<T>& p, const Dropout* dropout, Executor& exe
                   [](const Target<T>& sums, const Target<T>&, int64_t rows, int64_t width)
                       HWY_ATTR { zero_rows(sums, 0, rows, width); });
   });
-  for (int64_t phase = 0; phase < cut.ranges; ++phase) {
+  for (int64_t phase = 0; phase < cut.phases(); ++phase) {
     if (cut.is_empty(p, phase)) continue;
     parallel_for(executor, units, [&](int64_t unit) HWY_ATTR {
       const int64_t n = unit % cut.heads, r = unit / cut.heads;
@@ -729,20 +692,18 @@ void mask_gradient(const Backward<T>& p, const Dropout* dropout, Executor& execu
         const int64_t key_begin = has_keys ? key_tile * kKeyTile : 0;
         const int64_t key_end = has_keys ? HWY_MIN(head.Lk, key_begin + kKeyTile) : head.Lk;
         for (int64_t query = query_begin; query < query_end; query += kQueryTile) {
-          const int64_t queries = HWY_MIN(query_end - query, kQueryTile), pitch = pitch_of(p, queries);
+          const int64_t queries = HWY_MIN(query_end - query, kQueryTile);
           bool loaded = false;
-          for (int64_t key = key_begin; key < key_end; key += kKeyTile) {
-            const Tile tile = clipped(head, query, queries, key, HWY_MIN(key_end, key + kKeyTile), pitch);
-            const Cover cover = tile.keys > 0 ? cover_of(head, tile) : Cover::empty;
-            if (cover == Cover::empty) continue;
-            tile_gradients(p, dropout, s, from, tile, cover, loaded);
+          for_tiles<1>(p, head, query, query + queries, key_begin, key_end, [&](const KeyTile<1>& at) HWY_ATTR {
+            const Tile& tile = at.tiles[0];
+            tile_gradients(p, dropout, s, from, tile, at.covers[0], loaded);
             loaded = true;
             for (int64_t j = 0; j < tile.keys; ++j) {
               double* const row = sums + (has_keys ? tile.key + j - key_begin : 0) * kQueryTile;
               for (int64_t i = 0; i < queries; ++i)
-                row[has_queries ? i : 0] += static_cast<double>(s.dscores[j * pitch + i]);
+                row[has_queries ? i : 0] += static_cast<double>(s.dscores[j * tile.pitch + i]);
             }
-          }
+          });
         }
       }
     }
@@ -788,10 +749,10 @@ void visit_gradients(const Backward<T>& p, const Dropout* dropout, Executor& exe
     for (int64_t n = 0; n < waiting; ++n) {
       const Visit& visit = visits[n];
       ScoreGradientTile<T> tile;
-      tile.batch = static_cast<int32_t>(visit.b);
-      tile.head = static_cast<int32_t>(visit.h);
-      tile.query = static_cast<int32_t>(visit.tile.query);
-      tile.key = static_cast<int32_t>(visit.tile.key);
+      tile.batch = static_cast<int32_t>(p.part.first_batch + visit.b);
+      tile.head = static_cast<int32_t>(p.part.first_head + visit.h);
+      tile.query = static_cast<int32_t>(p.part.first_query + visit.tile.query);
+      tile.key = static_cast<int32_t>(p.part.first_key + visit.tile.key);
       tile.queries = static_cast<int32_t>(visit.tile.queries);
       tile.keys = static_cast<int32_t>(visit.tile.keys);
       tile.pitch = visit.tile.pitch;
@@ -805,15 +766,11 @@ void visit_gradients(const Backward<T>& p, const Dropout* dropout, Executor& exe
     for (int64_t h = 0; h < p.Hq; ++h) {
       const Head<T> head = p.head(b, h);
       for (int64_t query = 0; query < head.Lq; query += kQueryTile) {
-        const int64_t queries = HWY_MIN(head.Lq - query, kQueryTile), pitch = pitch_of(p, queries);
-        for (int64_t key = head.key_begin(query) / kKeyTile * kKeyTile; key < head.key_end(query + queries - 1);
-             key += kKeyTile) {
-          const Tile tile = clipped(head, query, queries, key, HWY_MIN(head.Lk, key + kKeyTile), pitch);
-          const Cover cover = cover_of(head, tile);
-          if (cover == Cover::empty) continue;
-          visits[waiting++] = {b, h, tile, cover};
+        const int64_t queries = HWY_MIN(head.Lq - query, kQueryTile);
+        for_tiles<1>(p, head, query, query + queries, 0, head.Lk, [&](const KeyTile<1>& at) HWY_ATTR {
+          visits[waiting++] = {b, h, at.tiles[0], at.covers[0]};
           if (waiting == kVisited) flush();
-        }
+        });
       }
     }
   }

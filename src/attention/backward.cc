@@ -10,7 +10,6 @@ inline namespace v0 {
 namespace HWY_NAMESPACE {
 
 void backward_f32(const Backward<float>& p, Executor& executor) { run_backward(p, executor); }
-void backward_f64(const Backward<double>& p, Executor& executor) { run_backward(p, executor); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace v0
@@ -22,10 +21,8 @@ namespace heed {
 inline namespace v0 {
 
 HWY_EXPORT(backward_f32);
-HWY_EXPORT(backward_f64);
 
 void fused_backward(const Backward<float>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(backward_f32)(p, executor); }
-void fused_backward(const Backward<double>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(backward_f64)(p, executor); }
 
 }  // namespace v0
 }  // namespace heed

@@ -214,14 +214,49 @@ void check_positions(const char* operation, const AttentionOptions& o) {
            "); pass the keys to the left and right of a query, -1 for all");
 }
 
+void check_part(const char* operation, const AttentionOptions& o, const Sizes& s) {
+  const AttentionPart& part = o.part;
+  const auto check = [&](const char* name, int64_t first) {
+    if (first < 0 || first > kMostOffset)
+      refuse(operation, ": part.", name, " is ", first, "; pass a place in the whole, from 0 to 2^58");
+  };
+  check("first_batch", part.first_batch);
+  check("first_head", part.first_head);
+  check("first_query", part.first_query);
+  check("first_key", part.first_key);
+  if (part.heads < 0 || (part.heads > 0 && part.heads < part.first_head + s.Hq))
+    refuse(operation, ": part.heads is ", part.heads, ", and the part ends at head ", part.first_head + s.Hq,
+           "; pass Hq of the whole");
+  if (part.first_query == 0 && part.first_key == 0) return;
+  if (o.causal == Causal::bottom_right)
+    refuse(operation, ": causal bottom_right counts from the ends of this call, which is a part of another; pass ",
+           "Causal::top_left, with the whole's Lk - Lq as offset");
+  if (s.ragged)
+    refuse(operation, ": part.first_query ", part.first_query, " and part.first_key ", part.first_key,
+           " cannot be used with q_offsets and k_offsets; pass parts of entries or heads");
+  if (o.block_mask && (part.first_query % kTile != 0 || part.first_key % kTile != 0))
+    refuse(operation, ": part.first_query ", part.first_query, " and part.first_key ", part.first_key,
+           " with a block_mask, which has one class for a tile; cut at multiples of ", kTile);
+}
+
 void check_functions(const char* operation, const AttentionOptions& o, const Sizes& s) {
   if (!o.score_mod && !o.block_mask) return;
   constexpr int64_t kMost = int64_t{1} << 31;
-  if (std::max({s.B, s.Hq, s.Lq, s.Lk}) >= kMost)
-    refuse(operation, ": (B, Hq, Lq, Lk) = ", to_string(Dims{s.B, s.Hq, s.Lq, s.Lk}),
+  const AttentionPart& part = o.part;
+  const Dims end{part.first_batch + s.B, part.first_head + s.Hq, part.first_query + s.Lq, part.first_key + s.Lk};
+  if (std::max({end[0], end[1], end[2], end[3]}) >= kMost)
+    refuse(operation, ": (B, Hq, Lq, Lk) = ", to_string(end),
            " with score_mod or block_mask, whose positions are int32; pass less than 2^31 of each");
   const BlockMask& mask = o.block_mask;
   if (!mask) return;
+  if (part.first_batch || part.first_head || part.first_query || part.first_key || part.heads) {
+    const Dims whole{mask.batch(), mask.heads(), mask.queries(), mask.keys()};
+    if ((whole[0] != 1 && whole[0] < end[0]) || (whole[1] != 1 && whole[1] < end[1]) || whole[2] < end[2] ||
+        whole[3] < end[3])
+      refuse(operation, ": a block_mask of ", to_string(whole), " for a part that ends at ", to_string(end),
+             "; pass that of the whole");
+    return;
+  }
   const Dims given{mask.batch(), mask.heads(), mask.queries(), mask.keys()};
   if ((given[0] != 1 && given[0] != s.B) || (given[1] != 1 && given[1] != s.Hq) || given[2] != s.Lq || given[3] != s.Lk)
     refuse(operation, ": a block_mask of ", to_string(given),
@@ -259,8 +294,9 @@ void check_numbers(const char* operation, const AttentionOptions& o, const Sizes
   if (!(o.dropout >= 0 && o.dropout < 1))
     refuse(operation, ": dropout is ", o.dropout, "; pass a probability in [0, 1)");
   constexpr int64_t kMost = int64_t{1} << 32;
-  if (o.dropout > 0 && (s.Lq >= kMost || s.Lk / 4 >= kMost))
-    refuse(operation, ": Lq ", s.Lq, " and Lk ", s.Lk,
+  const int64_t queries = o.part.first_query + s.Lq, keys = o.part.first_key + s.Lk;
+  if (o.dropout > 0 && (queries >= kMost || keys / 4 >= kMost))
+    refuse(operation, ": Lq ", queries, " and Lk ", keys,
            " with dropout, which counts positions in 32 bits; pass less than 2^32 queries and 2^34 keys");
 }
 
@@ -392,9 +428,8 @@ Dims out_shape(const Sizes& s) { return s.ragged ? Dims{s.Tq, s.Hq, s.Dv} : Dims
 Dims lse_shape(const Sizes& s) { return s.ragged ? Dims{s.Hq, s.Tq} : Dims{s.B, s.Hq, s.Lq}; }
 
 Dims weights_shape(const Sizes& s, const WeightsSelection& selection) {
-  const int64_t N = selection.heads.defined() ? selection.heads.size(0) : s.Hq;
-  if (s.ragged) return {N, s.Tq, s.Lk};
-  return {s.B, N, selection.rows.defined() ? selection.rows.size(0) : s.Lq, s.Lk};
+  const Dims dense = selection.shape(s.B, s.Hq, s.Lq, s.Lk);
+  return s.ragged ? Dims{dense[1], s.Tq, s.Lk} : dense;
 }
 
 Sizes check_inputs(const char* operation, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -405,6 +440,7 @@ Sizes check_inputs(const char* operation, const Tensor& q, const Tensor& k, cons
   check_per_head(operation, "alibi", options.alibi, q, s, nullptr);
   check_per_head(operation, "sinks", options.sinks, q, s, ", or -inf for none");
   check_positions(operation, options);
+  check_part(operation, options, s);
   check_functions(operation, options, s);
   check_selection(operation, options.selection, s);
   check_numbers(operation, options, s, compute_dtype(q));

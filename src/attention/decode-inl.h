@@ -21,31 +21,11 @@ inline namespace v0 {
 namespace HWY_NAMESPACE {
 
 constexpr int64_t kDecodeKeys = 64;  // keys of a tile: its weights stay in the first-level cache, its values follow
-constexpr int kKeysTogether = 4;     // keys whose products are summed across lanes at once
+constexpr int kKeysTogether = 4;     // keys whose products are summed across lanes at once, by store_four_sums
 constexpr int kRowsTogether = HWY_MAX_BYTES == 64 || HWY_ARCH_ARM_A64 ? 4 : 2;  // 32 registers or 16
 constexpr int kVecsTogether = 4;
 
 // ---- Rows as they are kept ----
-
-// f(element type) for rows kept as T or in half of float's bits.
-template <class T, class F>
-HWY_INLINE void with_storage(Storage storage, F&& f) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (storage == Storage::f16) return f(hwy::float16_t());
-    if (storage == Storage::bf16) return f(hwy::bfloat16_t());
-  }
-  f(T());
-}
-
-template <class T, class S>
-HWY_INLINE Vec<T> load_as(const S* from) {
-  const Lanes<T> d;
-  if constexpr (std::is_same_v<T, S>) {
-    return hn::LoadU(d, from);
-  } else {
-    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<S, Lanes<T>>(), from));
-  }
-}
 
 // A row of `size` elements as vectors. A last one that is not whole is loaded so that it ends with the row: what it
 // has in common with the one before is either set to 0 (keys) or computed twice to the same bits (values).
@@ -74,44 +54,6 @@ struct Chunks {
 };
 
 // ---- Products ----
-
-#if HWY_TARGET != HWY_SCALAR
-// The sum of a vector's blocks of 128 bits.
-template <class V>
-HWY_INLINE auto sum_of_blocks(V v) {
-  if constexpr (sizeof(V) <= 16) {
-    return v;
-  } else {
-    const hn::Half<hn::DFromV<V>> half;
-    return sum_of_blocks(hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
-  }
-}
-#endif
-
-// to[i] = the sum of the lanes of v[i].
-template <class T>
-HWY_INLINE void store_sums(const Vec<T> (&v)[kKeysTogether], T* HWY_RESTRICT to) {
-#if HWY_TARGET == HWY_SCALAR
-  for (int i = 0; i < kKeysTogether; ++i) to[i] = hn::GetLane(v[i]);
-#else
-  // Interleaving two vectors and adding the halves sums both; what is left are blocks of 128 bits.
-  const Lanes<T> d;
-  const hn::Full128<T> block;
-  const auto pair = [&](int i) HWY_ATTR {
-    return hn::Add(hn::InterleaveLower(d, v[i], v[i + 1]), hn::InterleaveUpper(d, v[i], v[i + 1]));
-  };
-  if constexpr (sizeof(T) == 8) {
-    hn::StoreU(sum_of_blocks(pair(0)), block, to);
-    hn::StoreU(sum_of_blocks(pair(2)), block, to + 2);
-  } else {
-    const hn::Repartition<uint64_t, Lanes<T>> wide;
-    const auto a = hn::BitCast(wide, pair(0)), b = hn::BitCast(wide, pair(2));
-    const Vec<T> lower = hn::BitCast(d, hn::InterleaveLower(wide, a, b));
-    const Vec<T> upper = hn::BitCast(d, hn::InterleaveUpper(wide, a, b));
-    hn::StoreU(sum_of_blocks(hn::Add(lower, upper)), block, to);
-  }
-#endif
-}
 
 // The rows that the next product reads, asked for while this one computes: a tile's values during its scores, the next
 // tile's keys during its values. Row i is fetched with row i of this product.
@@ -151,7 +93,7 @@ HWY_NOINLINE void qk_rows(Chunks<T> chunks, const T* HWY_RESTRICT q, const S* k,
       });
     }
     unroll<kKeysTogether>([&](auto x) HWY_ATTR { ahead.fetch(j + x); });
-    unroll<kRows>([&](auto r) HWY_ATTR { store_sums<T>(sum[r], scores + r * kDecodeKeys + j); });
+    unroll<kRows>([&](auto r) HWY_ATTR { store_four_sums<T>(sum[r], scores + r * kDecodeKeys + j); });
   }
 }
 
@@ -299,38 +241,28 @@ template <class T>
 HWY_INLINE bool finish_scores(const Head<T>& head, int64_t query, int64_t key, int64_t keys, T* HWY_RESTRICT scores,
                               T* HWY_RESTRICT bias, T* HWY_RESTRICT hides) {
   const Lanes<T> d;
-  const Vec<T> hidden = hn::Set(d, -static_cast<T>(INFINITY)), unit = hn::Set(d, static_cast<T>(kLog2E));
   const int64_t begin = HWY_MAX(head.key_begin(query) - key, int64_t{0});
   const int64_t end = HWY_MIN(head.key_end(query) - key, keys);
-  const bool limited = begin > 0 || end < keys;
-  const bool all_plain = !limited && !head.mask && !head.has_alibi && !head.natural();
   const int64_t padded = round_to_lanes<T>(keys);
-  if (all_plain) {
+  const Bias<T> rule(head, begin > 0 || end < keys);
+  if (!rule.changes()) {
     for (int64_t j = keys; j < padded; ++j) scores[j] = -static_cast<T>(INFINITY);
     return false;
   }
-  if (head.mask)
-    for (int64_t j = 0; j < keys; ++j) bias[j] = head.bias(query, key + j);
+  const T unit = static_cast<T>(kLog2E);
+  for (int64_t j = 0; head.mask && j < keys; ++j) bias[j] = unit * head.bias(query, key + j);
   const Vec<T> from = hn::Set(d, static_cast<T>(begin)), to = hn::Set(d, static_cast<T>(end));
   const Vec<T> cap = hn::Set(d, head.softcap), per_cap = hn::Set(d, 1 / head.softcap);
-  const Vec<T> slope = hn::Set(d, head.alibi);
   bool some = false;
   for (int64_t j = 0; j < padded; j += lanes<T>()) {
     Vec<T> s = hn::LoadU(d, scores + j);
-    if (head.softcap != 0) s = hn::Mul(cap, hn::Tanh(d, hn::Mul(s, per_cap)));
-    if (head.natural()) s = hn::Mul(s, unit);
-    if (head.has_alibi) {
-      const Vec<T> distance = hn::Iota(d, static_cast<T>(key + j - query - head.offset));
-      s = hn::NegMulAdd(hn::Mul(slope, unit), hn::Abs(distance), s);
-    }
-    const Vec<T> at = hn::Iota(d, static_cast<T>(j));
-    auto out = hn::Or(hn::Lt(at, from), hn::Ge(at, to));
-    if (head.mask) {
-      const Vec<T> added = hn::LoadU(d, bias + j);
-      s = hn::MulAdd(added, unit, s);
-      out = hn::Or(out, hn::Eq(added, hidden));
-    }
-    hn::StoreU(hn::IfThenElse(out, hidden, s), d, scores + j);
+    if (head.softcap != 0) s = hn::Mul(cap, tanh<T>(hn::Mul(s, per_cap)));
+    const Vec<T> at = hn::Iota(d, static_cast<T>(j)), added = head.mask ? hn::LoadU(d, bias + j) : hn::Zero(d);
+    const auto outside = hn::Or(hn::Lt(at, from), hn::Ge(at, to));  // the lanes past `keys`, too
+    const Vec<T> distance = hn::Iota(d, static_cast<T>(key + j - query - head.offset));
+    s = hn::IfThenElse(outside, rule.hidden, rule(s, distance, added, outside));
+    const auto out = hn::Or(outside, hn::Eq(added, rule.hidden));
+    hn::StoreU(s, d, scores + j);
     hn::StoreU(hn::IfThenElse(out, hn::Set(d, T{1}), hn::LoadU(d, hides + j)), d, hides + j);
     some |= !hn::AllFalse(d, out);
   }
@@ -349,14 +281,14 @@ HWY_INLINE void decode_softmax(Chunks<T> chunks, int64_t keys, T* HWY_RESTRICT s
   const Vec<T> shift = hn::Set(d, now == nothing ? T{0} : now);  // -inf - -inf would be NaN
   Vec<T> total = hn::LoadU(d, sums);
   if (now != max) {
-    const Vec<T> factor = exp2<T>(hn::Sub(hn::Set(d, max), shift));
+    const Vec<T> factor = exp2(d, hn::Sub(hn::Set(d, max), shift));
     total = hn::Mul(total, factor);
     for (int64_t c = 0; c < chunks.width(); c += lanes<T>())
       hn::StoreU(hn::Mul(hn::LoadU(d, out + c), factor), d, out + c);
     max = now;
   }
   for (int64_t j = 0; j < keys; j += lanes<T>()) {
-    const Vec<T> weight = exp2<T>(hn::Sub(hn::LoadU(d, scores + j), shift));
+    const Vec<T> weight = exp2(d, hn::Sub(hn::LoadU(d, scores + j), shift));
     hn::StoreU(weight, d, scores + j);
     total = hn::Add(total, weight);
   }
@@ -436,14 +368,15 @@ void decode_split(const Forward<T>& p, const DecodeShape<T>& s, int64_t b, int64
     });
   }
   for (int64_t row = 0; row < s.rows; ++row)
-    partial.sum[row] = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, scratch.sums + row * lanes<T>())));
+    partial.sum[row] = sum_of_lanes(d, hn::LoadU(d, scratch.sums + row * lanes<T>()));
 }
 
 // ---- All splits together ----
 
 template <class T>
 HWY_INLINE T exp2_of(T x) {
-  return hn::GetLane(exp2<T>(hn::Set(Lanes<T>(), x)));
+  const Lanes<T> d;
+  return hn::GetLane(exp2(d, hn::Set(d, x)));
 }
 
 // Writes the rows of one entry and key head, whose splits begin with unit `first`.

@@ -10,7 +10,6 @@ inline namespace v0 {
 namespace HWY_NAMESPACE {
 
 void decode_f32(const Forward<float>& p, Executor& executor) { run_decode(p, executor); }
-void decode_f64(const Forward<double>& p, Executor& executor) { run_decode(p, executor); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace v0
@@ -22,10 +21,8 @@ namespace heed {
 inline namespace v0 {
 
 HWY_EXPORT(decode_f32);
-HWY_EXPORT(decode_f64);
 
 void decode_forward(const Forward<float>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(decode_f32)(p, executor); }
-void decode_forward(const Forward<double>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(decode_f64)(p, executor); }
 
 }  // namespace v0
 }  // namespace heed

@@ -21,14 +21,13 @@ constexpr int64_t kQueryBlock = 3 * kQueryTile;  // queries that share one pass 
 // State of a block of queries while it passes over the keys.
 template <class T>
 struct ForwardBlock {
-  T* q;        // (groups, D, 64): queries transposed, times query_factor
-  T* out;      // (192, Dv up to lanes): weighted sums of values, relative to max
-  T* max;      // (192) of the scores so far, in units of log 2
-  T* sum;      // (192) of 2^(score - max)
-  T* scores;   // (64 keys, 64 queries)
-  T* factors;  // likewise: dropout
-  T* keys;     // (64 keys, D up to lanes): where they are not kept as T
-  T* values;   // (64 keys, Dv up to lanes)
+  T* q;       // (groups, D, 64): queries transposed, times query_factor
+  T* out;     // (192, Dv up to lanes): weighted sums of values, relative to max
+  T* max;     // (192) of the scores so far, in units of log 2
+  T* sum;     // (192) of 2^(score - max)
+  T* scores;  // (64 keys, 64 queries)
+  T* keys;    // (64 keys, D up to lanes): where they are not kept as T
+  T* values;  // (64 keys, Dv up to lanes)
   ModScratch<T> mods;
 
   static int64_t bytes(const Problem<T>& p, int64_t queries) {
@@ -51,17 +50,17 @@ struct ForwardBlock {
     f(max, columns);
     f(sum, columns);
     f(scores, tile);
-    f(factors, p.dropout > 0 ? tile : 0);
     f(keys, p.k.storage == Storage::same ? 0 : kKeyTile * round_to_lanes<T>(p.D));
     f(values, kKeyTile * width);
     f(mods.mask, p.mask.present ? tile : 0);
   }
 };
 
-// Turns scores into weights relative to the running maximum; sums and earlier outputs follow when it moves.
-template <class T>
-HWY_INLINE void online_softmax(const Tile& tile, bool first, T* HWY_RESTRICT scores, T* HWY_RESTRICT max,
-                               T* HWY_RESTRICT sum, Matrix<T> out, int64_t width) {
+// Turns scores into weights relative to the running maximum; sums and earlier outputs follow when it moves. Where
+// kDropout, those that are not `kept` (draw_kept) become 0 once they are summed.
+template <bool kDropout, class T>
+HWY_INLINE void online_softmax(const Tile& tile, bool first, const uint64_t* HWY_RESTRICT kept, T* HWY_RESTRICT scores,
+                               T* HWY_RESTRICT max, T* HWY_RESTRICT sum, Matrix<T> out, int64_t width) {
   const Lanes<T> d;
   const Vec<T> nothing = hn::Set(d, -static_cast<T>(INFINITY));
   HWY_ALIGN T rescale[kQueryTile];
@@ -81,13 +80,17 @@ HWY_INLINE void online_softmax(const Tile& tile, bool first, T* HWY_RESTRICT sco
     // A row that has seen nothing keeps -inf, and -inf - -inf would be NaN.
     const Vec<T> shift = hn::IfThenZeroElse(hn::Eq(m, nothing), m);
     Vec<T> total = hn::Zero(d);
-    for (T* s = scores + i; s < scores + tile.keys * tile.pitch; s += tile.pitch) {
-      const Vec<T> weight = exp2<T>(hn::Sub(hn::LoadU(d, s), shift));
-      hn::StoreU(weight, d, s);
+    T* s = scores + i;
+    for (j = 0; j < tile.keys; ++j, s += tile.pitch) {
+      const Vec<T> weight = exp2(d, hn::Sub(hn::LoadU(d, s), shift));
       total = hn::Add(total, weight);
+      if constexpr (kDropout)
+        hn::StoreU(hn::IfThenElseZero(lanes_of_bits<T>(kept[j], i), weight), d, s);
+      else
+        hn::StoreU(weight, d, s);
     }
     if (!first) {
-      const Vec<T> factor = exp2<T>(hn::Sub(before, shift));  // 2^(m_old - m_new)
+      const Vec<T> factor = exp2(d, hn::Sub(before, shift));  // 2^(m_old - m_new)
       hn::StoreU(factor, d, rescale + i);
       total = hn::MulAdd(hn::LoadU(d, sum + i), factor, total);
       moved |= !hn::AllTrue(d, hn::Eq(m, before));
@@ -130,8 +133,8 @@ HWY_INLINE void finish_rows(const Head<T>& head, Vec<T> max, Vec<T> sum, Vec<T>&
     const Vec<T> before = max;
     max = hn::IfThenElse(hn::Lt(before, sink), sink, before);
     const Vec<T> shift = hn::IfThenZeroElse(hn::Eq(max, nothing), max);
-    rescale = exp2<T>(hn::Sub(before, shift));
-    sum = hn::MulAdd(sum, rescale, exp2<T>(hn::Sub(sink, shift)));
+    rescale = exp2(d, hn::Sub(before, shift));
+    sum = hn::MulAdd(sum, rescale, exp2(d, hn::Sub(sink, shift)));
   }
   const auto empty = hn::Eq(sum, hn::Zero(d));
   // max * ln 2 with what its rounding leaves: backward's weights are off by a factor of e to lse's error.
@@ -158,19 +161,12 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
     const int64_t queries = HWY_MIN(end - group, kQueryTile);
     transpose_rows(head.q, group, queries, p.D, query_factor(head), s.q + (group - begin) * p.D, pitch_of(p, queries));
   }
-  for (int64_t key = block_begin; key < block_end; key += kKeyTile) {
-    const int64_t keys = HWY_MIN(block_end - key, kKeyTile);
-    Tile tiles[kQueryBlock / kQueryTile];
-    Cover covers[kQueryBlock / kQueryTile];
-    bool any = false, hides = false;
-    for (int64_t group = begin, g = 0; group < end; group += kQueryTile, ++g) {
-      const int64_t queries = HWY_MIN(end - group, kQueryTile);
-      tiles[g] = clipped(head, group, queries, key, key + keys, pitch_of(p, queries));
-      covers[g] = tiles[g].keys > 0 ? cover_of(head, tiles[g]) : Cover::empty;
-      any |= covers[g] != Cover::empty;
-      hides |= covers[g] != Cover::empty && may_hide(head, covers[g]);
-    }
-    if (!any) continue;
+  constexpr int kGroups = kQueryBlock / kQueryTile;
+  for_tiles<kGroups>(p, head, begin, end, 0, block_end, [&](const KeyTile<kGroups>& at_key) HWY_ATTR {
+    const int64_t key = at_key.key, keys = at_key.keys;
+    bool hides = false;
+    for (int64_t group = begin, g = 0; group < end; group += kQueryTile, ++g)
+      hides |= at_key.covers[g] != Cover::empty && may_hide(head, at_key.covers[g]);
     prefetch_rows(head.v, key, keys, p.Dv);
     prefetch_rows(head.k, key + keys, HWY_MIN(block_end - key - keys, kKeyTile), p.D);
     const Matrix<const T> k_rows = load_rows(head.k, key, keys, p.D, false, s.keys);
@@ -186,24 +182,26 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
       values = load_rows(head.v, key, keys, p.Dv, true, s.values, end - begin > 4 * kMaxRows);
     }
     for (int64_t group = begin, g = 0; group < end; group += kQueryTile, ++g) {
-      if (covers[g] == Cover::empty) continue;
-      const Tile& tile = tiles[g];
+      const Cover cover = at_key.covers[g];
+      if (cover == Cover::empty) continue;
+      const Tile& tile = at_key.tiles[g];
       const int64_t at = group - begin, first = tile.key - key;
       const Matrix<T> out{s.out + at * width, width};
       const Matrix<const T> k = k_rows.from(first, 0);
-      qk_tile(head, tile, covers[g], {k.data, k.stride}, {s.q + at * p.D, tile.pitch}, p.D, s.scores);
-      apply_mods(head, tile, covers[g], s.mods, s.scores);
-      online_softmax(tile, !visited[g], s.scores, s.max + at, s.sum + at, out, width);
+      qk_tile(head, tile, cover, {k.data, k.stride}, {s.q + at * p.D, tile.pitch}, p.D, s.scores);
+      apply_mods(head, tile, cover, s.mods, s.scores);
       if (p.dropout > 0) {
-        dropout_factors(head, dropout, tile, s.factors);
-        for (int64_t i = 0; i < tile.keys * tile.pitch; i += lanes<T>())
-          hn::StoreU(hn::Mul(hn::LoadU(d, s.scores + i), hn::LoadU(d, s.factors + i)), d, s.scores + i);
+        uint64_t kept[kKeyTile];
+        draw_kept(head, dropout, tile, kept);
+        online_softmax<true>(tile, !visited[g], kept, s.scores, s.max + at, s.sum + at, out, width);
+      } else {
+        online_softmax<false, T>(tile, !visited[g], nullptr, s.scores, s.max + at, s.sum + at, out, width);
       }
-      pv_tile(head, tile, covers[g], s.scores, values.from(first, 0), width, out, visited[g]);
+      pv_tile(head, tile, cover, s.scores, values.from(first, 0), width, out, visited[g]);
       if (poisoned) add_poisoned(head, tile, poisoned, s.scores, out);
       visited[g] = true;
     }
-  }
+  });
 
   for (int64_t group = begin, g = 0; group < end; group += kQueryTile, ++g) {
     const int64_t at = group - begin, queries = HWY_MIN(end - group, kQueryTile);
@@ -216,6 +214,7 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
     for (int64_t i = 0; i < pitch; i += lanes<T>()) {
       Vec<T> lse, factor;
       finish_rows<T>(head, hn::LoadU(d, s.max + at + i), hn::LoadU(d, s.sum + at + i), lse, factor);
+      if (p.dropout > 0) factor = hn::Mul(factor, hn::Set(d, static_cast<T>(dropout.keep_scale)));
       hn::StoreU(lse, d, s.max + at + i);
       hn::StoreU(factor, d, s.sum + at + i);
     }

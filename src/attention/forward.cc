@@ -10,7 +10,6 @@ inline namespace v0 {
 namespace HWY_NAMESPACE {
 
 void forward_f32(const Forward<float>& p, Executor& executor) { run_forward(p, executor); }
-void forward_f64(const Forward<double>& p, Executor& executor) { run_forward(p, executor); }
 const char* target_name() { return hwy::TargetName(HWY_TARGET); }
 
 }  // namespace HWY_NAMESPACE
@@ -23,11 +22,9 @@ namespace heed {
 inline namespace v0 {
 
 HWY_EXPORT(forward_f32);
-HWY_EXPORT(forward_f64);
 HWY_EXPORT(target_name);
 
 void fused_forward(const Forward<float>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(forward_f32)(p, executor); }
-void fused_forward(const Forward<double>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(forward_f64)(p, executor); }
 const char* fused_target() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
 std::vector<int64_t> fused_targets() { return hwy::SupportedAndGeneratedTargets(); }
 

@@ -72,7 +72,7 @@ HWY_INLINE void scores_to_weights(const Tile& tile, const T* HWY_RESTRICT lse, T
     const Vec<T> high = hn::LoadU(d, highs + i), low = hn::LoadU(d, lows + i);
     for (T* s = scores + i; s < scores + tile.keys * tile.pitch; s += tile.pitch) {
       const Vec<T> x = hn::LoadU(d, s);
-      hn::StoreU(hn::IfThenZeroElse(hn::Eq(x, hidden), exp2<T>(hn::Sub(hn::Sub(x, high), low))), d, s);
+      hn::StoreU(hn::IfThenZeroElse(hn::Eq(x, hidden), exp2(d, hn::Sub(hn::Sub(x, high), low))), d, s);
     }
   }
 }
@@ -86,7 +86,7 @@ HWY_INLINE void normalize_row(int64_t columns, T* HWY_RESTRICT row) {
   int64_t j = 0;
   for (; j + kStep <= columns; j += kStep)
     unroll<4>([&](auto v) HWY_ATTR { sums[v] = hn::Add(sums[v], hn::LoadU(d, row + j + v * lanes<T>())); });
-  T sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
+  T sum = sum_of_lanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3])));
   for (; j < columns; ++j) sum += row[j];
   if (!(sum > 0) || sum == 1) return;  // a row that sees nothing, or a NaN
   for (j = 0; j < columns; ++j) row[j] /= sum;
@@ -94,32 +94,31 @@ HWY_INLINE void normalize_row(int64_t columns, T* HWY_RESTRICT row) {
 
 // to (queries, columns), `to_stride` apart, from p.stage on queries that stand one after another in one tile.
 template <class T>
-void inspect_rows(const Inspection<T>& p, const Head<T>& head, int64_t query, int64_t queries, int64_t columns,
+void inspect_rows(const Inspection<T>& p, const Head<T>& given, int64_t query, int64_t queries, int64_t columns,
                   const InspectScratch<T>& s, T* to, int64_t to_stride) {
   const bool open = p.stage == ScoreStage::scaled || p.stage == ScoreStage::softcap;  // nothing is hidden yet
   const bool weights = p.stage == ScoreStage::weights;
   const T nothing = weights ? T{0} : -static_cast<T>(INFINITY), unit = open || weights ? T{1} : static_cast<T>(kLn2);
-  const int64_t present = p.ragged ? p.keys(head.b) : p.Lk;  // the rest of the columns belongs to no key of the entry
-  const int64_t begin = open ? 0 : head.key_begin(query), end = open ? present : head.key_end(query + queries - 1);
+  Head<T> head = given;
+  if (open) {
+    head.Lk = p.ragged ? p.keys(head.b) : p.Lk;  // the rest of the columns belongs to no key of the entry
+    head.first_key = -kUnlimited, head.last_key = kUnlimited;
+    head.mask = nullptr;
+    head.block_mask = nullptr;
+  }
   for (int64_t i = 0; i < queries; ++i) std::fill_n(to + i * to_stride, columns, nothing);
   const int64_t pitch = pitch_of(p, queries);
   transpose_rows(head.q, query, queries, p.D, open ? head.scale : query_factor(head), s.q, pitch);
-  for (int64_t key = begin / kKeyTile * kKeyTile; key < end; key += kKeyTile) {
-    const int64_t keys_end = HWY_MIN(end, key + kKeyTile);
-    Tile tile{query, queries, key, keys_end - key, pitch};
-    Cover cover = Cover::full;
-    if (!open) {
-      tile = clipped(head, query, queries, key, keys_end, pitch);
-      cover = tile.keys > 0 ? cover_of(head, tile) : Cover::empty;
-    }
-    if (cover == Cover::empty) continue;
+  for_tiles<1>(p, head, query, query + queries, 0, head.Lk, [&](const KeyTile<1>& at) HWY_ATTR {
+    const Tile& tile = at.tiles[0];
+    const Cover cover = at.covers[0];
     const Matrix<const T> k = load_rows(head.k, tile.key, tile.keys, p.D, false, s.keys);
     qk_tile(head, tile, cover, {k.data, k.stride}, {s.q, pitch}, p.D, s.scores);
     if (!open) apply_mods(head, tile, cover, s.mods, s.scores);
     if (p.stage == ScoreStage::softcap) apply_softcap<T>(head, tile, s.scores, nullptr);
     if (weights) scores_to_weights(tile, p.lse + p.lse_row(head.b, head.h) + query, s.scores);
     transpose<false>(tile.keys, queries, s.scores, pitch, unit, to + tile.key, to_stride);
-  }
+  });
   // A sink keeps a share of the row for itself.
   for (int64_t i = 0; weights && !head.has_sink && i < queries; ++i) normalize_row(columns, to + i * to_stride);
 }

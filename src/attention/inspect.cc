@@ -12,9 +12,6 @@ namespace HWY_NAMESPACE {
 void inspect_f32(const Inspection<float>& p, Executor& executor, std::vector<TopRow<float>>* top) {
   run_inspect(p, executor, top);
 }
-void inspect_f64(const Inspection<double>& p, Executor& executor, std::vector<TopRow<double>>* top) {
-  run_inspect(p, executor, top);
-}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace v0
@@ -26,13 +23,9 @@ namespace heed {
 inline namespace v0 {
 
 HWY_EXPORT(inspect_f32);
-HWY_EXPORT(inspect_f64);
 
 void inspect(const Inspection<float>& p, Executor& executor, std::vector<TopRow<float>>* top) {
   HWY_DYNAMIC_DISPATCH(inspect_f32)(p, executor, top);
-}
-void inspect(const Inspection<double>& p, Executor& executor, std::vector<TopRow<double>>* top) {
-  HWY_DYNAMIC_DISPATCH(inspect_f64)(p, executor, top);
 }
 
 }  // namespace v0

@@ -1,6 +1,9 @@
 #include "heed/kv_cache.h"
 
+#include <algorithm>
 #include <sstream>
+
+#include "heed/executor.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -18,6 +21,21 @@ void check_floating(const char* name, const Tensor& t) {
     refuse(name, t.defined() ? " has shape " + to_string(t.shape()) : std::string(" is undefined"),
            "; pass (B, heads, L, size)");
   if (!is_floating(t.dtype())) refuse(name, " is ", name_of(t.dtype()), "; pass f32, f64, f16 or bf16");
+}
+
+/// to = from, both (B, H, L, size), some rows at a time.
+void copy(const Tensor& from, const Tensor& to, Executor& executor) {
+  constexpr int64_t kElements = 65536;  // a tile: what a thread copies while another wakes up
+  const int64_t heads = to.size(1), length = to.size(2);
+  const int64_t step = std::max<int64_t>(1, kElements / std::max<int64_t>(1, to.size(3)));
+  const int64_t pieces = (length + step - 1) / step;
+  parallel_for(executor, to.size(0) * heads * pieces, [&](int64_t n) {
+    const int64_t entry = n / pieces / heads, head = n / pieces % heads, begin = n % pieces * step;
+    const auto rows = [&](const Tensor& t) {
+      return t.select(0, entry).select(0, head).slice(0, begin, std::min(length, begin + step));
+    };
+    rows(to).copy_from(rows(from));
+  });
 }
 
 /// float64 for float64, float32 for the rest.
@@ -117,20 +135,20 @@ Rotary KVCache::at_end(const Rotary& rotary, int64_t count) const {
 }
 
 // Behind the last position, where nobody looks before length_ moves.
-void KVCache::write(const Tensor& k, const Tensor& v, const std::optional<Rotary>& rotary) const {
+void KVCache::write(const Tensor& k, const Tensor& v, const std::optional<Rotary>& rotary, Executor& executor) const {
   const int64_t end = length_ + k.size(2);
   const Tensor keys = k_.slice(2, length_, end);
   if (rotary) {
     heed::rotary(k, keys, *rotary);
   } else {
-    keys.copy_from(k);
+    copy(k, keys, executor);
   }
-  v_.slice(2, length_, end).copy_from(v);
+  copy(v, v_.slice(2, length_, end), executor);
 }
 
 void KVCache::append(const Tensor& k, const Tensor& v, const std::optional<Rotary>& rotary) {
   check(k, v);
-  write(k, v, rotary ? std::optional(at_end(*rotary, k.size(2))) : rotary);
+  write(k, v, rotary ? std::optional(at_end(*rotary, k.size(2))) : rotary, default_executor());
   length_ += k.size(2);
 }
 
@@ -148,6 +166,7 @@ void KVCache::attend(const Tensor& q, const Tensor& k, const Tensor& v, Attentio
   options.offset = length_;
   if (options.causal == Causal::bottom_right) options.causal = Causal::top_left;
 
+  Executor& executor = options.executor ? *options.executor : default_executor();
   const DType compute = compute_dtype(dtype());
   Tensor queries = q;
   if (rotary) {
@@ -155,10 +174,10 @@ void KVCache::attend(const Tensor& q, const Tensor& k, const Tensor& v, Attentio
     if (!placed.executor) placed.executor = options.executor;
     queries = Tensor::empty(q.shape(), compute);
     heed::rotary(q, queries, placed);
-    write(k, v, placed);
+    write(k, v, placed, executor);
   } else {
     if (q.dtype() != dtype()) queries = q.to(compute);
-    write(k, v, rotary);
+    write(k, v, rotary, executor);
   }
   run(queries, k_.slice(2, 0, length_ + count), v_.slice(2, 0, length_ + count));
   length_ += count;

@@ -1,8 +1,10 @@
 // Joining the results of attention over disjoint parts of the keys.
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
 #include "heed/attention.h"
+#include "heed/executor.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -60,8 +62,20 @@ Shares<T> shares(T lse, T lse2) {
   return {larger ? major : minor, larger ? minor : major, (larger ? lse : lse2) + std::log1p(ratio)};
 }
 
+/// to = share * x; 0 where the part saw nothing, and not 0 * NaN. Added to what is there where `add`.
 template <class T>
-AttentionResult merge_as(const Tensor& out, const Tensor& lse, const Tensor& out2, const Tensor& lse2) {
+void take(T share, bool nothing, const T* x, int64_t width, bool add, T* to) {
+  if (nothing && !add) std::fill_n(to, width, T{0});
+  if (nothing) return;
+  if (add)
+    for (int64_t d = 0; d < width; ++d) to[d] += share * x[d];
+  else
+    for (int64_t d = 0; d < width; ++d) to[d] = share * x[d];
+}
+
+template <class T>
+AttentionResult merge_as(const Tensor& out, const Tensor& lse, const Tensor& out2, const Tensor& lse2,
+                         Executor& executor) {
   const int64_t rows = lse.numel(), width = out.size(-1);
   const Tensor a = out.to(dtype_of<T>()).contiguous(), b = out2.to(dtype_of<T>()).contiguous();
   const Tensor la = lse.contiguous(), lb = lse2.contiguous();
@@ -69,23 +83,30 @@ AttentionResult merge_as(const Tensor& out, const Tensor& lse, const Tensor& out
   AttentionResult result;
   result.lse = Tensor::empty(lse.shape(), dtype_of<T>());
   const T nothing = -static_cast<T>(INFINITY);
-  for (int64_t r = 0; r < rows; ++r) {
-    const T first = la.data<T>()[r], second = lb.data<T>()[r];
-    const Shares<T> share = shares(first, second);
-    for (int64_t d = r * width; d < (r + 1) * width; ++d)  // not 0 * NaN where a part saw nothing
-      merged.data<T>()[d] = (first == nothing ? 0 : share.first * a.data<T>()[d]) +
-                            (second == nothing ? 0 : share.second * b.data<T>()[d]);
-    result.lse.data<T>()[r] = share.lse;
-  }
+  constexpr int64_t kElements = 65536;  // a tile
+  const int64_t step = std::max<int64_t>(1, kElements / std::max<int64_t>(1, width));
+  parallel_for(executor, (rows + step - 1) / step, [&](int64_t tile) {
+    for (int64_t r = tile * step; r < std::min(rows, (tile + 1) * step); ++r) {
+      const T first = la.data<T>()[r], second = lb.data<T>()[r];
+      const Shares<T> share = shares(first, second);
+      T* const to = merged.data<T>() + r * width;
+      take(share.first, first == nothing, a.data<T>() + r * width, width, false, to);
+      take(share.second, second == nothing, b.data<T>() + r * width, width, true, to);
+      result.lse.data<T>()[r] = share.lse;
+    }
+  });
   result.out = merged.to(out.dtype());
   return result;
 }
 
 }  // namespace
 
-AttentionResult merge(const Tensor& out, const Tensor& lse, const Tensor& out2, const Tensor& lse2) {
+AttentionResult merge(const Tensor& out, const Tensor& lse, const Tensor& out2, const Tensor& lse2,
+                      Executor* executor) {
   check_parts(out, lse, out2, lse2);
-  return out.dtype() == DType::f64 ? merge_as<double>(out, lse, out2, lse2) : merge_as<float>(out, lse, out2, lse2);
+  Executor& ex = executor ? *executor : default_executor();
+  return out.dtype() == DType::f64 ? merge_as<double>(out, lse, out2, lse2, ex)
+                                   : merge_as<float>(out, lse, out2, lse2, ex);
 }
 
 }  // namespace heed::inline v0

@@ -111,6 +111,9 @@ void describe_call(std::ostream& text, const Sizes& s, const Storages& storages,
   if (o.sinks.defined()) text << ", sinks";
   if (o.key_lengths.defined()) text << ", key_lengths";
   if (o.dropout > 0) text << ", dropout " << o.dropout;
+  const AttentionPart& p = o.part;
+  if (p.first_batch || p.first_head || p.first_query || p.first_key)
+    text << ", part from " << to_string(Dims{p.first_batch, p.first_head, p.first_query, p.first_key});
 }
 
 void describe_requests(std::ostream& text, const AttentionOptions& o) {

@@ -111,11 +111,17 @@ struct Sizes {
   int64_t group() const { return Hq / Hkv; }  // query heads that share a key head
 };
 
+/// Of a pair (0, 0) of a head in the whole call, of which this one may be a part.
+struct Place {
+  int64_t batch = 0, head = 0, query = 0, key = 0;
+};
+
 /// One query head of one entry and the key head it reads.
 template <class T>
 struct Head {
   int64_t b = 0, h = 0, hkv = 0;
-  int64_t number = 0;  // b * Hq + h: of dropout
+  Place place;         // for functions, block_mask and draws
+  int64_t number = 0;  // b * Hq + h of the whole: of draws
   int64_t Lq = 0;      // queries
   int64_t Lk = 0;      // keys that any query may see by number: the least of length, key_lengths and the mask's width
   int64_t D = 0, Dv = 0;
@@ -164,10 +170,10 @@ struct Head {
   /// A tile for one pair, in the first of kScoreLanes scores.
   ScoreTile<T> one_score(int64_t i, int64_t j, T* scores, T* derivatives = nullptr) const {
     ScoreTile<T> tile;
-    tile.batch = static_cast<int32_t>(b);
-    tile.head = static_cast<int32_t>(h);
-    tile.query = static_cast<int32_t>(i);
-    tile.key = static_cast<int32_t>(j);
+    tile.batch = static_cast<int32_t>(place.batch);
+    tile.head = static_cast<int32_t>(place.head);
+    tile.query = static_cast<int32_t>(place.query + i);
+    tile.key = static_cast<int32_t>(place.key + j);
     tile.queries = tile.keys = 1;
     tile.pitch = kScoreLanes;
     tile.scores = scores;
@@ -197,6 +203,7 @@ struct Problem : Sizes {
   Indices q_offsets, k_offsets;  // (B + 1)
   double dropout = 0;
   uint64_t seed = 0, stream = 0;
+  AttentionPart part;
   Workspace* workspace = nullptr;
 
   int64_t queries(int64_t b) const { return q_offsets ? q_offsets[b + 1] - q_offsets[b] : Lq; }
@@ -212,14 +219,16 @@ struct Problem : Sizes {
   Head<T> head(int64_t b, int64_t h) const {
     Head<T> r;
     const int64_t n = keys(b);
-    r.b = b, r.h = h, r.hkv = h / group(), r.number = b * Hq + h;
+    r.b = b, r.h = h, r.hkv = h / group();
+    r.place = {b + part.first_batch, h + part.first_head, part.first_query, part.first_key};
+    r.number = r.place.batch * (part.heads ? part.heads : part.first_head + Hq) + r.place.head;
     r.Lq = queries(b), r.Lk = mask.present ? std::min(n, mask.keys) : n;
     r.D = D, r.Dv = Dv;
     r.q = q.source<T>(b, h, query_row(b));
     r.k = k.source<T>(b, r.hkv, key_row(b));
     r.v = v.source<T>(b, r.hkv, key_row(b));
     r.scale = static_cast<T>(scale);
-    r.offset = causal == Causal::bottom_right ? n - r.Lq : offset;
+    r.offset = causal == Causal::bottom_right ? n - r.Lq : offset + part.first_query - part.first_key;
     if (window.left >= 0) r.first_key = r.offset - window.left;
     if (window.right >= 0) r.last_key = r.offset + window.right;
     if (causal != Causal::none) r.last_key = std::min(r.last_key, r.offset);

@@ -53,10 +53,16 @@ double modified(const Head<T>& head, int64_t i, int64_t j, double score, double*
   if (!head.score_mod) return score;
   double scores[kScoreLanes] = {score}, derivatives[kScoreLanes] = {};
   Head<double> place;
-  place.b = head.b, place.h = head.h;
+  place.place = head.place;
   (*head.score_mod)(place.one_score(i, j, scores, derivative ? derivatives : nullptr));
   if (derivative) *derivative = derivatives[0];
   return scores[0];
+}
+
+/// What dropout multiplies the weight of key j for query i by.
+template <class T>
+double kept_factor(const Dropout& dropout, const Head<T>& head, int64_t i, int64_t j) {
+  return dropout_factor(dropout, head.number, head.place.query + i, head.place.key + j);
 }
 
 /// The score of key j for query i as it enters the softmax: -inf where the key is hidden.
@@ -86,7 +92,7 @@ void forward_row(const Forward<T>& p, const Head<T>& head, const Dropout& dropou
   for (int64_t j = 0; j < head.Lk; ++j) {
     const double s = scores[static_cast<size_t>(j)];
     if (s == -kInfinity) continue;  // 0 * NaN would be NaN
-    const double factor = p.dropout > 0 ? dropout_factor(dropout, head.number, i, j) : 1;
+    const double factor = p.dropout > 0 ? kept_factor(dropout, head, i, j) : 1;
     add(factor * std::exp(s - max) / sum, head.v, j, out);
   }
   write(out, p.out.template target<T>(head.b, head.h, p.query_row(head.b)), i);
@@ -129,7 +135,7 @@ struct HeadGradients {
     if (score == -kInfinity) return r;
     r.hidden = false;
     const double weight = std::exp(score - lse(i));
-    const double factor = p.dropout > 0 ? dropout_factor(dropout, head.number, i, j) : 1;
+    const double factor = p.dropout > 0 ? kept_factor(dropout, head, i, j) : 1;
     r.kept = weight * factor;
     r.dscore = weight * (factor * dot(grad_out, i, head.v, j, p.Dv) + shared(i));
     r.received = capped_score(p, head, i, j);
@@ -218,7 +224,8 @@ void visit(const Backward<T>& p) {
               scores[static_cast<size_t>(j * kTile + i)] = static_cast<T>(pair.received);
             }
           (*p.visitor)(ScoreGradientTile<T>{
-              static_cast<int32_t>(b), static_cast<int32_t>(h), static_cast<int32_t>(query), static_cast<int32_t>(key),
+              static_cast<int32_t>(g.head.place.batch), static_cast<int32_t>(g.head.place.head),
+              static_cast<int32_t>(g.head.place.query + query), static_cast<int32_t>(g.head.place.key + key),
               static_cast<int32_t>(queries), static_cast<int32_t>(keys), kTile, gradients.data(), scores.data()});
         }
     }

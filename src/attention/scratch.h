@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,9 +35,12 @@ class ScratchSlots {
   /// As many slots as can run at once: threads, or tiles where there are fewer. `shared` bytes stand in front.
   ScratchSlots(Workspace* workspace, int64_t bytes, int64_t tiles, Executor& executor, int64_t shared = 0)
       : bytes_((bytes + kStep - 1) / kStep * kStep), shared_((shared + kStep - 1) / kStep * kStep) {
-    constexpr int64_t kMost = 64;
-    const int64_t slots = std::max<int64_t>(1, std::min<int64_t>({tiles, executor.threads(), kMost}));
-    free_ = slots == kMost ? ~uint64_t{0} : (uint64_t{1} << slots) - 1;
+    const int64_t slots = std::max<int64_t>(1, std::min<int64_t>({tiles, executor.threads(), kWords * 64}));
+    words_ = (slots + 63) / 64;
+    for (int64_t w = 0; w < words_; ++w) {
+      const int64_t n = std::min<int64_t>(slots - 64 * w, 64);
+      free_[w].store(n == 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1, std::memory_order_relaxed);
+    }
     memory_ = WorkspaceAccess::memory(workspace, shared_ + slots * bytes_);
   }
   char* shared() const { return static_cast<char*>(memory_.get()); }
@@ -44,28 +48,20 @@ class ScratchSlots {
  private:
   friend class Scratch;
   static constexpr auto kStep = static_cast<int64_t>(kAlignment);
+  static constexpr int64_t kWords = 16;  // of 64 slots each; threads beyond them wait
   std::shared_ptr<void> memory_;
-  int64_t bytes_, shared_;
-  std::atomic<uint64_t> free_;
+  int64_t bytes_, shared_, words_ = 1;
+  std::atomic<uint64_t> free_[kWords];
 };
 
 /// One slot for as long as it lives, handed out in aligned pieces.
 class Scratch {
  public:
   explicit Scratch(ScratchSlots& slots) : slots_(slots) {
-    uint64_t free = slots_.free_.load(std::memory_order_relaxed);
-    for (;;) {
-      if (free == 0) {  // an executor that runs more tiles at once than threads()
-        std::this_thread::yield();
-        free = slots_.free_.load(std::memory_order_relaxed);
-      } else if (slots_.free_.compare_exchange_weak(free, free & (free - 1), std::memory_order_acquire)) {
-        break;
-      }
-    }
-    slot_ = free & (~free + 1);
-    next_ = slots_.shared() + slots_.shared_ + __builtin_ctzll(slot_) * slots_.bytes_;
+    while (!take_slot()) std::this_thread::yield();  // an executor that runs more tiles at once than threads()
+    next_ = slots_.shared() + slots_.shared_ + slot_ * slots_.bytes_;
   }
-  ~Scratch() { slots_.free_.fetch_or(slot_, std::memory_order_release); }
+  ~Scratch() { slots_.free_[slot_ / 64].fetch_or(uint64_t{1} << slot_ % 64, std::memory_order_release); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
@@ -83,8 +79,21 @@ class Scratch {
   }
 
  private:
+  bool take_slot() {
+    for (int64_t w = 0; w < slots_.words_; ++w) {
+      uint64_t free = slots_.free_[w].load(std::memory_order_relaxed);
+      while (free != 0) {
+        const int bit = std::countr_zero(free);
+        if (!slots_.free_[w].compare_exchange_weak(free, free & (free - 1), std::memory_order_acquire)) continue;
+        slot_ = 64 * w + bit;
+        return true;
+      }
+    }
+    return false;
+  }
+
   ScratchSlots& slots_;
-  uint64_t slot_;
+  int64_t slot_ = 0;
   char* next_;
 };
 

@@ -10,26 +10,23 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <utility>
+#include <type_traits>
 
 #include "attention/dropout.h"
 #include "attention/fused.h"
 #include "attention/problem.h"
+#include "attention/product-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "simd/exp-inl.h"
+#include "simd/philox-inl.h"
+#include "simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed {
 inline namespace v0 {
 namespace HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-template <class T>
-using Lanes = hn::ScalableTag<T>;
-template <class T>
-using Vec = hn::Vec<Lanes<T>>;
 
 constexpr double kLn2 = 0.6931471805599453;
 
@@ -43,159 +40,6 @@ struct SplitLse {
   }
   T high, low;
 };
-
-template <class T>
-constexpr int64_t lanes() {
-  return static_cast<int64_t>(hn::MaxLanes(Lanes<T>()));
-}
-template <class T>
-constexpr int64_t round_to_lanes(int64_t n) {
-  return (n + lanes<T>() - 1) / lanes<T>() * lanes<T>();
-}
-
-// Calls f(integral_constant 0), ..., f(integral_constant N - 1): loops over registers must vanish.
-template <class F, int... I>
-HWY_INLINE void unroll(std::integer_sequence<int, I...>, F&& f) {
-  (f(std::integral_constant<int, I>()), ...);
-}
-template <int N, class F>
-HWY_INLINE void unroll(F&& f) {
-  unroll(std::make_integer_sequence<int, N>(), f);
-}
-
-// ---- Matrix products ----
-
-// Accumulators kMaxRows x kMaxVecs, plus a row of B and one broadcast, fill the registers.
-constexpr int kMaxRows = 6;
-constexpr int kMaxVecs = HWY_MAX_BYTES == 64 || HWY_ARCH_ARM_A64 ? 4 : 2;
-
-// A (rows, depth) is read one element at a time: kRowMajor says whether its depth or its rows are contiguous.
-template <class T, bool kRowMajor>
-struct Left {
-  const T* data;
-  int64_t stride;
-  HWY_INLINE T at(int64_t row, int64_t t) const { return kRowMajor ? data[row * stride + t] : data[t * stride + row]; }
-  HWY_INLINE Left from(int64_t row, int64_t t) const {
-    return {kRowMajor ? data + row * stride + t : data + t * stride + row, stride};
-  }
-};
-
-// B (depth, columns) and C (rows, columns), read and written by whole vectors.
-template <class T>
-struct Matrix {
-  T* data;
-  int64_t stride;
-  HWY_INLINE Matrix from(int64_t row, int64_t column) const { return {data + row * stride + column, stride}; }
-  HWY_INLINE T* row(int64_t i) const { return data + i * stride; }
-};
-
-template <int kRows, int kVecs, class T, bool kRowMajor>
-HWY_NOINLINE void product_kernel(Left<T, kRowMajor> a, Matrix<const T> b, Matrix<T> c, int64_t depth, bool add) {
-  const Lanes<T> d;
-  constexpr int64_t N = lanes<T>();
-  Vec<T> sum[kRows][kVecs];
-  unroll<kRows>([&](auto r) HWY_ATTR { unroll<kVecs>([&](auto v) HWY_ATTR { sum[r][v] = hn::Zero(d); }); });
-  const T* HWY_RESTRICT left = a.data;
-  const T* HWY_RESTRICT right = b.data;
-  for (int64_t t = 0; t < depth; ++t) {
-    Vec<T> row[kVecs];
-    unroll<kVecs>([&](auto v) HWY_ATTR { row[v] = hn::LoadU(d, right + v * N); });
-    unroll<kRows>([&](auto r) HWY_ATTR {
-      const Vec<T> x = hn::Set(d, kRowMajor ? left[r * a.stride] : left[r]);
-      unroll<kVecs>([&](auto v) HWY_ATTR { sum[r][v] = hn::MulAdd(x, row[v], sum[r][v]); });
-    });
-    left += kRowMajor ? 1 : a.stride;
-    right += b.stride;
-  }
-  // Sums of what is there and of sums: rounded less than one long sum.
-  unroll<kRows>([&](auto r) HWY_ATTR {
-    unroll<kVecs>([&](auto v) HWY_ATTR {
-      T* const to = c.row(r) + v * N;
-      hn::StoreU(add ? hn::Add(sum[r][v], hn::LoadU(d, to)) : sum[r][v], d, to);
-    });
-  });
-}
-
-template <int kVecs, class T, bool kRowMajor>
-HWY_INLINE void product_rows(int64_t rows, Left<T, kRowMajor> a, Matrix<const T> b, Matrix<T> c, int64_t depth,
-                             bool add) {
-  for (; rows >= kMaxRows; rows -= kMaxRows) {
-    product_kernel<kMaxRows, kVecs>(a, b, c, depth, add);
-    a = a.from(kMaxRows, 0);
-    c = c.from(kMaxRows, 0);
-  }
-  switch (rows) {
-    case 5:
-      return product_kernel<5, kVecs>(a, b, c, depth, add);
-    case 4:
-      return product_kernel<4, kVecs>(a, b, c, depth, add);
-    case 3:
-      return product_kernel<3, kVecs>(a, b, c, depth, add);
-    case 2:
-      return product_kernel<2, kVecs>(a, b, c, depth, add);
-    case 1:
-      return product_kernel<1, kVecs>(a, b, c, depth, add);
-  }
-}
-
-// C (rows, columns) = or += A (rows, depth) B (depth, columns); columns is a multiple of the lanes.
-template <class T, bool kRowMajor>
-HWY_NOINLINE void product(int64_t rows, int64_t columns, int64_t depth, Left<T, kRowMajor> a, Matrix<const T> b,
-                          Matrix<T> c, bool add) {
-  constexpr int64_t kWide = kMaxVecs * lanes<T>();
-  for (; columns >= kWide; columns -= kWide) {
-    product_rows<kMaxVecs>(rows, a, b, c, depth, add);
-    b = b.from(0, kWide);
-    c = c.from(0, kWide);
-  }
-  switch (columns / lanes<T>()) {
-    case 3:
-      return product_rows<HWY_MIN(3, kMaxVecs)>(rows, a, b, c, depth, add);
-    case 2:
-      return product_rows<HWY_MIN(2, kMaxVecs)>(rows, a, b, c, depth, add);
-    case 1:
-      return product_rows<1>(rows, a, b, c, depth, add);
-  }
-}
-
-// ---- Exponentials ----
-
-// 2^x = 2^n 2^f with n an integer and f in [-0.5, 0.5]: a polynomial (Remez exchange; relative error 2e-9 for float,
-// 3e-18 for double) times a number put together from its bits. 0 below the least normal number; NaN stays NaN.
-template <class T>
-HWY_INLINE Vec<T> exp2(Vec<T> x) {
-  const Lanes<T> d;
-  const hn::RebindToSigned<Lanes<T>> di;
-  const auto c = [&](double value) HWY_ATTR { return hn::Set(d, static_cast<T>(value)); };
-  constexpr int kMantissa = sizeof(T) == 4 ? 23 : 52, kBias = sizeof(T) == 4 ? 127 : 1023;
-  // Adding 1.5 * 2^mantissa rounds to an integer, whose low bits then are those of n + bias: an exponent.
-  const Vec<T> magic = c(1.5 * static_cast<double>(int64_t{1} << kMantissa) + kBias);
-  const Vec<T> shifted = hn::Add(x, magic);
-  const Vec<T> f = hn::Sub(x, hn::Sub(shifted, magic));
-  const Vec<T> power = hn::BitCast(d, hn::ShiftLeft<kMantissa>(hn::BitCast(di, shifted)));
-  Vec<T> y;
-  if constexpr (sizeof(T) == 4) {
-    y = hn::MulAdd(c(1.53458121587401825e-4), f, c(1.33999312094741405e-3));
-    y = hn::MulAdd(y, f, c(9.61848895652279157e-3));
-    y = hn::MulAdd(y, f, c(5.55032877699766376e-2));
-    y = hn::MulAdd(y, f, c(2.40226468906395721e-1));
-    y = hn::MulAdd(y, f, c(6.93147205737252675e-1));
-    y = hn::MulAdd(y, f, c(1.0));
-  } else {
-    y = hn::MulAdd(c(4.43528094461033616e-10), f, c(7.07410562624565937e-9));
-    y = hn::MulAdd(y, f, c(1.01781980333285277e-7));
-    y = hn::MulAdd(y, f, c(1.3215433089594629e-6));
-    y = hn::MulAdd(y, f, c(1.52527334899608046e-5));
-    y = hn::MulAdd(y, f, c(1.5403530462530462e-4));
-    y = hn::MulAdd(y, f, c(1.33335581467899503e-3));
-    y = hn::MulAdd(y, f, c(9.61812910758833508e-3));
-    y = hn::MulAdd(y, f, c(5.55041086648199215e-2));
-    y = hn::MulAdd(y, f, c(2.40226506959101562e-1));
-    y = hn::MulAdd(y, f, c(6.9314718055994533e-1));
-    y = hn::MulAdd(y, f, c(1.0));
-  }
-  return hn::IfThenZeroElse(hn::Lt(x, c(1 - kBias)), hn::Mul(y, power));
-}
 
 // Odd: near 0 a series would cancel in 1 - 2 / (e^2x + 1), so Highway's, by way of e^x - 1.
 template <class T>
@@ -256,20 +100,22 @@ HWY_INLINE void zero_columns(int64_t rows, int64_t from, int64_t to, T* c, int64
 
 // ---- Operands as they are kept ----
 
+// f(element type) for rows kept as T or in half of float's bits.
+template <class T, class F>
+HWY_INLINE auto with_storage(Storage storage, F&& f) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (storage == Storage::f16) return f(hwy::float16_t());
+    if (storage == Storage::bf16) return f(hwy::bfloat16_t());
+  }
+  return f(T());
+}
+
 // A vector of row `at`, from column j, as T.
 template <class T>
 HWY_INLINE Vec<T> load(const Source<T>& source, int64_t at, int64_t j) {
-  const Lanes<T> d;
-  if constexpr (sizeof(T) == 4) {
-    if (source.storage != Storage::same) {
-      const auto* const bits = static_cast<const uint16_t*>(source.data) + at * source.row + j;
-      const hn::Rebind<uint16_t, Lanes<T>> du;
-      if (source.storage == Storage::f16)
-        return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, Lanes<T>>(), hn::LoadU(du, bits)));
-      return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::bfloat16_t, Lanes<T>>(), hn::LoadU(du, bits)));
-    }
-  }
-  return hn::LoadU(d, source.direct(at) + j);
+  return with_storage<T>(source.storage, [&](auto element) HWY_ATTR {
+    return load_as<T>(static_cast<const decltype(element)*>(source.data) + at * source.row + j);
+  });
 }
 
 // to (rows, round_to_lanes(width)) = rows [first, first + rows) of `source`, with zeros in the last columns.
@@ -345,16 +191,13 @@ HWY_INLINE void store_rows(const Target<T>& target, int64_t first, int64_t rows,
       for (; j < width; ++j) to[j] = (add ? to[j] : T{0}) + factor * from[j];
       continue;
     }
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET <= HWY_AVX2
-    if constexpr (sizeof(T) == 4) {  // the slower targets' conversions do not round to nearest
-      auto* const to = static_cast<uint16_t*>(target.data) + (first + i) * target.row;
-      const hn::Rebind<uint16_t, Lanes<T>> du;
-      for (; target.storage == Storage::f16 && j + lanes<T>() <= width; j += lanes<T>()) {
-        const auto half = hn::DemoteTo(hn::Rebind<hwy::float16_t, Lanes<T>>(), hn::Mul(scale, hn::LoadU(d, from + j)));
-        hn::StoreU(hn::BitCast(du, half), du, to + j);
+    with_storage<T>(target.storage, [&](auto element) HWY_ATTR {
+      using S = decltype(element);
+      if constexpr (kConverts<S>) {
+        S* const to = static_cast<S*>(target.data) + (first + i) * target.row;
+        for (; j + lanes<T>() <= width; j += lanes<T>()) store_as<T>(hn::Mul(scale, hn::LoadU(d, from + j)), to + j);
       }
-    }
-#endif
+    });
     for (; j < width; ++j) target.set(first + i, j, factor * from[j]);
   }
 }
@@ -402,18 +245,49 @@ HWY_INLINE Cover cover_of(const Head<T>& head, const Tile& tile) {
   const int64_t last = tile.query + tile.queries - 1, end = tile.key + tile.keys;
   if (head.key_end(last) <= tile.key || head.key_begin(tile.query) >= end) return Cover::empty;
   TileClass open = TileClass::full;
-  if (head.block_mask) open = head.block_mask->at(head.b, head.h, tile.query / kTile, tile.key / kTile);
+  if (head.block_mask)
+    open = head.block_mask->at(head.place.batch, head.place.head, (head.place.query + tile.query) / kTile,
+                               (head.place.key + tile.key) / kTile);
   if (open == TileClass::empty) return Cover::empty;
   const bool all = head.key_begin(last) <= tile.key && head.key_end(tile.query) >= end;
   return all && open == TileClass::full ? Cover::full : Cover::partial;
 }
 
-// The keys of [key, end), a piece of one tile of keys, that some of the queries see by position. Dropout draws for four
-// keys at once, so the first stays a multiple of 4 (where `key` is).
+// The keys of [key, end), a piece of one tile of keys, that some of the queries see by position.
 template <class T>
 HWY_INLINE Tile clipped(const Head<T>& head, int64_t query, int64_t queries, int64_t key, int64_t end, int64_t pitch) {
-  const int64_t first = HWY_MAX(key, head.key_begin(query) / 4 * 4);
+  const int64_t first = HWY_MAX(key, head.key_begin(query));
   return {query, queries, first, HWY_MIN(end, head.key_end(query + queries - 1)) - first, pitch};
+}
+
+// A tile of keys, and what groups of 64 queries that follow one another see of it.
+template <int kGroups>
+struct KeyTile {
+  int64_t key, keys;  // [key, key + keys): none further on is seen by any
+  Tile tiles[kGroups];
+  Cover covers[kGroups];
+};
+
+// f(KeyTile) for tiles of keys of [key_begin, key_end), in order, that any of the queries [query_begin, query_end), up
+// to kGroups groups of 64, may see. key_begin is a multiple of 64.
+template <int kGroups, class T, class F>
+HWY_INLINE void for_tiles(const Problem<T>& p, const Head<T>& head, int64_t query_begin, int64_t query_end,
+                          int64_t key_begin, int64_t key_end, F&& f) {
+  const int64_t first = HWY_MAX(key_begin, head.key_begin(query_begin));
+  const int64_t last = HWY_MIN(key_end, head.key_end(query_end - 1));
+  for (int64_t key = first / kKeyTile * kKeyTile; key < last; key += kKeyTile) {
+    KeyTile<kGroups> at;
+    at.key = key;
+    at.keys = HWY_MIN(last - key, kKeyTile);
+    bool any = false;
+    for (int64_t query = query_begin, g = 0; query < query_end; query += kQueryTile, ++g) {
+      const int64_t queries = HWY_MIN(query_end - query, kQueryTile);
+      at.tiles[g] = clipped(head, query, queries, key, key + at.keys, pitch_of(p, queries));
+      at.covers[g] = at.tiles[g].keys > 0 ? cover_of(head, at.tiles[g]) : Cover::empty;
+      any |= at.covers[g] != Cover::empty;
+    }
+    if (any) f(at);
+  }
 }
 
 // Queries of the tile that see any of its keys [key, key + keys), by position.
@@ -472,10 +346,10 @@ struct ModScratch {
 template <class T>
 HWY_INLINE ScoreTile<T> score_tile(const Head<T>& head, const Tile& tile, T* scores, T* derivatives = nullptr) {
   ScoreTile<T> t;
-  t.batch = static_cast<int32_t>(head.b);
-  t.head = static_cast<int32_t>(head.h);
-  t.query = static_cast<int32_t>(tile.query);
-  t.key = static_cast<int32_t>(tile.key);
+  t.batch = static_cast<int32_t>(head.place.batch);
+  t.head = static_cast<int32_t>(head.place.head);
+  t.query = static_cast<int32_t>(head.place.query + tile.query);
+  t.key = static_cast<int32_t>(head.place.key + tile.key);
   t.queries = static_cast<int32_t>(tile.queries);
   t.keys = static_cast<int32_t>(tile.keys);
   t.pitch = tile.pitch;
@@ -483,6 +357,32 @@ HWY_INLINE ScoreTile<T> score_tile(const Head<T>& head, const Tile& tile, T* sco
   t.derivatives = derivatives;
   return t;
 }
+
+// What softmax sees of a score: a factor to units of log 2 where it is natural, ALiBi, the mask, and -inf where
+// positions hide the key. One pipeline for scores in tiles and in rows.
+template <class T>
+struct Bias {
+  bool natural, alibi, mask, limited;
+  Vec<T> unit, slope, hidden;
+
+  Bias(const Head<T>& head, bool limits)
+      : natural(head.natural()), alibi(head.has_alibi), mask(head.mask), limited(limits) {
+    const Lanes<T> d;
+    unit = hn::Set(d, static_cast<T>(kLog2E));
+    slope = hn::Set(d, head.alibi * static_cast<T>(kLog2E));
+    hidden = hn::Set(d, -static_cast<T>(INFINITY));
+  }
+  bool changes() const { return natural || alibi || mask || limited; }
+  // `distance` from key to query, either way round; `added` by the mask, in units of log 2; `outside` of the positions
+  // that the query sees.
+  template <class M>
+  HWY_INLINE Vec<T> operator()(Vec<T> score, Vec<T> distance, Vec<T> added, M outside) const {
+    if (natural) score = hn::Mul(score, unit);
+    if (alibi) score = hn::NegMulAdd(slope, hn::Abs(distance), score);
+    if (mask) score = hn::IfThenElse(hn::Eq(added, hidden), hidden, hn::Add(score, added));
+    return limited ? hn::IfThenElse(outside, hidden, score) : score;
+  }
+};
 
 // scores = cap * tanh(scores / cap). Derivatives, where wanted, are assigned.
 template <class T>
@@ -544,29 +444,20 @@ void load_mask(const Head<T>& head, const Tile& tile, T* HWY_RESTRICT to) {
 // Adds mask and ALiBi and writes -inf where a key is hidden, whatever stood there. Scores come out in units of log 2.
 template <class T>
 void apply_bias(const Head<T>& head, const Tile& tile, Cover cover, T* HWY_RESTRICT mask, T* HWY_RESTRICT scores) {
-  const bool limited = cover == Cover::partial && head.has_limits(), natural = head.natural();
-  if (natural || head.mask || head.has_alibi || limited) {
+  const Bias<T> bias(head, cover == Cover::partial && head.has_limits());
+  if (bias.changes()) {
     const Lanes<T> d;
-    const Vec<T> hidden = hn::Set(d, -static_cast<T>(INFINITY));
-    const Vec<T> unit = hn::Set(d, natural ? static_cast<T>(kLog2E) : T{1});
-    const Vec<T> slope = hn::Set(d, head.alibi * static_cast<T>(kLog2E));
     if (head.mask) load_mask(head, tile, mask);
     for (int64_t j = 0; j < tile.keys; ++j) {
-      const Range seeing = limited ? queries_seeing(head, tile, j) : Range{0, tile.pitch};
+      const Range seeing = bias.limited ? queries_seeing(head, tile, j) : Range{0, tile.pitch};
       const Vec<T> first = hn::Set(d, static_cast<T>(seeing.begin)), end = hn::Set(d, static_cast<T>(seeing.end));
       const Vec<T> distance = hn::Set(d, static_cast<T>(tile.query + head.offset - tile.key - j));
       for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
         T* const at = scores + j * tile.pitch + i;
         const Vec<T> query = hn::Iota(d, static_cast<T>(i));
-        Vec<T> s = hn::LoadU(d, at);
-        if (natural) s = hn::Mul(s, unit);
-        if (head.has_alibi) s = hn::NegMulAdd(slope, hn::Abs(hn::Add(query, distance)), s);
-        if (head.mask) {
-          const Vec<T> added = hn::LoadU(d, mask + j * tile.pitch + i);
-          s = hn::IfThenElse(hn::Eq(added, hidden), hidden, hn::Add(s, added));
-        }
-        if (limited) s = hn::IfThenElse(hn::Or(hn::Lt(query, first), hn::Ge(query, end)), hidden, s);
-        hn::StoreU(s, d, at);
+        const Vec<T> added = head.mask ? hn::LoadU(d, mask + j * tile.pitch + i) : hn::Zero(d);
+        const auto outside = hn::Or(hn::Lt(query, first), hn::Ge(query, end));
+        hn::StoreU(bias(hn::LoadU(d, at), hn::Add(query, distance), added, outside), d, at);
       }
     }
   }
@@ -597,60 +488,61 @@ HWY_INLINE T query_factor(const Head<T>& head) {
 
 // ---- Dropout ----
 
-// The four draws of a quad of keys (dropout_draws) for `pitch` queries at once: draws (4, pitch).
-HWY_INLINE void draw_quad(const Dropout& dropout, int64_t head, int64_t query, int64_t quad, int64_t pitch,
-                          uint32_t* HWY_RESTRICT draws) {
+// The draws of a quad of keys (dropout_draws) for the tile's queries: bit i of bits[w] says whether query i keeps the
+// weight of the quad's key w.
+template <class T>
+HWY_INLINE void draw_quad(const Head<T>& head, const Dropout& dropout, const Tile& tile, int64_t quad,
+                          uint64_t (&bits)[4]) {
+  const int64_t first = head.place.query + tile.query;
 #if HWY_TARGET == HWY_SCALAR
-  for (int64_t i = 0; i < pitch; ++i) {
-    const PhiloxCounter draw = dropout_draws(dropout, head, query + i, quad);
-    for (int64_t w = 0; w < 4; ++w) draws[w * pitch + i] = draw[static_cast<size_t>(w)];
+  for (int64_t i = 0; i < tile.queries; ++i) {
+    const PhiloxCounter draws = dropout_draws(dropout, head.number, first + i, quad);
+    for (size_t w = 0; w < 4; ++w) bits[w] |= uint64_t{draws[w] < dropout.threshold} << i;
   }
 #else
-  // Quarter of a tile's least pitch: double has half the lanes of uint32, so vectors may be cut to 128 bits.
-  const hn::CappedTag<uint32_t, HWY_MIN(HWY_MAX_BYTES / 8, 16)> d;
-  const hn::Repartition<uint64_t, decltype(d)> d64;
-  using V = hn::Vec<decltype(d)>;
-  const auto multiply = [&](V a, uint32_t factor, V& high, V& low) HWY_ATTR {
-    const V m = hn::Set(d, factor);
-    const auto even = hn::MulEven(a, m);
-    const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, a))), m);
-    high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
-    low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
+  const Lanes<uint64_t> d;
+  const Lanes<int64_t> di;
+  constexpr int64_t N = lanes<uint64_t>();
+  const auto threshold = hn::Set(di, static_cast<int64_t>(dropout.threshold));
+  const auto number = hn::Set(d, static_cast<uint64_t>(head.number)), upper = hn::ShiftRight<32>(number);
+  const auto counters = [&](int64_t i) HWY_ATTR {
+    return PhiloxBlocks{hn::Set(d, static_cast<uint64_t>(quad)), hn::Iota(d, static_cast<uint64_t>(first + i)), number,
+                        upper};
   };
-  const auto step = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < pitch; i += step) {
-    V c0 = hn::Set(d, static_cast<uint32_t>(quad)), c1 = hn::Iota(d, static_cast<uint32_t>(query + i));
-    V c2 = hn::Set(d, static_cast<uint32_t>(head)), c3 = hn::Set(d, static_cast<uint32_t>(head >> 32));
-    uint32_t k0 = dropout.key[0], k1 = dropout.key[1];
-    for (int round = 0; round < 10; ++round) {
-      V high0, low0, high1, low1;
-      multiply(c0, kPhiloxM0, high0, low0);
-      multiply(c2, kPhiloxM1, high1, low1);
-      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
-      c1 = low1;
-      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
-      c3 = low0;
-      k0 += kPhiloxW0, k1 += kPhiloxW1;
-    }
-    hn::StoreU(c0, d, draws + i);
-    hn::StoreU(c1, d, draws + pitch + i);
-    hn::StoreU(c2, d, draws + 2 * pitch + i);
-    hn::StoreU(c3, d, draws + 3 * pitch + i);
+  const auto add = [&](const PhiloxBlocks& drawn, int64_t i) HWY_ATTR {
+    const Vec<uint64_t> words[4] = {drawn.c0, drawn.c1, drawn.c2, drawn.c3};
+    unroll<4>([&](auto w) HWY_ATTR {
+      uint8_t kept[8] = {};
+      hn::StoreMaskBits(di, philox_below(words[w], threshold), kept);
+      bits[w] |= uint64_t{kept[0]} << i;
+    });
+  };
+  for (int64_t i = 0; i < tile.pitch; i += 2 * N) {
+    PhiloxBlocks a = counters(i), b = counters(i + N);
+    philox_draw(dropout.key, a, b);
+    add(a, i);
+    if (i + N < kQueryTile) add(b, i + N);
   }
 #endif
 }
 
-// factors, laid out like the scores: 0 where a weight is dropped, 1 / (1 - p) where it is kept. The tile's first key
-// is a multiple of 4.
+// kept (keys of the tile): bit i of kept[j] says whether query i keeps the weight of key j.
 template <class T>
-void dropout_factors(const Head<T>& head, const Dropout& dropout, const Tile& tile, T* HWY_RESTRICT factors) {
-  HWY_ALIGN uint32_t draws[4 * kQueryTile];
-  const auto kept = static_cast<T>(dropout.keep_scale);
-  for (int64_t j = 0; j < tile.keys; j += 4) {
-    draw_quad(dropout, head.number, tile.query, (tile.key + j) / 4, tile.pitch, draws);
-    const int64_t n = HWY_MIN(tile.keys - j, int64_t{4}) * tile.pitch;
-    for (int64_t i = 0; i < n; ++i) factors[j * tile.pitch + i] = draws[i] < dropout.threshold ? kept : T{0};
+void draw_kept(const Head<T>& head, const Dropout& dropout, const Tile& tile, uint64_t* HWY_RESTRICT kept) {
+  const int64_t first = head.place.key + tile.key;
+  for (int64_t quad = first / 4; 4 * quad < first + tile.keys; ++quad) {
+    uint64_t bits[4] = {};
+    draw_quad(head, dropout, tile, quad, bits);
+    for (int64_t w = 0; w < 4; ++w)
+      if (const int64_t j = 4 * quad + w - first; j >= 0 && j < tile.keys) kept[j] = bits[w];
   }
+}
+
+// The lanes of a vector of queries, from the i-th of the tile, whose bits are set.
+template <class T>
+HWY_INLINE auto lanes_of_bits(uint64_t bits, int64_t i) {
+  const uint64_t from = bits >> i;
+  return hn::LoadMaskBits(Lanes<T>(), reinterpret_cast<const uint8_t*>(&from));
 }
 
 }  // namespace HWY_NAMESPACE

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "autograd/profile.h"
+#include "heed/profile.h"
 #include "heed/random.h"
 #include "kernels/activation.h"
 #include "kernels/dropout.h"
@@ -89,8 +89,10 @@ T* accumulator(Gradients& g, const Variable& v, size_t i) {
 
 namespace {
 
-Variable linear_with(const char* op, bool relu, const Variable& x, const Variable& weight, const Variable& bias,
-                     int64_t begin, int64_t end, int64_t bias_begin) {
+Variable linear_with(const char* op, bool relu, const Variable& x, const Variable& weight, Span rows_of_weight,
+                     const Variable& bias, Span of_bias) {
+  const int64_t begin = rows_of_weight.begin, end = rows_of_weight.end;
+  const int64_t bias_begin = of_bias.begin;
   const ProfileScope profile(op);
   if (x.dtype() != DType::f32 || !is_half(op, weight)) check_same_dtype(op, x, weight);
   check_same_dtype(op, x, bias);
@@ -98,15 +100,14 @@ Variable linear_with(const char* op, bool relu, const Variable& x, const Variabl
   if (weight.shape().rank() != 2 || weight.size(1) != in)
     throw ShapeError("linear: input " + to_string(x.shape()) + " does not fit weight " + to_string(weight.shape()) +
                      "; the last dimension of both must agree");
-  if (end == 0) end = weight.size(0);
   if (begin < 0 || begin >= end || end > weight.size(0))
     throw ShapeError("linear: rows " + std::to_string(begin) + ".." + std::to_string(end) + " of weight " +
-                     to_string(weight.shape()));
-  const bool own_bias = bias_begin >= 0;
-  if (!own_bias) bias_begin = begin;
-  if (bias.defined() && (bias.shape().rank() != 1 || bias.size(0) < bias_begin + end - begin ||
-                         (!own_bias && bias.size(0) != weight.size(0))))
-    throw ShapeError("linear: bias " + to_string(bias.shape()) + " does not fit weight " + to_string(weight.shape()));
+                     to_string(weight.shape()) + "; pass some that are there");
+  if (bias.defined() && (bias.shape().rank() != 1 || bias_begin < 0 || of_bias.end > bias.size(0) ||
+                         of_bias.end - bias_begin != end - begin))
+    throw ShapeError("linear: elements " + std::to_string(bias_begin) + ".." + std::to_string(of_bias.end) +
+                     " of bias " + to_string(bias.shape()) + " for " + std::to_string(end - begin) +
+                     " rows of weight; pass as many that are there");
   const int64_t out = end - begin;
   return dispatch(op, x.dtype(), [&](auto tag) {
     using T = decltype(tag);
@@ -134,13 +135,19 @@ Variable linear_with(const char* op, bool relu, const Variable& x, const Variabl
 
 }  // namespace
 
-Variable linear(const Variable& x, const Variable& weight, const Variable& bias, int64_t begin, int64_t end,
-                int64_t bias_begin) {
-  return linear_with("linear", false, x, weight, bias, begin, end, bias_begin);
+// All of the rows; of a weight or bias that does not fit, linear_with says so.
+static Span all_rows(const Variable& v) { return {0, v.defined() && !v.shape().empty() ? v.size(0) : 0}; }
+
+Variable linear(const Variable& x, const Variable& weight, const Variable& bias) {
+  return linear_with("linear", false, x, weight, all_rows(weight), bias, all_rows(bias));
+}
+
+Variable linear_slice(const Variable& x, const Variable& weight, Span rows, const Variable& bias, Span of_bias) {
+  return linear_with("linear", false, x, weight, rows, bias, of_bias);
 }
 
 Variable linear_relu(const Variable& x, const Variable& weight, const Variable& bias) {
-  return linear_with("linear_relu", true, x, weight, bias, 0, 0, -1);
+  return linear_with("linear_relu", true, x, weight, all_rows(weight), bias, all_rows(bias));
 }
 
 Variable add(const Variable& a, const Variable& b) {
@@ -488,11 +495,6 @@ Tensor heads_view(const Tensor& x, const PackedHeads& h, const char* what, bool 
 
 }  // namespace
 
-Dims selected_shape(const WeightsSelection& selection, int64_t batch, int64_t heads, int64_t queries, int64_t keys) {
-  return {batch, selection.heads.defined() ? selection.heads.size(0) : heads,
-          selection.rows.defined() ? selection.rows.size(0) : queries, keys};
-}
-
 Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const PackedHeads& v, AttentionOptions options,
                           Tensor* weights) {
   const char* op = "attention";
@@ -514,8 +516,7 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
   if (options.want_lse)
     result.lse = Tensor::empty(ragged ? Dims{q.heads, length} : Dims{batch, q.heads, length}, qx.dtype());
   if (weights)
-    result.weights = *weights =
-        Tensor::empty(selected_shape(options.selection, batch, q.heads, length, kx.size(1)), qx.dtype());
+    result.weights = *weights = Tensor::empty(options.selection.shape(batch, q.heads, length, kx.size(1)), qx.dtype());
   heed::attention(qv, kv, vv, result, options);
   result.weights = {};
 

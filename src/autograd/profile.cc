@@ -1,4 +1,4 @@
-#include "autograd/profile.h"
+#include "heed/profile.h"
 
 namespace heed::inline v0 {
 

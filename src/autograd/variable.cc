@@ -5,8 +5,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "autograd/profile.h"
 #include "heed/autograd.h"
+#include "heed/profile.h"
 #include "kernels/elementwise.h"
 
 namespace heed::inline v0 {

@@ -16,12 +16,14 @@
 #include "cli/attention_page.h"
 #include "cli/commands.h"
 #include "cli/drawn_apart.h"
-#include "cli/translator.h"
+#include "cli/paths.h"
 #include "cli/weights_file.h"
 #include "heed/io.h"
+#include "heed/models.h"
 #include "heed/text.h"
+#include "heed/text_generator.h"
+#include "heed/translator.h"
 #include "heed/view.h"
-#include "models/finite.h"
 
 namespace heed::cli {
 namespace {
@@ -69,7 +71,7 @@ std::vector<std::string> pieces_of(const Vocabulary& vocabulary, const std::vect
 
 // layers x (1, H, Lq, Lk) -> (layers, H, Lq, Lk)
 Tensor stack(const std::vector<Tensor>& layers) {
-  if (layers.empty()) throw ShapeError("the model has no layers of this kind");
+  if (layers.empty()) throw UsageError("the model has no layers of this kind");
   const Dims& one = layers.front().shape();
   const Tensor all = Tensor::empty({static_cast<int64_t>(layers.size()), one[1], one[2], one[3]});
   for (size_t l = 0; l < layers.size(); ++l) all.select(0, static_cast<int64_t>(l)).copy_from(layers[l].select(0, 0));
@@ -89,7 +91,7 @@ Tensor mean_of_heads(const Tensor& weights) {
 // `number` counts from 1.
 void check_number(const char* what, int64_t number, int64_t count) {
   if (number < 0 || number > count)
-    throw ShapeError(std::string(what) + " " + std::to_string(number) + " is not in 1.." + std::to_string(count));
+    throw UsageError(std::string(what) + " " + std::to_string(number) + " is not in 1.." + std::to_string(count));
 }
 
 // From 0.
@@ -108,7 +110,7 @@ std::vector<int64_t> numbers_of(const std::string& list, int64_t count) {
   }
   const char* at = list.data();
   const char* const end = at + list.size();
-  const auto fail = [&] { throw ShapeError("--heads " + list + " is no list; write 1,3,5-8 or all"); };
+  const auto fail = [&] { throw UsageError("--heads " + list + " is no list; write 1,3,5-8 or all"); };
   const auto number = [&] {
     int64_t value = 0;
     const auto [rest, error] = std::from_chars(at, end, value);
@@ -142,7 +144,7 @@ void set_width(const std::string& text, PictureOptions* picture) {
   const auto found = millimetres.find(unit);
   const bool pixels = unit.empty() || unit == "px";
   if (error != std::errc() || !(value > 0) || !std::isfinite(value) || (!pixels && found == millimetres.end()))
-    throw ShapeError("--width " + text + " is no width; write 80mm, 8cm, 3in or 1200px");
+    throw UsageError("--width " + text + " is no width; write 80mm, 8cm, 3in or 1200px");
   picture->unit = pixels ? LengthUnit::pixels : LengthUnit::millimetres;
   picture->width = pixels ? value : value * found->second;
 }
@@ -170,7 +172,7 @@ std::vector<int32_t> encode(const std::string& text, const Vocabulary& vocabular
   int64_t replaced = 0;
   std::vector<int32_t> ids = vocabulary.encode(sanitize_utf8(text, &replaced));
   if (replaced > 0) warn("attend", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
-  if (ids.empty()) throw ShapeError("the text is empty; give a sentence in quotes");
+  if (ids.empty()) throw UsageError("the text is empty; give a sentence in quotes");
   return ids;
 }
 
@@ -206,29 +208,29 @@ Looked look_at_translator(const AttendArguments& a, const Translator& translator
   return looked;
 }
 
-Looked look_at_language_model(const AttendArguments& a, const Checkpoint<LanguageModel>& checkpoint,
-                              const std::string& given) {
-  const auto& [model, vocabulary] = checkpoint;
+Looked look_at_language_model(const AttendArguments& a, const TextGenerator& generator, const std::string& given) {
+  const LanguageModel& model = generator.model();
+  const Vocabulary& vocabulary = generator.vocabulary();
   std::vector<int32_t> ids = encode(given, vocabulary);
-  const int64_t given_tokens = std::ssize(ids), longest = model->config().max_positions;
+  const int64_t given_tokens = std::ssize(ids), longest = model.config().max_positions;
   if (a.generate > 0 && given_tokens > longest - a.generate)
-    throw ShapeError("--generate " + std::to_string(a.generate) + ": with the " + std::to_string(given_tokens) +
+    throw UsageError("--generate " + std::to_string(a.generate) + ": with the " + std::to_string(given_tokens) +
                      " tokens of the text that is more than the " + std::to_string(longest) +
                      " that the model takes; generate fewer, or shorten the text");
   if (a.generate > 0)
-    for (const int32_t id : model->generate(ids, {.max_tokens = a.generate, .sampling = {.temperature = 0}}))
+    for (const int32_t id : model.generate(ids, {.max_tokens = a.generate, .sampling = {.temperature = 0}}))
       ids.push_back(id);
   AttentionRecord record;
   record.want_vectors = !a.html.empty();
-  const Variable hidden = model->hidden(TokenBatch::pad({ids}, 0), &record);
-  check_finite("attend", "what the model makes of the text", hidden.value(), *model);
+  const Variable hidden = model.hidden(TokenBatch::pad({ids}, 0), &record);
+  check_finite("attend", "what the model makes of the text", hidden.value(), model);
   Looked looked{
       .text = vocabulary.decode(ids), .map = {.weights = stack(record.decoder)}, .kind = "causal self-attention"};
   looked.map.query_labels = looked.map.key_labels = pieces_of(vocabulary, ids);
   if (!a.html.empty())
     looked.page = language_model_page({looked.text, ids, record, hidden, chosen_layer(a, looked.map.weights.size(0)),
                                        a.generate > 0 ? given_tokens : 0},
-                                      *model, vocabulary);
+                                      model, vocabulary);
   return looked;
 }
 
@@ -238,17 +240,17 @@ std::vector<Looked> look_at_texts(const AttendArguments& a) {
   std::vector<Looked> looked;
   if (std::holds_alternative<TransformerConfig>(load_config(directory))) {
     if (a.generate > 0)
-      throw ShapeError(directory + " holds a translator, which ends its sentences itself; leave out --generate");
+      throw UsageError(directory + " holds a translator, which ends its sentences itself; leave out --generate");
     const Translator translator(directory, a.trust);
     looked.push_back(look_at_translator(a, translator, a.text, a.target));
     if (!a.compare.empty()) looked.push_back(look_at_translator(a, translator, a.compare, ""));
   } else {
     if (a.encoder || a.cross || !a.target.empty())
-      throw ShapeError(directory + " holds a language model, which has self-attention alone; leave out --encoder, " +
+      throw UsageError(directory + " holds a language model, which has self-attention alone; leave out --encoder, " +
                        "--cross and --target");
-    const auto checkpoint = load_checkpoint<LanguageModel>(directory, a.trust);
-    looked.push_back(look_at_language_model(a, checkpoint, a.text));
-    if (!a.compare.empty()) looked.push_back(look_at_language_model(a, checkpoint, a.compare));
+    const TextGenerator generator(directory, a.trust);
+    looked.push_back(look_at_language_model(a, generator, a.text));
+    if (!a.compare.empty()) looked.push_back(look_at_language_model(a, generator, a.compare));
   }
   return looked;
 }
@@ -305,20 +307,20 @@ AttentionMap chosen_map(const AttendArguments& a, const Looked& looked) {
 void check_choice(const AttendArguments& a) {
   const bool from_file = !a.file.weights.empty();
   if (a.text.empty() && !from_file)
-    throw ShapeError("give a sentence in quotes, or weights of another program with --weights FILE");
+    throw UsageError("give a sentence in quotes, or weights of another program with --weights FILE");
   if (from_file && (!a.text.empty() || !a.target.empty() || !a.model.empty() || !a.compare.empty() || a.encoder ||
                     a.decoder || a.cross || a.generate > 0))
-    throw ShapeError("--weights needs no model: leave out the text, --target, --model, --compare, --generate, " +
+    throw UsageError("--weights needs no model: leave out the text, --target, --model, --compare, --generate, " +
                      std::string("--encoder, --decoder and --cross"));
   if (!from_file &&
       !(a.file.labels.empty() && a.file.query_labels.empty() && a.file.key_labels.empty() && a.file.arrays.empty()))
-    throw ShapeError("--labels, --query-labels, --key-labels and --array belong to --weights");
-  if (!a.compare.empty() && a.html.empty()) throw ShapeError("--compare is a view of the page; add --html FILE");
-  if (a.encoder + a.decoder + a.cross > 1) throw ShapeError("choose one of --encoder, --decoder and --cross");
-  if (a.all + (a.head > 0) + !a.heads.empty() > 1) throw ShapeError("choose one of --head, --heads and --all");
+    throw UsageError("--labels, --query-labels, --key-labels and --array belong to --weights");
+  if (!a.compare.empty() && a.html.empty()) throw UsageError("--compare is a view of the page; add --html FILE");
+  if (a.encoder + a.decoder + a.cross > 1) throw UsageError("choose one of --encoder, --decoder and --cross");
+  if (a.all + (a.head > 0) + !a.heads.empty() > 1) throw UsageError("choose one of --head, --heads and --all");
   if (a.top > 0 && (a.all || !a.heads.empty()))
-    throw ShapeError("--top looks at one head or at the mean of all; leave out --heads and --all");
-  if (a.top > 0 && a.statistics) throw ShapeError("choose one of --top and --statistics");
+    throw UsageError("--top looks at one head or at the mean of all; leave out --heads and --all");
+  if (a.top > 0 && a.statistics) throw UsageError("choose one of --top and --statistics");
 }
 
 // What is written must not take the place of what is read, or of what else is written.
@@ -334,7 +336,7 @@ void check_outputs(const AttendArguments& a) {
   for (const std::string& output : {a.png, a.svg, a.pdf, a.html}) {
     if (output.empty()) continue;
     for (const std::string& other : taken)
-      if (same_file(output, other)) throw ShapeError(output + " is named twice; give each file a name of its own");
+      if (same_file(output, other)) throw UsageError(output + " is named twice; give each file a name of its own");
     taken.push_back(output);
   }
 }

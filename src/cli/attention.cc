@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "cli/attention_layout.h"
-#include "cli/checkpoint.h"
 #include "cli/commands.h"
+#include "cli/paths.h"
 #include "heed/io.h"
 
 namespace heed::cli {

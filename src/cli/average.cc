@@ -4,12 +4,12 @@
 #include <map>
 #include <memory>
 
-#include "cli/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/model_card.h"
 #include "cli/model_flags.h"
-#include "core/finite.h"
-#include "heed/io.h"
+#include "cli/paths.h"
+#include "heed/finite.h"
+#include "heed/load.h"
 
 namespace heed::cli {
 namespace {
@@ -39,7 +39,7 @@ ModelConfig without_dropout(ModelConfig config) {
 
 void check_alike(const std::string& directory, const Likeness& l, const std::string& first, const Likeness& of_first) {
   const auto refuse = [&](const std::string& what) {
-    throw ShapeError(directory + " has another " + what + " than " + first +
+    throw UsageError(directory + " has another " + what + " than " + first +
                      "; models that are averaged need one configuration and one vocabulary");
   };
   if (l.config.index() != of_first.config.index()) refuse("architecture");
@@ -58,7 +58,7 @@ void check_alike(const std::string& directory, const Likeness& l, const std::str
 // The weights of a model, which are those of its configuration and finite.
 NamedTensors weights_of(const DirectorySnapshot& files, const ModelConfig& config) {
   const SafetensorsFile file = files.safetensors(kModelFile);
-  std::visit([&](const auto& c) { check_size(c, file); }, config);
+  check_size(config, file);
   NamedTensors tensors;
   for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
   if (const auto bad = first_non_finite(tensors))
@@ -81,18 +81,18 @@ void add(NamedTensors& sums, const NamedTensors& tensors, const std::string& dir
 
 void check_target(const AverageArguments& a) {
   if (expect_own("--to", a.to) == Holds::training)
-    throw ShapeError("--to " + a.to +
+    throw UsageError("--to " + a.to +
                      " holds a training, which could not go on with another model; name another directory");
 }
 
 void average(const AverageArguments& a) {
-  if (a.models.size() < 2) throw ShapeError("average: one model is its own mean; give two directories or more");
+  if (a.models.size() < 2) throw UsageError("average: one model is its own mean; give two directories or more");
   for (size_t i = 0; i < a.models.size(); ++i) {
     if (same_file(a.models[i], a.to))
-      throw ShapeError("--to " + a.to + " is one of the models; give another directory");
+      throw UsageError("--to " + a.to + " is one of the models; give another directory");
     for (size_t j = 0; j < i; ++j)
       if (same_file(a.models[i], a.models[j]))
-        throw ShapeError("average: " + a.models[i] + " is given twice; give each model once");
+        throw UsageError("average: " + a.models[i] + " is given twice; give each model once");
   }
   check_target(a);
   Likeness first;

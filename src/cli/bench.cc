@@ -11,16 +11,16 @@
 #include <string>
 #include <vector>
 
-#include "autograd/profile.h"
-#include "cli/checkpoint.h"
 #include "cli/commands.h"
-#include "cli/translator.h"
+#include "cli/paths.h"
 #include "heed/attention.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "heed/optim.h"
+#include "heed/profile.h"
 #include "heed/random.h"
 #include "heed/train.h"
+#include "heed/translator.h"
 
 namespace heed::cli {
 namespace {
@@ -105,24 +105,25 @@ class TrainingStep {
  public:
   TrainingStep() : model_(config()), arena_(model_), optimiser_(arena_, {}) {
     const Tensor draws = uniform({kSentences, 2 * kLength}, 4, static_cast<double>(config().vocab_size), DType::f64);
-    std::vector<std::vector<int32_t>> sources;
+    std::vector<std::vector<int32_t>> sources, targets;
     for (int64_t s = 0; s < kSentences; ++s) {
       std::vector<int32_t> source, target;
       for (int64_t t = 0; t < kLength; ++t) {
         source.push_back(static_cast<int32_t>(draws.at<double>(s, t)));
         target.push_back(static_cast<int32_t>(draws.at<double>(s, kLength + t)));
       }
-      source.back() = config().eos_id;
-      target.pop_back();  // the end token takes its place
+      source.pop_back();  // end tokens take their places
+      target.pop_back();
       sources.push_back(std::move(source));
-      target_.push_back(std::move(target));
+      targets.push_back(std::move(target));
     }
-    batch_ = TokenBatch::pack(sources);  // as training has it
+    source_ = sources;
+    target_ = targets;
   }
 
   void operator()() {
     arena_.zero_gradients();
-    model_.loss(batch_, target_, {.label_smoothing = 0.1}).backward();
+    model_.loss(source_, target_, {.label_smoothing = 0.1}).backward();
     const ProfileScope profile("optimiser");
     optimiser_.step(1e-4, clip_scale(arena_.gradient_norm(), 1));
   }
@@ -143,8 +144,7 @@ class TrainingStep {
   Transformer model_;
   ParameterArena arena_;
   AdamW optimiser_;
-  std::vector<std::vector<int32_t>> target_;
-  TokenBatch batch_;
+  TokenBatch source_, target_;
 };
 
 void training_rows(double seconds, std::vector<Row>& rows) {

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "heed/error.h"
-#include "view/label.h"
-#include "view/terminal.h"
+#include "heed/label.h"
+#include "heed/view.h"
 
 namespace heed::cli {
 

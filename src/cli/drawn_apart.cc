@@ -4,28 +4,34 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
-#include <string_view>
+#include <system_error>
 
 #include "heed/error.h"
-#include "io/file_system.h"
 
 namespace heed::cli {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 32;
 // The first byte of what the child sends says what follows.
 constexpr char kPicture = 'p', kWrongUse = 'w', kFailure = 'f', kNoMemory = 'm';
 
-[[noreturn]] void draw_and_exit(const std::function<std::string()>& draw, int to) {
+[[noreturn]] void fail(const char* doing) {
+  throw IoError(std::string(doing) + ": " + std::generic_category().message(errno));
+}
+
+using Stream = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+[[noreturn]] void draw_and_exit(const std::function<std::string()>& draw, std::FILE* to) {
   const auto send = [&](char kind, const std::string& text) {
-    DescriptorWriter writer(to, "a pipe");
-    writer.write(std::string_view(&kind, 1));
-    writer.write(text);
-    ::_exit(0);
+    const bool sent = std::fputc(kind, to) != EOF && std::fwrite(text.data(), 1, text.size(), to) == text.size() &&
+                      std::fflush(to) == 0;
+    ::_exit(sent ? 0 : 1);
   };
   try {
     try {
@@ -48,16 +54,19 @@ constexpr char kPicture = 'p', kWrongUse = 'w', kFailure = 'f', kNoMemory = 'm';
 
 std::string drawn_apart(const std::function<std::string()>& draw) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw_errno("open", "a pipe", errno);
-  const Descriptor from(ends[0]);
-  Descriptor to(ends[1]);
+  if (::pipe2(ends, O_CLOEXEC) != 0) fail("open a pipe");
+  const Stream from(::fdopen(ends[0], "r"), std::fclose);
+  Stream to(::fdopen(ends[1], "w"), std::fclose);
+  if (!from || !to) throw std::bad_alloc();
   const pid_t child = ::fork();
-  if (child < 0) throw_errno("start", "a process that draws", errno);
+  if (child < 0) fail("start a process that draws");
   if (child == 0) draw_and_exit(draw, to.get());
-  to.close();
+  to.reset();
   std::string sent;
   try {
-    sent = read_descriptor(from.get(), "a pipe", kMostBytes);
+    std::array<char, 1 << 16> some;
+    while (const size_t n = std::fread(some.data(), 1, some.size(), from.get())) sent.append(some.data(), n);
+    if (std::ferror(from.get())) fail("read a pipe");
   } catch (...) {
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);

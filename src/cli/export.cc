@@ -1,13 +1,12 @@
 // heed export: the part of a model directory that translating needs, in a chosen precision.
-#include <cmath>
 #include <map>
 #include <memory>
 #include <type_traits>
 
-#include "cli/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/model_card.h"
-#include "heed/io.h"
+#include "cli/paths.h"
+#include "heed/load.h"
 #include "heed/random.h"
 
 namespace heed::cli {
@@ -29,28 +28,12 @@ void check_tensors(const Config& config, const NamedTensors& tensors, const std:
   }
 }
 
-// The tensor as it is to be written. What is not finite, or no longer is in the type, makes a model that says nothing.
-Tensor converted(const Tensor& from, const std::string& name, DType dtype, const std::string& path) {
-  const Tensor to = from.to(dtype), before = from.to(DType::f32), after = to.to(DType::f32);
-  const std::span<float> old_values = before.span<float>(), new_values = after.span<float>();
-  for (size_t i = 0; i < new_values.size(); ++i) {
-    if (std::isfinite(new_values[i])) continue;
-    const std::string where = path + ": tensor '" + name + "' ";
-    if (!std::isfinite(old_values[i]))
-      throw FormatError(where + "holds " + (std::isnan(old_values[i]) ? "NaN" : "an infinite value") +
-                        "; such a model cannot be used, train it anew");
-    throw FormatError(where + "holds " + std::to_string(old_values[i]) + ", which is too large for " + name_of(dtype) +
-                      "; give --dtype bf16 or f32");
-  }
-  return to;
-}
-
 void check_target(const ExportOptions& options) {
   const std::string to = "--to " + options.to;
   if (same_file(options.model, options.to))
-    throw ShapeError(to + " is the model that is exported; name another directory");
+    throw UsageError(to + " is the model that is exported; name another directory");
   if (expect_own("--to", options.to) == Holds::training)
-    throw ShapeError(to + " holds a training, which could not go on with another model; name another directory");
+    throw UsageError(to + " holds a training, which could not go on with another model; name another directory");
 }
 
 void export_model(const ExportOptions& options) {
@@ -68,12 +51,8 @@ void export_model(const ExportOptions& options) {
   const SafetensorsFile file = files.safetensors(kModelFile);
   NamedTensors tensors;
   for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
-  std::visit(
-      [&](const auto& c) {
-        check_size(c, file);
-        check_tensors(c, tensors, file.path());
-      },
-      config);
+  check_size(config, file);
+  std::visit([&](const auto& c) { check_tensors(c, tensors, file.path()); }, config);
   for (auto& [name, tensor] : tensors) tensor = converted(tensor, name, dtype, file.path());
   DirectoryTransaction transaction(options.to);
   check_target(options);  // again: nobody else writes there now

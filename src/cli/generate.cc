@@ -10,11 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
-#include "cli/checkpoint.h"
 #include "cli/commands.h"
-#include "cli/text_stream.h"
-#include "heed/text.h"
-#include "text/unicode.h"
+#include "cli/paths.h"
+#include "heed/text_generator.h"
 
 namespace heed::cli {
 namespace {
@@ -40,37 +38,14 @@ std::string read_prompt(const std::string& path) {
   return prompt;
 }
 
-// A warning where the vocabulary cannot write all of a text.
-void warn_of_unknown(const Vocabulary& vocabulary, const std::vector<int32_t>& ids, const char* text) {
-  const auto unknown = std::count(ids.begin(), ids.end(), vocabulary.unk_id());
-  if (unknown > 0)
-    warn("generate", std::to_string(unknown) + " characters of the " + text + " are unknown to the model's vocabulary");
-}
-
-// Ids of a text to go on with: not empty.
-std::vector<int32_t> encode_prompt(const Vocabulary& vocabulary, const std::string& prompt) {
-  std::vector<int32_t> ids = vocabulary.encode(prompt);
-  warn_of_unknown(vocabulary, ids, "prompt");
-  // A text begins as if a line had just ended; nothing precedes it.
-  if (ids.empty()) ids = vocabulary.encode("\n");
-  if (ids.empty()) ids = {vocabulary.unk_id()};
-  return ids;
-}
-
 // How probable the model finds a text. The first token is not predicted, nor are its bytes counted.
-void score(const LanguageModel& model, const Vocabulary& vocabulary, const std::string& text, bool json,
-           FileWriter& out) {
-  const std::vector<int32_t> ids = vocabulary.encode(text);
-  if (ids.size() < 2) throw ShapeError("--score: the text has fewer than 2 tokens; nothing is predicted");
-  warn_of_unknown(vocabulary, ids, "text");
-  double nats = 0;
-  for (const float log_p : model.log_probabilities(ids)) nats -= static_cast<double>(log_p);
-  size_t bytes = 0;
-  for (size_t i = 1; i < ids.size(); ++i) bytes += vocabulary.bytes(ids[i]).size();
-  const auto tokens = static_cast<double>(ids.size() - 1), size = static_cast<double>(bytes);
+void score(const TextGenerator& generator, const std::string& text, bool json, FileWriter& out) {
+  const TextScore found = generator.score(text);
+  const auto tokens = static_cast<double>(found.tokens), size = static_cast<double>(found.bytes);
+  const double nats = found.nats;
   const double bits = nats / std::numbers::ln2;
-  const nlohmann::ordered_json figures = {{"tokens", ids.size() - 1},
-                                          {"bytes", bytes},
+  const nlohmann::ordered_json figures = {{"tokens", found.tokens},
+                                          {"bytes", found.bytes},
                                           {"nats_per_token", nats / tokens},
                                           {"bits_per_token", bits / tokens},
                                           {"nats_per_byte", nats / size},
@@ -89,46 +64,36 @@ void score(const LanguageModel& model, const Vocabulary& vocabulary, const std::
 }
 
 // The prompt and what the model makes follow it, as it comes.
-void write_samples(const GenerateArguments& a, const LanguageModel& model, const Vocabulary& vocabulary,
-                   const std::string& prompt, FileWriter& out) {
-  const std::vector<int32_t> ids = encode_prompt(vocabulary, prompt);
-  GenerateOptions options = a.options;
-  for (const int32_t id : {vocabulary.pad_id(), vocabulary.unk_id(), vocabulary.bos_id()})
-    if (id >= 0) options.never.push_back(id);
-  if (vocabulary.eos_id() >= 0) options.stop.push_back(vocabulary.eos_id());
+void write_samples(const GenerateArguments& a, const TextGenerator& generator, const std::string& prompt,
+                   FileWriter& out) {
   for (int64_t sample = 0; sample < a.samples; ++sample) {
     if (sample > 0) out.write("---\n");
     char last = '\n';  // of the text so far
-    TextStream stream(a.stop);
     const auto print = [&](const std::string& text) {
       if (text.empty()) return;
       out.write(text);
       last = text.back();
     };
     if (!a.no_prompt) print(prompt);
-    options.sample = static_cast<uint64_t>(sample);
-    options.on_token = [&](int32_t id) {
-      print(stream.push(vocabulary.bytes(id)));
-      return !stream.stopped();
-    };
-    model.generate(ids, options);
-    print(stream.finish());
+    ContinueOptions options{.tokens = a.options, .stop = a.stop, .on_text = print};
+    options.tokens.sample = static_cast<uint64_t>(sample);
+    generator.continue_text(prompt, options);
     if (last != '\n') out.write("\n");
   }
 }
 
 void generate(GenerateArguments& a, bool prompt_given) {
   for (const std::string& stop : a.stop)
-    if (stop.empty()) throw ShapeError("--stop is empty; give the text that ends the output");
+    if (stop.empty()) throw UsageError("--stop is empty; give the text that ends the output");
   validate(a.options);
-  if (prompt_given && !a.input.empty()) throw ShapeError("a prompt and --input are given; give one of them");
+  if (prompt_given && !a.input.empty()) throw UsageError("a prompt and --input are given; give one of them");
   const char* named = std::getenv("HEED_MODEL");
   if (a.model.empty() && named) a.model = named;
   if (a.model.empty())
-    throw ShapeError("--model is missing: the directory of a language model, as heed train --text makes it");
+    throw UsageError("--model is missing: the directory of a language model, as heed train --text makes it");
   // The text may be replaced by what becomes of it.
   if (!is_standard_stream(a.output)) expect_other_file("--output", a.output, model_paths(a.model));
-  const Checkpoint<LanguageModel> loaded = load_checkpoint<LanguageModel>(a.model, a.trust);
+  const TextGenerator generator(a.model, a.trust);
   int64_t replaced = 0;
   const std::string prompt = sanitize_utf8(prompt_given ? a.prompt
                                            : a.score    ? read_text(a.input)
@@ -137,11 +102,14 @@ void generate(GenerateArguments& a, bool prompt_given) {
   if (replaced > 0)
     warn("generate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places of the " +
                          (a.score ? "text" : "prompt"));
+  const char* const what = a.score ? "text" : "prompt";
+  if (const int64_t unknown = generator.unknown_in(prompt); unknown > 0)
+    warn("generate", std::to_string(unknown) + " characters of the " + what + " are unknown to the model's vocabulary");
   write_output(a.output, [&](FileWriter& out) {
     if (a.score)
-      score(*loaded.model, loaded.vocabulary, prompt, a.json, out);
+      score(generator, prompt, a.json, out);
     else
-      write_samples(a, *loaded.model, loaded.vocabulary, prompt, out);
+      write_samples(a, generator, prompt, out);
   });
 }
 

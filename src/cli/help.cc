@@ -11,7 +11,7 @@
 
 #include "cli/commands.h"
 #include "heed/error.h"
-#include "view/label.h"
+#include "heed/label.h"
 
 namespace heed::cli {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "heed/error.h"
 #include "heed/text.h"
-#include "text/unicode.h"
 
 namespace heed::cli {
 

@@ -217,6 +217,8 @@ int run(int argc, char** argv) {
     return status.code;
   } catch (const CLI::ParseError& e) {
     return fail(program, wrong_use(program, e, argv[1]), 2);
+  } catch (const UsageError& e) {
+    return fail(program, as_typed(program, e.what()), 2);
   } catch (const ShapeError& e) {
     return fail(program, as_typed(program, e.what()), 2);
   } catch (const TrainingDiffers& e) {

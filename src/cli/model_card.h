@@ -10,8 +10,6 @@
 
 namespace heed::cli {
 
-inline constexpr const char* kModelCardFile = "MODEL_CARD.md";
-
 using CardRows = std::vector<std::pair<std::string, std::string>>;
 
 /// A heading and a table of facts.

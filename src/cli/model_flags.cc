@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "cli/flags.h"
-#include "models/fields.h"
+#include "heed/config_fields.h"
 
 namespace heed::cli {
 namespace {

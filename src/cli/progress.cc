@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/console.h"
-#include "view/label.h"
+#include "heed/label.h"
 
 namespace heed::cli {
 namespace {

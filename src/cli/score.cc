@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "cli/paths.h"
 #include "heed/text.h"
 
 namespace heed::cli {
@@ -26,7 +26,7 @@ std::string as_text(const BleuScore& bleu, const ChrfScore& chrf) {
          "\nchrF2 signature: " + chrf.signature() + '\n';
 }
 
-std::string as_json(const BleuScore& bleu, const ChrfScore& chrf, std::size_t lines) {
+std::string as_json(const BleuScore& bleu, const ChrfScore& chrf, size_t lines) {
   nlohmann::ordered_json out = {{"lines", lines},
                                 {"BLEU",
                                  {{"score", bleu.score},

@@ -1,5 +1,6 @@
 // heed train: a translator from sentence pairs, or a language model from a text.
 #include "heed/train.h"
+#include "heed/model_files.h"
 
 #include <algorithm>
 #include <array>
@@ -16,27 +17,25 @@
 #include <unordered_set>
 #include <utility>
 
-#include "cli/checkpoint.h"
 #include "cli/commands.h"
-#include "cli/corpus.h"
-#include "cli/data_files.h"
 #include "cli/flags.h"
 #include "cli/model_card.h"
 #include "cli/model_flags.h"
+#include "cli/paths.h"
 #include "cli/train_directory.h"
 #include "cli/train_display.h"
 #include "cli/train_options.h"
 #include "cli/train_reports.h"
 #include "cli/training_report.h"
-#include "cli/translator.h"
+#include "heed/config_fields.h"
+#include "heed/corpus.h"
 #include "heed/executor.h"
 #include "heed/io.h"
+#include "heed/load.h"
 #include "heed/random.h"
+#include "heed/task.h"
 #include "heed/text.h"
-#include "models/fields.h"
-#include "text/unicode.h"
-#include "train/state.h"
-#include "train/task.h"
+#include "heed/translator.h"
 
 namespace heed::cli {
 namespace {
@@ -340,16 +339,44 @@ double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const
   return bleu(translations, texts.target).score;
 }
 
+std::pair<int, int> parse_columns(const std::string& text) {
+  int source = 0, target = 0;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%d,%d%c", &source, &target, &rest) != 2 || source < 1 || target < 1)
+    throw UsageError("--columns " + text + ": give the columns of source and target, counted from 1, as in 2,1");
+  return {source, target};
+}
+
+// Those of --pairs, --source and --target, or of the options with "valid-" in front.
+TextPairs read_named_pairs(const PairFiles& files, const std::string& columns, const std::string& prefix) {
+  const std::string dashes = "--" + prefix;
+  if (!files.pairs.empty() && (!files.source.empty() || !files.target.empty()))
+    throw UsageError("give either " + dashes + "pairs, or " + dashes + "source and " + dashes + "target");
+  if (files.source.empty() != files.target.empty())
+    throw UsageError("give both " + dashes + "source and " + dashes + "target");
+  const size_t sources = files_of(files.source).size(), targets = files_of(files.target).size();
+  if (sources != targets)
+    throw UsageError(dashes + "source names " + std::to_string(sources) + " files and " + dashes + "target " +
+                     std::to_string(targets) + "; each file of sources needs its file of targets");
+  return read_pairs(files, parse_columns(columns), say, prefix.empty() ? "training data" : "validation data");
+}
+
 void train_on_pairs(CLI::App& command, TrainArguments& a) {
   check_early(a.shape, a);
-  TextPairs texts = read_pairs(a.pairs, a.columns, "", say);
-  TextPairs valid_texts = read_pairs(a.valid_pairs, a.columns, "valid-", say);
+  TextPairs texts = read_named_pairs(a.pairs, a.columns, "");
+  TextPairs valid_texts = read_named_pairs(a.valid_pairs, a.columns, "valid-");
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
   if (texts.source.empty()) throw FormatError(file_names(a.pairs) + " holds no sentence pairs to train on");
-  if (a.valid_fraction > 0) valid_texts = hold_out(texts, a.valid_fraction);
+  if (a.valid_fraction > 0) {
+    try {
+      valid_texts = hold_out(texts, a.valid_fraction);
+    } catch (const UsageError& e) {
+      throw UsageError("--valid-fraction: " + std::string(e.what()));
+    }
+  }
   TrainOptions& options = a.options;
   if (valid_texts.source.empty() && options.criterion == Criterion::bleu)
-    throw ShapeError("--validate-by bleu needs validation pairs; give --valid-pairs or --valid-fraction");
+    throw UsageError("--validate-by bleu needs validation pairs; give --valid-pairs or --valid-fraction");
   const TextPairs& watched_texts = valid_texts.source.empty() ? texts : valid_texts;
   const std::vector<int64_t> watched =
       parse_line_numbers(a.html_lines, std::ssize(watched_texts.source),
@@ -450,7 +477,7 @@ void train_on_text(CLI::App& command, TrainArguments& a) {
       a.html_lines, std::ssize(watched_text), texts.validation.empty() ? "the training text" : "the validation text");
   for (const int64_t number : watched)
     if (watched_text[static_cast<size_t>(number - 1)] == "\n")
-      throw ShapeError("--html-lines: line " + std::to_string(number) + " is empty; choose one with words");
+      throw UsageError("--html-lines: line " + std::to_string(number) + " is empty; choose one with words");
   const auto learn = [&](Side, bool fewer_will_do) {
     if (a.vocab_type == "characters") return Vocabulary::characters(texts.training);
     return Vocabulary::train(lines_of(texts.training), {.size = a.vocab_size,
@@ -520,16 +547,16 @@ void run_training(CLI::App& command, TrainArguments& a) {
     std::cout << options_as_toml(command, TomlOf::all_described);
     return;
   }
-  if (a.model.empty()) throw ShapeError("--model is missing: the directory to write");
+  if (a.model.empty()) throw UsageError("--model is missing: the directory to write");
   if (!a.of_text() && a.pairs.empty())
-    throw ShapeError("give --pairs, or --source and --target, or --text: what to learn from");
+    throw UsageError("give --pairs, or --source and --target, or --text: what to learn from");
   if (a.valid_fraction > 0 && !a.of_text() && !a.valid_pairs.empty())
-    throw ShapeError("give either pairs to validate on, or --valid-fraction of the others");
+    throw UsageError("give either pairs to validate on, or --valid-fraction of the others");
   if (a.html.empty() && !a.html_lines.empty())
-    throw ShapeError("--html-lines chooses sentences for --html; give --html, the page to write");
+    throw UsageError("--html-lines chooses sentences for --html; give --html, the page to write");
   const std::vector<std::string> inputs = inputs_of(a);
   if (std::count(inputs.begin(), inputs.end(), "-") > 1)
-    throw ShapeError("standard input is named twice; it can be read once, give files for the rest");
+    throw UsageError("standard input is named twice; it can be read once, give files for the rest");
   if (!a.html.empty()) check_report_path(a.html, a.model, inputs);
   set_threads(a.threads);
   settle(a);
@@ -539,7 +566,7 @@ void run_training(CLI::App& command, TrainArguments& a) {
       a.source_vocabulary = a.init + "/" + kSourceVocabularyFile;
   }
   if (!a.source_vocabulary.empty() && !a.separate_vocabularies)
-    throw ShapeError("--source-vocabulary is the source's alone; give --separate-vocabularies with it");
+    throw UsageError("--source-vocabulary is the source's alone; give --separate-vocabularies with it");
   if (a.of_text())
     train_on_text(command, a);
   else

@@ -4,10 +4,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "cli/checkpoint.h"
 #include "cli/model_flags.h"
-#include "heed/io.h"
-#include "train/state.h"
+#include "heed/load.h"
+#include "heed/model_files.h"
 
 namespace heed::cli {
 namespace {
@@ -18,16 +17,16 @@ void check_same_shape(const Config& asked, const Config& has, const std::string&
   const Flags wanted = flags_of(asked), there = flags_of(has);
   for (size_t i = 0; i < there.size(); ++i)
     if (wanted[i].second != there[i].second)
-      throw ShapeError(directory + " has a model with " + there[i].first + " " + there[i].second + ", not " +
+      throw UsageError(directory + " has a model with " + there[i].first + " " + there[i].second + ", not " +
                        wanted[i].second + "; give the same shape to go on, or another --model to start anew");
 }
 
 // The ids of a translator's vocabularies.
 void take_ids(TransformerConfig& shape, const Vocabulary& vocabulary, const Vocabulary& source) {
   if (vocabulary.of_characters() || source.of_characters())
-    throw ShapeError("a vocabulary of characters has no piece that ends a sentence; give another --vocabulary");
+    throw UsageError("a vocabulary of characters has no piece that ends a sentence; give another --vocabulary");
   if (source.pad_id() != vocabulary.pad_id() || source.eos_id() != vocabulary.eos_id())
-    throw ShapeError("the two vocabularies pad with pieces " + std::to_string(source.pad_id()) + " and " +
+    throw UsageError("the two vocabularies pad with pieces " + std::to_string(source.pad_id()) + " and " +
                      std::to_string(vocabulary.pad_id()) + " and end with " + std::to_string(source.eos_id()) +
                      " and " + std::to_string(vocabulary.eos_id()) + "; they must have the same");
   shape.pad_id = vocabulary.pad_id();
@@ -52,7 +51,7 @@ Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::st
     check_program_files(a.model);  // before what is damaged is taken for another shape, or for somebody else's
     const Holds holds = expect_own("--model", a.model);
     if (holds == Holds::model)
-      throw ShapeError("--model " + a.model + " holds a model without its training (" + kStateFile +
+      throw UsageError("--model " + a.model + " holds a model without its training (" + kStateFile +
                        "), which cannot go on; name another directory, and begin with this model by --init " + a.model);
     return holds;
   };
@@ -64,7 +63,7 @@ Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::st
     Vocabulary vocabulary = Vocabulary::load(a.model + "/" + kVocabularyFile, a.trust), source = vocabulary;
     if (!a.vocabulary.empty()) shape.vocab_size = load_vocabulary(a.vocabulary, a.trust).size();
     if (!fits(a, vocabulary))
-      throw ShapeError(a.model + " has a vocabulary of another kind than " + a.vocab_type +
+      throw UsageError(a.model + " has a vocabulary of another kind than " + a.vocab_type +
                        "; give the same --vocab-type to go on, or another --model to start anew");
     if (vocabulary.of_characters()) shape.vocab_size = vocabulary.size();  // as many as the text has
     if (shape.vocab_size == 0) shape.vocab_size = has.vocab_size;          // of --init, which may be gone
@@ -114,7 +113,9 @@ void begin_with(Model& model, const TrainArguments& a, const Prepared& prepared)
   if (a.init.empty() || std::filesystem::exists(a.model + "/" + kStateFile)) return;
   try {
     NamedTensors values;
-    for (const auto& [name, parameter] : load_checkpoint<Model>(a.init, a.trust).model->named_parameters())
+    const StoredModel stored = load(a.init, a.trust);
+    expect_config<std::decay_t<decltype(model.config())>>(load_config(a.init), a.init);
+    for (const auto& [name, parameter] : stored.module().named_parameters())
       values.emplace_back(name, parameter.value());
     model.load(values);
   } catch (...) {

@@ -24,7 +24,7 @@ using LearnVocabulary = std::function<Vocabulary(Side)>;
 
 /// Vocabularies and shape of the directory, made on the first run with `options`
 /// (kTrainOptionsFile), when `learn` gives what --vocabulary and
-/// --source-vocabulary do not. Completes `shape`. Throws ShapeError where the directory has another one. For the
+/// --source-vocabulary do not. Completes `shape`. Throws UsageError where the directory has another one. For the
 /// configurations of both models.
 template <class Config>
 Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::string& options,

@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "cli/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/model_flags.h"
-#include "core/file_kind.h"
+#include "heed/config_fields.h"
+#include "heed/file_kind.h"
 #include "heed/io.h"
+#include "heed/load.h"
+#include "heed/model_files.h"
 #include "heed/text.h"
-#include "models/fields.h"
-#include "train/state.h"
 
 namespace heed::cli {
 namespace {
@@ -292,15 +292,15 @@ void apply_config(CLI::App& command, TrainArguments& arguments) {
   }
   if (!arguments.resume.empty()) {
     if (!command.get_option("--model")->empty())
-      throw ShapeError("give --resume, to go on in this directory, or --model");
+      throw UsageError("give --resume, to go on in this directory, or --model");
     if (!command.get_option("--preset")->empty())
-      throw ShapeError("--preset chooses the shape of a new model; --resume goes on with one");
+      throw UsageError("--preset chooses the shape of a new model; --resume goes on with one");
     give_kept_options(arguments.resume, command);
   }
   const auto refuse = [&](const auto& names, const std::string& why) {
     for (const char* name : names) {
       CLI::Option* option = command.get_option(name);
-      if (!option->empty()) throw ShapeError(name + why);
+      if (!option->empty()) throw UsageError(name + why);
       option->configurable(false);  // not for --dump-config
     }
   };

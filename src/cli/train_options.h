@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/corpus.h"
 #include "cli/train_defaults.h"
+#include "heed/corpus.h"
+#include "heed/model_files.h"
 #include "heed/models.h"
 #include "heed/train.h"
 
@@ -38,13 +39,9 @@ struct TrainArguments {
 /// Adds the options to `command`; their values land in `a`, which must outlive it.
 void add_train_options(CLI::App& command, TrainArguments& a);
 
-/// The options that a training was begun with, in its directory: what --resume needs. A file of that name that heed did
-/// not write is refused.
-inline constexpr const char* kTrainOptionsFile = "train.toml";
-
 /// Fills in what the command line leaves open: --config, then what --resume finds, then the shape of --init, then
 /// --preset with its defaults. Without --preset, what was chosen for the training that --model holds; where it holds
-/// none, that is left open. Paths in a file are relative to it. Throws ShapeError for options of the other kind of
+/// none, that is left open. Paths in a file are relative to it. Throws UsageError for options of the other kind of
 /// training, FormatError for a configuration with others and for a kTrainOptionsFile that heed did not write.
 void apply_config(CLI::App& command, TrainArguments& a);
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "train/task.h"
+#include "heed/task.h"
 
 namespace heed::cli {
 

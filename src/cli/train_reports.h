@@ -8,8 +8,8 @@
 
 #include "cli/train_display.h"
 #include "cli/training_report.h"
+#include "heed/event_file.h"
 #include "heed/train.h"
-#include "io/event_file.h"
 
 namespace heed::cli {
 

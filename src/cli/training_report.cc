@@ -10,11 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/attention_page.h"
-#include "cli/checkpoint.h"
-#include "cli/corpus.h"
 #include "cli/model_card.h"
+#include "cli/paths.h"
+#include "heed/corpus.h"
+#include "heed/load.h"
+#include "heed/model_files.h"
 #include "heed/random.h"
-#include "train/state.h"
 
 namespace heed::cli {
 namespace {
@@ -153,7 +154,7 @@ std::vector<WatchedSentence> watched_lines(const std::vector<std::string>& lines
   for (const int64_t number : numbers) {
     sentences.push_back(take(static_cast<size_t>(number - 1)));
     if (sentences.back().target.empty())
-      throw ShapeError("--html-lines: line " + std::to_string(number) + " is empty; choose one with words");
+      throw UsageError("--html-lines: line " + std::to_string(number) + " is empty; choose one with words");
   }
   return sentences;
 }
@@ -166,11 +167,11 @@ std::vector<int64_t> parse_line_numbers(const std::string& list, int64_t count, 
     int64_t number = 0;
     const auto [rest, error] = std::from_chars(at, end, number);
     if (error != std::errc() || (rest != end && *rest != ','))
-      throw ShapeError("--html-lines " + list + ": give numbers of lines as in 3,17");
+      throw UsageError("--html-lines " + list + ": give numbers of lines as in 3,17");
     if (number < 1 || number > count)
-      throw ShapeError("--html-lines " + list + ": " + of + " has lines 1.." + std::to_string(count));
+      throw UsageError("--html-lines " + list + ": " + of + " has lines 1.." + std::to_string(count));
     if (numbers.size() == kMost)
-      throw ShapeError("--html-lines " + list + ": at most " + std::to_string(kMost) + " sentences can be watched");
+      throw UsageError("--html-lines " + list + ": at most " + std::to_string(kMost) + " sentences can be watched");
     numbers.push_back(number);
     if (rest == end) break;
     at = rest + 1;
@@ -183,7 +184,7 @@ void check_report_path(const std::string& path, const std::string& directory, co
   const fs::path parent = fs::absolute(path).lexically_normal().parent_path();
   const bool beside_model = same_file(parent.string(), directory);
   if (beside_model && fs::path(path).extension() != ".html")
-    throw ShapeError("--html " + path + " stands among the files of the model; give it a name that ends in .html");
+    throw UsageError("--html " + path + " stands among the files of the model; give it a name that ends in .html");
   if (beside_model && !fs::exists(parent)) return;
   struct Enough {};
   try {

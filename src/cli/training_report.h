@@ -31,15 +31,15 @@ struct WatchedSentence {
 /// The pairs with these numbers (from 1), or without numbers the first three of moderate length.
 std::vector<WatchedSentence> watched_pairs(const TextPairs& texts, const SentencePairs& ids,
                                            const std::vector<int64_t>& numbers);
-/// The lines of a text with these numbers, likewise; at most `longest` tokens of each. Throws ShapeError where there
+/// The lines of a text with these numbers, likewise; at most `longest` tokens of each. Throws UsageError where there
 /// are none.
 std::vector<WatchedSentence> watched_lines(const std::vector<std::string>& lines, const Vocabulary& vocabulary,
                                            const std::vector<int64_t>& numbers, int64_t longest);
 
-/// "3,17" as numbers. Throws ShapeError where one is not in 1..count; `of` says what is counted.
+/// "3,17" as numbers. Throws UsageError where one is not in 1..count; `of` says what is counted.
 std::vector<int64_t> parse_line_numbers(const std::string& list, int64_t count, const std::string& of);
 
-/// Throws IoError where no file could be written at `path`, ShapeError where it is one of `inputs` or may be a file of
+/// Throws IoError where no file could be written at `path`, UsageError where it is one of `inputs` or may be a file of
 /// the model in `directory`. A path in `directory`, which may be made later, is not written to before that.
 void check_report_path(const std::string& path, const std::string& directory, const std::vector<std::string>& inputs);
 

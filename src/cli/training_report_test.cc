@@ -14,7 +14,7 @@ namespace {
 std::string refusal(const std::string& list, int64_t count) {
   try {
     parse_line_numbers(list, count, "the data");
-  } catch (const ShapeError& error) {
+  } catch (const UsageError& error) {
     return error.what();
   }
   return "(no error)";

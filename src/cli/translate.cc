@@ -16,9 +16,10 @@
 
 #include "cli/commands.h"
 #include "cli/line_reader.h"
-#include "cli/translator.h"
+#include "cli/paths.h"
 #include "heed/io.h"
 #include "heed/text.h"
+#include "heed/translator.h"
 
 namespace heed::cli {
 namespace {
@@ -93,7 +94,7 @@ std::string rendered(const TranslateArguments& a, const TranslatedLine& line, in
 class Input {
  public:
   explicit Input(const TranslateArguments& a) : texts_(a.texts) {
-    if (!texts_.empty() && !a.input.empty()) throw ShapeError("texts and --input are given; give one of them");
+    if (!texts_.empty() && !a.input.empty()) throw UsageError("texts and --input are given; give one of them");
     if (texts_.empty()) texts_.push_back(kStandardInput);
     if (a.input.empty() || a.input == kStandardInput) return;
     file_ = ::open(a.input.c_str(), O_RDONLY | O_CLOEXEC);

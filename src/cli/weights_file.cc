@@ -6,10 +6,10 @@
 #include <map>
 
 #include "cli/commands.h"
-#include "core/checked.h"
+#include "heed/checked.h"
 #include "heed/io.h"
+#include "heed/label.h"
 #include "heed/text.h"
-#include "view/label.h"
 
 namespace heed::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/finite.h"
+#include "heed/finite.h"
 
 #include <algorithm>
 #include <cmath>

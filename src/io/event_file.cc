@@ -1,4 +1,4 @@
-#include "io/event_file.h"
+#include "heed/event_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>

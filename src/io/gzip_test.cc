@@ -1,4 +1,4 @@
-#include "io/gzip.h"
+#include "heed/io.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "heed/error.h"
+#include "heed/io.h"
 
 namespace heed::inline v0 {
 

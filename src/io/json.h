@@ -22,7 +22,4 @@ void check_json_bytes(std::string_view text, const std::string& where);
 /// The parser's own words without its error number, one line of at most 200 characters.
 std::string json_reason(const std::exception& error);
 
-/// `text` in double quotes, control characters escaped, shortened to about 80 characters: for messages and listings.
-std::string in_quotes(std::string_view text);
-
 }  // namespace heed::inline v0

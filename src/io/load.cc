@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/checked.h"
+#include "heed/checked.h"
+#include "heed/io.h"
 
 namespace heed::inline v0 {
 

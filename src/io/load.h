@@ -17,6 +17,4 @@ Dims row_major_strides(const Dims& shape);
 /// A byte other than 0 and 1 read as bool is undefined behaviour: throws FormatError.
 void check_booleans(const std::byte* data, size_t size, const std::string& where);
 
-std::string shape_text(const std::vector<int64_t>& shape);  // "(2, 3)"; at most 16 sizes
-
 }  // namespace heed::inline v0

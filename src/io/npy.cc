@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "core/checked.h"
+#include "heed/checked.h"
 #include "io/json.h"
 #include "io/load.h"
 #include "io/mapped_file.h"

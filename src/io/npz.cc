@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "core/checked.h"
+#include "heed/checked.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
 #include "io/npy_header.h"

@@ -5,8 +5,8 @@
 #include <limits>
 #include <set>
 
-#include "core/checked.h"
-#include "core/file_kind.h"
+#include "heed/checked.h"
+#include "heed/file_kind.h"
 #include "heed/io.h"
 #include "io/json.h"
 #include "io/load.h"

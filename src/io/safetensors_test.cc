@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "core/checked.h"
+#include "heed/checked.h"
 #include "heed/io.h"
 #include "tests/shared.h"
 

@@ -10,7 +10,8 @@
 #include <cmath>
 #include <type_traits>
 
-#include "kernels/simd-inl.h"
+#include "simd/exp-inl.h"
+#include "simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed {
@@ -22,7 +23,7 @@ template <class V>
 struct Sigmoid {
   template <class D>
   HWY_INLINE Sigmoid(D d, V x) {
-    const V e = Exp(d, hn::Neg(hn::Abs(x))), one = hn::Set(d, 1), large = hn::Div(one, hn::Add(one, e));
+    const V e = exp(d, hn::Neg(hn::Abs(x))), one = hn::Set(d, 1), large = hn::Div(one, hn::Add(one, e));
     const V small = hn::Mul(e, large);
     const auto negative = hn::Lt(x, hn::Zero(d));
     s = hn::IfThenElse(negative, small, large);
@@ -39,7 +40,7 @@ struct Normal {
     using T = hn::TFromD<D>;
     if constexpr (sizeof(T) == 4) {
       // Of the upper tail: e^(-x^2 / 2) t P(t), t = 1 / (1 + 0.3 |x|), P fitted for relative error, 1.5e-7 up to 14.
-      const V e = Exp(d, hn::Mul(hn::Set(d, T{-0.5}), hn::Mul(x, x))), one = hn::Set(d, 1);
+      const V e = exp(d, hn::Mul(hn::Set(d, T{-0.5}), hn::Mul(x, x))), one = hn::Set(d, 1);
       const V t = hn::Div(one, hn::MulAdd(hn::Set(d, T{0.3}), hn::Abs(x), one));
       V p = hn::Set(d, T{0.0356748139});
       for (const double c :
@@ -122,7 +123,7 @@ template <class T>
 void Forward(Activation kind, const T* x, T* y, int64_t n) {
   const hn::ScalableTag<T> d;
   WithKind(kind, [&](auto k) HWY_ATTR {
-    ForVectors(d, n, [&](auto load, auto store, auto) HWY_ATTR { store(Value<k()>(d, load(x)), y); });
+    for_vectors(d, n, [&](auto load, auto store, auto) HWY_ATTR { store(Value<k()>(d, load(x)), y); });
   });
 }
 
@@ -130,7 +131,7 @@ template <class T>
 void Backward(Activation kind, const T* dy, const T* x, T* dx, int64_t n) {
   const hn::ScalableTag<T> d;
   WithKind(kind, [&](auto k) HWY_ATTR {
-    ForVectors(d, n, [&](auto load, auto store, auto) HWY_ATTR { store(Gradient<k()>(d, load(dy), load(x)), dx); });
+    for_vectors(d, n, [&](auto load, auto store, auto) HWY_ATTR { store(Gradient<k()>(d, load(dy), load(x)), dx); });
   });
 }
 
@@ -138,7 +139,7 @@ template <class T>
 void Swiglu(const T* gate, const T* up, T alpha, T* y, int64_t width) {
   const hn::ScalableTag<T> d;
   const auto slope = hn::Set(d, alpha);
-  ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
+  for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
     const auto g = load(gate);
     store(hn::Mul(hn::Mul(g, Sigmoid<hn::Vec<decltype(d)>>(d, hn::Mul(slope, g)).s), load(up)), y);
   });
@@ -148,7 +149,7 @@ template <class T>
 void SwigluBackward(const T* dy, const T* gate, const T* up, T alpha, T* dgate, T* dup, int64_t width) {
   const hn::ScalableTag<T> d;
   const auto slope = hn::Set(d, alpha);
-  ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
+  for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
     const auto g = load(gate), grad = load(dy), scaled = hn::Mul(slope, g);
     const Sigmoid<hn::Vec<decltype(d)>> sigmoid(d, scaled);
     const auto derivative = hn::MulAdd(hn::Mul(scaled, sigmoid.s), sigmoid.rest, sigmoid.s);

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "kernels/simd-inl.h"
+#include "simd/vector-inl.h"
 
 #ifndef HEED_KERNELS_ADAMW_FACTORS
 #define HEED_KERNELS_ADAMW_FACTORS
@@ -49,7 +49,7 @@ void AdamW(T* HWY_RESTRICT parameters, const T* HWY_RESTRICT gradients, T* HWY_R
   const auto scale = hn::Set(d, f.gradient), beta1 = hn::Set(d, f.beta1), beta2 = hn::Set(d, f.beta2);
   const auto rest1 = hn::Set(d, f.rest1), rest2 = hn::Set(d, f.rest2), rate = hn::Set(d, f.rate);
   const auto correction = hn::Set(d, f.correction), epsilon = hn::Set(d, f.epsilon), keep = hn::Set(d, f.keep);
-  ForVectors(d, n, [&](auto load, auto store, auto) HWY_ATTR {
+  for_vectors(d, n, [&](auto load, auto store, auto) HWY_ATTR {
     const auto g = hn::Mul(load(gradients), scale);
     const auto mean = hn::MulAdd(beta1, load(m), hn::Mul(rest1, g));
     const auto square = hn::MulAdd(beta2, load(v), hn::Mul(rest2, hn::Mul(g, g)));

@@ -13,8 +13,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/product-inl.h"
-#include "kernels/simd-inl.h"
+#include "simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed {
@@ -23,67 +22,7 @@ namespace HWY_NAMESPACE {
 
 // Sums of kDotRows x kDotColumns vectors, plus a vector of each row and one of a column, fill the registers.
 constexpr int kDotRows = HWY_MAX_BYTES == 64 || HWY_ARCH_ARM_A64 ? 6 : 3;
-constexpr int kDotColumns = 4;
-
-#if HWY_TARGET != HWY_SCALAR
-// The sum of a vector's blocks of 128 bits.
-template <class V>
-HWY_INLINE auto TotalOfBlocks(V v) {
-  if constexpr (sizeof(V) <= 16) {
-    return v;
-  } else {
-    const hn::Half<hn::DFromV<V>> half;
-    return TotalOfBlocks(hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
-  }
-}
-#endif
-
-// to[i] = the sum of the lanes of v[i], for all by the same tree.
-template <class T, class V>
-HWY_INLINE void StoreTotals(const V (&v)[kDotColumns], T* HWY_RESTRICT to) {
-#if HWY_TARGET == HWY_SCALAR
-  for (int i = 0; i < kDotColumns; ++i) to[i] = hn::GetLane(v[i]);
-#else
-  const hn::ScalableTag<T> d;
-  const hn::Full128<T> block;
-  // Interleaving two vectors and adding the halves sums both.
-  const auto pair = [&](int i) HWY_ATTR {
-    return hn::Add(hn::InterleaveLower(d, v[i], v[i + 1]), hn::InterleaveUpper(d, v[i], v[i + 1]));
-  };
-  if constexpr (sizeof(T) == 8) {
-    hn::StoreU(TotalOfBlocks(pair(0)), block, to);
-    hn::StoreU(TotalOfBlocks(pair(2)), block, to + 2);
-  } else {
-    const hn::Repartition<uint64_t, decltype(d)> wide;
-    const auto a = hn::BitCast(wide, pair(0)), b = hn::BitCast(wide, pair(2));
-    const V quads =
-        hn::Add(hn::BitCast(d, hn::InterleaveLower(wide, a, b)), hn::BitCast(d, hn::InterleaveUpper(wide, a, b)));
-    hn::StoreU(TotalOfBlocks(quads), block, to);
-  }
-#endif
-}
-
-// A vector of weights that are kept as W.
-template <class D, class W>
-HWY_INLINE hn::Vec<D> LoadWidened(D d, const W* from) {
-  if constexpr (std::is_same_v<W, hn::TFromD<D>>)
-    return hn::LoadU(d, from);
-  else
-    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<W, D>(), from));
-}
-
-/// to[0, count) = from[0, count).
-template <class T, class W>
-void Widen(const W* HWY_RESTRICT from, int64_t count, T* HWY_RESTRICT to) {
-  const hn::ScalableTag<T> d;
-  constexpr auto N = static_cast<int64_t>(hn::MaxLanes(d));
-  int64_t i = 0;
-  for (; i + N <= count; i += N) hn::StoreU(LoadWidened(d, from + i), d, to + i);
-  if (i == count) return;
-  HWY_ALIGN W rest[N] = {};
-  std::copy(from + i, from + count, rest);
-  StoreFirst(LoadWidened(d, rest), d, to + i, count - i);
-}
+constexpr int kDotColumns = 4;  // as many as store_four_sums takes
 
 // y (kRows, kColumns <= kDotColumns) = x (kRows, depth) w (kColumns, depth)^T.
 template <int kRows, int kColumns, class T, class W>
@@ -93,7 +32,7 @@ HWY_NOINLINE void DotTile(const T* HWY_RESTRICT x, const W* HWY_RESTRICT w, int6
   using V = hn::Vec<decltype(d)>;
   constexpr auto N = static_cast<int64_t>(hn::MaxLanes(d));
   V sum[kRows][kDotColumns];
-  Unrolled<kRows>([&](auto r) HWY_ATTR { Unrolled<kDotColumns>([&](auto c) HWY_ATTR { sum[r][c] = hn::Zero(d); }); });
+  unroll<kRows>([&](auto r) HWY_ATTR { unroll<kDotColumns>([&](auto c) HWY_ATTR { sum[r][c] = hn::Zero(d); }); });
   HWY_ALIGN T rest_x[kRows * N];
   HWY_ALIGN W rest_w[kColumns * N];
   int64_t stride = depth;
@@ -106,15 +45,15 @@ HWY_NOINLINE void DotTile(const T* HWY_RESTRICT x, const W* HWY_RESTRICT w, int6
       x = rest_x, w = rest_w, stride = N;
     }
     V left[kRows];
-    Unrolled<kRows>([&](auto r) HWY_ATTR { left[r] = hn::LoadU(d, x + r * stride); });
-    Unrolled<kColumns>([&](auto c) HWY_ATTR {
-      const V right = LoadWidened(d, w + c * stride);
-      Unrolled<kRows>([&](auto r) HWY_ATTR { sum[r][c] = hn::MulAdd(left[r], right, sum[r][c]); });
+    unroll<kRows>([&](auto r) HWY_ATTR { left[r] = hn::LoadU(d, x + r * stride); });
+    unroll<kColumns>([&](auto c) HWY_ATTR {
+      const V right = load_as<T>(w + c * stride);
+      unroll<kRows>([&](auto r) HWY_ATTR { sum[r][c] = hn::MulAdd(left[r], right, sum[r][c]); });
     });
   }
-  Unrolled<kRows>([&](auto r) HWY_ATTR {
+  unroll<kRows>([&](auto r) HWY_ATTR {
     T totals[kDotColumns];
-    StoreTotals<T>(sum[r], totals);
+    store_four_sums<T>(sum[r], totals);
     for (int c = 0; c < kColumns; ++c) {
       const T total = bias ? totals[c] + bias[c] : totals[c];
       y[r * ldy + c] = relu && total < 0 ? T{0} : total;  // NaN stays
@@ -167,7 +106,7 @@ void DotProduct(int64_t rows, int64_t columns, int64_t depth, const T* x, const 
     if constexpr (!std::is_same_v<T, W>) {
       if (rows > kDotRows && count <= kNear) {  // widened once for all rows
         HWY_ALIGN T near[kNear];
-        Widen(w + begin * depth, count, near);
+        widen(w + begin * depth, count, near);
         rows_of_block(begin, end, near);
         continue;
       }

@@ -8,7 +8,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/simd-inl.h"
+#include "simd/philox-inl.h"
+#include "simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed {
@@ -17,37 +18,17 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 
-// A vector of Philox blocks, one a 64-bit lane, of which only the lower halves count: multiplication ignores the upper.
-template <class V>
-struct Philox {
-  template <class D>
-  HWY_INLINE Philox(D d, uint64_t first, uint64_t stream)
-      : c0(hn::Iota(d, first)), c1(hn::ShiftRight<32>(c0)), c2(hn::Set(d, stream)), c3(hn::Set(d, stream >> 32)) {}
-  template <class V32>
-  HWY_INLINE void Round(V32 m0, V32 m1, V k0, V k1) {
-    const hn::DFromV<V32> d32;
-    const V p0 = hn::MulEven(hn::BitCast(d32, c0), m0), p1 = hn::MulEven(hn::BitCast(d32, c2), m1);
-    c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p1), c1), k0);
-    c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p0), c3), k1);
-    c1 = p1;
-    c3 = p0;
-  }
-  // Stores for each word, in the order of the elements, whether it is below the limit.
-  template <class VI>
-  HWY_INLINE void StoreBelow(VI limit, uint32_t* HWY_RESTRICT mask) const {
-    const hn::DFromV<V> d;
-    const hn::DFromV<VI> di;
-    const hn::Repartition<uint32_t, decltype(d)> d32;
-    const V low = hn::Set(d, 0xFFFFFFFFu);
-    const auto below = [&](V word) HWY_ATTR {  // as signed numbers, which every target compares
-      return hn::BitCast(d32, hn::VecFromMask(di, hn::Lt(hn::BitCast(di, hn::And(word, low)), limit)));
-    };
-    const V words01 = hn::BitCast(d, hn::OddEven(below(c1), below(c0)));
-    const V words23 = hn::BitCast(d, hn::OddEven(below(c3), below(c2)));
-    hn::StoreInterleaved2(words01, words23, d, reinterpret_cast<uint64_t*>(mask));
-  }
-  V c0, c1, c2, c3;
-};
+// Stores for each word, in the order of the elements, whether it is below the threshold.
+HWY_INLINE void StoreBelow(const PhiloxBlocks& blocks, Vec<int64_t> threshold, uint32_t* HWY_RESTRICT mask) {
+  const Lanes<uint64_t> d;
+  const Lanes<int64_t> di;
+  const Lanes<uint32_t> d32;
+  const auto below = [&](Vec<uint64_t> word)
+                         HWY_ATTR { return hn::BitCast(d32, hn::VecFromMask(di, philox_below(word, threshold))); };
+  const auto words01 = hn::BitCast(d, hn::OddEven(below(blocks.c1), below(blocks.c0)));
+  const auto words23 = hn::BitCast(d, hn::OddEven(below(blocks.c3), below(blocks.c2)));
+  hn::StoreInterleaved2(words01, words23, d, reinterpret_cast<uint64_t*>(mask));
+}
 
 #endif
 
@@ -64,30 +45,22 @@ void KeepMask(uint64_t first, uint64_t stream, uint64_t seed, uint64_t threshold
     for (size_t w = 0; w < 4; ++w) mask[4 * i + static_cast<int64_t>(w)] = words[w] < threshold ? ~0u : 0u;
   }
 #else
-  const hn::ScalableTag<uint64_t> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  const hn::Repartition<uint32_t, decltype(d)> d32;
-  using V = hn::Vec<decltype(d)>;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto m0 = hn::Set(d32, kPhiloxM0), m1 = hn::Set(d32, kPhiloxM1);
-  const auto limit = hn::Set(di, static_cast<int64_t>(threshold));
-  // Four vectors at a time hide the latency of the multiplications.
-  for (int64_t i = 0; i < counters; i += 4 * lanes) {
-    const auto at = [&](int64_t v) { return first + static_cast<uint64_t>(i + v * lanes); };
-    Philox<V> a(d, at(0), stream), b(d, at(1), stream), c(d, at(2), stream), e(d, at(3), stream);
-    PhiloxKey key = philox_key(seed);
-    for (int round = 0; round < 10; ++round) {
-      const V k0 = hn::Set(d, uint64_t{key[0]}), k1 = hn::Set(d, uint64_t{key[1]});
-      a.Round(m0, m1, k0, k1);
-      b.Round(m0, m1, k0, k1);
-      c.Round(m0, m1, k0, k1);
-      e.Round(m0, m1, k0, k1);
-      key = {key[0] + kPhiloxW0, key[1] + kPhiloxW1};
-    }
-    a.StoreBelow(limit, mask + 4 * i);
-    b.StoreBelow(limit, mask + 4 * (i + lanes));
-    c.StoreBelow(limit, mask + 4 * (i + 2 * lanes));
-    e.StoreBelow(limit, mask + 4 * (i + 3 * lanes));
+  const Lanes<uint64_t> d;
+  const auto limit = hn::Set(Lanes<int64_t>(), static_cast<int64_t>(threshold));
+  const PhiloxKey key = philox_key(seed);
+  const auto high = hn::Set(d, stream >> 32), low = hn::Set(d, stream);
+  const auto at = [&](int64_t i) HWY_ATTR {
+    const auto counter = hn::Iota(d, first + static_cast<uint64_t>(i));
+    return PhiloxBlocks{counter, hn::ShiftRight<32>(counter), low, high};
+  };
+  constexpr int64_t N = lanes<uint64_t>();
+  for (int64_t i = 0; i < counters; i += 4 * N) {
+    PhiloxBlocks a = at(i), b = at(i + N), c = at(i + 2 * N), e = at(i + 3 * N);
+    philox_draw(key, a, b, c, e);
+    StoreBelow(a, limit, mask + 4 * i);
+    StoreBelow(b, limit, mask + 4 * (i + N));
+    StoreBelow(c, limit, mask + 4 * (i + 2 * N));
+    StoreBelow(e, limit, mask + 4 * (i + 3 * N));
   }
 #endif
 }
@@ -97,7 +70,7 @@ void Apply(const float* x, const float* residual, const uint32_t* mask, float fa
   const hn::ScalableTag<float> d;
   const auto vfactor = hn::Set(d, factor);
   const float* const bits = reinterpret_cast<const float*>(mask);  // only ever loaded into vectors
-  ForVectors(d, n, [&](auto load, auto store, auto) HWY_ATTR {
+  for_vectors(d, n, [&](auto load, auto store, auto) HWY_ATTR {
     const auto kept = hn::And(hn::Mul(load(x), vfactor), load(bits));
     store(residual ? hn::Add(load(residual), kept) : kept, y);
   });

@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include "kernels/dot-inl.h"
-#include "kernels/product-inl.h"
+#include "kernels/packed-inl.h"
 
 #ifndef HEED_KERNELS_LINEAR_ONCE
 #define HEED_KERNELS_LINEAR_ONCE
@@ -79,7 +79,7 @@ void Pack(const W* w, int64_t in, int64_t out, T* packed, Executor& ex) {
       PackTransposed(w + column * in, in, in, columns, packed + column * in);
     } else {
       const ScratchArray<T> wide(columns * in);
-      Widen(w + column * in, columns * in, wide.get());
+      widen(w + column * in, columns * in, wide.get());
       PackTransposed(wide.get(), in, in, columns, packed + column * in);
     }
   });

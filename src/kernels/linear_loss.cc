@@ -21,8 +21,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/product-inl.h"
-#include "kernels/simd-inl.h"
+#include "kernels/packed-inl.h"
+#include "simd/exp-inl.h"
+#include "simd/vector-inl.h"
 
 #ifndef HEED_KERNELS_LINEAR_LOSS_ONCE
 #define HEED_KERNELS_LINEAR_LOSS_ONCE
@@ -76,13 +77,13 @@ HWY_NOINLINE T Exponentials(T* HWY_RESTRICT x, int64_t width, Running<T>& runnin
   const T factor = top == running.top ? T{1} : std::exp(running.top - top);
   const V shift = hn::Set(d, top);
   V sum = hn::Zero(d);
-  ForVectors(d, width, [&](auto load, auto store, auto live) HWY_ATTR {
-    const V e = Exp(d, hn::Sub(load(x), shift));
+  for_vectors(d, width, [&](auto load, auto store, auto live) HWY_ATTR {
+    const V e = exp(d, hn::Sub(load(x), shift));
     sum = hn::Add(sum, live(e));
     store(e, x);
   });
   running.top = top;
-  running.sum = running.sum * static_cast<double>(factor) + static_cast<double>(Total(d, sum));
+  running.sum = running.sum * static_cast<double>(factor) + static_cast<double>(sum_of_lanes(d, sum));
   return factor;
 }
 
@@ -91,7 +92,7 @@ template <class T>
 void Differences(const T* HWY_RESTRICT x, const T* HWY_RESTRICT twin, T* HWY_RESTRICT to, T* HWY_RESTRICT to_twin,
                  int64_t width) {
   const hn::ScalableTag<T> d;
-  ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
+  for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
     const auto difference = hn::Sub(load(x), load(twin));
     store(difference, to);
     store(hn::Neg(difference), to_twin);
@@ -103,21 +104,21 @@ template <class T>
 T Weigh(const T* HWY_RESTRICT factor, T* HWY_RESTRICT x, int64_t width) {
   const hn::ScalableTag<T> d;
   auto sum = hn::Zero(d);
-  ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
+  for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
     const auto weight = load(factor);  // 0 * infinity is 0 here: a class that both rows bar
     const auto product = hn::IfThenElseZero(hn::Ne(weight, hn::Zero(d)), hn::Mul(weight, load(x)));
     sum = hn::Add(sum, product);
     store(product, x);
   });
-  return Total(d, sum);
+  return sum_of_lanes(d, sum);
 }
 
 // to = scale * exp(x - shift), element by element.
 template <class T>
 void Factors(const T* x, const T* shift, const T* scale, T* to, int64_t n) {
   const hn::ScalableTag<T> d;
-  ForVectors(d, n, [&](auto load, auto store, auto) HWY_ATTR {
-    store(hn::Mul(load(scale), Exp(d, hn::Sub(load(x), load(shift)))), to);
+  for_vectors(d, n, [&](auto load, auto store, auto) HWY_ATTR {
+    store(hn::Mul(load(scale), exp(d, hn::Sub(load(x), load(shift)))), to);
   });
 }
 

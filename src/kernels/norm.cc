@@ -9,7 +9,7 @@
 
 #include <cmath>
 
-#include "kernels/simd-inl.h"
+#include "simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed {
@@ -26,18 +26,18 @@ void NormRow(const T* HWY_RESTRICT x, const T* gamma, const T* beta, T epsilon, 
   T m = 0;
   if (mean) {
     V sum = hn::Zero(d);
-    ForVectors(d, width, [&](auto load, auto, auto) HWY_ATTR { sum = hn::Add(sum, load(x)); });
-    *mean = m = Total(d, sum) * scale;
+    for_vectors(d, width, [&](auto load, auto, auto) HWY_ATTR { sum = hn::Add(sum, load(x)); });
+    *mean = m = sum_of_lanes(d, sum) * scale;
   }
   const V center = hn::Set(d, m);
   V squares = hn::Zero(d);
-  ForVectors(d, width, [&](auto load, auto, auto live) HWY_ATTR {
+  for_vectors(d, width, [&](auto load, auto, auto live) HWY_ATTR {
     const V c = live(hn::Sub(load(x), center));
     squares = hn::MulAdd(c, c, squares);
   });
-  *rstd = T{1} / std::sqrt(Total(d, squares) * scale + epsilon);
+  *rstd = T{1} / std::sqrt(sum_of_lanes(d, squares) * scale + epsilon);
   const V factor = hn::Set(d, *rstd);
-  ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
+  for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
     V h = hn::Mul(hn::Sub(load(x), center), factor);
     if (gamma) h = hn::Mul(h, load(gamma));
     if (beta) h = hn::Add(h, load(beta));
@@ -53,14 +53,15 @@ void NormRowBackward(const T* HWY_RESTRICT dy, const T* HWY_RESTRICT x, const T*
   const V center = hn::Set(d, mean ? *mean : T{0}), factor = hn::Set(d, rstd);
   V sum = hn::Zero(d), dot = hn::Zero(d);
   const auto scaled = [&](auto load) HWY_ATTR { return gamma ? hn::Mul(load(dy), load(gamma)) : load(dy); };
-  ForVectors(d, width, [&](auto load, auto, auto) HWY_ATTR {
+  for_vectors(d, width, [&](auto load, auto, auto) HWY_ATTR {
     const V g = scaled(load);  // 0 in missing lanes
     sum = hn::Add(sum, g);
     dot = hn::MulAdd(g, hn::Mul(hn::Sub(load(x), center), factor), dot);
   });
   const T scale = T{1} / static_cast<T>(width);
-  const V mean_g = hn::Set(d, mean ? Total(d, sum) * scale : T{0}), mean_dot = hn::Set(d, Total(d, dot) * scale);
-  ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
+  const V mean_g = hn::Set(d, mean ? sum_of_lanes(d, sum) * scale : T{0}),
+          mean_dot = hn::Set(d, sum_of_lanes(d, dot) * scale);
+  for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
     const V h = hn::Mul(hn::Sub(load(x), center), factor);
     store(hn::Mul(hn::NegMulAdd(h, mean_dot, hn::Sub(scaled(load), mean_g)), factor), dx);
   });
@@ -76,7 +77,7 @@ void NormColumns(const T* dy, const T* x, const T* mean, const T* rstd, T* dgamm
     const T* g = dy + row * width + begin;
     const T* in = x + row * width + begin;
     const V center = hn::Set(d, mean ? mean[row] : T{0}), factor = hn::Set(d, rstd[row]);
-    ForVectors(d, end - begin, [&](auto load, auto store, auto) HWY_ATTR {
+    for_vectors(d, end - begin, [&](auto load, auto store, auto) HWY_ATTR {
       const V h = hn::Mul(hn::Sub(load(in), center), factor);
       if (dgamma) store(hn::MulAdd(load(g), h, load(dgamma + begin)), dgamma + begin);
       if (dbeta) store(hn::Add(load(g), load(dbeta + begin)), dbeta + begin);

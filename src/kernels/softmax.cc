@@ -11,7 +11,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/simd-inl.h"
+#include "simd/exp-inl.h"
+#include "simd/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed {
@@ -37,23 +38,23 @@ T LogSumExp(const T* x, int64_t width, double* plain_sum) {
   const T top = RowMax(x, width);
   const V shift = hn::Set(d, top);
   V sum = hn::Zero(d), plain = hn::Zero(d);
-  ForVectors(d, width, [&](auto load, auto, auto live) HWY_ATTR {
+  for_vectors(d, width, [&](auto load, auto, auto live) HWY_ATTR {
     const V v = hn::Sub(load(x), shift);
     plain = hn::Add(plain, live(v));
-    sum = hn::Add(sum, live(Exp(d, v)));
+    sum = hn::Add(sum, live(exp(d, v)));
   });
   // The shift keeps the terms small, so that the sum of a long row keeps its digits.
   if (plain_sum)
-    *plain_sum = static_cast<double>(Total(d, plain)) + static_cast<double>(width) * static_cast<double>(top);
-  return top + std::log(Total(d, sum));
+    *plain_sum = static_cast<double>(sum_of_lanes(d, plain)) + static_cast<double>(width) * static_cast<double>(top);
+  return top + std::log(sum_of_lanes(d, sum));
 }
 
 template <class T>
 void ScaledExp(const T* x, T shift, T offset, T scale, T* y, int64_t width) {
   const hn::ScalableTag<T> d;
   const auto vshift = hn::Set(d, shift), voffset = hn::Set(d, offset), vscale = hn::Set(d, scale);
-  ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
-    store(hn::Mul(hn::Sub(Exp(d, hn::Sub(load(x), vshift)), voffset), vscale), y);
+  for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
+    store(hn::Mul(hn::Sub(exp(d, hn::Sub(load(x), vshift)), voffset), vscale), y);
   });
 }
 
@@ -63,13 +64,13 @@ void SoftmaxRow(const T* x, T* y, int64_t width) {
   using V = hn::Vec<decltype(d)>;
   const V shift = hn::Set(d, RowMax(x, width));
   V sum = hn::Zero(d);
-  ForVectors(d, width, [&](auto load, auto store, auto live) HWY_ATTR {
-    const V e = Exp(d, hn::Sub(load(x), shift));
+  for_vectors(d, width, [&](auto load, auto store, auto live) HWY_ATTR {
+    const V e = exp(d, hn::Sub(load(x), shift));
     sum = hn::Add(sum, live(e));
     store(e, y);
   });
-  const V factor = hn::Set(d, T{1} / Total(d, sum));
-  ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR { store(hn::Mul(load(y), factor), y); });
+  const V factor = hn::Set(d, T{1} / sum_of_lanes(d, sum));
+  for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR { store(hn::Mul(load(y), factor), y); });
 }
 
 // The shift and the logarithm go one after the other: their sum would round the digits of small results away.
@@ -79,33 +80,34 @@ void LogSoftmaxRow(const T* x, T* y, int64_t width) {
   using V = hn::Vec<decltype(d)>;
   const V shift = hn::Set(d, RowMax(x, width));
   V sum = hn::Zero(d);
-  ForVectors(d, width, [&](auto load, auto store, auto live) HWY_ATTR {
+  for_vectors(d, width, [&](auto load, auto store, auto live) HWY_ATTR {
     const V v = hn::Sub(load(x), shift);
-    sum = hn::Add(sum, live(Exp(d, v)));
+    sum = hn::Add(sum, live(exp(d, v)));
     store(v, y);
   });
-  const V log = hn::Set(d, std::log(Total(d, sum)));
-  ForVectors(d, width, [&](auto load, auto store, auto) HWY_ATTR { store(hn::Sub(load(y), log), y); });
+  const V log = hn::Set(d, std::log(sum_of_lanes(d, sum)));
+  for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR { store(hn::Sub(load(y), log), y); });
 }
 
 template <class T>
 void SoftmaxRowBackward(const T* dy, const T* y, T* dx, int64_t width) {
   const hn::ScalableTag<T> d;
   auto dot = hn::Zero(d);
-  ForVectors(d, width, [&](auto load, auto, auto) HWY_ATTR { dot = hn::MulAdd(load(dy), load(y), dot); });
-  const auto total = hn::Set(d, Total(d, dot));
-  ForVectors(d, width,
-             [&](auto load, auto store, auto) HWY_ATTR { store(hn::Mul(load(y), hn::Sub(load(dy), total)), dx); });
+  for_vectors(d, width, [&](auto load, auto, auto) HWY_ATTR { dot = hn::MulAdd(load(dy), load(y), dot); });
+  const auto total = hn::Set(d, sum_of_lanes(d, dot));
+  for_vectors(d, width,
+              [&](auto load, auto store, auto) HWY_ATTR { store(hn::Mul(load(y), hn::Sub(load(dy), total)), dx); });
 }
 
 template <class T>
 void LogSoftmaxRowBackward(const T* dy, const T* y, T* dx, int64_t width) {
   const hn::ScalableTag<T> d;
   auto sum = hn::Zero(d);
-  ForVectors(d, width, [&](auto load, auto, auto) HWY_ATTR { sum = hn::Add(sum, load(dy)); });
-  const auto total = hn::Set(d, Total(d, sum));
-  ForVectors(d, width,
-             [&](auto load, auto store, auto) HWY_ATTR { store(hn::NegMulAdd(Exp(d, load(y)), total, load(dy)), dx); });
+  for_vectors(d, width, [&](auto load, auto, auto) HWY_ATTR { sum = hn::Add(sum, load(dy)); });
+  const auto total = hn::Set(d, sum_of_lanes(d, sum));
+  for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
+    store(hn::NegMulAdd(exp(d, load(y)), total, load(dy)), dx);
+  });
 }
 
 float LogSumExpF32(const float* x, int64_t width, double* sum) { return LogSumExp(x, width, sum); }

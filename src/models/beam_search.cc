@@ -12,7 +12,6 @@
 #include "kernels/chunks.h"
 #include "kernels/linear.h"
 #include "kernels/softmax.h"
-#include "models/finite.h"
 #include "models/sampler.h"
 
 namespace heed::inline v0 {
@@ -285,13 +284,12 @@ static Scores mean_of(const std::vector<Scores>& all) {
   return mean;
 }
 
-std::vector<std::vector<Hypothesis>> Transformer::translate(const std::vector<std::vector<int32_t>>& source,
+std::vector<std::vector<Hypothesis>> Transformer::translate(const TokenBatch& source,
                                                             const BeamOptions& options) const {
   return heed::translate(std::array{this}, source, options);
 }
 
-std::vector<Hypothesis> Transformer::score(const std::vector<std::vector<int32_t>>& source,
-                                           const std::vector<std::vector<int32_t>>& target,
+std::vector<Hypothesis> Transformer::score(const TokenBatch& source, const TokenBatch& target,
                                            const BeamOptions& options) const {
   return heed::score(std::array{this}, source, target, options);
 }
@@ -448,15 +446,14 @@ static std::vector<std::vector<Hypothesis>> search(std::span<const Transformer* 
   return results;
 }
 
-std::vector<std::vector<Hypothesis>> translate(std::span<const Transformer* const> models,
-                                               const std::vector<std::vector<int32_t>>& source,
+std::vector<std::vector<Hypothesis>> translate(std::span<const Transformer* const> models, const TokenBatch& source,
                                                const BeamOptions& options) {
-  return search(models, source, options, nullptr);
+  return search(models, source.sentences(), options, nullptr);
 }
 
-std::vector<Hypothesis> score(std::span<const Transformer* const> models,
-                              const std::vector<std::vector<int32_t>>& source,
-                              const std::vector<std::vector<int32_t>>& target, const BeamOptions& options) {
+std::vector<Hypothesis> score(std::span<const Transformer* const> models, const TokenBatch& sources,
+                              const TokenBatch& targets, const BeamOptions& options) {
+  const std::vector<std::vector<int32_t>> source = sources.sentences(), target = targets.sentences();
   if (source.size() != target.size())
     throw ShapeError("score: " + std::to_string(source.size()) + " sources and " + std::to_string(target.size()) +
                      " translations; each needs the other");

@@ -1,6 +1,6 @@
-#include "models/finite.h"
+#include "heed/models.h"
 
-#include "core/finite.h"
+#include "heed/finite.h"
 #include "kernels/elementwise.h"
 
 namespace heed::inline v0 {

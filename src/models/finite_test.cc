@@ -1,12 +1,11 @@
-#include "models/finite.h"
+#include "heed/models.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "core/finite.h"
-#include "heed/models.h"
+#include "heed/finite.h"
 #include "heed/random.h"
 
 namespace heed::inline v0 {

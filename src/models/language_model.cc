@@ -5,7 +5,6 @@
 #include "heed/models.h"
 #include "heed/random.h"
 #include "kernels/softmax.h"
-#include "models/finite.h"
 #include "models/sampler.h"
 #include "models/shape.h"
 
@@ -59,7 +58,7 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config)
   register_module("", *layers_);
 }
 
-Variable LanguageModel::embed(const Tensor& ids, int64_t first_position) const {
+Variable LanguageModel::embed(const TokenBatch& text, int64_t first_position) const {
   const bool sinusoidal = config_.positions == "sinusoidal";
   return TokenEmbedding{.model = "LanguageModel",
                         .table = embedding_,
@@ -67,12 +66,13 @@ Variable LanguageModel::embed(const Tensor& ids, int64_t first_position) const {
                         .max_positions = config_.max_positions,
                         .learned = positions_,
                         .sinusoidal = sinusoidal ? &sinusoidal_ : nullptr,
-                        .dropout = training() ? config_.dropout : 0}({ids, {}}, first_position);
+                        .dropout = training() ? config_.dropout : 0}(text, first_position);
 }
 
 Variable LanguageModel::hidden(const TokenBatch& text, AttentionRecord* record) const {
-  if (text.is_packed()) throw ShapeError("LanguageModel: the batch is packed; pad it");
-  return (*layers_)(embed(text.ids, 0), {.causal = Causal::top_left}, record ? &record->decoder : nullptr,
+  MultiheadAttention::Call call = call_of(text, text, Causal::top_left);
+  call.key_lengths = {};  // the end of a text is hidden by causality
+  return (*layers_)(embed(text, 0), call, record ? &record->decoder : nullptr,
                     record && record->want_vectors ? &record->decoder_vectors : nullptr,
                     record ? record->part : RecordedPart());
 }
@@ -81,23 +81,26 @@ Variable LanguageModel::logits(const TokenBatch& text) const {
   return functional::linear(hidden(text), output_weight());
 }
 
-Variable LanguageModel::loss(const std::vector<std::vector<int32_t>>& texts,
-                             const functional::CrossEntropyOptions& options, functional::LossParts* parts) const {
+Variable LanguageModel::loss(const TokenBatch& texts, const functional::CrossEntropyOptions& options,
+                             functional::LossParts* parts) const {
+  const std::vector<std::vector<int32_t>> read = texts.sentences();
   std::vector<std::vector<int32_t>> inputs, labels;
   for (int pass = 0; pass < (options.r_drop > 0 ? 2 : 1); ++pass)
-    for (const auto& text : texts) {
+    for (const auto& text : read) {
       if (text.empty()) throw ShapeError("LanguageModel: text " + std::to_string(inputs.size()) + " is empty");
       inputs.emplace_back(text.begin(), text.end() - 1);
       labels.emplace_back(text.begin() + 1, text.end());
     }
-  const Variable x = hidden(TokenBatch::pad(inputs, 0));
-  return functional::linear_cross_entropy(x, output_weight(), {}, TokenBatch::pad(labels, options.ignore_index).ids,
-                                          options, parts);
+  const auto batch_of = [&](const std::vector<std::vector<int32_t>>& sentences, int32_t pad_id) {
+    return texts.is_packed() ? TokenBatch::pack(sentences) : TokenBatch::pad(sentences, pad_id);
+  };
+  return functional::linear_cross_entropy(hidden(batch_of(inputs, 0)), output_weight(), {},
+                                          batch_of(labels, options.ignore_index).ids, options, parts);
 }
 
 // Logits (V), float32, of what follows `ids`, which stand behind what is cached.
 Tensor LanguageModel::next_logits(const std::vector<int32_t>& ids, std::vector<KVCache>& caches) const {
-  const Variable y = layers_->step(embed(TokenBatch::pad({ids}, 0).ids, caches[0].length()), caches);
+  const Variable y = layers_->step(embed(TokenBatch::pad({ids}, 0), caches[0].length()), caches);
   const Tensor last = y.value().slice(1, y.size(1) - 1, y.size(1)).contiguous();
   return functional::linear(Variable(last), output_weight()).value().to(DType::f32).reshape({config_.vocab_size});
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "models/fields.h"
+#include "heed/config_fields.h"
 
 namespace heed::inline v0 {
 

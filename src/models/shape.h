@@ -48,6 +48,9 @@ int64_t feed_forward_parameters(const Config& c) {
   return rows * e + b * rows + e * f + b * e;
 }
 
+/// Attention from the tokens of one batch to those of another, both padded or both packed.
+MultiheadAttention::Call call_of(const TokenBatch& queries, const TokenBatch& keys, Causal causal);
+
 /// How tokens become vectors.
 struct TokenEmbedding {
   const char* model;      // for messages

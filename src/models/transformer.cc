@@ -1,5 +1,6 @@
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "heed/models.h"
 #include "heed/random.h"
@@ -19,6 +20,12 @@ int64_t parameter_count(const TransformerConfig& c) {
   return tables + positions + c.num_encoder_layers * (attention + feed_forward + 2 * norm) +
          c.num_decoder_layers * (2 * attention + feed_forward + 3 * norm) + 2 * final_norm;
 }
+
+TokenBatch::TokenBatch(Tensor ids_, Tensor lengths_, Tensor offsets_, Tensor positions_)
+    : ids(std::move(ids_)),
+      lengths(std::move(lengths_)),
+      offsets(std::move(offsets_)),
+      positions(std::move(positions_)) {}
 
 TokenBatch TokenBatch::pad(const std::vector<std::vector<int32_t>>& sentences, int32_t pad_id) {
   const auto batch = static_cast<int64_t>(sentences.size());
@@ -51,6 +58,18 @@ TokenBatch TokenBatch::pack(const std::vector<std::vector<int32_t>>& sentences) 
   return result;
 }
 
+std::vector<std::vector<int32_t>> TokenBatch::sentences() const {
+  std::vector<std::vector<int32_t>> all;
+  if (size() == 0) return all;
+  const Tensor dense = ids.contiguous();
+  for (int64_t b = 0; b < size(); ++b) {
+    const int64_t begin = is_packed() ? offsets.data<int32_t>()[b] : b * dense.size(1);
+    const int32_t* const first = dense.data<int32_t>() + begin;
+    all.emplace_back(first, first + lengths.data<int32_t>()[b]);
+  }
+  return all;
+}
+
 Transformer::Transformer(const TransformerConfig& config)
     : config_(validated(config)), sinusoidal_(config.d_model, held_positions(config)) {
   const double deviation = 1 / std::sqrt(static_cast<double>(config.d_model));
@@ -73,6 +92,11 @@ Transformer::Transformer(const TransformerConfig& config)
   register_module("decoder", *decoder_);
 }
 
+MultiheadAttention::Call call_of(const TokenBatch& queries, const TokenBatch& keys, Causal causal) {
+  if (!keys.is_packed()) return {.causal = causal, .key_lengths = keys.lengths};
+  return {.causal = causal, .q_offsets = queries.offsets, .k_offsets = keys.offsets, .positions = queries.positions};
+}
+
 Variable Transformer::embed(const TokenBatch& batch, const Variable& table, const Variable& learned,
                             int64_t first_position) const {
   // Vaswani et al. 2017, 3.4: embeddings times sqrt(d_model).
@@ -83,12 +107,6 @@ Variable Transformer::embed(const TokenBatch& batch, const Variable& table, cons
                         .learned = learned,
                         .sinusoidal = config_.positions == "sinusoidal" ? &sinusoidal_ : nullptr,
                         .dropout = training() ? config_.dropout : 0}(batch, first_position);
-}
-
-// Attention from the tokens of one batch to those of another.
-static MultiheadAttention::Call call_of(const TokenBatch& queries, const TokenBatch& keys, Causal causal) {
-  if (!keys.is_packed()) return {.causal = causal, .key_lengths = keys.lengths};
-  return {.causal = causal, .q_offsets = queries.offsets, .k_offsets = keys.offsets, .positions = queries.positions};
 }
 
 Variable Transformer::encode(const TokenBatch& source, AttentionRecord* record) const {
@@ -108,37 +126,29 @@ Variable Transformer::decode(const TokenBatch& target, const Variable& memory, c
   return (*decoder_)(x, memory, self, call_of(target, source, Causal::none), record);
 }
 
-static std::vector<std::vector<int32_t>> sentences_of(const TokenBatch& batch) {
-  std::vector<std::vector<int32_t>> sentences;
-  const Tensor ids = batch.ids.contiguous();
-  for (int64_t b = 0; b < batch.lengths.numel(); ++b) {
-    const int64_t begin = batch.is_packed() ? batch.offsets.data<int32_t>()[b] : b * ids.size(1);
-    const int32_t* const first = ids.data<int32_t>() + begin;
-    sentences.emplace_back(first, first + batch.lengths.data<int32_t>()[b]);
-  }
-  return sentences;
-}
-
-Variable Transformer::loss(const TokenBatch& source, const std::vector<std::vector<int32_t>>& target,
+Variable Transformer::loss(const TokenBatch& source, const TokenBatch& target,
                            const functional::CrossEntropyOptions& options, functional::LossParts* parts) const {
-  std::vector<std::vector<int32_t>> inputs, labels;
-  for (int pass = 0; pass < (options.r_drop > 0 ? 2 : 1); ++pass)
-    for (const auto& sentence : target) {
+  if (source.size() != target.size())
+    throw ShapeError("Transformer: " + std::to_string(source.size()) + " sources and " + std::to_string(target.size()) +
+                     " targets; each needs the other");
+  const std::vector<std::vector<int32_t>> read = source.sentences(), written = target.sentences();
+  std::vector<std::vector<int32_t>> sources, inputs, labels;
+  for (int pass = 0; pass < (options.r_drop > 0 ? 2 : 1); ++pass) {
+    for (const auto& sentence : read) {
+      sources.push_back(sentence);
+      sources.back().push_back(config_.eos_id);
+    }
+    for (const auto& sentence : written) {
       inputs.emplace_back(1, config_.bos_id).insert(inputs.back().end(), sentence.begin(), sentence.end());
       labels.push_back(sentence);
       labels.back().push_back(config_.eos_id);
     }
+  }
   const auto batch_of = [&](const std::vector<std::vector<int32_t>>& sentences, int32_t pad_id) {
     return source.is_packed() ? TokenBatch::pack(sentences) : TokenBatch::pad(sentences, pad_id);
   };
-  TokenBatch sources = source;
-  if (options.r_drop > 0) {
-    const std::vector<std::vector<int32_t>> once = sentences_of(source);
-    std::vector<std::vector<int32_t>> twice = once;
-    twice.insert(twice.end(), once.begin(), once.end());
-    sources = batch_of(twice, config_.pad_id);
-  }
-  const Variable hidden = decode(batch_of(inputs, config_.pad_id), encode(sources), sources);
+  const TokenBatch ended = batch_of(sources, config_.pad_id);
+  const Variable hidden = decode(batch_of(inputs, config_.pad_id), encode(ended), ended);
   const Tensor label_ids = batch_of(labels, options.ignore_index).ids;
   return functional::linear_cross_entropy(hidden, output_weight(), {}, label_ids, options, parts);
 }

@@ -52,8 +52,7 @@ AttentionResult packed_result(const functional::PackedHeads& q, const Tensor& y,
   AttentionResult result;
   result.out = unpacked({Variable(y), 0, q.heads, q.size});
   if (weights)
-    result.weights = *weights =
-        Tensor::empty(functional::selected_shape(selection, y.size(0), q.heads, y.size(1), keys), y.dtype());
+    result.weights = *weights = Tensor::empty(selection.shape(y.size(0), q.heads, y.size(1), keys), y.dtype());
   return result;
 }
 
@@ -89,17 +88,18 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
   const int64_t q_width = o.num_heads * o.head_dim, kv_width = o.kv_heads * o.head_dim;
   const int64_t all = q_width + 2 * kv_width;
   const auto project = [&](const Variable& x, const Variable& own, int64_t begin, int64_t end) {
-    if (in_proj_weight.defined()) return functional::linear(x, in_proj_weight, in_proj_bias, begin, end);
-    return functional::linear(x, own, in_proj_bias, 0, end - begin, begin);
+    const bool packed = in_proj_weight.defined();
+    return functional::linear_slice(x, packed ? in_proj_weight : own,
+                                    packed ? functional::Span{begin, end} : functional::Span{0, end - begin},
+                                    in_proj_bias, {begin, end});
   };
 
   functional::PackedHeads q, k, v;
   if (query.same(key) && query.same(value) && in_proj_weight.defined()) {
     Variable qkv = functional::linear(q_in, in_proj_weight, in_proj_bias);
-    // A cache turns what it takes.
     Rotary turned = o.rotary_options;
     if (call.positions.defined()) turned.positions = call.positions;
-    if (o.rotary && !call.cache) qkv = functional::rotary(qkv, o.num_heads + o.kv_heads, o.head_dim, turned);
+    if (o.rotary) qkv = functional::rotary(qkv, o.num_heads + o.kv_heads, o.head_dim, turned);
     q = {qkv, 0, o.num_heads, o.head_dim};
     k = {qkv, q_width, o.kv_heads, o.head_dim};
     v = {qkv, q_width + kv_width, o.kv_heads, o.head_dim};
@@ -119,8 +119,8 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
   }
 
   const bool ragged = call.q_offsets.defined() || call.k_offsets.defined();
-  if (ragged && (call.vectors || call.cache))
-    throw ShapeError("MultiheadAttention: a ragged batch has no cache and is not recorded; give a padded batch");
+  if (ragged && call.vectors)
+    throw ShapeError("MultiheadAttention: a ragged batch is not recorded; give a padded batch");
   if (call.vectors) *call.vectors = {unpacked(q), unpacked(k), unpacked(v)};
   AttentionOptions attention_options{.causal = call.causal,
                                      .scale = o.scale,
@@ -130,30 +130,38 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
                                      .k_offsets = call.k_offsets,
                                      .selection = call.selection};
   if (training()) attention_options.dropout = o.dropout;
-  Variable heads;
-  if (call.cache) {
-    if (grad_enabled() && query.requires_grad())
-      throw ShapeError("MultiheadAttention: a cache is for decoding; put NoGrad around it");
-    heads = attend(q, k, v, *call.cache, std::move(attention_options), call.weights);
-  } else {
-    heads = functional::packed_attention(q, k, v, std::move(attention_options), call.weights);
-  }
-  Variable out = out_proj(heads);
+  Variable out = out_proj(functional::packed_attention(q, k, v, std::move(attention_options), call.weights));
   if (query.shape().rank() == 2) out = functional::reshape(out, {query.size(0), o.embed_dim});
+  return out;
+}
+
+Variable MultiheadAttention::step(const Variable& x, KVCache& cache) const {
+  if (grad_enabled() && x.requires_grad())
+    throw ShapeError("MultiheadAttention: a cache is for decoding; put NoGrad around it");
+  if (!in_proj_weight.defined())
+    throw ShapeError("MultiheadAttention: step() is self-attention, and kdim or vdim differ from embed_dim");
+  const auto& o = options_;
+  const int64_t q_width = o.num_heads * o.head_dim, kv_width = o.kv_heads * o.head_dim;
+  const Variable qkv = functional::linear(as_batch(x), in_proj_weight, in_proj_bias);  // the cache turns what it takes
+  const functional::PackedHeads q{qkv, 0, o.num_heads, o.head_dim}, k{qkv, q_width, o.kv_heads, o.head_dim},
+      v{qkv, q_width + kv_width, o.kv_heads, o.head_dim};
+  AttentionOptions attention_options{.causal = Causal::top_left, .scale = o.scale};
+  if (training()) attention_options.dropout = o.dropout;
+  Variable out = out_proj(attend(q, k, v, cache, std::move(attention_options)));
+  if (x.shape().rank() == 2) out = functional::reshape(out, {x.size(0), o.embed_dim});
   return out;
 }
 
 // Attention of packed queries, keys and values behind those of a cache; inference only.
 Variable MultiheadAttention::attend(const functional::PackedHeads& q, const functional::PackedHeads& k,
-                                    const functional::PackedHeads& v, KVCache& cache, AttentionOptions options,
-                                    Tensor* weights) const {
+                                    const functional::PackedHeads& v, KVCache& cache, AttentionOptions options) const {
   const Tensor keys = unpacked(k), values = unpacked(v), y = empty_output(q);
   const int64_t length = keys.size(2), needed = cache.length() + length;
   constexpr int64_t kFirstCapacity = 16;
   if (!cache.defined())
     cache = KVCache(keys.size(0), k.heads, std::max(needed, kFirstCapacity), k.size, v.size, keys.dtype());
   cache.reserve(needed);
-  const AttentionResult into = packed_result(q, y, needed, weights, options.selection);
+  const AttentionResult into = packed_result(q, y, needed, nullptr, {});
   cache.attend(unpacked(q), keys, values, into, std::move(options),
                options_.rotary ? std::optional(options_.rotary_options) : std::nullopt);
   return Variable(y);
@@ -162,14 +170,15 @@ Variable MultiheadAttention::attend(const functional::PackedHeads& q, const func
 KVCache MultiheadAttention::project_memory(const Variable& memory) const {
   const auto& o = options_;
   const int64_t q_width = o.num_heads * o.head_dim, kv_width = o.kv_heads * o.head_dim;
-  const Variable kv =
-      functional::linear(as_batch(memory), in_proj_weight, in_proj_bias, q_width, q_width + 2 * kv_width);
+  const Variable kv = functional::linear_slice(as_batch(memory), in_proj_weight, {q_width, q_width + 2 * kv_width},
+                                               in_proj_bias, {q_width, q_width + 2 * kv_width});
   return KVCache(unpacked({kv, 0, o.kv_heads, o.head_dim}), unpacked({kv, kv_width, o.kv_heads, o.head_dim}));
 }
 
 Variable MultiheadAttention::attend_memory(const Variable& query, const KVCache& memory, const Call& call) const {
   const auto& o = options_;
-  const Variable x = functional::linear(as_batch(query), in_proj_weight, in_proj_bias, 0, o.num_heads * o.head_dim);
+  const functional::Span of_query{0, o.num_heads * o.head_dim};
+  const Variable x = functional::linear_slice(as_batch(query), in_proj_weight, of_query, in_proj_bias, of_query);
   const functional::PackedHeads q{x, 0, o.num_heads, o.head_dim};
   const Tensor y = empty_output(q);
   heed::attention(unpacked(q), memory.keys(), memory.values(),

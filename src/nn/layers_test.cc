@@ -191,7 +191,7 @@ TEST_F(Layers, CachedStepsEqualTheWholeSequence) {
     KVCache cache;
     for (int64_t t = 0; t < 6; ++t) {
       const Variable step(x.value().slice(1, t, t + 1).contiguous());
-      const Tensor y = attention(step, step, step, {.causal = Causal::top_left, .cache = &cache}).value();
+      const Tensor y = attention.step(step, cache).value();
       EXPECT_LT(largest_difference(y, whole.slice(1, t, t + 1)), 2e-6);
     }
     cache.reorder({2, 2, 0});
@@ -291,7 +291,7 @@ TEST_F(Layers, TransformerLossGradients) {
       config.norm_first = tied;
       Transformer model(config);
       model.to(DType::f64);
-      const TokenBatch source = TokenBatch::pad({{5, 6, 3}, {7, 3}}, 0);
+      const TokenBatch source = TokenBatch::pad({{5, 6}, {7}}, 0);
       expect_gradients(
           [&] {
             return model.loss(source, {{4, 5}, {9, 8, 7}}, {.label_smoothing = 0.1});
@@ -349,7 +349,7 @@ TEST_F(Layers, RDropTakesEachPairThroughDropoutTwice) {
   config.dropout = 0.3;
   Transformer model(config);
   model.to(DType::f64);
-  const TokenBatch source = TokenBatch::pad({{5, 6, 3}, {7, 3}}, 0);
+  const TokenBatch source = TokenBatch::pad({{5, 6}, {7}}, 0);
   const std::vector<std::vector<int32_t>> target{{4, 5}, {9, 8, 7}};
   functional::LossParts parts;
   const auto loss = [&](double r_drop) {

@@ -71,7 +71,15 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& 
 }
 
 Variable TransformerEncoderLayer::operator()(const Variable& x, const MultiheadAttention::Call& call) const {
-  const auto attend = [&](const Variable& y) { return self_attn(y, y, y, call); };
+  return block(x, [&](const Variable& y) { return self_attn(y, y, y, call); });
+}
+
+Variable TransformerEncoderLayer::step(const Variable& x, KVCache& cache) const {
+  return block(x, [&](const Variable& y) { return self_attn.step(y, cache); });
+}
+
+template <class Attend>
+Variable TransformerEncoderLayer::block(const Variable& x, Attend&& attend) const {
   const double p = options_.dropout;
   if (options_.norm_first) {
     const Variable h = residual(x, attend(norm1(x)), p, training());
@@ -122,7 +130,7 @@ Variable TransformerDecoderLayer::step(const Variable& x, KVCache& self, const K
                                        const MultiheadAttention::Call& cross) const {
   const int64_t rows = x.size(0), width = x.size(2), sentences = memory.keys().size(0);
   return block(
-      x, [&](const Variable& y) { return self_attn(y, y, y, {.cache = &self}); },
+      x, [&](const Variable& y) { return self_attn.step(y, self); },
       [&](const Variable& y) {
         // The beams of a sentence are the queries of one batch entry, so its memory is read once for all of them.
         const Variable beams = functional::reshape(y, {sentences, rows / sentences, width});
@@ -153,7 +161,7 @@ Variable TransformerEncoder::operator()(Variable x, const MultiheadAttention::Ca
 }
 
 Variable TransformerEncoder::step(Variable x, std::vector<KVCache>& caches) const {
-  for (size_t l = 0; l < layers.size(); ++l) x = (*layers[l])(x, {.causal = Causal::top_left, .cache = &caches.at(l)});
+  for (size_t l = 0; l < layers.size(); ++l) x = layers[l]->step(x, caches.at(l));
   return norm ? (*norm)(x) : x;
 }
 

@@ -12,14 +12,14 @@
 namespace heed::inline v0 {
 namespace {
 
-constexpr std::size_t max_order = 4;
+constexpr size_t max_order = 4;
 
 // Counts of the n-grams of one order; an n-gram is a piece of the tokenised line.
-using Counts = std::unordered_map<std::string_view, std::int64_t>;
+using Counts = std::unordered_map<std::string_view, int64_t>;
 
-Counts count_ngrams(const std::vector<std::string_view>& tokens, std::size_t order) {
+Counts count_ngrams(const std::vector<std::string_view>& tokens, size_t order) {
   Counts counts;
-  for (std::size_t i = 0; i + order <= tokens.size(); ++i) {
+  for (size_t i = 0; i + order <= tokens.size(); ++i) {
     const char* begin = tokens[i].data();
     const std::string_view last = tokens[i + order - 1];
     ++counts[std::string_view(begin, last.data() + last.size() - begin)];
@@ -29,13 +29,13 @@ Counts count_ngrams(const std::vector<std::string_view>& tokens, std::size_t ord
 
 // Of a line, or summed over lines.
 struct Statistics {
-  std::int64_t hypothesis_length = 0, reference_length = 0;
-  std::array<std::int64_t, max_order> correct{}, total{};
+  int64_t hypothesis_length = 0, reference_length = 0;
+  std::array<int64_t, max_order> correct{}, total{};
 
   Statistics& operator+=(const Statistics& other) {
     hypothesis_length += other.hypothesis_length;
     reference_length += other.reference_length;
-    for (std::size_t n = 0; n < max_order; ++n) {
+    for (size_t n = 0; n < max_order; ++n) {
       correct[n] += other.correct[n];
       total[n] += other.total[n];
     }
@@ -47,21 +47,21 @@ struct Statistics {
 Statistics compare(const std::string& hypothesis_line, const std::vector<std::string>& reference_lines) {
   const std::vector<std::string_view> hypothesis = split_words(hypothesis_line);
   Statistics line;
-  line.hypothesis_length = static_cast<std::int64_t>(hypothesis.size());
+  line.hypothesis_length = static_cast<int64_t>(hypothesis.size());
   std::vector<std::vector<std::string_view>> references;
   for (const std::string& reference : reference_lines) references.push_back(split_words(reference));
-  const auto distance = [&](std::int64_t length) { return std::abs(length - line.hypothesis_length); };
-  for (std::size_t r = 0; r < references.size(); ++r) {
-    const auto length = static_cast<std::int64_t>(references[r].size());
+  const auto distance = [&](int64_t length) { return std::abs(length - line.hypothesis_length); };
+  for (size_t r = 0; r < references.size(); ++r) {
+    const auto length = static_cast<int64_t>(references[r].size());
     const bool closer =
         std::pair(distance(length), length) < std::pair(distance(line.reference_length), line.reference_length);
     if (r == 0 || closer) line.reference_length = length;
   }
-  for (std::size_t order = 1; order <= max_order; ++order) {
+  for (size_t order = 1; order <= max_order; ++order) {
     Counts there;
     for (const auto& reference : references)
       for (const auto& [ngram, count] : count_ngrams(reference, order)) {
-        std::int64_t& most = there[ngram];
+        int64_t& most = there[ngram];
         most = std::max(most, count);
       }
     for (const auto& [ngram, count] : count_ngrams(hypothesis, order)) {
@@ -85,11 +85,11 @@ BleuScore score_of(const Statistics& all) {
             ? 0.0
             : std::exp(1 - static_cast<double>(bleu.reference_length) / static_cast<double>(bleu.hypothesis_length));
   }
-  if (std::ranges::all_of(bleu.correct, [](std::int64_t n) { return n == 0; })) return bleu;
+  if (std::ranges::all_of(bleu.correct, [](int64_t n) { return n == 0; })) return bleu;
 
   double smoothing = 1;
   double log_sum = 0;
-  for (std::size_t n = 0; n < max_order; ++n) {
+  for (size_t n = 0; n < max_order; ++n) {
     if (bleu.total[n] > 0) {
       const auto total = static_cast<double>(bleu.total[n]);
       // Each order without a match counts as half the match of the one before (method 3 of Chen and Cherry 2014).
@@ -134,7 +134,7 @@ BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::vec
   };
   std::vector<Statistics> lines;
   Statistics all;
-  for (std::size_t i = 0; i < hypotheses.size(); ++i) {
+  for (size_t i = 0; i < hypotheses.size(); ++i) {
     std::vector<std::string> tokenized;
     for (const std::vector<std::string>& reference : references) tokenized.push_back(tokenize(reference[i]));
     lines.push_back(compare(tokenize(hypotheses[i]), tokenized));
@@ -143,9 +143,9 @@ BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::vec
   BleuScore bleu = score_of(all);
   bleu.lowercase = options.lowercase;
   bleu.references = std::ssize(references);
-  bleu.confidence = bootstrap(lines.size(), options, [&](std::span<const std::uint32_t> chosen) {
+  bleu.confidence = bootstrap(lines.size(), options, [&](std::span<const uint32_t> chosen) {
     Statistics sum;
-    for (const std::uint32_t line : chosen) sum += lines[line];
+    for (const uint32_t line : chosen) sum += lines[line];
     return score_of(sum).score;
   });
   return bleu;
@@ -163,7 +163,7 @@ double BleuScore::ratio() const {
 
 std::string BleuScore::format() const {
   std::string line = "BLEU = " + fixed(score, 2) + confidence_text(confidence) + " ";
-  for (std::size_t n = 0; n < max_order; ++n) line += (n > 0 ? "/" : "") + fixed(precisions[n], 1);
+  for (size_t n = 0; n < max_order; ++n) line += (n > 0 ? "/" : "") + fixed(precisions[n], 1);
   return line + " (BP = " + fixed(brevity_penalty, 3) + " ratio = " + fixed(ratio(), 3) +
          " hyp_len = " + std::to_string(hypothesis_length) + " ref_len = " + std::to_string(reference_length) + ")";
 }

@@ -9,23 +9,23 @@
 namespace heed::inline v0 {
 namespace {
 
-constexpr std::size_t max_order = 6;
+constexpr size_t max_order = 6;
 constexpr double beta = 2;
 
-using Counts = std::unordered_map<std::u32string_view, std::int64_t>;
+using Counts = std::unordered_map<std::u32string_view, int64_t>;
 
-Counts count_ngrams(std::u32string_view text, std::size_t order) {
+Counts count_ngrams(std::u32string_view text, size_t order) {
   Counts counts;
-  for (std::size_t i = 0; i + order <= text.size(); ++i) ++counts[text.substr(i, order)];
+  for (size_t i = 0; i + order <= text.size(); ++i) ++counts[text.substr(i, order)];
   return counts;
 }
 
 // Of a line, or summed over lines: n-grams of each order.
 struct Statistics {
-  std::array<std::int64_t, max_order> hypothesis{}, reference{}, match{};
+  std::array<int64_t, max_order> hypothesis{}, reference{}, match{};
 
   Statistics& operator+=(const Statistics& other) {
-    for (std::size_t n = 0; n < max_order; ++n) {
+    for (size_t n = 0; n < max_order; ++n) {
       hypothesis[n] += other.hypothesis[n];
       reference[n] += other.reference[n];
       match[n] += other.match[n];
@@ -36,10 +36,10 @@ struct Statistics {
 
 Statistics compare(const std::array<Counts, max_order>& hypothesis, const std::u32string& reference) {
   Statistics line;
-  for (std::size_t n = 0; n < max_order; ++n) {
+  for (size_t n = 0; n < max_order; ++n) {
     // A line whose reference is too short for this order does not count.
     if (reference.size() <= n) continue;
-    line.reference[n] = static_cast<std::int64_t>(reference.size() - n);
+    line.reference[n] = static_cast<int64_t>(reference.size() - n);
     const Counts there = count_ngrams(reference, n + 1);
     for (const auto& [ngram, count] : hypothesis[n]) {
       line.hypothesis[n] += count;
@@ -54,7 +54,7 @@ double score_of(const Statistics& all) {
   double precision = 0;
   double recall = 0;
   int orders = 0;
-  for (std::size_t n = 0; n < max_order; ++n) {
+  for (size_t n = 0; n < max_order; ++n) {
     if (all.hypothesis[n] == 0 || all.reference[n] == 0) continue;
     precision += static_cast<double>(all.match[n]) / static_cast<double>(all.hypothesis[n]);
     recall += static_cast<double>(all.match[n]) / static_cast<double>(all.reference[n]);
@@ -78,10 +78,10 @@ ChrfScore chrf(std::span<const std::string> hypotheses, std::span<const std::vec
   };
   std::vector<Statistics> lines;
   Statistics all;
-  for (std::size_t i = 0; i < hypotheses.size(); ++i) {
+  for (size_t i = 0; i < hypotheses.size(); ++i) {
     const std::u32string hypothesis = characters(hypotheses[i]);
     std::array<Counts, max_order> counts;
-    for (std::size_t n = 0; n < max_order; ++n) counts[n] = count_ngrams(hypothesis, n + 1);
+    for (size_t n = 0; n < max_order; ++n) counts[n] = count_ngrams(hypothesis, n + 1);
     Statistics best;
     double best_score = -1;
     for (const std::vector<std::string>& reference : references) {
@@ -98,9 +98,9 @@ ChrfScore chrf(std::span<const std::string> hypotheses, std::span<const std::vec
   chrf.score = score_of(all);
   chrf.lowercase = options.lowercase;
   chrf.references = std::ssize(references);
-  chrf.confidence = bootstrap(lines.size(), options, [&](std::span<const std::uint32_t> chosen) {
+  chrf.confidence = bootstrap(lines.size(), options, [&](std::span<const uint32_t> chosen) {
     Statistics sum;
-    for (const std::uint32_t line : chosen) sum += lines[line];
+    for (const uint32_t line : chosen) sum += lines[line];
     return score_of(sum);
   });
   return chrf;

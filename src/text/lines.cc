@@ -22,7 +22,7 @@ std::ifstream open_text(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::vector<std::string> read_lines(std::istream& in, const std::string& name, std::int64_t* replaced) {
+std::vector<std::string> read_lines(std::istream& in, const std::string& name, int64_t* replaced) {
   std::vector<std::string> lines;
   std::string line;
   while (std::getline(in, line)) {
@@ -35,7 +35,7 @@ std::vector<std::string> read_lines(std::istream& in, const std::string& name, s
   return lines;
 }
 
-std::vector<std::string> read_lines(const std::filesystem::path& path, std::int64_t* replaced) {
+std::vector<std::string> read_lines(const std::filesystem::path& path, int64_t* replaced) {
   std::ifstream in = open_text(path);
   return read_lines(in, path.string(), replaced);
 }
@@ -56,15 +56,15 @@ TextPairs read_pairs_tsv(std::istream& in, const std::string& name, int source_c
   pairs.source.reserve(lines.size());
   pairs.target.reserve(lines.size());
   std::vector<std::string_view> columns;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
+  for (size_t i = 0; i < lines.size(); ++i) {
     columns.clear();
     for (std::string_view rest = lines[i];;) {
-      const std::size_t tab = rest.find('\t');
+      const size_t tab = rest.find('\t');
       columns.push_back(rest.substr(0, tab));
       if (tab == std::string_view::npos) break;
       rest.remove_prefix(tab + 1);
     }
-    const auto needed = static_cast<std::size_t>(std::max(source_column, target_column));
+    const auto needed = static_cast<size_t>(std::max(source_column, target_column));
     if (columns.size() < needed) {
       throw FormatError(name + ": line " + std::to_string(i + 1) + " has " + std::to_string(columns.size()) +
                         (columns.size() == 1 ? " column" : " columns") + " but column " + std::to_string(needed) +

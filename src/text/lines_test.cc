@@ -14,7 +14,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-Lines lines_of(const std::string& bytes, std::int64_t* replaced = nullptr) {
+Lines lines_of(const std::string& bytes, int64_t* replaced = nullptr) {
   std::istringstream in(bytes);
   return read_lines(in, "test", replaced);
 }
@@ -30,7 +30,7 @@ TEST(ReadLines, EndsOfLines) {
 }
 
 TEST(ReadLines, ByteOrderMarkNulAndMalformedBytes) {
-  std::int64_t replaced = 0;
+  int64_t replaced = 0;
   EXPECT_EQ(lines_of("\xEF\xBB\xBFone\n\xEF\xBB\xBFtwo\n"), (Lines{"one", "\ufefftwo"}));
   EXPECT_EQ(lines_of(std::string("a\0b\n\xff\xfe\n", 7), &replaced), (Lines{std::string("a\0b", 3), "\ufffd\ufffd"}));
   EXPECT_EQ(replaced, 2);

@@ -160,7 +160,7 @@ TEST(Metrics, ConfidenceEqualsSacrebleu) {
   EXPECT_EQ(
       one.format(),
       "BLEU = 54.69 (μ = 52.56 ± 19.47) 82.0/62.2/47.5/40.0 (BP = 0.980 ratio = 0.980 hyp_len = 50 ref_len = 51)");
-  EXPECT_EQ(one.signature(), "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.1.0");
+  EXPECT_EQ(one.signature(), "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.2.0");
   EXPECT_NEAR(one.confidence.mean, 52.55522488241333, 1e-4);
   EXPECT_NEAR(one.confidence.half_width, 19.468358745471498, 1e-4);
   EXPECT_NEAR(two.confidence.mean, 77.18031649611042, 1e-4);
@@ -169,7 +169,7 @@ TEST(Metrics, ConfidenceEqualsSacrebleu) {
   EXPECT_EQ(f.format(), "chrF2 = 73.65 (μ = 72.46 ± 14.22)");
   EXPECT_NEAR(f.confidence.mean, 72.46046, 1e-4);
   EXPECT_NEAR(f.confidence.half_width, 14.217875, 1e-4);
-  EXPECT_EQ(f.signature(), "nrefs:1|bs:1000|seed:12345|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.1.0");
+  EXPECT_EQ(f.signature(), "nrefs:1|bs:1000|seed:12345|case:mixed|eff:yes|nc:6|nw:0|space:no|version:heed-0.2.0");
 }
 
 TEST(Metrics, ConfidenceOfFewLines) {
@@ -189,11 +189,11 @@ TEST(Metrics, ALineEndingInADashLosesItsLineBreakFirst) {
 
 TEST(Metrics, Signatures) {
   EXPECT_EQ(bleu(references, references).signature(),
-            "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.1.0");
+            "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:heed-0.2.0");
   EXPECT_EQ(bleu(references, references, {.lowercase = true}).signature(),
-            "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:heed-0.1.0");
+            "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:heed-0.2.0");
   EXPECT_EQ(chrf(references, references, {.lowercase = true}).signature(),
-            "nrefs:1|case:lc|eff:yes|nc:6|nw:0|space:no|version:heed-0.1.0");
+            "nrefs:1|case:lc|eff:yes|nc:6|nw:0|space:no|version:heed-0.2.0");
 }
 
 TEST(Metrics, RefusesUnequalAndEmptyCorpora) {

@@ -10,24 +10,24 @@ namespace {
 // Protobuf's wire format: a field is a varint (number << 3 | wire type), then its value.
 class Message {
  public:
-  void varint_field(int number, std::uint64_t value) {
-    varint(static_cast<std::uint64_t>(number) << 3 | 0);
+  void varint_field(int number, uint64_t value) {
+    varint(static_cast<uint64_t>(number) << 3 | 0);
     varint(value);
   }
   void float_field(int number, float value) {
-    varint(static_cast<std::uint64_t>(number) << 3 | 5);
-    const auto bits = std::bit_cast<std::uint32_t>(value);
+    varint(static_cast<uint64_t>(number) << 3 | 5);
+    const auto bits = std::bit_cast<uint32_t>(value);
     for (int shift = 0; shift < 32; shift += 8) bytes_.push_back(static_cast<char>(bits >> shift & 0xFF));
   }
   void bytes_field(int number, std::string_view value) {
-    varint(static_cast<std::uint64_t>(number) << 3 | 2);
+    varint(static_cast<uint64_t>(number) << 3 | 2);
     varint(value.size());
     bytes_.append(value);
   }
   const std::string& bytes() const { return bytes_; }
 
  private:
-  void varint(std::uint64_t value) {
+  void varint(uint64_t value) {
     for (; value >= 0x80; value >>= 7) bytes_.push_back(static_cast<char>(value | 0x80));
     bytes_.push_back(static_cast<char>(value));
   }
@@ -42,7 +42,7 @@ std::string write_model_proto(const std::vector<ModelPiece>& pieces) {
     Message m;
     m.bytes_field(1, piece.text);
     m.float_field(2, piece.score);
-    m.varint_field(3, static_cast<std::uint64_t>(piece.type));
+    m.varint_field(3, static_cast<uint64_t>(piece.type));
     model.bytes_field(1, m.bytes());
   }
   Message trainer;

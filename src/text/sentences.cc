@@ -35,7 +35,7 @@ constexpr std::array<std::string_view, 26> kAfterOrdinals{
     "kapitel",    "klasse",  "liga",      "mai",         "märz",         "november", "oktober",
     "platz",      "rang",    "september", "stock",       "weltkrieg"};
 
-template <std::size_t N>
+template <size_t N>
 bool contains(const std::array<std::string_view, N>& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
@@ -83,20 +83,20 @@ constexpr std::u32string_view kOpenBrackets = U"([（［「『【《", kCloseBra
 class Splitter {
  public:
   explicit Splitter(std::u32string text) : text_(std::move(text)) {
-    for (std::size_t i = 0; i < text_.size(); ++i)
+    for (size_t i = 0; i < text_.size(); ++i)
       if (const auto kind = kCloseBrackets.find(text_[i]); kind != std::u32string_view::npos) last_close_[kind] = i;
   }
 
   // Begin and end of each sentence.
-  std::vector<std::pair<std::size_t, std::size_t>> operator()() {
-    std::vector<std::pair<std::size_t, std::size_t>> sentences;
+  std::vector<std::pair<size_t, size_t>> operator()() {
+    std::vector<std::pair<size_t, size_t>> sentences;
     begin_ = skip_spaces(0);
     bool words = false;  // since begin_: what has none is no sentence of its own
-    for (std::size_t i = begin_; i < text_.size();) {
+    for (size_t i = begin_; i < text_.size();) {
       const char32_t code = text_[i];
       words = words || is_letter(code) || is_digit(code);
       const bool stops = is_terminator(code) || is_full_width_terminator(code);
-      const std::size_t end = stops ? end_of(i) : i + 1;
+      const size_t end = stops ? end_of(i) : i + 1;
       if (!stops || end == text_.size() || !words || !is_boundary(i, end)) {
         for (; i < end; ++i) follow_brackets(i);
         continue;
@@ -106,48 +106,48 @@ class Splitter {
       open_.clear();
       words = false;
     }
-    std::size_t end = text_.size();
+    size_t end = text_.size();
     while (end > begin_ && is_space(text_[end - 1])) --end;
     if (end > begin_) sentences.emplace_back(begin_, end);
     return sentences;
   }
 
  private:
-  void follow_brackets(std::size_t i) {
+  void follow_brackets(size_t i) {
     const auto kind = kOpenBrackets.find(text_[i]);
     const bool smiley = i > 0 && is_one_of(text_[i - 1], U":;=-");
     if (kind != std::u32string_view::npos && last_close_[kind] > i && !smiley) open_.push_back(kind);
     if (!open_.empty() && text_[i] == kCloseBrackets[open_.back()]) open_.pop_back();
   }
-  std::size_t skip_spaces(std::size_t i) const {
+  size_t skip_spaces(size_t i) const {
     while (i < text_.size() && is_space(text_[i])) ++i;
     return i;
   }
   // Behind the terminators that stand together.
-  std::size_t run_end(std::size_t i) const {
+  size_t run_end(size_t i) const {
     while (i < text_.size() && (is_terminator(text_[i]) || is_full_width_terminator(text_[i]))) ++i;
     return i;
   }
   // Behind them and what closes with them.
-  std::size_t end_of(std::size_t i) const {
-    for (std::size_t end = run_end(i);; i = end) {
+  size_t end_of(size_t i) const {
+    for (size_t end = run_end(i);; i = end) {
       while (end < text_.size() && is_closer(text_[end])) ++end;
       end = run_end(end);
       if (end == i) return end;
     }
   }
   // The brackets that are open at i are closed before `end`.
-  bool brackets_close(std::size_t i, std::size_t end) const {
-    std::size_t open = open_.size();
+  bool brackets_close(size_t i, size_t end) const {
+    size_t open = open_.size();
     for (; i < end && open > 0; ++i)
       if (text_[i] == kCloseBrackets[open_[open - 1]]) --open;
     return open == 0;
   }
 
   // Terminators begin at `i`; the sentence would end at `end`, before the end of the text.
-  bool is_boundary(std::size_t i, std::size_t end) const {
+  bool is_boundary(size_t i, size_t end) const {
     if (!brackets_close(i, end)) return false;
-    const std::size_t stop = run_end(i), next = skip_spaces(end);
+    const size_t stop = run_end(i), next = skip_spaces(end);
     if (next == text_.size()) return false;
     if (next == end) {
       if (is_one_of(text_[next], U"¿¡")) return stop - i > 1 || text_[i] != U'.';
@@ -155,7 +155,7 @@ class Splitter {
       const bool quoted = is_closer(text_[end - 1]) && !is_one_of(text_[next], kOpenBrackets);
       return is_full_width_terminator(text_[stop - 1]) && !quoted;
     }
-    std::size_t first = next;
+    size_t first = next;
     while (first < text_.size() && (is_opener(text_[first]) || is_space(text_[first]))) ++first;
     if (is_full_width_terminator(text_[stop - 1])) return true;
     if (first == text_.size() || !begins_sentence(text_[first])) return false;
@@ -163,8 +163,8 @@ class Splitter {
   }
 
   // A single dot at `dot`; what follows begins at `next` as a sentence may.
-  bool dot_ends_sentence(std::size_t dot, std::size_t next) const {
-    std::size_t begin = dot;
+  bool dot_ends_sentence(size_t dot, size_t next) const {
+    size_t begin = dot;
     while (begin > begin_ && !is_space(text_[begin - 1])) --begin;
     const bool leads = begin == begin_;
     while (begin < dot && is_opener(text_[begin])) ++begin;
@@ -179,7 +179,7 @@ class Splitter {
 
   // U.S, e.g, EE.UU, z.B
   static bool is_dotted(std::u32string_view word) {
-    std::size_t letters = 0;
+    size_t letters = 0;
     for (const char32_t code : word) {
       letters = code == U'.' ? 0 : letters + 1;
       if (letters > 2 || (code != U'.' && !is_letter(code))) return false;
@@ -190,29 +190,29 @@ class Splitter {
     const std::string plain = lower(word);
     return plain == "a.m" || plain == "p.m";
   }
-  std::u32string_view word_at(std::size_t begin) const {
-    std::size_t end = begin;
+  std::u32string_view word_at(size_t begin) const {
+    size_t end = begin;
     while (end < text_.size() && is_letter(text_[end])) ++end;
     return std::u32string_view(text_).substr(begin, end - begin);
   }
 
   std::u32string text_;
-  std::array<std::size_t, kCloseBrackets.size()> last_close_{};
-  std::vector<std::size_t> open_;  // kinds of the brackets that are open
-  std::size_t begin_ = 0;          // of the sentence
+  std::array<size_t, kCloseBrackets.size()> last_close_{};
+  std::vector<size_t> open_;  // kinds of the brackets that are open
+  size_t begin_ = 0;          // of the sentence
 };
 
 }  // namespace
 
 std::vector<std::string_view> split_sentences(std::string_view text) {
   std::vector<std::string_view> parts;
-  std::size_t at = 0, byte = 0;  // the same place, in characters and bytes
-  const auto advance = [&](std::size_t to) {
-    for (; at < to; ++at) byte += static_cast<std::size_t>(decode_utf8(text.substr(byte)).length);
+  size_t at = 0, byte = 0;  // the same place, in characters and bytes
+  const auto advance = [&](size_t to) {
+    for (; at < to; ++at) byte += static_cast<size_t>(decode_utf8(text.substr(byte)).length);
     return byte;
   };
   for (const auto& [begin, end] : Splitter(to_utf32(text))()) {
-    const std::size_t first = advance(begin);
+    const size_t first = advance(begin);
     parts.push_back(text.substr(first, advance(end) - first));
   }
   return parts;

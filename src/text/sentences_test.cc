@@ -20,8 +20,8 @@ Parts split(const std::string& text) {
 void expect_split(const std::string& marked) {
   Parts expected;
   std::string text;
-  for (std::size_t at = 0;;) {
-    const std::size_t bar = marked.find(" |", at);
+  for (size_t at = 0;;) {
+    const size_t bar = marked.find(" |", at);
     expected.push_back(marked.substr(at, bar - at));
     text += expected.back();
     if (bar == std::string::npos) break;
@@ -125,9 +125,9 @@ TEST(Sentences, NothingIsLost) {
   for (int i = 0; i < 20000; ++i) {
     std::string text;
     for (unsigned n = random() % 24; n > 0; --n) text += bits[random() % bits.size()];
-    std::size_t at = 0;
+    size_t at = 0;
     for (const std::string_view part : split_sentences(text)) {
-      const auto begin = static_cast<std::size_t>(part.data() - text.data());
+      const auto begin = static_cast<size_t>(part.data() - text.data());
       ASSERT_GE(begin, at);
       ASSERT_TRUE(split_sentences(text.substr(at, begin - at)).empty()) << text;
       ASSERT_FALSE(part.empty());
@@ -142,7 +142,7 @@ TEST(Sentences, TakeTimeByTheLength) {
   for (const std::string bit : {".", ".\"", ". ", "(", "(.", ". (", "a. ", "!) ", "「。", "a.b."}) {
     std::string text;
     while (text.size() < 1'000'000) text += bit;
-    std::size_t bytes = 0;
+    size_t bytes = 0;
     for (const std::string_view part : split_sentences(text)) bytes += part.size();
     EXPECT_LE(bytes, text.size());
   }
@@ -153,7 +153,7 @@ TEST(Sentences, OneSentenceStaysOneInACorpus) {
   // Captions of one sentence each, nearly all.
   for (const char* name : {"data/multi30k/val.en", "data/multi30k/val.de"}) {
     const std::vector<std::string> lines = read_lines(test::shared_path(name));
-    std::size_t whole = 0;
+    size_t whole = 0;
     for (const std::string& line : lines) whole += split_sentences(line).size() == 1;
     EXPECT_GE(whole, lines.size() - 3) << name;
   }

@@ -15,7 +15,7 @@ bool splits(char c) {
 }
 
 void replace_all(std::string* text, std::string_view from, std::string_view to) {
-  for (std::size_t at = 0; (at = text->find(from, at)) != std::string::npos; at += to.size()) {
+  for (size_t at = 0; (at = text->find(from, at)) != std::string::npos; at += to.size()) {
     text->replace(at, from.size(), to);
   }
 }
@@ -25,7 +25,7 @@ template <typename Match, typename Write>
 std::string rewrite_pairs(const std::string& text, Match match, Write write) {
   std::string out;
   out.reserve(text.size() * 2);
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  for (size_t i = 0; i < text.size(); ++i) {
     if (i + 1 < text.size() && match(text[i], text[i + 1])) {
       write(&out, text[i], text[i + 1]);
       ++i;

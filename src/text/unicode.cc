@@ -49,11 +49,11 @@ bool cased(char32_t code) {
 }
 
 // Capital sigma ends a word when a cased letter stands before it and none after it; Unicode 3.13, Final_Sigma.
-bool final_sigma(const std::u32string& text, std::size_t at) {
-  std::size_t before = at;
+bool final_sigma(const std::u32string& text, size_t at) {
+  size_t before = at;
   while (before > 0 && case_ignorable(text[before - 1])) --before;
   if (before == 0 || !cased(text[before - 1])) return false;
-  std::size_t after = at + 1;
+  size_t after = at + 1;
   while (after < text.size() && case_ignorable(text[after])) ++after;
   return after == text.size() || !cased(text[after]);
 }
@@ -61,7 +61,7 @@ bool final_sigma(const std::u32string& text, std::size_t at) {
 }  // namespace
 
 DecodedCharacter decode_utf8(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
   if (lead < 0x80) return {lead, 1, true};
   int trail = 0;
@@ -86,7 +86,7 @@ DecodedCharacter decode_utf8(std::string_view text) {
     return {U'\uFFFD', 1, false};
   }
   for (int i = 1; i <= trail; ++i) {
-    if (static_cast<std::size_t>(i) >= text.size() || byte(i) < low || byte(i) > high) return {U'\uFFFD', i, false};
+    if (static_cast<size_t>(i) >= text.size() || byte(i) < low || byte(i) > high) return {U'\uFFFD', i, false};
     code = (code << 6) | (byte(i) & 0x3Fu);
     low = 0x80;
     high = 0xBF;
@@ -109,7 +109,7 @@ void append_utf8(char32_t code, std::string* out) {
   out->append(reinterpret_cast<const char*>(bytes), n);
 }
 
-std::string sanitize_utf8(std::string_view text, std::int64_t* replaced) {
+std::string sanitize_utf8(std::string_view text, int64_t* replaced) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
@@ -125,12 +125,12 @@ std::string sanitize_utf8(std::string_view text, std::int64_t* replaced) {
   return out;
 }
 
-std::size_t incomplete_utf8(std::string_view text) {
-  for (std::size_t n = std::min<std::size_t>(text.size(), 3); n > 0; --n) {
+size_t incomplete_utf8(std::string_view text) {
+  for (size_t n = std::min<size_t>(text.size(), 3); n > 0; --n) {
     const std::string_view end = text.substr(text.size() - n);
     const auto lead = static_cast<unsigned char>(end[0]);
     const DecodedCharacter c = decode_utf8(end);
-    if (!c.valid && static_cast<std::size_t>(c.length) == n && lead >= 0xC2 && lead <= 0xF4) return n;
+    if (!c.valid && static_cast<size_t>(c.length) == n && lead >= 0xC2 && lead <= 0xF4) return n;
   }
   return 0;
 }
@@ -150,7 +150,7 @@ std::string to_lower(std::string_view text) {
   const std::u32string codes = to_utf32(text);
   std::string out;
   out.reserve(text.size());
-  for (std::size_t i = 0; i < codes.size(); ++i) {
+  for (size_t i = 0; i < codes.size(); ++i) {
     if (codes[i] == U'\u0130') {
       out += "i\u0307";
     } else if (codes[i] == U'\u03A3') {
@@ -170,8 +170,8 @@ bool is_space(char32_t code) {
 
 std::vector<std::string_view> split_words(std::string_view text) {
   std::vector<std::string_view> words;
-  std::size_t start = 0;
-  for (std::size_t at = 0; at < text.size();) {
+  size_t start = 0;
+  for (size_t at = 0; at < text.size();) {
     const DecodedCharacter c = decode_utf8(text.substr(at));
     if (is_space(c.code)) {
       if (at > start) words.push_back(text.substr(start, at - start));

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/text.h"
+
 namespace heed::inline v0 {
 
 struct DecodedCharacter {
@@ -19,18 +21,10 @@ DecodedCharacter decode_utf8(std::string_view text);
 
 bool valid_utf8(std::string_view text);
 
-/// The text behind a byte order mark (U+FEFF at the very beginning), which editors of some systems write into files.
-inline std::string_view without_byte_order_mark(std::string_view text) {
-  return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
-}
-
 void append_utf8(char32_t code, std::string* out);
 
 /// Unicode normal form C of valid UTF-8.
 std::string to_nfc(const std::string& text);
-
-/// The same characters; malformed sequences become U+FFFD.
-std::u32string to_utf32(std::string_view text);
 
 /// Unicode's full lower case as Python's str.lower() gives it, final sigma and U+0130 included. Not tailored to a
 /// language: Turkish I becomes i.

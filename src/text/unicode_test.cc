@@ -13,7 +13,7 @@ namespace {
 struct Replacement {
   std::string bytes;
   std::string text;
-  std::int64_t replaced;
+  int64_t replaced;
 };
 
 TEST(SanitizeUtf8, ReplacesMaximalSubparts) {
@@ -44,7 +44,7 @@ TEST(SanitizeUtf8, ReplacesMaximalSubparts) {
        "a" + r + r + r + "b" + r + "c" + r + r + "d", 6},
   };
   for (const Replacement& c : cases) {
-    std::int64_t replaced = 0;
+    int64_t replaced = 0;
     EXPECT_EQ(sanitize_utf8(c.bytes, &replaced), c.text);
     EXPECT_EQ(replaced, c.replaced);
     EXPECT_EQ(valid_utf8(c.bytes), c.replaced == 0);

@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <unordered_map>
 
-#include "core/file_kind.h"
+#include "heed/file_kind.h"
 #include "heed/text.h"
 #include "text/model_proto.h"
 #include "text/unicode.h"
@@ -24,13 +24,13 @@ namespace heed::inline v0 {
 namespace {
 
 constexpr std::string_view space_mark = "\u2581";
-constexpr std::size_t first_byte_id = 4;
+constexpr size_t first_byte_id = 4;
 constexpr std::string_view sentencepiece_beginning = "\n";  // the tag of its first piece
-constexpr std::uint64_t largest_vocabulary_file = std::uint64_t{64} << 20;
+constexpr uint64_t largest_vocabulary_file = uint64_t{64} << 20;
 
 // sentencepiece's trainer stops the process on a word of 65536 characters. Pieces have at most 16, so words cut at a
 // thousand teach the same.
-constexpr std::size_t longest_training_word = 1000;  // bytes
+constexpr size_t longest_training_word = 1000;  // bytes
 
 class LineIterator : public sentencepiece::SentenceIterator {
  public:
@@ -42,7 +42,7 @@ class LineIterator : public sentencepiece::SentenceIterator {
 
  private:
   const std::vector<std::string>& lines_;
-  std::size_t next_ = 0;
+  size_t next_ = 0;
 };
 
 std::string collapse_spaces(std::string_view text) {
@@ -59,7 +59,7 @@ std::string collapse_spaces(std::string_view text) {
 std::string training_line(std::string_view text, Spaces spaces) {
   const std::string valid = sanitize_utf8(text), clean = spaces == Spaces::verbatim ? valid : to_nfc(valid);
   std::string out;
-  std::size_t word = 0;
+  size_t word = 0;
   for (std::string_view rest = clean; !rest.empty();) {
     const DecodedCharacter c = decode_utf8(rest);
     const bool special = c.code == 0 || c.code == U'\t' || c.code == U'\u2585' || c.code == U'\u2581';
@@ -88,10 +88,10 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 // Says in heed's terms what sentencepiece found wrong.
-[[noreturn]] void refuse_training(const std::string& message, std::int64_t size) {
+[[noreturn]] void refuse_training(const std::string& message, int64_t size) {
   const std::string_view before = "smaller than required_chars. ";
-  if (const std::size_t at = message.find(before); at != std::string::npos) {
-    const std::size_t number = message.find(" vs ", at) + 4;
+  if (const size_t at = message.find(before); at != std::string::npos) {
+    const size_t number = message.find(" vs ", at) + 4;
     const std::string needed = message.substr(number, message.find('.', number) - number);
     throw ShapeError("train a vocabulary: size " + std::to_string(size) +
                      " leaves no room for the characters; pass a size of at least " + needed +
@@ -141,14 +141,14 @@ struct Vocabulary::Model {
   void load_own() {
     std::vector<ModelPiece> pieces;
     pieces.reserve(special_and_byte_pieces + file.pieces.size());
-    for (std::size_t id = 0; id < special_and_byte_pieces; ++id) {
+    for (size_t id = 0; id < special_and_byte_pieces; ++id) {
       const PieceType type = id >= first_byte_id ? PieceType::byte
                              : id == unk         ? PieceType::unknown
                                                  : PieceType::control;
       pieces.push_back({fixed_piece(id), 0.0f, type});
     }
     // Pairs merge in the order of their scores.
-    for (std::size_t i = 0; i < file.pieces.size(); ++i) {
+    for (size_t i = 0; i < file.pieces.size(); ++i) {
       pieces.push_back({file.pieces[i], -static_cast<float>(i), PieceType::normal});
     }
     const auto status = load_model(processor, write_model_proto(pieces));
@@ -159,7 +159,7 @@ struct Vocabulary::Model {
     pad_id = bos_id = eos_id = -1;
     unk_id = 0;
     for (const std::string& character : file.pieces) {
-      ids.emplace(decode_utf8(character).code, static_cast<std::int32_t>(ids.size()) + 1);
+      ids.emplace(decode_utf8(character).code, static_cast<int32_t>(ids.size()) + 1);
     }
   }
 
@@ -181,20 +181,20 @@ struct Vocabulary::Model {
 
   int size() const { return file.characters ? static_cast<int>(file.pieces.size()) + 1 : processor.GetPieceSize(); }
 
-  void check_id(std::int32_t id, const char* operation) const {
+  void check_id(int32_t id, const char* operation) const {
     if (id < 0 || id >= size()) {
       throw ShapeError(std::string(operation) + ": id " + std::to_string(id) + " is outside the vocabulary of " +
                        std::to_string(size()) + " pieces");
     }
   }
 
-  const std::string& piece(std::int32_t id) const {
+  const std::string& piece(int32_t id) const {
     if (!file.characters) return processor.IdToPiece(id);
     static const std::string unknown = fixed_piece(unk);
-    return id == unk_id ? unknown : file.pieces[static_cast<std::size_t>(id) - 1];
+    return id == unk_id ? unknown : file.pieces[static_cast<size_t>(id) - 1];
   }
 
-  std::string bytes(std::int32_t id) const {
+  std::string bytes(int32_t id) const {
     if (id == unk_id) return "\uFFFD";
     if (file.characters) return piece(id);
     if (processor.IsControl(id)) return "";
@@ -202,7 +202,7 @@ struct Vocabulary::Model {
       return std::string(1, static_cast<char>(std::stoi(piece(id).substr(3, 2), nullptr, 16)));
     }
     std::string text = piece(id);
-    for (std::size_t at = 0; (at = text.find(space_mark, at)) != std::string::npos;) {
+    for (size_t at = 0; (at = text.find(space_mark, at)) != std::string::npos;) {
       text.replace(at, space_mark.size(), 1, ' ');
     }
     return text;
@@ -221,8 +221,8 @@ struct Vocabulary::Model {
   }
 
   template <typename Piece>
-  void append_id(std::int32_t id, std::vector<Piece>* out) const {
-    if constexpr (std::is_same_v<Piece, std::int32_t>) {
+  void append_id(int32_t id, std::vector<Piece>* out) const {
+    if constexpr (std::is_same_v<Piece, int32_t>) {
       out->push_back(id);
     } else {
       out->push_back(piece(id));
@@ -242,7 +242,7 @@ struct Vocabulary::Model {
         const DecodedCharacter character = decode_utf8(rest);
         const auto found = ids.find(character.code);
         append_id(found == ids.end() ? unk_id : found->second, &out);
-        rest.remove_prefix(static_cast<std::size_t>(character.length));
+        rest.remove_prefix(static_cast<size_t>(character.length));
       }
       return out;
     }
@@ -250,7 +250,7 @@ struct Vocabulary::Model {
     // The first word gets the space that the other words have before them.
     const std::string prefixed = file.spaces == Spaces::verbatim ? normalized : " " + normalized;
     for (std::string_view rest = prefixed;;) {
-      const std::size_t at = rest.find(space_mark);
+      const size_t at = rest.find(space_mark);
       append_encoded(rest.substr(0, at), dropout, &out);
       if (at == std::string_view::npos) return out;
       // U+2581 itself would come back as a space: write it in bytes.
@@ -262,17 +262,17 @@ struct Vocabulary::Model {
   }
 
   VocabularyFile file;
-  sentencepiece::SentencePieceProcessor processor;   // not of characters
-  std::unordered_map<char32_t, std::int32_t> ids{};  // of characters
-  std::int32_t pad_id = pad;
-  std::int32_t unk_id = unk;
-  std::int32_t bos_id = bos;
-  std::int32_t eos_id = eos;
+  sentencepiece::SentencePieceProcessor processor;  // not of characters
+  std::unordered_map<char32_t, int32_t> ids{};      // of characters
+  int32_t pad_id = pad;
+  int32_t unk_id = unk;
+  int32_t bos_id = bos;
+  int32_t eos_id = eos;
 };
 
 Vocabulary Vocabulary::train(std::span<const std::string> lines, const VocabularyOptions& options) {
-  const auto smallest = static_cast<std::int64_t>(special_and_byte_pieces) + 1;
-  if (options.size < smallest || options.size > static_cast<std::int64_t>(largest_vocabulary)) {
+  const auto smallest = static_cast<int64_t>(special_and_byte_pieces) + 1;
+  if (options.size < smallest || options.size > static_cast<int64_t>(largest_vocabulary)) {
     throw ShapeError("train a vocabulary: size must be from " + std::to_string(smallest) + " to " +
                      std::to_string(largest_vocabulary) + ", not " + std::to_string(options.size));
   }
@@ -339,7 +339,7 @@ Vocabulary Vocabulary::characters(std::string_view text) {
   for (std::string_view rest = clean; !rest.empty();) {
     const DecodedCharacter character = decode_utf8(rest);
     codes.insert(character.code);
-    rest.remove_prefix(static_cast<std::size_t>(character.length));
+    rest.remove_prefix(static_cast<size_t>(character.length));
   }
   if (codes.empty()) throw ShapeError("make a vocabulary: the text is empty; pass at least one character");
   VocabularyFile file;
@@ -394,11 +394,11 @@ Vocabulary Vocabulary::from_sentencepiece(std::string bytes, const std::string& 
 
 std::string Vocabulary::to_text() const { return write_vocabulary(model_->file); }
 
-std::int64_t Vocabulary::size() const { return model_->size(); }
-std::int32_t Vocabulary::pad_id() const { return model_->pad_id; }
-std::int32_t Vocabulary::unk_id() const { return model_->unk_id; }
-std::int32_t Vocabulary::bos_id() const { return model_->bos_id; }
-std::int32_t Vocabulary::eos_id() const { return model_->eos_id; }
+int64_t Vocabulary::size() const { return model_->size(); }
+int32_t Vocabulary::pad_id() const { return model_->pad_id; }
+int32_t Vocabulary::unk_id() const { return model_->unk_id; }
+int32_t Vocabulary::bos_id() const { return model_->bos_id; }
+int32_t Vocabulary::eos_id() const { return model_->eos_id; }
 bool Vocabulary::foreign() const { return model_->file.foreign; }
 bool Vocabulary::of_characters() const { return model_->file.characters; }
 
@@ -409,20 +409,20 @@ std::string Vocabulary::normalize(std::string_view text) const {
   return model_->file.spaces == Spaces::keep ? clean : collapse_spaces(clean);
 }
 
-std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
-  return model_->encode<std::int32_t>(normalize(text));
+std::vector<int32_t> Vocabulary::encode(std::string_view text) const {
+  return model_->encode<int32_t>(normalize(text));
 }
 
-std::vector<std::vector<std::int32_t>> Vocabulary::encode_with_dropout(std::span<const std::string> texts,
-                                                                       double dropout, std::uint64_t seed) const {
+std::vector<std::vector<int32_t>> Vocabulary::encode_with_dropout(std::span<const std::string> texts, double dropout,
+                                                                  uint64_t seed) const {
   if (!(dropout >= 0 && dropout < 1))
     throw ShapeError("encode with dropout: " + std::to_string(dropout) + " is no probability; it must be in [0, 1)");
   if (dropout > 0 && (foreign() || of_characters()))
     throw ShapeError("encode with dropout: merges can be left out of heed's own subwords only, not of " +
                      std::string(foreign() ? "a sentencepiece model" : "characters") + "; set the dropout to 0");
-  std::vector<std::vector<std::int32_t>> ids(texts.size());
+  std::vector<std::vector<int32_t>> ids(texts.size());
   const auto encode_all = [&] {
-    for (std::size_t i = 0; i < texts.size(); ++i) ids[i] = model_->encode<std::int32_t>(normalize(texts[i]), dropout);
+    for (size_t i = 0; i < texts.size(); ++i) ids[i] = model_->encode<int32_t>(normalize(texts[i]), dropout);
   };
   // sentencepiece draws from a generator of the thread, which takes its seed from a global number when it is first
   // used: a new thread begins it anew.
@@ -437,11 +437,11 @@ std::vector<std::string> Vocabulary::encode_pieces(std::string_view text) const 
   return model_->encode<std::string>(normalize(text));
 }
 
-std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {
-  for (const std::int32_t id : ids) model_->check_id(id, "decode");
+std::string Vocabulary::decode(std::span<const int32_t> ids) const {
+  for (const int32_t id : ids) model_->check_id(id, "decode");
   std::string text;
   if (of_characters()) {
-    for (const std::int32_t id : ids) text += model_->bytes(id);
+    for (const int32_t id : ids) text += model_->bytes(id);
     return text;
   }
   const std::vector<int> numbers(ids.begin(), ids.end());
@@ -451,12 +451,12 @@ std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {
   return text;
 }
 
-const std::string& Vocabulary::piece(std::int32_t id) const {
+const std::string& Vocabulary::piece(int32_t id) const {
   model_->check_id(id, "piece");
   return model_->piece(id);
 }
 
-std::string Vocabulary::bytes(std::int32_t id) const {
+std::string Vocabulary::bytes(int32_t id) const {
   model_->check_id(id, "bytes");
   return model_->bytes(id);
 }

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 3> space_names = {"collapse", "keep", "ve
 constexpr std::string_view hex_digits = "0123456789ABCDEF";
 constexpr std::string_view base64_digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-[[noreturn]] void fail(std::size_t line, const std::string& rule) {
+[[noreturn]] void fail(size_t line, const std::string& rule) {
   throw FormatError("vocabulary: line " + std::to_string(line) + ": " + rule);
 }
 
@@ -40,9 +40,9 @@ std::string escape(std::string_view piece, bool spaces) {
   return out;
 }
 
-std::string unescape(std::string_view text, std::size_t line, bool spaces) {
+std::string unescape(std::string_view text, size_t line, bool spaces) {
   std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  for (size_t i = 0; i < text.size(); ++i) {
     if (control(text[i])) fail(line, "control characters are written as \\xHH");
     if (text[i] != '\\') {
       out += text[i];
@@ -53,8 +53,8 @@ std::string unescape(std::string_view text, std::size_t line, bool spaces) {
       i += 1;
       continue;
     }
-    const std::size_t high = i + 3 < text.size() ? hex_digits.find(text[i + 2]) : std::string_view::npos;
-    const std::size_t low = i + 3 < text.size() ? hex_digits.find(text[i + 3]) : std::string_view::npos;
+    const size_t high = i + 3 < text.size() ? hex_digits.find(text[i + 2]) : std::string_view::npos;
+    const size_t low = i + 3 < text.size() ? hex_digits.find(text[i + 3]) : std::string_view::npos;
     if (text.substr(i, 2) != "\\x" || high == std::string_view::npos || low == std::string_view::npos) {
       fail(line, "a backslash starts \\\\ or \\xHH with two upper-case hexadecimal digits");
     }
@@ -71,25 +71,25 @@ std::string unescape(std::string_view text, std::size_t line, bool spaces) {
 
 std::string to_base64(std::string_view bytes) {
   std::string out;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 3; ++j) group = group << 8 | (j < n ? static_cast<unsigned char>(bytes[i + j]) : 0u);
-    for (std::size_t j = 0; j < 4; ++j) out += j <= n ? base64_digits[group >> (18 - 6 * j) & 63] : '=';
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t n = std::min<size_t>(3, bytes.size() - i);
+    uint32_t group = 0;
+    for (size_t j = 0; j < 3; ++j) group = group << 8 | (j < n ? static_cast<unsigned char>(bytes[i + j]) : 0u);
+    for (size_t j = 0; j < 4; ++j) out += j <= n ? base64_digits[group >> (18 - 6 * j) & 63] : '=';
   }
   return out;
 }
 
-std::string from_base64(std::string_view text, std::size_t line) {
+std::string from_base64(std::string_view text, size_t line) {
   if (text.empty() || text.size() % 4 != 0) fail(line, "base64 comes in groups of 4 digits");
-  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
+  const size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
   std::string out;
-  std::uint32_t group = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  uint32_t group = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
     const bool pad = i >= text.size() - padding;
-    const std::size_t digit = pad ? 0 : base64_digits.find(text[i]);
+    const size_t digit = pad ? 0 : base64_digits.find(text[i]);
     if (digit == std::string_view::npos) fail(line, "not a base64 digit at column " + std::to_string(i + 1));
-    group = group << 6 | static_cast<std::uint32_t>(digit);
+    group = group << 6 | static_cast<uint32_t>(digit);
     if (i % 4 == 3) {
       for (int shift = 16; shift >= 0; shift -= 8) out += static_cast<char>(group >> shift & 0xFF);
       group = 0;
@@ -103,7 +103,7 @@ std::string from_base64(std::string_view text, std::size_t line) {
 std::vector<std::string_view> split_lines(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
-    const std::size_t end = text.find('\n');
+    const size_t end = text.find('\n');
     if (end == std::string_view::npos) {
       fail(lines.size() + 1, "the line has no newline at its end; the file may have been cut short");
     }
@@ -118,9 +118,9 @@ std::vector<std::string_view> split_lines(std::string_view text) {
 
 void read_pieces(const std::vector<std::string_view>& lines, std::vector<std::string>& pieces) {
   std::unordered_set<std::string> seen;
-  for (std::size_t id = 0; id < special_and_byte_pieces; ++id) seen.insert(fixed_piece(id));
+  for (size_t id = 0; id < special_and_byte_pieces; ++id) seen.insert(fixed_piece(id));
   pieces.reserve(lines.size() - 1);
-  for (std::size_t i = 1; i < lines.size(); ++i) {
+  for (size_t i = 1; i < lines.size(); ++i) {
     std::string piece = unescape(lines[i], i + 1, /*spaces=*/false);
     if (piece.empty()) fail(i + 1, "a piece must not be empty");
     if (piece.size() > longest_piece) {
@@ -138,10 +138,10 @@ void read_pieces(const std::vector<std::string_view>& lines, std::vector<std::st
 
 void read_characters(const std::vector<std::string_view>& lines, std::vector<std::string>& characters) {
   std::optional<char32_t> last;
-  for (std::size_t i = 1; i < lines.size(); ++i) {
+  for (size_t i = 1; i < lines.size(); ++i) {
     std::string character = unescape(lines[i], i + 1, /*spaces=*/true);
     const DecodedCharacter decoded = character.empty() ? DecodedCharacter{0, 0, false} : decode_utf8(character);
-    if (!decoded.valid || static_cast<std::size_t>(decoded.length) != character.size()) {
+    if (!decoded.valid || static_cast<size_t>(decoded.length) != character.size()) {
       fail(i + 1, "a line holds one character in UTF-8");
     }
     if (lines[i] == " ") fail(i + 1, "a space is written as \\x20");
@@ -152,21 +152,21 @@ void read_characters(const std::vector<std::string_view>& lines, std::vector<std
 }
 
 // Pieces that stand in every vocabulary of this kind, and not in its file.
-std::size_t fixed_pieces(const VocabularyFile& file) { return file.characters ? 1 : special_and_byte_pieces; }
+size_t fixed_pieces(const VocabularyFile& file) { return file.characters ? 1 : special_and_byte_pieces; }
 
 }  // namespace
 
-std::string fixed_piece(std::size_t id) {
+std::string fixed_piece(size_t id) {
   static constexpr std::string_view special[4] = {"<pad>", "<unk>", "<s>", "</s>"};
   if (id < 4) return std::string(special[id]);
-  const std::size_t byte = id - 4;
+  const size_t byte = id - 4;
   return std::string("<0x") + hex_digits[byte >> 4] + hex_digits[byte & 15] + ">";
 }
 
 std::string write_vocabulary(const VocabularyFile& file) {
   if (file.foreign) return std::string(foreign_header) + "\n" + to_base64(file.model) + "\n";
   std::string out(file.characters ? characters_header : bpe_header);
-  if (!file.characters) out += space_names.at(static_cast<std::size_t>(file.spaces));
+  if (!file.characters) out += space_names.at(static_cast<size_t>(file.spaces));
   out += " pieces=" + std::to_string(file.pieces.size() + fixed_pieces(file)) + "\n";
   for (const std::string& piece : file.pieces) out += escape(piece, file.characters) + "\n";
   return out;
@@ -197,17 +197,17 @@ VocabularyFile parse_vocabulary(std::string_view text) {
   };
   if (!take(file.characters ? characters_header : bpe_header)) fail(1, rule);
   if (!file.characters) {
-    std::size_t spaces = 0;
+    size_t spaces = 0;
     while (spaces < space_names.size() && !take(space_names[spaces])) ++spaces;
     if (spaces == space_names.size()) fail(1, rule);
     file.spaces = static_cast<Spaces>(spaces);
   }
   if (!take(" pieces=")) fail(1, rule);
-  std::size_t pieces = 0;
+  size_t pieces = 0;
   const auto [end, error] = std::from_chars(header.data(), header.data() + header.size(), pieces);
   // The comparison shuts out leading zeros, so that equal vocabularies are equal files.
   if (error != std::errc() || end != header.data() + header.size() || std::to_string(pieces) != header) fail(1, rule);
-  const std::size_t fixed = fixed_pieces(file);
+  const size_t fixed = fixed_pieces(file);
   if (pieces <= fixed || pieces > largest_vocabulary) {
     fail(1, "pieces must be from " + std::to_string(fixed + 1) + " to " + std::to_string(largest_vocabulary) +
                 ", not " + std::to_string(pieces));

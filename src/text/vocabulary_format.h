@@ -30,9 +30,9 @@
 namespace heed::inline v0 {
 
 inline constexpr std::string_view vocabulary_magic = "heed-vocabulary ";
-inline constexpr std::size_t special_and_byte_pieces = 4 + 256;
-inline constexpr std::size_t largest_vocabulary = 1'000'000;
-inline constexpr std::size_t longest_piece = 512;  // bytes
+inline constexpr size_t special_and_byte_pieces = 4 + 256;
+inline constexpr size_t largest_vocabulary = 1'000'000;
+inline constexpr size_t longest_piece = 512;  // bytes
 
 struct VocabularyFile {
   bool foreign = false;
@@ -43,7 +43,7 @@ struct VocabularyFile {
 };
 
 /// The piece with a fixed id below special_and_byte_pieces.
-std::string fixed_piece(std::size_t id);
+std::string fixed_piece(size_t id);
 
 std::string write_vocabulary(const VocabularyFile& file);
 

@@ -120,12 +120,12 @@ TEST(Vocabulary, RoundTripsHostileText) {
     std::mt19937 random(11);
     for (int i = 0; i < 3000; ++i) {
       const std::string text = random_text(&random);
-      const std::vector<std::int32_t> ids = v.encode(text);
+      const std::vector<int32_t> ids = v.encode(text);
       ASSERT_EQ(v.decode(ids), v.normalize(text)) << testing::PrintToString(text);
-      for (const std::int32_t id : ids) ASSERT_GE(id, 4) << testing::PrintToString(text);
+      for (const int32_t id : ids) ASSERT_GE(id, 4) << testing::PrintToString(text);
       const std::vector<std::string> pieces = v.encode_pieces(text);
       ASSERT_EQ(pieces.size(), ids.size());
-      for (std::size_t j = 0; j < ids.size(); ++j) ASSERT_EQ(pieces[j], v.piece(ids[j]));
+      for (size_t j = 0; j < ids.size(); ++j) ASSERT_EQ(pieces[j], v.piece(ids[j]));
     }
   }
 }
@@ -137,10 +137,10 @@ TEST(Vocabulary, RoundTripsSentences) {
   std::vector<std::string> lines = pairs.source;
   lines.insert(lines.end(), pairs.target.begin(), pairs.target.end());
   const Vocabulary v = Vocabulary::train(lines, {.size = 2000});
-  std::size_t pieces = 0;
-  std::size_t bytes = 0;
+  size_t pieces = 0;
+  size_t bytes = 0;
   for (const std::string& line : lines) {
-    const std::vector<std::int32_t> ids = v.encode(line);
+    const std::vector<int32_t> ids = v.encode(line);
     ASSERT_EQ(v.decode(ids), v.normalize(line));
     pieces += ids.size();
     bytes += line.size();
@@ -167,23 +167,23 @@ TEST(Vocabulary, EmptyTextHasNoPieces) {
 
 TEST(Vocabulary, DropoutLeavesMergesOut) {
   const std::vector<std::string>& lines = small_corpus();
-  std::vector<std::vector<std::int32_t>> whole;
+  std::vector<std::vector<int32_t>> whole;
   for (const std::string& line : lines) whole.push_back(small().encode(line));
   EXPECT_EQ(small().encode_with_dropout(lines, 0, 1), whole);
-  EXPECT_EQ(small().encode_with_dropout({}, 0.5, 1), std::vector<std::vector<std::int32_t>>{});
+  EXPECT_EQ(small().encode_with_dropout({}, 0.5, 1), std::vector<std::vector<int32_t>>{});
   const auto some = small().encode_with_dropout(lines, 0.1, 1);
   EXPECT_EQ(small().encode_with_dropout(lines, 0.1, 1), some);
   EXPECT_NE(small().encode_with_dropout(lines, 0.1, 2), some);
-  EXPECT_NE(small().encode_with_dropout(lines, 0.1, std::uint64_t{2} << 32), some);
-  const auto pieces = [](const std::vector<std::vector<std::int32_t>>& all) {
-    std::size_t count = 0;
+  EXPECT_NE(small().encode_with_dropout(lines, 0.1, uint64_t{2} << 32), some);
+  const auto pieces = [](const std::vector<std::vector<int32_t>>& all) {
+    size_t count = 0;
     for (const auto& ids : all) count += ids.size();
     return count;
   };
   const auto most = small().encode_with_dropout(lines, 0.9, 1);
   EXPECT_GT(pieces(some), pieces(whole));
   EXPECT_GT(pieces(most), pieces(some));
-  for (std::size_t i = 0; i < lines.size(); ++i) {
+  for (size_t i = 0; i < lines.size(); ++i) {
     EXPECT_EQ(small().decode(some[i]), lines[i]);
     EXPECT_EQ(small().decode(most[i]), lines[i]);
   }
@@ -207,14 +207,14 @@ TEST(Vocabulary, EncodesAVeryLongWord) {
 }
 
 TEST(Vocabulary, DecodeSkipsControlsAndMarksWhatIsLost) {
-  std::vector<std::int32_t> ids = small().encode("the cat");
+  std::vector<int32_t> ids = small().encode("the cat");
   ids.insert(ids.begin(), {Vocabulary::bos, Vocabulary::pad});
   ids.push_back(Vocabulary::eos);
   EXPECT_EQ(small().decode(ids), "the cat");
-  EXPECT_EQ(small().decode(std::vector<std::int32_t>{Vocabulary::unk}), "\ufffd");
-  EXPECT_EQ(small().decode(std::vector<std::int32_t>{4 + 0xC3}), "\ufffd");
-  EXPECT_THROW(small().decode(std::vector<std::int32_t>{-1}), ShapeError);
-  EXPECT_EQ(message_of([] { small().decode(std::vector<std::int32_t>{320}); }),
+  EXPECT_EQ(small().decode(std::vector<int32_t>{Vocabulary::unk}), "\ufffd");
+  EXPECT_EQ(small().decode(std::vector<int32_t>{4 + 0xC3}), "\ufffd");
+  EXPECT_THROW(small().decode(std::vector<int32_t>{-1}), ShapeError);
+  EXPECT_EQ(message_of([] { small().decode(std::vector<int32_t>{320}); }),
             "decode: id 320 is outside the vocabulary of 320 pieces");
   EXPECT_THROW(small().piece(320), ShapeError);
 }
@@ -239,9 +239,9 @@ TEST(Vocabulary, OrderOfLinesDoesNotMatter) {
 TEST(Vocabulary, TooLittleTextSaysTheLargestSize) {
   const std::string message = message_of([] { Vocabulary::train(small_corpus(), {.size = 5000}); });
   const std::string before = "the text gives at most ";
-  const std::size_t at = message.find(before);
+  const size_t at = message.find(before);
   ASSERT_NE(at, std::string::npos) << message;
-  const std::int64_t largest = std::stoll(message.substr(at + before.size()));
+  const int64_t largest = std::stoll(message.substr(at + before.size()));
   EXPECT_EQ(Vocabulary::train(small_corpus(), {.size = largest}).size(), largest);
   EXPECT_THROW(Vocabulary::train(small_corpus(), {.size = largest + 1}), ShapeError);
   EXPECT_EQ(Vocabulary::train(small_corpus(), {.size = 5000, .fewer_will_do = true}).to_text(),
@@ -305,9 +305,9 @@ std::string file_with(const std::vector<std::string>& pieces) {
 
 // ---------------------------------------------------------------------------------------------- for language models
 
-std::string bytes_of(const Vocabulary& v, const std::vector<std::int32_t>& ids) {
+std::string bytes_of(const Vocabulary& v, const std::vector<int32_t>& ids) {
   std::string text;
-  for (const std::int32_t id : ids) text += v.bytes(id);
+  for (const int32_t id : ids) text += v.bytes(id);
   return text;
 }
 
@@ -316,14 +316,14 @@ TEST(Vocabulary, VerbatimKeepsEveryCharacter) {
   std::mt19937 random(21);
   for (int i = 0; i < 3000; ++i) {
     const std::string text = random_text(&random);
-    const std::vector<std::int32_t> ids = v.encode(text);
+    const std::vector<int32_t> ids = v.encode(text);
     ASSERT_EQ(v.decode(ids), sanitize_utf8(text)) << testing::PrintToString(text);
     ASSERT_EQ(bytes_of(v, ids), sanitize_utf8(text)) << testing::PrintToString(text);
     // Cut behind newlines, the parts have the pieces of the whole.
-    std::vector<std::int32_t> parts;
-    for (std::size_t begin = 0; begin < text.size();) {
-      const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
-      const std::vector<std::int32_t> part = v.encode(text.substr(begin, end - begin));
+    std::vector<int32_t> parts;
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+      const std::vector<int32_t> part = v.encode(text.substr(begin, end - begin));
       parts.insert(parts.end(), part.begin(), part.end());
       begin = end;
     }
@@ -346,7 +346,7 @@ TEST(Vocabulary, CharactersKeepTheirText) {
     const Vocabulary v = Vocabulary::characters(text);
     const Vocabulary again = Vocabulary::from_text(v.to_text());
     ASSERT_EQ(again.to_text(), v.to_text());
-    const std::vector<std::int32_t> ids = v.encode(text);
+    const std::vector<int32_t> ids = v.encode(text);
     ASSERT_EQ(again.encode(text), ids);
     ASSERT_EQ(ids.size(), to_utf32(text).size());
     ASSERT_EQ(v.decode(ids), sanitize_utf8(text)) << testing::PrintToString(text);
@@ -360,8 +360,8 @@ TEST(Vocabulary, PlaysComeBackAsTheyWere) {
   const std::string text(std::istreambuf_iterator<char>(file), {});
   ASSERT_EQ(text.size(), 1'115'394u);
   std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
     lines.push_back(text.substr(begin, end - begin));
     begin = end;
   }
@@ -370,9 +370,9 @@ TEST(Vocabulary, PlaysComeBackAsTheyWere) {
   const Vocabulary subwords = Vocabulary::train(lines, {.size = 800, .spaces = Spaces::verbatim});
   for (const Vocabulary& v : {characters, subwords}) {
     std::string back;
-    std::size_t count = 0;
+    size_t count = 0;
     for (const std::string& line : lines) {
-      const std::vector<std::int32_t> ids = v.encode(line);
+      const std::vector<int32_t> ids = v.encode(line);
       count += ids.size();
       back += v.decode(ids);
     }
@@ -389,14 +389,14 @@ TEST(Vocabulary, CharactersInTheOrderOfTheirCodes) {
   EXPECT_EQ(v.to_text(), "heed-vocabulary 1 characters pieces=8\n\\x0A\n\\x20\na\nb\né\n\u2581\n😀\n");
   EXPECT_EQ(v.piece(0), "<unk>");
   EXPECT_EQ(v.piece(1), "\n");
-  EXPECT_EQ(v.encode("a b?"), (std::vector<std::int32_t>{3, 2, 4, 0}));
+  EXPECT_EQ(v.encode("a b?"), (std::vector<int32_t>{3, 2, 4, 0}));
   EXPECT_EQ(v.encode_pieces("a?"), (std::vector<std::string>{"a", "<unk>"}));
-  EXPECT_EQ(v.decode(std::vector<std::int32_t>{0, 5}), "\ufffdé");
+  EXPECT_EQ(v.decode(std::vector<int32_t>{0, 5}), "\ufffdé");
   EXPECT_EQ(v.unk_id(), 0);
   EXPECT_EQ(v.pad_id(), -1);
   EXPECT_EQ(v.bos_id(), -1);
   EXPECT_EQ(v.eos_id(), -1);
-  EXPECT_THROW(v.decode(std::vector<std::int32_t>{8}), ShapeError);
+  EXPECT_THROW(v.decode(std::vector<int32_t>{8}), ShapeError);
   EXPECT_THROW(v.bytes(-1), ShapeError);
   EXPECT_THROW(Vocabulary::characters(""), ShapeError);
 }
@@ -411,7 +411,7 @@ TEST(Vocabulary, BytesOfPieces) {
 }
 
 TEST(VocabularyFormat, RefusesBrokenCharacters) {
-  const auto refusal = [](const std::string& lines, std::size_t pieces) {
+  const auto refusal = [](const std::string& lines, size_t pieces) {
     return message_of(
         [&] { Vocabulary::from_text("heed-vocabulary 1 characters pieces=" + std::to_string(pieces) + "\n" + lines); });
   };
@@ -433,20 +433,20 @@ TEST(VocabularyFormat, RefusesBrokenCharacters) {
 }
 
 TEST(Unicode, IncompleteCharactersAtTheEnd) {
-  for (const auto& [text, count] : std::vector<std::pair<std::string, std::size_t>>{{"", 0},
-                                                                                    {"a", 0},
-                                                                                    {"é", 0},
-                                                                                    {"a\xc3", 1},
-                                                                                    {"\xe2\x82", 2},
-                                                                                    {"\xf0\x9f\x98", 3},
-                                                                                    {"😀", 0},
-                                                                                    {"\xff", 0},
-                                                                                    {"\x80", 0},
-                                                                                    {"\xed\xa0", 0},
-                                                                                    {"\xe0\x80", 0},
-                                                                                    {"\xf4\x90", 0},
-                                                                                    {"\xc3\xc3", 1},
-                                                                                    {"😀\x98", 0}})
+  for (const auto& [text, count] : std::vector<std::pair<std::string, size_t>>{{"", 0},
+                                                                               {"a", 0},
+                                                                               {"é", 0},
+                                                                               {"a\xc3", 1},
+                                                                               {"\xe2\x82", 2},
+                                                                               {"\xf0\x9f\x98", 3},
+                                                                               {"😀", 0},
+                                                                               {"\xff", 0},
+                                                                               {"\x80", 0},
+                                                                               {"\xed\xa0", 0},
+                                                                               {"\xe0\x80", 0},
+                                                                               {"\xf4\x90", 0},
+                                                                               {"\xc3\xc3", 1},
+                                                                               {"😀\x98", 0}})
     EXPECT_EQ(incomplete_utf8(text), count) << testing::PrintToString(text);
 }
 
@@ -455,7 +455,7 @@ TEST(VocabularyFormat, MergesInTheOrderOfTheFile) {
             (std::vector<std::string>{"▁", "ab", "c"}));
   EXPECT_EQ(Vocabulary::from_text(file_with({"bc", "ab", "a", "b", "c", "▁"})).encode_pieces("abc"),
             (std::vector<std::string>{"▁", "a", "bc"}));
-  EXPECT_EQ(Vocabulary::from_text(file_with({"a", "▁"})).encode("b"), (std::vector<std::int32_t>{261, 4 + 'b'}));
+  EXPECT_EQ(Vocabulary::from_text(file_with({"a", "▁"})).encode("b"), (std::vector<int32_t>{261, 4 + 'b'}));
 }
 
 TEST(VocabularyFormat, EscapesBackslashAndControls) {
@@ -555,7 +555,7 @@ std::string some_model(const char* eos = "</s>", const char* pad = "<pad>") {
                                     {"<unk>", 0, PieceType::unknown},
                                     {"<s>", 0, PieceType::control},
                                     {eos, 0, PieceType::control}};
-  for (std::size_t id = 4; id < 260; ++id) pieces.push_back({fixed_piece(id), 0, PieceType::byte});
+  for (size_t id = 4; id < 260; ++id) pieces.push_back({fixed_piece(id), 0, PieceType::byte});
   for (const char* text : {"ab", "▁", "a", "b"}) {
     pieces.push_back({text, -static_cast<float>(pieces.size()), PieceType::normal});
   }
@@ -625,7 +625,7 @@ TEST_F(ForeignModel, RubbishIsRefused) {
   testing::internal::CaptureStderr();
   EXPECT_THROW(Vocabulary::load(path_, true), FormatError);
   const std::string model = some_model();
-  for (std::size_t size = 1; size < model.size(); size += 97) {
+  for (size_t size = 1; size < model.size(); size += 97) {
     write(model.substr(0, size));
     message_of([&] { Vocabulary::load(path_, true); });
   }

@@ -61,16 +61,17 @@ std::vector<Batch> make_batches(const SentencePairs& pairs, const TrainOptions& 
 
 BatchTokens gather(const SentencePairs& pairs, const Batch& batch, const TransformerConfig& config) {
   BatchTokens tokens;
-  std::vector<std::vector<int32_t>> source;
+  std::vector<std::vector<int32_t>> source, target;
   for (const int64_t i : batch) {
     source.push_back(pairs.source[static_cast<size_t>(i)]);
-    source.back().push_back(config.eos_id);
-    tokens.target.push_back(pairs.target[static_cast<size_t>(i)]);
-    const auto target_length = static_cast<int64_t>(tokens.target.back().size()) + 1;
+    target.push_back(pairs.target[static_cast<size_t>(i)]);
+    // With the end tokens.
+    const int64_t source_length = std::ssize(source.back()) + 1, target_length = std::ssize(target.back()) + 1;
     tokens.target_tokens += target_length;
-    tokens.flop += training_flop(config, static_cast<int64_t>(source.back().size()), target_length);
+    tokens.flop += training_flop(config, source_length, target_length);
   }
-  tokens.source = TokenBatch::pack(source);
+  tokens.source = source;
+  tokens.target = target;
   return tokens;
 }
 

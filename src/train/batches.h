@@ -21,10 +21,9 @@ std::vector<Batch> cut_batches(const SentencePairs& pairs, const std::vector<int
 /// same mixed, and each update sees sentences of all lengths.
 std::vector<Batch> make_batches(const SentencePairs& pairs, const TrainOptions& options, int64_t epoch);
 
-/// The pairs of a batch as the model takes them: sources end with eos, targets are bare.
+/// The pairs of a batch as the model takes them: bare.
 struct BatchTokens {
-  TokenBatch source;
-  std::vector<std::vector<int32_t>> target;
+  TokenBatch source, target;
   int64_t target_tokens = 0;  // end tokens included
   double flop = 0;
 };
@@ -35,5 +34,8 @@ uint64_t epoch_seed(uint64_t seed, int64_t epoch);
 
 /// Where in a text the pieces of a batch begin: `count` draws from [0, bound), a function of the arguments alone.
 std::vector<int64_t> random_offsets(uint64_t seed, int64_t epoch, int64_t batch, int64_t count, int64_t bound);
+
+/// Throws ShapeError for an id outside 0..vocab_size - 1.
+void check_ids(const std::vector<int32_t>& ids, int64_t vocab_size);
 
 }  // namespace heed::inline v0

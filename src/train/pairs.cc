@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
+#include "heed/task.h"
 #include "train/batches.h"
-#include "train/task.h"
+#include "train/state.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -51,7 +52,8 @@ class PairsTask final : public Task {
   }
 
   Module& model() override { return model_; }
-  Recipe recipe() const override { return make_recipe(options_, training_, validation_); }
+  Recipe settings() const override { return settings_of_pairs(options_); }
+  Data data() const override { return {fingerprint(training_), fingerprint(validation_)}; }
   int64_t begin_epoch(int64_t epoch) override {
     if (options_.subword_dropout > 0)
       epoch_ = keep_usable(hooks_.encode(options_.subword_dropout, epoch_seed(options_.seed, epoch)), "training");
@@ -101,7 +103,7 @@ TrainResult train(Transformer& model, const SentencePairs& training, const Sente
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks) {
   validate(options);
   PairsTask task(model, training, validation, options, hooks);
-  return run_training(task, options, directory, hooks);
+  return train(task, options, directory, hooks);
 }
 
 double validation_nll(Transformer& model, const SentencePairs& pairs, int64_t batch_tokens) {

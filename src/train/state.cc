@@ -55,6 +55,8 @@ class Fingerprint {
   uint64_t hash_ = 0xcbf29ce484222325u;
 };
 
+}  // namespace
+
 std::string fingerprint(const SentencePairs& pairs) {
   Fingerprint print;
   for (const auto* side : {&pairs.source, &pairs.target})
@@ -67,6 +69,8 @@ std::string fingerprint(const std::vector<int32_t>& ids) {
   print.add(ids);
   return print.text();
 }
+
+namespace {
 
 uint64_t parse_unsigned(const std::string& text, const std::string& where, const char* key) {
   uint64_t value = 0;
@@ -117,15 +121,12 @@ std::string checkpoint_file(int64_t update) {
   return name;
 }
 
-namespace {
-
-// `batches`, then what all kinds of training have.
-template <class Data>
-Recipe whole_recipe(Recipe batches, const TrainOptions& o, const Data& training, const Data& validation) {
+Recipe recipe_of(const Task& task, const TrainOptions& o) {
   static constexpr const char* schedules[] = {"inverse_square_root", "cosine", "constant", "linear"};
   const LearningRate& rate = o.learning_rate;
   const bool linear = rate.schedule == Schedule::linear;
-  Recipe recipe = std::move(batches);
+  const Task::Data data = task.data();
+  Recipe recipe = task.settings();
   recipe.insert(recipe.end(),
                 {{"seed", std::to_string(o.seed)},
                  {"beta1", shortest(o.adamw.beta1)},
@@ -148,23 +149,19 @@ Recipe whole_recipe(Recipe batches, const TrainOptions& o, const Data& training,
                  {"average", std::to_string(o.average)},
                  {kAccumulate, std::to_string(o.accumulate)},
                  {kCriterion, o.criterion == Criterion::loss ? "loss" : "bleu of " + std::to_string(o.bleu_sentences)},
-                 {"training_data", fingerprint(training)},
-                 {"validation_data", fingerprint(validation)}});
+                 {"training_data", data.training},
+                 {"validation_data", data.validation}});
   return recipe;
 }
 
-}  // namespace
-
-Recipe make_recipe(const TrainOptions& o, const SentencePairs& training, const SentencePairs& validation) {
-  return whole_recipe({{"batch_tokens", std::to_string(o.batch_tokens)},
-                       {"max_length", std::to_string(o.max_length)},
-                       {kSubwordDropout, shortest(o.subword_dropout)}},
-                      o, training, validation);
+Recipe settings_of_pairs(const TrainOptions& o) {
+  return {{"batch_tokens", std::to_string(o.batch_tokens)},
+          {"max_length", std::to_string(o.max_length)},
+          {kSubwordDropout, shortest(o.subword_dropout)}};
 }
 
-Recipe make_recipe(const TrainOptions& o, int64_t block, const std::vector<int32_t>& training,
-                   const std::vector<int32_t>& validation) {
-  return whole_recipe({{"batch", std::to_string(o.batch)}, {"block", std::to_string(block)}}, o, training, validation);
+Recipe settings_of_text(const TrainOptions& o, int64_t block) {
+  return {{"batch", std::to_string(o.batch)}, {"block", std::to_string(block)}};
 }
 
 std::string write_state(const TrainState& s, const Recipe& recipe) {

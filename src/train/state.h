@@ -9,17 +9,15 @@
 #include <vector>
 
 #include "heed/io.h"
+#include "heed/model_files.h"
 #include "heed/random.h"
+#include "heed/task.h"
 #include "heed/train.h"
 
 namespace heed::inline v0 {
 
-inline constexpr const char* kModelFile = "model.safetensors";
-inline constexpr const char* kLogFile = "train.log.jsonl";
-inline constexpr const char* kStateFile = "training.json";
-inline constexpr const char* kTensorsFile = "training.safetensors";
 /// What programs keep in the directory: a state stands with those that are there.
-inline constexpr const char* kProgramFiles[] = {"config.json", "vocabulary.txt", "source_vocabulary.txt"};
+inline constexpr const char* kProgramFiles[] = {kConfigFile, kVocabularyFile, kSourceVocabularyFile};
 std::string checkpoint_file(int64_t update);
 
 /// Sums since the last progress report.
@@ -45,12 +43,12 @@ struct TrainState {
   Generator generator{};
 };
 
-/// Names and values of everything that decides the weights besides the code.
-using Recipe = std::vector<std::pair<std::string, std::string>>;
-Recipe make_recipe(const TrainOptions& options, const SentencePairs& training, const SentencePairs& validation);
-/// `block` as the training uses it.
-Recipe make_recipe(const TrainOptions& options, int64_t block, const std::vector<int32_t>& training,
-                   const std::vector<int32_t>& validation);
+Recipe recipe_of(const Task& task, const TrainOptions& options);
+/// Those of pairs and of a text; `block` as the training uses it.
+Recipe settings_of_pairs(const TrainOptions& options);
+Recipe settings_of_text(const TrainOptions& options, int64_t block);
+std::string fingerprint(const SentencePairs& pairs);
+std::string fingerprint(const std::vector<int32_t>& text);
 
 /// Its last field, crc32, is the CRC-32 of the text without that field.
 std::string write_state(const TrainState& state, const Recipe& recipe);
@@ -60,9 +58,6 @@ TrainState read_state(const std::string& json, const std::string& where, const R
 
 /// Throws FormatError for the first file that is not as it was saved.
 void check_files(const std::map<std::string, Checksum>& files, const std::string& directory);
-/// The same for the state of a directory and kProgramFiles, before a program reads these. A directory without a state,
-/// or with one of before, is as it should be.
-void check_program_files(const std::string& directory);
 /// Of those of kProgramFiles that are there.
 std::map<std::string, Checksum> checksums_of_program_files(const std::string& directory);
 

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
+#include "heed/task.h"
 #include "train/batches.h"
-#include "train/task.h"
+#include "train/state.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -41,7 +42,8 @@ class TextTask final : public Task {
   }
 
   Module& model() override { return model_; }
-  Recipe recipe() const override { return make_recipe(options_, block_, training_, validation_); }
+  Recipe settings() const override { return settings_of_text(options_, block_); }
+  Data data() const override { return {fingerprint(training_), fingerprint(validation_)}; }
   int64_t begin_epoch(int64_t epoch) override {
     epoch_ = epoch;
     return std::max<int64_t>(static_cast<int64_t>(training_.size()) / block_ / options_.batch, 1);
@@ -54,8 +56,8 @@ class TextTask final : public Task {
       pieces.push_back(piece(training_, begin, block_));
     step.flop = static_cast<double>(options_.batch) * training_flop(model_.config(), block_);
     if (options_.r_drop > 0) step.flop *= 2;
-    step.loss =
-        model_.loss(pieces, {.label_smoothing = options_.label_smoothing, .r_drop = options_.r_drop}, &step.parts);
+    step.loss = model_.loss(TokenBatch::pad(pieces, 0),
+                            {.label_smoothing = options_.label_smoothing, .r_drop = options_.r_drop}, &step.parts);
     return step;
   }
   bool has_validation() const override { return !validation_.empty(); }
@@ -75,7 +77,7 @@ TrainResult train(LanguageModel& model, const std::vector<int32_t>& training, co
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks) {
   validate(options);
   TextTask task(model, training, validation, options);
-  return run_training(task, options, directory, hooks);
+  return train(task, options, directory, hooks);
 }
 
 double validation_nll(LanguageModel& model, const std::vector<int32_t>& text, int64_t block) {
@@ -91,7 +93,7 @@ double validation_nll(LanguageModel& model, const std::vector<int32_t>& text, in
     for (; begin < last && static_cast<int64_t>(pieces.size()) < together; begin += block)
       pieces.push_back(piece(text, begin, block));
     functional::LossParts parts;
-    model.loss(pieces, {}, &parts);
+    model.loss(TokenBatch::pad(pieces, 0), {}, &parts);
     nll += parts.nll;
   }
   return nll / static_cast<double>(std::max<int64_t>(last, 1));

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "heed/random.h"
+#include "heed/task.h"
 #include "train/state.h"
-#include "train/task.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -27,7 +27,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 class Trainer {
  public:
   Trainer(Task& task, const TrainOptions& options, const std::string& directory, const TrainHooks& hooks)
-      : task_(task), options_(options), directory_(directory), hooks_(hooks), recipe_(task.recipe()) {}
+      : task_(task), options_(options), directory_(directory), hooks_(hooks), recipe_(recipe_of(task, options)) {}
 
   TrainResult run() {
     DirectoryTransaction files(directory_);  // until the end, so that nobody else trains here
@@ -481,8 +481,8 @@ void validate(const TrainOptions& o) {
     throw ShapeError("train: the linear schedule needs an end; set max_updates, max_epochs or max_minutes");
 }
 
-TrainResult run_training(Task& task, const TrainOptions& options, const std::string& directory,
-                         const TrainHooks& hooks) {
+TrainResult train(Task& task, const TrainOptions& options, const std::string& directory, const TrainHooks& hooks) {
+  validate(options);
   if (options.bleu_sentences > 0 && !hooks.bleu)
     throw ShapeError("train: bleu_sentences needs TrainHooks::bleu, which translates and scores them");
   if (options.criterion == Criterion::bleu && !task.has_validation())

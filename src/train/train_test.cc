@@ -262,7 +262,7 @@ TEST_F(Train, ResumingWithOtherOptionsOrDataIsRefused) {
 }
 
 TEST_F(Train, DamageOfTheStateIsFoundWhereverItIs) {
-  const Recipe recipe = make_recipe(quick(), training_, validation_);
+  const Recipe recipe = settings_of_pairs(quick());
   TrainState state{.update = 7, .best_nll = 0.5, .checkpoints = {3}};
   state.files = {{kModelFile, {.bytes = 9, .crc32 = 0xCBF43926}}, {"config.json", {.bytes = 1, .crc32 = 2}}};
   const std::string text = write_state(state, recipe);

@@ -1,4 +1,4 @@
-#include "view/label.h"
+#include "heed/label.h"
 
 #include <utf8proc.h>
 

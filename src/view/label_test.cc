@@ -1,4 +1,4 @@
-#include "view/label.h"
+#include "heed/label.h"
 
 #include <gtest/gtest.h>
 

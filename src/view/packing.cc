@@ -9,8 +9,8 @@
 #include <limits>
 #include <numeric>
 
+#include "heed/label.h"
 #include "view/color_map.h"
-#include "view/label.h"
 
 namespace heed::inline v0 {
 namespace {

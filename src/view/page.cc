@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "heed/label.h"
 #include "heed/view.h"
-#include "view/label.h"
 #include "view/packing.h"
 #include "view/page_source.h"
 #include "view/panels.h"

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "view/label.h"
+#include "heed/label.h"
 
 namespace heed::inline v0 {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "heed/label.h"
 #include "heed/view.h"
 #include "view/drawing.h"
-#include "view/label.h"
 #include "view/panels.h"
 
 #if defined(__has_feature)

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "heed/label.h"
 #include "heed/view.h"
-#include "view/label.h"
 #include "view/packing.h"
 #include "view/page_source.h"
 #include "view/panels.h"

@@ -1,4 +1,4 @@
-#include "view/terminal.h"
+#include "heed/view.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "heed/label.h"
 #include "view/color_map.h"
-#include "view/label.h"
 #include "view/panels.h"
 #include "view/terminal_pen.h"
 

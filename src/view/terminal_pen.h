@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/label.h"
 #include "heed/view.h"
 #include "view/color_map.h"
-#include "view/label.h"
 
 namespace heed::inline v0 {
 

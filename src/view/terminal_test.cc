@@ -1,4 +1,4 @@
-#include "view/terminal.h"
+#include "heed/view.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <random>
 #include <sstream>
 
+#include "heed/label.h"
 #include "view/color_map.h"
-#include "view/label.h"
 
 namespace heed {
 namespace {

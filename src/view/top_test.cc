@@ -4,8 +4,8 @@
 #include <limits>
 #include <random>
 
+#include "heed/label.h"
 #include "heed/view.h"
-#include "view/label.h"
 
 namespace heed {
 namespace {

@@ -145,7 +145,7 @@ class HeldOut(DataTest):
     def test_refused(self):
         run = ["train", *SHORT, "--model", "m", "--pairs", "train.tsv", "--valid-fraction"]
         self.refuses(2, "give either pairs to validate on, or --valid-fraction", *run, "0.1", "--valid-pairs", "dev.tsv")
-        self.refuses(2, "--valid-fraction takes 0 of 300 pairs", *run, "0.0001")
+        self.refuses(2, "--valid-fraction: the part held out for validation has 0 of 300 pairs", *run, "0.0001")
 
 
 class ResumeAlone(DataTest):

@@ -1,7 +1,6 @@
-#include "cli/corpus.h"
+#include "heed/corpus.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <sstream>
 #include <string_view>
@@ -9,21 +8,12 @@
 #include <unordered_set>
 #include <utility>
 
-#include "cli/data_files.h"
-
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
-void say_replaced(const Say& say, int64_t count, const char* where) {
-  if (count > 0) say("replaced malformed UTF-8 by U+FFFD in " + std::to_string(count) + " places of the " + where);
-}
-
-std::pair<int, int> parse_columns(const std::string& text) {
-  int source = 0, target = 0;
-  char rest = 0;
-  if (std::sscanf(text.c_str(), "%d,%d%c", &source, &target, &rest) != 2 || source < 1 || target < 1)
-    throw ShapeError("--columns " + text + ": give the columns of source and target, counted from 1, as in 2,1");
-  return {source, target};
+void say_replaced(const Say& say, int64_t count, const std::string& where) {
+  if (count > 0 && say)
+    say("replaced malformed UTF-8 by U+FFFD in " + std::to_string(count) + " places of the " + where);
 }
 
 std::string names_of(const std::vector<std::string>& files) {
@@ -96,27 +86,25 @@ TextPairs take(TextPairs& texts, Chosen&& chosen) {
 
 }  // namespace
 
-TextPairs read_pairs(const PairFiles& files, const std::string& columns, const std::string& prefix, const Say& say) {
-  const std::string dashes = "--" + prefix;
+TextPairs read_pairs(const PairFiles& files, std::pair<int, int> columns, const Say& say, const std::string& what) {
   TextPairs texts;
   if (!files.pairs.empty() && (!files.source.empty() || !files.target.empty()))
-    throw ShapeError("give either " + dashes + "pairs, or " + dashes + "source and " + dashes + "target");
+    throw UsageError("read_pairs: files of pairs and files of one side are named; name either");
   if (files.source.empty() != files.target.empty())
-    throw ShapeError("give both " + dashes + "source and " + dashes + "target");
-  const auto [source_column, target_column] = parse_columns(columns);
+    throw UsageError("read_pairs: files of one side are named; name those of the other, too");
   for (const std::string& file : files_of(files.pairs)) {
     std::istringstream in(read_data(file));
-    TextPairs more = read_pairs_tsv(in, name_of_data(file), source_column, target_column);
+    TextPairs more = read_pairs_tsv(in, name_of_data(file), columns.first, columns.second);
     append(texts.source, std::move(more.source));
     append(texts.target, std::move(more.target));
     texts.replaced += more.replaced;
   }
   const std::vector<std::string> sources = files_of(files.source), targets = files_of(files.target);
   if (sources.size() != targets.size())
-    throw ShapeError(dashes + "source names " + std::to_string(sources.size()) + " files and " + dashes + "target " +
-                     std::to_string(targets.size()) + "; each file of sources needs its file of targets");
+    throw UsageError("read_pairs: " + std::to_string(sources.size()) + " files of sources are named and " +
+                     std::to_string(targets.size()) + " of targets; each file of sources needs its file of targets");
   for (size_t i = 0; i < sources.size(); ++i) read_sides(sources[i], targets[i], texts);
-  say_replaced(say, texts.replaced, prefix.empty() ? "training data" : "validation data");
+  say_replaced(say, texts.replaced, what);
   return texts;
 }
 
@@ -126,7 +114,7 @@ void exclude_sources(TextPairs& texts, const std::vector<std::string>& names, co
   for (const std::string& file : files)
     for (std::string& line : read_data_lines(file)) excluded.insert(std::move(line));
   const TextPairs out = take(texts, [&](const std::string& source) { return excluded.contains(source); });
-  say("left out " + std::to_string(out.source.size()) + " pairs whose source is in " + names_of(files));
+  if (say) say("left out " + std::to_string(out.source.size()) + " pairs whose source is in " + names_of(files));
 }
 
 TextPairs hold_out(TextPairs& texts, double fraction) {
@@ -144,7 +132,8 @@ TextPairs hold_out(TextPairs& texts, double fraction) {
     count += pairs_of[source];
   }
   if (count == 0 || count == texts.source.size())
-    throw ShapeError("--valid-fraction takes " + std::to_string(count) + " of " + std::to_string(texts.source.size()) +
+    throw UsageError("the part held out for validation has " + std::to_string(count) + " of " +
+                     std::to_string(texts.source.size()) +
                      " pairs, which leaves none on one side; give more pairs, or another fraction");
   return take(texts, [&](const std::string& source) { return held_out.contains(source); });
 }
@@ -172,7 +161,7 @@ TextParts read_text_parts(const std::vector<std::string>& text, const std::vecto
   parts.validation = parts.training.substr(cut);
   parts.training.resize(cut);
   if (cut == 0)
-    throw ShapeError(names_of(files_of(text)) + " is too short to keep a part of it for validation; give more text");
+    throw UsageError(names_of(files_of(text)) + " is too short to keep a part of it for validation; give more text");
   return parts;
 }
 
@@ -198,10 +187,10 @@ std::vector<int32_t> encode_text(const Vocabulary& vocabulary, const std::string
     ++lines;
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }
-  if (changed > 0)
+  if (changed > 0 && say)
     say("the vocabulary cannot write " + std::to_string(changed) + " of " + std::to_string(lines) + " lines of the " +
         what + " as they are");
   return ids;
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,23 +1,21 @@
 // Products with a right operand that was packed once and is used by many tiles of rows, for every target. Included once
 // per target.
-#if defined(HEED_KERNELS_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEED_KERNELS_PRODUCT_INL_H_
-#undef HEED_KERNELS_PRODUCT_INL_H_
+#if defined(HEED_KERNELS_PACKED_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_PACKED_INL_H_
+#undef HEED_KERNELS_PACKED_INL_H_
 #else
-#define HEED_KERNELS_PRODUCT_INL_H_
+#define HEED_KERNELS_PACKED_INL_H_
 #endif
-
-#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
+
+#include "simd/product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed {
 inline namespace v0 {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Sums of kTileRows x kTileVecs vectors, plus a row of the panel and one broadcast, fill the registers.
 constexpr int kTileRows = HWY_MAX_BYTES == 64 ? 12 : 6;
@@ -26,7 +24,7 @@ constexpr int kTileVecs = HWY_ARCH_ARM_A64 ? 4 : 2;
 /// Columns of a panel. Packed columns lie panel after panel, each (depth, PanelWidth), zeros past the last column.
 template <class T>
 constexpr int64_t PanelWidth() {
-  return kTileVecs * static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
+  return kTileVecs * lanes<T>();
 }
 template <class T>
 constexpr int64_t PackedColumns(int64_t columns) {
@@ -41,42 +39,11 @@ struct Finish {
   bool relu = false;
 };
 
-template <class F, int... I>
-HWY_INLINE void UnrollTo(std::integer_sequence<int, I...>, F&& f) {
-  (f(std::integral_constant<int, I>()), ...);
-}
-template <int N, class F>
-HWY_INLINE void Unrolled(F&& f) {
-  UnrollTo(std::make_integer_sequence<int, N>(), f);
-}
-
-// C (kRows, width) = A (kRows, depth) times one panel. A is read one element at a time: kByRow says whether its depth
-// or its rows are contiguous.
+// C (kRows, width) = A (kRows, depth) times one panel.
 template <int kRows, bool kByRow, class T>
-HWY_NOINLINE void TileProduct(const T* HWY_RESTRICT a, int64_t stride, const T* HWY_RESTRICT panel, int64_t depth, T* c,
-                              int64_t ldc, int64_t width, Finish<T> finish) {
-  const hn::ScalableTag<T> d;
-  using V = hn::Vec<decltype(d)>;
-  constexpr auto N = static_cast<int64_t>(hn::MaxLanes(d));
-  constexpr int kGroup = 3;  // rows that one pointer reaches: base, base + stride, base + 2 stride
-  constexpr int kPointers = (kRows + kGroup - 1) / kGroup;
-  V sum[kRows][kTileVecs];
-  Unrolled<kRows>([&](auto r) HWY_ATTR { Unrolled<kTileVecs>([&](auto v) HWY_ATTR { sum[r][v] = hn::Zero(d); }); });
-  const T* row[kPointers];
-  for (int i = 0; i < kPointers; ++i) row[i] = a + (kByRow ? i * kGroup * stride : i * kGroup);
-  for (int64_t t = 0; t < depth; ++t) {
-    V right[kTileVecs];
-    Unrolled<kTileVecs>([&](auto v) HWY_ATTR { right[v] = hn::LoadU(d, panel + v * N); });
-    Unrolled<kRows>([&](auto r) HWY_ATTR {
-      const V left = hn::Set(d, kByRow ? row[r / kGroup][(r % kGroup) * stride] : a[r]);
-      Unrolled<kTileVecs>([&](auto v) HWY_ATTR { sum[r][v] = hn::MulAdd(left, right[v], sum[r][v]); });
-    });
-    if constexpr (kByRow)
-      Unrolled<kPointers>([&](auto i) HWY_ATTR { ++row[i]; });
-    else
-      a += stride;
-    panel += PanelWidth<T>();
-  }
+HWY_NOINLINE void TileProduct(Left<T, kByRow> a, const T* HWY_RESTRICT panel, int64_t depth, T* c, int64_t ldc,
+                              int64_t width, Finish<T> finish) {
+  const Lanes<T> d;
   // The last panel of C goes by way of a copy.
   const bool whole = width == PanelWidth<T>(), add = finish.add, relu = finish.relu;
   HWY_ALIGN T copy[kRows * PanelWidth<T>()], last_bias[PanelWidth<T>()] = {};
@@ -87,15 +54,12 @@ HWY_NOINLINE void TileProduct(const T* HWY_RESTRICT a, int64_t stride, const T* 
   T* const to = whole ? c : copy;
   const int64_t to_stride = whole ? ldc : PanelWidth<T>();
   const T* const bias = finish.bias && !whole ? last_bias : finish.bias;
-  Unrolled<kRows>([&](auto r) HWY_ATTR {
-    Unrolled<kTileVecs>([&](auto v) HWY_ATTR {
-      T* const at = to + r * to_stride + v * N;
-      V y = sum[r][v];
-      if (add) y = hn::Add(y, hn::LoadU(d, at));
-      if (bias) y = hn::Add(y, hn::LoadU(d, bias + v * N));
-      if (relu) y = hn::IfThenZeroElse(hn::Lt(y, hn::Zero(d)), y);  // NaN stays
-      hn::StoreU(y, d, at);
-    });
+  product_tile<kRows, kTileVecs>(a, panel, PanelWidth<T>(), depth, [&](auto r, auto v, Vec<T> y) HWY_ATTR {
+    T* const at = to + r * to_stride + v * lanes<T>();
+    if (add) y = hn::Add(y, hn::LoadU(d, at));
+    if (bias) y = hn::Add(y, hn::LoadU(d, bias + v * lanes<T>()));
+    if (relu) y = hn::IfThenZeroElse(hn::Lt(y, hn::Zero(d)), y);  // NaN stays
+    hn::StoreU(y, d, at);
   });
   for (int r = 0; !whole && r < kRows; ++r)
     std::copy(copy + r * PanelWidth<T>(), copy + r * PanelWidth<T>() + width, c + r * ldc);
@@ -115,13 +79,13 @@ void PackedProduct(int64_t rows, int64_t columns, int64_t depth, const T* a, int
       const int64_t width = std::min(PanelWidth<T>(), columns - column);
       const Finish<T> end{finish.add || from > 0, last && finish.bias ? finish.bias + column : nullptr,
                           last && finish.relu};
-      const T* left = a + (kByRow ? from : from * stride);
+      Left<T, kByRow> left = Left<T, kByRow>{a, stride}.from(0, from);
       T* to = c + column;
       int64_t left_rows = rows;
       const auto tiles = [&](auto count) HWY_ATTR {
         for (; left_rows >= count; left_rows -= count) {
-          TileProduct<count(), kByRow>(left, stride, panel, length, to, ldc, width, end);
-          left += kByRow ? count * stride : count;
+          TileProduct<count()>(left, panel, length, to, ldc, width, end);
+          left = left.from(count, 0);
           to += count * ldc;
         }
       };
@@ -137,8 +101,7 @@ void PackedProduct(int64_t rows, int64_t columns, int64_t depth, const T* a, int
 template <class T>
 void PackRows(const T* HWY_RESTRICT from, int64_t stride, const T* factors, int64_t depth, int64_t columns,
               T* HWY_RESTRICT packed) {
-  const hn::ScalableTag<T> d;
-  constexpr auto N = static_cast<int64_t>(hn::MaxLanes(d));
+  const Lanes<T> d;
   const int64_t whole = columns / PanelWidth<T>() * PanelWidth<T>();
   for (int64_t t = 0; t < depth; ++t) {
     const T* const row = from + t * stride;
@@ -146,7 +109,7 @@ void PackRows(const T* HWY_RESTRICT from, int64_t stride, const T* factors, int6
     const auto scale = hn::Set(d, factor);
     T* to = packed + t * PanelWidth<T>();
     for (int64_t column = 0; column < whole; column += PanelWidth<T>(), to += depth * PanelWidth<T>())
-      for (int64_t j = 0; j < PanelWidth<T>(); j += N)
+      for (int64_t j = 0; j < PanelWidth<T>(); j += lanes<T>())
         hn::StoreU(hn::Mul(scale, hn::LoadU(d, row + column + j)), d, to + j);
     for (int64_t j = whole; whole < columns && j < whole + PanelWidth<T>(); ++j)
       to[j - whole] = j < columns ? factor * row[j] : T{0};

@@ -6,8 +6,9 @@
 
 namespace heed::inline v0 {
 
-/// Printable UTF-8: control characters, line separators and direction overrides become \n, \x1b, \u{202E}; malformed
-/// bytes become U+FFFD. With `ascii`, all else outside ASCII becomes \u{...}, too.
+/// Printable UTF-8: control characters, line separators and direction overrides become escapes as in C++ sources, with
+/// braces around a code; malformed bytes become U+FFFD. With `ascii`, all else outside ASCII becomes such an escape,
+/// too.
 std::string printable(std::string_view label, bool ascii = false);
 
 /// Columns of printable text in a terminal.

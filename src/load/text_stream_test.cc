@@ -1,4 +1,4 @@
-#include "cli/text_stream.h"
+#include "load/text_stream.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "heed/text.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 // What comes out after each byte, and at the end.
@@ -96,4 +96,4 @@ TEST(TextStream, CutsLikeASearchOfTheWhole) {
 }
 
 }  // namespace
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,4 +1,4 @@
-#include "cli/data_files.h"
+#include "heed/corpus.h"
 
 #include <glob.h>
 
@@ -9,9 +9,8 @@
 #include <new>
 
 #include "heed/io.h"
-#include "io/gzip.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -58,4 +57,4 @@ std::string read_data(const std::string& file) {
 
 std::string name_of_data(const std::string& file) { return file == "-" ? "standard input" : file; }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,4 +1,4 @@
-#include "cli/translator.h"
+#include "heed/translator.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 #include "heed/executor.h"
 #include "heed/text.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 constexpr std::string_view kSpaceMark = "\u2581";  // begins a piece that begins a word
@@ -221,17 +221,18 @@ std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> mode
 
 Translator::Translator(const std::vector<std::string>& directories, bool trust) {
   for (const std::string& directory : directories) {
-    checkpoints_.push_back(load_checkpoint<Transformer>(directory, trust));
-    models_.push_back(checkpoints_.back().model.get());
-    const auto& first = checkpoints_.front();
-    const auto& last = checkpoints_.back();
-    if (first.vocabulary.to_text() != last.vocabulary.to_text() ||
-        first.source_vocabulary.to_text() != last.source_vocabulary.to_text())
-      throw ShapeError("the vocabulary of " + directory + " is not that of " + directories.front() +
+    expect_config<TransformerConfig>(load_config(directory), directory);
+    stored_.push_back(load(directory, trust));
+    models_.push_back(&stored_.back().as<Transformer>());
+    const StoredModel& first = stored_.front();
+    const StoredModel& last = stored_.back();
+    if (first.vocabulary().to_text() != last.vocabulary().to_text() ||
+        first.source_vocabulary().to_text() != last.source_vocabulary().to_text())
+      throw UsageError("the vocabulary of " + directory + " is not that of " + directories.front() +
                        "; models that translate together need one vocabulary");
   }
 }
 
 int64_t Translator::max_source_tokens() const { return longest_source(models_); }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

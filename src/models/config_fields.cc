@@ -1,4 +1,4 @@
-#include "models/fields.h"
+#include "heed/config_fields.h"
 
 namespace heed::inline v0 {
 namespace {

@@ -1,10 +1,10 @@
-#include "cli/text_stream.h"
+#include "load/text_stream.h"
 
 #include <algorithm>
 
 #include "heed/text.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
 std::string TextStream::push(std::string_view bytes) {
   if (stopped_) return {};
@@ -39,4 +39,4 @@ std::string TextStream::release(bool all) {
   return certain;
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "cli/checkpoint.h"
+#include "heed/load.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
 struct TranslateOptions {
   BeamOptions beam{};      // its streams are set here
@@ -49,7 +49,8 @@ std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> mode
 /// One model, or several that translate as one, with their vocabularies.
 class Translator {
  public:
-  /// Throws as load_checkpoint, and ShapeError where the directories' vocabularies are not the same.
+  /// Throws as load(), and UsageError where a directory holds another kind of model, or the vocabularies are not the
+  /// same.
   explicit Translator(const std::vector<std::string>& directories, bool trust = false);
   explicit Translator(const std::string& directory, bool trust = false)
       : Translator(std::vector<std::string>{directory}, trust) {}
@@ -66,13 +67,13 @@ class Translator {
 
   std::span<const Transformer* const> models() const { return models_; }
   const Transformer& model() const { return *models_.front(); }
-  const Vocabulary& vocabulary() const { return checkpoints_.front().vocabulary; }  // of what they write
-  const Vocabulary& source_vocabulary() const { return checkpoints_.front().source_vocabulary; }
+  const Vocabulary& vocabulary() const { return stored_.front().vocabulary(); }  // of what they write
+  const Vocabulary& source_vocabulary() const { return stored_.front().source_vocabulary(); }
   int64_t max_source_tokens() const;  // the end token not counted
 
  private:
-  std::vector<Checkpoint<Transformer>> checkpoints_;
+  std::vector<StoredModel> stored_;
   std::vector<const Transformer*> models_;
 };
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
 /// Passes on whole characters only: what may still become one waits. Bytes that are not UTF-8 become U+FFFD. Ends
 /// before the first of its stop strings; what may still become one waits, too.
@@ -27,4 +27,4 @@ class TextStream {
   bool stopped_ = false;
 };
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,0 +1,70 @@
+// Data to train on: sentence pairs and texts from files, patterns and standard input, and their tokens.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heed/text.h"
+#include "heed/train.h"
+
+namespace heed::inline v0 {
+
+/// Takes what a person may want to know of the data.
+using Say = std::function<void(const std::string&)>;
+
+// ---------------------------------------------------------------------------------------------- files
+
+/// The files in the order of their names: each a file, a pattern (glob(7); its files in the order of their bytes), or
+/// "-" for standard input. A file that exists is no pattern. Throws IoError for a pattern that fits no file.
+std::vector<std::string> files_of(const std::vector<std::string>& names);
+
+/// The bytes of a file or of standard input, unpacked where gzip compressed them. Throws IoError, and FormatError for
+/// compressed data that is broken.
+std::string read_data(const std::string& file);
+
+/// As messages call a file of data.
+std::string name_of_data(const std::string& file);
+
+// ---------------------------------------------------------------------------------------------- sentence pairs
+
+/// Files of tab-separated columns, or files of sources with as many of targets, each a list for files_of().
+struct PairFiles {
+  std::vector<std::string> pairs{}, source{}, target{};
+  bool empty() const { return pairs.empty() && source.empty() && target.empty(); }
+};
+
+/// All pairs, in the order of the files; `columns` are those of source and target, from 1. Empty where no file is
+/// named. Blank lines at the end of a file are no pairs. `what` names the data where malformed UTF-8 was replaced.
+/// Throws UsageError where both kinds of files are named, or sources without targets; IoError, FormatError.
+TextPairs read_pairs(const PairFiles& files, std::pair<int, int> columns = {1, 2}, const Say& say = {},
+                     const std::string& what = "data");
+/// Leaves out the pairs whose source is a line of the files, and says how many.
+void exclude_sources(TextPairs& texts, const std::vector<std::string>& files, const Say& say = {});
+/// Takes about this part of the pairs away and returns it, in order. All pairs of a source stay together, and a hash of
+/// the source chooses: the same ones whatever the order, and with further pairs few others. Throws UsageError where
+/// either part would be empty.
+TextPairs hold_out(TextPairs& texts, double fraction);
+/// With merges left out where `dropout` is above 0 (Vocabulary::encode_with_dropout).
+SentencePairs encode(const Vocabulary& source, const Vocabulary& target, const TextPairs& texts, double dropout = 0,
+                     uint64_t seed = 0);
+
+// ---------------------------------------------------------------------------------------------- texts
+
+struct TextParts {
+  std::string training{}, validation{};
+};
+/// The texts of files behind each other, and either others to validate on or `fraction` of their end. Malformed UTF-8
+/// is replaced and counted, byte order marks dropped, and a file ends with a newline where another follows. Throws
+/// FormatError for an empty text.
+TextParts read_text_parts(const std::vector<std::string>& text, const std::vector<std::string>& validation,
+                          double fraction, const Say& say = {});
+/// The lines of a text, each with its newline.
+std::vector<std::string> lines_of(const std::string& text);
+/// The pieces of a text. Says how many lines the vocabulary changes, if any; `what` names the text.
+std::vector<int32_t> encode_text(const Vocabulary& vocabulary, const std::string& text, const std::string& what,
+                                 const Say& say = {});
+
+}  // namespace heed::inline v0

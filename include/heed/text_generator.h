@@ -1,0 +1,50 @@
+// Text in, text on: language models with their vocabularies.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/load.h"
+
+namespace heed::inline v0 {
+
+struct ContinueOptions {
+  GenerateOptions tokens{};         // `stop`, `never` and `on_token` of it are added to
+  std::vector<std::string> stop{};  // texts that end what is written; they are not part of it
+  /// Called with whole characters as soon as they are certain.
+  std::function<void(const std::string&)> on_text{};
+};
+
+/// How probable a model finds a text. The first token has nothing before it: neither it nor its bytes count.
+struct TextScore {
+  int64_t tokens = 0, bytes = 0;
+  double nats = 0;  // -log p of all tokens
+};
+
+class TextGenerator {
+ public:
+  /// Throws as load(), and UsageError where the directory holds another kind of model.
+  explicit TextGenerator(const std::string& directory, bool trust = false);
+
+  /// What the model makes follow a text, without it. A text without tokens counts as a newline: a text begins as if a
+  /// line had just ended. Special pieces are never written, and the end of a text ends it. Throws as
+  /// LanguageModel::generate.
+  std::string continue_text(const std::string& prompt, const ContinueOptions& options = {}) const;
+
+  /// Throws ShapeError for a text of fewer than 2 tokens.
+  TextScore score(const std::string& text) const;
+
+  /// Characters of a text that are unknown to the vocabulary.
+  int64_t unknown_in(const std::string& text) const;
+
+  const LanguageModel& model() const { return stored_.as<LanguageModel>(); }
+  const Vocabulary& vocabulary() const { return stored_.vocabulary(); }
+
+ private:
+  StoredModel stored_;
+};
+
+}  // namespace heed::inline v0

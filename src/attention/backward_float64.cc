@@ -1,0 +1,30 @@
+// Backward in double, apart so that the two precisions are compiled side by side.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "attention/backward_float64.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, which compiles what follows once for each target.
+#include "attention/backward-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed {
+inline namespace v0 {
+namespace HWY_NAMESPACE {
+
+void backward_f64(const Backward<double>& p, Executor& executor) { run_backward(p, executor); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace v0
+}  // namespace heed
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed {
+inline namespace v0 {
+
+HWY_EXPORT(backward_f64);
+
+void fused_backward(const Backward<double>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(backward_f64)(p, executor); }
+
+}  // namespace v0
+}  // namespace heed
+#endif

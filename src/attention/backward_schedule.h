@@ -1,0 +1,60 @@
+// Which parts of backward are computed when. By the sizes alone, so that bits never depend on the number of threads.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "attention/problem.h"
+
+namespace heed::inline v0 {
+
+/// A block is (key range r, query range t) of one key head. With few heads the blocks run in phases: in none of them do
+/// two blocks share a range, so all of a phase can run at once and add to the same gradients, in an order that the
+/// sizes decide, and no partial sums are kept. With many heads there is one range, and a block is a whole head.
+struct BackwardSchedule {
+  int64_t heads;       // B * Hkv
+  int64_t ranges = 1;  // of the keys, and of the queries; as many phases
+  int64_t key_range, query_range;
+  bool banded;  // queries see a band of keys: phases are its diagonals
+
+  template <class T>
+  explicit BackwardSchedule(const Backward<T>& p) {
+    heads = p.B * p.Hkv;
+    // Blocks of a phase for a small machine, of 128 keys at least; for a large one, if they are long enough to cost
+    // nothing: each adds its gradients to memory once more.
+    ranges = std::max(ranges_for(32, 2 * kTile, p), ranges_for(128, 4 * kTile, p));
+    key_range = whole_tiles((p.Lk + ranges - 1) / ranges);
+    query_range = whole_tiles((p.Lq + ranges - 1) / ranges);
+    const bool right = p.window.right >= 0 || p.causal != Causal::none;
+    banded = p.window.left >= 0 && right && p.window.left + std::max<int64_t>(0, p.window.right) < p.Lk / 4;
+  }
+  int64_t phases() const { return ranges; }
+  int64_t blocks() const { return heads * ranges; }  // of a phase
+  /// The query range that key range r meets in a phase. Diagonals r + t serve causal limits best: half of each is full.
+  int64_t query_of(int64_t phase, int64_t r) const {
+    return banded ? (r + phase) % ranges : (phase + ranges - r) % ranges;
+  }
+  /// Whether positions leave nothing to do in a phase.
+  template <class T>
+  bool is_empty(const Backward<T>& p, int64_t phase) const {
+    for (int64_t b = 0; b < p.B; ++b) {
+      const Head<T> head = p.head(b, 0);
+      for (int64_t r = 0; r < ranges; ++r) {
+        const int64_t begin = r * key_range, end = std::min(head.Lk, begin + key_range);
+        const int64_t query = query_of(phase, r) * query_range;
+        if (begin < end && head.query_begin(begin) < query + query_range && head.query_end(end - 1) > query)
+          return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  static int64_t whole_tiles(int64_t n) { return (n + kTile - 1) / kTile * kTile; }
+  int64_t ranges_for(int64_t blocks, int64_t least, const Sizes& s) const {
+    const int64_t wanted = (blocks + heads - 1) / std::max<int64_t>(1, heads);
+    return std::max<int64_t>(1, std::min({wanted, s.Lk / least, s.Lq / least}));
+  }
+};
+
+}  // namespace heed::inline v0

@@ -1,0 +1,42 @@
+// Forward, decode and weights on request in double, apart so that the two precisions are compiled side by side.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "attention/float64.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, which compiles what follows once for each target.
+#include "attention/decode-inl.h"
+#include "attention/forward-inl.h"
+#include "attention/inspect-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed {
+inline namespace v0 {
+namespace HWY_NAMESPACE {
+
+void forward_f64(const Forward<double>& p, Executor& executor) { run_forward(p, executor); }
+void decode_f64(const Forward<double>& p, Executor& executor) { run_decode(p, executor); }
+void inspect_f64(const Inspection<double>& p, Executor& executor, std::vector<TopRow<double>>* top) {
+  run_inspect(p, executor, top);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace v0
+}  // namespace heed
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed {
+inline namespace v0 {
+
+HWY_EXPORT(forward_f64);
+HWY_EXPORT(decode_f64);
+HWY_EXPORT(inspect_f64);
+
+void fused_forward(const Forward<double>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(forward_f64)(p, executor); }
+void decode_forward(const Forward<double>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(decode_f64)(p, executor); }
+void inspect(const Inspection<double>& p, Executor& executor, std::vector<TopRow<double>>* top) {
+  HWY_DYNAMIC_DISPATCH(inspect_f64)(p, executor, top);
+}
+
+}  // namespace v0
+}  // namespace heed
+#endif

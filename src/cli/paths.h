@@ -1,0 +1,24 @@
+// Where models are, and which paths may not be one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace heed::cli {
+
+/// The directory given, else $HEED_MODEL, else the bundled model: models/spa-eng in the program's directory or one of
+/// the four above it (the root of a source tree), or share/heed/models/spa-eng under the install prefix. Throws IoError
+/// saying where it looked.
+std::string find_model(const std::string& given);
+
+/// Whether two paths lead to one file or directory, there already or not.
+bool same_file(const std::string& path, const std::string& other);
+
+/// Throws UsageError where what is to be written is one of the files that are read; empty names are none. `option`
+/// names it. Pipes and devices may be both.
+void expect_other_file(const char* option, const std::string& output, const std::vector<std::string>& inputs);
+
+/// kModelFiles in a directory.
+std::vector<std::string> model_paths(const std::string& directory);
+
+}  // namespace heed::cli

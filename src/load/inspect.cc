@@ -1,0 +1,113 @@
+// What a directory or a file of tensors holds, from the headers alone.
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "heed/checked.h"
+#include "heed/load.h"
+#include "load/configuration.h"
+
+namespace heed::inline v0 {
+namespace {
+
+namespace fs = std::filesystem;
+
+void add(StoredTensors& file, StoredTensor tensor) {
+  file.numbers += checked_product(tensor.shape).value_or(0);  // checked against the length of the file already
+  file.bytes += tensor.bytes;
+  file.tensors.push_back(std::move(tensor));
+}
+
+StoredTensor tensor_of(const std::string& name, const NpyInfo& info) {
+  return {name, info.descr + (info.fortran_order ? " Fortran order" : ""), info.shape, info.data_bytes};
+}
+
+StoredTensors tensors_of(const std::string& name, const SafetensorsFile& from) {
+  StoredTensors file{.file = name, .format = "safetensors"};
+  file.metadata = from.metadata();
+  for (const TensorInfo& info : from.tensors())
+    add(file, {info.name, info.dtype_name, info.shape, info.end - info.begin});
+  return file;
+}
+
+StoredTensors inspect_file(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (path.extension() == ".npy") {
+    StoredTensors file{.file = name, .format = "npy"};
+    add(file, tensor_of(path.stem().string(), read_npy_info(path.string())));
+    return file;
+  }
+  if (path.extension() == ".npz") {
+    StoredTensors file{.file = name, .format = "npz"};
+    for (const auto& [array, info] : read_npz_info(path.string())) add(file, tensor_of(array, info));
+    return file;
+  }
+  return tensors_of(name, SafetensorsFile(path.string()));
+}
+
+// 0 for a foreign vocabulary, which is not loaded.
+int64_t own_pieces(std::string text, const std::string& path) {
+  try {
+    return Vocabulary::from_bytes(std::move(text), path).size();
+  } catch (const UntrustedError&) {
+    return 0;
+  }
+}
+
+StoredFiles inspect_directory(const fs::path& directory) {
+  StoredFiles found;
+  std::vector<std::string> names = list_files(directory.string());
+  std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == kModelFile; });
+  const auto opened = [](const std::string& name) {
+    return name.ends_with(".safetensors") || name == kConfigFile || name == kVocabularyFile ||
+           name == kSourceVocabularyFile;
+  };
+  const auto others = std::stable_partition(names.begin(), names.end(), opened);
+  for (auto it = others; it != names.end(); ++it) {
+    std::error_code gone;
+    if (const auto bytes = fs::file_size(directory / *it, gone); !gone) found.others.emplace_back(*it, bytes);
+  }
+  names.erase(others, names.end());
+  const DirectorySnapshot files(directory.string(), names);
+  for (const std::string& name : names) {
+    if (!files.contains(name)) continue;  // gone since it was listed
+    if (name.ends_with(".safetensors")) {
+      found.tensors.push_back(tensors_of(name, files.safetensors(name)));
+    } else if (name == kConfigFile) {
+      found.config = files.read(name, 1 << 16);
+    } else {
+      std::string text = files.read(name, kLargestVocabulary);
+      const uint64_t bytes = text.size();
+      found.vocabularies.push_back({name, own_pieces(std::move(text), (directory / name).string()), bytes});
+    }
+  }
+  if (found.tensors.empty() && !found.config)
+    throw FormatError(directory.string() + ": no .safetensors and no config.json; is this a checkpoint?");
+  if (found.config) ConfigReader(*found.config, (directory / kConfigFile).string());  // is an object
+  return found;
+}
+
+}  // namespace
+
+StoredFiles inspect(const std::string& path) {
+  std::error_code error;  // whatever it is, opening the file says it better
+  // What is not there and looks like a directory's name: what became of it is said where directories are read.
+  if (fs::is_directory(path, error) || (!fs::exists(path, error) && !fs::path(path).has_extension()))
+    return inspect_directory(path);
+  return {.tensors = {inspect_file(path)}};
+}
+
+void check(const StoredFiles& files, const std::string& directory) {
+  const ModelPlan plan = read_plan(files.config.value_or(""), directory + "/" + kConfigFile);
+  for (size_t i = 0; i < plan.pieces.size(); ++i) {
+    const auto held = std::find_if(files.vocabularies.begin(), files.vocabularies.end(),
+                                   [&](const StoredVocabulary& v) { return v.file == vocabulary_file(i); });
+    if (held == files.vocabularies.end())
+      throw FormatError(directory + " lacks " + vocabulary_file(i) + ", which belongs to its " + kConfigFile);
+    if (held->pieces > 0) check_pieces(directory, held->file, held->pieces, plan.pieces[i]);
+  }
+  for (const StoredTensors& file : files.tensors)
+    if (file.file == kModelFile) check_parameters(directory + "/" + kModelFile, file.numbers, plan.parameters);
+}
+
+}  // namespace heed::inline v0

@@ -1,0 +1,194 @@
+// A model's directory, read and written.
+#include "heed/load.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "heed/checked.h"
+#include "heed/random.h"
+#include "load/configuration.h"
+
+namespace heed::inline v0 {
+namespace {
+
+namespace fs = std::filesystem;
+
+Vocabulary loaded(const VocabularyText& vocabulary, const std::string& directory, bool trust) {
+  Vocabulary result = Vocabulary::from_bytes(vocabulary.text, directory + "/" + vocabulary.file, trust);
+  check_pieces(directory, vocabulary.file, result.size(), vocabulary.pieces);
+  return result;
+}
+
+std::vector<VocabularyText> texts_of(const DirectorySnapshot& files, const std::vector<int64_t>& pieces) {
+  std::vector<VocabularyText> all;
+  for (size_t i = 0; i < pieces.size(); ++i)
+    all.push_back({vocabulary_file(i), pieces[i], files.read(vocabulary_file(i), kLargestVocabulary)});
+  return all;
+}
+
+void check_size(int64_t parameters, const SafetensorsFile& file) {
+  uint64_t held = 0;
+  for (const TensorInfo& info : file.tensors()) held += *checked_product(info.shape);  // SafetensorsFile checked it
+  check_parameters(file.path(), held, parameters);
+}
+
+}  // namespace
+
+void check_parameters(const std::string& path, uint64_t has, int64_t needs) {
+  if (has != static_cast<uint64_t>(needs))
+    throw FormatError(path + ": it holds " + std::to_string(has) + " parameters, but a model as in " + kConfigFile +
+                      " has " + std::to_string(needs) + "; the two files belong to different models");
+}
+
+void check_pieces(const std::string& directory, const std::string& file, int64_t has, int64_t needs) {
+  if (has != needs)
+    throw FormatError(directory + ": " + file + " has " + std::to_string(has) + " pieces, " + kConfigFile + " says " +
+                      std::to_string(needs));
+}
+
+void check_size(const ModelConfig& config, const SafetensorsFile& file) {
+  check_size(std::visit([](const auto& c) { return parameter_count(c); }, config), file);
+}
+
+std::vector<VocabularyText> read_vocabularies(const DirectorySnapshot& files, const ModelConfig& config) {
+  std::vector<int64_t> pieces{std::visit([](const auto& c) { return c.vocab_size; }, config)};
+  if (const auto* translator = std::get_if<TransformerConfig>(&config); translator && translator->source_vocab_size > 0)
+    pieces.push_back(translator->source_vocab_size);
+  return texts_of(files, pieces);
+}
+
+void check_vocabularies(const std::vector<VocabularyText>& vocabularies, const std::string& directory, bool trust) {
+  for (const VocabularyText& vocabulary : vocabularies) loaded(vocabulary, directory, trust);
+}
+
+Vocabulary load_vocabulary(const std::string& path, bool trust) {
+  const fs::path file = path;
+  const std::string directory = file.has_parent_path() ? file.parent_path().string() : ".";
+  for (const char* name : {kVocabularyFile, kSourceVocabularyFile}) {
+    if (file.filename() != name) continue;
+    const DirectorySnapshot files(directory, {name});
+    return Vocabulary::from_bytes(files.read(name, kLargestVocabulary), directory + "/" + name, trust);
+  }
+  return Vocabulary::load(path, trust);
+}
+
+StoredModel::StoredModel(std::unique_ptr<Module> module, Vocabulary vocabulary, std::optional<Vocabulary> source)
+    : module_(std::move(module)), vocabulary_(std::move(vocabulary)), source_(std::move(source)) {}
+
+StoredModel load(const std::string& directory, bool trust) {
+  const DirectorySnapshot files(directory, kModelFiles);
+  const ModelPlan plan = read_plan(files.read(kConfigFile, kLargestConfig), directory + "/" + kConfigFile);
+  std::vector<Vocabulary> vocabularies;
+  for (const VocabularyText& text : texts_of(files, plan.pieces))
+    vocabularies.push_back(loaded(text, directory, trust));
+  const SafetensorsFile file = files.safetensors(kModelFile);
+  check_size(plan.parameters, file);
+  NamedTensors tensors;
+  for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
+  const NoInit no_init;
+  std::unique_ptr<Module> model = plan.make();
+  // Matrices stay in half precision where the file has all of them so: the same bits, read in half the time.
+  for (const DType half : {DType::f16, DType::bf16})
+    if (std::all_of(tensors.begin(), tensors.end(),
+                    [&](const auto& t) { return t.second.shape().rank() != 2 || t.second.dtype() == half; }))
+      model->keep_matrices_as(half);
+  try {
+    model->load(tensors);
+  } catch (const FormatError& e) {
+    throw FormatError(file.path() + ": " + e.what());
+  }
+  model->eval();
+  std::optional<Vocabulary> source;
+  if (vocabularies.size() > 1) source = std::move(vocabularies[1]);
+  return {std::move(model), std::move(vocabularies.at(0)), std::move(source)};
+}
+
+Tensor converted(const Tensor& from, const std::string& name, DType dtype, const std::string& path) {
+  const Tensor to = from.to(dtype), before = from.to(DType::f32), after = to.to(DType::f32);
+  const std::span<float> old_values = before.span<float>(), new_values = after.span<float>();
+  for (size_t i = 0; i < new_values.size(); ++i) {
+    if (std::isfinite(new_values[i])) continue;
+    const std::string where = path + ": tensor '" + name + "' ";
+    if (!std::isfinite(old_values[i]))
+      throw FormatError(where + "holds " + (std::isnan(old_values[i]) ? "NaN" : "an infinite value") +
+                        "; such a model cannot be used, train it anew");
+    throw FormatError(where + "holds " + std::to_string(old_values[i]) + ", which is too large for " + name_of(dtype) +
+                      "; give --dtype bf16 or f32");
+  }
+  return to;
+}
+
+void save(const StoredModel& model, const std::string& directory, DType dtype) {
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
+    throw ShapeError("save: dtype is " + std::string(name_of(dtype)) + "; it must be f32, f16 or bf16");
+  const auto check_directory = [&] {
+    if (expect_own("save:", directory) == Holds::training)
+      throw UsageError("save: " + directory +
+                       " holds a training, which could not go on with another model; name another directory");
+  };
+  check_directory();
+  std::map<std::string, std::string> texts = {{kConfigFile, describe(model.module())},
+                                              {kVocabularyFile, model.vocabulary().to_text()}};
+  if (model.has_source_vocabulary()) texts[kSourceVocabularyFile] = model.source_vocabulary().to_text();
+  NamedTensors tensors;
+  for (const auto& [name, parameter] : model.module().named_parameters())
+    tensors.emplace_back(name, converted(parameter.value().contiguous(), name, dtype, "save"));
+  DirectoryTransaction transaction(directory);
+  check_directory();  // again: nobody else writes there now
+  write_model(transaction, directory, texts, tensors, {{"format", "heed"}});
+}
+
+void write_model(DirectoryTransaction& transaction, const std::string& directory,
+                 const std::map<std::string, std::string>& texts, const NamedTensors& tensors,
+                 const Metadata& metadata) {
+  for (const char* name : {kConfigFile, kVocabularyFile, kSourceVocabularyFile, kModelCardFile}) {
+    if (const auto text = texts.find(name); text != texts.end()) {
+      transaction.write(name, text->second);
+      continue;
+    }
+    std::error_code error;
+    const std::string path = directory + "/" + name;
+    const fs::file_status old = fs::symlink_status(path, error);
+    if (!fs::exists(old)) continue;
+    if (!fs::is_regular_file(old))
+      throw IoError("remove " + path +
+                    ": it belongs to another model, but is no regular file, which heed does not touch; remove it or "
+                    "choose another directory");
+    transaction.remove(name);
+  }
+  transaction.write(kModelFile, [&](FileWriter& file) { write_safetensors(file, tensors, metadata); });
+  transaction.commit();
+}
+
+Holds expect_own(const char* option, const std::string& directory) {
+  const std::string given = std::string(option) + " " + directory;
+  std::error_code error;
+  const fs::file_status status = fs::status(directory, error);
+  if (!fs::exists(status)) return Holds::nothing;
+  if (!fs::is_directory(status)) throw IoError(given + " is not a directory; name another");
+  std::string other;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error))
+    if (const std::string name = it->path().filename().string(); !name.starts_with('.') && name != "lost+found")
+      other = name;
+  if (error) throw IoError("list " + directory + ": " + error.message());
+  const DirectorySnapshot files(directory, {kConfigFile, kModelFile, kVocabularyFile, kStateFile, kLogFile});
+  std::string reason = other + ", for one";
+  if (files.contains(kConfigFile)) {
+    try {
+      read_plan(files.read(kConfigFile, kLargestConfig), directory + "/" + kConfigFile);
+      if (files.contains(kStateFile) || files.contains(kLogFile)) return Holds::training;
+      if (files.contains(kModelFile)) return Holds::model;
+      if (files.contains(kVocabularyFile)) return Holds::training;
+    } catch (const FormatError& e) {
+      reason = e.what();
+    }
+  } else if (other.empty()) {
+    return Holds::nothing;
+  }
+  throw UsageError(given + " holds files that heed did not make (" + reason +
+                   "); name a new or empty directory, or one that heed made");
+}
+
+}  // namespace heed::inline v0

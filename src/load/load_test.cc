@@ -1,0 +1,328 @@
+#include "heed/load.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "heed/config_fields.h"
+#include "heed/io.h"
+#include "heed/random.h"
+#include "heed/text_generator.h"
+#include "heed/translator.h"
+
+namespace heed::inline v0 {
+namespace {
+
+TransformerConfig small() {
+  TransformerConfig c;
+  c.vocab_size = 300;
+  c.d_model = 24;
+  c.nhead = 3;
+  c.num_encoder_layers = 2;
+  c.num_decoder_layers = 3;
+  c.dim_feedforward = 40;
+  c.max_positions = 50;
+  return c;
+}
+
+TEST(Checkpoint, ParameterCountIsThatOfTheModel) {
+  const NoInit no_init;
+  for (const char* activation : {"relu", "swiglu"})
+    for (const char* norm : {"layer_norm", "rms_norm"})
+      for (const char* positions : {"sinusoidal", "learned", "rotary"})
+        for (int flags = 0; flags < 16; ++flags) {
+          TransformerConfig c = small();
+          c.activation = activation;
+          c.norm = norm;
+          c.positions = positions;
+          c.norm_first = flags & 1;
+          c.bias = flags & 2;
+          c.tie_embeddings = flags & 4;
+          c.source_vocab_size = flags & 8 ? 311 : 0;
+          EXPECT_EQ(parameter_count(c), Transformer(c).parameter_count())
+              << activation << ' ' << norm << ' ' << positions << ' ' << flags;
+        }
+}
+
+TEST(Checkpoint, ParameterCountOfTheLargestDoesNotOverflow) {
+  TransformerConfig c = small();
+  c.d_model = 65536;
+  c.nhead = 1;
+  c.num_encoder_layers = c.num_decoder_layers = 1000;
+  c.dim_feedforward = 1'000'000;
+  c.vocab_size = c.max_positions = 10'000'000;
+  validate(c);
+  EXPECT_GT(parameter_count(c), int64_t{1} << 47);
+}
+
+// Sets one integer field.
+struct SetInteger {
+  std::string field;
+  int64_t to;
+  template <class T>
+  void integer(const std::string& name, T& value, int64_t, int64_t) const {
+    if (name == field) value = static_cast<T>(to);
+  }
+  void optional(const std::string& name, int64_t& value, int64_t) const { integer(name, value, 0, 0); }
+  void probability(const std::string&, double&) const {}
+  void choice(const std::string&, std::string&, const std::vector<std::string>&) const {}
+  void flag(const std::string&, bool&) const {}
+};
+struct Bounds {
+  std::vector<std::tuple<std::string, int64_t, int64_t>>& all;
+  template <class T>
+  void integer(const std::string& name, const T&, int64_t low, int64_t high) const {
+    all.emplace_back(name, low, high);
+  }
+  void optional(const std::string& name, const int64_t&, int64_t high) const { all.emplace_back(name, 0, high); }
+  void probability(const std::string&, const double&) const {}
+  void choice(const std::string&, const std::string&, const std::vector<std::string>&) const {}
+  void flag(const std::string&, const bool&) const {}
+};
+
+template <class F>
+bool refuses(F&& f) {
+  try {
+    f();
+  } catch (const Error&) {
+    return true;
+  }
+  return false;
+}
+
+TEST(Checkpoint, WhatIsValidCanBeReadAndNothingElse) {
+  const auto all_agree = [](const auto& base) {
+    std::vector<std::tuple<std::string, int64_t, int64_t>> bounds;
+    visit_fields(base, Bounds{bounds});
+    EXPECT_GE(bounds.size(), 7u);
+    for (const auto& [field, low, high] : bounds)
+      for (const int64_t value : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{2}, low - 1, low, high, high + 1}) {
+        auto c = base;
+        visit_fields(c, SetInteger{field, value});
+        const bool absent = field == "source_vocab_size" && value <= 0;  // not written
+        EXPECT_EQ(refuses([&] { read_config(write_config(c), "config.json"); }),
+                  !absent && refuses([&] { validate(c); }))
+            << field << ' ' << value;
+        const bool outside = value < low || value > high;
+        EXPECT_TRUE(!outside || refuses([&] { validate(c); })) << field << ' ' << value;
+      }
+  };
+  all_agree(small());
+  all_agree(LanguageModelConfig{.vocab_size = 65});
+}
+
+TEST(Checkpoint, PaddingIsNoPieceOfItsText) {
+  TransformerConfig c = small();
+  c.eos_id = c.pad_id;
+  EXPECT_THROW(validate(c), ShapeError);
+  c = small();
+  c.source_vocab_size = 3;  // eos is 3
+  EXPECT_THROW(validate(c), ShapeError);
+}
+
+TEST(Checkpoint, TheSourceMayHaveAVocabularyOfItsOwn) {
+  for (const bool tied : {true, false}) {
+    TransformerConfig c = small();
+    c.source_vocab_size = 400;
+    c.vocab_size = 310;
+    c.tie_embeddings = tied;
+    c.dropout = 0;
+    manual_seed(2);
+    Transformer model(c);
+    const auto loss = [&](int32_t source, int32_t target) {
+      const NoGrad no_grad;
+      return model.loss(TokenBatch::pad({{source}}, 0), {{target}}).value().item();
+    };
+    EXPECT_NO_THROW(loss(399, 309));
+    EXPECT_THROW(loss(399, 310), ShapeError);
+    EXPECT_THROW(loss(400, 309), ShapeError);
+    EXPECT_NE(loss(309, 5), loss(308, 5));
+    EXPECT_EQ(model.translate({{399}})[0].size(), 1u);
+    // Of its source's embedding the loss moves the rows that were read, of the target's those read and the output.
+    model.loss(TokenBatch::pad({{399}}, 0), {{309}}).backward();
+    for (const auto& [name, parameter] : model.named_parameters())
+      if (name == "source_embedding.weight") {
+        double other = 0;
+        for (int64_t row = 0; row < 399; ++row)
+          if (row != 3)
+            for (int64_t i = 0; i < c.d_model; ++i) other += std::abs(parameter.grad().at<float>(row, i));
+        EXPECT_EQ(other, 0);
+        EXPECT_NE(parameter.grad().at<float>(399, 0), 0);
+      }
+  }
+}
+
+TEST(Checkpoint, NoInitDrawsNothing) {
+  manual_seed(1);
+  {
+    const NoInit outer;
+    { const NoInit inner; }
+    for (const Variable& parameter : Transformer(small()).parameters()) {
+      if (parameter.shape().rank() == 1) continue;  // norms begin with ones all the same
+      for (const float x : parameter.value().span<float>()) ASSERT_EQ(x, 0);
+    }
+    EXPECT_EQ(default_generator().stream, 0u);
+  }
+  EXPECT_NE(normal({1}, 0, 1).at<float>(0), 0);
+  EXPECT_EQ(default_generator().stream, 1u);
+}
+
+TEST(Checkpoint, ConfigReadsBack) {
+  TransformerConfig c = small();
+  c.dropout = 0.1 + 0.2;
+  c.norm_first = true;
+  c.positions = "rotary";
+  c.pad_id = 7;
+  const auto back = std::get<TransformerConfig>(read_config(write_config(c), "config.json"));
+  EXPECT_EQ(write_config(back), write_config(c));
+  EXPECT_EQ(back.dropout, c.dropout);
+  EXPECT_EQ(back.pad_id, 7);
+  EXPECT_EQ(back.num_decoder_layers, 3);
+}
+
+TEST(Checkpoint, ConfigOfALanguageModelReadsBack) {
+  LanguageModelConfig c;
+  c.vocab_size = 65;
+  c.num_kv_heads = 4;
+  c.num_layers = 7;
+  c.bias = false;
+  c.positions = "rotary";
+  const auto back = std::get<LanguageModelConfig>(read_config(write_config(c), "config.json"));
+  EXPECT_EQ(write_config(back), write_config(c));
+  EXPECT_EQ(back.num_layers, 7);
+  EXPECT_EQ(back.num_kv_heads, 4);
+  EXPECT_EQ(back.max_positions, 1024);
+  EXPECT_THROW(expect_config<TransformerConfig>(back, "m"), UsageError);
+  EXPECT_THROW(expect_config<LanguageModelConfig>(small(), "m"), UsageError);
+}
+
+class Stored : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "heed-load-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  std::string at(const std::string& name) const { return (root_ / name).string(); }
+
+  static Vocabulary words() {
+    return Vocabulary::train(std::vector<std::string>{"the dog sees the house", "el perro ve la casa"},
+                             {.size = 290, .fewer_will_do = true});
+  }
+  static StoredModel translator(bool own_source = false) {
+    manual_seed(3);
+    const Vocabulary vocabulary = words();
+    TransformerConfig c = small();
+    c.vocab_size = vocabulary.size();
+    c.source_vocab_size = own_source ? vocabulary.size() : 0;
+    auto model = std::make_unique<Transformer>(c);
+    model->eval();
+    return {std::move(model), vocabulary, own_source ? std::optional(vocabulary) : std::nullopt};
+  }
+  std::filesystem::path root_;
+};
+
+TEST_F(Stored, ATranslatorComesBackAsItWas) {
+  for (const bool own_source : {false, true}) {
+    const StoredModel model = translator(own_source);
+    const std::string directory = at(own_source ? "two" : "one");
+    save(model, directory);
+    const StoredModel back = load(directory);
+    EXPECT_EQ(back.has_source_vocabulary(), own_source);
+    const std::vector<int32_t> ids = model.vocabulary().encode("el perro ve la casa");
+    EXPECT_EQ(back.source_vocabulary().encode("el perro ve la casa"), ids);
+    EXPECT_EQ(back.as<Transformer>().translate({ids})[0][0].ids, model.as<Transformer>().translate({ids})[0][0].ids);
+    EXPECT_THROW(back.as<LanguageModel>(), UsageError);
+    EXPECT_NO_THROW(check(inspect(directory), directory));
+    const auto lines = Translator(directory).translate({"el perro", "", "la casa"});
+    EXPECT_EQ(lines.size(), 3u);
+    EXPECT_EQ(lines[1].best[0].text, "");
+    EXPECT_THROW(TextGenerator{directory}, UsageError);
+  }
+}
+
+TEST_F(Stored, ALanguageModelGoesOnAndScores) {
+  manual_seed(4);
+  const Vocabulary letters = Vocabulary::characters("the dog sees a house\n");
+  LanguageModelConfig c{.vocab_size = letters.size(), .d_model = 16, .nhead = 2, .num_layers = 1};
+  c.dim_feedforward = 16;
+  c.max_positions = 32;
+  auto model = std::make_unique<LanguageModel>(c);
+  model->eval();
+  save({std::move(model), letters}, at("text"));
+  const TextGenerator generator(at("text"));
+  std::string streamed;
+  ContinueOptions options{.tokens = {.max_tokens = 9, .sampling = {.seed = 5}},
+                          .on_text = [&](const std::string& more) { streamed += more; }};
+  const std::string text = generator.continue_text("the dog", options);
+  EXPECT_EQ(text.size(), 9u);
+  EXPECT_EQ(streamed, text);
+  options.stop = {text.substr(4, 1)};
+  EXPECT_EQ(generator.continue_text("the dog", options), text.substr(0, text.find(options.stop[0])));
+  const TextScore score = generator.score("the dog");
+  EXPECT_EQ(score.tokens, 6);
+  EXPECT_EQ(score.bytes, 6);
+  EXPECT_NEAR(score.nats / 6, std::log(static_cast<double>(c.vocab_size)), 1);  // it has learned nothing
+  EXPECT_THROW(generator.score("t"), ShapeError);
+  EXPECT_EQ(generator.unknown_in("the cat"), 1);
+}
+
+TEST_F(Stored, HalfPrecisionIsKeptAndChecked) {
+  const StoredModel model = translator();
+  save(model, at("half"), DType::f16);
+  EXPECT_EQ(inspect(at("half")).tensors.at(0).tensors.at(0).dtype, "F16");
+  const StoredModel back = load(at("half"));
+  EXPECT_FALSE(back.as<Transformer>().translate({{4, 5}}).at(0).empty());
+  EXPECT_THROW(save(model, at("whole"), DType::i32), ShapeError);
+  for (Variable& parameter : model.module().parameters()) parameter.value().data<float>()[0] = 1e6f;
+  EXPECT_THROW(save(model, at("large"), DType::f16), FormatError);
+  EXPECT_FALSE(std::filesystem::exists(at("large")));
+}
+
+TEST_F(Stored, NobodyElsesFilesAreTouched) {
+  std::filesystem::create_directory(at("mine"));
+  write_file_atomically(at("mine") + "/notes.txt", "mine");
+  EXPECT_THROW(save(translator(), at("mine")), UsageError);
+  EXPECT_EQ(list_files(at("mine")), std::vector<std::string>{"notes.txt"});
+}
+
+// A model of one's own: the mean of its words' vectors.
+class Bag : public Module {
+ public:
+  explicit Bag(int64_t pieces) : table(register_parameter("table", Tensor::zeros({pieces, 4}))) {}
+  Variable table;
+};
+
+TEST_F(Stored, AnArchitectureOfOnesOwn) {
+  const Vocabulary vocabulary = words();
+  const auto bag = [&] { return StoredModel(std::make_unique<Bag>(vocabulary.size()), vocabulary); };
+  EXPECT_THROW(save(bag(), at("bag")), UsageError);
+  register_architecture({.name = "bag",
+                         .plan =
+                             [](ConfigReader& from) {
+                               const int64_t pieces = from.integer("pieces", 1, 1'000'000);
+                               return ModelPlan{.parameters = 4 * pieces, .pieces = {pieces}, .make = [pieces] {
+                                                  return std::make_unique<Bag>(pieces);
+                                                }};
+                             },
+                         .describe =
+                             [](const Module& module, ConfigWriter& to) {
+                               const auto* const model = dynamic_cast<const Bag*>(&module);
+                               if (model) to.set("pieces", model->table.shape()[0]);
+                               return model != nullptr;
+                             }});
+  EXPECT_THROW(register_architecture({.name = "bag", .plan = {}, .describe = {}}), UsageError);
+  EXPECT_THROW(register_architecture({.name = "transformer", .plan = {}, .describe = {}}), UsageError);
+  const StoredModel model = bag();
+  model.as<Bag>().table.value().at<float>(7, 2) = 3;
+  save(model, at("bag"));
+  EXPECT_EQ(load(at("bag")).as<Bag>().table.value().at<float>(7, 2), 3);
+  EXPECT_NO_THROW(check(inspect(at("bag")), at("bag")));
+  EXPECT_THROW(load_config(at("bag")), FormatError);  // heed's own only
+}
+
+}  // namespace
+}  // namespace heed::inline v0

@@ -1,0 +1,2 @@
+heed_test(load_test ${CMAKE_SOURCE_DIR}/src/load/load_test.cc ${CMAKE_SOURCE_DIR}/src/load/text_stream_test.cc
+          LIBS heed::load)
