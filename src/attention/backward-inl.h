@@ -29,9 +29,11 @@ struct BackwardCut : BackwardSchedule {
   int64_t chunk;                           // keys whose gradients are summed in scratch
   bool sum_queries, sum_keys, sum_values;  // dq, dk or dv in half storage: summed as T first
   bool keep_queries = false;               // a tile of queries is prepared once for all chunks of keys
+  bool whole_heads;                        // a thread computes all blocks of a head
   int64_t rows, key_rows;                  // of all q heads, of all k heads
 
-  explicit BackwardCut(const Backward<T>& p) : BackwardSchedule(p) {
+  BackwardCut(const Backward<T>& p, int64_t threads) : BackwardSchedule(p) {
+    whole_heads = ranges == 1 || suits_whole_heads(threads, !p.ragged);
     chunk = std::max<int64_t>(kTile, std::min(key_range, kKeyChunk));
     const bool one_chunk = ranges == 1 && p.Lk <= chunk;
     sum_queries = p.dq.storage != Storage::same && !one_chunk;
@@ -40,7 +42,7 @@ struct BackwardCut : BackwardSchedule {
     rows = p.ragged ? p.Hq * p.Tq : p.B * p.Hq * p.Lq;
     key_rows = p.ragged ? p.Hkv * p.Tk : heads * p.Lk;
     constexpr int64_t kMostShared = int64_t{48} << 20, kMostOwn = int64_t{8} << 20;  // bytes
-    if (!one_chunk && ranges > 1)
+    if (!one_chunk && !whole_heads)
       keep_queries = sums_bytes(p) + shared_tiles(p) * tile_bytes(p) <= kMostShared;
     else if (!one_chunk)
       keep_queries = own_tiles(p) * tile_bytes(p) <= kMostOwn;
@@ -49,6 +51,7 @@ struct BackwardCut : BackwardSchedule {
   BackwardCut alone() const {
     BackwardCut cut = *this;
     cut.ranges = 1;
+    cut.whole_heads = true;
     cut.chunk = kTile;
     cut.keep_queries = cut.sum_queries = cut.sum_keys = cut.sum_values = false;
     return cut;
@@ -135,7 +138,7 @@ struct BackwardScratch {
   void each(const Backward<T>& p, const BackwardCut<T>& cut, F&& f) {
     const int64_t columns = cut.columns(p), tile = HWY_MIN(p.Lk, kKeyTile) * columns, keys = HWY_MIN(p.Lk, cut.chunk);
     const int64_t width = round_to_lanes<T>(p.D), width_v = round_to_lanes<T>(p.Dv);
-    const int64_t kept = !cut.keep_queries ? 1 : cut.ranges == 1 ? cut.own_tiles(p) : 0;
+    const int64_t kept = !cut.keep_queries ? 1 : cut.whole_heads ? cut.own_tiles(p) : 0;
     const auto widened = [](const Operand& operand, int64_t n) { return operand.storage == Storage::same ? 0 : n; };
     f(queries, kept * cut.tile_elements(p));
     f(ready, kept);
@@ -352,7 +355,7 @@ struct BackwardShared {
   template <class F>
   void each(const Backward<T>& p, const BackwardCut<T>& cut, F&& f) {
     if (cut.ranges == 1) return;
-    const int64_t kept = cut.keep_queries ? cut.shared_tiles(p) : 0;
+    const int64_t kept = cut.keep_queries && !cut.whole_heads ? cut.shared_tiles(p) : 0;
     f(dq, cut.sum_queries ? cut.rows * p.D : 0);
     f(dk, cut.sum_keys ? cut.key_rows * p.D : 0);
     f(dv, cut.sum_values ? cut.key_rows * p.Dv : 0);
@@ -607,7 +610,7 @@ HWY_INLINE void each_gradient(const BackwardCall<T>& call, const BackwardScratch
 
 template <class T>
 void input_gradients(const Backward<T>& p, const Dropout* dropout, Executor& executor) {
-  const BackwardCut<T> cut(p);
+  const BackwardCut<T> cut(p, executor.threads());
   if (cut.heads == 0) return;
   const int64_t work = HWY_MAX(int64_t{1}, p.group() * p.Lq * p.Lk * (3 * p.D + 2 * p.Dv));
   // Short inputs: as many heads a tile as make about two million multiply-adds, so that dealing them out costs little.
@@ -624,14 +627,30 @@ void input_gradients(const Backward<T>& p, const Dropout* dropout, Executor& exe
         backward_head(call, s, n / p.Hkv, n % p.Hkv);
     });
   }
+  const auto zero_sums = [](const Target<T>& sums, const Target<T>&, int64_t rows, int64_t width)
+                             HWY_ATTR { zero_rows(sums, 0, rows, width); };
+  const auto store_sums = [](const Target<T>& sums, const Target<T>& to, int64_t rows, int64_t width) HWY_ATTR {
+    if (sums.data != to.data) store_rows(to, 0, rows, width, sums.direct(0), sums.row, T{1});
+  };
+  if (cut.whole_heads) {
+    return parallel_for(executor, cut.heads, [&](int64_t n) HWY_ATTR {
+      const int64_t b = n / p.Hkv, hkv = n % p.Hkv;
+      Scratch scratch(slots);
+      const BackwardScratch<T> s(p, cut, scratch);
+      if (cut.keep_queries) std::fill_n(s.ready, cut.own_tiles(p), uint8_t{0});
+      each_gradient(call, s, b, hkv, zero_sums);
+      cut.each_block([&](int64_t r, int64_t t) HWY_ATTR { backward_block(call, s, b, hkv, r, t); });
+      each_gradient(call, s, b, hkv, store_sums);
+    });
+  }
+  const auto for_heads = [&](const auto& f) HWY_ATTR {
+    parallel_for(executor, cut.heads, [&](int64_t n) HWY_ATTR {
+      Scratch scratch(slots);
+      each_gradient(call, BackwardScratch<T>(p, cut, scratch), n / p.Hkv, n % p.Hkv, f);
+    });
+  };
   if (shared.tiles.ready) std::fill_n(shared.tiles.ready, cut.shared_tiles(p), uint8_t{0});
-  parallel_for(executor, cut.heads, [&](int64_t n) HWY_ATTR {
-    Scratch scratch(slots);
-    const BackwardScratch<T> s(p, cut, scratch);
-    each_gradient(call, s, n / p.Hkv, n % p.Hkv,
-                  [](const Target<T>& sums, const Target<T>&, int64_t rows, int64_t width)
-                      HWY_ATTR { zero_rows(sums, 0, rows, width); });
-  });
+  for_heads(zero_sums);
   for (int64_t phase = 0; phase < cut.phases(); ++phase) {
     if (cut.is_empty(p, phase)) continue;
     parallel_for(executor, units, [&](int64_t unit) HWY_ATTR {
@@ -641,15 +660,7 @@ void input_gradients(const Backward<T>& p, const Dropout* dropout, Executor& exe
       backward_block(call, s, n / p.Hkv, n % p.Hkv, r, cut.query_of(phase, r));
     });
   }
-  if (!cut.sum_queries && !cut.sum_keys && !cut.sum_values) return;
-  parallel_for(executor, cut.heads, [&](int64_t n) HWY_ATTR {
-    Scratch scratch(slots);
-    const BackwardScratch<T> s(p, cut, scratch);
-    each_gradient(call, s, n / p.Hkv, n % p.Hkv,
-                  [](const Target<T>& sums, const Target<T>& to, int64_t rows, int64_t width) HWY_ATTR {
-                    if (sums.data != to.data) store_rows(to, 0, rows, width, sums.direct(0), sums.row, T{1});
-                  });
-  });
+  if (cut.sum_queries || cut.sum_keys || cut.sum_values) for_heads(store_sums);
 }
 
 // One tile of gradients of scores, as score_mod returned them, in s.dscores; rows of queries as `loaded` says are
@@ -673,7 +684,7 @@ void mask_gradient(const Backward<T>& p, const Dropout* dropout, Executor& execu
   const int64_t query_tiles = (sizes[2] + kQueryTile - 1) / kQueryTile;
   const int64_t key_tiles = (sizes[3] + kKeyTile - 1) / kKeyTile;
   const int64_t units = sizes[0] * sizes[1] * query_tiles * key_tiles;
-  const BackwardCut<T> cut = BackwardCut<T>(p).alone();
+  const BackwardCut<T> cut = BackwardCut<T>(p, 1).alone();
   const int64_t sums_bytes = Scratch::bytes_of<double>(kQueryTile * kKeyTile);
   ScratchSlots slots(p.workspace, BackwardScratch<T>::bytes(p, cut) + sums_bytes, units, executor);
   parallel_for(executor, units, [&](int64_t unit) HWY_ATTR {
@@ -727,7 +738,7 @@ void visit_gradients(const Backward<T>& p, const Dropout* dropout, Executor& exe
   };
   Visit visits[kVisited];
   int64_t waiting = 0;
-  const BackwardCut<T> cut = BackwardCut<T>(p).alone();
+  const BackwardCut<T> cut = BackwardCut<T>(p, 1).alone();
   const int64_t most = cut.columns(p) * HWY_MIN(p.Lk, kKeyTile);  // pairs of a tile
   constexpr int64_t kRuns = kVisited / kVisitedRun;
   ScratchSlots slots(p.workspace, BackwardScratch<T>::bytes(p, cut), kRuns, executor,
@@ -787,7 +798,7 @@ bool sees_nothing(const Head<T>& head, int64_t i) {
 // A sink takes its share exp(sink - lse) of every row and gives no value for it.
 template <class T>
 void sink_gradients(const Backward<T>& p, Executor& executor) {
-  const BackwardCut<T> cut = BackwardCut<T>(p).alone();
+  const BackwardCut<T> cut = BackwardCut<T>(p, 1).alone();
   ScratchSlots slots(p.workspace, BackwardScratch<T>::bytes(p, cut), p.Hq, executor);
   parallel_for(executor, p.Hq, [&](int64_t h) HWY_ATTR {
     Scratch scratch(slots);

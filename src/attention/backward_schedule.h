@@ -20,8 +20,7 @@ struct BackwardSchedule {
   template <class T>
   explicit BackwardSchedule(const Backward<T>& p) {
     heads = p.B * p.Hkv;
-    // Blocks of a phase for a small machine, of 128 keys at least; for a large one, if they are long enough to cost
-    // nothing: each adds its gradients to memory once more.
+    // Blocks of a phase, of 128 keys at least for a small machine, of 256 for a large one.
     ranges = std::max(ranges_for(32, 2 * kTile, p), ranges_for(128, 4 * kTile, p));
     key_range = whole_tiles((p.Lk + ranges - 1) / ranges);
     query_range = whole_tiles((p.Lq + ranges - 1) / ranges);
@@ -33,6 +32,28 @@ struct BackwardSchedule {
   /// The query range that key range r meets in a phase. Diagonals r + t serve causal limits best: half of each is full.
   int64_t query_of(int64_t phase, int64_t r) const {
     return banded ? (r + phase) % ranges : (phase + ranges - r) % ranges;
+  }
+  /// f(r, t) for all of one head's blocks, one after another: each range's gradients are added to in the order that the
+  /// phases have, so that the bits are the same, but a range of keys stays for as many ranges of queries as that
+  /// permits.
+  template <class F>
+  void each_block(F&& f) const {
+    if (banded) {
+      for (int64_t r = ranges - 1; r >= 0; --r)
+        for (int64_t t = r; t < ranges; ++t) f(r, t);
+      for (int64_t r = ranges - 1; r >= 0; --r)
+        for (int64_t t = 0; t < r; ++t) f(r, t);
+    } else {
+      for (int64_t r = 0; r < ranges; ++r)
+        for (int64_t t = ranges - r; t < ranges; ++t) f(r, t);
+      for (int64_t r = 0; r < ranges; ++r)
+        for (int64_t t = 0; t < ranges - r; ++t) f(r, t);
+    }
+  }
+  /// Whether so few threads are busy with whole heads: a phase of blocks has its caches filled anew for each.
+  bool suits_whole_heads(int64_t threads, bool alike) const {
+    const int64_t turns = (heads + threads - 1) / threads;
+    return alike ? 20 * turns * threads <= 21 * heads : turns >= 8;
   }
   /// Whether positions leave nothing to do in a phase.
   template <class T>

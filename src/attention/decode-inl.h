@@ -257,9 +257,9 @@ HWY_INLINE bool finish_scores(const Head<T>& head, int64_t query, int64_t key, i
   for (int64_t j = 0; j < padded; j += lanes<T>()) {
     Vec<T> s = hn::LoadU(d, scores + j);
     if (head.softcap != 0) s = hn::Mul(cap, tanh<T>(hn::Mul(s, per_cap)));
-    const Vec<T> at = hn::Iota(d, static_cast<T>(j)), added = head.mask ? hn::LoadU(d, bias + j) : hn::Zero(d);
+    const Vec<T> at = count_from(d, static_cast<T>(j)), added = head.mask ? hn::LoadU(d, bias + j) : hn::Zero(d);
     const auto outside = hn::Or(hn::Lt(at, from), hn::Ge(at, to));  // the lanes past `keys`, too
-    const Vec<T> distance = hn::Iota(d, static_cast<T>(key + j - query - head.offset));
+    const Vec<T> distance = count_from(d, static_cast<T>(key + j - query - head.offset));
     s = hn::IfThenElse(outside, rule.hidden, rule(s, distance, added, outside));
     const auto out = hn::Or(outside, hn::Eq(added, rule.hidden));
     hn::StoreU(s, d, scores + j);

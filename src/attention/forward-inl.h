@@ -157,7 +157,8 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
   const int64_t block_begin = head.key_begin(begin) / kKeyTile * kKeyTile, block_end = head.key_end(end - 1);
   prefetch_rows(head.q, begin, end - begin, p.D);
   prefetch_rows(head.k, block_begin, HWY_MIN(block_end - block_begin, kKeyTile), p.D);
-  for (int64_t group = begin; group < end; group += kQueryTile) {
+  const bool dots = takes_dots(p);
+  for (int64_t group = begin; group < end && !dots; group += kQueryTile) {
     const int64_t queries = HWY_MIN(end - group, kQueryTile);
     transpose_rows(head.q, group, queries, p.D, query_factor(head), s.q + (group - begin) * p.D, pitch_of(p, queries));
   }
@@ -188,7 +189,10 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
       const int64_t at = group - begin, first = tile.key - key;
       const Matrix<T> out{s.out + at * width, width};
       const Matrix<const T> k = k_rows.from(first, 0);
-      qk_tile(head, tile, cover, {k.data, k.stride}, {s.q + at * p.D, tile.pitch}, p.D, s.scores);
+      if (dots)
+        dot_tile(head.q, tile, k, p.D, query_factor(head), s.scores);
+      else
+        qk_tile(head, tile, cover, {k.data, k.stride}, {s.q + at * p.D, tile.pitch}, p.D, s.scores);
       apply_mods(head, tile, cover, s.mods, s.scores);
       if (p.dropout > 0) {
         uint64_t kept[kKeyTile];

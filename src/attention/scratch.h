@@ -71,11 +71,12 @@ class Scratch {
     next_ += bytes_of<T>(n);
     return piece;
   }
-  /// Bytes that take<T>(n) uses up.
+  /// Bytes that take<T>(n) uses up. A line more than it needs: pieces of 4 KB side by side would make a load wait for a
+  /// store to another one, and fall on the same sets of the first-level cache.
   template <class T>
   static int64_t bytes_of(int64_t n) {
     constexpr auto kStep = static_cast<int64_t>(kAlignment);
-    return (n * static_cast<int64_t>(sizeof(T)) + kStep - 1) / kStep * kStep;
+    return n == 0 ? 0 : (n * static_cast<int64_t>(sizeof(T)) + kStep - 1) / kStep * kStep + kStep;
   }
 
  private:

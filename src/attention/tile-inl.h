@@ -123,13 +123,16 @@ template <class T>
 HWY_INLINE void copy_rows(const Source<T>& source, int64_t first, int64_t rows, int64_t width, T* HWY_RESTRICT to,
                           int64_t to_stride) {
   const Lanes<T> d;
-  for (int64_t i = 0; i < rows; ++i, to += to_stride) {
-    int64_t j = 0;
-    for (; j + lanes<T>() <= width; j += lanes<T>()) hn::StoreU(load(source, first + i, j), d, to + j);
-    if (j == width) continue;
-    hn::StoreU(hn::Zero(d), d, to + j);
-    for (; j < width; ++j) to[j] = source.get(first + i, j);
-  }
+  with_storage<T>(source.storage, [&](auto element) HWY_ATTR {
+    const auto* from = static_cast<const decltype(element)*>(source.data) + first * source.row;
+    for (int64_t i = 0; i < rows; ++i, to += to_stride, from += source.row) {
+      int64_t j = 0;
+      for (; j + lanes<T>() <= width; j += lanes<T>()) hn::StoreU(load_as<T>(from + j), d, to + j);
+      if (j == width) continue;
+      hn::StoreU(hn::Zero(d), d, to + j);
+      for (; j < width; ++j) to[j] = source.get(first + i, j);
+    }
+  });
 }
 
 // Rows as a matrix of T: the caller's memory where it serves, else a copy. `padded`: products read whole vectors of
@@ -143,10 +146,11 @@ HWY_INLINE Matrix<const T> load_rows(const Source<T>& source, int64_t first, int
   return {copy, round_to_lanes<T>(width)};
 }
 
-// Asks for rows [first, first + rows) before they are needed: broadcasts and transposes read too many streams at once
-// for the hardware to guess.
+// Asks for rows [first, first + rows) before they are needed, where they lie apart: broadcasts and transposes read too
+// many streams at once for the hardware to guess. Rows that follow one another it guesses, and asking costs up to 13 %.
 template <class T>
 HWY_INLINE void prefetch_rows(const Source<T>& source, int64_t first, int64_t rows, int64_t width) {
+  if (source.row == width) return;
   const int64_t size = source.storage == Storage::same ? static_cast<int64_t>(sizeof(T)) : 2;
   for (int64_t i = first; i < first + rows; ++i) {
     const char* const row = static_cast<const char*>(source.data) + i * source.row * size;
@@ -180,26 +184,24 @@ HWY_INLINE void store_rows(const Target<T>& target, int64_t first, int64_t rows,
                            const T* HWY_RESTRICT from, int64_t from_stride, T factor, bool add = false) {
   const Lanes<T> d;
   const Vec<T> scale = hn::Set(d, factor);
-  for (int64_t i = 0; i < rows; ++i, from += from_stride) {
-    int64_t j = 0;
-    if (target.storage == Storage::same) {
-      T* const to = target.direct(first + i);
-      for (; j + lanes<T>() <= width; j += lanes<T>()) {
-        const Vec<T> before = add ? hn::LoadU(d, to + j) : hn::Zero(d);
-        hn::StoreU(hn::MulAdd(scale, hn::LoadU(d, from + j), before), d, to + j);
+  with_storage<T>(target.storage, [&](auto element) HWY_ATTR {
+    using S = decltype(element);
+    S* to = static_cast<S*>(target.data) + first * target.row;
+    for (int64_t i = 0; i < rows; ++i, from += from_stride, to += target.row) {
+      int64_t j = 0;
+      if constexpr (std::is_same_v<S, T>) {
+        for (; j + lanes<T>() <= width; j += lanes<T>()) {
+          const Vec<T> before = add ? hn::LoadU(d, to + j) : hn::Zero(d);
+          hn::StoreU(hn::MulAdd(scale, hn::LoadU(d, from + j), before), d, to + j);
+        }
+        for (; j < width; ++j) to[j] = (add ? to[j] : T{0}) + factor * from[j];
+      } else {
+        if constexpr (kConverts<S>)
+          for (; j + lanes<T>() <= width; j += lanes<T>()) store_as<T>(hn::Mul(scale, hn::LoadU(d, from + j)), to + j);
+        for (; j < width; ++j) target.set(first + i, j, factor * from[j]);
       }
-      for (; j < width; ++j) to[j] = (add ? to[j] : T{0}) + factor * from[j];
-      continue;
     }
-    with_storage<T>(target.storage, [&](auto element) HWY_ATTR {
-      using S = decltype(element);
-      if constexpr (kConverts<S>) {
-        S* const to = static_cast<S*>(target.data) + (first + i) * target.row;
-        for (; j + lanes<T>() <= width; j += lanes<T>()) store_as<T>(hn::Mul(scale, hn::LoadU(d, from + j)), to + j);
-      }
-    });
-    for (; j < width; ++j) target.set(first + i, j, factor * from[j]);
-  }
+  });
 }
 
 // A bit for every row that holds a NaN or Inf; rows <= 64.
@@ -318,6 +320,50 @@ HWY_INLINE void qk_tile(const Head<T>& head, const Tile& tile, Cover cover, Left
     const Range range = queries_seeing(head, tile, j, n);
     const int64_t first = range.begin / lanes<T>() * lanes<T>(), last = round_to_lanes<T>(range.end);
     if (last > first) product(n, last - first, depth, rows.from(j, 0), columns.from(0, first), to.from(j, first), add);
+  }
+}
+
+// Tiles with so few queries leave most lanes of a product along the queries idle.
+constexpr int64_t kFewQueries = 16;
+
+// Whether dot_tile serves: rows of both as they are, of whole vectors, which hold four sums.
+template <class T>
+HWY_INLINE bool takes_dots(const Problem<T>& p) {
+  return lanes<T>() >= 4 && p.Lq <= kFewQueries && p.q.storage == Storage::same && p.D % lanes<T>() == 0 && p.D > 0;
+}
+
+// qk_tile of few queries: lanes lie along the head, so q is not transposed. All pairs of the tile are computed; columns
+// past the queries become 0.
+template <class T>
+HWY_INLINE void dot_tile(const Source<T>& q, const Tile& tile, Matrix<const T> k, int64_t depth, T factor,
+                         T* HWY_RESTRICT scores) {
+  const Lanes<T> d;
+  constexpr int kQueries = 4, kKeys = 2;  // whose sums are in registers: 8 of them, 4 rows of q and one of k
+  for (int64_t i = 0; i < tile.queries; i += kQueries) {
+    const T* row[kQueries];
+    for (int64_t r = 0; r < kQueries; ++r) row[r] = q.direct(tile.query + HWY_MIN(i + r, tile.queries - 1));
+    for (int64_t j = 0; j < tile.keys; j += kKeys) {
+      const T* const first = k.row(j);
+      const T* const second = k.row(HWY_MIN(j + 1, tile.keys - 1));
+      Vec<T> a[kQueries], b[kQueries];
+      unroll<kQueries>([&](auto r) HWY_ATTR { a[r] = b[r] = hn::Zero(d); });
+      for (int64_t c = 0; c < depth; c += lanes<T>()) {
+        const Vec<T> of_first = hn::LoadU(d, first + c), of_second = hn::LoadU(d, second + c);
+        unroll<kQueries>([&](auto r) HWY_ATTR {
+          const Vec<T> of_query = hn::LoadU(d, row[r] + c);
+          a[r] = hn::MulAdd(of_query, of_first, a[r]);
+          b[r] = hn::MulAdd(of_query, of_second, b[r]);
+        });
+      }
+      store_four_sums<T>(a, scores + j * tile.pitch + i);
+      if (j + 1 < tile.keys) store_four_sums<T>(b, scores + (j + 1) * tile.pitch + i);
+    }
+  }
+  const Vec<T> scale = hn::Set(d, factor);
+  for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
+    const auto there = hn::FirstN(d, static_cast<size_t>(HWY_MAX(int64_t{0}, tile.queries - i)));
+    for (int64_t at = i; at < tile.keys * tile.pitch; at += tile.pitch)
+      hn::StoreU(hn::IfThenElseZero(there, hn::Mul(scale, hn::LoadU(d, scores + at))), d, scores + at);
   }
 }
 
@@ -454,7 +500,7 @@ void apply_bias(const Head<T>& head, const Tile& tile, Cover cover, T* HWY_RESTR
       const Vec<T> distance = hn::Set(d, static_cast<T>(tile.query + head.offset - tile.key - j));
       for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
         T* const at = scores + j * tile.pitch + i;
-        const Vec<T> query = hn::Iota(d, static_cast<T>(i));
+        const Vec<T> query = count_from(d, static_cast<T>(i));
         const Vec<T> added = head.mask ? hn::LoadU(d, mask + j * tile.pitch + i) : hn::Zero(d);
         const auto outside = hn::Or(hn::Lt(query, first), hn::Ge(query, end));
         hn::StoreU(bias(hn::LoadU(d, at), hn::Add(query, distance), added, outside), d, at);
@@ -506,8 +552,8 @@ HWY_INLINE void draw_quad(const Head<T>& head, const Dropout& dropout, const Til
   const auto threshold = hn::Set(di, static_cast<int64_t>(dropout.threshold));
   const auto number = hn::Set(d, static_cast<uint64_t>(head.number)), upper = hn::ShiftRight<32>(number);
   const auto counters = [&](int64_t i) HWY_ATTR {
-    return PhiloxBlocks{hn::Set(d, static_cast<uint64_t>(quad)), hn::Iota(d, static_cast<uint64_t>(first + i)), number,
-                        upper};
+    return PhiloxBlocks{hn::Set(d, static_cast<uint64_t>(quad)), count_from(d, static_cast<uint64_t>(first + i)),
+                        number, upper};
   };
   const auto add = [&](const PhiloxBlocks& drawn, int64_t i) HWY_ATTR {
     const Vec<uint64_t> words[4] = {drawn.c0, drawn.c1, drawn.c2, drawn.c3};

@@ -50,7 +50,7 @@ void KeepMask(uint64_t first, uint64_t stream, uint64_t seed, uint64_t threshold
   const PhiloxKey key = philox_key(seed);
   const auto high = hn::Set(d, stream >> 32), low = hn::Set(d, stream);
   const auto at = [&](int64_t i) HWY_ATTR {
-    const auto counter = hn::Iota(d, first + static_cast<uint64_t>(i));
+    const auto counter = count_from(d, first + static_cast<uint64_t>(i));
     return PhiloxBlocks{counter, hn::ShiftRight<32>(counter), low, high};
   };
   constexpr int64_t N = lanes<uint64_t>();

@@ -46,6 +46,12 @@ HWY_INLINE void unroll(F&& f) {
   unroll(std::make_integer_sequence<int, N>(), f);
 }
 
+/// from, from + 1, ... Highway's Iota goes through memory lane by lane where its beginning is not a constant.
+template <class D>
+HWY_INLINE hn::Vec<D> count_from(D d, hn::TFromD<D> from) {
+  return hn::Add(hn::Iota(d, hn::TFromD<D>{0}), hn::Set(d, from));
+}
+
 // ---- Elements kept as T, or as float16 or bfloat16 ----
 
 /// Whether the target's own conversions serve for S. Where it has none for float16, Highway's do not round to nearest,
