@@ -67,6 +67,9 @@ std::vector<Case> cases() {
       {"one query", make({1, 8, 1, 32}, {1, 2, 5000, 32}, {.want_scores = ScoreStage::masked})},
       {"one query, key lengths",
        make({3, 4, 1, 32}, {3, 1, 2100, 32}, {.key_lengths = Tensor::from<int64_t>({2100, 0, 700}, {3})})},
+      {"band", make({1, 2, 1536, 8}, {1, 1, 1536, 8}, {.causal = Causal::top_left, .window = {370, 0}})},
+      {"band, bfloat16",
+       make({1, 2, 700, 24}, {1, 1, 700, 24}, {.causal = Causal::top_left, .window = {160, 0}}, DType::bf16)},
       {"float16", make({1, 2, 200, 24}, {1, 1, 300, 24}, {.causal = Causal::bottom_right}, DType::f16)},
       {"float64", make({1, 2, 200, 24}, {1, 1, 300, 24}, {.dropout = 0.5}, DType::f64)}};
 }
