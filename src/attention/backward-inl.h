@@ -225,10 +225,11 @@ HWY_INLINE void differentiate(const Tile& tile, const QueryTile<T>& rows, const 
   const Lanes<T> d;
   const Vec<T> scale = hn::Set(d, keep_scale);
   const Vec<T> nothing = hn::Set(d, -static_cast<T>(INFINITY));
-  for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
-    const Vec<T> lse = hn::LoadU(d, rows.lse + i), rest = hn::LoadU(d, rows.lse + tile.pitch + i);
+  const int64_t keys = tile.keys, pitch = tile.pitch;  // stores of vectors might alias tile's
+  for (int64_t i = 0; i < pitch; i += lanes<T>()) {
+    const Vec<T> lse = hn::LoadU(d, rows.lse + i), rest = hn::LoadU(d, rows.lse + pitch + i);
     const Vec<T> delta = hn::LoadU(d, rows.delta + i);
-    for (int64_t j = 0, at = i; j < tile.keys; ++j, at += tile.pitch) {
+    for (int64_t j = 0, at = i; j < keys; ++j, at += pitch) {
       const Vec<T> score = hn::LoadU(d, weights + at);
       Vec<T> weight = exp2(d, hn::Sub(hn::Sub(score, lse), rest));
       Vec<T> gradient = hn::LoadU(d, dscores + at);  // of the weight

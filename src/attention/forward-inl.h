@@ -64,24 +64,25 @@ HWY_INLINE void online_softmax(const Tile& tile, bool first, const uint64_t* HWY
   const Lanes<T> d;
   const Vec<T> nothing = hn::Set(d, -static_cast<T>(INFINITY));
   HWY_ALIGN T rescale[kQueryTile];
+  const int64_t keys = tile.keys, pitch = tile.pitch;  // stores of vectors might alias tile's
   bool moved = false;
-  for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
+  for (int64_t i = 0; i < pitch; i += lanes<T>()) {
     Vec<T> m0 = first ? nothing : hn::LoadU(d, max + i), m1 = m0;
     const Vec<T> before = m0;
     const T* column = scores + i;
     int64_t j = 0;
-    for (; j + 2 <= tile.keys; j += 2, column += 2 * tile.pitch) {
+    for (; j + 2 <= keys; j += 2, column += 2 * pitch) {
       m0 = hn::Max(m0, hn::LoadU(d, column));
-      m1 = hn::Max(m1, hn::LoadU(d, column + tile.pitch));
+      m1 = hn::Max(m1, hn::LoadU(d, column + pitch));
     }
-    if (j < tile.keys) m0 = hn::Max(m0, hn::LoadU(d, column));
+    if (j < keys) m0 = hn::Max(m0, hn::LoadU(d, column));
     const Vec<T> m = hn::Max(m0, m1);
     hn::StoreU(m, d, max + i);
     // A row that has seen nothing keeps -inf, and -inf - -inf would be NaN.
     const Vec<T> shift = hn::IfThenZeroElse(hn::Eq(m, nothing), m);
     Vec<T> total = hn::Zero(d);
     T* s = scores + i;
-    for (j = 0; j < tile.keys; ++j, s += tile.pitch) {
+    for (j = 0; j < keys; ++j, s += pitch) {
       const Vec<T> weight = exp2(d, hn::Sub(hn::LoadU(d, s), shift));
       total = hn::Add(total, weight);
       if constexpr (kDropout)

@@ -23,16 +23,24 @@ void check_floating(const char* name, const Tensor& t) {
   if (!is_floating(t.dtype())) refuse(name, " is ", name_of(t.dtype()), "; pass f32, f64, f16 or bf16");
 }
 
-/// to = from, both (B, H, L, size), some rows at a time.
+/// to = from, both (B, H, L, size), about as much at a time as a thread copies while another wakes up.
 void copy(const Tensor& from, const Tensor& to, Executor& executor) {
-  constexpr int64_t kElements = 65536;  // a tile: what a thread copies while another wakes up
-  const int64_t heads = to.size(1), length = to.size(2);
-  const int64_t step = std::max<int64_t>(1, kElements / std::max<int64_t>(1, to.size(3)));
-  const int64_t pieces = (length + step - 1) / step;
-  parallel_for(executor, to.size(0) * heads * pieces, [&](int64_t n) {
-    const int64_t entry = n / pieces / heads, head = n / pieces % heads, begin = n % pieces * step;
+  constexpr int64_t kElements = 65536;
+  const int64_t entries = to.size(0), heads = to.size(1), length = to.size(2), size = to.size(3);
+  const int64_t entry = heads * length * size;  // elements of one
+  if (entries * entry <= kElements) return to.copy_from(from);
+  if (entry <= kElements) {
+    const int64_t step = kElements / entry;
+    return parallel_for(executor, (entries + step - 1) / step, [&](int64_t n) {
+      const int64_t begin = n * step, end = std::min(entries, begin + step);
+      to.slice(0, begin, end).copy_from(from.slice(0, begin, end));
+    });
+  }
+  const int64_t step = std::max<int64_t>(1, kElements / size), pieces = (length + step - 1) / step;
+  parallel_for(executor, entries * heads * pieces, [&](int64_t n) {
+    const int64_t begin = n % pieces * step, end = std::min(length, begin + step);
     const auto rows = [&](const Tensor& t) {
-      return t.select(0, entry).select(0, head).slice(0, begin, std::min(length, begin + step));
+      return t.select(0, n / pieces / heads).select(0, n / pieces % heads).slice(0, begin, end);
     };
     rows(to).copy_from(rows(from));
   });

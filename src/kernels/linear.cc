@@ -23,15 +23,10 @@ namespace {
 constexpr int64_t kForwardRows = 96;    // of a tile
 constexpr int64_t kDotWeights = 32768;  // elements of an unpacked weight in a tile: they stay in the second-level cache
 constexpr int64_t kAlone = 500'000;     // products below which waking a thread costs more
-constexpr int64_t kPackedFrom = 384;    // rows on, packing the weight repays
-constexpr int64_t kFewRows = 384;       // are multiplied with a panel of the weight while it is in the cache
+constexpr int64_t kPackedFrom = 96;     // rows on, packing the weight repays
 constexpr int64_t kBackwardRows = 192;  // whose dy and packed x stay in the second-level cache beside a piece of dw
 constexpr int64_t kPieces = 16;         // of the sum over rows in dw, each with a matrix of its own ...
 constexpr int64_t kPieceRows = 128;     // ... over at least so many rows; powers of two, that threads share evenly
-constexpr int64_t kTileDepth = 256;     // rows of dy that a tile of dw copies at a time ...
-constexpr int64_t kTileOut = 96;        // ... of so many columns, rows of the tile: in the second-level cache
-constexpr int64_t kTilesDown = 8;       // at least, to feed as many threads
-constexpr int64_t kTileIn = 512;        // columns of a tile of dw
 
 }  // namespace
 }  // namespace heed::inline v0
@@ -98,53 +93,28 @@ template <class T, class W>
 void Forward(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
              bool relu) {
   if (rows < kPackedFrom) return UnpackedForward(x, w, bias, y, rows, in, out, ex, relu);
-  const ScratchArray<T> packed(PackedSize<T>(in, out));
-  Pack(w, in, out, packed.get(), ex);
-  for_chunks(rows, kForwardRows, ex, [&](int64_t begin, int64_t end) {
-    PackedProduct<true, T>(end - begin, out, in, x + begin * in, in, packed.get(), in, y + begin * out, out,
-                           {.bias = bias, .relu = relu});
+  ForBlocks<T>(rows, out, ex, [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
+    BlockedProduct<T>(count, columns, in, LeftByRow(x + row * in, in), PanelsByColumn<T, W>{w + column * in, in},
+                      y + row * out + column, out, {.bias = bias ? bias + column : nullptr, .relu = relu});
   });
 }
 
-// dx (rows, in) = dy (rows, out) W. Tiles of rows, or of columns where the rows make too few.
+// dx (rows, in) = dy (rows, out) W.
 template <class T>
 void BackwardInput(const T* dy, const T* w, T* dx, int64_t rows, int64_t in, int64_t out, Executor& ex) {
-  const ScratchArray<T> packed(PackedColumns<T>(in) * out);
-  const bool few = rows < kFewRows;
-  ForPanels<T>(out, in, ex, [&](int64_t column, int64_t columns) {
-    T* const to = packed.get() + column * out;
-    PackRows<T>(w + column, in, nullptr, out, columns, to);
-    if (few) PackedProduct<true, T>(rows, columns, out, dy, out, to, out, dx + column, in, {});
-  });
-  if (few) return;
-  for_chunks(rows, kForwardRows, ex, [&](int64_t begin, int64_t end) {
-    PackedProduct<true, T>(end - begin, in, out, dy + begin * out, out, packed.get(), out, dx + begin * in, in, {});
+  ForBlocks<T>(rows, in, ex, [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
+    BlockedProduct<T>(count, columns, out, LeftByRow(dy + row * out, out), PanelsByRow<T>{w + column, in},
+                      dx + row * in + column, in, {});
   });
 }
 
-// dw (out, in) += dy^T (out, rows) x (rows, in), by tiles of dw: no partial sums, each element is summed in the order
-// of the rows.
+// dw (out, in) += dy^T (out, rows) x (rows, in): no partial sums, each element is summed in the order of the rows.
 template <class T>
 void BackwardWeight(const T* dy, const T* x, T* dw, int64_t rows, int64_t in, int64_t out, Executor& ex) {
   if (rows == 0) return;  // dy and x may be null
-  const ScratchArray<T> packed(PackedColumns<T>(in) * rows);
-  ForPanels<T>(rows, in, ex, [&](int64_t column, int64_t columns) {
-    PackRows<T>(x + column, in, nullptr, rows, columns, packed.get() + column * rows);
-  });
-  const int64_t step = std::min((out / kTilesDown + kTileRows) / kTileRows * kTileRows, kTileOut);
-  const int64_t across = (in + kTileIn - 1) / kTileIn, down = (out + step - 1) / step;
-  parallel_for(ex, across * down, [&](int64_t tile) {
-    const int64_t column = tile % across * kTileIn, columns = std::min(kTileIn, in - column);
-    const int64_t first = tile / across * step, outs = std::min(step, out - first);
-    // Rows of dy are far apart, often by a power of two: all of a column would fall on the same sets of a cache.
-    const ScratchArray<T> copy(std::min(rows, kTileDepth) * outs);
-    for (int64_t row = 0; row < rows; row += kTileDepth) {
-      const int64_t count = std::min(kTileDepth, rows - row);
-      for (int64_t r = 0; r < count; ++r) std::copy_n(dy + (row + r) * out + first, outs, copy.get() + r * outs);
-      PackedProduct<false, T>(outs, columns, count, copy.get(), outs,
-                              packed.get() + column * rows + row * PanelWidth<T>(), rows, dw + first * in + column, in,
-                              {.add = true});
-    }
+  ForBlocks<T>(out, in, ex, [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
+    BlockedProduct<T>(count, columns, rows, LeftByColumn(dy + row, out), PanelsByRow<T>{x + column, in},
+                      dw + row * in + column, in, {.add = true});
   });
 }
 

@@ -30,8 +30,8 @@
 namespace heed::inline v0 {
 namespace {
 
-constexpr int64_t kClasses = 256;          // of a block, a multiple of every panel's width
-constexpr int64_t kRowOfBlock = 272;       // apart in memory: a power of two would share few sets of the caches
+constexpr int64_t kClasses = 288;          // of a block, a multiple of every panel's width
+constexpr int64_t kRowOfBlock = 304;       // apart in memory: a power of two would share few sets of the caches
 constexpr int64_t kTile = 96;              // rows that go through all blocks together
 constexpr int64_t kMostRows = 1536;        // of a chunk
 constexpr int64_t kChunkBytes = 16 << 20;  // of exponentials
@@ -193,6 +193,7 @@ class LossPass {
   }
 
   void pack() {
+    static_assert(kClasses % PanelWidth<T>() == 0);
     const ScratchArray<double> sums(blocks_ * p_.in);
     parallel_for(ex_, blocks_, [&](int64_t block) {
       const T* const w = p_.w + block * kClasses * p_.in;

@@ -129,7 +129,7 @@ TEST(Linear, GradientsHaveTheSameBitsFromManyThreads) {
 TEST(Linear, FewRowsAreSummedAlikeOnEachTarget) {
   // All tails of rows, columns and vectors, and weights of several tiles: the bits of each element are those that its
   // row and its weight give alone.
-  const int64_t shapes[][3] = {{7, 37, 11}, {5, 3, 6}, {101, 700, 50}};
+  const int64_t shapes[][3] = {{7, 37, 11}, {5, 3, 6}, {95, 700, 50}};
   for (const auto& s : shapes) {
     check<float>(s[0], s[1], s[2], 2e-6);
     check<double>(s[0], s[1], s[2], 1e-14);
@@ -150,6 +150,23 @@ TEST(Linear, FewRowsAreSummedAlikeOnEachTarget) {
       }
     }
   });
+}
+
+TEST(Linear, BlocksAgreeWithLoops) {
+  // Rows and columns that end within tiles and panels, and depths within a block and beyond it.
+  const int64_t shapes[][3] = {{101, 300, 119}, {97, 1030, 521}, {391, 65, 49}};
+  for (const auto& s : shapes) {
+    check<float>(s[0], s[1], s[2], 2e-6);
+    check<double>(s[0], s[1], s[2], 1e-14);
+  }
+}
+
+TEST(Linear, ForwardHasTheSameBitsFromManyThreads) {
+  for (const auto& [rows, in, out] : {std::array<int64_t, 3>{96, 256, 768}, {400, 300, 1030}, {1500, 64, 700}}) {
+    const Layer<float> l{rows, in, out};
+    const Values<float> expected = l.forward(true, test::one_thread());
+    for (const int threads : {2, 5, 16}) EXPECT_EQ(l.forward(true, *make_executor(threads)), expected) << threads;
+  }
 }
 
 template <class W>
