@@ -67,16 +67,14 @@ HWY_INLINE void online_softmax(const Tile& tile, bool first, const uint64_t* HWY
   const int64_t keys = tile.keys, pitch = tile.pitch;  // stores of vectors might alias tile's
   bool moved = false;
   for (int64_t i = 0; i < pitch; i += lanes<T>()) {
-    Vec<T> m0 = first ? nothing : hn::LoadU(d, max + i), m1 = m0;
-    const Vec<T> before = m0;
+    const Vec<T> before = first ? nothing : hn::LoadU(d, max + i);
+    Vec<T> most[4] = {before, before, before, before};  // a single chain would wait for its own latency
     const T* column = scores + i;
     int64_t j = 0;
-    for (; j + 2 <= keys; j += 2, column += 2 * pitch) {
-      m0 = hn::Max(m0, hn::LoadU(d, column));
-      m1 = hn::Max(m1, hn::LoadU(d, column + pitch));
-    }
-    if (j < keys) m0 = hn::Max(m0, hn::LoadU(d, column));
-    const Vec<T> m = hn::Max(m0, m1);
+    for (; j + 4 <= keys; j += 4, column += 4 * pitch)
+      unroll<4>([&](auto n) HWY_ATTR { most[n] = hn::Max(most[n], hn::LoadU(d, column + n * pitch)); });
+    for (; j < keys; ++j, column += pitch) most[0] = hn::Max(most[0], hn::LoadU(d, column));
+    const Vec<T> m = hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3]));
     hn::StoreU(m, d, max + i);
     // A row that has seen nothing keeps -inf, and -inf - -inf would be NaN.
     const Vec<T> shift = hn::IfThenZeroElse(hn::Eq(m, nothing), m);
