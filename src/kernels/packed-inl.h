@@ -85,19 +85,21 @@ HWY_INLINE void TileProduct(Left<T, kByRow> a, const T* HWY_RESTRICT panel, int6
   TileProductOf<kRows, kTileVecs>(a, panel, depth, c, ldc, width, finish);
 }
 
+// Of products at a time: a panel of it stays in the first-level cache, a block of rows in the second.
+constexpr int64_t kBlockDepth = 256;
+
 /// C (rows, columns) = A (rows, depth) B (depth, columns), B packed with `packed_depth` >= depth rows a panel. A's
 /// rows are `stride` apart where kByRow, else its columns (a row of depth is).
 template <bool kByRow, class T>
 void PackedProduct(int64_t rows, int64_t columns, int64_t depth, const T* a, int64_t stride, const T* packed,
                    int64_t packed_depth, T* c, int64_t ldc, Finish<T> finish) {
-  constexpr int64_t kDepth = 256;  // of A at a time: a panel stays in the first-level cache, A's rows in the second
   // Rows of A far apart fall on the same sets of the first-level cache, so tiles of them are turned into columns first,
   // (depth, kTileRows) each, where enough panels use them.
   const int64_t tiled = kByRow && columns >= 4 * PanelWidth<T>() ? rows / kTileRows * kTileRows : 0;
   std::optional<ScratchArray<T>> tiles;
-  if (tiled > 0) tiles.emplace(tiled * std::min(kDepth, depth));
-  for (int64_t from = 0; from < depth || from == 0; from += kDepth) {
-    const int64_t length = std::min(kDepth, depth - from);
+  if (tiled > 0) tiles.emplace(tiled * std::min(kBlockDepth, depth));
+  for (int64_t from = 0; from < depth || from == 0; from += kBlockDepth) {
+    const int64_t length = std::min(kBlockDepth, depth - from);
     const bool last = from + length >= depth;
     for (int64_t row = 0; row < tiled; row += kTileRows)
       transpose<false>(kTileRows, length, a + row * stride + from, stride, T{1}, tiles->get() + row * length,
@@ -126,8 +128,6 @@ void PackedProduct(int64_t rows, int64_t columns, int64_t depth, const T* a, int
     }
   }
 }
-
-constexpr int64_t kBlockDepth = 256;  // a panel of it stays in the first-level cache, a block of rows in the second
 
 /// C (rows, columns) = A (rows, depth) B (depth, columns), both packed a piece at a time, right before it is used:
 /// pack_left(row, rows <= kTileRows, from, length, to) writes (length, kTileRows),
