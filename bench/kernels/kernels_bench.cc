@@ -120,14 +120,16 @@ BENCHMARK_TEMPLATE(activation_gradient, Activation::silu)->Arg(1)->MeasureProces
 
 void swiglu(benchmark::State& state) {
   Rows r;
-  pass(state, r.n / 2, [&](Executor& ex) { swiglu_forward<float>(r.x.data(), r.y.data(), kTokens, kWidth / 2, ex); });
+  pass(state, r.n / 2,
+       [&](Executor& ex) { gated_forward<float>(Activation::silu, r.x.data(), r.y.data(), kTokens, kWidth / 2, ex); });
 }
 BENCHMARK(swiglu)->Arg(1)->MeasureProcessCPUTime();
 
 void swiglu_gradient(benchmark::State& state) {
   Rows r;
-  pass(state, r.n / 2,
-       [&](Executor& ex) { swiglu_backward<float>(r.dy.data(), r.x.data(), r.y.data(), kTokens, kWidth / 2, ex); });
+  pass(state, r.n / 2, [&](Executor& ex) {
+    gated_backward<float>(Activation::silu, r.dy.data(), r.x.data(), r.y.data(), kTokens, kWidth / 2, ex);
+  });
 }
 BENCHMARK(swiglu_gradient)->Arg(1)->MeasureProcessCPUTime();
 

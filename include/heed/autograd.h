@@ -30,6 +30,7 @@ class Variable {
   DType dtype() const { return value().dtype(); }
   bool requires_grad() const;
   bool same(const Variable& other) const { return node_ == other.node_; }  // one variable, not equal values
+  const void* id() const { return node_.get(); }                           // which variable it is, for sets of them
 
   /// The gradient of a leaf; undefined before the first backward().
   const Tensor& grad() const;

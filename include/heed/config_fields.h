@@ -1,5 +1,5 @@
-// The fields of the models' configurations, each described once: its name and what it may be. Checking, reading,
-// writing and comparing them are visitors.
+// The fields of the models' configurations, each described once, beside its default in models.h. What checks, reads,
+// writes, compares, counts or shows a configuration visits them; heed train makes its options of them.
 #pragma once
 
 #include <cstdint>
@@ -11,56 +11,69 @@
 
 namespace heed::inline v0 {
 
-/// In the order of FeedForwardKind.
-inline const std::vector<std::string>& activation_names() {
-  static const std::vector<std::string> names{"relu", "gelu", "gelu_tanh", "silu", "swiglu"};
-  return names;
-}
-inline const std::vector<std::string>& norm_names() {
-  static const std::vector<std::string> names{"layer_norm", "rms_norm"};
-  return names;
-}
-inline const std::vector<std::string>& position_names() {
-  static const std::vector<std::string> names{"sinusoidal", "learned", "rotary"};
-  return names;
-}
+/// What a field is called, and what it changes.
+struct Field {
+  const char* name;    // in config.json
+  const char* option;  // of heed train; null where the vocabulary decides
+  const char* help;
+};
+
+/// The names of kFeedForwardKinds.
+const std::vector<std::string>& activation_names();
+const std::vector<std::string>& norm_names();
+const std::vector<std::string>& position_names();
 
 /// Calls, in the order of config.json and with each field of `c`, which may be const:
-///   v.integer(name, value, lowest, highest), v.choice(name, value, names), v.flag(name, value),
-///   v.probability(name, value) for [0, 1), and v.optional(name, value, highest) for an integer from 0, which stands
+///   v.integer(field, value, lowest, highest), v.choice(field, value, names), v.flag(field, value),
+///   v.probability(field, value) for [0, 1), and v.optional(field, value, highest) for an integer from 0, which stands
 ///   for its absence.
 template <class Config, class Visitor>
 void visit_fields(Config& c, Visitor&& v) {
   constexpr bool translates = std::is_same_v<std::remove_const_t<Config>, TransformerConfig>;
   constexpr int64_t most_pieces = 10'000'000, most_layers = 1000, most_heads = 4096;
-  v.integer("vocab_size", c.vocab_size, 1, most_pieces);
-  if constexpr (translates) v.optional("source_vocab_size", c.source_vocab_size, most_pieces);
-  v.integer("d_model", c.d_model, 1, 65536);
-  v.integer("nhead", c.nhead, 1, most_heads);
+  using F = Field;
+  v.integer(F{"vocab_size", "--vocab-size", "Pieces of the vocabulary, for subwords"}, c.vocab_size, 1, most_pieces);
+  if constexpr (translates)
+    v.optional(F{"source_vocab_size", "--separate-vocabularies", "Pieces of the source's own vocabulary"},
+               c.source_vocab_size, most_pieces);
+  v.integer(F{"d_model", "--d-model", "Width"}, c.d_model, 1, 65536);
+  v.integer(F{"nhead", "--heads", "Attention heads"}, c.nhead, 1, most_heads);
   if constexpr (translates) {
-    v.integer("num_encoder_layers", c.num_encoder_layers, 1, most_layers);
-    v.integer("num_decoder_layers", c.num_decoder_layers, 1, most_layers);
+    v.integer(F{"num_encoder_layers", "--encoder-layers", "Encoder layers"}, c.num_encoder_layers, 1, most_layers);
+    v.integer(F{"num_decoder_layers", "--decoder-layers", "Decoder layers"}, c.num_decoder_layers, 1, most_layers);
   } else {
-    v.integer("num_kv_heads", c.num_kv_heads, 0, most_heads);
-    v.integer("num_layers", c.num_layers, 1, most_layers);
+    v.integer(F{"num_kv_heads", "--kv-heads", "Key and value heads of a language model; 0 for --heads"}, c.num_kv_heads,
+              0, most_heads);
+    v.integer(F{"num_layers", "--layers", "Layers of a language model"}, c.num_layers, 1, most_layers);
   }
-  v.integer("dim_feedforward", c.dim_feedforward, 1, 1'000'000);
-  v.probability("dropout", c.dropout);
-  v.probability("attention_dropout", c.attention_dropout);
-  v.probability("activation_dropout", c.activation_dropout);
-  v.choice("activation", c.activation, activation_names());
-  v.choice("norm", c.norm, norm_names());
-  v.flag("norm_first", c.norm_first);
-  v.flag("bias", c.bias);
-  v.choice("positions", c.positions, position_names());
-  v.integer("max_positions", c.max_positions, translates ? 2 : 1, 10'000'000);
-  v.flag("tie_embeddings", c.tie_embeddings);
+  v.integer(F{"dim_feedforward", "--feed-forward", "Hidden width of the feed-forward"}, c.dim_feedforward, 1,
+            1'000'000);
+  v.probability(F{"dropout", "--dropout", "Dropout of embeddings and sub-layers"}, c.dropout);
+  v.probability(F{"attention_dropout", "--attention-dropout", "Dropout of attention weights"}, c.attention_dropout);
+  v.probability(F{"activation_dropout", "--activation-dropout", "Dropout inside the feed-forward"},
+                c.activation_dropout);
+  v.choice(F{"activation", "--activation", "Activation of the feed-forward"}, c.activation, activation_names());
+  v.choice(F{"norm", "--norm", "Normalisation"}, c.norm, norm_names());
+  v.flag(F{"norm_first", "--pre-norm", "Normalise before each sub-layer, not after"}, c.norm_first);
+  v.flag(F{"bias", "--bias", "Biases in all layers"}, c.bias);
+  v.choice(F{"positions", "--positions", "How positions are told"}, c.positions, position_names());
+  v.integer(F{"max_positions", "--max-positions", "Longest sentence in tokens; what a language model looks back on"},
+            c.max_positions, translates ? 2 : 1, 10'000'000);
+  v.flag(F{"tie_embeddings", "--tie-embeddings", "One matrix for all embeddings and the output"}, c.tie_embeddings);
   if constexpr (translates) {
-    v.integer("pad_id", c.pad_id, 0, most_pieces - 1);
-    v.integer("bos_id", c.bos_id, 0, most_pieces - 1);
-    v.integer("eos_id", c.eos_id, 0, most_pieces - 1);
+    v.integer(F{"pad_id", nullptr, "Piece that fills up"}, c.pad_id, 0, most_pieces - 1);
+    v.integer(F{"bos_id", nullptr, "Piece that begins a target"}, c.bos_id, 0, most_pieces - 1);
+    v.integer(F{"eos_id", nullptr, "Piece that ends a sentence"}, c.eos_id, 0, most_pieces - 1);
   }
 }
+
+/// A field and its value as text; 0 for an optional one that is absent.
+struct FieldValue {
+  Field field;
+  std::string value;
+};
+std::vector<FieldValue> field_values(const TransformerConfig& c);
+std::vector<FieldValue> field_values(const LanguageModelConfig& c);
 
 /// Throws ShapeError that begins with `prefix` and calls fields what `name` makes of theirs: validate(), for whoever
 /// knows them by other names.

@@ -35,9 +35,10 @@ Variable activation(Activation kind, const Variable& x);
 inline Variable relu(const Variable& x) { return activation(Activation::relu, x); }
 inline Variable gelu(const Variable& x) { return activation(Activation::gelu, x); }
 inline Variable silu(const Variable& x) { return activation(Activation::silu, x); }
-/// gate * sigmoid(alpha * gate) * up for x (..., 2 * width) = gate then up. Shazeer 2020, "GLU Variants Improve
-/// Transformer", eq. 5; with alpha 1 the gate goes through silu.
-Variable swiglu(const Variable& gate_up, double alpha = 1);
+/// activation(alpha * gate) / alpha * up for gate_up (..., 2 * width) = gate, then up. Shazeer 2020, "GLU Variants
+/// Improve Transformer", eq. 5 (with alpha 1). Throws ShapeError where alpha is 0 or the last dimension odd.
+Variable gated(Activation kind, const Variable& gate_up, double alpha = 1);
+inline Variable swiglu(const Variable& gate_up, double alpha = 1) { return gated(Activation::silu, gate_up, alpha); }
 
 /// Over the last dimension. Ba et al. 2016, eq. 4; weight and bias (width) may be undefined.
 Variable layer_norm(const Variable& x, const Variable& weight, const Variable& bias, double epsilon = 1e-5);

@@ -2,11 +2,32 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace heed::inline v0 {
 
 /// relu max(x, 0); gelu x Phi(x) (Hendrycks and Gimpel 2016); gelu_tanh its tanh approximation; silu x sigmoid(x).
 enum class Activation : uint8_t { relu, gelu, gelu_tanh, silu };
+
+/// What a feed-forward does between its linear layers: an activation, or a gate's activation times the other half
+/// (Shazeer 2020, "GLU Variants Improve Transformer").
+struct FeedForwardKind {
+  Activation activation = Activation::relu;
+  bool gated = false;
+};
+struct NamedFeedForwardKind {
+  const char* name;  // in configurations
+  FeedForwardKind kind;
+};
+/// All that configurations may name.
+inline constexpr NamedFeedForwardKind kFeedForwardKinds[] = {
+    {"relu", {Activation::relu}},           {"gelu", {Activation::gelu}},
+    {"gelu_tanh", {Activation::gelu_tanh}}, {"silu", {Activation::silu}},
+    {"reglu", {Activation::relu, true}},    {"geglu", {Activation::gelu, true}},
+    {"swiglu", {Activation::silu, true}},   {"geglu_tanh", {Activation::gelu_tanh, true}},
+};
+/// Throws UsageError for a name that is not there.
+FeedForwardKind feed_forward_kind(std::string_view name);
 
 /// Which two dimensions of a head turn together: (0,1), (2,3), ... or (0, D/2), (1, D/2 + 1), ...
 enum class RotaryLayout : uint8_t { interleaved, half_split };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "heed/attention.h"
 #include "heed/autograd.h"
 #include "heed/functional.h"
+#include "heed/kinds.h"
 #include "heed/kv_cache.h"
 
 namespace heed::inline v0 {
@@ -48,7 +50,7 @@ class Module {
   void register_module(std::string name, Module& child);  // an empty name adds the child's parameters as one's own
 
  private:
-  void collect(const std::string& prefix, NamedParameters& into) const;
+  void collect(const std::string& prefix, NamedParameters& into, std::set<const void*>& seen) const;
   bool training_ = true;
   std::vector<std::pair<std::string, Variable>> parameters_;
   std::vector<std::pair<std::string, Module*>> children_;
@@ -165,13 +167,11 @@ class MultiheadAttention : public Module {
   MultiheadAttentionOptions options_;
 };
 
-enum class FeedForwardKind : uint8_t { relu, gelu, gelu_tanh, silu, swiglu };
-
-/// linear2(activation(linear1(x))); Vaswani et al. 2017, 3.3. With swiglu linear1 is (2 * hidden, width).
+/// linear2(activation(linear1(x))); Vaswani et al. 2017, 3.3. A gated one (Shazeer 2020, eq. 6) has gate and up in
+/// linear1, which is (2 * hidden, width) then.
 class FeedForward : public Module {
  public:
-  FeedForward(int64_t width, int64_t hidden, FeedForwardKind kind = FeedForwardKind::relu, double dropout = 0,
-              bool bias = true);
+  FeedForward(int64_t width, int64_t hidden, FeedForwardKind kind = {}, double dropout = 0, bool bias = true);
   Variable operator()(const Variable& x) const;
   Linear linear1, linear2;
 
@@ -201,7 +201,7 @@ struct TransformerLayerOptions {
   double dropout = 0.1;           // of each sub-layer's output
   double attention_dropout = 0;   // of the attention weights
   double activation_dropout = 0;  // inside the feed-forward
-  FeedForwardKind activation = FeedForwardKind::relu;
+  FeedForwardKind activation{};
   NormKind norm = NormKind::layer_norm;
   double norm_epsilon = 1e-5;
   bool norm_first = false;  // pre-norm; post-norm is the paper's

@@ -32,6 +32,22 @@ class NoInit {
   bool before_;
 };
 
+/// While one lives, uniform(), normal() and constant() of this thread draw nothing and give views of a single number: a
+/// model made meanwhile has its names and shapes and takes no memory. For counting, not for computing.
+class ShapesOnly {
+ public:
+  ShapesOnly();
+  ~ShapesOnly();
+  ShapesOnly(const ShapesOnly&) = delete;
+  ShapesOnly& operator=(const ShapesOnly&) = delete;
+  static bool here();
+
+ private:
+  bool before_;
+};
+
+// Initial values of parameters.
+Tensor constant(const Dims& shape, double value, DType dtype = DType::f32);
 Tensor uniform(const Dims& shape, double low, double high, DType dtype = DType::f32);       // [low, high)
 Tensor normal(const Dims& shape, double mean, double deviation, DType dtype = DType::f32);  // Box-Muller
 

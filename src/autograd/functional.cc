@@ -1,6 +1,7 @@
 // Each operation: check the shapes, run the forward kernel, record the backward kernel with what it needs.
 #include "heed/functional.h"
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -233,21 +234,24 @@ Variable activation(Activation kind, const Variable& x) {
   });
 }
 
-Variable swiglu(const Variable& gate_up, double alpha) {
-  const char* op = "swiglu";
+Variable gated(Activation kind, const Variable& gate_up, double alpha) {
+  const char* op = "gated";
   const ProfileScope profile(op);
   const int64_t twice = last_dim(op, gate_up);
   if (twice % 2)
-    throw ShapeError("swiglu: the last dimension of " + to_string(gate_up.shape()) + " is odd; it holds gate, then up");
+    throw ShapeError("gated: the last dimension of " + to_string(gate_up.shape()) + " is odd; it holds gate, then up");
+  if (!(std::isfinite(alpha) && alpha != 0))
+    throw ShapeError("gated: alpha is " + std::to_string(alpha) + "; it must be a number other than 0");
   return dispatch(op, gate_up.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const Tensor input = packed(gate_up);
     const Tensor y = Tensor::empty(with_last(input.shape(), twice / 2), input.dtype());
     const int64_t rows = rows_of(input);
-    swiglu_forward<T>(input.data<T>(), y.data<T>(), rows, twice / 2, ex(), static_cast<T>(alpha));
+    gated_forward<T>(kind, input.data<T>(), y.data<T>(), rows, twice / 2, ex(), static_cast<T>(alpha));
     return custom_op(op, {gate_up}, y, [=](const Tensor& grad, Gradients& g) {
       const Tensor dx = Tensor::empty(input.shape(), input.dtype());
-      swiglu_backward<T>(grad.data<T>(), input.data<T>(), dx.data<T>(), rows, twice / 2, ex(), static_cast<T>(alpha));
+      gated_backward<T>(kind, grad.data<T>(), input.data<T>(), dx.data<T>(), rows, twice / 2, ex(),
+                        static_cast<T>(alpha));
       g.set(0, dx);
     });
   });

@@ -18,7 +18,7 @@ double uniform_at(uint64_t seed, uint64_t stream, uint64_t i) {
   return static_cast<double>(word >> 11) * 0x1p-53;
 }
 
-thread_local bool no_init = false;
+thread_local bool no_init = false, shapes_only = false;
 
 template <class F>
 Tensor generate(const Dims& shape, DType dtype, F&& draw) {
@@ -40,15 +40,23 @@ void manual_seed(uint64_t seed) { default_generator() = {seed, 0}; }
 NoInit::NoInit() : before_(std::exchange(no_init, true)) {}
 NoInit::~NoInit() { no_init = before_; }
 
+ShapesOnly::ShapesOnly() : before_(std::exchange(shapes_only, true)) {}
+ShapesOnly::~ShapesOnly() { shapes_only = before_; }
+bool ShapesOnly::here() { return shapes_only; }
+
+Tensor constant(const Dims& shape, double value, DType dtype) {
+  return shapes_only ? Tensor::full({}, value, dtype).expand(shape) : Tensor::full(shape, value, dtype);
+}
+
 Tensor uniform(const Dims& shape, double low, double high, DType dtype) {
-  if (no_init) return Tensor::zeros(shape, dtype);
+  if (no_init || shapes_only) return constant(shape, 0, dtype);
   Generator& g = default_generator();
   const uint64_t stream = g.next();
   return generate(shape, dtype, [&](uint64_t i) { return low + (high - low) * uniform_at(g.seed, stream, i); });
 }
 
 Tensor normal(const Dims& shape, double mean, double deviation, DType dtype) {
-  if (no_init) return Tensor::zeros(shape, dtype);
+  if (no_init || shapes_only) return constant(shape, 0, dtype);
   Generator& g = default_generator();
   const uint64_t stream = g.next();
   return generate(shape, dtype, [&](uint64_t i) {

@@ -6,8 +6,8 @@
 
 #include "cli/commands.h"
 #include "cli/model_card.h"
-#include "cli/model_flags.h"
 #include "cli/paths.h"
+#include "heed/config_fields.h"
 #include "heed/finite.h"
 #include "heed/load.h"
 
@@ -43,14 +43,14 @@ void check_alike(const std::string& directory, const Likeness& l, const std::str
                      "; models that are averaged need one configuration and one vocabulary");
   };
   if (l.config.index() != of_first.config.index()) refuse("architecture");
-  const auto flags = [](const ModelConfig& config) {
-    return std::visit([](const auto& c) { return flags_of(c); }, config);
+  const auto fields = [](const ModelConfig& config) {
+    return std::visit([](const auto& c) { return field_values(c); }, without_dropout(config));
   };
-  const ModelConfig shape = without_dropout(l.config), first_shape = without_dropout(of_first.config);
-  const Flags mine = flags(shape), others = flags(first_shape);
+  const std::vector<FieldValue> mine = fields(l.config), others = fields(of_first.config);
   for (size_t i = 0; i < mine.size(); ++i)
-    if (mine[i] != others[i]) refuse(mine[i].first + " (" + mine[i].second + ", not " + others[i].second + ")");
-  if (write_config(shape) != write_config(first_shape)) refuse(kConfigFile);
+    if (mine[i].value != others[i].value)
+      refuse(std::string(mine[i].field.option ? mine[i].field.option : mine[i].field.name) + " (" + mine[i].value +
+             ", not " + others[i].value + ")");
   for (size_t i = 0; i < l.vocabularies.size(); ++i)
     if (l.vocabularies[i] != of_first.vocabularies[i]) refuse(l.vocabularies[i].file);
 }

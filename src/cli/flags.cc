@@ -5,31 +5,35 @@
 #include <map>
 #include <regex>
 
+#include "heed/config_fields.h"
+
 namespace heed::cli {
 namespace {
 
+std::string with_dashes(std::string field) {
+  std::replace(field.begin(), field.end(), '_', '-');
+  return "--" + field;
+}
+
 // Fields whose flag is not their name with dashes.
-const std::map<std::string, std::string> kOtherNames{
-    {"nhead", "--heads"},
-    {"num_encoder_layers", "--encoder-layers"},
-    {"num_decoder_layers", "--decoder-layers"},
-    {"num_layers", "--layers"},
-    {"num_kv_heads", "--kv-heads"},
-    {"dim_feedforward", "--feed-forward"},
-    {"norm_first", "--pre-norm"},
-    {"source_vocab_size", "--separate-vocabularies"},
-    {"learning_rate_floor", "--min-learning-rate"},
-    {"schedule_total", "--max-updates"},
-    {"criterion", "--validate-by"},
-};
+const std::map<std::string, std::string>& named_flags() {
+  static const std::map<std::string, std::string> names = [] {
+    std::map<std::string, std::string> all{{"learning_rate_floor", "--min-learning-rate"},
+                                           {"schedule_total", "--max-updates"},
+                                           {"criterion", "--validate-by"}};
+    for (const auto& fields : {field_values(TransformerConfig{}), field_values(LanguageModelConfig{})})
+      for (const auto& [field, value] : fields)
+        if (field.option && field.option != with_dashes(field.name)) all.emplace(field.name, field.option);
+    return all;
+  }();
+  return names;
+}
 
 }  // namespace
 
 std::string flag_of(const std::string& field) {
-  if (const auto other = kOtherNames.find(field); other != kOtherNames.end()) return other->second;
-  std::string flag = "--" + field;
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
+  if (const auto named = named_flags().find(field); named != named_flags().end()) return named->second;
+  return with_dashes(field);
 }
 
 std::string with_flags(const std::string& message, const CLI::App& command) {
@@ -40,7 +44,7 @@ std::string with_flags(const std::string& message, const CLI::App& command) {
   auto rest = message.begin();
   for (std::sregex_iterator it(message.begin(), message.end(), word), end; it != end; ++it) {
     const std::string field = (*it)[2];
-    const bool certain = field.find('_') != std::string::npos || kOtherNames.contains(field);
+    const bool certain = field.find('_') != std::string::npos || named_flags().contains(field);
     const auto behind = (*it)[2].second;
     const bool judged = std::regex_search(behind, message.end(), value, std::regex_constants::match_continuous) &&
                         ((*it)[2].first == message.begin() || message.substr(0, it->position(2)).ends_with(": ") ||

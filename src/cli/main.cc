@@ -172,8 +172,8 @@ void complete_options(CLI::App& command) {
   for (CLI::Option* option : command.get_options({})) {
     const std::string type = option->get_type_name();
     if (type.find("FILE") != std::string::npos || type.find("DIR") != std::string::npos) option->check(not_empty());
-    if (type == "BOOLEAN" && !option->get_default_str().empty())
-      option->default_str(option->get_default_str() == "1" ? "true" : "false");
+    if (const std::string standard = option->get_default_str(); type == "BOOLEAN" && standard.size() == 1)  // captured
+      option->default_str(standard == "1" ? "true" : "false");
   }
 }
 

@@ -95,18 +95,22 @@ std::string name_of_directory(const std::string& path) {
   return std::filesystem::path(path + "/").parent_path().filename().string();
 }
 
-std::string layers_in_words(const TransformerConfig& c) {
-  return std::to_string(c.num_encoder_layers) + " encoder and " + std::to_string(c.num_decoder_layers) +
-         " decoder layers";
-}
-std::string layers_in_words(const LanguageModelConfig& c) { return std::to_string(c.num_layers) + " layers"; }
-
+// "d_model 64, nhead 4, ..."
 template <class Config>
 std::string shape_in_words(const Config& c) {
-  return layers_in_words(c) + ", width " + std::to_string(c.d_model) + ", " + std::to_string(c.nhead) +
-         " heads, feed-forward " + std::to_string(c.dim_feedforward) + ", " + c.activation + ", " + c.norm +
-         (c.norm_first ? " before" : " after") + " each sub-layer, " + c.positions + " positions" +
-         (c.tie_embeddings ? ", one matrix for embeddings and output" : "");
+  std::string text;
+  for (const auto& [field, value] : field_values(c))
+    if (field.option) text += (text.empty() ? "" : ", ") + std::string(field.name) + " " + value;
+  return text;
+}
+
+// A row for each field. The size of the vocabulary stands with its kind.
+template <class Config>
+CardRows shape_rows(const Config& c) {
+  CardRows rows;
+  for (const auto& [field, value] : field_values(c))
+    if (field.option && !std::string_view(field.name).ends_with("vocab_size")) rows.emplace_back(field.help, value);
+  return rows;
 }
 
 // What a card says about one kind of model only.
@@ -126,10 +130,10 @@ void write_model_card(const CLI::App& command, const TrainArguments& a, const Tr
   card.title = name_of_directory(a.model);
   card.summary = std::move(parts.summary);
   card.options = options_as_toml(command, TomlOf::given);
-  card.sections.push_back({"Model",
-                           {{"Shape", shape_in_words(model.config())},
-                            {"Parameters", with_commas(model.parameter_count())},
-                            {"Vocabulary", with_commas(model.config().vocab_size) + " " + parts.vocabulary}}});
+  CardRows rows{{"Parameters", with_commas(model.parameter_count())},
+                {"Vocabulary", with_commas(model.config().vocab_size) + " " + parts.vocabulary}};
+  for (auto& row : shape_rows(model.config())) rows.push_back(std::move(row));
+  card.sections.push_back({"Model", std::move(rows)});
   card.sections.push_back({"Data", std::move(parts.data)});
   card.sections.push_back(
       {"Training",
@@ -166,7 +170,6 @@ std::optional<ReportOnTraining> begin_report(const TrainArguments& a, Model& mod
 
 // Options as they are used.
 void settle(TrainArguments& a) {
-  a.shape.vocab_size = a.vocab_size;
   TrainOptions& options = a.options;
   LearningRate& rate = options.learning_rate;
   rate.schedule = a.schedule == "cosine"     ? Schedule::cosine
@@ -223,7 +226,7 @@ TrainFacts facts_of(const TextParts& texts) {
   return facts();
 }
 
-// Chooses what nobody gave, and says so. `learn` makes a vocabulary of a.vocab_size pieces, or of as many as the text
+// Chooses what nobody gave, and says so. `learn` makes a vocabulary of --vocab-size pieces, or of as many as the text
 // allows; what is given back makes each one that is asked for. Where the size was chosen, they are made here, since
 // they may be smaller.
 LearnVocabulary choose(CLI::App& command, TrainArguments& a, TrainFacts facts,
@@ -246,7 +249,7 @@ LearnVocabulary choose(CLI::App& command, TrainArguments& a, TrainFacts facts,
     for (const auto& [option, value] : choice.options) sized |= option == "--vocab-size";
   }
   if (sized) {
-    const int64_t chosen = a.vocab_size;
+    const int64_t chosen = a.vocab_size();
     int64_t smallest = chosen;
     const auto add = [&](Side side) {
       smallest = std::min(smallest, learned.emplace(side, learn(side, /*fewer_will_do=*/true)).first->second.size());
@@ -312,8 +315,8 @@ void run(const CLI::App& command, const TrainArguments& a, const Prepared& prepa
 // Wrong numbers are found before the data is read.
 template <class Config>
 void check_early(Config shape, const TrainArguments& a) {
-  if (a.open) return;                                                   // the data has a say
-  const bool comes_later = a.vocab_size == 0 || !a.vocabulary.empty();  // with the vocabulary
+  if (a.open) return;                                                     // the data has a say
+  const bool comes_later = a.vocab_size() == 0 || !a.vocabulary.empty();  // with the vocabulary
   if (comes_later || (a.of_text() && a.vocab_type == "characters")) shape.vocab_size = 1000;
   check_fields(shape, "", flag_of);
 }
@@ -362,7 +365,7 @@ TextPairs read_named_pairs(const PairFiles& files, const std::string& columns, c
 }
 
 void train_on_pairs(CLI::App& command, TrainArguments& a) {
-  check_early(a.shape, a);
+  check_early(a.translator, a);
   TextPairs texts = read_named_pairs(a.pairs, a.columns, "");
   TextPairs valid_texts = read_named_pairs(a.valid_pairs, a.columns, "valid-");
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
@@ -385,11 +388,11 @@ void train_on_pairs(CLI::App& command, TrainArguments& a) {
     std::vector<std::string> lines = side == Side::target ? texts.target : texts.source;
     if (side == Side::both) lines.insert(lines.end(), texts.target.begin(), texts.target.end());
     return Vocabulary::train(
-        lines, {.size = a.vocab_size, .fewer_will_do = fewer_will_do, .character_coverage = a.character_coverage});
+        lines, {.size = a.vocab_size(), .fewer_will_do = fewer_will_do, .character_coverage = a.character_coverage});
   };
   const LearnVocabulary vocabularies = choose(command, a, a.open ? facts_of(texts, valid_texts) : TrainFacts{}, learn);
   options.bleu_sentences = std::min(options.bleu_sentences, std::ssize(valid_texts.source));
-  TransformerConfig shape = a.shape;
+  TransformerConfig shape = a.translator;
   const std::string kept_options = options_to_keep(command);
   const Prepared prepared = prepare_directory(a, shape, kept_options, vocabularies);
   const Vocabulary& vocabulary = prepared.vocabulary;
@@ -448,29 +451,9 @@ void train_on_pairs(CLI::App& command, TrainArguments& a) {
       });
 }
 
-LanguageModelConfig language_model_shape(const TrainArguments& a) {
-  const TransformerConfig& s = a.shape;
-  return {.vocab_size = s.vocab_size,
-          .d_model = s.d_model,
-          .nhead = s.nhead,
-          .num_kv_heads = a.kv_heads,
-          .num_layers = a.layers,
-          .dim_feedforward = s.dim_feedforward,
-          .dropout = s.dropout,
-          .attention_dropout = s.attention_dropout,
-          .activation_dropout = s.activation_dropout,
-          .activation = s.activation,
-          .norm = s.norm,
-          .norm_first = s.norm_first,
-          .bias = s.bias,
-          .positions = s.positions,
-          .max_positions = s.max_positions,
-          .tie_embeddings = s.tie_embeddings};
-}
-
 void train_on_text(CLI::App& command, TrainArguments& a) {
   a.options.bleu_sentences = 0;
-  check_early(language_model_shape(a), a);
+  check_early(a.language_model, a);
   const TextParts texts = read_text_parts(a.text, a.valid_text, a.valid_fraction, say);
   const std::vector<std::string> watched_text = lines_of(texts.validation.empty() ? texts.training : texts.validation);
   const std::vector<int64_t> watched = parse_line_numbers(
@@ -480,13 +463,13 @@ void train_on_text(CLI::App& command, TrainArguments& a) {
       throw UsageError("--html-lines: line " + std::to_string(number) + " is empty; choose one with words");
   const auto learn = [&](Side, bool fewer_will_do) {
     if (a.vocab_type == "characters") return Vocabulary::characters(texts.training);
-    return Vocabulary::train(lines_of(texts.training), {.size = a.vocab_size,
+    return Vocabulary::train(lines_of(texts.training), {.size = a.vocab_size(),
                                                         .fewer_will_do = fewer_will_do,
                                                         .character_coverage = a.character_coverage,
                                                         .spaces = Spaces::verbatim});
   };
   const LearnVocabulary vocabularies = choose(command, a, a.open ? facts_of(texts) : TrainFacts{}, learn);
-  LanguageModelConfig shape = language_model_shape(a);
+  LanguageModelConfig shape = a.language_model;
   const std::string kept_options = options_to_keep(command);
   const Prepared prepared = prepare_directory(a, shape, kept_options, vocabularies);
   const Vocabulary& vocabulary = prepared.vocabulary;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -27,6 +28,10 @@ struct Preset {
   const char* name;
   std::vector<std::pair<std::string, std::string>> values;
 };
+bool has(const Preset& preset, const std::string& option) {
+  return std::any_of(preset.values.begin(), preset.values.end(), [&](const auto& v) { return v.first == option; });
+}
+
 const std::vector<Preset>& pairs_presets() {
   static const std::vector<Preset> all{
       {"tiny",
@@ -89,13 +94,9 @@ const std::vector<Preset>& text_presets() {
   };
   return all;
 }
-// What is usual for language models, whatever the preset.
+// What is usual for the training of language models, whatever the preset.
 const Preset kTextDefaults{"",
-                           {{"--kv-heads", "0"},
-                            {"--pre-norm", "true"},
-                            {"--activation", "gelu"},
-                            {"--positions", "learned"},
-                            {"--vocab-type", "subwords"},
+                           {{"--vocab-type", "subwords"},
                             {"--valid-fraction", "0.1"},
                             {"--beta2", "0.99"},
                             {"--epsilon", "1e-8"},
@@ -116,25 +117,12 @@ constexpr const char* kChosen[] = {"--vocab-size",      "--d-model",           "
                                    "--max-positions",   "--min-learning-rate", "--validate-by",
                                    "--bleu-sentences"};
 
-// Options that mean something for one kind of training only.
-constexpr const char* kPairsOnly[] = {"--pairs",
-                                      "--source",
-                                      "--target",
-                                      "--valid-pairs",
-                                      "--valid-source",
-                                      "--valid-target",
-                                      "--columns",
-                                      "--exclude",
-                                      "--batch-tokens",
-                                      "--encoder-layers",
-                                      "--decoder-layers",
-                                      "--max-length",
-                                      "--subword-dropout",
-                                      "--validate-by",
-                                      "--bleu-sentences",
-                                      "--separate-vocabularies",
-                                      "--source-vocabulary"};
-constexpr const char* kTextOnly[] = {"--valid-text", "--vocab-type", "--layers", "--kv-heads", "--block", "--batch"};
+// Options that mean something for one kind of training only, beside those of one kind of model.
+constexpr const char* kPairsOnly[] = {
+    "--pairs",           "--source",      "--target",         "--valid-pairs",           "--valid-source",
+    "--valid-target",    "--columns",     "--exclude",        "--batch-tokens",          "--max-length",
+    "--subword-dropout", "--validate-by", "--bleu-sentences", "--separate-vocabularies", "--source-vocabulary"};
+constexpr const char* kTextOnly[] = {"--valid-text", "--vocab-type", "--block", "--batch"};
 
 constexpr uint64_t kMostConfigBytes = 1 << 20;
 
@@ -186,7 +174,7 @@ void give_those_of(std::string_view toml, const std::string& path, CLI::App& com
 
 // The first line of kTrainOptionsFile.
 constexpr std::string_view kKeptByHeed = "# The options of this training, kept by heed train for --resume.";
-// Before there was that line, every such file had these options, in this order. Nobody else names all of them.
+// Before there was that line, every such file had these options. Nobody else names all of them.
 constexpr std::string_view kAlwaysKept[] = {"threads",      "seed",       "character-coverage",
                                             "model",        "bias",       "attention-dropout",
                                             "accumulate",   "anneal",     "beta1",
@@ -197,15 +185,15 @@ constexpr std::string_view kAlwaysKept[] = {"threads",      "seed",       "chara
 
 bool kept_by_heed(std::string_view toml) {
   if (toml.starts_with(kKeptByHeed)) return true;
-  const auto* next = std::begin(kAlwaysKept);
+  std::set<std::string_view> missing(std::begin(kAlwaysKept), std::end(kAlwaysKept));
   while (!toml.empty()) {
     const std::string_view line = toml.substr(0, toml.find('\n'));
     const size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-");
     if (end == 0 || end == line.npos || !line.substr(end).starts_with(" = ")) return false;  // heed wrote options alone
-    if (next != std::end(kAlwaysKept) && line.substr(0, end) == *next) ++next;
+    missing.erase(line.substr(0, end));
     toml.remove_prefix(std::min(line.size() + 1, toml.size()));
   }
-  return next == std::end(kAlwaysKept);
+  return missing.empty();
 }
 
 // What a training keeps in `directory`, which has such a file.
@@ -247,6 +235,25 @@ Preset shape_of(const Config& c) {
   if constexpr (std::is_same_v<Config, LanguageModelConfig>)
     shape.values.emplace_back("--block", std::to_string(c.max_positions));
   return shape;
+}
+
+// The options of a model that the other kind has not.
+std::vector<std::string> only_of(const Flags& mine, const Flags& others) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : mine)
+    if (std::none_of(others.begin(), others.end(), [&](const auto& other) { return other.first == name; }))
+      names.push_back(name);
+  return names;
+}
+
+// kTextDefaults, and what is usual for a language model but not for a translator. Sizes are the preset's or chosen.
+Preset text_defaults(const CLI::App& command) {
+  Preset all = kTextDefaults;
+  for (const auto& [name, value] : flags_of(LanguageModelConfig()))
+    if (name != "--max-positions" && !has(text_presets().front(), name) &&
+        command.get_option(name)->get_default_str() != hyphened(value))
+      all.values.emplace_back(name, hyphened(value));
+  return all;
 }
 
 void fill_in(CLI::App& command, const Preset& preset) {
@@ -298,22 +305,28 @@ void apply_config(CLI::App& command, TrainArguments& arguments) {
     give_kept_options(arguments.resume, command);
   }
   const auto refuse = [&](const auto& names, const std::string& why) {
-    for (const char* name : names) {
-      CLI::Option* option = command.get_option(name);
-      if (!option->empty()) throw UsageError(name + why);
+    for (const std::string_view name : names) {
+      CLI::Option* option = command.get_option(std::string(name));
+      if (!option->empty()) throw UsageError(std::string(name) + why);
       option->configurable(false);  // not for --dump-config
     }
   };
-  if (arguments.of_text())
-    refuse(kPairsOnly, " is for sentence pairs, --text for a language model; give one kind of data");
-  else
-    refuse(kTextOnly, " is for language models; give --text, the text to learn from");
+  const Flags of_translator = flags_of(arguments.translator), of_writer = flags_of(arguments.language_model);
+  if (arguments.of_text()) {
+    const char* const why = " is for sentence pairs, --text for a language model; give one kind of data";
+    refuse(kPairsOnly, why);
+    refuse(only_of(of_translator, of_writer), why);
+  } else {
+    const char* const why = " is for language models; give --text, the text to learn from";
+    refuse(kTextOnly, why);
+    refuse(only_of(of_writer, of_translator), why);
+  }
   if (!arguments.init.empty()) {
     const ModelConfig config = load_config(arguments.init);
     fill_in(command, arguments.of_text() ? shape_of(expect_config<LanguageModelConfig>(config, arguments.init))
                                          : shape_of(expect_config<TransformerConfig>(config, arguments.init)));
   }
-  if (arguments.of_text()) fill_in(command, kTextDefaults);
+  if (arguments.of_text()) fill_in(command, text_defaults(command));
   // The clock would choose otherwise the second time, so what was chosen is kept. Before there were choices a training
   // kept nothing, and was of the preset.
   std::optional<DirectorySnapshot> files;
@@ -367,20 +380,15 @@ std::string options_to_keep(const CLI::App& command) {
 
 namespace {
 
-std::string replaced(std::string text, char from, char to) {
-  std::replace(text.begin(), text.end(), from, to);
-  return text;
-}
-std::string hyphened(const std::string& name) { return replaced(name, '_', '-'); }
-std::string underscored(const std::string& name) { return replaced(name, '-', '_'); }
-
 // What help shows in brackets where a captured default would mislead.
 void show_defaults(CLI::App& command) {
   const auto show = [](CLI::Option& option, const std::string& standard) {
     if (!option.get_description().ends_with(']')) option.description(option.get_description() + " [" + standard + "]");
   };
+  CLI::Option& longest = *command.get_option("--max-positions");
+  show(longest, longest.get_default_str() + "; --block for --text");
   for (const char* name : kChosen) show(*command.get_option(name), "chosen");
-  for (const auto& [name, value] : kTextDefaults.values) {
+  for (const auto& [name, value] : text_defaults(command).values) {
     CLI::Option& option = *command.get_option(name);
     const std::string& of_pairs = option.get_default_str();
     if (of_pairs.empty())
@@ -474,42 +482,12 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
     if constexpr (std::is_floating_point_v<std::remove_reference_t<decltype(value)>>) added->check(finite_number());
     return added;
   };
-  const auto shape = [&](const char* name, auto& value, const char* help) {
-    return option(name, value, help)->group("Model");
-  };
+  add_model_options(command, a.translator, a.language_model);
   // The preset fills these in, so a default would mislead.
-  for (const auto& [name, value, help] :
-       {std::tuple{"--vocab-size", &a.vocab_size, "Pieces of the vocabulary, for subwords"},
-        std::tuple{"--d-model", &a.shape.d_model, "Width"}, std::tuple{"--heads", &a.shape.nhead, "Attention heads"},
-        std::tuple{"--feed-forward", &a.shape.dim_feedforward, "Hidden width of the feed-forward"},
-        std::tuple{"--encoder-layers", &a.shape.num_encoder_layers, "Encoder layers"},
-        std::tuple{"--decoder-layers", &a.shape.num_decoder_layers, "Decoder layers"},
-        std::tuple{"--layers", &a.layers, "Layers of a language model"},
-        std::tuple{"--kv-heads", &a.kv_heads, "Key and value heads of a language model; 0 for --heads"}})
-    shape(name, *value, help)->default_str("");
-  shape("--pre-norm", a.shape.norm_first, "Normalise before each sub-layer, not after")->default_str("");
-  // config.json has these names with underscores.
-  const auto choice = [&](const char* name, std::string& value, const std::vector<std::string>& names,
-                          const char* help) {
-    std::vector<std::string> typed;
-    std::transform(names.begin(), names.end(), std::back_inserter(typed), hyphened);
-    command
-        .add_option_function<std::string>(
-            name, [&](const std::string& one) { value = underscored(one); }, help)
-        ->transform(one_of(typed))
-        ->default_str(hyphened(value))
-        ->group("Model");
-  };
-  choice("--norm", a.shape.norm, norm_names(), "Normalisation");
-  choice("--activation", a.shape.activation, activation_names(), "Activation of the feed-forward");
-  choice("--positions", a.shape.positions, position_names(), "How positions are told");
-  shape("--max-positions", a.shape.max_positions,
-        "Longest sentence in tokens; what a language model looks back on [512; --block for --text]");
-  shape("--bias", a.shape.bias, "Biases in all layers");
-  shape("--tie-embeddings", a.shape.tie_embeddings, "One matrix for all embeddings and the output");
-  shape("--dropout", a.shape.dropout, "Dropout of embeddings and sub-layers");
-  shape("--attention-dropout", a.shape.attention_dropout, "Dropout of attention weights");
-  shape("--activation-dropout", a.shape.activation_dropout, "Dropout inside the feed-forward");
+  for (const Preset& preset : {pairs_presets().front(), text_presets().front()})
+    for (const auto& [name, value] : preset.values)
+      if (CLI::Option* const sized = command.get_option_no_throw(name); sized && sized->get_group() == "Model")
+        sized->default_str("");
 
   TrainOptions& o = a.options;
   const auto training = [&](const char* name, auto& value, const char* help) {

@@ -24,16 +24,17 @@ struct TrainArguments {
   bool dump_config = false, trust = false, separate_vocabularies = false;
   int threads = 0;
   std::string vocab_type = "subwords";
-  int64_t vocab_size = 0;
   double character_coverage = 0.9995;
   std::string html, html_lines, tensorboard, validate_by = "loss";
   std::string schedule = "inverse-square-root";
-  TransformerConfig shape{.max_positions = 512};
-  int64_t layers = 0, kv_heads = 0;  // of a language model, which has the rest from `shape`
+  // Each option sets both, where both have it.
+  TransformerConfig translator{.max_positions = 512};
+  LanguageModelConfig language_model;
   TrainOptions options{.bleu_sentences = 100};
   bool open = false;  // what is not given is still to be chosen, by choose_options()
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   bool of_text() const { return !text.empty(); }
+  int64_t vocab_size() const { return translator.vocab_size; }
 };
 
 /// Adds the options to `command`; their values land in `a`, which must outlive it.

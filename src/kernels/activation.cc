@@ -136,34 +136,39 @@ void Backward(Activation kind, const T* dy, const T* x, T* dx, int64_t n) {
 }
 
 template <class T>
-void Swiglu(const T* gate, const T* up, T alpha, T* y, int64_t width) {
+void Gated(Activation kind, const T* gate, const T* up, T alpha, T* y, int64_t width) {
   const hn::ScalableTag<T> d;
-  const auto slope = hn::Set(d, alpha);
-  for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
-    const auto g = load(gate);
-    store(hn::Mul(hn::Mul(g, Sigmoid<hn::Vec<decltype(d)>>(d, hn::Mul(slope, g)).s), load(up)), y);
+  const auto slope = hn::Set(d, alpha), inverse = hn::Set(d, 1 / alpha);
+  WithKind(kind, [&](auto k) HWY_ATTR {
+    for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
+      const auto f = hn::Mul(inverse, Value<k()>(d, hn::Mul(slope, load(gate))));
+      store(hn::Mul(f, load(up)), y);
+    });
   });
 }
 
 template <class T>
-void SwigluBackward(const T* dy, const T* gate, const T* up, T alpha, T* dgate, T* dup, int64_t width) {
+void GatedBackward(Activation kind, const T* dy, const T* gate, const T* up, T alpha, T* dgate, T* dup, int64_t width) {
   const hn::ScalableTag<T> d;
-  const auto slope = hn::Set(d, alpha);
-  for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
-    const auto g = load(gate), grad = load(dy), scaled = hn::Mul(slope, g);
-    const Sigmoid<hn::Vec<decltype(d)>> sigmoid(d, scaled);
-    const auto derivative = hn::MulAdd(hn::Mul(scaled, sigmoid.s), sigmoid.rest, sigmoid.s);
-    store(hn::Mul(hn::Mul(grad, load(up)), derivative), dgate);
-    store(hn::Mul(grad, hn::Mul(g, sigmoid.s)), dup);
+  const auto slope = hn::Set(d, alpha), inverse = hn::Set(d, 1 / alpha);
+  WithKind(kind, [&](auto k) HWY_ATTR {
+    for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
+      const auto grad = load(dy), scaled = hn::Mul(slope, load(gate));
+      store(Gradient<k()>(d, hn::Mul(grad, load(up)), scaled), dgate);
+      store(hn::Mul(grad, hn::Mul(inverse, Value<k()>(d, scaled))), dup);
+    });
   });
 }
 
 #define HEED_ACTIVATION(T, Suffix)                                                                                    \
   void Forward##Suffix(Activation kind, const T* x, T* y, int64_t n) { Forward(kind, x, y, n); }                      \
   void Backward##Suffix(Activation kind, const T* dy, const T* x, T* dx, int64_t n) { Backward(kind, dy, x, dx, n); } \
-  void Swiglu##Suffix(const T* gate, const T* up, T alpha, T* y, int64_t n) { Swiglu(gate, up, alpha, y, n); }        \
-  void SwigluBackward##Suffix(const T* dy, const T* gate, const T* up, T alpha, T* dgate, T* dup, int64_t n) {        \
-    SwigluBackward(dy, gate, up, alpha, dgate, dup, n);                                                               \
+  void Gated##Suffix(Activation kind, const T* gate, const T* up, T alpha, T* y, int64_t n) {                         \
+    Gated(kind, gate, up, alpha, y, n);                                                                               \
+  }                                                                                                                   \
+  void GatedBackward##Suffix(Activation kind, const T* dy, const T* gate, const T* up, T alpha, T* dgate, T* dup,     \
+                             int64_t n) {                                                                             \
+    GatedBackward(kind, dy, gate, up, alpha, dgate, dup, n);                                                          \
   }
 HEED_ACTIVATION(float, F32)
 HEED_ACTIVATION(double, F64)
@@ -181,10 +186,10 @@ HWY_EXPORT(ForwardF32);
 HWY_EXPORT(ForwardF64);
 HWY_EXPORT(BackwardF32);
 HWY_EXPORT(BackwardF64);
-HWY_EXPORT(SwigluF32);
-HWY_EXPORT(SwigluF64);
-HWY_EXPORT(SwigluBackwardF32);
-HWY_EXPORT(SwigluBackwardF64);
+HWY_EXPORT(GatedF32);
+HWY_EXPORT(GatedF64);
+HWY_EXPORT(GatedBackwardF32);
+HWY_EXPORT(GatedBackwardF64);
 
 template <class T>
 void activation_forward(Activation kind, const T* x, T* y, int64_t n, Executor& ex) {
@@ -207,28 +212,29 @@ void activation_backward(Activation kind, const T* dy, const T* x, T* dx, int64_
 }
 
 template <class T>
-void swiglu_forward(const T* gate_up, T* y, int64_t rows, int64_t width, Executor& ex, T alpha) {
+void gated_forward(Activation kind, const T* gate_up, T* y, int64_t rows, int64_t width, Executor& ex, T alpha) {
   for_rows(rows, 2 * width, ex, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const T *gate = gate_up + row * 2 * width, *up = gate + width;
       if constexpr (std::is_same_v<T, float>)
-        HWY_DYNAMIC_DISPATCH(SwigluF32)(gate, up, alpha, y + row * width, width);
+        HWY_DYNAMIC_DISPATCH(GatedF32)(kind, gate, up, alpha, y + row * width, width);
       else
-        HWY_DYNAMIC_DISPATCH(SwigluF64)(gate, up, alpha, y + row * width, width);
+        HWY_DYNAMIC_DISPATCH(GatedF64)(kind, gate, up, alpha, y + row * width, width);
     }
   });
 }
 
 template <class T>
-void swiglu_backward(const T* dy, const T* gate_up, T* dgate_up, int64_t rows, int64_t width, Executor& ex, T alpha) {
+void gated_backward(Activation kind, const T* dy, const T* gate_up, T* dgate_up, int64_t rows, int64_t width,
+                    Executor& ex, T alpha) {
   for_rows(rows, 2 * width, ex, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const T *gate = gate_up + row * 2 * width, *up = gate + width;
       T *dgate = dgate_up + row * 2 * width, *dup = dgate + width;
       if constexpr (std::is_same_v<T, float>)
-        HWY_DYNAMIC_DISPATCH(SwigluBackwardF32)(dy + row * width, gate, up, alpha, dgate, dup, width);
+        HWY_DYNAMIC_DISPATCH(GatedBackwardF32)(kind, dy + row * width, gate, up, alpha, dgate, dup, width);
       else
-        HWY_DYNAMIC_DISPATCH(SwigluBackwardF64)(dy + row * width, gate, up, alpha, dgate, dup, width);
+        HWY_DYNAMIC_DISPATCH(GatedBackwardF64)(kind, dy + row * width, gate, up, alpha, dgate, dup, width);
     }
   });
 }
@@ -236,8 +242,8 @@ void swiglu_backward(const T* dy, const T* gate_up, T* dgate_up, int64_t rows, i
 #define HEED_ACTIVATION(T)                                                                   \
   template void activation_forward(Activation, const T*, T*, int64_t, Executor&);            \
   template void activation_backward(Activation, const T*, const T*, T*, int64_t, Executor&); \
-  template void swiglu_forward(const T*, T*, int64_t, int64_t, Executor&, T);                \
-  template void swiglu_backward(const T*, const T*, T*, int64_t, int64_t, Executor&, T);
+  template void gated_forward(Activation, const T*, T*, int64_t, int64_t, Executor&, T);     \
+  template void gated_backward(Activation, const T*, const T*, T*, int64_t, int64_t, Executor&, T);
 HEED_ACTIVATION(float)
 HEED_ACTIVATION(double)
 #undef HEED_ACTIVATION

@@ -113,38 +113,38 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ActivationTest,
                          testing::Values(Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu),
                          name_of_kind);
 
-double swiglu(const Values<double>& gate_up, const Values<double>& dy, int64_t rows, int64_t width, double alpha,
-              Values<double>* y) {
+double gated(Activation kind, const Values<double>& gate_up, const Values<double>& dy, int64_t rows, int64_t width,
+             double alpha, Values<double>* y) {
   double sum = 0;
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t j = 0; j < width; ++j) {
       const size_t gate = static_cast<size_t>(r * 2 * width + j), at = static_cast<size_t>(r * width + j);
-      const double v =
-          gate_up[gate] / (1 + std::exp(-alpha * gate_up[gate])) * gate_up[gate + static_cast<size_t>(width)];
+      const double v = exact(kind, alpha * gate_up[gate]) / alpha * gate_up[gate + static_cast<size_t>(width)];
       if (y) (*y)[at] = v;
       sum += dy[at] * v;
     }
   return sum;
 }
 
-TEST(Swiglu, AgreesWithLoopsAndDifferences) {
+TEST_P(ActivationTest, AsAGateAgreesWithLoopsAndDifferences) {
+  const Activation kind = GetParam();
   test::on_each_target([&] {
     for (const auto& [width, alpha] : {std::pair<int64_t, double>{1, 1.0}, {5, 1.702}, {33, 1.0}, {33, -0.5}}) {
       const int64_t rows = 3;
       Values<double> x = test::normals<double>(rows * 2 * width, 1, 2);
       const Values<double> dy = test::normals<double>(rows * width, 2);
       Values<double> y(dy.size()), expected(dy.size()), dx(x.size(), NAN);
-      swiglu_forward<double>(x.data(), y.data(), rows, width, test::one_thread(), alpha);
-      swiglu(x, dy, rows, width, alpha, &expected);
+      gated_forward<double>(kind, x.data(), y.data(), rows, width, test::one_thread(), alpha);
+      gated(kind, x, dy, rows, width, alpha, &expected);
       test::expect_near(y, expected, 1e-15);
-      swiglu_backward<double>(dy.data(), x.data(), dx.data(), rows, width, test::one_thread(), alpha);
-      test::expect_gradient(dx, x, [&, n = width, a = alpha] { return swiglu(x, dy, rows, n, a, nullptr); });
+      gated_backward<double>(kind, dy.data(), x.data(), dx.data(), rows, width, test::one_thread(), alpha);
+      test::expect_gradient(dx, x, [&, n = width, a = alpha] { return gated(kind, x, dy, rows, n, a, nullptr); });
 
       const Values<float> fx(x.begin(), x.end()), fdy(dy.begin(), dy.end());
       Values<float> fy(y.size()), fdx(x.size());
-      swiglu_forward<float>(fx.data(), fy.data(), rows, width, test::one_thread(), static_cast<float>(alpha));
-      swiglu_backward<float>(fdy.data(), fx.data(), fdx.data(), rows, width, test::one_thread(),
-                             static_cast<float>(alpha));
+      gated_forward<float>(kind, fx.data(), fy.data(), rows, width, test::one_thread(), static_cast<float>(alpha));
+      gated_backward<float>(kind, fdy.data(), fx.data(), fdx.data(), rows, width, test::one_thread(),
+                            static_cast<float>(alpha));
       test::expect_near(fy, y, 1e-6);
       test::expect_near(fdx, dx, 1e-6);
     }
@@ -159,7 +159,7 @@ TEST(ActivationThreads, SameBits) {
   }
   test::expect_same_bits([&](Executor& ex) {
     Values<float> y(50'000);
-    swiglu_forward<float>(x.data(), y.data(), 500, 100, ex);
+    gated_forward<float>(Activation::silu, x.data(), y.data(), 500, 100, ex);
     return y;
   });
 }

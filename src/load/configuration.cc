@@ -18,17 +18,17 @@ class FieldWriter {
  public:
   explicit FieldWriter(ConfigWriter& to) : to_(to) {}
   template <class T>
-  void integer(const char* name, T value, int64_t, int64_t) const {
-    to_.set(name, value);
+  void integer(const Field& field, T value, int64_t, int64_t) const {
+    to_.set(field.name, value);
   }
-  void optional(const char* name, int64_t value, int64_t) const {
-    if (value > 0) to_.set(name, value);
+  void optional(const Field& field, int64_t value, int64_t) const {
+    if (value > 0) to_.set(field.name, value);
   }
-  void probability(const char* name, double value) const { to_.set(name, value); }
-  void choice(const char* name, const std::string& value, const std::vector<std::string>&) const {
-    to_.set(name, value);
+  void probability(const Field& field, double value) const { to_.set(field.name, value); }
+  void choice(const Field& field, const std::string& value, const std::vector<std::string>&) const {
+    to_.set(field.name, value);
   }
-  void flag(const char* name, bool value) const { to_.set(name, value); }
+  void flag(const Field& field, bool value) const { to_.set(field.name, value); }
 
  private:
   ConfigWriter& to_;
@@ -38,15 +38,17 @@ class FieldReader {
  public:
   explicit FieldReader(ConfigReader& from) : from_(from) {}
   template <class T>
-  void integer(const char* name, T& value, int64_t low, int64_t high) const {
-    value = static_cast<T>(from_.integer(name, low, high));
+  void integer(const Field& field, T& value, int64_t low, int64_t high) const {
+    value = static_cast<T>(from_.integer(field.name, low, high));
   }
-  void optional(const char* name, int64_t& value, int64_t high) const { value = from_.integer(name, 1, high, 0); }
-  void probability(const char* name, double& value) const { value = from_.number(name, 0, 1); }
-  void choice(const char* name, std::string& value, const std::vector<std::string>& names) const {
-    value = from_.one_of(name, names);
+  void optional(const Field& field, int64_t& value, int64_t high) const {
+    value = from_.integer(field.name, 1, high, 0);
   }
-  void flag(const char* name, bool& value) const { value = from_.boolean(name); }
+  void probability(const Field& field, double& value) const { value = from_.number(field.name, 0, 1); }
+  void choice(const Field& field, std::string& value, const std::vector<std::string>& names) const {
+    value = from_.one_of(field.name, names);
+  }
+  void flag(const Field& field, bool& value) const { value = from_.boolean(field.name); }
 
  private:
   ConfigReader& from_;

@@ -62,24 +62,24 @@ struct SetInteger {
   std::string field;
   int64_t to;
   template <class T>
-  void integer(const std::string& name, T& value, int64_t, int64_t) const {
-    if (name == field) value = static_cast<T>(to);
+  void integer(const Field& f, T& value, int64_t, int64_t) const {
+    if (f.name == field) value = static_cast<T>(to);
   }
-  void optional(const std::string& name, int64_t& value, int64_t) const { integer(name, value, 0, 0); }
-  void probability(const std::string&, double&) const {}
-  void choice(const std::string&, std::string&, const std::vector<std::string>&) const {}
-  void flag(const std::string&, bool&) const {}
+  void optional(const Field& f, int64_t& value, int64_t) const { integer(f, value, 0, 0); }
+  void probability(const Field&, double&) const {}
+  void choice(const Field&, std::string&, const std::vector<std::string>&) const {}
+  void flag(const Field&, bool&) const {}
 };
 struct Bounds {
   std::vector<std::tuple<std::string, int64_t, int64_t>>& all;
   template <class T>
-  void integer(const std::string& name, const T&, int64_t low, int64_t high) const {
-    all.emplace_back(name, low, high);
+  void integer(const Field& f, const T&, int64_t low, int64_t high) const {
+    all.emplace_back(f.name, low, high);
   }
-  void optional(const std::string& name, const int64_t&, int64_t high) const { all.emplace_back(name, 0, high); }
-  void probability(const std::string&, const double&) const {}
-  void choice(const std::string&, const std::string&, const std::vector<std::string>&) const {}
-  void flag(const std::string&, const bool&) const {}
+  void optional(const Field& f, const int64_t&, int64_t high) const { all.emplace_back(f.name, 0, high); }
+  void probability(const Field&, const double&) const {}
+  void choice(const Field&, const std::string&, const std::vector<std::string>&) const {}
+  void flag(const Field&, const bool&) const {}
 };
 
 template <class F>

@@ -25,14 +25,8 @@ void penalise(const std::set<int32_t>& tokens, double penalty, float* logits) {
 }  // namespace
 
 int64_t parameter_count(const LanguageModelConfig& c) {
-  const int64_t e = c.d_model, b = c.bias ? 1 : 0;
-  const int64_t kv = e / c.nhead * (c.num_kv_heads ? c.num_kv_heads : c.nhead);
-  const int64_t attention = (e + 2 * kv) * (e + b) + e * (e + b);
-  const int64_t norm = c.norm == "layer_norm" ? e + b * e : e;
-  const int64_t tables = (c.tie_embeddings ? 1 : 2) * c.vocab_size * e;
-  const int64_t positions = c.positions == "learned" ? c.max_positions * e : 0;
-  return tables + positions + c.num_layers * (attention + feed_forward_parameters(c) + 2 * norm) +
-         (c.norm_first ? norm : 0);
+  const ShapesOnly shapes_only;
+  return LanguageModel(c).parameter_count();
 }
 
 LanguageModel::LanguageModel(const LanguageModelConfig& config)
@@ -53,7 +47,7 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config)
   }
   const double residual = kDeviation / std::sqrt(2.0 * static_cast<double>(config.num_layers));
   for (auto& [name, parameter] : layers_->named_parameters())
-    if (parameter.shape().rank() > 1)
+    if (parameter.shape().rank() > 1 && !ShapesOnly::here())
       parameter.value().copy_from(normal(parameter.shape(), 0, writes_to_residual(name) ? residual : kDeviation));
   register_module("", *layers_);
 }

@@ -3,14 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "heed/config_fields.h"
-
 namespace heed::inline v0 {
-
-FeedForwardKind activation_kind(const std::string& name) {
-  const auto& names = activation_names();
-  return static_cast<FeedForwardKind>(std::find(names.begin(), names.end(), name) - names.begin());
-}
 
 NormKind norm_kind(const std::string& name) { return name == "layer_norm" ? NormKind::layer_norm : NormKind::rms_norm; }
 

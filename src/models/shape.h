@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "heed/models.h"
+#include "heed/random.h"
 
 namespace heed::inline v0 {
 
@@ -19,10 +20,9 @@ const Config& validated(const Config& c) {
 /// Rows of sinusoidal positions that a model keeps: those of most sentences.
 template <class Config>
 int64_t held_positions(const Config& c) {
-  return c.positions == "sinusoidal" ? std::min<int64_t>(c.max_positions, 256) : 0;
+  return c.positions == "sinusoidal" && !ShapesOnly::here() ? std::min<int64_t>(c.max_positions, 256) : 0;
 }
 
-FeedForwardKind activation_kind(const std::string& name);
 NormKind norm_kind(const std::string& name);
 
 template <class Config>
@@ -33,19 +33,11 @@ TransformerLayerOptions layer_options(const Config& c) {
           .dropout = c.dropout,
           .attention_dropout = c.attention_dropout,
           .activation_dropout = c.activation_dropout,
-          .activation = activation_kind(c.activation),
+          .activation = feed_forward_kind(c.activation),
           .norm = norm_kind(c.norm),
           .norm_first = c.norm_first,
           .bias = c.bias,
           .rotary = c.positions == "rotary"};
-}
-
-/// Parameters of the linear layers of a feed-forward.
-template <class Config>
-int64_t feed_forward_parameters(const Config& c) {
-  const int64_t e = c.d_model, f = c.dim_feedforward, b = c.bias ? 1 : 0;
-  const int64_t rows = c.activation == "swiglu" ? 2 * f : f;  // of linear1
-  return rows * e + b * rows + e * f + b * e;
 }
 
 /// Attention from the tokens of one batch to those of another, both padded or both packed.

@@ -9,16 +9,8 @@
 namespace heed::inline v0 {
 
 int64_t parameter_count(const TransformerConfig& c) {
-  const int64_t e = c.d_model, b = c.bias ? 1 : 0;
-  const int64_t attention = 4 * (e * e + b * e);
-  const int64_t feed_forward = feed_forward_parameters(c);
-  const int64_t norm = c.norm == "layer_norm" ? 2 * e : e;
-  const int64_t final_norm = c.norm_first ? norm : 0;
-  const int64_t source_rows = c.source_vocab_size > 0 || !c.tie_embeddings ? c.source_pieces() : 0;
-  const int64_t tables = (source_rows + (c.tie_embeddings ? 1 : 2) * c.vocab_size) * e;
-  const int64_t positions = c.positions == "learned" ? 2 * c.max_positions * e : 0;
-  return tables + positions + c.num_encoder_layers * (attention + feed_forward + 2 * norm) +
-         c.num_decoder_layers * (2 * attention + feed_forward + 3 * norm) + 2 * final_norm;
+  const ShapesOnly shapes_only;
+  return Transformer(c).parameter_count();
 }
 
 TokenBatch::TokenBatch(Tensor ids_, Tensor lengths_, Tensor offsets_, Tensor positions_)

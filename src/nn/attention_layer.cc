@@ -76,7 +76,7 @@ MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
     k_proj_weight = register_parameter("k_proj_weight", xavier(kv_width, o.kdim, kv_width));
     v_proj_weight = register_parameter("v_proj_weight", xavier(kv_width, o.vdim, kv_width));
   }
-  if (o.bias) in_proj_bias = register_parameter("in_proj_bias", Tensor::zeros({q_width + 2 * kv_width}));
+  if (o.bias) in_proj_bias = register_parameter("in_proj_bias", constant({q_width + 2 * kv_width}, 0));
   register_module("out_proj", out_proj);
   if (out_proj.bias.defined()) out_proj.bias.value().fill(0);
 }

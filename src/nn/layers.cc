@@ -30,13 +30,13 @@ Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, double devia
 
 LayerNorm::LayerNorm(int64_t width, double epsilon, bool with_bias) : epsilon_(epsilon) {
   check_positive("LayerNorm", "width", width);
-  weight = register_parameter("weight", Tensor::full({width}, 1));
-  if (with_bias) bias = register_parameter("bias", Tensor::zeros({width}));
+  weight = register_parameter("weight", constant({width}, 1));
+  if (with_bias) bias = register_parameter("bias", constant({width}, 0));
 }
 
 RMSNorm::RMSNorm(int64_t width, double epsilon) : epsilon_(epsilon) {
   check_positive("RMSNorm", "width", width);
-  weight = register_parameter("weight", Tensor::full({width}, 1));
+  weight = register_parameter("weight", constant({width}, 1));
 }
 
 Norm::Norm(NormKind kind, int64_t width, double epsilon, bool bias) {
@@ -64,8 +64,17 @@ Tensor SinusoidalPositions::rows(int64_t begin, int64_t length, DType dtype) con
   return rows.to(dtype);
 }
 
+FeedForwardKind feed_forward_kind(std::string_view name) {
+  std::string known;
+  for (const NamedFeedForwardKind& one : kFeedForwardKinds) {
+    if (one.name == name) return one.kind;
+    known += (known.empty() ? "" : ", ") + std::string(one.name);
+  }
+  throw UsageError("feed_forward_kind: there is no '" + std::string(name) + "'; give one of " + known);
+}
+
 FeedForward::FeedForward(int64_t width, int64_t hidden, FeedForwardKind kind, double dropout, bool bias)
-    : linear1(width, kind == FeedForwardKind::swiglu ? 2 * hidden : hidden, bias),
+    : linear1(width, kind.gated ? 2 * hidden : hidden, bias),
       linear2(hidden, width, bias),
       kind_(kind),
       dropout_(dropout) {
@@ -74,23 +83,13 @@ FeedForward::FeedForward(int64_t width, int64_t hidden, FeedForwardKind kind, do
 }
 
 Variable FeedForward::operator()(const Variable& x) const {
-  Variable h = kind_ == FeedForwardKind::relu ? functional::linear_relu(x, linear1.weight, linear1.bias) : linear1(x);
-  switch (kind_) {
-    case FeedForwardKind::relu:
-      break;
-    case FeedForwardKind::gelu:
-      h = functional::activation(Activation::gelu, h);
-      break;
-    case FeedForwardKind::gelu_tanh:
-      h = functional::activation(Activation::gelu_tanh, h);
-      break;
-    case FeedForwardKind::silu:
-      h = functional::activation(Activation::silu, h);
-      break;
-    case FeedForwardKind::swiglu:
-      h = functional::swiglu(h);
-      break;
-  }
+  Variable h;
+  if (kind_.gated)
+    h = functional::gated(kind_.activation, linear1(x));
+  else if (kind_.activation == Activation::relu)
+    h = functional::linear_relu(x, linear1.weight, linear1.bias);
+  else
+    h = functional::activation(kind_.activation, linear1(x));
   if (training()) h = functional::dropout(h, dropout_);
   return linear2(h);
 }

@@ -57,12 +57,11 @@ TEST_F(Layers, ReproduceThePyTorchCases) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const auto& c : cases) {
       const auto& m = c.at("model");
-      const TransformerLayerOptions options{
-          .d_model = m.at("d_model"),
-          .nhead = m.at("nhead"),
-          .dim_feedforward = m.at("ff"),
-          .dropout = 0,
-          .activation = m.at("activation") == "gelu" ? FeedForwardKind::gelu : FeedForwardKind::relu};
+      const TransformerLayerOptions options{.d_model = m.at("d_model"),
+                                            .nhead = m.at("nhead"),
+                                            .dim_feedforward = m.at("ff"),
+                                            .dropout = 0,
+                                            .activation = feed_forward_kind(m.at("activation").get<std::string>())};
       const bool batch_first = m.at("batch_first");
       const auto input = [&](const char* name) {
         const Tensor t = from_json(c.at("inputs").at(name)).to(dtype);
@@ -161,12 +160,12 @@ TEST_F(Layers, HeadsThatDoNotDivideAreAClearError) {
 
 TEST_F(Layers, BlockGradientsPreAndPostNorm) {
   for (const bool norm_first : {false, true})
-    for (const FeedForwardKind kind : {FeedForwardKind::gelu, FeedForwardKind::swiglu}) {
+    for (const char* kind : {"gelu", "swiglu", "geglu"}) {
       const TransformerLayerOptions options{.d_model = 6,
                                             .nhead = 2,
                                             .dim_feedforward = 5,
                                             .dropout = 0,
-                                            .activation = kind,
+                                            .activation = feed_forward_kind(kind),
                                             .norm = norm_first ? NormKind::rms_norm : NormKind::layer_norm,
                                             .norm_first = norm_first,
                                             .rotary = false};

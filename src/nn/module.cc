@@ -6,17 +6,16 @@
 
 namespace heed::inline v0 {
 
-void Module::collect(const std::string& prefix, NamedParameters& into) const {
-  for (const auto& own : parameters_) {
-    const bool shared = std::any_of(into.begin(), into.end(), [&](const auto& p) { return p.second.same(own.second); });
-    if (!shared) into.emplace_back(prefix + own.first, own.second);
-  }
-  for (const auto& [name, child] : children_) child->collect(name.empty() ? prefix : prefix + name + ".", into);
+void Module::collect(const std::string& prefix, NamedParameters& into, std::set<const void*>& seen) const {
+  for (const auto& [name, parameter] : parameters_)
+    if (seen.insert(parameter.id()).second) into.emplace_back(prefix + name, parameter);
+  for (const auto& [name, child] : children_) child->collect(name.empty() ? prefix : prefix + name + ".", into, seen);
 }
 
 Module::NamedParameters Module::named_parameters() const {
   NamedParameters all;
-  collect("", all);
+  std::set<const void*> seen;
+  collect("", all, seen);
   return all;
 }
 

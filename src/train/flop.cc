@@ -1,3 +1,4 @@
+#include "heed/kinds.h"
 #include "heed/train.h"
 
 namespace heed::inline v0 {
@@ -5,7 +6,8 @@ namespace {
 
 template <class Config>
 double feed_forward(const Config& c) {  // multiply-adds a token
-  return (c.activation == "swiglu" ? 3 : 2) * static_cast<double>(c.d_model) * static_cast<double>(c.dim_feedforward);
+  return (feed_forward_kind(c.activation).gated ? 3 : 2) * static_cast<double>(c.d_model) *
+         static_cast<double>(c.dim_feedforward);
 }
 
 }  // namespace

@@ -468,8 +468,8 @@ class TrainText(TrainingTest):
         self.assertEqual(done.returncode, 0)
         self.assertIn("275 pieces", done.stderr.decode())
         card = (self.at / "m/MODEL_CARD.md").read_text()
-        for part in ["A language model, trained by heed", "1 layers, width 32, 2 heads", "275 pieces", "text.txt: ",
-                     "Validation | the end of text.txt", "nats a token", "a byte", 'vocab-type = "subwords"']:
+        for part in ["A language model, trained by heed", "| Width | 32 |", "| Attention heads | 2 |", "275 pieces",
+                     "text.txt: ", "Validation | the end of text.txt", "nats a token", "a byte", 'vocab-type = "subwords"']:
             self.assertIn(part, card)
         self.assertTrue((self.at / "m/vocabulary.txt").read_text().startswith("heed-vocabulary 1 bpe spaces=verbatim"))
         self.assertIn("vocabulary  vocabulary.txt, 275 pieces", self.succeeds("inspect", "m"))
