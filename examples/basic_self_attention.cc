@@ -42,16 +42,23 @@ struct QueriesKeysValues : Module {
   Linear to_q, to_k, to_v;
 };
 
+Variable attend(const MultiheadAttention& heads, const Variable& x, Tensor* weights) {
+  HeadRecord record;
+  const Variable y = heads(x, x, x, {}, weights ? &record : nullptr);
+  if (weights) *weights = record.weights;
+  return y;
+}
+
 /// The paper's block: each norm comes after the residual sum (Vaswani et al. 2017, 3.1).
 Variable post_norm(const TransformerEncoderLayer& block, const Variable& x, Tensor* weights) {
-  const Variable h = block.norm1(F::add(x, block.self_attn(x, x, x, {.weights = weights})));
+  const Variable h = block.norm1(F::add(x, attend(block.self_attn, x, weights)));
   return block.norm2(F::add(h, block.feed_forward(h)));
 }
 
 /// Norms before the sub-layers leave the sum itself alone, which trains more easily (Xiong et al. 2020).
 Variable pre_norm(const TransformerEncoderLayer& block, const Variable& x, Tensor* weights) {
   const Variable y = block.norm1(x);
-  const Variable h = F::add(x, block.self_attn(y, y, y, {.weights = weights}));
+  const Variable h = F::add(x, attend(block.self_attn, y, weights));
   return F::add(h, block.feed_forward(block.norm2(h)));
 }
 
@@ -73,7 +80,7 @@ std::vector<Step> steps(int64_t k, int64_t heads, DType dtype) {
       {"softmax(X X^T) X", basic},
       {"queries, keys, values", [=](const Variable& x, Tensor* w) { return (*qkv)(x, {.scale = 1}, w); }},
       {"scores / sqrt(k)", [=](const Variable& x, Tensor* w) { return (*qkv)(x, {}, w); }},
-      {"narrow heads", [=](const Variable& x, Tensor* w) { return (*narrow)(x, x, x, {.weights = w}); }},
+      {"narrow heads", [=](const Variable& x, Tensor* w) { return attend(*narrow, x, w); }},
       {"block, post-norm", [=](const Variable& x, Tensor* w) { return post_norm(*block, x, w); }},
       {"block, pre-norm", [=](const Variable& x, Tensor* w) { return pre_norm(*block, x, w); }},
       {"positions, block",

@@ -22,20 +22,17 @@ int main(int argc, char** argv) {
     const Variable x(normal({1, kTokens, kWidth}, 0, 1));
 
     // What the layer compares is recorded while it runs; nothing is computed twice.
-    Tensor weights;  // (1, heads, tokens, tokens)
-    HeadVectors vectors;
-    MultiheadAttention::Call call{.causal = Causal::top_left};
-    call.weights = &weights;
-    call.vectors = &vectors;
+    HeadRecord record{.want_vectors = true};
     {
       const NoGrad no_grad;
-      layer(x, x, x, call);
+      layer(x, x, x, {.causal = Causal::top_left}, &record);
     }
+    const HeadVectors& vectors = record.vectors;
 
     Page page{.title = "A layer of my own", .text = "six random tokens, four heads, causal"};
     PageGroup& group = page.groups.emplace_back();
     group.name = "Self-attention";
-    group.map.weights = weights;
+    group.map.weights = record.weights;  // (1, heads, tokens, tokens)
     group.map.title = "rows are queries, columns are keys";
     for (int64_t i = 0; i < kTokens; ++i) group.map.query_labels.push_back("token " + std::to_string(i));
     group.map.key_labels = group.map.query_labels;

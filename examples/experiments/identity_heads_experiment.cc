@@ -61,8 +61,9 @@ struct Tagger : Module {
         SinusoidalPositions(kWidth).rows(0, kLength, DType::f32).expand({ids.size(0), kLength, kWidth});
     Variable x = F::add(embed(ids), Variable(places.contiguous()));
     for (const auto& layer : encoder.layers) {  // pre-norm, spelled out to take the residual path away
-      Tensor* own = weights ? &weights->emplace_back() : nullptr;
-      const Variable y = layer->norm1(x), attended = layer->self_attn(y, y, y, {.weights = own});
+      HeadRecord record;
+      const Variable y = layer->norm1(x), attended = layer->self_attn(y, y, y, {}, weights ? &record : nullptr);
+      if (weights) weights->push_back(record.weights);
       const Variable h = residual ? F::add(x, attended) : attended;
       x = F::add(h, layer->feed_forward(layer->norm2(h)));
     }

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "heed/attention.h"
@@ -124,6 +125,25 @@ struct HeadVectors {
   Tensor q, k, v;
 };
 
+/// What to keep of one attention, and what was kept.
+struct HeadRecord {
+  bool want_weights = true, want_vectors = false;
+  WeightsSelection selection{};  // heads and rows of the weights; top_p must be 1
+  Tensor weights{};              // (B, num_heads, Lq, Lk), or what `selection` leaves of it
+  HeadVectors vectors{};         // views of the projections
+};
+
+/// Every row of (B, L, .) is a token.
+struct WholeBatch {};
+/// Keys and values of entry b are those before lengths[b], (B) int32; what follows fills up.
+struct PaddedKeys {
+  Tensor lengths;
+};
+/// Inputs are (1, T, .), sentence after sentence: (B + 1) int32 of where each begins, as in AttentionOptions.
+struct PackedTokens {
+  Tensor q_offsets, k_offsets;
+};
+
 /// Vaswani et al. 2017, 3.2.2. Parameters as in torch.nn.MultiheadAttention: in_proj_weight (q, k and v rows stacked)
 /// or q_proj_weight, k_proj_weight, v_proj_weight when kdim or vdim differ; in_proj_bias; out_proj.
 class MultiheadAttention : public Module {
@@ -135,18 +155,15 @@ class MultiheadAttention : public Module {
 
   struct Call {
     Causal causal = Causal::none;
-    Tensor mask{};         // as AttentionOptions::mask
-    Tensor key_lengths{};  // (B) int32
-    /// Ragged batches, as AttentionOptions: inputs are (1, T, .), and nothing is recorded.
-    Tensor q_offsets{}, k_offsets{};
-    Tensor positions{};              // (L) or (B, L) int32: of rotary self-attention. Absent: its options'
-    Tensor* weights = nullptr;       // receives (B, num_heads, Lq, Lk), or what `selection` leaves of it
-    WeightsSelection selection{};    // heads and rows of the weights; top_p must be 1
-    HeadVectors* vectors = nullptr;  // receives views of the projections
+    Tensor mask{};                                                // as AttentionOptions::mask
+    std::variant<WholeBatch, PaddedKeys, PackedTokens> tokens{};  // which of the inputs' rows there are
+    Tensor positions{};  // (L) or (B, L) int32: of rotary self-attention. Absent: its options'
   };
   /// query (B, Lq, E), key (B, Lk, kdim), value (B, Lk, vdim) -> (B, Lq, E). Rank 2 inputs are one batch entry.
-  /// The same variable for all three is one product.
-  Variable operator()(const Variable& query, const Variable& key, const Variable& value, const Call& call) const;
+  /// The same variable for all three is one product. Throws ShapeError for inputs that do not fit, and where packed
+  /// tokens are to be recorded.
+  Variable operator()(const Variable& query, const Variable& key, const Variable& value, const Call& call,
+                      HeadRecord* record = nullptr) const;
   Variable operator()(const Variable& query, const Variable& key, const Variable& value) const {
     return (*this)(query, key, value, Call{});
   }
@@ -155,7 +172,9 @@ class MultiheadAttention : public Module {
   Variable step(const Variable& x, KVCache& cache) const;
   /// Keys and values of a memory (B, Lk, E), projected once for many queries (cross-attention while decoding).
   KVCache project_memory(const Variable& memory) const;
-  Variable attend_memory(const Variable& query, const KVCache& memory, const Call& call) const;
+  /// query (B, Lq, E) over that memory -> (B, Lq, E).
+  Variable attend_memory(const Variable& query, const KVCache& memory, const PaddedKeys& keys,
+                         HeadRecord* record = nullptr) const;
 
   const MultiheadAttentionOptions& options() const { return options_; }
   Variable in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias;
@@ -234,7 +253,7 @@ class TransformerEncoderLayer : public Module {
  public:
   explicit TransformerEncoderLayer(const TransformerLayerOptions& options);
   /// x (B, L, E) -> (B, L, E). `call` as for attention (causal makes it a decoder-only block).
-  Variable operator()(const Variable& x, const MultiheadAttention::Call& call) const;
+  Variable operator()(const Variable& x, const MultiheadAttention::Call& call, HeadRecord* record = nullptr) const;
   Variable operator()(const Variable& x) const { return (*this)(x, {}); }
   /// Causal decoding: x (B, L, E) stands behind what the cache holds.
   Variable step(const Variable& x, KVCache& cache) const;
@@ -254,9 +273,11 @@ class TransformerDecoderLayer : public Module {
   explicit TransformerDecoderLayer(const TransformerLayerOptions& options);
   /// x (B, Lq, E), memory (B, Lk, E) -> (B, Lq, E). torch.nn masks nothing by itself: pass self.causal.
   Variable operator()(const Variable& x, const Variable& memory, const MultiheadAttention::Call& self,
-                      const MultiheadAttention::Call& cross) const;
+                      const MultiheadAttention::Call& cross, HeadRecord* self_record = nullptr,
+                      HeadRecord* cross_record = nullptr) const;
   /// One step of decoding: x (B * beams, 1, E); memory projected once per sentence, shared by its beams.
-  Variable step(const Variable& x, KVCache& self, const KVCache& memory, const MultiheadAttention::Call& cross) const;
+  Variable step(const Variable& x, KVCache& self, const KVCache& memory, const PaddedKeys& memory_keys,
+                HeadRecord* cross_record = nullptr) const;
 
   MultiheadAttention self_attn, multihead_attn;
   FeedForward feed_forward;
@@ -272,8 +293,8 @@ class TransformerDecoderLayer : public Module {
 class TransformerEncoder : public Module {
  public:
   TransformerEncoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm);
-  Variable operator()(Variable x, const MultiheadAttention::Call& call, std::vector<Tensor>* weights = nullptr,
-                      std::vector<HeadVectors>* vectors = nullptr, const RecordedPart& part = {}) const;
+  /// Each layer's attention is appended to record->encoder and record->encoder_vectors.
+  Variable operator()(Variable x, const MultiheadAttention::Call& call, AttentionRecord* record = nullptr) const;
   /// Causal decoding: x (B, L, E) stands behind what the caches, one a layer, hold already.
   Variable step(Variable x, std::vector<KVCache>& caches) const;
   std::vector<std::unique_ptr<TransformerEncoderLayer>> layers;

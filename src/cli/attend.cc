@@ -307,14 +307,14 @@ AttentionMap chosen_map(const AttendArguments& a, const Looked& looked) {
 void check_choice(const AttendArguments& a) {
   const bool from_file = !a.file.weights.empty();
   if (a.text.empty() && !from_file)
-    throw UsageError("give a sentence in quotes, or weights of another program with --weights FILE");
+    throw UsageError("give a sentence in quotes, or weights of another program with --from FILE");
   if (from_file && (!a.text.empty() || !a.target.empty() || !a.model.empty() || !a.compare.empty() || a.encoder ||
                     a.decoder || a.cross || a.generate > 0))
-    throw UsageError("--weights needs no model: leave out the text, --target, --model, --compare, --generate, " +
+    throw UsageError("--from needs no model: leave out the text, --target, --model, --compare, --generate, " +
                      std::string("--encoder, --decoder and --cross"));
   if (!from_file &&
       !(a.file.labels.empty() && a.file.query_labels.empty() && a.file.key_labels.empty() && a.file.arrays.empty()))
-    throw UsageError("--labels, --query-labels, --key-labels and --array belong to --weights");
+    throw UsageError("--labels, --query-labels, --key-labels and --array belong to --from");
   if (!a.compare.empty() && a.html.empty()) throw UsageError("--compare is a view of the page; add --html FILE");
   if (a.encoder + a.decoder + a.cross > 1) throw UsageError("choose one of --encoder, --decoder and --cross");
   if (a.all + (a.head > 0) + !a.heads.empty() > 1) throw UsageError("choose one of --head, --heads and --all");
@@ -394,7 +394,7 @@ void add_attend(CLI::App& program) {
       "Show what attends to what while a model translates or reads a text\n\n"
       "Translates the text and shows the attention of the model: a map in the terminal, and pictures where asked for.\n"
       "Rows are queries, columns are keys. By default: cross-attention of the last layer, mean of its heads. Of a\n"
-      "language model: self-attention over the text, each token with those before it. With --weights: what another\n"
+      "language model: self-attention over the text, each token with those before it. With --from: what another\n"
       "program saved, (Lq, Lk), (H, Lq, Lk) or (N, H, Lq, Lk).");
   command->add_option("text", a->text, "The sentence");
   command->add_option("--target", a->target, "Look at this translation instead of the model's own")->check(not_empty());
@@ -414,7 +414,7 @@ void add_attend(CLI::App& program) {
   const auto file = [&](const char* name, std::string& path, const char* text) {
     command->add_option(name, path, text)->type_name("FILE");
   };
-  file("--weights", a->file.weights, "Weights of another program, npy or npz, instead of a text");
+  file("--from", a->file.weights, "Weights of another program, npy or npz, instead of a text");
   command->add_option("--array", a->file.arrays, "Array of the npz; several times for several [all]")
       ->type_name("NAME")
       ->expected(1)
@@ -465,7 +465,7 @@ void add_attend(CLI::App& program) {
       "Examples:\n"
       "  heed attend \"El perro tiene el pelo suelto.\" --png attention.png\n"
       "  heed attend \"El perro tiene el pelo suelto.\" --heads all --pdf heads.pdf --width 80mm\n"
-      "  heed attend --weights weights.npz --labels tokens.txt --html page.html");
+      "  heed attend --from weights.npz --labels tokens.txt --html page.html");
   command->callback([a] { attend(*a); });
 }
 

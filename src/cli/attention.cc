@@ -343,46 +343,40 @@ void run(const Options& o) {
   if (outputs.empty()) print(out);
 }
 
-}  // namespace
+CLI::Option* file(CLI::App* command, const char* name, std::string& path, const char* help) {
+  return command->add_option(name, path, help)->type_name("FILE");
+}
 
-void add_attention(CLI::App& program) {
-  const auto o = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("attention", "softmax(scale * Q K^T + mask) V on npy files");
-  command->description(
-      "softmax(scale * Q K^T + mask) V on npy files\n\n"
-      "Computes softmax(scale * Q K^T + mask) V, and its gradients, on npy files of shape (L, D), (H, L, D) or\n"
-      "(B, H, L, D), or packed (B, L, H*D), in float16, float32 or float64. float16 is computed in float32; outputs\n"
-      "have q's dtype and dimensions, those of k and v theirs: float16 is taken beside a float32 q. Without an output\n"
-      "option the result is printed, one line a row.\n"
-      "Below, query i stands at key i + o: o is P, the length of the past, unless --causal says otherwise.");
-  const auto file = [&](const char* name, std::string& path, const char* help) {
-    return command->add_option(name, path, help)->type_name("FILE");
-  };
-  file("--q", o->q, "Queries")->required();
-  file("--k", o->k, "Keys; their heads divide those of q")->required();
-  file("--v", o->v, "Values")->required();
+void add_inputs(CLI::App* command, const std::shared_ptr<Options>& o) {
+  file(command, "--q", o->q, "Queries")->required();
+  file(command, "--k", o->k, "Keys; their heads divide those of q")->required();
+  file(command, "--v", o->v, "Values")->required();
   CLI::Option* q_heads = command->add_option("--q-heads", o->q_heads, "Files are packed, (B, L, H*D): heads of q")
                              ->check(CLI::Range(1, 1 << 30));
   CLI::Option* kv_heads =
       command->add_option("--kv-heads", o->kv_heads, "Heads of packed k and v")->check(CLI::Range(1, 1 << 30));
   q_heads->needs(kv_heads);
   kv_heads->needs(q_heads);
-  CLI::Option* past_key = file("--past-key", o->past_key, "Earlier keys (B, Hkv, P, D), in front of those of --k");
-  CLI::Option* past_value = file("--past-value", o->past_value, "Earlier values (B, Hkv, P, Dv)");
+  CLI::Option* past_key =
+      file(command, "--past-key", o->past_key, "Earlier keys (B, Hkv, P, D), in front of those of --k");
+  CLI::Option* past_value = file(command, "--past-value", o->past_value, "Earlier values (B, Hkv, P, Dv)");
   past_key->needs(past_value);
   past_value->needs(past_key);
-  file("--key-lengths", o->key_lengths, "(B) int32 or int64: keys at or past it are hidden. Not with a past");
+  file(command, "--key-lengths", o->key_lengths, "(B) int32 or int64: keys at or past it are hidden. Not with a past");
   CLI::Option* q_offsets =
-      file("--q-offsets", o->q_offsets,
+      file(command, "--q-offsets", o->q_offsets,
            "(B + 1) int64: ragged files (T, H, D), entry b is rows offsets[b] to offsets[b + 1]. Not with a past, "
            "lengths or a mask");
-  CLI::Option* k_offsets = file("--k-offsets", o->k_offsets, "(B + 1) int64, likewise, of k and v");
+  CLI::Option* k_offsets = file(command, "--k-offsets", o->k_offsets, "(B + 1) int64, likewise, of k and v");
   q_offsets->needs(k_offsets);
   k_offsets->needs(q_offsets);
-  CLI::Option* mask = file("--mask", o->mask,
-                           "1 to 4 dimensions that broadcast to (B, Hq, Lq, Lk) from the right, Lk with the past; a "
-                           "shorter last one hides the rest. Boolean: true may be attended. Floating: added to the "
-                           "score");
+}
+
+void add_scores(CLI::App* command, const std::shared_ptr<Options>& o) {
+  file(command, "--mask", o->mask,
+       "1 to 4 dimensions that broadcast to (B, Hq, Lq, Lk) from the right, Lk with the past; a "
+       "shorter last one hides the rest. Boolean: true may be attended. Floating: added to the "
+       "score");
   command
       ->add_option("--causal", o->causal,
                    "Query i sees keys j <= i + o. top-left: o = P. bottom-right: o = Lk - Lq (each entry's own key "
@@ -395,39 +389,66 @@ void add_attention(CLI::App& program) {
   command->add_option("--softcap", o->softcap, "c: s becomes c * tanh(s / c) before the mask; 0 is off")
       ->check(finite_number())
       ->capture_default_str();
-  file("--alibi", o->alibi, "Slopes (Hq): adds -slope * |i + o - j|");
-  CLI::Option* sinks = file("--sinks", o->sinks, "Logits (Hq) that join the denominator and lse of every row");
+  file(command, "--alibi", o->alibi, "Slopes (Hq): adds -slope * |i + o - j|");
+  file(command, "--sinks", o->sinks, "Logits (Hq) that join the denominator and lse of every row");
   command->add_option("--dropout", o->dropout, "Probability of dropping a weight, in [0, 1)")
       ->check(finite_number())
       ->capture_default_str();
   command->add_option("-s,--seed", o->seed, "Seed of the dropout")->check(whole_number())->capture_default_str();
+}
+
+void add_outputs(CLI::App* command, const std::shared_ptr<Options>& o) {
   command
       ->add_option("--storage", o->storage,
                    "q, k and v are held as f32, f16 or bf16; sums are in float32 [f32; of float64 files f64]")
       ->transform(one_of({"f32", "f16", "bf16"}));
-  file("-o,--out,--output", o->out, "Write the result, (..., Lq, Dv)");
-  file("--present-key", o->present_key, "Write past and new keys, (B, Hkv, P + L, D)");
-  file("--present-value", o->present_value, "Write past and new values, (B, Hkv, P + L, Dv)");
-  file("--weights", o->weights, "Write the softmax before dropout, (..., Lq, Lk)");
-  file("--lse", o->lse, "Write the natural log of the sum of exp of each row's scores, (..., Lq); float32 for float16");
-  file("--scores", o->scores, "Write the scores, (..., Lq, Lk)");
+  file(command, "-o,--out,--output", o->out, "Write the result, (..., Lq, Dv)");
+  file(command, "--present-key", o->present_key, "Write past and new keys, (B, Hkv, P + L, D)");
+  file(command, "--present-value", o->present_value, "Write past and new values, (B, Hkv, P + L, Dv)");
+  file(command, "--weights", o->weights, "Write the softmax before dropout, (..., Lq, Lk)");
+  file(command, "--lse", o->lse,
+       "Write the natural log of the sum of exp of each row's scores, (..., Lq); float32 for float16");
+  file(command, "--scores", o->scores, "Write the scores, (..., Lq, Lk)");
   command
       ->add_option("--qk-output", o->qk_output,
                    "Which --scores: 0 scaled, 1 after softcap, 2 after all that adds or hides, 3 after softmax")
       ->check(CLI::Range(0, 3))
       ->capture_default_str();
-  CLI::Option* grad_out = file("--grad-out", o->grad_out, "Gradient of the result, shaped like it");
-  file("--grad-lse", o->grad_lse, "Gradient of lse, shaped like it")->needs(grad_out);
-  file("--grad-q", o->grad_q, "Write the gradient of q")->needs(grad_out);
-  file("--grad-k", o->grad_k, "Write the gradient of k")->needs(grad_out);
-  file("--grad-v", o->grad_v, "Write the gradient of v")->needs(grad_out);
-  file("--grad-past-key", o->grad_past_key, "Write the gradient of the past keys")->needs(grad_out)->needs(past_key);
-  file("--grad-past-value", o->grad_past_value, "Write the gradient of the past values")
+  CLI::Option* grad_out = file(command, "--grad-out", o->grad_out, "Gradient of the result, shaped like it");
+  file(command, "--grad-lse", o->grad_lse, "Gradient of lse, shaped like it")->needs(grad_out);
+  file(command, "--grad-q", o->grad_q, "Write the gradient of q")->needs(grad_out);
+  file(command, "--grad-k", o->grad_k, "Write the gradient of k")->needs(grad_out);
+  file(command, "--grad-v", o->grad_v, "Write the gradient of v")->needs(grad_out);
+  file(command, "--grad-past-key", o->grad_past_key, "Write the gradient of the past keys")
       ->needs(grad_out)
-      ->needs(past_value);
-  file("--grad-mask", o->grad_mask, "Write the gradient of an additive mask")->needs(grad_out)->needs(mask);
-  file("--grad-sinks", o->grad_sinks, "Write the gradient of the sinks")->needs(grad_out)->needs(sinks);
+      ->needs(command->get_option("--past-key"));
+  file(command, "--grad-past-value", o->grad_past_value, "Write the gradient of the past values")
+      ->needs(grad_out)
+      ->needs(command->get_option("--past-value"));
+  file(command, "--grad-mask", o->grad_mask, "Write the gradient of an additive mask")
+      ->needs(grad_out)
+      ->needs(command->get_option("--mask"));
+  file(command, "--grad-sinks", o->grad_sinks, "Write the gradient of the sinks")
+      ->needs(grad_out)
+      ->needs(command->get_option("--sinks"));
   command->add_flag("--reference", o->reference, "Use the reference implementation: plain formula, double sums");
+}
+
+}  // namespace
+
+void add_attention(CLI::App& program) {
+  const auto o = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("attention", "softmax(scale * Q K^T + mask) V on npy files");
+  command->description(
+      "softmax(scale * Q K^T + mask) V on npy files\n\n"
+      "Computes softmax(scale * Q K^T + mask) V, and its gradients, on npy files of shape (L, D), (H, L, D) or\n"
+      "(B, H, L, D), or packed (B, L, H*D), in float16, float32 or float64. float16 is computed in float32; outputs\n"
+      "have q's dtype and dimensions, those of k and v theirs: float16 is taken beside a float32 q. Without an output\n"
+      "option the result is printed, one line a row.\n"
+      "Below, query i stands at key i + o: o is P, the length of the past, unless --causal says otherwise.");
+  add_inputs(command, o);
+  add_scores(command, o);
+  add_outputs(command, o);
   command->footer(
       "Examples:\n"
       "  heed attention --q q.npy --k k.npy --v v.npy --causal bottom-right --out o.npy --lse l.npy\n"

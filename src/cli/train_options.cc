@@ -239,10 +239,11 @@ Preset shape_of(const Config& c) {
 
 // The options of a model that the other kind has not.
 std::vector<std::string> only_of(const Flags& mine, const Flags& others) {
+  std::set<std::string> theirs;
+  for (const auto& [name, value] : others) theirs.insert(name);
   std::vector<std::string> names;
   for (const auto& [name, value] : mine)
-    if (std::none_of(others.begin(), others.end(), [&](const auto& other) { return other.first == name; }))
-      names.push_back(name);
+    if (!theirs.contains(name)) names.push_back(name);
   return names;
 }
 
@@ -398,22 +399,7 @@ void show_defaults(CLI::App& command) {
   }
 }
 
-}  // namespace
-
-void add_train_options(CLI::App& command, TrainArguments& a) {
-  command.option_defaults()->always_capture_default();
-  command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-
-  command.add_option("--config", a.config, "Take options from a TOML file; the command line wins")
-      ->configurable(false)
-      ->type_name("FILE");
-  command.add_flag("--dump-config", a.dump_config, "Print all options as TOML and leave")->configurable(false);
-  command.add_option("--resume", a.resume, "Go on with the training in this directory; other options may be left out")
-      ->type_name("DIR")
-      ->configurable(false);
-  command.add_option("-t,--threads", a.threads, "Threads; 0 for one per hardware thread")->check(CLI::Range(0, 4096));
-  command.add_option("-s,--seed", a.options.seed, "Seed of initial weights, order and dropout")->check(whole_number());
-
+void add_data_options(CLI::App& command, TrainArguments& a) {
   const auto file = [&](const char* name, std::string& value, const char* help) {
     command.add_option(name, value, help)->type_name("FILE")->group("Data");
   };
@@ -465,7 +451,9 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
       ->check(finite_number())
       ->check(in_range(VocabularyOptions::kLeastCoverage, 1))
       ->group("Data");
+}
 
+void add_shape_options(CLI::App& command, TrainArguments& a) {
   command.add_option("-m,--model", a.model, "Directory of the model")->type_name("DIR")->group("Model");
   command.add_option("--init", a.init, "Begin with the shape, the weights and the vocabulary of this model")
       ->type_name("DIR")
@@ -477,21 +465,20 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
       ->default_str("")
       ->transform(one_of({"tiny", "small", "base"}))
       ->group("Model");
-  const auto option = [&](const char* name, auto& value, const char* help) {
-    CLI::Option* const added = command.add_option(name, value, help);
-    if constexpr (std::is_floating_point_v<std::remove_reference_t<decltype(value)>>) added->check(finite_number());
-    return added;
-  };
   add_model_options(command, a.translator, a.language_model);
   // The preset fills these in, so a default would mislead.
   for (const Preset& preset : {pairs_presets().front(), text_presets().front()})
     for (const auto& [name, value] : preset.values)
       if (CLI::Option* const sized = command.get_option_no_throw(name); sized && sized->get_group() == "Model")
         sized->default_str("");
+}
 
+void add_steps(CLI::App& command, TrainArguments& a) {
   TrainOptions& o = a.options;
   const auto training = [&](const char* name, auto& value, const char* help) {
-    return option(name, value, help)->group("Training");
+    CLI::Option* const added = command.add_option(name, value, help)->group("Training");
+    if constexpr (std::is_floating_point_v<std::remove_reference_t<decltype(value)>>) added->check(finite_number());
+    return added;
   };
   training("--batch-tokens", o.batch_tokens, "Tokens a batch, on its longer side");
   training("--max-length", o.max_length, "Leave out pairs with more tokens on a side");
@@ -530,7 +517,9 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
   training("--save-minutes", o.save_minutes, "Minutes between saves; 0 for none but at validations");
   training("--save-every", o.save_every, "Updates between saves; 0 for none by count");
   training("--log-every", o.log_every, "Updates between progress lines");
+}
 
+void add_reports(CLI::App& command, TrainArguments& a) {
   command
       .add_option("--html", a.html,
                   "Write a page for a browser, anew at each validation: curves, and attention over time")
@@ -545,6 +534,28 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
   command.add_option("--tensorboard", a.tensorboard, "Write event files for TensorBoard into this directory")
       ->type_name("DIR")
       ->group("Report");
+}
+
+}  // namespace
+
+void add_train_options(CLI::App& command, TrainArguments& a) {
+  command.option_defaults()->always_capture_default();
+  command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+
+  command.add_option("--config", a.config, "Take options from a TOML file; the command line wins")
+      ->configurable(false)
+      ->type_name("FILE");
+  command.add_flag("--dump-config", a.dump_config, "Print all options as TOML and leave")->configurable(false);
+  command.add_option("--resume", a.resume, "Go on with the training in this directory; other options may be left out")
+      ->type_name("DIR")
+      ->configurable(false);
+  command.add_option("-t,--threads", a.threads, "Threads; 0 for one per hardware thread")->check(CLI::Range(0, 4096));
+  command.add_option("-s,--seed", a.options.seed, "Seed of initial weights, order and dropout")->check(whole_number());
+
+  add_data_options(command, a);
+  add_shape_options(command, a);
+  add_steps(command, a);
+  add_reports(command, a);
   show_defaults(command);
 }
 

@@ -219,14 +219,13 @@ class DecodingModel {
         cross_(model.memory_of(ended)),
         output_(model.output_weight().value(), rows) {}
 
-  /// What comes behind `last` (rows, 1), the tokens of step `step`. `weights` gets (sentences, heads, beams, source) of
-  /// the last layer's cross-attention, unless null.
-  Scores step(const Tensor& last, const Tensor& lengths, int64_t step, Tensor* weights) {
+  /// What comes behind `last` (rows, 1), the tokens of step `step`. `record`, unless null, is that of the last layer's
+  /// cross-attention: weights (sentences, heads, beams, source).
+  Scores step(const Tensor& last, const Tensor& lengths, int64_t step, HeadRecord* record) {
     Variable x = model_.embed({last, {}}, model_.target_embedding(), model_.target_positions_, step);
     for (size_t l = 0; l < self_.size(); ++l) {
-      MultiheadAttention::Call call{.key_lengths = lengths};
-      if (l + 1 == self_.size()) call.weights = weights;
-      x = model_.decoder_->layers[l]->step(x, self_[l], cross_[l], call);
+      const bool last_layer = l + 1 == self_.size();
+      x = model_.decoder_->layers[l]->step(x, self_[l], cross_[l], {lengths}, last_layer ? record : nullptr);
     }
     if (model_.decoder_->norm) x = (*model_.decoder_->norm)(x);
     Scores scores = output_(x);
@@ -294,12 +293,7 @@ std::vector<Hypothesis> Transformer::score(const TokenBatch& source, const Token
   return heed::score(std::array{this}, source, target, options);
 }
 
-// With `given` translations, these are scored and nothing is searched.
-static std::vector<std::vector<Hypothesis>> search(std::span<const Transformer* const> models,
-                                                   const std::vector<std::vector<int32_t>>& source,
-                                                   const BeamOptions& options,
-                                                   const std::vector<std::vector<int32_t>>* given) {
-  check_one_vocabulary(models);
+static void check(const BeamOptions& options, size_t sources) {
   if (options.beam < 1 || options.beam > 1000)
     throw ShapeError("translate: beam " + std::to_string(options.beam) + " is not in 1..1000");
   if (options.n_best < 1 || options.n_best > (options.sampling ? 1000 : options.beam))
@@ -307,143 +301,209 @@ static std::vector<std::vector<Hypothesis>> search(std::span<const Transformer* 
                      (options.sampling ? "1000" : std::to_string(options.beam) + ", the beam"));
   if (!std::isfinite(options.length_penalty))
     throw ShapeError("translate: length_penalty " + std::to_string(options.length_penalty) + " is not finite");
-  if (!options.streams.empty() && options.streams.size() != source.size())
+  if (!options.streams.empty() && options.streams.size() != sources)
     throw ShapeError("translate: " + std::to_string(options.streams.size()) + " streams for " +
-                     std::to_string(source.size()) + " sources");
-  std::vector<std::vector<Hypothesis>> results(source.size());
-  if (source.empty()) return results;
-  const NoGrad no_grad;
-  const auto width = static_cast<size_t>(given ? 1 : options.sampling ? options.n_best : options.beam);
-  const int32_t pad_id = models[0]->config().pad_id, bos_id = models[0]->config().bos_id,
-                eos_id = models[0]->config().eos_id;
-  int64_t max_positions = models[0]->config().max_positions;
-  for (const Transformer* model : models) max_positions = std::min(max_positions, model->config().max_positions);
+                     std::to_string(sources) + " sources");
+}
 
-  std::optional<Sampler> sampler;
-  if (options.sampling)
-    sampler.emplace(*options.sampling, models[0]->config().vocab_size,
-                    pad_id == eos_id ? std::vector{bos_id} : std::vector{bos_id, pad_id}, "translate");
-  const auto draws = static_cast<uint64_t>(options.n_best);
+namespace {
 
-  std::vector<std::vector<int32_t>> ended = source;
-  std::vector<Sentence> open;
-  for (size_t i = 0; i < source.size(); ++i) {
-    ended[i].push_back(eos_id);
-    Sentence s{.index = i, .source_length = static_cast<int64_t>(ended[i].size())};
-    s.max_length = options.max_length ? options.max_length : 2 * s.source_length + 10;
-    s.max_length = std::min(s.max_length, max_positions - 1);
-    if (given) s.max_length = std::ssize((*given)[i]) + 1;
-    s.beams.push_back({.log_probability = 0});  // the others start from it
-    open.push_back(std::move(s));
+// One search over some sentences: step after step, until none is open.
+class Search {
+ public:
+  // With `given` translations, these are scored and nothing is searched.
+  Search(std::span<const Transformer* const> models, const std::vector<std::vector<int32_t>>& source,
+         const BeamOptions& options, const std::vector<std::vector<int32_t>>* given)
+      : config_(models[0]->config()),
+        options_(options),
+        given_(given),
+        width_(static_cast<size_t>(given              ? 1
+                                   : options.sampling ? options.n_best
+                                                      : options.beam)),
+        results_(source.size()) {
+    const int32_t pad_id = config_.pad_id, eos_id = config_.eos_id;
+    if (options.sampling)
+      sampler_.emplace(*options.sampling, config_.vocab_size,
+                       pad_id == eos_id ? std::vector{config_.bos_id} : std::vector{config_.bos_id, pad_id},
+                       "translate");
+    int64_t max_positions = config_.max_positions;
+    for (const Transformer* model : models) max_positions = std::min(max_positions, model->config().max_positions);
+    std::vector<std::vector<int32_t>> ended = source;
+    for (size_t i = 0; i < source.size(); ++i) {
+      ended[i].push_back(eos_id);
+      Sentence s{.index = i, .source_length = static_cast<int64_t>(ended[i].size())};
+      s.max_length = options.max_length ? options.max_length : 2 * s.source_length + 10;
+      s.max_length = std::min(s.max_length, max_positions - 1);
+      if (given) s.max_length = std::ssize((*given)[i]) + 1;
+      s.beams.push_back({.log_probability = 0});  // the others start from it
+      open_.push_back(std::move(s));
+    }
+    for (const Transformer* model : models)
+      decoding_.emplace_back(*model, ended, std::ssize(source) * static_cast<int64_t>(width_));
+    lengths_ = TokenBatch::pad(ended, pad_id).lengths;
   }
-  std::deque<DecodingModel> decoding;  // they do not move
-  for (const Transformer* model : models)
-    decoding.emplace_back(*model, ended, std::ssize(source) * static_cast<int64_t>(width));
-  Tensor lengths = TokenBatch::pad(ended, pad_id).lengths;
 
-  for (int64_t step = 0; !open.empty(); ++step) {
-    const auto beams = static_cast<int64_t>(open[0].beams.size());  // 1 in the first step, as for all sentences
-    const Tensor last = Tensor::empty({static_cast<int64_t>(open.size()) * beams, 1}, DType::i32);
+  // Best first, for each sentence.
+  std::vector<std::vector<Hypothesis>> run() {
+    for (; !open_.empty(); ++step_) {
+      beams_ = static_cast<int64_t>(open_[0].beams.size());  // 1 in the first step, as for all sentences
+      const Scores scores = next_scores();
+      std::vector<size_t> going_on;
+      for (size_t s = 0; s < open_.size(); ++s)
+        if (advance(s, scores)) going_on.push_back(s);
+      keep(going_on);
+    }
+    return std::move(results_);
+  }
+
+ private:
+  // What the models say of the token behind each beam.
+  Scores next_scores() {
+    const Tensor last = Tensor::empty({std::ssize(open_) * beams_, 1}, DType::i32);
     int32_t* first = last.data<int32_t>();  // of a sentence
-    for (const Sentence& s : open) {
-      for (const Beam& beam : s.beams) first[beam.row] = beam.ids.empty() ? bos_id : beam.ids.back();
-      first += beams;
+    for (const Sentence& s : open_) {
+      for (const Beam& beam : s.beams) first[beam.row] = beam.ids.empty() ? config_.bos_id : beam.ids.back();
+      first += beams_;
     }
-    std::vector<Tensor> weights(models.size());
+    records_.assign(decoding_.size(), {});
     std::vector<Scores> of_models;
-    for (size_t m = 0; m < models.size(); ++m)
-      of_models.push_back(decoding[m].step(last, lengths, step, options.want_alignment ? &weights[m] : nullptr));
-    const Scores scores = mean_of(of_models);
-
-    std::vector<size_t> going_on;
-    for (size_t s = 0; s < open.size(); ++s) {
-      Sentence& sentence = open[s];
-      const bool last_step = step + 1 >= sentence.max_length;
-      const int64_t first_row = static_cast<int64_t>(s) * beams;
-      std::vector<Candidate> candidates;
-      if (given) {
-        const std::vector<int32_t>& ids = (*given)[sentence.index];
-        candidates = given_candidate(sentence, scores, first_row, last_step ? eos_id : ids[static_cast<size_t>(step)]);
-      } else if (sampler) {
-        const uint64_t stream = options.streams.empty() ? sentence.index : options.streams[sentence.index];
-        candidates = drawn_candidates(sentence, scores, first_row, step, draws, *sampler, stream);
-      } else {
-        // Twice the beam: at most `beam` of them can be ends, so the beam stays full.
-        candidates = best_candidates(sentence, scores, first_row, 2 * width, pad_id);
-      }
-      const auto extended = [&](const Candidate& c) {
-        Beam next = sentence.beams[static_cast<size_t>(c.beam)];
-        next.token_log_probabilities.push_back(c.log_probability - next.log_probability);
-        next.log_probability = c.log_probability;
-        if (options.want_alignment) {
-          auto& row = next.attention.emplace_back(static_cast<size_t>(sentence.source_length), 0.f);
-          for (const Tensor& w : weights)
-            for (int64_t h = 0; h < w.size(1); ++h)
-              for (size_t j = 0; j < row.size(); ++j)
-                row[j] += w.at<float>(s, h, next.row, j) / static_cast<float>(w.size(1) * std::ssize(weights));
-        }
-        return next;
-      };
-      std::vector<Beam> next;
-      std::vector<int64_t> parents;
-      for (size_t rank = 0; rank < candidates.size() && next.size() < width; ++rank) {
-        const Candidate& c = candidates[rank];
-        if (c.token == eos_id || last_step) {
-          if (rank >= width) continue;  // an end counts only among the beam's own best
-          Beam done = extended(c);
-          if (c.token != eos_id) done.ids.push_back(c.token);
-          const double length = static_cast<double>(step + 1);
-          sentence.finished.push_back({.ids = std::move(done.ids),
-                                       .log_probability = done.log_probability,
-                                       .score = done.log_probability / std::pow(length, options.length_penalty),
-                                       .token_log_probabilities = std::move(done.token_log_probabilities),
-                                       .alignment = as_tensor(done.attention)});
-        } else {
-          parents.push_back(sentence.beams[static_cast<size_t>(c.beam)].row);
-          next.push_back(extended(c));
-          next.back().ids.push_back(c.token);
-          if (step == 0) next.back().draw = rank;
-        }
-      }
-      if (sentence.finished.size() >= width || last_step || next.empty()) {
-        auto& list = sentence.finished;
-        std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
-        if (list.size() > static_cast<size_t>(options.n_best)) list.resize(static_cast<size_t>(options.n_best));
-        results[sentence.index] = std::move(list);
-        sentence.beams.clear();
-        continue;
-      }
-      while (next.size() < width) {  // fewer continuations than beams: a tiny vocabulary
-        parents.push_back(parents.front());
-        next.emplace_back();
-        next.back().ids = next.front().ids;
-      }
-      sentence.parents = assign_rows(next, parents);
-      sentence.beams = std::move(next);
-      going_on.push_back(s);
-    }
-    if (going_on.empty()) break;
-    // The last sentences take the places of those that are done: little is moved in the caches.
-    std::vector<Sentence> still_open;
-    std::vector<int64_t> kept_rows, kept_sentences;
-    for (size_t place = 0, last_open = going_on.size(); place < going_on.size(); ++place) {
-      const size_t s = open[place].beams.empty() ? going_on[--last_open] : place;
-      for (const int64_t parent : open[s].parents) kept_rows.push_back(static_cast<int64_t>(s) * beams + parent);
-      kept_sentences.push_back(static_cast<int64_t>(s));
-      still_open.push_back(std::move(open[s]));
-    }
-    const bool some_left = still_open.size() != open.size();
-    open = std::move(still_open);
-    for (DecodingModel& model : decoding) model.keep_rows(kept_rows);
-    if (some_left) {
-      for (DecodingModel& model : decoding) model.keep_sentences(kept_sentences);
-      Tensor kept = Tensor::empty({static_cast<int64_t>(kept_sentences.size())}, DType::i32);
-      for (size_t s = 0; s < kept_sentences.size(); ++s)
-        kept.data<int32_t>()[s] = lengths.data<int32_t>()[kept_sentences[s]];
-      lengths = kept;
-    }
+    for (size_t m = 0; m < decoding_.size(); ++m)
+      of_models.push_back(decoding_[m].step(last, lengths_, step_, options_.want_alignment ? &records_[m] : nullptr));
+    return mean_of(of_models);
   }
-  return results;
+
+  bool is_last_step(const Sentence& sentence) const { return step_ + 1 >= sentence.max_length; }
+
+  // How sentence `s` may go on, best first.
+  std::vector<Candidate> candidates_of(size_t s, const Scores& scores) const {
+    const Sentence& sentence = open_[s];
+    const int64_t first_row = static_cast<int64_t>(s) * beams_;
+    if (given_) {
+      const std::vector<int32_t>& ids = (*given_)[sentence.index];
+      const int32_t token = is_last_step(sentence) ? config_.eos_id : ids[static_cast<size_t>(step_)];
+      return given_candidate(sentence, scores, first_row, token);
+    }
+    if (sampler_) {
+      const uint64_t stream = options_.streams.empty() ? sentence.index : options_.streams[sentence.index];
+      return drawn_candidates(sentence, scores, first_row, step_, static_cast<uint64_t>(options_.n_best), *sampler_,
+                              stream);
+    }
+    // Twice the beam: at most `beam` of them can be ends, so the beam stays full.
+    return best_candidates(sentence, scores, first_row, 2 * width_, config_.pad_id);
+  }
+
+  // The beam that a candidate goes on from, with the candidate's probability and attention, but not its token.
+  Beam extended(size_t s, const Candidate& c) const {
+    const Sentence& sentence = open_[s];
+    Beam next = sentence.beams[static_cast<size_t>(c.beam)];
+    next.token_log_probabilities.push_back(c.log_probability - next.log_probability);
+    next.log_probability = c.log_probability;
+    if (!options_.want_alignment) return next;
+    auto& row = next.attention.emplace_back(static_cast<size_t>(sentence.source_length), 0.f);
+    for (const HeadRecord& record : records_) {
+      const Tensor& w = record.weights;
+      for (int64_t h = 0; h < w.size(1); ++h)
+        for (size_t j = 0; j < row.size(); ++j)
+          row[j] += w.at<float>(s, h, next.row, j) / static_cast<float>(w.size(1) * std::ssize(records_));
+    }
+    return next;
+  }
+
+  Hypothesis finished(Beam beam) const {
+    const auto length = static_cast<double>(step_ + 1);
+    return {.ids = std::move(beam.ids),
+            .log_probability = beam.log_probability,
+            .score = beam.log_probability / std::pow(length, options_.length_penalty),
+            .token_log_probabilities = std::move(beam.token_log_probabilities),
+            .alignment = as_tensor(beam.attention)};
+  }
+
+  // One step of sentence `s`; whether it goes on.
+  bool advance(size_t s, const Scores& scores) {
+    Sentence& sentence = open_[s];
+    const bool last_step = is_last_step(sentence);
+    const std::vector<Candidate> candidates = candidates_of(s, scores);
+    std::vector<Beam> next;
+    std::vector<int64_t> parents;
+    for (size_t rank = 0; rank < candidates.size() && next.size() < width_; ++rank) {
+      const Candidate& c = candidates[rank];
+      if (c.token == config_.eos_id || last_step) {
+        if (rank >= width_) continue;  // an end counts only among the beam's own best
+        Beam done = extended(s, c);
+        if (c.token != config_.eos_id) done.ids.push_back(c.token);
+        sentence.finished.push_back(finished(std::move(done)));
+      } else {
+        parents.push_back(sentence.beams[static_cast<size_t>(c.beam)].row);
+        next.push_back(extended(s, c));
+        next.back().ids.push_back(c.token);
+        if (step_ == 0) next.back().draw = rank;
+      }
+    }
+    if (sentence.finished.size() >= width_ || last_step || next.empty()) {
+      auto& list = sentence.finished;
+      std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+      if (list.size() > static_cast<size_t>(options_.n_best)) list.resize(static_cast<size_t>(options_.n_best));
+      results_[sentence.index] = std::move(list);
+      sentence.beams.clear();
+      return false;
+    }
+    while (next.size() < width_) {  // fewer continuations than beams: a tiny vocabulary
+      parents.push_back(parents.front());
+      next.emplace_back();
+      next.back().ids = next.front().ids;
+    }
+    sentence.parents = assign_rows(next, parents);
+    sentence.beams = std::move(next);
+    return true;
+  }
+
+  // Leaves out the other sentences. The last ones take the places of those that are done: little is moved in the
+  // caches.
+  void keep(const std::vector<size_t>& going_on) {
+    std::vector<Sentence> still_open;
+    std::vector<int64_t> rows, sentences;
+    for (size_t place = 0, last_open = going_on.size(); place < going_on.size(); ++place) {
+      const size_t s = open_[place].beams.empty() ? going_on[--last_open] : place;
+      for (const int64_t parent : open_[s].parents) rows.push_back(static_cast<int64_t>(s) * beams_ + parent);
+      sentences.push_back(static_cast<int64_t>(s));
+      still_open.push_back(std::move(open_[s]));
+    }
+    const bool some_left = still_open.size() != open_.size();
+    open_ = std::move(still_open);
+    if (open_.empty()) return;
+    for (DecodingModel& model : decoding_) model.keep_rows(rows);
+    if (!some_left) return;
+    for (DecodingModel& model : decoding_) model.keep_sentences(sentences);
+    const Tensor kept = Tensor::empty({std::ssize(sentences)}, DType::i32);
+    for (size_t s = 0; s < sentences.size(); ++s) kept.data<int32_t>()[s] = lengths_.data<int32_t>()[sentences[s]];
+    lengths_ = kept;
+  }
+
+  const TransformerConfig& config_;
+  const BeamOptions& options_;
+  const std::vector<std::vector<int32_t>>* given_;
+  size_t width_;  // beams of a sentence behind the first step
+  std::optional<Sampler> sampler_;
+  std::deque<DecodingModel> decoding_;  // they do not move
+  std::vector<Sentence> open_;
+  Tensor lengths_;  // of the open sentences' sources
+  std::vector<std::vector<Hypothesis>> results_;
+  // Of this step:
+  int64_t step_ = 0, beams_ = 1;
+  std::vector<HeadRecord> records_;
+};
+
+}  // namespace
+
+static std::vector<std::vector<Hypothesis>> search(std::span<const Transformer* const> models,
+                                                   const std::vector<std::vector<int32_t>>& source,
+                                                   const BeamOptions& options,
+                                                   const std::vector<std::vector<int32_t>>* given) {
+  check_one_vocabulary(models);
+  check(options, source.size());
+  if (source.empty()) return {};
+  const NoGrad no_grad;
+  return Search(models, source, options, given).run();
 }
 
 std::vector<std::vector<Hypothesis>> translate(std::span<const Transformer* const> models, const TokenBatch& source,

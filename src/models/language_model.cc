@@ -64,11 +64,13 @@ Variable LanguageModel::embed(const TokenBatch& text, int64_t first_position) co
 }
 
 Variable LanguageModel::hidden(const TokenBatch& text, AttentionRecord* record) const {
-  MultiheadAttention::Call call = call_of(text, text, Causal::top_left);
-  call.key_lengths = {};  // the end of a text is hidden by causality
-  return (*layers_)(embed(text, 0), call, record ? &record->decoder : nullptr,
-                    record && record->want_vectors ? &record->decoder_vectors : nullptr,
-                    record ? record->part : RecordedPart());
+  const MultiheadAttention::Call call = call_of(text, text, Causal::top_left);
+  if (!record) return (*layers_)(embed(text, 0), call);
+  AttentionRecord own{.part = record->part, .want_vectors = record->want_vectors};
+  const Variable y = (*layers_)(embed(text, 0), call, &own);
+  record->decoder = std::move(own.encoder);  // its layers are an encoder's, made causal
+  record->decoder_vectors = std::move(own.encoder_vectors);
+  return y;
 }
 
 Variable LanguageModel::logits(const TokenBatch& text) const {

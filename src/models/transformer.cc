@@ -85,8 +85,11 @@ Transformer::Transformer(const TransformerConfig& config)
 }
 
 MultiheadAttention::Call call_of(const TokenBatch& queries, const TokenBatch& keys, Causal causal) {
-  if (!keys.is_packed()) return {.causal = causal, .key_lengths = keys.lengths};
-  return {.causal = causal, .q_offsets = queries.offsets, .k_offsets = keys.offsets, .positions = queries.positions};
+  if (keys.is_packed())
+    return {.causal = causal, .tokens = PackedTokens{queries.offsets, keys.offsets}, .positions = queries.positions};
+  // The end of a sentence is hidden by causality.
+  if (causal != Causal::none) return {.causal = causal};
+  return {.tokens = PaddedKeys{keys.lengths}};
 }
 
 Variable Transformer::embed(const TokenBatch& batch, const Variable& table, const Variable& learned,
@@ -103,9 +106,7 @@ Variable Transformer::embed(const TokenBatch& batch, const Variable& table, cons
 
 Variable Transformer::encode(const TokenBatch& source, AttentionRecord* record) const {
   const Variable x = embed(source, source_, source_positions_, 0);
-  return (*encoder_)(x, call_of(source, source, Causal::none), record ? &record->encoder : nullptr,
-                     record && record->want_vectors ? &record->encoder_vectors : nullptr,
-                     record ? record->part : RecordedPart());
+  return (*encoder_)(x, call_of(source, source, Causal::none), record);
 }
 
 Variable Transformer::decode(const TokenBatch& target, const Variable& memory, const TokenBatch& source,
@@ -113,9 +114,8 @@ Variable Transformer::decode(const TokenBatch& target, const Variable& memory, c
   if (source.is_packed() != target.is_packed())
     throw ShapeError("Transformer: one of source and target is packed, the other padded; pack both or pad both");
   const Variable x = embed(target, target_embedding(), target_positions_, 0);
-  MultiheadAttention::Call self = call_of(target, target, Causal::top_left);
-  self.key_lengths = {};  // the end of a target is hidden by causality
-  return (*decoder_)(x, memory, self, call_of(target, source, Causal::none), record);
+  return (*decoder_)(x, memory, call_of(target, target, Causal::top_left), call_of(target, source, Causal::none),
+                     record);
 }
 
 Variable Transformer::loss(const TokenBatch& source, const TokenBatch& target,

@@ -47,12 +47,12 @@ Tensor unpacked(const functional::PackedHeads& p) {
 }
 
 // What attention writes for packed queries: y (B, L, heads * size), and weights over `keys` keys where wanted.
-AttentionResult packed_result(const functional::PackedHeads& q, const Tensor& y, int64_t keys, Tensor* weights,
-                              const WeightsSelection& selection) {
+AttentionResult packed_result(const functional::PackedHeads& q, const Tensor& y, int64_t keys, HeadRecord* record) {
   AttentionResult result;
   result.out = unpacked({Variable(y), 0, q.heads, q.size});
-  if (weights)
-    result.weights = *weights = Tensor::empty(selection.shape(y.size(0), q.heads, y.size(1), keys), y.dtype());
+  if (record && record->want_weights)
+    result.weights = record->weights =
+        Tensor::empty(record->selection.shape(y.size(0), q.heads, y.size(1), keys), y.dtype());
   return result;
 }
 
@@ -82,7 +82,7 @@ MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
 }
 
 Variable MultiheadAttention::operator()(const Variable& query, const Variable& key, const Variable& value,
-                                        const Call& call) const {
+                                        const Call& call, HeadRecord* record) const {
   const auto& o = options_;
   const Variable q_in = as_batch(query);
   const int64_t q_width = o.num_heads * o.head_dim, kv_width = o.kv_heads * o.head_dim;
@@ -118,19 +118,18 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
     }
   }
 
-  const bool ragged = call.q_offsets.defined() || call.k_offsets.defined();
-  if (ragged && call.vectors)
-    throw ShapeError("MultiheadAttention: a ragged batch is not recorded; give a padded batch");
-  if (call.vectors) *call.vectors = {unpacked(q), unpacked(k), unpacked(v)};
-  AttentionOptions attention_options{.causal = call.causal,
-                                     .scale = o.scale,
-                                     .mask = call.mask,
-                                     .key_lengths = call.key_lengths,
-                                     .q_offsets = call.q_offsets,
-                                     .k_offsets = call.k_offsets,
-                                     .selection = call.selection};
+  AttentionOptions attention_options{.causal = call.causal, .scale = o.scale, .mask = call.mask};
+  if (const auto* padded = std::get_if<PaddedKeys>(&call.tokens)) attention_options.key_lengths = padded->lengths;
+  if (const auto* packed = std::get_if<PackedTokens>(&call.tokens)) {
+    if (record) throw ShapeError("MultiheadAttention: packed tokens are not recorded; give a padded batch");
+    attention_options.q_offsets = packed->q_offsets;
+    attention_options.k_offsets = packed->k_offsets;
+  }
+  if (record) attention_options.selection = record->selection;
+  if (record && record->want_vectors) record->vectors = {unpacked(q), unpacked(k), unpacked(v)};
   if (training()) attention_options.dropout = o.dropout;
-  Variable out = out_proj(functional::packed_attention(q, k, v, std::move(attention_options), call.weights));
+  Tensor* const weights = record && record->want_weights ? &record->weights : nullptr;
+  Variable out = out_proj(functional::packed_attention(q, k, v, std::move(attention_options), weights));
   if (query.shape().rank() == 2) out = functional::reshape(out, {query.size(0), o.embed_dim});
   return out;
 }
@@ -161,7 +160,7 @@ Variable MultiheadAttention::attend(const functional::PackedHeads& q, const func
   if (!cache.defined())
     cache = KVCache(keys.size(0), k.heads, std::max(needed, kFirstCapacity), k.size, v.size, keys.dtype());
   cache.reserve(needed);
-  const AttentionResult into = packed_result(q, y, needed, nullptr, {});
+  const AttentionResult into = packed_result(q, y, needed, nullptr);
   cache.attend(unpacked(q), keys, values, into, std::move(options),
                options_.rotary ? std::optional(options_.rotary_options) : std::nullopt);
   return Variable(y);
@@ -175,15 +174,17 @@ KVCache MultiheadAttention::project_memory(const Variable& memory) const {
   return KVCache(unpacked({kv, 0, o.kv_heads, o.head_dim}), unpacked({kv, kv_width, o.kv_heads, o.head_dim}));
 }
 
-Variable MultiheadAttention::attend_memory(const Variable& query, const KVCache& memory, const Call& call) const {
+Variable MultiheadAttention::attend_memory(const Variable& query, const KVCache& memory, const PaddedKeys& keys,
+                                           HeadRecord* record) const {
   const auto& o = options_;
   const functional::Span of_query{0, o.num_heads * o.head_dim};
   const Variable x = functional::linear_slice(as_batch(query), in_proj_weight, of_query, in_proj_bias, of_query);
   const functional::PackedHeads q{x, 0, o.num_heads, o.head_dim};
   const Tensor y = empty_output(q);
-  heed::attention(unpacked(q), memory.keys(), memory.values(),
-                  packed_result(q, y, memory.length(), call.weights, call.selection),
-                  {.scale = o.scale, .mask = call.mask, .key_lengths = call.key_lengths, .selection = call.selection});
+  AttentionOptions attention_options{.scale = o.scale, .key_lengths = keys.lengths};
+  if (record) attention_options.selection = record->selection;
+  heed::attention(unpacked(q), memory.keys(), memory.values(), packed_result(q, y, memory.length(), record),
+                  attention_options);
   return out_proj(Variable(y));
 }
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "heed/nn.h"
 
@@ -33,19 +35,10 @@ class Recording {
     if (!part.rows.empty()) selection_.rows = list(part.rows);
   }
 
-  /// Appends a place for this layer to each list that there is, and lets `call` fill it where the layer is recorded.
-  void ask(size_t layer, std::vector<Tensor>* weights, std::vector<HeadVectors>* vectors,
-           MultiheadAttention::Call* call) const {
-    if (weights) weights->emplace_back();
-    if (vectors) vectors->emplace_back();
-    if (!layers_.empty() && std::find(layers_.begin(), layers_.end(), static_cast<int64_t>(layer)) == layers_.end())
-      return;
-    if (weights) {
-      call->weights = &weights->back();
-      call->selection = selection_;
-    }
-    if (vectors) call->vectors = &vectors->back();
+  bool records(size_t layer) const {
+    return layers_.empty() || std::find(layers_.begin(), layers_.end(), static_cast<int64_t>(layer)) != layers_.end();
   }
+  HeadRecord wanted(bool vectors) const { return {.want_vectors = vectors, .selection = selection_}; }
 
  private:
   static Tensor list(const std::vector<int64_t>& numbers) {
@@ -54,6 +47,37 @@ class Recording {
 
   std::vector<int64_t> layers_;
   WeightsSelection selection_;
+};
+
+// One attention of a stack, layer after layer: what it keeps is appended to lists of the record, where there is one.
+class RecordingOf {
+ public:
+  using Weights = std::vector<Tensor> AttentionRecord::*;
+  using Vectors = std::vector<HeadVectors> AttentionRecord::*;
+  RecordingOf(AttentionRecord* record, size_t layers, Weights weights, Vectors vectors) {
+    if (!record) return;
+    recording_.emplace(record->part, layers);
+    want_vectors_ = record->want_vectors;
+    weights_ = &(record->*weights);
+    vectors_ = &(record->*vectors);
+  }
+  /// Where the attention of layer `layer` is to leave what is wanted; null: nothing is.
+  HeadRecord* begin(size_t layer) {
+    kept_ = recording_ ? recording_->wanted(want_vectors_) : HeadRecord();
+    return recording_ && recording_->records(layer) ? &kept_ : nullptr;
+  }
+  void end() {
+    if (!recording_) return;
+    weights_->push_back(std::move(kept_.weights));
+    if (want_vectors_) vectors_->push_back(std::move(kept_.vectors));
+  }
+
+ private:
+  std::optional<Recording> recording_;
+  bool want_vectors_ = false;
+  HeadRecord kept_;
+  std::vector<Tensor>* weights_ = nullptr;
+  std::vector<HeadVectors>* vectors_ = nullptr;
 };
 
 }  // namespace
@@ -70,8 +94,9 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& 
   register_module("norm2", norm2);
 }
 
-Variable TransformerEncoderLayer::operator()(const Variable& x, const MultiheadAttention::Call& call) const {
-  return block(x, [&](const Variable& y) { return self_attn(y, y, y, call); });
+Variable TransformerEncoderLayer::operator()(const Variable& x, const MultiheadAttention::Call& call,
+                                             HeadRecord* record) const {
+  return block(x, [&](const Variable& y) { return self_attn(y, y, y, call, record); });
 }
 
 Variable TransformerEncoderLayer::step(const Variable& x, KVCache& cache) const {
@@ -120,21 +145,23 @@ Variable TransformerDecoderLayer::block(const Variable& x, SelfAttention&& self,
 
 Variable TransformerDecoderLayer::operator()(const Variable& x, const Variable& memory,
                                              const MultiheadAttention::Call& self,
-                                             const MultiheadAttention::Call& cross) const {
+                                             const MultiheadAttention::Call& cross, HeadRecord* self_record,
+                                             HeadRecord* cross_record) const {
   return block(
-      x, [&](const Variable& y) { return self_attn(y, y, y, self); },
-      [&](const Variable& y) { return multihead_attn(y, memory, memory, cross); });
+      x, [&](const Variable& y) { return self_attn(y, y, y, self, self_record); },
+      [&](const Variable& y) { return multihead_attn(y, memory, memory, cross, cross_record); });
 }
 
 Variable TransformerDecoderLayer::step(const Variable& x, KVCache& self, const KVCache& memory,
-                                       const MultiheadAttention::Call& cross) const {
+                                       const PaddedKeys& memory_keys, HeadRecord* cross_record) const {
   const int64_t rows = x.size(0), width = x.size(2), sentences = memory.keys().size(0);
   return block(
       x, [&](const Variable& y) { return self_attn.step(y, self); },
       [&](const Variable& y) {
         // The beams of a sentence are the queries of one batch entry, so its memory is read once for all of them.
         const Variable beams = functional::reshape(y, {sentences, rows / sentences, width});
-        return functional::reshape(multihead_attn.attend_memory(beams, memory, cross), {rows, 1, width});
+        return functional::reshape(multihead_attn.attend_memory(beams, memory, memory_keys, cross_record),
+                                   {rows, 1, width});
       });
 }
 
@@ -149,13 +176,12 @@ TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& options, i
   }
 }
 
-Variable TransformerEncoder::operator()(Variable x, const MultiheadAttention::Call& call, std::vector<Tensor>* weights,
-                                        std::vector<HeadVectors>* vectors, const RecordedPart& part) const {
-  const Recording recording(part, layers.size());
+Variable TransformerEncoder::operator()(Variable x, const MultiheadAttention::Call& call,
+                                        AttentionRecord* record) const {
+  RecordingOf self(record, layers.size(), &AttentionRecord::encoder, &AttentionRecord::encoder_vectors);
   for (size_t l = 0; l < layers.size(); ++l) {
-    MultiheadAttention::Call own = call;
-    recording.ask(l, weights, vectors, &own);
-    x = (*layers[l])(x, own);
+    x = (*layers[l])(x, call, self.begin(l));
+    self.end();
   }
   return norm ? (*norm)(x) : x;
 }
@@ -178,14 +204,12 @@ TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& options, i
 
 Variable TransformerDecoder::operator()(Variable x, const Variable& memory, const MultiheadAttention::Call& self,
                                         const MultiheadAttention::Call& cross, AttentionRecord* record) const {
-  const Recording recording(record ? record->part : RecordedPart(), layers.size());
+  RecordingOf decoder(record, layers.size(), &AttentionRecord::decoder, &AttentionRecord::decoder_vectors);
+  RecordingOf over_memory(record, layers.size(), &AttentionRecord::cross, &AttentionRecord::cross_vectors);
   for (size_t l = 0; l < layers.size(); ++l) {
-    MultiheadAttention::Call own = self, other = cross;
-    if (record) {
-      recording.ask(l, &record->decoder, record->want_vectors ? &record->decoder_vectors : nullptr, &own);
-      recording.ask(l, &record->cross, record->want_vectors ? &record->cross_vectors : nullptr, &other);
-    }
-    x = (*layers[l])(x, memory, own, other);
+    x = (*layers[l])(x, memory, self, cross, decoder.begin(l), over_memory.begin(l));
+    decoder.end();
+    over_memory.end();
   }
   return norm ? (*norm)(x) : x;
 }

@@ -172,6 +172,7 @@ class Painter {
   void paint(const Canvas& canvas, const Layout& layout) const;
 
  private:
+  void stack(const Canvas& canvas, double axis_height, Layout* layout) const;
   bool keys_below() const { return !d_.panel_titles.empty(); }  // a grid has its panel titles above
   double gap() const { return 0.4 * em_; }                      // between labels and what they name
   std::string bar_label(double weight) const {
@@ -204,22 +205,38 @@ class Painter {
   double em_;
 };
 
+// What stands below what: title, labels, grid and bar, notes.
+void Painter::stack(const Canvas& canvas, double axis_height, Layout* l) const {
+  l->top = em_;
+  if (!d_.title.empty()) l->top += canvas.measure(d_.title, title_style(l->width)).height + 0.8 * em_;
+  const double key_space = l->key_label_height + gap() + (d_.key_axis.empty() ? 0 : axis_height);
+  l->top += keys_below() ? l->line_height + gap() : key_space;
+  const double content = std::max(l->grid_height + (keys_below() ? key_space : 0), l->bar_height);
+  l->notes_top = l->top + content + 0.8 * em_;
+  l->height = l->top + content + em_;
+  if (const auto lines = notes(*l); !lines.empty()) {
+    l->height = l->notes_top + em_;
+    for (const std::string& line : lines) l->height += canvas.measure(line, note_style(l->width)).height;
+  }
+}
+
 Layout Painter::arrange(const Canvas& canvas) const {
   Layout l;
   l.empty = d_.panels == 0 || d_.queries == 0 || d_.keys == 0;
   const bool fitted = d_.width > 0;
   l.label_limit = fitted ? std::min(14 * em_, 0.3 * d_.width) : 14 * em_;
   l.line_height = canvas.measure("Ag").height;
-  for (const std::string& text : d_.query_labels) {
-    const Extent size = canvas.measure(text, {.limit = l.label_limit});
-    l.query_label_width = std::max(l.query_label_width, size.width);
-    l.line_height = std::max(l.line_height, size.height);
-  }
-  for (const std::string& text : d_.key_labels) {
-    const Extent size = canvas.measure(text, {.limit = l.label_limit});
-    l.key_label_width = std::max(l.key_label_width, size.width);
-    l.line_height = std::max(l.line_height, size.height);
-  }
+  const auto widest = [&](const std::vector<std::string>& labels) {
+    double width = 0;
+    for (const std::string& text : labels) {
+      const Extent size = canvas.measure(text, {.limit = l.label_limit});
+      width = std::max(width, size.width);
+      l.line_height = std::max(l.line_height, size.height);
+    }
+    return width;
+  };
+  l.query_label_width = widest(d_.query_labels);
+  l.key_label_width = widest(d_.key_labels);
 
   const auto queries = static_cast<double>(std::max<int64_t>(d_.queries, 1));
   const auto keys = static_cast<double>(std::max<int64_t>(d_.keys, 1));
@@ -285,17 +302,7 @@ Layout Painter::arrange(const Canvas& canvas) const {
   l.bar_left = l.left + l.grid_width + 1.4 * em_;
   l.bar_height = std::clamp(l.grid_height, 6 * em_, 16 * em_);
 
-  l.top = em_;
-  if (!d_.title.empty()) l.top += canvas.measure(d_.title, title_style(l.width)).height + 0.8 * em_;
-  const double key_space = l.key_label_height + gap() + (d_.key_axis.empty() ? 0 : axis_height);
-  l.top += keys_below() ? l.line_height + gap() : key_space;
-  const double content = std::max(l.grid_height + (keys_below() ? key_space : 0), l.bar_height);
-  l.notes_top = l.top + content + 0.8 * em_;
-  l.height = l.top + content + em_;
-  if (const auto lines = notes(l); !lines.empty()) {
-    l.height = l.notes_top + em_;
-    for (const std::string& line : lines) l.height += canvas.measure(line, note_style(l.width)).height;
-  }
+  stack(canvas, axis_height, &l);
   return l;
 }
 

@@ -56,7 +56,7 @@ class Weights(Look):
         self.write("tokens.txt", "\n".join(TOKENS) + "\n")
 
     def attend(self, *arguments, **options):
-        return self.succeeds("attend", "--weights", *arguments, **options)
+        return self.succeeds("attend", "--from", *arguments, **options)
 
     def test_each_rank_and_dtype(self):
         for shape in [(5, 5), (3, 5, 5), (2, 3, 5, 5)]:
@@ -98,7 +98,7 @@ class Weights(Look):
         self.assertIn("perro", out)
         self.assertEqual(len(self.attend("w.npz", "--array", "enc", "--statistics").splitlines()), 7)
         names = ["a.png", "a.svg", "a.pdf", "a.html"]
-        self.writes("--weights", "w.npz", "--labels", "tokens.txt", "--all",
+        self.writes("--from", "w.npz", "--labels", "tokens.txt", "--all",
                     *[word for name in names for word in ("--" + name[2:], name)], files=names)
         self.assertEqual((self.at / "a.png").read_bytes()[:4], b"\x89PNG")
         self.assertIn("perro", (self.at / "a.svg").read_text())
@@ -106,7 +106,7 @@ class Weights(Look):
         data = page_data(self.at / "a.html")
         self.assertEqual([(g["name"], g["layers"], g["heads"], g["keyLabels"]) for g in data["groups"]],
                          [("enc", 2, 3, TOKENS), ("dec", 1, 1, TOKENS)])
-        self.writes("--weights", "w.npz", "--array", "dec", "--array", "enc", "--html", "b.html", files=["b.html"])
+        self.writes("--from", "w.npz", "--array", "dec", "--array", "enc", "--html", "b.html", files=["b.html"])
         self.assertEqual([g["name"] for g in page_data(self.at / "b.html")["groups"]], ["dec", "enc"])
 
     def test_labels_of_queries_and_keys(self):
@@ -128,14 +128,14 @@ class Weights(Look):
         self.write("out.txt", "x\ny\n")
 
         def of(*arguments):
-            self.writes("--weights", "w.npz", *arguments, "--html", "p.html", files=["p.html"])
+            self.writes("--from", "w.npz", *arguments, "--html", "p.html", files=["p.html"])
             return [(g["queryLabels"], g["keyLabels"]) for g in page_data(self.at / "p.html")["groups"]]
 
         read, written = ["a", "b", "c"], ["x", "y"]
         self.assertEqual(of("--labels", "in.txt", "--query-labels", "cross=out.txt"), [(read, read), (written, read)])
         self.assertEqual(of("--labels", "encoder=in.txt"), [(read, read), ([], [])])
-        self.refuses(2, "in.txt has 3 lines for the 2 queries", "attend", "--weights", "w.npz", "--labels", "in.txt")
-        self.refuses(2, "named twice", "attend", "--weights", "w.npz", "--labels", "cross=in.txt", "--html", "in.txt")
+        self.refuses(2, "in.txt has 3 lines for the 2 queries", "attend", "--from", "w.npz", "--labels", "in.txt")
+        self.refuses(2, "named twice", "attend", "--from", "w.npz", "--labels", "cross=in.txt", "--html", "in.txt")
 
     def test_odd_rows_are_flagged(self):
         nan = float("nan")
@@ -145,12 +145,12 @@ class Weights(Look):
                 out = " ".join(self.attend("w.npy", *more).split())
                 for says in ["1 row does not sum to 1 (query 1 sums to 0.4)", "1 row is all zero", "1 weight is not finite"]:
                     self.assertIn("note: " + says, out)
-        self.writes("--weights", "w.npy", "--html", "p.html", files=["p.html"])
+        self.writes("--from", "w.npy", "--html", "p.html", files=["p.html"])
         self.assertEqual(len(page_data(self.at / "p.html")["groups"][0]["notes"]["0"]), 3)
 
     def test_heads_that_a_mean_hides(self):
         self.write("w.npy", npy((2, 1, 2), [1, 1, 0, 0]))
-        done = self.heed("attend", "--weights", "w.npy")
+        done = self.heed("attend", "--from", "w.npy")
         self.assertEqual(done.returncode, 0)
         says = done.stderr.decode()
         self.assertIn("heads: 1 row does not sum to 1 (query 0 sums to 2)", says)
@@ -160,7 +160,7 @@ class Weights(Look):
     def test_one_token(self):
         self.write("w.npy", npy((1, 1), [1.0]))
         self.assertIn("1.000", self.attend("w.npy", "--top", "3"))
-        self.writes("--weights", "w.npy", "--html", "p.html", "--png", "p.png", files=["p.png", "p.html"])
+        self.writes("--from", "w.npy", "--html", "p.html", "--png", "p.png", files=["p.png", "p.html"])
 
     def test_fortran_order(self):
         values = weights(2, 5)
@@ -175,7 +175,7 @@ class Refused(ProgramTest):
     """One clear line, status 2, no file."""
 
     def attend(self, says, *arguments):
-        self.refuses(2, says, "attend", "--weights", *arguments, "--html", "p.html", "--png", "p.png")
+        self.refuses(2, says, "attend", "--from", *arguments, "--html", "p.html", "--png", "p.png")
 
     def test_shapes_and_dtypes(self):
         for name, content, says in [
@@ -190,7 +190,7 @@ class Refused(ProgramTest):
                 self.write(name + ".npz", npz({"good": npy((1, 1), [1.0]), "bad one": content}))
                 self.attend(says, name + ".npz")
                 self.attend('array "bad one"', name + ".npz")
-                self.succeeds("attend", "--weights", name + ".npz", "--array", "good")
+                self.succeeds("attend", "--from", name + ".npz", "--array", "good")
 
     def test_names_of_arrays_are_data(self):
         one = npy((1, 1), [1.0])
@@ -199,7 +199,7 @@ class Refused(ProgramTest):
             self.write("v.npz", npz({name: one, "2": one}))
             for code, arguments in [(2, ["w.npz"]), (2, ["w.npz", "--array", "none"]), (0, ["v.npz"]),
                                     (0, ["v.npz", "--top", "1"]), (0, ["v.npz", "--html", f"{n}.html"])]:
-                done = self.heed("attend", "--weights", *arguments)
+                done = self.heed("attend", "--from", *arguments)
                 self.assertEqual(done.returncode, code, done.stderr)
                 for character in "\x1b\u202e":
                     self.assertNotIn(character, done.stdout.decode() + done.stderr.decode())
@@ -231,8 +231,8 @@ class Refused(ProgramTest):
         for path in sorted(p.name for p in self.at.iterdir()):
             with self.subTest(path):
                 self.attend(path, path)
-        self.refuses(1, "missing.npy", "attend", "--weights", "missing.npy")
-        self.refuses(1, "directory", "attend", "--weights", ".")
+        self.refuses(1, "missing.npy", "attend", "--from", "missing.npy")
+        self.refuses(1, "directory", "attend", "--from", ".")
 
     def test_bombs(self):
         """Archives that claim, or hold, far more than anyone looks at: refused before they take the memory."""
@@ -260,7 +260,7 @@ class Refused(ProgramTest):
         self.write("real.npz", local + central + end)
         with zipfile.ZipFile(self.at / "real.npz") as z:
             self.assertEqual(z.infolist()[0].file_size, total)
-        self.refuses(2, "too large to look at", "attend", "--weights", "real.npz", "--html", "p.html")
+        self.refuses(2, "too large to look at", "attend", "--from", "real.npz", "--html", "p.html")
         most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # kilobytes, of any child so far
         self.assertLess(most, 1_000_000)
 
@@ -275,33 +275,33 @@ class Refused(ProgramTest):
                                 (["--key-labels", "two.txt"], "two.txt has 2 lines for the 3 keys")]:
             with self.subTest(says):
                 self.attend(says, "w.npz", *arguments)
-        self.succeeds("attend", "--weights", "w.npz", "--labels", "three.txt", "--query-labels", "two.txt")
-        self.refuses(1, "missing.txt", "attend", "--weights", "w.npz", "--labels", "missing.txt")
+        self.succeeds("attend", "--from", "w.npz", "--labels", "three.txt", "--query-labels", "two.txt")
+        self.refuses(1, "missing.txt", "attend", "--from", "w.npz", "--labels", "missing.txt")
 
     def test_choices_that_exclude_each_other(self):
         self.write("w.npy", npy((2, 2, 2), weights(2, 2, 2)))
         self.write("w.npz", npz({"a": npy((1, 1), [1.0])}))
         for says, arguments in [
-                ("give a sentence", []), ("belong to --weights", ["text", "--labels", "x"]),
-                ("--weights needs no model", ["text", "--weights", "w.npy"]),
-                ("--weights needs no model", ["--weights", "w.npy", "--compare", "x"]),
+                ("give a sentence", []), ("belong to --from", ["text", "--labels", "x"]),
+                ("--from needs no model", ["text", "--from", "w.npy"]),
+                ("--from needs no model", ["--from", "w.npy", "--compare", "x"]),
                 ("add --html", ["text", "--compare", "x"]),
                 ("--compare: it is empty", ["text", "--compare", "", "--html", "p.html"]),
-                ("--html: it is empty", ["--weights", "w.npy", "--html", ""]),
-                ("--heads: it is empty", ["--weights", "w.npy", "--heads", ""]),
-                ("one of --head, --heads and --all", ["--weights", "w.npy", "--head", "1", "--heads", "1"]),
-                ("--top looks at one head", ["--weights", "w.npy", "--top", "1", "--all"]),
-                ("one of --top and --statistics", ["--weights", "w.npy", "--top", "1", "--statistics"]),
-                ("head 3 is not in 1..2", ["--weights", "w.npy", "--head", "3"]),
-                ("head 3 is not in 1..2", ["--weights", "w.npy", "--heads", "1-3"]),
-                ("is no list", ["--weights", "w.npy", "--heads", "2-1"]), ("is no list", ["--weights", "w.npy", "--heads", "1,"]),
-                ("is no list", ["--weights", "w.npy", "--heads", "0"]), ("is no list", ["--weights", "w.npy", "--heads", "1 2"]),
-                ("layer 2 is not in 1..1", ["--weights", "w.npy", "--layer", "2"]),
-                ("--top", ["--weights", "w.npy", "--top", "0"]), ("among the arrays", ["--weights", "w.npy", "--array", "a"]),
-                ('no array "b"; it has "a"', ["--weights", "w.npz", "--array", "b"]),
-                ("is no width", ["--weights", "w.npy", "--width", "8 miles"]), ("is no width", ["--weights", "w.npy", "--width", "-3mm"]),
-                ("out of range", ["--weights", "w.npy", "--width", "1mm", "--png", "p.png"]),
-                ("--maximum", ["--weights", "w.npy", "--maximum", "-1"])]:
+                ("--html: it is empty", ["--from", "w.npy", "--html", ""]),
+                ("--heads: it is empty", ["--from", "w.npy", "--heads", ""]),
+                ("one of --head, --heads and --all", ["--from", "w.npy", "--head", "1", "--heads", "1"]),
+                ("--top looks at one head", ["--from", "w.npy", "--top", "1", "--all"]),
+                ("one of --top and --statistics", ["--from", "w.npy", "--top", "1", "--statistics"]),
+                ("head 3 is not in 1..2", ["--from", "w.npy", "--head", "3"]),
+                ("head 3 is not in 1..2", ["--from", "w.npy", "--heads", "1-3"]),
+                ("is no list", ["--from", "w.npy", "--heads", "2-1"]), ("is no list", ["--from", "w.npy", "--heads", "1,"]),
+                ("is no list", ["--from", "w.npy", "--heads", "0"]), ("is no list", ["--from", "w.npy", "--heads", "1 2"]),
+                ("layer 2 is not in 1..1", ["--from", "w.npy", "--layer", "2"]),
+                ("--top", ["--from", "w.npy", "--top", "0"]), ("among the arrays", ["--from", "w.npy", "--array", "a"]),
+                ('no array "b"; it has "a"', ["--from", "w.npz", "--array", "b"]),
+                ("is no width", ["--from", "w.npy", "--width", "8 miles"]), ("is no width", ["--from", "w.npy", "--width", "-3mm"]),
+                ("out of range", ["--from", "w.npy", "--width", "1mm", "--png", "p.png"]),
+                ("--maximum", ["--from", "w.npy", "--maximum", "-1"])]:
             with self.subTest(says, arguments=arguments):
                 self.refuses(2, says, "attend", *arguments)
 
@@ -309,11 +309,11 @@ class Refused(ProgramTest):
         self.write("w.npy", npy((2, 2), weights(2, 2)))
         self.write("l.txt", "a\nb\n")
         for arguments in [["--svg", "w.npy"], ["--png", "p", "--html", "./p"], ["--labels", "l.txt", "--pdf", str(self.at / "l.txt")]]:
-            self.refuses(2, "named twice", "attend", "--weights", "w.npy", *arguments)
+            self.refuses(2, "named twice", "attend", "--from", "w.npy", *arguments)
 
     def test_nothing_is_written_when_one_file_fails(self):
         self.write("w.npy", npy((4, 4), weights(4, 4)))
-        self.refuses(2, "too many for a PNG", "attend", "--weights", "w.npy", "--html", "p.html", "--svg", "p.svg",
+        self.refuses(2, "too many for a PNG", "attend", "--from", "w.npy", "--html", "p.html", "--svg", "p.svg",
                      "--png", "p.png", "--width", "200in", "--dpi", "2400")
 
 
@@ -323,7 +323,7 @@ class Pictures(Look):
         self.write("w.npy", npy((2, 4, 6, 6), weights(2, 4, 6, 6)))
 
     def svg(self, *arguments):
-        self.writes("--weights", "w.npy", "--svg", "p.svg", *arguments, files=["p.svg"])
+        self.writes("--from", "w.npy", "--svg", "p.svg", *arguments, files=["p.svg"])
         return (self.at / "p.svg").read_text()
 
     def size(self, svg):
@@ -334,7 +334,7 @@ class Pictures(Look):
         for width, points in [("80mm", 80 / 25.4 * 72), ("8cm", 80 / 25.4 * 72), ("3in", 216), ("600px", 216), ("600", 216)]:
             self.assertAlmostEqual(self.size(self.svg("--width", width)), points, delta=0.5, msg=width)
         self.assertAlmostEqual(self.size(self.svg("--width", "600", "--dpi", "100")), 432, delta=0.5)
-        self.writes("--weights", "w.npy", "--png", "p.png", "--width", "80mm", "--dpi", "300", files=["p.png"])
+        self.writes("--from", "w.npy", "--png", "p.png", "--width", "80mm", "--dpi", "300", files=["p.png"])
         self.assertAlmostEqual(int.from_bytes((self.at / "p.png").read_bytes()[16:20], "big"), 945, delta=1)
 
     def test_font_and_title(self):
@@ -350,7 +350,7 @@ class Pictures(Look):
         self.assertLess(self.size(column), self.size(row) / 1.3)
         self.assertNotEqual(self.svg("--heads", "1,3"), self.svg("--heads", "1,4"))
         self.assertEqual(self.svg("--heads", "all"), self.svg("--heads", "1,2-3,4"))
-        out = self.succeeds("attend", "--weights", "w.npy", "--heads", "1,4", "--layer", "1")
+        out = self.succeeds("attend", "--from", "w.npy", "--heads", "1,4", "--layer", "1")
         self.assertIn("head 4", out)
         self.assertNotIn("head 2", out)
 

@@ -357,7 +357,7 @@ class WrongUse(ProgramTest):
                 with self.subTest(f"{command} {option} {value}"):
                     self.refuses(2, f"{option}: {value} is not a finite number", command, f"{option}={value}")
         for value in ["inf", "infmm", "nanpx"]:
-            self.refuses(2, "is no width", "attend", "--weights", "w.npy", "--png", "w.png", "--width", value)
+            self.refuses(2, "is no width", "attend", "--from", "w.npy", "--png", "w.png", "--width", value)
 
     def test_ranges_of_fractions_are_said_in_short(self):
         for value in ("0.001", "3600.5", "-1"):
@@ -539,8 +539,8 @@ class Terminal(ProgramTest):
         self.write("m/config.json", "{}")
         weights = self.write(self.BAD + ".npy", zeros_npy(2, 2))
         for arguments in (["score", "-r", self.BAD], ["inspect", self.BAD], ["inspect", "m"], ["inspect", weights],
-                          ["attend", "--weights", weights, "--html", self.BAD + ".html"],
-                          ["attend", "--weights", weights, "--html", self.BAD + "/x.html"],
+                          ["attend", "--from", weights, "--html", self.BAD + ".html"],
+                          ["attend", "--from", weights, "--html", self.BAD + "/x.html"],
                           ["attention", "--q", weights, "--k", weights, "--v", "none"],
                           ["translate", self.BAD, "--frobnicate" + self.BAD], [self.BAD],
                           ["export", "-m", "m", "-o", self.BAD]):
@@ -549,7 +549,7 @@ class Terminal(ProgramTest):
 
     def test_quiet_and_color(self):
         weights = self.write("w.npy", zeros_npy(2, 2))
-        arguments = ["attend", "--weights", weights, "--html", "w.html"]
+        arguments = ["attend", "--from", weights, "--html", "w.html"]
         self.assertEqual(self.heed(*arguments).stderr, b"wrote w.html\n")
         self.succeeds(*arguments, "--quiet")
         self.assertNotIn("\x1b", self.succeeds(*arguments, "-q"))
