@@ -2,8 +2,10 @@
 // each case. Both are counted in CPU seconds, so a busy machine disturbs the share little; the times printed are real.
 //   attention_bench [--threads=N] [Google Benchmark's options]
 //   attention_bench [--threads=N] --serve      answers compare.py, see bench/serve/serve.h
+// With --avx2 no wider vectors are used.
 #include <benchmark/benchmark.h>
 
+#include <hwy/highway.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -136,6 +138,8 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::strncmp(argv[i], "--threads=", 10) == 0) {
       set_threads(std::atoi(argv[i] + 10));
+    } else if (std::strcmp(argv[i], "--avx2") == 0) {
+      hwy::DisableTargets(HWY_AVX2 - 1);  // better targets have lower bits
     } else if (std::strcmp(argv[i], "--serve") == 0) {
       serving = true;
     } else {

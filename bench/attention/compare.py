@@ -2,6 +2,7 @@
 """heed's attention beside other libraries' on this machine: one table on standard output, all figures as JSON.
 
     bench/attention/compare.py [--build build/bench] [--peers build/peers] [--json FILE] [--quick] [--only REGEX]
+    bench/attention/compare.py --avx2 [...]                      all held to AVX2, those that can be
     bench/attention/compare.py --table FILE [--page FILE]        the table of an earlier run
 
 Every library is a process of its own with the same number of threads, pinned to the same CPUs, and stopped while it is
@@ -12,6 +13,7 @@ several ways and the fastest is timed; `variant` in the JSON says which.
 import datetime
 import json
 import math
+import os
 import pathlib
 import random
 import re
@@ -24,6 +26,10 @@ import turns  # noqa: E402
 from turns import ROOT, Peer, commit, machine, ratio, significant, spread  # noqa: E402
 
 PEERS = ["torch", "onnxruntime", "openvino", "jax"]
+# What holds peers to AVX2. ONNX Runtime and OpenVINO have no such switch.
+AVX2_PEERS = ["torch", "jax"]
+AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2", "XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}
 TILE = 64  # heed's, in queries and keys
 
 
@@ -120,15 +126,17 @@ class Comparison:
         bench = arguments.build / "bench/attention"
         n = arguments.threads
         self.options = arguments
-        self.heed = Peer("heed", [bench / "attention_bench", f"--threads={n}", "--serve"], n)
+        self.avx2 = arguments.avx2
+        own = [bench / "attention_bench", *(["--avx2"] if self.avx2 else []), "--serve"]
+        self.heed = Peer("heed", [*own, f"--threads={n}"], n)
         self.serial = None
         if n > 1:
-            self.serial = Peer("heed, 1 thread", [bench / "attention_bench", "--threads=1", "--serve"], 1)
+            self.serial = Peer("heed, 1 thread", [*own, "--threads=1"], 1)
         self.peers = []
-        if (bench / "blas_baseline").exists():
+        if (bench / "blas_baseline").exists() and not self.avx2:
             self.peers.append(Peer("blas", [bench / "blas_baseline", f"--threads={n}"], n))
         python = arguments.peers / "bin/python"
-        for name in PEERS if python.exists() else []:
+        for name in (AVX2_PEERS if self.avx2 else PEERS) if python.exists() else []:
             try:
                 self.peers.append(Peer(name, [python, ROOT / f"bench/peers/{name}_peer.py"], n))
             except RuntimeError as e:
@@ -344,10 +352,13 @@ def main():
     parser.add_argument("--rounds", type=int, help="default 9, quick 3")
     parser.add_argument("--seconds", type=float, help="of a turn, at least one call; default 0.1, quick 0.03")
     parser.add_argument("--budget", type=float, default=15, help="seconds after which a case has no more rounds than 3")
+    parser.add_argument("--avx2", action="store_true", help="hold heed and its peers to AVX2")
     arguments = parser.parse_args()
+    if arguments.avx2:
+        os.environ.update(AVX2)
     arguments.rounds = arguments.rounds or (3 if arguments.quick else 9)
     arguments.seconds = arguments.seconds or (0.03 if arguments.quick else 0.1)
-    turns.finish(arguments, "attention", run, table)
+    turns.finish(arguments, "attention, AVX2" if arguments.avx2 else "attention", run, table)
 
 
 if __name__ == "__main__":

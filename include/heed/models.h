@@ -25,7 +25,7 @@ struct TransformerConfig {
   double dropout = 0.1;  // embeddings and sub-layer outputs
   double attention_dropout = 0;
   double activation_dropout = 0;
-  std::string activation = "relu";  // relu, gelu, gelu_tanh, silu, swiglu
+  std::string activation = "relu";  // a name of kFeedForwardKinds
   std::string norm = "layer_norm";  // layer_norm, rms_norm
   bool norm_first = false;
   bool bias = true;
@@ -162,7 +162,7 @@ struct LanguageModelConfig {
   double dropout = 0.1;  // embeddings and sub-layer outputs
   double attention_dropout = 0;
   double activation_dropout = 0;
-  std::string activation = "gelu";  // relu, gelu, gelu_tanh, silu, swiglu
+  std::string activation = "gelu";  // a name of kFeedForwardKinds
   std::string norm = "layer_norm";  // layer_norm, rms_norm
   bool norm_first = true;
   bool bias = true;                   // of all linear layers and of layer_norm

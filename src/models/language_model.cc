@@ -66,7 +66,9 @@ Variable LanguageModel::embed(const TokenBatch& text, int64_t first_position) co
 Variable LanguageModel::hidden(const TokenBatch& text, AttentionRecord* record) const {
   const MultiheadAttention::Call call = call_of(text, text, Causal::top_left);
   if (!record) return (*layers_)(embed(text, 0), call);
-  AttentionRecord own{.part = record->part, .want_vectors = record->want_vectors};
+  AttentionRecord own;
+  own.part = record->part;
+  own.want_vectors = record->want_vectors;
   const Variable y = (*layers_)(embed(text, 0), call, &own);
   record->decoder = std::move(own.encoder);  // its layers are an encoder's, made causal
   record->decoder_vectors = std::move(own.encoder_vectors);

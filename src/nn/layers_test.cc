@@ -8,6 +8,7 @@
 #include "heed/executor.h"
 #include "heed/models.h"
 #include "heed/nn.h"
+#include "heed/random.h"
 #include "tests/gradcheck.h"
 #include "tests/shared.h"
 
@@ -156,6 +157,32 @@ TEST_F(Layers, HeadsThatDoNotDivideAreAClearError) {
                  "MultiheadAttention: embed_dim 10 is not a multiple of 3 heads; choose another number of heads or set "
                  "head_dim");
   }
+}
+
+TEST_F(Layers, FeedForwardsByName) {
+  for (const auto& [name, kind] : kFeedForwardKinds) {
+    const FeedForward layer(4, 6, feed_forward_kind(name));
+    EXPECT_EQ(layer.linear1.weight.size(0), kind.gated ? 12 : 6) << name;
+    const Variable x = Variable(normal({3, 4}, 0, 1));
+    const Variable h = layer.linear1(x);
+    const Variable bent =
+        !kind.gated ? F::activation(kind.activation, h)
+                    : F::multiply(F::activation(kind.activation, Variable(h.value().slice(1, 0, 6).contiguous())),
+                                  Variable(h.value().slice(1, 6, 12).contiguous()));
+    EXPECT_LT(largest_difference(layer(x).value(), layer.linear2(bent).value()), 1e-6) << name;
+  }
+  EXPECT_THROW(feed_forward_kind("tanh"), UsageError);
+  EXPECT_THROW(F::gated(Activation::gelu, Variable(normal({2, 4}, 0, 1)), 0), ShapeError);
+}
+
+TEST_F(Layers, PackedTokensAreNotRecorded) {
+  MultiheadAttention layer(4, 2);
+  const Variable x = Variable(normal({1, 5, 4}, 0, 1));
+  const std::vector<int32_t> offsets{0, 2, 5};
+  const Tensor begins = Tensor::from(std::span<const int32_t>(offsets), {3});
+  HeadRecord record;
+  EXPECT_THROW(layer(x, x, x, {.tokens = PackedTokens{begins, begins}}, &record), ShapeError);
+  EXPECT_NO_THROW(layer(x, x, x, {.tokens = PackedTokens{begins, begins}}));
 }
 
 TEST_F(Layers, BlockGradientsPreAndPostNorm) {
