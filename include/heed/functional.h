@@ -36,7 +36,8 @@ inline Variable relu(const Variable& x) { return activation(Activation::relu, x)
 inline Variable gelu(const Variable& x) { return activation(Activation::gelu, x); }
 inline Variable silu(const Variable& x) { return activation(Activation::silu, x); }
 /// activation(alpha * gate) / alpha * up for gate_up (..., 2 * width) = gate, then up. Shazeer 2020, "GLU Variants
-/// Improve Transformer", eq. 5 (with alpha 1). Throws ShapeError where alpha is 0 or the last dimension odd.
+/// Improve Transformer", eq. 5 (with alpha 1). Throws ShapeError where alpha or 1 / alpha is not finite in the dtype,
+/// or the last dimension odd.
 Variable gated(Activation kind, const Variable& gate_up, double alpha = 1);
 inline Variable swiglu(const Variable& gate_up, double alpha = 1) { return gated(Activation::silu, gate_up, alpha); }
 

@@ -240,18 +240,18 @@ Variable gated(Activation kind, const Variable& gate_up, double alpha) {
   const int64_t twice = last_dim(op, gate_up);
   if (twice % 2)
     throw ShapeError("gated: the last dimension of " + to_string(gate_up.shape()) + " is odd; it holds gate, then up");
-  if (!(std::isfinite(alpha) && alpha != 0))
-    throw ShapeError("gated: alpha is " + std::to_string(alpha) + "; it must be a number other than 0");
   return dispatch(op, gate_up.dtype(), [&](auto tag) {
     using T = decltype(tag);
+    const T slope = static_cast<T>(alpha);  // what float makes of it counts
+    if (!(std::isfinite(slope) && std::isfinite(1 / slope)))
+      throw ShapeError("gated: alpha is " + std::to_string(alpha) + "; it and 1 / alpha must be finite");
     const Tensor input = packed(gate_up);
     const Tensor y = Tensor::empty(with_last(input.shape(), twice / 2), input.dtype());
     const int64_t rows = rows_of(input);
-    gated_forward<T>(kind, input.data<T>(), y.data<T>(), rows, twice / 2, ex(), static_cast<T>(alpha));
+    gated_forward<T>(kind, input.data<T>(), y.data<T>(), rows, twice / 2, ex(), slope);
     return custom_op(op, {gate_up}, y, [=](const Tensor& grad, Gradients& g) {
       const Tensor dx = Tensor::empty(input.shape(), input.dtype());
-      gated_backward<T>(kind, grad.data<T>(), input.data<T>(), dx.data<T>(), rows, twice / 2, ex(),
-                        static_cast<T>(alpha));
+      gated_backward<T>(kind, grad.data<T>(), input.data<T>(), dx.data<T>(), rows, twice / 2, ex(), slope);
       g.set(0, dx);
     });
   });

@@ -172,7 +172,8 @@ TEST_F(Layers, FeedForwardsByName) {
     EXPECT_LT(largest_difference(layer(x).value(), layer.linear2(bent).value()), 1e-6) << name;
   }
   EXPECT_THROW(feed_forward_kind("tanh"), UsageError);
-  EXPECT_THROW(F::gated(Activation::gelu, Variable(normal({2, 4}, 0, 1)), 0), ShapeError);
+  for (const double alpha : {0.0, 1e-46, 1e39, std::nan("")})
+    EXPECT_THROW(F::gated(Activation::gelu, Variable(normal({2, 4}, 0, 1)), alpha), ShapeError) << alpha;
 }
 
 TEST_F(Layers, PackedTokensAreNotRecorded) {
