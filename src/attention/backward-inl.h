@@ -59,7 +59,9 @@ struct BackwardCut : BackwardSchedule {
 
   static int64_t columns(const Problem<T>& p) { return pitch_of(p, HWY_MIN(p.Lq, kQueryTile)); }
   /// Elements of a prepared tile of queries.
-  static int64_t tile_elements(const Problem<T>& p) { return columns(p) * (p.D + p.Dv + 3); }
+  static int64_t tile_elements(const Problem<T>& p) {
+    return transposed_elements<T>(p.D, columns(p)) + transposed_elements<T>(p.Dv, columns(p)) + 3 * columns(p);
+  }
   static int64_t tile_bytes(const Problem<T>& p) { return tile_elements(p) * static_cast<int64_t>(sizeof(T)) + 1; }
   static int64_t own_tiles(const Problem<T>& p) { return p.group() * ((p.Lq + kQueryTile - 1) / kQueryTile); }
   int64_t shared_tiles(const Problem<T>& p) const {
@@ -84,8 +86,8 @@ struct BackwardCut : BackwardSchedule {
 // What a tile of queries brings to every tile of keys.
 template <class T>
 struct QueryTile {
-  T* q;      // (D, pitch): transposed, times query_factor
-  T* grad;   // (Dv, pitch): output gradients transposed, times `scale`
+  T* q;      // (D, pitch): transposed, times query_factor, as transposed() has it
+  T* grad;   // (Dv, pitch): output gradients, likewise, times `scale`
   T* lse;    // (2, pitch) in units of log 2, as SplitLse; +inf for a row that saw nothing
   T* delta;  // (pitch) sum over Dv of grad_out * out, less grad_lse, times `scale`
 };
@@ -98,7 +100,9 @@ struct QueryTiles {
   QueryTile<T> at(const Problem<T>& p, int64_t n) const {
     const int64_t columns = BackwardCut<T>::columns(p);
     T* const from = data + n * BackwardCut<T>::tile_elements(p);
-    return {from, from + p.D * columns, from + (p.D + p.Dv) * columns, from + (p.D + p.Dv + 2) * columns};
+    T* const grad = from + transposed_elements<T>(p.D, columns);
+    T* const lse = grad + transposed_elements<T>(p.Dv, columns);
+    return {from, grad, lse, lse + 2 * columns};
   }
 };
 
@@ -107,9 +111,9 @@ template <class T>
 struct BackwardScratch {
   T* queries;      // prepared tiles: one, or all of a key head
   uint8_t* ready;  // which of them are
-  T* q_rows;       // (64, D up to lanes)
-  T* grad_rows;    // (64, Dv up to lanes)
-  T* out_rows;     // likewise
+  T* q_rows;       // (64, D up to lanes), packed in panels or not
+  T* grad_rows;    // (64, Dv up to lanes), likewise
+  T* out_rows;     // (64, Dv up to lanes)
   T* k_rows;       // (chunk, D up to lanes)
   T* v_rows;       // (chunk, Dv up to lanes)
   T* clean;        // (64, the wider of both): rows with the poisoned ones set to 0
@@ -142,8 +146,8 @@ struct BackwardScratch {
     const auto widened = [](const Operand& operand, int64_t n) { return operand.storage == Storage::same ? 0 : n; };
     f(queries, kept * cut.tile_elements(p));
     f(ready, kept);
-    f(q_rows, columns * width);
-    f(grad_rows, columns * width_v);
+    f(q_rows, columns * panel_columns<T>(width));
+    f(grad_rows, columns * panel_columns<T>(width_v));
     f(out_rows, widened(p.out, columns * width_v));
     f(k_rows, keys * width);
     f(v_rows, widened(p.v, keys * width_v));
@@ -258,11 +262,11 @@ template <class T>
 void score_gradients(const Head<T>& head, const Dropout* dropout, const BackwardScratch<T>& s, const Tile& tile,
                      Cover cover, Matrix<const T> k, Matrix<const T> v, const QueryTile<T>& rows, bool chain,
                      T* received = nullptr) {
-  qk_tile(head, tile, cover, {k.data, k.stride}, {rows.q, tile.pitch}, head.D, s.weights);
+  qk_tile(head, tile, cover, {k.data, k.stride}, transposed<T>(rows.q, head.D, tile.pitch), head.D, s.weights);
   // In pieces, whose sums are rounded less: where a query sees few keys, this and delta are nearly the same.
   constexpr int64_t kDepth = 64;
   for (int64_t c = 0; c == 0 || c < head.Dv; c += kDepth)
-    qk_tile(head, tile, cover, {v.data + c, v.stride}, {rows.grad + c * tile.pitch, tile.pitch},
+    qk_tile(head, tile, cover, {v.data + c, v.stride}, transposed<T>(rows.grad, head.Dv, tile.pitch).from(c, 0),
             HWY_MIN(head.Dv - c, kDepth), s.dscores, c > 0);
   T* const derivatives = chain && head.natural() ? s.derivatives : nullptr;
   if (received) {
@@ -286,7 +290,7 @@ void score_gradients(const Head<T>& head, const Dropout* dropout, const Backward
 // group of keys are skipped.
 template <class T>
 HWY_INLINE void add_key_gradient(const Head<T>& head, const Tile& tile, Cover cover, const T* scores,
-                                 Matrix<const T> rows, int64_t width, Matrix<T> to, bool add) {
+                                 std::type_identity_t<Panels<T>> rows, int64_t width, Matrix<T> to, bool add) {
   const Left<T, true> left{scores, tile.pitch};
   if (cover == Cover::full) return product(tile.keys, width, tile.queries, left, rows, to, add);
   for (int64_t j = 0; j < tile.keys; j += kMaxRows) {
@@ -300,27 +304,24 @@ HWY_INLINE void add_key_gradient(const Head<T>& head, const Tile& tile, Cover co
 // Rows for a product in a tile that hides pairs: 0 * NaN would reach what does not see a poisoned row, so it becomes 0,
 // and add_poisoned adds it where it is seen.
 template <class T>
-HWY_INLINE Matrix<const T> without(uint64_t poisoned, Matrix<const T> rows, int64_t n, int64_t width, T* copy) {
+HWY_INLINE Panels<T> without(uint64_t poisoned, std::type_identity_t<Panels<T>> rows, int64_t n, int64_t width,
+                             T* copy) {
   if (!poisoned) return rows;
-  for (int64_t i = 0; i < n; ++i) {
-    if (poisoned >> i & 1)
-      std::fill_n(copy + i * width, width, T{0});
-    else
-      std::copy_n(rows.row(i), width, copy + i * width);
-  }
-  return {copy, width};
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t c = 0; c < width; ++c) copy[i * width + c] = poisoned >> i & 1 ? T{0} : rows.at(i, c);
+  return Matrix<const T>{copy, width};
 }
 
 // to += score * row for every pair that is visible and whose row is poisoned: a query's (to: of the keys) or a key's.
 template <class T>
 void add_poisoned(const Head<T>& head, const Tile& tile, uint64_t poisoned, bool of_queries, const T* scores,
-                  Matrix<const T> rows, int64_t width, Matrix<T> to) {
+                  std::type_identity_t<Panels<T>> rows, int64_t width, Matrix<T> to) {
   for (; poisoned; poisoned &= poisoned - 1) {
     const int64_t r = __builtin_ctzll(poisoned);
     for (int64_t n = 0; n < (of_queries ? tile.keys : tile.queries); ++n) {
       const int64_t i = of_queries ? r : n, j = of_queries ? n : r;
       if (!head.visible(tile.query + i, tile.key + j)) continue;
-      for (int64_t c = 0; c < width; ++c) to.row(n)[c] += scores[j * tile.pitch + i] * rows.row(r)[c];
+      for (int64_t c = 0; c < width; ++c) to.row(n)[c] += scores[j * tile.pitch + i] * rows.at(r, c);
     }
   }
 }
@@ -457,8 +458,8 @@ struct KeyChunk {
 template <class T>
 struct QueryRows {
   QueryTile<T> columns;
-  Matrix<const T> q, grad;  // (queries, D or Dv up to lanes)
-  bool checked = false;     // whether the next two are known
+  Panels<T> q, grad;     // (queries, D or Dv up to lanes)
+  bool checked = false;  // whether the next two are known
   uint64_t poisoned_q = 0, poisoned_grad = 0;
 
   QueryRows(const BackwardCall<T>& call, const BackwardHead<T>& from, const BackwardScratch<T>& s, int64_t query,
@@ -473,8 +474,8 @@ struct QueryRows {
     if (!keeps || !tiles.ready[n]) load_queries(from, s, query, queries, pitch_of(p, queries), head.scale, columns);
     if (keeps) tiles.ready[n] = 1;
     const bool gather = queries > 4 * kMaxRows;
-    q = load_rows(head.q, query, queries, p.D, true, s.q_rows, gather);
-    grad = load_rows(from.grad, query, queries, p.Dv, true, s.grad_rows, gather);
+    q = load_panels(head.q, query, queries, p.D, s.q_rows, gather);
+    grad = load_panels(from.grad, query, queries, p.Dv, s.grad_rows, gather);
   }
   void check(const BackwardHead<T>& from, const Tile& tile) {
     if (checked) return;
@@ -499,10 +500,10 @@ void add_tile(const BackwardCall<T>& call, const BackwardHead<T>& from, const Ba
     rows.check(from, tile);
     poisoned_k = chunk.poisoned_keys(head, tile);
     if (poisoned_k || rows.poisoned_q || rows.poisoned_grad) {
-      const Matrix<const T> grad = without(rows.poisoned_grad, rows.grad, tile.queries, width_v, s.clean);
+      const Panels<T> grad = without(rows.poisoned_grad, rows.grad, tile.queries, width_v, s.clean);
       add_key_gradient(head, tile, cover, s.weights, grad, width_v, dv, add);
       add_poisoned(head, tile, rows.poisoned_grad, true, s.weights, rows.grad, head.Dv, dv);
-      const Matrix<const T> q = without(rows.poisoned_q, rows.q, tile.queries, width, s.clean);
+      const Panels<T> q = without(rows.poisoned_q, rows.q, tile.queries, width, s.clean);
       add_key_gradient(head, tile, cover, s.dscores, q, width, dk, add);
       add_poisoned(head, tile, rows.poisoned_q, true, s.dscores, rows.q, head.D, dk);
       pv_tile(head, tile, cover, s.dscores, without(poisoned_k, k, tile.keys, width, s.clean), width, dq, add_queries);

@@ -21,14 +21,15 @@ constexpr int64_t kQueryBlock = 3 * kQueryTile;  // queries that share one pass 
 // State of a block of queries while it passes over the keys.
 template <class T>
 struct ForwardBlock {
-  T* q;       // (groups, D, 64): queries transposed, times query_factor
+  T* q;       // (groups, D, 64): queries transposed, times query_factor, as transposed() has it
   T* out;     // (192, Dv up to lanes): weighted sums of values, relative to max
   T* max;     // (192) of the scores so far, in units of log 2
   T* sum;     // (192) of 2^(score - max)
   T* scores;  // (64 keys, 64 queries)
   T* keys;    // (64 keys, D up to lanes): where they are not kept as T
-  T* values;  // (64 keys, Dv up to lanes)
+  T* values;  // (64 keys, Dv up to lanes), packed in panels or not
   ModScratch<T> mods;
+  bool streams;  // one block reads a head, and the second-level cache does not hold all heads
 
   static int64_t bytes(const Problem<T>& p, int64_t queries) {
     int64_t total = 0;
@@ -37,6 +38,8 @@ struct ForwardBlock {
   }
   ForwardBlock(const Problem<T>& p, int64_t queries, Scratch& scratch) {
     each(p, queries, [&](T*& piece, int64_t n) { piece = scratch.take<T>(n); });
+    constexpr int64_t kHeld = int64_t{1} << 18;  // elements
+    streams = p.Lq <= kQueryBlock && p.B * (p.Hq * p.Lq * p.D + p.Hkv * p.Lk * (p.D + p.Dv)) > kHeld;
   }
 
  private:
@@ -45,13 +48,13 @@ struct ForwardBlock {
   void each(const Problem<T>& p, int64_t queries, F&& f) {
     const int64_t columns = pitch_of(p, queries), tile = HWY_MIN(columns, kQueryTile) * kKeyTile;
     const int64_t width = round_to_lanes<T>(p.Dv);
-    f(q, columns * p.D);
+    f(q, transposed_elements<T>(p.D, columns));
     f(out, queries * width);
     f(max, columns);
     f(sum, columns);
     f(scores, tile);
     f(keys, p.k.storage == Storage::same ? 0 : kKeyTile * round_to_lanes<T>(p.D));
-    f(values, kKeyTile * width);
+    f(values, kKeyTile * panel_columns<T>(width));
     f(mods.mask, p.mask.present ? tile : 0);
   }
 };
@@ -120,10 +123,10 @@ void add_poisoned(const Head<T>& head, const Tile& tile, uint64_t poisoned, cons
   }
 }
 
-// The logarithm of the sum of 2^score of every row, -inf for one that sees nothing, and what its weighted sum of values
-// is to be multiplied by. A sink is one more score with no value behind it.
+// The logarithm, where wanted, of the sum of 2^score of every row, -inf for one that sees nothing, and what its
+// weighted sum of values is to be multiplied by. A sink is one more score with no value behind it.
 template <class T>
-HWY_INLINE void finish_rows(const Head<T>& head, Vec<T> max, Vec<T> sum, Vec<T>& lse, Vec<T>& factor) {
+HWY_INLINE void finish_rows(const Head<T>& head, Vec<T> max, Vec<T> sum, Vec<T>* lse, Vec<T>& factor) {
   const Lanes<T> d;
   const Vec<T> nothing = hn::Set(d, -static_cast<T>(INFINITY));
   Vec<T> rescale = hn::Set(d, T{1});
@@ -136,13 +139,14 @@ HWY_INLINE void finish_rows(const Head<T>& head, Vec<T> max, Vec<T> sum, Vec<T>&
     sum = hn::MulAdd(sum, rescale, exp2(d, hn::Sub(sink, shift)));
   }
   const auto empty = hn::Eq(sum, hn::Zero(d));
+  factor = hn::IfThenZeroElse(empty, hn::Div(rescale, sum));
+  if (!lse) return;
   // max * ln 2 with what its rounding leaves: backward's weights are off by a factor of e to lse's error.
   const T ln2 = static_cast<T>(kLn2), rest = static_cast<T>(kLn2 - static_cast<double>(ln2));
   const Vec<T> high = hn::Mul(max, hn::Set(d, ln2));
   const Vec<T> low = hn::MulAdd(max, hn::Set(d, rest), hn::MulSub(max, hn::Set(d, ln2), high));
   const Vec<T> log = hn::IfThenElse(hn::Eq(sum, sum), hn::Add(high, hn::Add(low, hn::Log(d, sum))), sum);
-  lse = hn::IfThenElse(empty, nothing, log);
-  factor = hn::IfThenZeroElse(empty, hn::Div(rescale, sum));
+  *lse = hn::IfThenElse(empty, nothing, log);
 }
 
 // Queries [begin, end) of one head, at most kQueryBlock of them, against all their keys.
@@ -154,9 +158,9 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
   const Target<T> to = p.out.template target<T>(head.b, head.h, p.query_row(head.b));
   bool visited[kQueryBlock / kQueryTile] = {};  // by a tile of keys: else max, sum and out are not set yet
   const int64_t block_begin = head.key_begin(begin) / kKeyTile * kKeyTile, block_end = head.key_end(end - 1);
-  prefetch_rows(head.q, begin, end - begin, p.D);
-  prefetch_rows(head.k, block_begin, HWY_MIN(block_end - block_begin, kKeyTile), p.D);
-  const bool dots = takes_dots(p);
+  const bool dots = takes_dots(p), asks = s.streams && !dots;
+  prefetch_rows(head.q, begin, end - begin, p.D, asks);
+  prefetch_rows(head.k, block_begin, HWY_MIN(block_end - block_begin, kKeyTile), p.D, asks);
   for (int64_t group = begin; group < end && !dots; group += kQueryTile) {
     const int64_t queries = HWY_MIN(end - group, kQueryTile);
     transpose_rows(head.q, group, queries, p.D, query_factor(head), s.q + (group - begin) * p.D, pitch_of(p, queries));
@@ -167,19 +171,19 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
     bool hides = false;
     for (int64_t group = begin, g = 0; group < end; group += kQueryTile, ++g)
       hides |= at_key.covers[g] != Cover::empty && may_hide(head, at_key.covers[g]);
-    prefetch_rows(head.v, key, keys, p.Dv);
-    prefetch_rows(head.k, key + keys, HWY_MIN(block_end - key - keys, kKeyTile), p.D);
+    prefetch_rows(head.v, key, keys, p.Dv, asks);
+    prefetch_rows(head.k, key + keys, HWY_MIN(block_end - key - keys, kKeyTile), p.D, asks);
     const Matrix<const T> k_rows = load_rows(head.k, key, keys, p.D, false, s.keys);
     // 0 * NaN would reach the rows that do not see a value: its row becomes 0 for the product, and is added after it.
     const uint64_t poisoned = hides ? poisoned_rows(head.v, key, keys, p.Dv) : 0;
-    Matrix<const T> values;
+    Panels<T> values;
     if (poisoned) {
       copy_rows(head.v, key, keys, p.Dv, s.values, width);
       for (int64_t j = 0; j < keys; ++j)
         if (poisoned >> j & 1) std::fill_n(s.values + j * width, width, T{0});
-      values = {s.values, width};
+      values = Matrix<const T>{s.values, width};
     } else {
-      values = load_rows(head.v, key, keys, p.Dv, true, s.values, end - begin > 4 * kMaxRows);
+      values = load_panels(head.v, key, keys, p.Dv, s.values, end - begin > 4 * kMaxRows);
     }
     for (int64_t group = begin, g = 0; group < end; group += kQueryTile, ++g) {
       const Cover cover = at_key.covers[g];
@@ -191,7 +195,7 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
       if (dots)
         dot_tile(head.q, tile, k, p.D, query_factor(head), s.scores);
       else
-        qk_tile(head, tile, cover, {k.data, k.stride}, {s.q + at * p.D, tile.pitch}, p.D, s.scores);
+        qk_tile(head, tile, cover, {k.data, k.stride}, transposed<T>(s.q + at * p.D, p.D, tile.pitch), p.D, s.scores);
       apply_mods(head, tile, cover, s.mods, s.scores);
       if (p.dropout > 0) {
         uint64_t kept[kKeyTile];
@@ -216,9 +220,9 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
     }
     for (int64_t i = 0; i < pitch; i += lanes<T>()) {
       Vec<T> lse, factor;
-      finish_rows<T>(head, hn::LoadU(d, s.max + at + i), hn::LoadU(d, s.sum + at + i), lse, factor);
+      finish_rows<T>(head, hn::LoadU(d, s.max + at + i), hn::LoadU(d, s.sum + at + i), p.lse ? &lse : nullptr, factor);
       if (p.dropout > 0) factor = hn::Mul(factor, hn::Set(d, static_cast<T>(dropout.keep_scale)));
-      hn::StoreU(lse, d, s.max + at + i);
+      if (p.lse) hn::StoreU(lse, d, s.max + at + i);
       hn::StoreU(factor, d, s.sum + at + i);
     }
     for (int64_t i = 0; i < queries; ++i)

@@ -113,7 +113,7 @@ void inspect_rows(const Inspection<T>& p, const Head<T>& given, int64_t query, i
     const Tile& tile = at.tiles[0];
     const Cover cover = at.covers[0];
     const Matrix<const T> k = load_rows(head.k, tile.key, tile.keys, p.D, false, s.keys);
-    qk_tile(head, tile, cover, {k.data, k.stride}, {s.q, pitch}, p.D, s.scores);
+    qk_tile(head, tile, cover, {k.data, k.stride}, transposed<T>(s.q, p.D, pitch), p.D, s.scores);
     if (!open) apply_mods(head, tile, cover, s.mods, s.scores);
     if (p.stage == ScoreStage::softcap) apply_softcap<T>(head, tile, s.scores, nullptr);
     if (weights) scores_to_weights(tile, p.lse + p.lse_row(head.b, head.h) + query, s.scores);

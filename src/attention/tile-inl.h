@@ -77,6 +77,14 @@ HWY_INLINE Vec<T> load(const Source<T>& source, int64_t at, int64_t j) {
   });
 }
 
+// The source's columns from `column` on.
+template <class T>
+HWY_INLINE Source<T> columns_of(Source<T> source, int64_t column) {
+  source.data = static_cast<const char*>(source.data) +
+                column * static_cast<int64_t>(source.storage == Storage::same ? sizeof(T) : sizeof(uint16_t));
+  return source;
+}
+
 // to (rows, round_to_lanes(width)) = rows [first, first + rows) of `source`, with zeros in the last columns.
 template <class T>
 HWY_INLINE void copy_rows(const Source<T>& source, int64_t first, int64_t rows, int64_t width, T* HWY_RESTRICT to,
@@ -105,11 +113,24 @@ HWY_INLINE Matrix<const T> load_rows(const Source<T>& source, int64_t first, int
   return {copy, round_to_lanes<T>(width)};
 }
 
-// Asks for rows [first, first + rows) before they are needed, where they lie apart: broadcasts and transposes read too
-// many streams at once for the hardware to guess. Rows that follow one another it guesses, and asking costs up to 13 %.
+// The same as a product's right operand; panels that are narrow, of rows of 512 bytes or more, are packed.
 template <class T>
-HWY_INLINE void prefetch_rows(const Source<T>& source, int64_t first, int64_t rows, int64_t width) {
-  if (source.row == width) return;
+HWY_INLINE Panels<T> load_panels(const Source<T>& source, int64_t first, int64_t rows, int64_t width, T* copy,
+                                 bool gather) {
+  const int64_t columns = round_to_lanes<T>(width);
+  if (!kNarrow<T> || !gather || columns <= kPanel<T> || source.row * static_cast<int64_t>(sizeof(T)) < 512)
+    return load_rows(source, first, rows, width, true, copy, gather);
+  for (int64_t j = 0; j < width; j += kPanel<T>)
+    copy_rows(columns_of(source, j), first, rows, HWY_MIN(width - j, kPanel<T>), copy + j * rows, kPanel<T>);
+  return Panels<T>::packed(copy, rows);
+}
+
+// Asks for rows [first, first + rows) before they are needed, where they lie apart or stream by: broadcasts and
+// transposes read too many streams at once for the hardware to guess. Other rows are in the caches, and asking costs up
+// to 13 %.
+template <class T>
+HWY_INLINE void prefetch_rows(const Source<T>& source, int64_t first, int64_t rows, int64_t width, bool streams) {
+  if (source.row == width && !streams) return;
   const int64_t size = source.storage == Storage::same ? static_cast<int64_t>(sizeof(T)) : 2;
   for (int64_t i = first; i < first + rows; ++i) {
     const char* const row = static_cast<const char*>(source.data) + i * source.row * size;
@@ -117,10 +138,11 @@ HWY_INLINE void prefetch_rows(const Source<T>& source, int64_t first, int64_t ro
   }
 }
 
-// to (width, pitch) = factor * the transpose of rows [first, first + rows) of `source`, with zeros past `rows`.
+// to (width, pitch) = factor * the transpose of rows [first, first + rows) of `source`, with zeros past `rows`: one
+// panel.
 template <class T>
-HWY_INLINE void transpose_rows(const Source<T>& source, int64_t first, int64_t rows, int64_t width, T factor, T* to,
-                               int64_t pitch) {
+HWY_INLINE void transpose_panel(const Source<T>& source, int64_t first, int64_t rows, int64_t width, T factor, T* to,
+                                int64_t pitch) {
   if (source.storage == Storage::same) {
     transpose<true>(rows, width, source.direct(first), source.row, factor, to, pitch);
   } else {
@@ -128,13 +150,33 @@ HWY_INLINE void transpose_rows(const Source<T>& source, int64_t first, int64_t r
     HWY_ALIGN T piece[kQueryTile * kWidth];
     for (int64_t j = 0; j < width; j += kWidth) {
       const int64_t n = HWY_MIN(width - j, kWidth);
-      Source<T> part = source;
-      part.data = static_cast<const uint16_t*>(source.data) + j;
-      copy_rows(part, first, rows, n, piece, kWidth);
+      copy_rows(columns_of(source, j), first, rows, n, piece, kWidth);
       transpose<true>(rows, n, piece, kWidth, factor, to + j * pitch, pitch);
     }
   }
   zero_columns(width, round_to_lanes<T>(rows), pitch, to, pitch);
+}
+
+// A tile of queries as the right operand of products: (width, pitch), packed where panels are narrow and deep.
+template <class T>
+HWY_INLINE bool packs(int64_t width, int64_t pitch) {
+  return kNarrow<T> && width > 64 && pitch > kPanel<T>;
+}
+template <class T>
+HWY_INLINE Panels<T> transposed(const T* data, int64_t width, int64_t pitch) {
+  return packs<T>(width, pitch) ? Panels<T>::packed(data, width) : Matrix<const T>{data, pitch};
+}
+template <class T>
+HWY_INLINE int64_t transposed_elements(int64_t width, int64_t pitch) {
+  return width * (packs<T>(width, pitch) ? panel_columns<T>(pitch) : pitch);
+}
+template <class T>
+HWY_INLINE void transpose_rows(const Source<T>& source, int64_t first, int64_t rows, int64_t width, T factor, T* to,
+                               int64_t pitch) {
+  if (!packs<T>(width, pitch)) return transpose_panel(source, first, rows, width, factor, to, pitch);
+  for (int64_t i = 0; i < pitch; i += kPanel<T>)
+    transpose_panel(source, first + i, HWY_MAX(int64_t{0}, HWY_MIN(rows - i, kPanel<T>)), width, factor, to + i * width,
+                    kPanel<T>);
 }
 
 // Rows [first, first + rows) of `target` = factor * from; or += where `add`, which needs a target kept as T.
@@ -270,14 +312,15 @@ HWY_INLINE Range keys_seen(const Head<T>& head, const Tile& tile, int64_t query,
 // c (keys, queries) = or += rows (keys, depth) columns (depth, queries): q k^T or grad_out v^T, transposed. Columns
 // that positions hide from a whole group of rows are left as they are.
 template <class T>
-HWY_INLINE void qk_tile(const Head<T>& head, const Tile& tile, Cover cover, Left<T, true> rows, Matrix<const T> columns,
+HWY_INLINE void qk_tile(const Head<T>& head, const Tile& tile, Cover cover, Left<T, true> rows, Panels<T> columns,
                         int64_t depth, T* c, bool add = false) {
   const Matrix<T> to{c, tile.pitch};
+  const int64_t step = columns.panel > kPanel<T> ? kPanel<T> : lanes<T>();
   if (cover == Cover::full) return product(tile.keys, tile.pitch, depth, rows, columns, to, add);
   for (int64_t j = 0; j < tile.keys; j += kMaxRows) {
     const int64_t n = HWY_MIN(tile.keys - j, int64_t{kMaxRows});
     const Range range = queries_seeing(head, tile, j, n);
-    const int64_t first = range.begin / lanes<T>() * lanes<T>(), last = round_to_lanes<T>(range.end);
+    const int64_t first = range.begin / step * step, last = round_to_lanes<T>(range.end);
     if (last > first) product(n, last - first, depth, rows.from(j, 0), columns.from(0, first), to.from(j, first), add);
   }
 }
@@ -297,26 +340,28 @@ template <class T>
 HWY_INLINE void dot_tile(const Source<T>& q, const Tile& tile, Matrix<const T> k, int64_t depth, T factor,
                          T* HWY_RESTRICT scores) {
   const Lanes<T> d;
-  constexpr int kQueries = 4, kKeys = 2;  // whose sums are in registers: 8 of them, 4 rows of q and one of k
+  // Whose sums are in registers, beside a vector of each query and one of a key.
+  constexpr int kQueries = 4, kKeys = HWY_MAX_BYTES == 64 || HWY_ARCH_ARM_A64 ? 4 : 2;
   for (int64_t i = 0; i < tile.queries; i += kQueries) {
-    const T* row[kQueries];
-    for (int64_t r = 0; r < kQueries; ++r) row[r] = q.direct(tile.query + HWY_MIN(i + r, tile.queries - 1));
-    for (int64_t j = 0; j < tile.keys; j += kKeys) {
-      const T* const first = k.row(j);
-      const T* const second = k.row(HWY_MIN(j + 1, tile.keys - 1));
-      Vec<T> a[kQueries], b[kQueries];
-      unroll<kQueries>([&](auto r) HWY_ATTR { a[r] = b[r] = hn::Zero(d); });
+    const T* query[kQueries];
+    for (int64_t r = 0; r < kQueries; ++r) query[r] = q.direct(tile.query + HWY_MIN(i + r, tile.queries - 1));
+    const auto keys = [&](auto count, int64_t j) HWY_ATTR {
+      Vec<T> sum[count][kQueries];
+      unroll<count>([&](auto n) HWY_ATTR { unroll<kQueries>([&](auto r) HWY_ATTR { sum[n][r] = hn::Zero(d); }); });
       for (int64_t c = 0; c < depth; c += lanes<T>()) {
-        const Vec<T> of_first = hn::LoadU(d, first + c), of_second = hn::LoadU(d, second + c);
-        unroll<kQueries>([&](auto r) HWY_ATTR {
-          const Vec<T> of_query = hn::LoadU(d, row[r] + c);
-          a[r] = hn::MulAdd(of_query, of_first, a[r]);
-          b[r] = hn::MulAdd(of_query, of_second, b[r]);
+        Vec<T> of_query[kQueries];
+        unroll<kQueries>([&](auto r) HWY_ATTR { of_query[r] = hn::LoadU(d, query[r] + c); });
+        unroll<count>([&](auto n) HWY_ATTR {
+          const Vec<T> of_key = hn::LoadU(d, k.row(j + n) + c);
+          unroll<kQueries>([&](auto r) HWY_ATTR { sum[n][r] = hn::MulAdd(of_query[r], of_key, sum[n][r]); });
         });
       }
-      store_four_sums<T>(a, scores + j * tile.pitch + i);
-      if (j + 1 < tile.keys) store_four_sums<T>(b, scores + (j + 1) * tile.pitch + i);
-    }
+      unroll<count>([&](auto n) HWY_ATTR { store_four_sums<T>(sum[n], scores + (j + n) * tile.pitch + i); });
+    };
+    int64_t j = 0;
+    for (; j + kKeys <= tile.keys; j += kKeys) keys(std::integral_constant<int, kKeys>(), j);
+    for (; kKeys > 2 && j + 2 <= tile.keys; j += 2) keys(std::integral_constant<int, 2>(), j);
+    for (; j < tile.keys; ++j) keys(std::integral_constant<int, 1>(), j);
   }
   const Vec<T> scale = hn::Set(d, factor);
   for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
@@ -329,8 +374,8 @@ HWY_INLINE void dot_tile(const Source<T>& q, const Tile& tile, Matrix<const T> k
 // out (queries, width) = or += weights^T values (keys, width); keys that positions hide from a whole group of rows are
 // skipped.
 template <class T>
-HWY_INLINE void pv_tile(const Head<T>& head, const Tile& tile, Cover cover, const T* weights, Matrix<const T> values,
-                        int64_t width, Matrix<T> out, bool add) {
+HWY_INLINE void pv_tile(const Head<T>& head, const Tile& tile, Cover cover, const T* weights,
+                        std::type_identity_t<Panels<T>> values, int64_t width, Matrix<T> out, bool add) {
   const Left<T, false> left{weights, tile.pitch};
   if (cover == Cover::full) return product(tile.queries, width, tile.keys, left, values, out, add);
   for (int64_t i = 0; i < tile.queries; i += kMaxRows) {
