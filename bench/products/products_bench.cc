@@ -1,5 +1,6 @@
 // A layer's products beside OpenBLAS's, one thread each, round by round in one run: y = x W^T, dx = dy W, dw += dy^T x.
-//   products_bench [ROUNDS]     JSON: of each shape and product the medians in GFLOP/s, and that of the rounds' ratios
+//   products_bench [ROUNDS [REGEX]]     JSON: of each shape (that REGEX finds) and product the medians in GFLOP/s, and
+//                                       that of the rounds' ratios
 #include <cblas.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -81,10 +83,12 @@ double median(std::vector<double> values) {
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 7;
+  const std::regex only(argc > 2 ? argv[2] : "");
   openblas_set_num_threads(1);
   const auto one = heed::make_executor(1);
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Shape& s : kShapes) {
+    if (!std::regex_search(s.name, only)) continue;
     const std::vector<float> x = noise(s.rows * s.in, 1), w = noise(s.out * s.in, 2), dy = noise(s.rows * s.out, 3);
     std::vector<float> y(dy.size()), dx(x.size()), dw(w.size());
     const int m = static_cast<int>(s.rows), k = static_cast<int>(s.in), n = static_cast<int>(s.out);

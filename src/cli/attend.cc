@@ -384,6 +384,36 @@ void attend(AttendArguments a) {
   std::cout << shown;
 }
 
+void add_file(CLI::App& command, const char* name, std::string& path, const char* text) {
+  command.add_option(name, path, text)->type_name("FILE");
+}
+
+void add_picture_options(CLI::App& command, AttendArguments& a) {
+  add_file(command, "--png", a.png, "Write a picture");
+  add_file(command, "--svg", a.svg, "Write a picture");
+  add_file(command, "--pdf", a.pdf, "Write a picture");
+  add_file(command, "--html", a.html, "Write a page for a browser: every layer and head, to look into");
+  command.add_option("--compare", a.compare, "Another text, beside the first in the page")
+      ->type_name("TEXT")
+      ->check(not_empty());
+  command.add_option("--width", a.width, "Of the pictures: 80mm, 8cm, 3in or 1200px [as wide as they want]")
+      ->type_name("LENGTH");
+  command.add_option("--dpi", a.picture.dpi, "Pixels to the inch")
+      ->check(finite_number())
+      ->check(in_range(10, 2400))
+      ->capture_default_str();
+  command.add_option("--font-size", a.picture.font_size, "Of the pictures, in points")
+      ->check(finite_number())
+      ->check(in_range(1, 100))
+      ->capture_default_str();
+  command.add_option("--font", a.picture.font, "Of the pictures")->type_name("FAMILY")->capture_default_str();
+  command.add_option("--columns", a.picture.columns, "Heads in a row of --heads [up to 4]")->check(CLI::Range(1, 1024));
+  command.add_option("--maximum", a.picture.maximum, "Weight at the top of the scale [the largest]")
+      ->check(finite_number())
+      ->check(in_range(1e-30, 1e30));
+  command.add_option("--title", a.title, "Title of map and pictures; \"\" for none")->type_name("TEXT");
+}
+
 }  // namespace
 
 void add_attend(CLI::App& program) {
@@ -411,10 +441,7 @@ void add_attend(CLI::App& program) {
   command
       ->add_option("--generate", a->generate, "Tokens that a language model writes behind the text, the likeliest each")
       ->check(CLI::Range(1, 1 << 24));
-  const auto file = [&](const char* name, std::string& path, const char* text) {
-    command->add_option(name, path, text)->type_name("FILE");
-  };
-  file("--from", a->file.weights, "Weights of another program, npy or npz, instead of a text");
+  add_file(*command, "--from", a->file.weights, "Weights of another program, npy or npz, instead of a text");
   command->add_option("--array", a->file.arrays, "Array of the npz; several times for several [all]")
       ->type_name("NAME")
       ->expected(1)
@@ -437,30 +464,7 @@ void add_attend(CLI::App& program) {
   command->add_option("--top", a->top, "Instead of a map: for each token the so many it attends to most")
       ->check(CLI::Range(1, 65536));
   command->add_flag("--statistics", a->statistics, "Numbers of each head instead of a map");
-  file("--png", a->png, "Write a picture");
-  file("--svg", a->svg, "Write a picture");
-  file("--pdf", a->pdf, "Write a picture");
-  file("--html", a->html, "Write a page for a browser: every layer and head, to look into");
-  command->add_option("--compare", a->compare, "Another text, beside the first in the page")
-      ->type_name("TEXT")
-      ->check(not_empty());
-  command->add_option("--width", a->width, "Of the pictures: 80mm, 8cm, 3in or 1200px [as wide as they want]")
-      ->type_name("LENGTH");
-  command->add_option("--dpi", a->picture.dpi, "Pixels to the inch")
-      ->check(finite_number())
-      ->check(in_range(10, 2400))
-      ->capture_default_str();
-  command->add_option("--font-size", a->picture.font_size, "Of the pictures, in points")
-      ->check(finite_number())
-      ->check(in_range(1, 100))
-      ->capture_default_str();
-  command->add_option("--font", a->picture.font, "Of the pictures")->type_name("FAMILY")->capture_default_str();
-  command->add_option("--columns", a->picture.columns, "Heads in a row of --heads [up to 4]")
-      ->check(CLI::Range(1, 1024));
-  command->add_option("--maximum", a->picture.maximum, "Weight at the top of the scale [the largest]")
-      ->check(finite_number())
-      ->check(in_range(1e-30, 1e30));
-  command->add_option("--title", a->title, "Title of map and pictures; \"\" for none")->type_name("TEXT");
+  add_picture_options(*command, *a);
   command->footer(
       "Examples:\n"
       "  heed attend \"El perro tiene el pelo suelto.\" --png attention.png\n"

@@ -364,6 +364,39 @@ TextPairs read_named_pairs(const PairFiles& files, const std::string& columns, c
   return read_pairs(files, parse_columns(columns), say, prefix.empty() ? "training data" : "validation data");
 }
 
+// What the model's card says of its data and scores.
+CardParts translator_card(const TrainArguments& a, const TransformerConfig& shape, const SentencePairs& training,
+                          const TextPairs& valid_texts, const TrainResult& result) {
+  const auto tokens = [](const std::vector<std::vector<int32_t>>& sentences) {
+    int64_t count = 0;
+    for (const auto& sentence : sentences) count += static_cast<int64_t>(sentence.size());
+    return with_commas(count);
+  };
+  CardParts parts{
+      .summary = "A Transformer that translates, trained by heed " HEED_VERSION ".",
+      .vocabulary = shape.source_vocab_size == 0
+                        ? "pieces for both languages"
+                        : "pieces for the target, " + with_commas(shape.source_vocab_size) + " for the source",
+      .data = {{"Training", file_names(a.pairs) + ": " + with_commas(static_cast<int64_t>(training.source.size())) +
+                                " sentence pairs, " + tokens(training.source) + " source and " +
+                                tokens(training.target) + " target tokens"}},
+      .scored_on = "validation pairs"};
+  if (valid_texts.source.empty()) return parts;
+  parts.data.emplace_back("Validation", (a.valid_pairs.empty() ? "held out" : file_names(a.valid_pairs)) + ": " +
+                                            with_commas(static_cast<int64_t>(valid_texts.source.size())) +
+                                            " sentence pairs");
+  // The scores are those of the files in the directory, read anew.
+  const BeamOptions beam;
+  parts.scores = {
+      {"Loss", fixed(result.best_nll, "%.4f nats a token")},
+      {"Search", "beam " + std::to_string(beam.beam) + ", length penalty " + fixed(beam.length_penalty, "%g")}};
+  std::vector<std::string> translations;
+  for (TranslatedLine& line : Translator(a.model, a.trust).translate(valid_texts.source, {.beam = beam}))
+    translations.push_back(std::move(line.best.front().text));
+  for (auto& row : score_rows(translations, valid_texts.target)) parts.scores.push_back(std::move(row));
+  return parts;
+}
+
 void train_on_pairs(CLI::App& command, TrainArguments& a) {
   check_early(a.translator, a);
   TextPairs texts = read_named_pairs(a.pairs, a.columns, "");
@@ -418,37 +451,8 @@ void train_on_pairs(CLI::App& command, TrainArguments& a) {
        .bleu = [&](int64_t sentences) { return greedy_bleu(model, prepared, spread(valid_texts, sentences)); },
        .encode = [&](double dropout,
                      uint64_t seed) { return encode(prepared.source, vocabulary, texts, dropout, seed); }},
-      std::move(report), [&](const TrainResult& result) {
-        const auto tokens = [](const std::vector<std::vector<int32_t>>& sentences) {
-          int64_t count = 0;
-          for (const auto& sentence : sentences) count += static_cast<int64_t>(sentence.size());
-          return with_commas(count);
-        };
-        CardParts parts{
-            .summary = "A Transformer that translates, trained by heed " HEED_VERSION ".",
-            .vocabulary = shape.source_vocab_size == 0
-                              ? "pieces for both languages"
-                              : "pieces for the target, " + with_commas(shape.source_vocab_size) + " for the source",
-            .data = {{"Training", file_names(a.pairs) + ": " +
-                                      with_commas(static_cast<int64_t>(training.source.size())) + " sentence pairs, " +
-                                      tokens(training.source) + " source and " + tokens(training.target) +
-                                      " target tokens"}},
-            .scored_on = "validation pairs"};
-        if (valid_texts.source.empty()) return parts;
-        parts.data.emplace_back("Validation", (a.valid_pairs.empty() ? "held out" : file_names(a.valid_pairs)) + ": " +
-                                                  with_commas(static_cast<int64_t>(valid_texts.source.size())) +
-                                                  " sentence pairs");
-        // The scores are those of the files in the directory, read anew.
-        const BeamOptions beam;
-        parts.scores = {
-            {"Loss", fixed(result.best_nll, "%.4f nats a token")},
-            {"Search", "beam " + std::to_string(beam.beam) + ", length penalty " + fixed(beam.length_penalty, "%g")}};
-        std::vector<std::string> translations;
-        for (TranslatedLine& line : Translator(a.model, a.trust).translate(valid_texts.source, {.beam = beam}))
-          translations.push_back(std::move(line.best.front().text));
-        for (auto& row : score_rows(translations, valid_texts.target)) parts.scores.push_back(std::move(row));
-        return parts;
-      });
+      std::move(report),
+      [&](const TrainResult& result) { return translator_card(a, shape, training, valid_texts, result); });
 }
 
 void train_on_text(CLI::App& command, TrainArguments& a) {

@@ -181,6 +181,27 @@ void translate(const TranslateArguments& a) {
   if (replaced > 0) warn("translate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
 }
 
+void add_sampling_options(CLI::App& command, TranslateArguments& a, CLI::Option* force) {
+  CLI::Option* sample = command.add_flag("--sample", a.sample, "Draw translations instead of searching")
+                            ->excludes(force)
+                            ->excludes(command.get_option("--beam"));
+  command.add_option("--temperature", a.sampling.temperature, "Scores are divided by it; 0: the most probable token")
+      ->check(finite_number())
+      ->needs(sample);
+  command.add_option("--top-k", a.sampling.top_k, "Draw among so many of the most probable tokens; 0: all")
+      ->check(CLI::Range(0, 1 << 30))
+      ->needs(sample);
+  command.add_option("--top-p", a.sampling.top_p, "Draw among the fewest tokens that reach this probability together")
+      ->check(finite_number())
+      ->needs(sample);
+  command
+      .add_option("--min-p", a.sampling.min_p,
+                  "Draw among those with this share of the most probable token's probability; 0: all")
+      ->check(finite_number())
+      ->needs(sample);
+  command.add_option("-s,--seed", a.sampling.seed, "Seed of the draws")->check(whole_number());
+}
+
 }  // namespace
 
 void add_translate(CLI::App& program) {
@@ -233,24 +254,7 @@ void add_translate(CLI::App& program) {
       command->add_option("--force", a->force, "Translate nothing: score these translations, a line for each line")
           ->type_name("FILE")
           ->excludes(command->get_option("--n-best"));
-  CLI::Option* sample = command->add_flag("--sample", a->sample, "Draw translations instead of searching")
-                            ->excludes(force)
-                            ->excludes(command->get_option("--beam"));
-  command->add_option("--temperature", a->sampling.temperature, "Scores are divided by it; 0: the most probable token")
-      ->check(finite_number())
-      ->needs(sample);
-  command->add_option("--top-k", a->sampling.top_k, "Draw among so many of the most probable tokens; 0: all")
-      ->check(CLI::Range(0, 1 << 30))
-      ->needs(sample);
-  command->add_option("--top-p", a->sampling.top_p, "Draw among the fewest tokens that reach this probability together")
-      ->check(finite_number())
-      ->needs(sample);
-  command
-      ->add_option("--min-p", a->sampling.min_p,
-                   "Draw among those with this share of the most probable token's probability; 0: all")
-      ->check(finite_number())
-      ->needs(sample);
-  command->add_option("-s,--seed", a->sampling.seed, "Seed of the draws")->check(whole_number());
+  add_sampling_options(*command, *a, force);
   command->footer(
       "Examples:\n"
       "  heed translate \"Hola, mi nombre es Alex.\"\n"

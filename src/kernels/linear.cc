@@ -68,15 +68,9 @@ int64_t PackedSize(int64_t in, int64_t out) {
 }
 
 template <class T, class W>
-void Pack(const W* w, int64_t in, int64_t out, T* packed, Executor& ex) {
+void PackWeight(const W* w, int64_t in, int64_t out, T* packed, Executor& ex) {
   ForPanels<T>(in, out, ex, [&](int64_t column, int64_t columns) {
-    if constexpr (std::is_same_v<T, W>) {
-      PackTransposed(w + column * in, in, in, columns, packed + column * in);
-    } else {
-      const ScratchArray<T> wide(columns * in);
-      widen(w + column * in, columns * in, wide.get());
-      PackTransposed(wide.get(), in, in, columns, packed + column * in);
-    }
+    Pack(PanelsByColumn<T, W>{w + column * in, in}, in, columns, packed + column * in);
   });
 }
 
@@ -85,7 +79,7 @@ template <class T>
 void PackedForward(const T* x, const T* packed, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex) {
   if (rows == 0) return;  // x and y may be null
   ForPanels<T>(in, out, ex, [&](int64_t column, int64_t columns) {
-    PackedProduct<true, T>(rows, columns, in, x, in, packed + column * in, in, y + column, out, {});
+    Product(rows, columns, in, Left<T, true>{x, in}, PackedPanels<T>{packed + column * in, in}, y + column, out, {});
   });
 }
 
@@ -94,8 +88,8 @@ void Forward(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t 
              bool relu) {
   if (rows < kPackedFrom) return UnpackedForward(x, w, bias, y, rows, in, out, ex, relu);
   ForBlocks<T>(rows, out, ex, [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
-    BlockedProduct<T>(count, columns, in, LeftByRow(x + row * in, in), PanelsByColumn<T, W>{w + column * in, in},
-                      y + row * out + column, out, {.bias = bias ? bias + column : nullptr, .relu = relu});
+    Product(count, columns, in, Left<T, true>{x + row * in, in}, PanelsByColumn<T, W>{w + column * in, in},
+            y + row * out + column, out, {.bias = bias ? bias + column : nullptr, .relu = relu});
   });
 }
 
@@ -103,8 +97,8 @@ void Forward(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t 
 template <class T>
 void BackwardInput(const T* dy, const T* w, T* dx, int64_t rows, int64_t in, int64_t out, Executor& ex) {
   ForBlocks<T>(rows, in, ex, [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
-    BlockedProduct<T>(count, columns, out, LeftByRow(dy + row * out, out), PanelsByRow<T>{w + column, in},
-                      dx + row * in + column, in, {});
+    Product(count, columns, out, Left<T, true>{dy + row * out, out}, PanelsByRow<T>{w + column, in},
+            dx + row * in + column, in, {});
   });
 }
 
@@ -113,8 +107,8 @@ template <class T>
 void BackwardWeight(const T* dy, const T* x, T* dw, int64_t rows, int64_t in, int64_t out, Executor& ex) {
   if (rows == 0) return;  // dy and x may be null
   ForBlocks<T>(out, in, ex, [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
-    BlockedProduct<T>(count, columns, rows, LeftByColumn(dy + row, out), PanelsByRow<T>{x + column, in},
-                      dw + row * in + column, in, {.add = true});
+    Product(count, columns, rows, Left<T, false>{dy + row, out}, PanelsByRow<T>{x + column, in}, dw + row * in + column,
+            in, {.add = true});
   });
 }
 
@@ -131,7 +125,7 @@ void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64
   const ScratchArray<T> packed_w(dx ? PackedColumns<T>(in) * out : 0);
   if (dx)
     ForPanels<T>(out, in, ex, [&](int64_t column, int64_t columns) {
-      PackRows<T>(w + column, in, nullptr, out, columns, packed_w.get() + column * out);
+      Pack(PanelsByRow<T>{w + column, in}, out, columns, packed_w.get() + column * out);
     });
   // Pieces of rows, each with its own sum for dw, dbias and room for rows of x.
   const auto whole = static_cast<uint64_t>(std::clamp(rows / kPieceRows, int64_t{1}, kPieces));
@@ -152,11 +146,14 @@ void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64
         for (int64_t i = 0; i < count * out; ++i) to[i] = relu[row * out + i] > 0 ? dy_row[i] : T{0};
         dy_row = to;
       }
-      if (dx) PackedProduct<true, T>(count, in, out, dy_row, out, packed_w.get(), out, dx + row * in, in, {});
+      if (dx)
+        Product(count, in, out, Left<T, true>{dy_row, out}, PackedPanels<T>{packed_w.get(), out}, dx + row * in, in,
+                {});
       if (dw) {
         T* const x_row = packed_x.get() + piece * room;
-        PackRows<T>(x + row * in, in, nullptr, count, in, x_row);
-        PackedProduct<false, T>(out, in, count, dy_row, out, x_row, count, weights, in, {.add = row > begin});
+        Pack(PanelsByRow<T>{x + row * in, in}, count, in, x_row);
+        Product(out, in, count, Left<T, false>{dy_row, out}, PackedPanels<T>{x_row, count}, weights, in,
+                {.add = row > begin});
       }
       if (dbias)
         for (int64_t r = 0; r < count; ++r)
@@ -180,7 +177,9 @@ void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64
                        Executor& ex, bool relu) {                                                          \
     Forward(x, w, bias, y, rows, in, out, ex, relu);                                                       \
   }                                                                                                        \
-  void Pack##Suffix(const W* w, int64_t in, int64_t out, T* packed, Executor& ex) { Pack(w, in, out, packed, ex); }
+  void Pack##Suffix(const W* w, int64_t in, int64_t out, T* packed, Executor& ex) {                        \
+    PackWeight(w, in, out, packed, ex);                                                                    \
+  }
 HEED_LINEAR_OF(float, float, F32)
 HEED_LINEAR_OF(double, double, F64)
 HEED_LINEAR_OF(float, hwy::float16_t, F16)

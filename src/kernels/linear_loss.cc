@@ -197,10 +197,10 @@ class LossPass {
     const ScratchArray<double> sums(blocks_ * p_.in);
     parallel_for(ex_, blocks_, [&](int64_t block) {
       const T* const w = p_.w + block * kClasses * p_.in;
-      PackTransposed(w, p_.in, p_.in, classes(block), packed_columns_.get() + block * kClasses * p_.in);
+      Pack(PanelsByColumn<T, T>{w, p_.in}, p_.in, classes(block), packed_columns_.get() + block * kClasses * p_.in);
       if (p_.dx)
-        PackRows<T>(w, p_.in, nullptr, classes(block), p_.in,
-                    packed_rows_.get() + block * kClasses * PackedColumns<T>(p_.in));
+        Pack(PanelsByRow<T>{w, p_.in}, classes(block), p_.in,
+             packed_rows_.get() + block * kClasses * PackedColumns<T>(p_.in));
       double* const sum = sums.get() + block * p_.in;
       std::fill(sum, sum + p_.in, 0.0);
       for (int64_t c = 0; c < classes(block); ++c)
@@ -229,8 +229,9 @@ class LossPass {
       const int64_t at = (block * chunk_ + begin) * kRowOfBlock;
       T* const e = kept_ ? kept_ + at : own.get();
       T* const differences = kept_ ? kept_differences_ + at : own_differences.get();
-      PackedProduct<true, T>(rows, width, in, x(first_ + begin), in, packed_columns_.get() + offset * in, in, e,
-                             kRowOfBlock, {.bias = p_.bias ? p_.bias + offset : nullptr});
+      Product(rows, width, in, Left<T, true>{x(first_ + begin), in},
+              PackedPanels<T>{packed_columns_.get() + offset * in, in}, e, kRowOfBlock,
+              {.bias = p_.bias ? p_.bias + offset : nullptr});
       for (int64_t r = 0; twins_ && r < rows; r += 2)
         Differences(e + r * kRowOfBlock, e + (r + 1) * kRowOfBlock, differences + r * kRowOfBlock,
                     differences + (r + 1) * kRowOfBlock, width);
@@ -248,11 +249,11 @@ class LossPass {
         for (int64_t j = 0; twins_ && j < in; ++j) mean_of_differences[r * in + j] *= factor;
       }
       if (!p_.dx) continue;
-      const T* const w = packed_rows_.get() + offset * packed_in;
-      PackedProduct<true, T>(rows, in, width, e, kRowOfBlock, w, width, mean.get(), in, {.add = block > 0});
+      const PackedPanels<T> w{packed_rows_.get() + offset * packed_in, width};
+      const Finish<T> add{.add = block > 0};
+      Product(rows, in, width, Left<T, true>{e, kRowOfBlock}, w, mean.get(), in, add);
       if (twins_)
-        PackedProduct<true, T>(rows, in, width, differences, kRowOfBlock, w, width, mean_of_differences.get(), in,
-                               {.add = block > 0});
+        Product(rows, in, width, Left<T, true>{differences, kRowOfBlock}, w, mean_of_differences.get(), in, add);
     }
     for (int64_t r = 0; r < rows; ++r)
       finish(begin + r, running[r], on_target[r], p_.dx ? mean.get() + r * in : nullptr);
@@ -337,8 +338,9 @@ class LossPass {
       for (int64_t c = 0; c < width; ++c)
         for (int64_t j = 0; j < in; ++j) dw[c * in + j] -= uniform * static_cast<T>(x_sum_[j]);
     const auto add = [&](const T* rows, const T* of_rows) {
-      PackRows<T>(of_rows, in, factors.get(), length_, in, packed_x.get());
-      PackedProduct<false, T>(width, in, length_, rows, kRowOfBlock, packed_x.get(), length_, dw, in, {.add = true});
+      Pack(PanelsByRow<T>{of_rows, in, factors.get()}, length_, in, packed_x.get());
+      Product(width, in, length_, Left<T, false>{rows, kRowOfBlock}, PackedPanels<T>{packed_x.get(), length_}, dw, in,
+              {.add = true});
     };
     add(e, twins_ ? mixed_ : x(first_));
     if (twins_) {

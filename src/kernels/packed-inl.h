@@ -1,5 +1,5 @@
-// Products with a right operand that was packed once and is used by many tiles of rows, for every target. Included once
-// per target.
+// Products of matrices whose right operand is packed in panels, once for many calls or a piece at a time right before
+// it is used, for every target. Included once per target.
 #if defined(HEED_KERNELS_PACKED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_PACKED_INL_H_
 #undef HEED_KERNELS_PACKED_INL_H_
@@ -85,126 +85,54 @@ HWY_INLINE void TileProduct(Left<T, kByRow> a, const T* HWY_RESTRICT panel, int6
   TileProductOf<kRows, kTileVecs>(a, panel, depth, c, ldc, width, finish);
 }
 
-// Of products at a time: a panel of it stays in the first-level cache, a block of rows in the second.
-constexpr int64_t kBlockDepth = 256;
-
-/// C (rows, columns) = A (rows, depth) B (depth, columns), B packed with `packed_depth` >= depth rows a panel. A's
-/// rows are `stride` apart where kByRow, else its columns (a row of depth is).
-template <bool kByRow, class T>
-void PackedProduct(int64_t rows, int64_t columns, int64_t depth, const T* a, int64_t stride, const T* packed,
-                   int64_t packed_depth, T* c, int64_t ldc, Finish<T> finish) {
-  // Rows of A far apart fall on the same sets of the first-level cache, so tiles of them are turned into columns first,
-  // (depth, kTileRows) each, where enough panels use them.
-  const int64_t tiled = kByRow && columns >= 4 * PanelWidth<T>() ? rows / kTileRows * kTileRows : 0;
-  std::optional<ScratchArray<T>> tiles;
-  if (tiled > 0) tiles.emplace(tiled * std::min(kBlockDepth, depth));
-  for (int64_t from = 0; from < depth || from == 0; from += kBlockDepth) {
-    const int64_t length = std::min(kBlockDepth, depth - from);
-    const bool last = from + length >= depth;
-    for (int64_t row = 0; row < tiled; row += kTileRows)
-      transpose<false>(kTileRows, length, a + row * stride + from, stride, T{1}, tiles->get() + row * length,
-                       kTileRows);
-    for (int64_t column = 0; column < columns; column += PanelWidth<T>()) {
-      const T* const panel = packed + column * packed_depth + from * PanelWidth<T>();
-      const int64_t width = std::min(PanelWidth<T>(), columns - column);
-      const Finish<T> end{finish.add || from > 0, last && finish.bias ? finish.bias + column : nullptr,
-                          last && finish.relu};
-      T* to = c + column;
-      for (int64_t row = 0; row < tiled; row += kTileRows, to += kTileRows * ldc)
-        TileProduct<kTileRows>(Left<T, false>{tiles->get() + row * length, kTileRows}, panel, length, to, ldc, width,
-                               end);
-      Left<T, kByRow> left = Left<T, kByRow>{a, stride}.from(tiled, from);
-      int64_t left_rows = rows - tiled;
-      const auto rest = [&](auto count) HWY_ATTR {
-        for (; left_rows >= count; left_rows -= count) {
-          TileProduct<count()>(left, panel, length, to, ldc, width, end);
-          left = left.from(count, 0);
-          to += count * ldc;
-        }
-      };
-      rest(std::integral_constant<int, kTileRows>());
-      rest(std::integral_constant<int, 3>());
-      rest(std::integral_constant<int, 1>());
-    }
-  }
-}
-
-/// C (rows, columns) = A (rows, depth) B (depth, columns), both packed a piece at a time, right before it is used:
-/// pack_left(row, rows <= kTileRows, from, length, to) writes (length, kTileRows),
-/// panels.pack(column, width <= PanelWidth, from, length, to) writes (length, PanelWidth), zeros past the width.
-template <class T, class PackLeft, class Panels>
-void BlockedProduct(int64_t rows, int64_t columns, int64_t depth, const PackLeft& pack_left, const Panels& panels, T* c,
-                    int64_t ldc, Finish<T> finish) {
-  const int64_t most = std::min(kBlockDepth, depth);
-  const ScratchArray<T> left((rows + kTileRows - 1) / kTileRows * kTileRows * most), panel(PanelWidth<T>() * most);
-  for (int64_t from = 0; from < depth || from == 0; from += kBlockDepth) {
-    const int64_t length = std::min(kBlockDepth, depth - from);
-    const bool last = from + length >= depth;
-    for (int64_t row = 0; row < rows; row += kTileRows)
-      pack_left(row, std::min<int64_t>(kTileRows, rows - row), from, length, left.get() + row * length);
-    for (int64_t column = 0; column < columns; column += PanelWidth<T>()) {
-      const int64_t width = std::min(PanelWidth<T>(), columns - column);
-      panels.pack(column, width, from, length, panel.get());
-      const Finish<T> end{finish.add || from > 0, last && finish.bias ? finish.bias + column : nullptr,
-                          last && finish.relu};
-      T* to = c + column;
-      int64_t row = 0;
-      const auto tiles = [&](auto count) HWY_ATTR {
-        for (; rows - row >= count; row += count, to += count * ldc) {
-          const int64_t tile = row / kTileRows * kTileRows;
-          TileProduct<count()>(Left<T, false>{left.get() + tile * length + row - tile, kTileRows}, panel.get(), length,
-                               to, ldc, width, end);
-        }
-      };
-      tiles(std::integral_constant<int, kTileRows>());
-      tiles(std::integral_constant<int, 3>());
-      tiles(std::integral_constant<int, 1>());
-    }
-  }
-}
-
-/// pack_left of a matrix whose rows are `stride` apart, and of one whose columns (rows of depth) are.
+/// A right operand (depth, columns) that was packed as a whole, every panel with `depth` rows.
 template <class T>
-auto LeftByRow(const T* a, int64_t stride) {
-  return [=](int64_t row, int64_t rows, int64_t from, int64_t length, T* to)
-             HWY_ATTR { transpose<false>(rows, length, a + row * stride + from, stride, T{1}, to, kTileRows); };
-}
-template <class T>
-auto LeftByColumn(const T* a, int64_t stride) {
-  return [=](int64_t row, int64_t rows, int64_t from, int64_t length, T* to) HWY_ATTR {
-    const T* at = a + from * stride + row;
-    for (int64_t t = 0; t < length; ++t, at += stride, to += kTileRows) std::copy_n(at, rows, to);
-  };
-}
+struct PackedPanels {
+  const T* packed;
+  int64_t depth;
+  static constexpr bool kPacks = false;
+  const T* panel(int64_t column, int64_t /*width*/, int64_t from, int64_t /*length*/, T* /*room*/) const {
+    return packed + column * depth + from * PanelWidth<T>();
+  }
+};
 
-/// Panels of a matrix (depth, columns) whose rows are `stride` apart.
+/// One whose rows are `stride` apart, each to be multiplied by its factor where there are any. panel() packs rows
+/// [from, from + length) of at most PanelWidth columns into `room`, with zeros past the width.
 template <class T>
 struct PanelsByRow {
   const T* b;
   int64_t stride;
-  void pack(int64_t column, int64_t width, int64_t from, int64_t length, T* HWY_RESTRICT to) const {
+  const T* factors = nullptr;
+  static constexpr bool kPacks = true;
+  const T* panel(int64_t column, int64_t width, int64_t from, int64_t length, T* HWY_RESTRICT room) const {
     const Lanes<T> d;
     const T* at = b + from * stride + column;
+    T* to = room;
     for (int64_t t = 0; t < length; ++t, at += stride, to += PanelWidth<T>()) {
+      const T factor = factors ? factors[from + t] : T{1};
       if (width == PanelWidth<T>()) {
-        for (int64_t j = 0; j < PanelWidth<T>(); j += lanes<T>()) hn::StoreU(hn::LoadU(d, at + j), d, to + j);
+        const auto scale = hn::Set(d, factor);
+        for (int64_t j = 0; j < PanelWidth<T>(); j += lanes<T>())
+          hn::StoreU(hn::Mul(scale, hn::LoadU(d, at + j)), d, to + j);
       } else {
-        std::copy_n(at, width, to);
-        std::fill(to + width, to + PanelWidth<T>(), T{0});
+        for (int64_t j = 0; j < PanelWidth<T>(); ++j) to[j] = j < width ? factor * at[j] : T{0};
       }
     }
+    return room;
   }
 };
 
-/// Panels of the transpose of a matrix (columns, depth) whose rows are `stride` apart and kept as W.
+/// Likewise the transpose of a matrix (columns, depth) whose rows are `stride` apart and kept as W.
 template <class T, class W>
 struct PanelsByColumn {
   const W* b;
   int64_t stride;
-  void pack(int64_t column, int64_t width, int64_t from, int64_t length, T* HWY_RESTRICT to) const {
-    if (width < PanelWidth<T>()) std::fill_n(to, length * PanelWidth<T>(), T{0});
+  static constexpr bool kPacks = true;
+  const T* panel(int64_t column, int64_t width, int64_t from, int64_t length, T* HWY_RESTRICT room) const {
+    if (width < PanelWidth<T>()) std::fill_n(room, length * PanelWidth<T>(), T{0});
     constexpr int64_t kBlock = 64;  // elements of a row at a time
     HWY_ALIGN T wide[std::is_same_v<T, W> ? 1 : PanelWidth<T>() * kBlock];
+    T* to = room;
     for (int64_t t = 0; t < length; t += kBlock, to += kBlock * PanelWidth<T>()) {
       const W* const at = b + column * stride + from + t;
       const int64_t n = std::min(kBlock, length - t);
@@ -215,8 +143,80 @@ struct PanelsByColumn {
         transpose<false>(width, n, wide, kBlock, T{1}, to, PanelWidth<T>());
       }
     }
+    return room;
+  }
+  // Asks for the rows of part `part` of `parts` of a panel: they lie too far apart for the hardware to guess.
+  void prefetch(int64_t column, int64_t width, int64_t from, int64_t length, int64_t part, int64_t parts) const {
+    constexpr int64_t kLine = 64 / sizeof(W);
+    for (int64_t j = width * part / parts; j < width * (part + 1) / parts; ++j)
+      for (int64_t t = 0; t < length; t += kLine)
+        __builtin_prefetch(b + (column + j) * stride + from + t, 0, 2);  // into the second-level cache
   }
 };
+
+/// Packs a right operand as a whole. A few rows at a time: going down a panel would meet a new page at every step.
+template <class T, class Right>
+void Pack(const Right& right, int64_t depth, int64_t columns, T* packed) {
+  constexpr int64_t kRows = 32;
+  for (int64_t from = 0; from < depth; from += kRows)
+    for (int64_t column = 0; column < columns; column += PanelWidth<T>())
+      right.panel(column, std::min(PanelWidth<T>(), columns - column), from, std::min(kRows, depth - from),
+                  packed + column * depth + from * PanelWidth<T>());
+}
+
+// to (depth, kTileRows) = a tile of the left operand.
+template <class T>
+HWY_INLINE void PackTile(Left<T, true> a, int64_t depth, T* to) {
+  transpose<false>(kTileRows, depth, a.data, a.stride, T{1}, to, kTileRows);
+}
+template <class T>
+HWY_INLINE void PackTile(Left<T, false> a, int64_t depth, T* to) {
+  for (int64_t t = 0; t < depth; ++t) std::copy_n(a.data + t * a.stride, kTileRows, to + t * kTileRows);
+}
+
+// Of products at a time: a panel of it stays in the first-level cache, a block of rows in the second.
+constexpr int64_t kBlockDepth = 256;
+
+/// C (rows, columns) = A (rows, depth) B (depth, columns), B as one of the panels above.
+template <class T, bool kByRow, class Right>
+void Product(int64_t rows, int64_t columns, int64_t depth, Left<T, kByRow> a, const Right& right, T* c, int64_t ldc,
+             Finish<T> finish) {
+  // Rows of A far apart fall on the same sets of the first-level cache, so where enough panels use them, tiles of them
+  // are packed first.
+  const int64_t tiled = columns >= 4 * PanelWidth<T>() ? rows / kTileRows * kTileRows : 0;
+  const int64_t most = std::min(kBlockDepth, depth);
+  const int64_t scratch_size = (tiled + (Right::kPacks ? PanelWidth<T>() : 0)) * most;
+  std::optional<ScratchArray<T>> scratch;
+  if (scratch_size > 0) scratch.emplace(scratch_size);
+  T* const tiles = scratch ? scratch->get() : nullptr;
+  T* const room = Right::kPacks ? tiles + tiled * most : nullptr;
+  for (int64_t from = 0; from < depth || from == 0; from += kBlockDepth) {
+    const int64_t length = std::min(kBlockDepth, depth - from);
+    const bool last = from + length >= depth;
+    for (int64_t row = 0; row < tiled; row += kTileRows) PackTile(a.from(row, from), length, tiles + row * length);
+    for (int64_t column = 0; column < columns; column += PanelWidth<T>()) {
+      const int64_t width = std::min(PanelWidth<T>(), columns - column);
+      const T* const panel = right.panel(column, width, from, length, room);
+      const Finish<T> end{finish.add || from > 0, last && finish.bias ? finish.bias + column : nullptr,
+                          last && finish.relu};
+      T* to = c + column;
+      const int64_t next = column + width, next_width = std::min(PanelWidth<T>(), columns - next);
+      int64_t row = 0;
+      for (; row < tiled; row += kTileRows, to += kTileRows * ldc) {
+        if constexpr (requires { &Right::prefetch; })
+          right.prefetch(next, next_width, from, length, row / kTileRows, tiled / kTileRows);
+        TileProduct<kTileRows>(Left<T, false>{tiles + row * length, kTileRows}, panel, length, to, ldc, width, end);
+      }
+      const auto rest = [&](auto count) HWY_ATTR {
+        for (; rows - row >= count; row += count, to += count * ldc)
+          TileProduct<count()>(a.from(row, from), panel, length, to, ldc, width, end);
+      };
+      rest(std::integral_constant<int, kTileRows>());
+      rest(std::integral_constant<int, 3>());
+      rest(std::integral_constant<int, 1>());
+    }
+  }
+}
 
 /// f(first row, rows, first column, columns) for blocks of C. Any cut gives the same bits.
 template <class T, class F>
@@ -234,41 +234,6 @@ void ForBlocks(int64_t rows, int64_t columns, Executor& ex, F&& f) {
     const int64_t row = block / across * height, column = block % across * width;
     if (row < rows && column < columns) f(row, std::min(height, rows - row), column, std::min(width, columns - column));
   });
-}
-
-/// Packs B (depth, columns), rows `stride` apart, each times its factor where there are any. Row by row: going down a
-/// panel would meet a new page at every step.
-template <class T>
-void PackRows(const T* HWY_RESTRICT from, int64_t stride, const T* factors, int64_t depth, int64_t columns,
-              T* HWY_RESTRICT packed) {
-  const Lanes<T> d;
-  const int64_t whole = columns / PanelWidth<T>() * PanelWidth<T>();
-  for (int64_t t = 0; t < depth; ++t) {
-    const T* const row = from + t * stride;
-    const T factor = factors ? factors[t] : T{1};
-    const auto scale = hn::Set(d, factor);
-    T* to = packed + t * PanelWidth<T>();
-    for (int64_t column = 0; column < whole; column += PanelWidth<T>(), to += depth * PanelWidth<T>())
-      for (int64_t j = 0; j < PanelWidth<T>(); j += lanes<T>())
-        hn::StoreU(hn::Mul(scale, hn::LoadU(d, row + column + j)), d, to + j);
-    for (int64_t j = whole; whole < columns && j < whole + PanelWidth<T>(); ++j)
-      to[j - whole] = j < columns ? factor * row[j] : T{0};
-  }
-}
-
-/// Packs B (depth, columns) from its transpose, whose rows (columns of B) are `stride` apart.
-template <class T>
-void PackTransposed(const T* HWY_RESTRICT from, int64_t stride, int64_t depth, int64_t columns,
-                    T* HWY_RESTRICT packed) {
-  constexpr int64_t kBlock = 64;  // elements of a row at a time: a panel's part stays in the first-level cache
-  for (int64_t column = 0; column < columns; column += PanelWidth<T>()) {
-    T* const to = packed + column * depth;
-    const int64_t width = std::min(PanelWidth<T>(), columns - column);
-    if (width < PanelWidth<T>()) std::fill_n(to, depth * PanelWidth<T>(), T{0});
-    for (int64_t t = 0; t < depth; t += kBlock)
-      transpose<false>(width, std::min(kBlock, depth - t), from + column * stride + t, stride, T{1},
-                       to + t * PanelWidth<T>(), PanelWidth<T>());
-  }
 }
 
 }  // namespace HWY_NAMESPACE
