@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "attention/dropout.h"
@@ -85,20 +86,29 @@ HWY_INLINE Source<T> columns_of(Source<T> source, int64_t column) {
   return source;
 }
 
+// The loops of copy_rows and store_rows take values: what a lambda captures by reference is read again after each
+// store.
+template <class T, class S>
+HWY_INLINE void widen_rows(const S* HWY_RESTRICT from, int64_t from_stride, int64_t rows, int64_t width,
+                           T* HWY_RESTRICT to, int64_t to_stride) {
+  const Lanes<T> d;
+  for (int64_t i = 0; i < rows; ++i, from += from_stride, to += to_stride) {
+    int64_t j = 0;
+    for (; j + lanes<T>() <= width; j += lanes<T>()) hn::StoreU(load_as<T>(from + j), d, to + j);
+    if (j == width) continue;
+    HWY_ALIGN S rest[lanes<T>()] = {};
+    std::memcpy(rest, from + j, static_cast<size_t>(width - j) * sizeof(S));
+    hn::StoreU(load_as<T>(rest), d, to + j);
+  }
+}
+
 // to (rows, round_to_lanes(width)) = rows [first, first + rows) of `source`, with zeros in the last columns.
 template <class T>
 HWY_INLINE void copy_rows(const Source<T>& source, int64_t first, int64_t rows, int64_t width, T* HWY_RESTRICT to,
                           int64_t to_stride) {
-  const Lanes<T> d;
   with_storage<T>(source.storage, [&](auto element) HWY_ATTR {
     const auto* from = static_cast<const decltype(element)*>(source.data) + first * source.row;
-    for (int64_t i = 0; i < rows; ++i, to += to_stride, from += source.row) {
-      int64_t j = 0;
-      for (; j + lanes<T>() <= width; j += lanes<T>()) hn::StoreU(load_as<T>(from + j), d, to + j);
-      if (j == width) continue;
-      hn::StoreU(hn::Zero(d), d, to + j);
-      for (; j < width; ++j) to[j] = source.get(first + i, j);
-    }
+    widen_rows(from, source.row, rows, width, to, to_stride);
   });
 }
 
@@ -179,28 +189,48 @@ HWY_INLINE void transpose_rows(const Source<T>& source, int64_t first, int64_t r
                     kPanel<T>);
 }
 
+template <class T>
+HWY_INLINE void scale_rows(const T* HWY_RESTRICT from, int64_t from_stride, int64_t rows, int64_t width, T factor,
+                           T* HWY_RESTRICT to, int64_t to_stride, bool add) {
+  const Lanes<T> d;
+  const Vec<T> scale = hn::Set(d, factor);
+  for (int64_t i = 0; i < rows; ++i, from += from_stride, to += to_stride) {
+    int64_t j = 0;
+    for (; j + lanes<T>() <= width; j += lanes<T>()) {
+      const Vec<T> before = add ? hn::LoadU(d, to + j) : hn::Zero(d);
+      hn::StoreU(hn::MulAdd(scale, hn::LoadU(d, from + j), before), d, to + j);
+    }
+    for (; j < width; ++j) to[j] = (add ? to[j] : T{0}) + factor * from[j];
+  }
+}
+
+template <class T, class S>
+HWY_INLINE void narrow_rows(const T* HWY_RESTRICT from, int64_t from_stride, int64_t rows, int64_t width, T factor,
+                            S* HWY_RESTRICT to, int64_t to_stride) {
+  const Lanes<T> d;
+  const Vec<T> scale = hn::Set(d, factor);
+  for (int64_t i = 0; i < rows; ++i, from += from_stride, to += to_stride)
+    for (int64_t j = 0; j + lanes<T>() <= width; j += lanes<T>())
+      store_as<T>(hn::Mul(scale, hn::LoadU(d, from + j)), to + j);
+}
+
 // Rows [first, first + rows) of `target` = factor * from; or += where `add`, which needs a target kept as T.
 template <class T>
 HWY_INLINE void store_rows(const Target<T>& target, int64_t first, int64_t rows, int64_t width,
                            const T* HWY_RESTRICT from, int64_t from_stride, T factor, bool add = false) {
-  const Lanes<T> d;
-  const Vec<T> scale = hn::Set(d, factor);
   with_storage<T>(target.storage, [&](auto element) HWY_ATTR {
     using S = decltype(element);
-    S* to = static_cast<S*>(target.data) + first * target.row;
-    for (int64_t i = 0; i < rows; ++i, from += from_stride, to += target.row) {
-      int64_t j = 0;
-      if constexpr (std::is_same_v<S, T>) {
-        for (; j + lanes<T>() <= width; j += lanes<T>()) {
-          const Vec<T> before = add ? hn::LoadU(d, to + j) : hn::Zero(d);
-          hn::StoreU(hn::MulAdd(scale, hn::LoadU(d, from + j), before), d, to + j);
-        }
-        for (; j < width; ++j) to[j] = (add ? to[j] : T{0}) + factor * from[j];
-      } else {
-        if constexpr (kConverts<S>)
-          for (; j + lanes<T>() <= width; j += lanes<T>()) store_as<T>(hn::Mul(scale, hn::LoadU(d, from + j)), to + j);
-        for (; j < width; ++j) target.set(first + i, j, factor * from[j]);
+    S* const to = static_cast<S*>(target.data) + first * target.row;
+    if constexpr (std::is_same_v<S, T>) {
+      scale_rows(from, from_stride, rows, width, factor, to, target.row, add);
+    } else {
+      int64_t done = 0;
+      if constexpr (kConverts<S>) {
+        narrow_rows(from, from_stride, rows, width, factor, to, target.row);
+        done = width / lanes<T>() * lanes<T>();
       }
+      for (int64_t i = 0; done < width && i < rows; ++i)
+        for (int64_t j = done; j < width; ++j) target.set(first + i, j, factor * from[i * from_stride + j]);
     }
   });
 }
