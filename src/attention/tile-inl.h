@@ -96,9 +96,14 @@ HWY_INLINE void widen_rows(const S* HWY_RESTRICT from, int64_t from_stride, int6
     int64_t j = 0;
     for (; j + lanes<T>() <= width; j += lanes<T>()) hn::StoreU(load_as<T>(from + j), d, to + j);
     if (j == width) continue;
-    HWY_ALIGN S rest[lanes<T>()] = {};
-    std::memcpy(rest, from + j, static_cast<size_t>(width - j) * sizeof(S));
-    hn::StoreU(load_as<T>(rest), d, to + j);
+    if constexpr (std::is_same_v<S, T>) {
+      hn::StoreU(hn::Zero(d), d, to + j);
+      for (; j < width; ++j) to[j] = from[j];
+    } else {
+      HWY_ALIGN S rest[lanes<T>()] = {};
+      std::memcpy(rest, from + j, static_cast<size_t>(width - j) * sizeof(S));
+      hn::StoreU(load_as<T>(rest), d, to + j);
+    }
   }
 }
 
