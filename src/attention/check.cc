@@ -332,10 +332,10 @@ Extent residues(const Tensor& t, int64_t period) {
 
 /// False only when no byte is shared. Slices of one packed tensor interleave without sharing: tell them apart by
 /// their place modulo each stride.
-bool may_overlap(const Tensor& a, const Tensor& b) {
-  if (!a.defined() || !b.defined()) return false;
-  const Extent ea = extent(a), eb = extent(b);
-  if (ea.end <= eb.begin || eb.end <= ea.begin) return false;
+bool may_overlap(const Tensor& a, const Extent& of_a, const Tensor& b) {
+  if (!b.defined()) return false;
+  const Extent of_b = extent(b);
+  if (of_a.end <= of_b.begin || of_b.end <= of_a.begin) return false;
   for (const Tensor* t : {&a, &b}) {
     for (int d = 0; d < t->rank(); ++d) {
       const int64_t period = std::abs(t->strides()[d]) * static_cast<int64_t>(size_of(t->dtype()));
@@ -378,12 +378,14 @@ using Names = std::initializer_list<Named>;
 
 void check_apart(const char* operation, Names written, Names read) {
   for (const Named& w : written) {
+    if (!w.tensor->defined()) continue;
+    const Extent bytes = extent(*w.tensor);
     for (const Named& r : read)
-      if (may_overlap(*w.tensor, *r.tensor))
+      if (may_overlap(*w.tensor, bytes, *r.tensor))
         refuse(operation, ": ", w.name, " shares memory with ", r.name, ", which is read; pass memory of its own");
     for (const Named& other : written) {
       if (&other == &w) break;
-      if (may_overlap(*w.tensor, *other.tensor))
+      if (may_overlap(*w.tensor, bytes, *other.tensor))
         refuse(operation, ": ", w.name, " shares memory with ", other.name, "; pass memory of its own");
     }
   }
@@ -455,10 +457,12 @@ void check_outputs(const Sizes& s, const Tensor& q, const Tensor& k, const Tenso
   constexpr auto operation = "attention";
   check_written(operation, "into.out", out_letters(s), into.out, out_shape(s), q.dtype());
   check_contiguous(operation, "into.lse", lse_letters(s), into.lse, lse_shape(s), q);
-  check_contiguous(operation, "into.weights", s.ragged ? "(N, Tq, longest Lk)" : "(B, N, R, Lk)", into.weights,
-                   weights_shape(s, options.selection), q);
-  check_contiguous(operation, "into.scores", s.ragged ? "(Hq, Tq, longest Lk)" : "(B, Hq, Lq, Lk)", into.scores,
-                   scores_shape(s), q);
+  if (into.weights.defined())
+    check_contiguous(operation, "into.weights", s.ragged ? "(N, Tq, longest Lk)" : "(B, N, R, Lk)", into.weights,
+                     weights_shape(s, options.selection), q);
+  if (into.scores.defined())
+    check_contiguous(operation, "into.scores", s.ragged ? "(Hq, Tq, longest Lk)" : "(B, Hq, Lq, Lk)", into.scores,
+                     scores_shape(s), q);
   if (into.scores.defined() && !options.want_scores)
     refuse(operation, ": into.scores is defined, but not of which stage; set options.want_scores");
   if (options.selection.top_p < 1)
