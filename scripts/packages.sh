@@ -3,6 +3,7 @@
 run_packages="g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev nlohmann-json3-dev
   libcli11-dev libtomlplusplus-dev libsentencepiece-dev libutf8proc-dev libzip-dev zlib1g-dev libcairo2-dev
   libpango1.0-dev fonts-dejavu-core python3 ca-certificates"
+python_packages="python3-venv python3-dev"
 test_packages="libgtest-dev librapidcheck-dev libbenchmark-dev zsh mandoc
   python3-selenium chromium chromium-driver"
 reference_packages="doxygen"

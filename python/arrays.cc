@@ -1,0 +1,285 @@
+#include "arrays.h"
+
+#include <nanobind/ndarray.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+namespace heed::python {
+namespace {
+
+using namespace nb::literals;
+
+constexpr auto kKinds = "pass a NumPy array, a torch tensor on the CPU or another array with __dlpack__";
+
+[[noreturn]] void refuse(const char* what, const std::string& text) { throw ShapeError(what + (" " + text)); }
+
+struct Layout {
+  void* data;
+  DType dtype;
+  Dims shape, strides;  // in elements
+};
+
+void check_rank(const char* what, int64_t rank) {
+  if (rank > kMaxRank) refuse(what, "has " + std::to_string(rank) + " dimensions; pass at most 8");
+}
+
+Tensor borrowed(const char* what, const Layout& layout, std::shared_ptr<void> owner) {
+  if (reinterpret_cast<uintptr_t>(layout.data) % size_of(layout.dtype) != 0)
+    refuse(what, "begins in the middle of an element's place in memory; pass a copy");
+  return Tensor::borrow(layout.data, layout.dtype, layout.shape, layout.strides, std::move(owner));
+}
+
+// ---- The buffer protocol
+
+std::optional<DType> integer_of(bool is_signed, int64_t bytes) {
+  switch (bytes) {
+    case 1:
+      return is_signed ? DType::i8 : DType::u8;
+    case 2:
+      return is_signed ? DType::i16 : DType::u16;
+    case 4:
+      return is_signed ? DType::i32 : DType::u32;
+    case 8:
+      return is_signed ? DType::i64 : DType::u64;
+    default:
+      return {};
+  }
+}
+
+/// Of a format of Python's struct module, in the machine's byte order.
+std::optional<DType> dtype_of_format(const char* format, int64_t bytes) {
+  if (!format) return DType::u8;
+  constexpr char kNative = std::endian::native == std::endian::little ? '<' : '>';
+  if (*format == '@' || *format == '=' || *format == kNative) ++format;
+  if (std::strlen(format) != 1) return {};
+  if (*format == '?') return DType::boolean;
+  if (*format == 'e') return DType::f16;
+  if (*format == 'f') return DType::f32;
+  if (*format == 'd') return DType::f64;
+  if (std::strchr("bhilqn", *format)) return integer_of(true, bytes);
+  if (std::strchr("BHILQN", *format)) return integer_of(false, bytes);
+  return {};
+}
+
+Tensor take_buffer(const char* what, std::shared_ptr<Py_buffer> view, Access access) {
+  if (access == Access::write && view->readonly) refuse(what, "is read-only; pass memory that may be written to");
+  const auto dtype = dtype_of_format(view->format, view->itemsize);
+  if (!dtype)
+    refuse(what, std::string("has elements of the format '") + view->format +
+                     "'; pass float32, float64, float16 or bfloat16, in the machine's byte order");
+  check_rank(what, view->ndim);
+  Layout layout{view->buf, *dtype, {}, {}};
+  for (int d = 0; d < view->ndim; ++d) {
+    if (view->shape[d] > 1 && view->strides[d] % view->itemsize != 0)
+      refuse(what, "has strides that are no multiples of its elements; pass a copy");
+    layout.shape.push_back(view->shape[d]);
+    layout.strides.push_back(view->strides[d] / view->itemsize);
+  }
+  return borrowed(what, layout, std::move(view));
+}
+
+/// Null, without an error, where `array` has none.
+std::shared_ptr<Py_buffer> buffer_of(nb::handle array) {
+  if (!PyObject_CheckBuffer(array.ptr())) return nullptr;
+  auto view = std::make_unique<Py_buffer>();
+  if (PyObject_GetBuffer(array.ptr(), view.get(), PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  return {view.release(), [](Py_buffer* held) {
+            const nb::gil_scoped_acquire gil;
+            PyBuffer_Release(held);
+            delete held;
+          }};
+}
+
+// ---- DLPack (dmlc.github.io/dlpack): the two structures that capsules hold
+
+struct Managed {
+  nb::dlpack::dltensor tensor;
+  void* context;
+  void (*deleter)(Managed*);
+  static constexpr auto kName = "dltensor", kUsed = "used_dltensor";
+};
+
+struct ManagedVersioned {
+  uint32_t major, minor;
+  void* context;
+  void (*deleter)(ManagedVersioned*);
+  uint64_t flags;
+  nb::dlpack::dltensor tensor;
+  static constexpr auto kName = "dltensor_versioned", kUsed = "used_dltensor_versioned";
+};
+
+constexpr uint64_t kReadOnly = 1;  // of flags
+
+std::optional<DType> dtype_of_dlpack(nb::dlpack::dtype type) {
+  if (type.lanes != 1) return {};
+  switch (static_cast<nb::dlpack::dtype_code>(type.code)) {
+    case nb::dlpack::dtype_code::Float:
+      if (type.bits == 16) return DType::f16;
+      if (type.bits == 32) return DType::f32;
+      if (type.bits == 64) return DType::f64;
+      return {};
+    case nb::dlpack::dtype_code::Bfloat:
+      return type.bits == 16 ? std::optional(DType::bf16) : std::nullopt;
+    case nb::dlpack::dtype_code::Bool:
+      return type.bits == 8 ? std::optional(DType::boolean) : std::nullopt;
+    case nb::dlpack::dtype_code::Int:
+      return integer_of(true, type.bits / 8);
+    case nb::dlpack::dtype_code::UInt:
+      return integer_of(false, type.bits / 8);
+    default:
+      return {};
+  }
+}
+
+Tensor take_dlpack(const char* what, const nb::dlpack::dltensor& t, std::shared_ptr<void> owner) {
+  // Host memory, plain or of a kind that a GPU reads, too.
+  if (t.device.device_type != nb::device::cpu::value && t.device.device_type != nb::device::cuda_host::value)
+    refuse(what,
+           "is on another device (DLPack's type " + std::to_string(t.device.device_type) + "); pass it on the CPU");
+  const auto dtype = dtype_of_dlpack(t.dtype);
+  if (!dtype) refuse(what, "has elements that heed does not know; pass float32, float64, float16 or bfloat16");
+  check_rank(what, t.ndim);
+  Layout layout{static_cast<char*>(t.data) + t.byte_offset, *dtype, {}, {}};
+  for (int d = 0; d < t.ndim; ++d) layout.shape.push_back(t.shape[d]);
+  layout.strides = layout.shape;
+  int64_t contiguous = 1;
+  for (int d = t.ndim - 1; d >= 0; --d) {
+    layout.strides[d] = t.strides ? t.strides[d] : contiguous;
+    contiguous *= t.shape[d];
+  }
+  return borrowed(what, layout, std::move(owner));
+}
+
+/// The structure out of its capsule, which gives it up.
+template <class M>
+std::shared_ptr<M> held(nb::handle capsule) {
+  auto* const managed = static_cast<M*>(PyCapsule_GetPointer(capsule.ptr(), M::kName));
+  if (!managed || PyCapsule_SetName(capsule.ptr(), M::kUsed) != 0) throw nb::python_error();
+  return {managed, [](M* m) {
+            const nb::gil_scoped_acquire gil;
+            if (m->deleter) m->deleter(m);
+          }};
+}
+
+nb::object capsule_of(const char* what, nb::handle method) {
+  try {
+    return method("max_version"_a = nb::make_tuple(1, 0));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError))
+      refuse(what,
+             std::string("gives no memory: ") + nb::str(error.value()).c_str() + "; pass a dense array on the CPU");
+  }
+  return method();  // older than versions
+}
+
+Tensor take_capsule(const char* what, nb::handle capsule, Access access) {
+  if (PyCapsule_IsValid(capsule.ptr(), Managed::kName)) {
+    const auto managed = held<Managed>(capsule);
+    return take_dlpack(what, managed->tensor, managed);
+  }
+  if (!PyCapsule_IsValid(capsule.ptr(), ManagedVersioned::kName))
+    refuse(what, "has a __dlpack__ that gives " + shown(capsule) + "; it must give a capsule of DLPack's");
+  const auto managed = held<ManagedVersioned>(capsule);
+  if (managed->major != 1)
+    refuse(what, "speaks version " + std::to_string(managed->major) + " of DLPack; heed knows 1");
+  if (access == Access::write && (managed->flags & kReadOnly))
+    refuse(what, "is read-only; pass memory that may be written to");
+  return take_dlpack(what, managed->tensor, managed);
+}
+
+// ---- Both
+
+/// The module torch, where somebody has imported it; else None.
+nb::object torch() { return nb::module_::import_("sys").attr("modules").attr("get")("torch"); }
+
+bool is_torch(nb::handle array) {
+  const nb::object type = nb::getattr(torch(), "Tensor", nb::none());
+  return !type.is_none() && PyObject_IsInstance(array.ptr(), type.ptr()) == 1;
+}
+
+/// What torch would export all the same: other classes' own ideas of their memory, a sign that is yet to be turned, and
+/// elements whose gradients somebody waits for.
+void check_torch(const char* what, nb::handle tensor) {
+  const nb::object module = torch();
+  if (!tensor.type().is(module.attr("Tensor")) && !tensor.type().is(module.attr("nn").attr("Parameter")))
+    refuse(what, std::string("is a ") + nb::inst_name(tensor).c_str() + "; pass a plain torch.Tensor");
+  if (nb::cast<bool>(tensor.attr("requires_grad")))
+    refuse(what, "requires grad, and heed records nothing for torch; pass detach() of it, and see attention_backward");
+  if (nb::cast<bool>(tensor.attr("is_neg")())) refuse(what, "is a view with the sign turned; pass resolve_neg() of it");
+}
+
+/// bfloat16 in NumPy is a type of the package ml_dtypes, which no buffer tells of.
+bool is_bfloat16(nb::handle array) {
+  const nb::object dtype = nb::getattr(array, "dtype", nb::none());
+  const nb::object name = nb::getattr(dtype, "name", nb::none());
+  return nb::isinstance<nb::str>(name) && std::strcmp(nb::cast<const char*>(name), "bfloat16") == 0;
+}
+
+bool is_numpy(nb::handle array) {
+  static PyObject* const type = nb::object(nb::module_::import_("numpy").attr("ndarray")).release().ptr();  // for good
+  return PyObject_IsInstance(array.ptr(), type) == 1;
+}
+
+nb::dlpack::dtype dlpack_of(DType dtype) {
+  using Code = nb::dlpack::dtype_code;
+  const Code code = dtype == DType::bf16      ? Code::Bfloat
+                    : is_floating(dtype)      ? Code::Float
+                    : dtype == DType::boolean ? Code::Bool
+                    : *name_of(dtype) == 'i'  ? Code::Int
+                                              : Code::UInt;
+  return {static_cast<uint8_t>(code), static_cast<uint8_t>(8 * size_of(dtype)), 1};
+}
+
+template <class Kind>
+nb::object as(const Tensor& tensor, DType dtype) {
+  std::array<size_t, kMaxRank> shape{};
+  std::copy(tensor.shape().begin(), tensor.shape().end(), shape.begin());
+  const nb::capsule owner(new Tensor(tensor), [](void* held) noexcept { delete static_cast<Tensor*>(held); });
+  return nb::cast(nb::ndarray<Kind>(tensor.raw(), static_cast<size_t>(tensor.rank()), shape.data(), owner,
+                                    tensor.strides().begin(), dlpack_of(dtype)));
+}
+
+}  // namespace
+
+Tensor take(const char* what, nb::handle array, Access access) {
+  if (auto view = buffer_of(array)) return take_buffer(what, std::move(view), access);
+  if (is_numpy(array) && is_bfloat16(array)) {
+    const Tensor bits = take(what, array.attr("view")("uint16"), access);
+    return Tensor::borrow(bits.raw(), DType::bf16, bits.shape(), bits.strides(), std::make_shared<Tensor>(bits));
+  }
+  const nb::object method = nb::getattr(array, "__dlpack__", nb::none());
+  if (method.is_none() || PyType_Check(array.ptr()))
+    throw nb::type_error((what + (" is " + shown(array) + "; ") + kKinds).c_str());
+  if (is_torch(array)) check_torch(what, array);
+  return take_capsule(what, capsule_of(what, method), access);
+}
+
+Tensor take_optional(const char* what, nb::handle array, Access access) {
+  return array.is_none() ? Tensor() : take(what, array, access);
+}
+
+nb::object give(const Tensor& tensor, nb::handle like) {
+  if (!tensor.defined()) return nb::none();
+  if (is_numpy(like)) {
+    if (tensor.dtype() != DType::bf16) return as<nb::numpy>(tensor, tensor.dtype());
+    return as<nb::numpy>(tensor, DType::u16).attr("view")(like.attr("dtype"));
+  }
+  if (is_torch(like)) return as<nb::pytorch>(tensor, tensor.dtype());
+  const nb::object space = nb::getattr(like, "__array_namespace__", nb::none());
+  if (space.is_none()) return as<nb::numpy>(tensor, tensor.dtype());
+  return space().attr("from_dlpack")(as<nb::array_api>(tensor, tensor.dtype()));
+}
+
+std::string shown(nb::handle value) {
+  const std::string text = nb::repr(value).c_str();
+  return text.size() <= 60 ? text : std::string("a ") + nb::inst_name(value).c_str();
+}
+
+}  // namespace heed::python

@@ -1,0 +1,199 @@
+"""The operator: signatures, documentation, results. The work is done in _heed."""
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, overload
+
+from . import _heed
+
+
+class Array(Protocol):
+    """NumPy's arrays, torch's tensors on the CPU, whatever else DLPack describes."""
+
+    @property
+    def shape(self) -> Any: ...
+
+
+A = TypeVar("A", bound=Array)
+Causal = Literal[False, True, "bottom_right"]
+Stage = Literal["scaled", "softcap", "masked", "weights"]
+
+
+class Options(TypedDict, total=False):
+    """The options of attention() by name; its documentation says what they are."""
+
+    scale: float | None
+    window: tuple[int, int] | None
+    softcap: float
+    alibi: Array | None
+    sinks: Array | None
+    key_lengths: Array | None
+    offset: int
+    q_offsets: Array | None
+    k_offsets: Array | None
+    dropout_p: float
+    seed: int
+
+
+class AttentionResult(Generic[A]):
+    """What attention() returns where more than `out` was asked for; what was not is None.
+
+    out      (B, Hq, Lq, Dv), the dtype of q; ragged (Tq, Hq, Dv)
+    lse      (B, Hq, Lq), the log of the sum of exp of each row's scores, -inf where a row sees nothing; ragged (Hq, Tq)
+    weights  (B, Hq, Lq, Lk), the softmax before dropout; ragged (Hq, Tq, longest Lk), 0 past an entry's keys
+    scores   (B, Hq, Lq, Lk), of the stage that was asked for; ragged (Hq, Tq, longest Lk), -inf past an entry's keys
+
+    lse, weights and scores are float64 for float64 operands, else float32. It remembers its options for
+    attention_backward().
+    """
+
+    __slots__ = ("out", "lse", "weights", "scores", "_options")
+
+    def __init__(self, out: A, lse: A | None, weights: A | None, scores: A | None, options: Any) -> None:
+        self.out = out
+        self.lse = lse
+        self.weights = weights
+        self.scores = scores
+        self._options = options
+
+    def __repr__(self) -> str:
+        parts = (f"{name} {tuple(value.shape)}" for name in self.__slots__[:4]
+                 if (value := getattr(self, name)) is not None)
+        return f"AttentionResult({', '.join(parts)})"
+
+
+class AttentionGradients(NamedTuple, Generic[A]):
+    """Gradients shaped like what they belong to: q, k and v of their dtypes, mask and sinks of the compute type."""
+
+    q: A
+    k: A
+    v: A
+    mask: A | None
+    sinks: A | None
+
+
+@overload
+def attention(q: A, k: A, v: A, mask: Array | None = None, causal: Causal = False, *, out: A | None = None,
+              return_lse: Literal[False] = False, return_scores: None = None, return_weights: Literal[False] = False,
+              **options: Unpack[Options]) -> A: ...
+@overload
+def attention(q: A, k: A, v: A, mask: Array | None = None, causal: Causal = False, *, out: A | None = None,
+              return_lse: Literal[True], return_scores: Stage | None = None, return_weights: bool = False,
+              **options: Unpack[Options]) -> AttentionResult[A]: ...
+@overload
+def attention(q: A, k: A, v: A, mask: Array | None = None, causal: Causal = False, *, out: A | None = None,
+              return_lse: bool = False, return_scores: Stage, return_weights: bool = False,
+              **options: Unpack[Options]) -> AttentionResult[A]: ...
+@overload
+def attention(q: A, k: A, v: A, mask: Array | None = None, causal: Causal = False, *, out: A | None = None,
+              return_lse: bool = False, return_scores: Stage | None = None, return_weights: Literal[True],
+              **options: Unpack[Options]) -> AttentionResult[A]: ...
+def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, scale: Any = None, window: Any = None,
+              softcap: Any = 0.0, alibi: Any = None, sinks: Any = None, key_lengths: Any = None, offset: Any = 0,
+              q_offsets: Any = None, k_offsets: Any = None, dropout_p: Any = 0.0, seed: Any = 0, out: Any = None,
+              return_lse: Any = False, return_scores: Any = None, return_weights: Any = False) -> Any:
+    """softmax(scores) V, fused: extra memory grows with Lq + Lk, not with Lq * Lk.
+
+    scores = scale * Q K^T, then softcap, mask and ALiBi, what hides (causal rule, window, key_lengths), sinks; then
+    softmax, dropout, times V.
+
+    q (B, Hq, Lq, D), k (B, Hkv, Lk, D) and v (B, Hkv, Lk, Dv), Hq a multiple of Hkv; ragged q (Tq, Hq, D),
+    k (Tk, Hkv, D) and v (Tk, Hkv, Dv). All float32, float64, float16 or bfloat16, or q float32 over k and v in one of
+    the halves; any strides with the innermost 1. Nothing is copied. float64 is computed in float64, the rest in float32
+    (the compute type). Query i stands at key position i + o; o is offset, or n - Lq where causal is "bottom_right".
+
+    mask           broadcasts to (B, Hq, Lq, Lk) from the right. Boolean: true may be attended. Floating (of q's dtype
+                   or the compute type): added to the score, -inf hides. A last dimension m with 1 < m < Lk hides the
+                   keys past it. Default: none
+    causal         False; True: query i sees keys j <= i + offset; "bottom_right": j <= i + n - Lq with n the keys of
+                   the entry, so that the last query sees the last key
+    scale          factor on q . k; default 1 / sqrt(D) ("Attention Is All You Need", 3.2.1)
+    window         (left, right): keys i + o - left <= j <= i + o + right, -1 is unlimited; default: none
+    softcap        s -> softcap * tanh(s / softcap) before any mask; 0, the default, is off (Gemma 2, arXiv 2408.00118)
+    alibi          (Hq), the compute type: adds -slope * |i + o - j| (Press et al. 2022); default: none
+    sinks          (Hq), the compute type: one more logit in every row's denominator and lse, without a value behind it
+    key_lengths    (B) int32 or int64: keys at or past it are hidden and not read; default: all Lk
+    offset         key position of query 0, for causal True, window and alibi: the length of a cache in front; default 0
+    q_offsets,     (B + 1) int32 or int64, from 0 to Tq and Tk: a ragged batch, whose entry b has the rows
+    k_offsets      offsets[b] .. offsets[b + 1] - 1; both or neither
+    dropout_p      probability of dropping a weight, in [0, 1); the kept are divided by 1 - dropout_p; default 0
+    seed           of the dropout: the same seed drops the same weights, for any number of threads; default 0
+    out            memory for the result, shaped like it, of q's dtype, the innermost stride 1, apart from what is read
+    return_lse     also .lse, which attention_backward() and merge() need
+    return_scores  also .scores: "scaled", after "softcap", "masked" (after all that adds or hides) or "weights"
+    return_weights also .weights, the output that grows with Lq * Lk
+
+    Returns (B, Hq, Lq, Dv), ragged (Tq, Hq, Dv), in the kind of array that q is: NumPy's, torch's or another with
+    __dlpack__; `out` itself where it is given. With a return_ option an AttentionResult. A row that may see nothing
+    gives 0, lse -inf. Raises ShapeError, and TypeError for what is no array or number.
+    """
+    options = _heed.Options(mask, causal, scale, window, softcap, alibi, sinks, key_lengths, offset, q_offsets,
+                            k_offsets, dropout_p, seed)
+    out, lse, weights, scores = _heed.attention(q, k, v, options, out, return_lse, return_scores, return_weights)
+    if return_lse or return_weights or return_scores is not None:
+        return AttentionResult(out, lse, weights, scores, options)
+    return out
+
+
+def attention_backward(grad: A, q: A, k: A, v: A, r: AttentionResult[A],
+                       grad_lse: A | None = None) -> AttentionGradients[A]:
+    """Gradients of sum(grad * out) + sum(grad_lse * lse).
+
+    grad      shaped like r.out, of its dtype
+    q, k, v   those of the forward call
+    r         its result, with return_lse=True; the options are those that it remembers
+    grad_lse  shaped like r.lse, of its dtype; default 0
+
+    Returns .q, .k and .v, shaped like them and of their dtypes; .mask, of an additive mask, summed over the dimensions
+    it broadcasts along; .sinks (Hq). None where the call had no such mask or no sinks. Raises ShapeError, and TypeError
+    for what is no array or no result.
+    """
+    lse = _lse("attention_backward", "r", r)
+    if r._options is None:
+        raise _heed.ShapeError("attention_backward: r is a merged result, of calls with options of their own; pass the "
+                               "result of attention()")
+    return AttentionGradients(*_heed.attention_backward(grad, q, k, v, r.out, lse, r._options, grad_lse))
+
+
+def merge(a: AttentionResult[A], b: AttentionResult[A]) -> AttentionResult[A]:
+    """Joins two results of the same queries over disjoint keys, both with lse: .out and .lse of all keys together.
+
+    Exact but for rounding; a row that saw nothing in one of them is the other's. With sinks, pass them to one of the
+    two calls only. Raises ShapeError, and TypeError for what is no result.
+    """
+    lse, lse2 = _lse("merge", "a", a), _lse("merge", "b", b)
+    out, lse = _heed.merge(a.out, lse, b.out, lse2)
+    return AttentionResult(out, lse, None, None, None)
+
+
+def explain(q: Array, k: Array, v: Array, mask: Array | None = None, causal: Causal = False, *,
+            scale: float | None = None, window: tuple[int, int] | None = None, softcap: float = 0.0,
+            alibi: Array | None = None, sinks: Array | None = None, key_lengths: Array | None = None, offset: int = 0,
+            q_offsets: Array | None = None, k_offsets: Array | None = None, dropout_p: float = 0.0,
+            seed: int = 0) -> str:
+    """One line: which implementation, tile sizes and SIMD target run for this call, and why others were refused.
+
+    Takes what attention() takes, but for what it returns. HEED_EXPLAIN=1 prints it on standard error at each call.
+    """
+    options = _heed.Options(mask, causal, scale, window, softcap, alibi, sinks, key_lengths, offset, q_offsets,
+                            k_offsets, dropout_p, seed)
+    return _heed.explain(q, k, v, options)
+
+
+def set_num_threads(num_threads: int) -> None:
+    """The number of threads of all calls that begin after it; 0 means one per hardware thread, the default.
+
+    Results are the same bits for any number. Raises ShapeError outside 0..4096.
+    """
+    _heed.set_num_threads(num_threads)
+
+
+def get_num_threads() -> int:
+    """The number of threads that a call uses at most."""
+    return _heed.get_num_threads()
+
+
+def _lse(operation: str, name: str, r: Any) -> Any:
+    if not isinstance(r, AttentionResult):
+        raise TypeError(f"{operation}: {name} is a {type(r).__name__}; pass the result of attention() with "
+                        "return_lse=True")
+    if r.lse is None:
+        raise _heed.ShapeError(f"{operation}: {name} has no lse; call attention() with return_lse=True")
+    return r.lse

@@ -1,0 +1,118 @@
+#include "options.h"
+
+#include <string>
+#include <utility>
+
+#include "arrays.h"
+
+namespace heed::python {
+namespace {
+
+[[noreturn]] void refuse_type(const std::string& text) { throw nb::type_error(text.c_str()); }
+
+/// `value` as an object of Python's int. Throws TypeError.
+nb::object whole(const char* what, nb::handle value) {
+  PyObject* const index = PyNumber_Index(value.ptr());
+  if (!index) {
+    PyErr_Clear();
+    refuse_type(what + (" is " + shown(value)) + "; pass an integer");
+  }
+  return nb::steal(index);
+}
+
+/// `x` as it came out of a conversion to C, which leaves an error where 64 bits do not hold it.
+template <class Integer>
+Integer fitting(const char* what, nb::handle value, Integer x, const char* limits) {
+  if (x != static_cast<Integer>(-1) || !PyErr_Occurred()) return x;
+  PyErr_Clear();
+  throw ShapeError(what + (" is " + shown(value)) + "; pass " + limits);
+}
+
+uint64_t seed_of(nb::handle value) {
+  constexpr auto kWhat = "attention: seed";
+  const nb::object seed = whole(kWhat, value);
+  return fitting(kWhat, seed, PyLong_AsUnsignedLongLong(seed.ptr()), "0 to 2^64 - 1");
+}
+
+constexpr auto kPositions = "at most 2^58, in either direction";
+
+bool is(nb::handle value, const char* name) {
+  return nb::isinstance<nb::str>(value) && std::string(nb::cast<const char*>(value)) == name;
+}
+
+Causal causal_of(nb::handle value) {
+  if (value.ptr() == Py_False) return Causal::none;
+  if (value.ptr() == Py_True) return Causal::top_left;
+  if (is(value, "bottom_right")) return Causal::bottom_right;
+  throw ShapeError("attention: causal is " + shown(value) +
+                   "; pass False, True (query i sees keys up to i + offset) or 'bottom_right' (the last query sees the "
+                   "last key)");
+}
+
+Window window_of(nb::handle value) {
+  if (value.is_none()) return {};
+  if (!(nb::isinstance<nb::tuple>(value) || nb::isinstance<nb::list>(value)) || nb::len(value) != 2)
+    refuse_type("attention: window is " + shown(value) + "; pass (left, right), the keys on either side, -1 for all");
+  return {integer("attention: window[0]", nb::object(value[0]), kPositions),
+          integer("attention: window[1]", nb::object(value[1]), kPositions)};
+}
+
+/// Whole numbers that say where things lie. A copy: nobody may change them between their check and their use.
+Tensor indices(const char* what, nb::handle array) {
+  const Tensor t = take_optional(what, array);
+  return t.defined() ? t.clone() : t;
+}
+
+}  // namespace
+
+double number(const char* what, nb::handle value) {
+  const double x = PyFloat_AsDouble(value.ptr());
+  if (x == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    refuse_type(what + (" is " + shown(value)) + "; pass a number");
+  }
+  return x;
+}
+
+int64_t integer(const char* what, nb::handle value, const char* limits) {
+  const nb::object index = whole(what, value);
+  return fitting(what, index, PyLong_AsLongLong(index.ptr()), limits);
+}
+
+bool flag(const char* what, nb::handle value) {
+  if (value.ptr() != Py_True && value.ptr() != Py_False)
+    refuse_type(what + (" is " + shown(value)) + "; pass True or False");
+  return value.ptr() == Py_True;
+}
+
+Options::Options(nb::handle mask, nb::handle causal, nb::handle scale, nb::handle window, nb::handle softcap,
+                 nb::handle alibi, nb::handle sinks, nb::handle key_lengths, nb::handle offset, nb::handle q_offsets,
+                 nb::handle k_offsets, nb::handle dropout_p, nb::handle seed) {
+  options_.mask = take_optional("attention: mask", mask);
+  options_.causal = causal_of(causal);
+  if (!scale.is_none()) options_.scale = number("attention: scale", scale);
+  options_.window = window_of(window);
+  options_.softcap = number("attention: softcap", softcap);
+  options_.alibi = take_optional("attention: alibi", alibi);
+  options_.sinks = take_optional("attention: sinks", sinks);
+  options_.key_lengths = indices("attention: key_lengths", key_lengths);
+  options_.offset = integer("attention: offset", offset, kPositions);
+  options_.q_offsets = indices("attention: q_offsets", q_offsets);
+  options_.k_offsets = indices("attention: k_offsets", k_offsets);
+  options_.dropout = number("attention: dropout_p", dropout_p);
+  options_.seed = seed_of(seed);
+}
+
+std::optional<ScoreStage> stage(nb::handle name) {
+  if (name.is_none()) return {};
+  constexpr std::pair<const char*, ScoreStage> kStages[] = {{"scaled", ScoreStage::scaled},
+                                                            {"softcap", ScoreStage::softcap},
+                                                            {"masked", ScoreStage::masked},
+                                                            {"weights", ScoreStage::weights}};
+  for (const auto& [text, value] : kStages)
+    if (is(name, text)) return value;
+  throw ShapeError("attention: return_scores is " + shown(name) +
+                   "; pass None, 'scaled', 'softcap', 'masked' or 'weights'");
+}
+
+}  // namespace heed::python

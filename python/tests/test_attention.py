@@ -1,0 +1,251 @@
+"""The operator beside its formula: values, gradients, ragged batches, dropout, parts joined."""
+import formula
+import heed
+import numpy as np
+import pytest
+
+CLOSE = {np.float16: 2e-3, np.float32: 2e-5, np.float64: 1e-12}
+
+
+def inputs(dtype=np.float64, batch=2, heads=4, kv_heads=2, queries=9, keys=13, size=8, value_size=5, seed=0):
+    random = np.random.default_rng(seed)
+    shapes = (batch, heads, queries, size), (batch, kv_heads, keys, size), (batch, kv_heads, keys, value_size)
+    return tuple(random.standard_normal(shape).astype(dtype) for shape in shapes)
+
+
+def numbers(*shape, seed=1):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+OPTIONS = {
+    "plain": {},
+    "scale": {"scale": 0.3},
+    "negative scale": {"scale": -1},
+    "causal": {"causal": True},
+    "causal behind a cache": {"causal": True, "offset": 3},
+    "causal bottom right": {"causal": "bottom_right"},
+    "window": {"window": (2, 1)},
+    "window to the left": {"window": (3, -1), "causal": True},
+    "window as a list": {"window": [0, 4], "offset": 2},
+    "softcap": {"softcap": 0.7},
+    "alibi": {"alibi": np.array([0.5, 0.25, 0.125, 1.0])},
+    "alibi behind a cache": {"alibi": np.array([0.5, 0.25, 0.125, 1.0]), "offset": 4, "causal": True},
+    "sinks": {"sinks": np.array([0.5, -1.0, -np.inf, 2.0])},
+    "boolean mask": {"mask": numbers(2, 1, 9, 13) > 0},
+    "boolean mask of keys": {"mask": numbers(2, 1, 1, 13) > -0.5},
+    "short boolean mask": {"mask": np.ones((9, 6), bool)},
+    "additive mask": {"mask": numbers(4, 9, 13)},
+    "additive mask of keys": {"mask": numbers(13)},
+    "mask that hides": {"mask": np.where(numbers(9, 13) > 0, 0.0, -np.inf)},
+    "key lengths": {"key_lengths": np.array([13, 4])},
+    "key lengths in int32, none seen": {"key_lengths": np.array([0, 7], np.int32)},
+    "key lengths, causal bottom right": {"key_lengths": np.array([11, 13]), "causal": "bottom_right"},
+    "together": {"mask": numbers(9, 13), "causal": "bottom_right", "softcap": 2, "window": (6, -1),
+                 "sinks": np.arange(4.0), "alibi": np.full(4, 0.1), "scale": 0.5},
+}
+
+
+def of_compute_type(options, dtype):
+    """Floating options as the operator takes them beside operands of `dtype`."""
+    compute = np.float64 if dtype == np.float64 else np.float32
+    return {name: value.astype(compute) if isinstance(value, np.ndarray) and value.dtype == np.float64 else value
+            for name, value in options.items()}
+
+
+@pytest.mark.parametrize("dtype", CLOSE, ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
+def test_values(options, dtype):
+    q, k, v = inputs(dtype)
+    options = of_compute_type(options, dtype)
+    out, lse, weights, scores = formula.attention(q, k, v, **options)
+    close = {"rtol": CLOSE[dtype], "atol": CLOSE[dtype]}
+
+    plain = heed.attention(q, k, v, **options)
+    assert type(plain) is np.ndarray and plain.dtype == dtype
+    np.testing.assert_allclose(plain, out, **close)
+
+    r = heed.attention(q, k, v, **options, return_lse=True, return_weights=True, return_scores="masked")
+    np.testing.assert_array_equal(r.out, plain)
+    compute = np.float64 if dtype == np.float64 else np.float32
+    assert r.lse.dtype == r.weights.dtype == r.scores.dtype == compute
+    np.testing.assert_allclose(r.lse, lse, **close)
+    np.testing.assert_allclose(r.weights, weights, **close)
+    np.testing.assert_allclose(r.scores, scores, **close)
+
+
+def test_stages_of_the_scores():
+    q, k, v = inputs()
+    mask = numbers(9, 13)
+    raw = q @ np.swapaxes(np.repeat(k, 2, 1), 2, 3) / np.sqrt(8)
+    capped = 0.5 * np.tanh(raw / 0.5)
+    weights = formula.attention(q, k, v, mask, softcap=0.5)[2]
+    expected = {"scaled": raw, "softcap": capped, "masked": capped + mask, "weights": weights}
+    for stage, values in expected.items():
+        r = heed.attention(q, k, v, mask, softcap=0.5, return_scores=stage)
+        np.testing.assert_allclose(r.scores, values, rtol=1e-12, atol=1e-12)
+        assert r.lse is None and r.weights is None
+
+
+def test_half_precision_keys_beside_single_precision_queries():
+    q, k, v = inputs(np.float32)
+    k, v = k.astype(np.float16), v.astype(np.float16)
+    out = heed.attention(q, k, v)
+    assert out.dtype == np.float32
+    np.testing.assert_allclose(out, formula.attention(q, k, v)[0], rtol=2e-5, atol=2e-5)
+
+
+def test_sizes_of_nothing_and_of_one():
+    for sizes in ({"batch": 0}, {"queries": 0}, {"value_size": 0}, {"keys": 0}):
+        q, k, v = inputs(**sizes)
+        out = heed.attention(q, k, v)
+        assert out.shape == (*q.shape[:3], v.shape[3])
+        assert not out.any()
+    q, k, v = inputs(batch=1, heads=1, kv_heads=1, queries=1, keys=1, size=1, value_size=1)
+    np.testing.assert_array_equal(heed.attention(q, k, v), v)
+
+
+OFFSETS = np.array([0, 3, 3, 10]), np.array([0, 5, 7, 20])
+
+
+def ragged_inputs(dtype=np.float64):
+    return numbers(10, 4, 8, seed=2).astype(dtype), numbers(20, 2, 8, seed=3).astype(dtype), \
+        numbers(20, 2, 5, seed=4).astype(dtype)
+
+
+def entries(q, k, v):
+    """The entries of a ragged batch, each as a dense one with its rows."""
+    for b in range(3):
+        rows, keys = (slice(*offsets[b:b + 2]) for offsets in OFFSETS)
+        yield rows, keys, *(np.swapaxes(x[part], 0, 1)[None] for x, part in ((q, rows), (k, keys), (v, keys)))
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_ragged_batch(kind):
+    q, k, v = ragged_inputs()
+    r = heed.attention(q, k, v, causal="bottom_right", q_offsets=OFFSETS[0].astype(kind),
+                       k_offsets=OFFSETS[1].astype(kind), return_lse=True, return_weights=True)
+    assert r.out.shape == (10, 4, 5) and r.lse.shape == (4, 10) and r.weights.shape == (4, 10, 13)
+    for rows, keys, *entry in entries(q, k, v):
+        out, lse, weights, _ = formula.attention(*entry, causal="bottom_right")
+        np.testing.assert_allclose(r.out[rows], np.swapaxes(out[0], 0, 1), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(r.lse[:, rows], lse[0], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(r.weights[:, rows, :keys.stop - keys.start], weights[0], rtol=1e-12, atol=1e-12)
+
+
+# ---- Gradients
+
+def check_slope(loss, x, gradient, seed):
+    """`gradient` along a random direction beside a central difference of the formula's loss at x."""
+    direction = numbers(*x.shape, seed=seed)
+    step = 1e-6
+    slope = (loss(x + step * direction) - loss(x - step * direction)) / (2 * step)
+    assert gradient.shape == x.shape
+    np.testing.assert_allclose((gradient * direction).sum(), slope, rtol=2e-7, atol=2e-7)
+
+
+DIFFERENTIABLE = ["plain", "scale", "causal", "causal behind a cache", "causal bottom right", "window to the left",
+                  "softcap", "alibi", "additive mask", "additive mask of keys", "boolean mask of keys", "key lengths",
+                  "key lengths, causal bottom right", "together"]
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+@pytest.mark.parametrize("with_lse", [False, True])
+def test_gradients(name, with_lse):
+    options = {"sinks": np.array([0.5, -1.0, 0.25, 2.0])} | OPTIONS[name]
+    x = dict(zip("qkv", inputs(keys=13)))
+    grad, grad_lse = numbers(2, 4, 9, 5, seed=5), numbers(2, 4, 9, seed=6)
+
+    def loss(**changed):
+        out, lse, *_ = formula.attention(**(x | options | changed))
+        return (grad * out).sum() + ((grad_lse * lse).sum() if with_lse else 0)
+
+    r = heed.attention(*x.values(), **options, return_lse=True)
+    g = heed.attention_backward(grad, *x.values(), r, *([grad_lse] if with_lse else []))
+    for seed, part in enumerate(x):
+        check_slope(lambda value, part=part: loss(**{part: value}), x[part], getattr(g, part), seed)
+    check_slope(lambda value: loss(sinks=value), options["sinks"], g.sinks, 7)
+    mask = options.get("mask")
+    if mask is None or mask.dtype == bool:
+        assert g.mask is None
+    else:
+        check_slope(lambda value: loss(mask=value), mask, g.mask, 8)
+
+
+def test_gradients_of_a_ragged_batch():
+    q, k, v = ragged_inputs()
+    grad = numbers(10, 4, 5, seed=9)
+    r = heed.attention(q, k, v, causal=True, q_offsets=OFFSETS[0], k_offsets=OFFSETS[1], return_lse=True)
+    g = heed.attention_backward(grad, q, k, v, r)
+    assert g.mask is None and g.sinks is None
+
+    def loss(q=q, k=k, v=v):
+        return sum((np.swapaxes(grad[rows], 0, 1) * formula.attention(*entry, causal=True)[0][0]).sum()
+                   for rows, _, *entry in entries(q, k, v))
+    for seed, (name, x) in enumerate({"q": q, "k": k, "v": v}.items()):
+        check_slope(lambda value, name=name: loss(**{name: value}), x, getattr(g, name), seed)
+
+
+def test_gradients_with_dropout_are_those_of_the_same_draw():
+    q, k, v = inputs()
+    grad = numbers(2, 4, 9, 5)
+    options = {"dropout_p": 0.4, "seed": 11}
+    r = heed.attention(q, k, v, **options, return_lse=True)
+    g = heed.attention_backward(grad, q, k, v, r)
+
+    def loss(v):  # linear in v, so that the slope is exact
+        return (grad * heed.attention(q, k, v, **options)).sum()
+    np.testing.assert_allclose(loss(v), (g.v * v).sum(), rtol=1e-12)
+
+
+# ---- Dropout
+
+def test_dropout_drops_by_seed_and_scales_what_it_keeps():
+    q, k, _ = inputs(queries=64, keys=64)
+    identity = np.broadcast_to(np.eye(64), (2, 2, 64, 64))  # the result is the weights themselves
+    weights = formula.attention(q, k, identity)[2]
+    kept = heed.attention(q, k, identity, dropout_p=0.3, seed=5)
+    dropped = kept == 0
+    assert 0.28 < dropped.mean() < 0.32
+    np.testing.assert_allclose(kept[~dropped], (weights / 0.7)[~dropped], rtol=1e-12)
+    np.testing.assert_array_equal(kept, heed.attention(q, k, identity, dropout_p=0.3, seed=5))
+    assert (dropped != (heed.attention(q, k, identity, dropout_p=0.3, seed=6) == 0)).mean() > 0.3
+    heed.attention(q, k, identity, dropout_p=0.3, seed=2**64 - 1)
+
+
+# ---- Parts of the keys
+
+@pytest.mark.parametrize("cut", [0, 1, 6, 13])
+def test_merge(cut):
+    q, k, v = inputs()
+    mask = numbers(9, 13) > -0.2
+    whole, lse, *_ = formula.attention(q, k, v, mask)
+    parts = [heed.attention(q, k[:, :, keys], v[:, :, keys], np.ascontiguousarray(mask[:, keys]), return_lse=True)
+             for keys in (slice(0, cut), slice(cut, None))]
+    merged = heed.merge(*parts)
+    np.testing.assert_allclose(merged.out, whole, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(merged.lse, lse, rtol=1e-12, atol=1e-12)
+
+
+def test_merge_of_ragged_batches():
+    q, k, v = ragged_inputs()
+    whole = heed.attention(q, k, v, q_offsets=OFFSETS[0], k_offsets=OFFSETS[1], return_lse=True)
+    first, second = np.array([0, 2, 4, 9]), np.array([0, 3, 3, 11])  # the first keys of each entry, the others
+    places = [np.concatenate([np.arange(*OFFSETS[1][b:b + 2])[:first[b + 1] - first[b]] for b in range(3)])]
+    places.append(np.setdiff1d(np.arange(20), places[0]))
+    parts = [heed.attention(q, k[place], v[place], q_offsets=OFFSETS[0], k_offsets=offsets, return_lse=True)
+             for place, offsets in zip(places, (first, second))]
+    merged = heed.merge(*parts)
+    np.testing.assert_allclose(merged.out, whole.out, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(merged.lse, whole.lse, rtol=1e-12, atol=1e-12)
+    assert merged.lse.shape == (4, 10)
+
+
+def test_explain_names_what_runs():
+    q, k, v = inputs(np.float32, queries=128, keys=128)
+    assert "fused" in heed.explain(q, k, v, causal=True).split(";")[0]
+    assert heed.explain(q, k, v) != heed.explain(q[:, :, :1], k, v)
+
+
+def test_results_say_what_they_hold():
+    r = heed.attention(*inputs(), return_lse=True)
+    assert repr(r) == "AttentionResult(out (2, 4, 9, 5), lse (2, 4, 9))"
