@@ -117,6 +117,24 @@ struct ManagedVersioned {
 
 constexpr uint64_t kReadOnly = 1;  // of flags
 
+/// What a type offers in C as __dlpack_c_exchange_api__, without objects of Python's in between.
+struct Exchange {
+  uint32_t major, minor;
+  const Exchange* older;  // of another version, or null; only what stands above it is the same in all
+  int (*allocate)(nb::dlpack::dltensor*, ManagedVersioned**, void*, void (*)(void*, const char*, const char*));
+  int (*from_object)(void* object, ManagedVersioned** to);
+  int (*to_object)(ManagedVersioned* from, void** object);
+};
+
+/// Null where the type has none that heed knows.
+const Exchange* exchange_of(nb::handle array) {
+  const nb::object capsule = nb::getattr(array.type(), "__dlpack_c_exchange_api__", nb::none());
+  if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
+  auto* exchange = static_cast<const Exchange*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  while (exchange && exchange->major != 1) exchange = exchange->older;
+  return exchange;
+}
+
 std::optional<DType> dtype_of_dlpack(nb::dlpack::dtype type) {
   if (type.lanes != 1) return {};
   switch (static_cast<nb::dlpack::dtype_code>(type.code)) {
@@ -157,36 +175,38 @@ Tensor take_dlpack(const char* what, const nb::dlpack::dltensor& t, std::shared_
   return borrowed(what, layout, std::move(owner));
 }
 
-/// The structure out of its capsule, which gives it up.
+/// Owns a structure that was given up to it.
 template <class M>
-std::shared_ptr<M> held(nb::handle capsule) {
-  auto* const managed = static_cast<M*>(PyCapsule_GetPointer(capsule.ptr(), M::kName));
-  if (!managed || PyCapsule_SetName(capsule.ptr(), M::kUsed) != 0) throw nb::python_error();
+std::shared_ptr<M> owned(M* managed) {
   return {managed, [](M* m) {
             const nb::gil_scoped_acquire gil;
             if (m->deleter) m->deleter(m);
           }};
 }
 
+/// The structure out of its capsule, which gives it up.
+template <class M>
+std::shared_ptr<M> held(nb::handle capsule) {
+  auto* const managed = static_cast<M*>(PyCapsule_GetPointer(capsule.ptr(), M::kName));
+  if (!managed || PyCapsule_SetName(capsule.ptr(), M::kUsed) != 0) throw nb::python_error();
+  return owned(managed);
+}
+
+[[noreturn]] void refuse_export(const char* what, const nb::python_error& error) {
+  const std::string text = nb::str(error.value()).c_str();  // of torch's own: a trace of its calls follows
+  refuse(what, "gives no memory: " + text.substr(0, text.find('\n')) + "; pass a dense array on the CPU");
+}
+
 nb::object capsule_of(const char* what, nb::handle method) {
   try {
     return method("max_version"_a = nb::make_tuple(1, 0));
   } catch (nb::python_error& error) {
-    if (!error.matches(PyExc_TypeError))
-      refuse(what,
-             std::string("gives no memory: ") + nb::str(error.value()).c_str() + "; pass a dense array on the CPU");
+    if (!error.matches(PyExc_TypeError)) refuse_export(what, error);
   }
   return method();  // older than versions
 }
 
-Tensor take_capsule(const char* what, nb::handle capsule, Access access) {
-  if (PyCapsule_IsValid(capsule.ptr(), Managed::kName)) {
-    const auto managed = held<Managed>(capsule);
-    return take_dlpack(what, managed->tensor, managed);
-  }
-  if (!PyCapsule_IsValid(capsule.ptr(), ManagedVersioned::kName))
-    refuse(what, "has a __dlpack__ that gives " + shown(capsule) + "; it must give a capsule of DLPack's");
-  const auto managed = held<ManagedVersioned>(capsule);
+Tensor take_versioned(const char* what, const std::shared_ptr<ManagedVersioned>& managed, Access access) {
   if (managed->major != 1)
     refuse(what, "speaks version " + std::to_string(managed->major) + " of DLPack; heed knows 1");
   if (access == Access::write && (managed->flags & kReadOnly))
@@ -194,21 +214,49 @@ Tensor take_capsule(const char* what, nb::handle capsule, Access access) {
   return take_dlpack(what, managed->tensor, managed);
 }
 
+Tensor take_capsule(const char* what, nb::handle capsule, Access access) {
+  if (PyCapsule_IsValid(capsule.ptr(), Managed::kName)) {
+    if (access == Access::write)
+      refuse(what, "does not say whether it may be written to; pass a NumPy array or a torch tensor");
+    const auto managed = held<Managed>(capsule);
+    return take_dlpack(what, managed->tensor, managed);
+  }
+  if (!PyCapsule_IsValid(capsule.ptr(), ManagedVersioned::kName))
+    refuse(what, "has a __dlpack__ that gives " + shown(capsule) + "; it must give a capsule of DLPack's");
+  return take_versioned(what, held<ManagedVersioned>(capsule), access);
+}
+
+Tensor take_exchanged(const char* what, const Exchange& exchange, nb::handle array, Access access) {
+  ManagedVersioned* managed = nullptr;
+  try {
+    if (exchange.from_object(array.ptr(), &managed) != 0) throw nb::python_error();
+  } catch (const nb::python_error& error) {
+    refuse_export(what, error);
+  }
+  return take_versioned(what, owned(managed), access);
+}
+
 // ---- Both
 
-/// The module torch, where somebody has imported it; else None.
-nb::object torch() { return nb::module_::import_("sys").attr("modules").attr("get")("torch"); }
+/// torch.Tensor, where somebody has imported torch; else null. Kept for good.
+PyObject* torch_tensor() {
+  static PyObject* type = nullptr;
+  if (type) return type;
+  const nb::object torch = nb::module_::import_("sys").attr("modules").attr("get")("torch");
+  const nb::object found = nb::getattr(torch, "Tensor", nb::none());
+  return type = found.is_none() ? nullptr : found.inc_ref().ptr();
+}
 
 bool is_torch(nb::handle array) {
-  const nb::object type = nb::getattr(torch(), "Tensor", nb::none());
-  return !type.is_none() && PyObject_IsInstance(array.ptr(), type.ptr()) == 1;
+  PyObject* const type = torch_tensor();
+  return type && PyObject_IsInstance(array.ptr(), type) == 1;
 }
 
 /// What torch would export all the same: other classes' own ideas of their memory, a sign that is yet to be turned, and
 /// elements whose gradients somebody waits for.
 void check_torch(const char* what, nb::handle tensor) {
-  const nb::object module = torch();
-  if (!tensor.type().is(module.attr("Tensor")) && !tensor.type().is(module.attr("nn").attr("Parameter")))
+  if (!tensor.type().is(torch_tensor()) &&
+      !tensor.type().is(nb::module_::import_("torch").attr("nn").attr("Parameter")))
     refuse(what, std::string("is a ") + nb::inst_name(tensor).c_str() + "; pass a plain torch.Tensor");
   if (nb::cast<bool>(tensor.attr("requires_grad")))
     refuse(what, "requires grad, and heed records nothing for torch; pass detach() of it, and see attention_backward");
@@ -237,6 +285,32 @@ nb::dlpack::dtype dlpack_of(DType dtype) {
   return {static_cast<uint8_t>(code), static_cast<uint8_t>(8 * size_of(dtype)), 1};
 }
 
+/// A tensor on its way to the library of `exchange`, which deletes it.
+struct Exported {
+  ManagedVersioned managed;
+  Tensor tensor;
+};
+
+nb::object exchanged(const Tensor& tensor, const Exchange& exchange) {
+  auto exported = std::make_unique<Exported>(Exported{{}, tensor});
+  ManagedVersioned& managed = exported->managed;
+  managed.major = 1;
+  managed.context = exported.get();
+  managed.deleter = [](ManagedVersioned* m) { delete static_cast<Exported*>(m->context); };
+  nb::dlpack::dltensor& t = managed.tensor;
+  t.data = tensor.raw();
+  t.device = {nb::device::cpu::value, 0};
+  t.ndim = tensor.rank();
+  t.dtype = dlpack_of(tensor.dtype());
+  // The structure lets its reader write the sizes, and no reader does.
+  t.shape = const_cast<int64_t*>(exported->tensor.shape().begin());
+  t.strides = const_cast<int64_t*>(exported->tensor.strides().begin());
+  exported.release();  // the library's, also where it fails: to lose it beats to delete it twice
+  void* object = nullptr;
+  if (exchange.to_object(&managed, &object) != 0) throw nb::python_error();
+  return nb::steal(static_cast<PyObject*>(object));
+}
+
 template <class Kind>
 nb::object as(const Tensor& tensor, DType dtype) {
   std::array<size_t, kMaxRank> shape{};
@@ -254,10 +328,11 @@ Tensor take(const char* what, nb::handle array, Access access) {
     const Tensor bits = take(what, array.attr("view")("uint16"), access);
     return Tensor::borrow(bits.raw(), DType::bf16, bits.shape(), bits.strides(), std::make_shared<Tensor>(bits));
   }
+  if (is_torch(array)) check_torch(what, array);
+  if (const Exchange* const exchange = exchange_of(array)) return take_exchanged(what, *exchange, array, access);
   const nb::object method = nb::getattr(array, "__dlpack__", nb::none());
   if (method.is_none() || PyType_Check(array.ptr()))
     throw nb::type_error((what + (" is " + shown(array) + "; ") + kKinds).c_str());
-  if (is_torch(array)) check_torch(what, array);
   return take_capsule(what, capsule_of(what, method), access);
 }
 
@@ -271,6 +346,7 @@ nb::object give(const Tensor& tensor, nb::handle like) {
     if (tensor.dtype() != DType::bf16) return as<nb::numpy>(tensor, tensor.dtype());
     return as<nb::numpy>(tensor, DType::u16).attr("view")(like.attr("dtype"));
   }
+  if (const Exchange* const exchange = exchange_of(like)) return exchanged(tensor, *exchange);
   if (is_torch(like)) return as<nb::pytorch>(tensor, tensor.dtype());
   const nb::object space = nb::getattr(like, "__array_namespace__", nb::none());
   if (space.is_none()) return as<nb::numpy>(tensor, tensor.dtype());

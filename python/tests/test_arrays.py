@@ -124,8 +124,73 @@ def test_foreign_arrays_come_back_as_what_they_are():
             expected_g = heed.attention_backward(expected.out, q, k, v, expected)
             np.testing.assert_array_equal(g.k.values, expected_g.k)
             out = Foreign(np.empty_like(expected.out), versions)
+            if not versions:  # such memory may be anyone's
+                with pytest.raises(heed.ShapeError, match="out does not say whether it may be written to; pass"):
+                    heed.attention(*foreign, out=out)
+                continue
             assert heed.attention(*foreign, out=out) is out
             np.testing.assert_array_equal(out.values, expected.out)
+
+
+def exchange_table():
+    """A type's __dlpack_c_exchange_api__, as dmlc.github.io/dlpack describes it, behind a table of a later version."""
+    new_capsule, pointer_of, rename = (getattr(ctypes.pythonapi, "PyCapsule_" + name)
+                                       for name in ("New", "GetPointer", "SetName"))
+    new_capsule.restype, new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    rename.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    names = b"dltensor_versioned", b"used_dltensor_versioned", b"dlpack_exchange_api"
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
+    def from_object(array, to):
+        capsule = array.values.__dlpack__(max_version=(1, 0))
+        to[0] = pointer_of(capsule, names[0])
+        rename(capsule, names[1])
+        array.taken.append(array)
+        return 0
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
+    def to_object(managed, to):
+        class Capsule:
+            __dlpack_device__ = staticmethod(lambda: (1, 0))
+            __dlpack__ = staticmethod(lambda **_: new_capsule(managed, names[0], None))
+        array = Exchanged(np.from_dlpack(Capsule))
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(array))
+        to[0] = id(array)
+        return 0
+
+    class Table(ctypes.Structure):
+        _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("older", ctypes.c_void_p),
+                    ("allocate", ctypes.c_void_p), ("from_object", type(from_object)), ("to_object", type(to_object))]
+    known = Table(1, 3, None, None, from_object, to_object)
+    later = Table(2, 0, ctypes.addressof(known), None)
+    return new_capsule(ctypes.addressof(later), names[2], None), (known, later, names)
+
+
+class Exchanged:
+    """An array whose type offers DLPack in C alone."""
+    __dlpack_c_exchange_api__, kept = exchange_table()
+    taken = []
+
+    def __init__(self, values):
+        self.values = values
+
+
+def test_exchange_in_c():
+    for dtype in (np.float16, np.float32, np.float64):
+        q, k, v = inputs(dtype)
+        expected = heed.attention(q, k, v, return_lse=True)
+        exchanged = [Exchanged(x) for x in (q, k, v)]
+        Exchanged.taken.clear()
+        r = heed.attention(*exchanged, return_lse=True)
+        assert Exchanged.taken == exchanged and type(r.out) is type(r.lse) is Exchanged
+        np.testing.assert_array_equal(r.out.values, expected.out)
+        out = Exchanged(np.empty_like(expected.out))
+        assert heed.attention(*exchanged, out=out) is out
+        np.testing.assert_array_equal(out.values, expected.out)
+        out.values.flags.writeable = False
+        with pytest.raises(heed.ShapeError, match="attention: out is read-only; pass"):
+            heed.attention(*exchanged, out=out)
 
 
 def test_bfloat16_of_ml_dtypes():
@@ -181,6 +246,8 @@ def test_jax():
     with pytest.raises(heed.ShapeError, match="attention: out is read-only"):
         heed.attention(*(jax.numpy.asarray(x, jax.numpy.float32) for x in (q, k, v)),
                        out=jax.numpy.zeros((2, 4, 9, 5), jax.numpy.float32))
+    with pytest.raises(heed.ShapeError, match="attention: out does not say whether it may be written to; pass"):
+        heed.attention(q, k, v, out=jax.numpy.zeros((2, 4, 9, 5), jax.numpy.bfloat16))
 
 
 # ---- What is refused
