@@ -126,9 +126,18 @@ struct Exchange {
   int (*to_object)(ManagedVersioned* from, void** object);
 };
 
+/// An attribute by its interned name: to make the string anew would cost more than to look it up.
+nb::object attribute(nb::handle object, PyObject* name) {
+  PyObject* const value = PyObject_GetAttr(object.ptr(), name);
+  if (value) return nb::steal(value);
+  PyErr_Clear();
+  return nb::none();
+}
+
 /// Null where the type has none that heed knows.
 const Exchange* exchange_of(nb::handle array) {
-  const nb::object capsule = nb::getattr(array.type(), "__dlpack_c_exchange_api__", nb::none());
+  static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  const nb::object capsule = attribute(array.type(), name);
   if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
   auto* exchange = static_cast<const Exchange*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
   while (exchange && exchange->major != 1) exchange = exchange->older;
@@ -247,9 +256,13 @@ PyObject* torch_tensor() {
   return type = found.is_none() ? nullptr : found.inc_ref().ptr();
 }
 
+bool is_a(nb::handle array, PyObject* type) {
+  return PyObject_TypeCheck(array.ptr(), reinterpret_cast<PyTypeObject*>(type));
+}
+
 bool is_torch(nb::handle array) {
   PyObject* const type = torch_tensor();
-  return type && PyObject_IsInstance(array.ptr(), type) == 1;
+  return type && is_a(array, type);
 }
 
 /// What torch would export all the same: other classes' own ideas of their memory, a sign that is yet to be turned, and
@@ -258,9 +271,13 @@ void check_torch(const char* what, nb::handle tensor) {
   if (!tensor.type().is(torch_tensor()) &&
       !tensor.type().is(nb::module_::import_("torch").attr("nn").attr("Parameter")))
     refuse(what, std::string("is a ") + nb::inst_name(tensor).c_str() + "; pass a plain torch.Tensor");
-  if (nb::cast<bool>(tensor.attr("requires_grad")))
+  static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
+  static PyObject* const is_neg = PyUnicode_InternFromString("is_neg");
+  if (attribute(tensor, requires_grad).ptr() != Py_False)
     refuse(what, "requires grad, and heed records nothing for torch; pass detach() of it, and see attention_backward");
-  if (nb::cast<bool>(tensor.attr("is_neg")())) refuse(what, "is a view with the sign turned; pass resolve_neg() of it");
+  const nb::object turned = nb::steal(PyObject_CallMethodNoArgs(tensor.ptr(), is_neg));
+  if (!turned.is_valid()) throw nb::python_error();
+  if (turned.ptr() != Py_False) refuse(what, "is a view with the sign turned; pass resolve_neg() of it");
 }
 
 /// bfloat16 in NumPy is a type of the package ml_dtypes, which no buffer tells of.
@@ -272,7 +289,7 @@ bool is_bfloat16(nb::handle array) {
 
 bool is_numpy(nb::handle array) {
   static PyObject* const type = nb::object(nb::module_::import_("numpy").attr("ndarray")).release().ptr();  // for good
-  return PyObject_IsInstance(array.ptr(), type) == 1;
+  return is_a(array, type);
 }
 
 nb::dlpack::dtype dlpack_of(DType dtype) {

@@ -13,6 +13,7 @@
 namespace heed::python {
 namespace {
 
+using H = nb::handle;
 using Tuple = nb::typed<nb::tuple, nb::any, nb::ellipsis>;  // of arrays
 
 /// Where a call with `out` puts what it returns beside it. Sizes that do not fit are left to the check of the call.
@@ -38,27 +39,39 @@ AttentionResult room(const Tensor& out, const Tensor& q, const Tensor& k, const 
   return into;
 }
 
-/// (out, lse, weights, scores), None for what was not asked for.
-Tuple run(nb::handle q_array, nb::handle k_array, nb::handle v_array, const Options& given, nb::handle out_array,
-          nb::handle return_lse, nb::handle return_scores, nb::handle return_weights) {
+/// What `wanted` asks for; its `out` is the given one where that is defined.
+AttentionResult computed(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions wanted,
+                         const Tensor& out) {
+  const std::shared_ptr<Executor> executor = Threads::instance().executor();
+  wanted.executor = executor.get();
+  const nb::gil_scoped_release others_may_run;
+  if (!out.defined()) return attention(q, k, v, wanted);
+  AttentionResult result = room(out, q, k, wanted);
+  attention(q, k, v, result, wanted);
+  return result;
+}
+
+/// `out` alone, of options that nobody remembers.
+nb::object run(H q_array, H k_array, H v_array, H out_array, H mask, H causal, H scale, H window, H softcap, H alibi,
+               H sinks, H key_lengths, H offset, H q_offsets, H k_offsets, H dropout_p, H seed) {
   const Tensor q = take("attention: q", q_array), k = take("attention: k", k_array), v = take("attention: v", v_array);
   const Tensor out = take_optional("attention: out", out_array, Access::write);
-  const std::shared_ptr<Executor> executor = Threads::instance().executor();
+  const Options given(mask, causal, scale, window, softcap, alibi, sinks, key_lengths, offset, q_offsets, k_offsets,
+                      dropout_p, seed);
+  const AttentionResult result = computed(q, k, v, given.get(), out);
+  return out.defined() ? nb::borrow(out_array) : give(result.out, q_array);
+}
+
+/// (out, lse, weights, scores), None for what was not asked for.
+Tuple run_recorded(H q_array, H k_array, H v_array, const Options& given, H out_array, H return_lse, H return_scores,
+                   H return_weights) {
+  const Tensor q = take("attention: q", q_array), k = take("attention: k", k_array), v = take("attention: v", v_array);
+  const Tensor out = take_optional("attention: out", out_array, Access::write);
   AttentionOptions options = given.get();
   options.want_lse = flag("attention: return_lse", return_lse);
   options.want_weights = flag("attention: return_weights", return_weights);
   options.want_scores = stage(return_scores);
-  options.executor = executor.get();
-  AttentionResult result;
-  {
-    const nb::gil_scoped_release others_may_run;
-    if (out.defined()) {
-      result = room(out, q, k, options);
-      attention(q, k, v, result, options);
-    } else {
-      result = attention(q, k, v, options);
-    }
-  }
+  const AttentionResult result = computed(q, k, v, options, out);
   return nb::make_tuple(out.defined() ? nb::borrow(out_array) : give(result.out, q_array), give(result.lse, q_array),
                         give(result.weights, q_array), give(result.scores, q_array));
 }
@@ -144,8 +157,11 @@ NB_MODULE(_heed, m) {
       .def(nb::init<H, H, H, H, H, H, H, H, H, H, H, H, H>(), any("mask"), any("causal"), any("scale"), any("window"),
            any("softcap"), any("alibi"), any("sinks"), any("key_lengths"), any("offset"), any("q_offsets"),
            any("k_offsets"), any("dropout_p"), any("seed"));
-  m.def("attention", &py::run, any("q"), any("k"), any("v"), nb::arg("options"), any("out"), any("return_lse"),
-        any("return_scores"), any("return_weights"));
+  m.def("attention", &py::run, any("q"), any("k"), any("v"), any("out"), any("mask"), any("causal"), any("scale"),
+        any("window"), any("softcap"), any("alibi"), any("sinks"), any("key_lengths"), any("offset"), any("q_offsets"),
+        any("k_offsets"), any("dropout_p"), any("seed"));
+  m.def("attention_recorded", &py::run_recorded, any("q"), any("k"), any("v"), nb::arg("options"), any("out"),
+        any("return_lse"), any("return_scores"), any("return_weights"));
   m.def("attention_backward", &py::run_backward, any("grad"), any("q"), any("k"), any("v"), any("out"), any("lse"),
         nb::arg("options"), any("grad_lse"));
   m.def("merge", &py::run_merge, any("out"), any("lse"), any("out2"), any("lse2"));

@@ -124,12 +124,14 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
     __dlpack__; `out` itself where it is given. With a return_ option an AttentionResult. A row that may see nothing
     gives 0, lse -inf. Raises ShapeError, and TypeError for what is no array or number.
     """
+    if return_lse is False and return_scores is None and return_weights is False:
+        return _heed.attention(q, k, v, out, mask, causal, scale, window, softcap, alibi, sinks, key_lengths, offset,
+                               q_offsets, k_offsets, dropout_p, seed)
     options = _heed.Options(mask, causal, scale, window, softcap, alibi, sinks, key_lengths, offset, q_offsets,
                             k_offsets, dropout_p, seed)
-    out, lse, weights, scores = _heed.attention(q, k, v, options, out, return_lse, return_scores, return_weights)
-    if return_lse or return_weights or return_scores is not None:
-        return AttentionResult(out, lse, weights, scores, options)
-    return out
+    out, lse, weights, scores = _heed.attention_recorded(q, k, v, options, out, return_lse, return_scores,
+                                                         return_weights)
+    return AttentionResult(out, lse, weights, scores, options)
 
 
 def attention_backward(grad: A, q: A, k: A, v: A, r: AttentionResult[A],
