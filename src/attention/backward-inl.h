@@ -400,33 +400,43 @@ HWY_INLINE bool serves(const Target<T>& target, int64_t width) {
 template <class T>
 struct KeyChunk {
   int64_t begin, end;
+  int64_t D, Dv;
   int64_t width, width_v;  // D and Dv up to lanes
   Matrix<const T> k, v;    // (end - begin, width), (end - begin, Dv)
-  Matrix<T> dk, dv;        // (end - begin, width or width_v): the caller's memory, or sums of this chunk alone
-  bool sums;               // the latter
+  Target<T> to_k, to_v;    // where the gradients go, or are added to
+  Matrix<T> dk, dv;        // (end - begin, width or width_v): rows of to_k and to_v, or of a copy
+  bool adds, copies;       // to what is there; by way of a copy
   uint64_t started;        // tiles whose gradients are assigned
   uint64_t checked = 0;    // tiles whose poisoned keys are known
   uint64_t poisoned[kKeyChunk / kKeyTile];
 
-  KeyChunk(const Head<T>& head, const BackwardScratch<T>& s, int64_t first, int64_t last, const Target<T>& to_k,
-           const Target<T>& to_v, bool add)
+  KeyChunk(const Head<T>& head, const BackwardScratch<T>& s, int64_t first, int64_t last, const Target<T>& of_k,
+           const Target<T>& of_v, bool add)
       : begin(first),
         end(last),
+        D(head.D),
+        Dv(head.Dv),
         width(round_to_lanes<T>(head.D)),
         width_v(round_to_lanes<T>(head.Dv)),
         k(load_rows(head.k, begin, end - begin, head.D, true, s.k_rows, end - begin > 4 * kMaxRows)),
-        v(load_rows(head.v, begin, end - begin, head.Dv, false, s.v_rows)) {
-    // Rows far apart fall on the same sets of the caches: many of them are better summed elsewhere.
+        v(load_rows(head.v, begin, end - begin, head.Dv, false, s.v_rows)),
+        to_k(of_k),
+        to_v(of_v),
+        adds(add) {
+    // Rows far apart fall on the same sets of the caches: many of them are better added to elsewhere.
     const bool dense = to_k.row == head.D && to_v.row == head.Dv;
-    sums = !(serves(to_k, head.D) && serves(to_v, head.Dv) && (dense || end - begin <= kKeyTile));
-    dk = sums ? Matrix<T>{s.dk, width} : Matrix<T>{to_k.direct(begin), to_k.row};
-    dv = sums ? Matrix<T>{s.dv, width_v} : Matrix<T>{to_v.direct(begin), to_v.row};
-    started = !sums && add ? ~uint64_t{0} : 0;
+    copies = !(serves(to_k, head.D) && serves(to_v, head.Dv) && (dense || end - begin <= kKeyTile));
+    dk = copies ? Matrix<T>{s.dk, width} : Matrix<T>{to_k.direct(begin), to_k.row};
+    dv = copies ? Matrix<T>{s.dv, width_v} : Matrix<T>{to_v.direct(begin), to_v.row};
+    started = !copies && add ? ~uint64_t{0} : 0;
   }
 
   int64_t number_of(int64_t key) const { return (key - begin) / kKeyTile; }
   int64_t tile_begin(int64_t number) const { return begin + number * kKeyTile; }
   int64_t tile_end(int64_t number) const { return HWY_MIN(end, begin + (number + 1) * kKeyTile); }
+
+  int64_t tiles() const { return number_of(end - 1) + 1; }
+  bool is_started(int64_t number) const { return started >> number & 1; }
 
   void zero(int64_t number) const {
     const int64_t at = number * kKeyTile, n = tile_end(number) - tile_begin(number);
@@ -435,14 +445,32 @@ struct KeyChunk {
       std::fill_n(dv.row(j), width_v, T{0});
     }
   }
-  /// Whether gradients of the tile's keys are to be added to. Those of keys that its first visit passes by become 0.
+  void load(int64_t number) const {
+    const int64_t first = tile_begin(number), n = tile_end(number) - first;
+    copy_rows(Source<T>{to_k.data, to_k.row, to_k.storage}, first, n, D, dk.row(first - begin), dk.stride);
+    copy_rows(Source<T>{to_v.data, to_v.row, to_v.storage}, first, n, Dv, dv.row(first - begin), dv.stride);
+  }
+  void store(int64_t number) const {
+    const int64_t first = tile_begin(number), n = tile_end(number) - first;
+    store_rows(to_k, first, n, D, dk.row(first - begin), dk.stride, T{1});
+    store_rows(to_v, first, n, Dv, dv.row(first - begin), dv.stride, T{1});
+  }
+  /// Whether gradients of the tile's keys are to be added to. Those of keys that its first visit passes by become 0, or
+  /// stay what they are. A copy begins with what is there, so that all is added in the same order with and without one.
   bool start(const Tile& tile) {
     const int64_t number = number_of(tile.key);
-    const bool whole = tile.keys == tile_end(number) - tile_begin(number);
-    const bool add = (started >> number & 1) || !whole;
-    if (!(started >> number & 1) && !whole) zero(number);
+    const bool first = !is_started(number), whole = tile.keys == tile_end(number) - tile_begin(number);
     started |= uint64_t{1} << number;
-    return add;
+    if (first && adds) load(number);
+    if (first && !adds && !whole) zero(number);
+    return adds || !first || !whole;
+  }
+  /// After the last tile.
+  void finish() const {
+    for (int64_t n = 0; n < tiles(); ++n) {
+      if (!adds && !is_started(n)) zero(n);
+      if (copies && (!adds || is_started(n))) store(n);
+    }
   }
   /// A bit for every key of the tile that holds a NaN or Inf.
   uint64_t poisoned_keys(const Head<T>& head, const Tile& tile) {
@@ -556,12 +584,7 @@ void backward_chunk(const BackwardCall<T>& call, const BackwardScratch<T>& s, in
     }
     if (!add_queries) zero_rows(to_q, done, query_end - done, p.D);
   }
-  if (add_keys && !chunk->started) return;
-  for (int64_t n = 0; n <= chunk->number_of(end - 1); ++n)
-    if (!(chunk->started >> n & 1)) chunk->zero(n);
-  if (!chunk->sums) return;
-  store_rows(to_k, begin, end - begin, p.D, s.dk, chunk->width, T{1}, add_keys);
-  store_rows(to_v, begin, end - begin, p.Dv, s.dv, chunk->width_v, T{1}, add_keys);
+  chunk->finish();
 }
 
 // Keys that the operand of entry b has, whether any query may see them or not.

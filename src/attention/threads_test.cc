@@ -1,4 +1,5 @@
-// Bits do not depend on the number of threads, and calls may come from several threads at once.
+// Bits do not depend on the number of threads nor on where tensors lie, and calls may come from several threads at
+// once.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -71,6 +72,8 @@ std::vector<Case> cases() {
       {"band, bfloat16",
        make({1, 2, 700, 24}, {1, 1, 700, 24}, {.causal = Causal::top_left, .window = {160, 0}}, DType::bf16)},
       {"float16", make({1, 2, 200, 24}, {1, 1, 300, 24}, {.causal = Causal::bottom_right}, DType::f16)},
+      {"ranges of keys", make({2, 2, 520, 32}, {2, 2, 520, 32}, {})},
+      {"ranges of keys, float64", make({1, 1, 320, 32}, {1, 1, 320, 32}, {.causal = Causal::top_left}, DType::f64)},
       {"float64", make({1, 2, 200, 24}, {1, 1, 300, 24}, {.dropout = 0.5}, DType::f64)}};
 }
 
@@ -98,6 +101,28 @@ TEST(AttentionThreads, SameBitsForAnyOrderOfTiles) {
   const auto one = make_executor(1);
   Backwards backwards;
   for (const Case& c : cases()) EXPECT_TRUE(same(all_outputs(c.call, backwards), all_outputs(c.call, *one))) << c.name;
+}
+
+TEST(AttentionThreads, SameBitsWhereverTensorsLie) {
+  const auto scattered = [](const Tensor& t) { return test::strided_copy(t); };
+  for (const Case& c : cases()) {
+    const Call& call = c.call;
+    AttentionOptions o = call.options;
+    o.want_lse = true;
+    const AttentionResult near = attention(call.q, call.k, call.v, o);
+    const AttentionGradients expected = attention_backward(call.grad, call.q, call.k, call.v, near, o);
+    const Tensor q = scattered(call.q), k = scattered(call.k), v = scattered(call.v), grad = scattered(call.grad);
+    AttentionResult far;
+    far.out = scattered(near.out), far.lse = near.lse.clone();
+    attention(q, k, v, far, o);
+    AttentionGradients gradients;
+    gradients.q = scattered(call.q), gradients.k = scattered(call.k), gradients.v = scattered(call.v);
+    attention_backward(grad, q, k, v, far, gradients, o);
+    EXPECT_TRUE(same_bits(far.out, near.out)) << c.name;
+    EXPECT_TRUE(same_bits(gradients.q, expected.q)) << c.name;
+    EXPECT_TRUE(same_bits(gradients.k, expected.k)) << c.name;
+    EXPECT_TRUE(same_bits(gradients.v, expected.v)) << c.name;
+  }
 }
 
 TEST(AttentionThreads, ConcurrentCalls) {
