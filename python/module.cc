@@ -1,126 +1,14 @@
-// heed._heed: the operator for Python. heed/_attention.py has the signatures and the documentation.
+// heed._heed: the compiled part of the package; what is in heed/*.py has the signatures and the documentation.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
 
 #include <algorithm>
-#include <memory>
-#include <string>
 
-#include "arrays.h"
+#include "define.h"
 #include "options.h"
 #include "threads.h"
 
 namespace heed::python {
 namespace {
-
-using H = nb::handle;
-using Tuple = nb::typed<nb::tuple, nb::any, nb::ellipsis>;  // of arrays
-
-/// Where a call with `out` puts what it returns beside it. Sizes that do not fit are left to the check of the call.
-AttentionResult room(const Tensor& out, const Tensor& q, const Tensor& k, const AttentionOptions& options) {
-  AttentionResult into;
-  into.out = out;
-  const bool ragged = options.q_offsets.defined() || options.k_offsets.defined();
-  const int rank = ragged ? 3 : 4;
-  if (q.rank() != rank || k.rank() != rank) return into;
-  int64_t keys = k.size(-2);
-  if (ragged) {
-    keys = 0;
-    const Tensor offsets = options.k_offsets.defined() ? options.k_offsets.to(DType::i64).reshape({-1}) : Tensor();
-    const auto place = [&](int64_t b) { return std::clamp<int64_t>(offsets.at<int64_t>(b), 0, k.size(0)); };
-    for (int64_t b = 1; offsets.defined() && b < offsets.size(0); ++b) keys = std::max(keys, place(b) - place(b - 1));
-  }
-  Dims rows = ragged ? Dims{q.size(1), q.size(0)} : Dims{q.size(0), q.size(1), q.size(2)};
-  const DType compute = q.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  if (options.want_lse) into.lse = Tensor::empty(rows, compute);
-  rows.push_back(keys);
-  if (options.want_weights) into.weights = Tensor::empty(rows, compute);
-  if (options.want_scores) into.scores = Tensor::empty(rows, compute);
-  return into;
-}
-
-/// What `wanted` asks for; its `out` is the given one where that is defined.
-AttentionResult computed(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions wanted,
-                         const Tensor& out) {
-  const std::shared_ptr<Executor> executor = Threads::instance().executor();
-  wanted.executor = executor.get();
-  const nb::gil_scoped_release others_may_run;
-  if (!out.defined()) return attention(q, k, v, wanted);
-  AttentionResult result = room(out, q, k, wanted);
-  attention(q, k, v, result, wanted);
-  return result;
-}
-
-/// `out` alone, of options that nobody remembers.
-nb::object run(H q_array, H k_array, H v_array, H out_array, H mask, H causal, H scale, H window, H softcap, H alibi,
-               H sinks, H key_lengths, H offset, H q_offsets, H k_offsets, H dropout_p, H seed) {
-  const Tensor q = take("attention: q", q_array), k = take("attention: k", k_array), v = take("attention: v", v_array);
-  const Tensor out = take_optional("attention: out", out_array, Access::write);
-  const Options given(mask, causal, scale, window, softcap, alibi, sinks, key_lengths, offset, q_offsets, k_offsets,
-                      dropout_p, seed);
-  const AttentionResult result = computed(q, k, v, given.get(), out);
-  return out.defined() ? nb::borrow(out_array) : give(result.out, q_array);
-}
-
-/// (out, lse, weights, scores), None for what was not asked for.
-Tuple run_recorded(H q_array, H k_array, H v_array, const Options& given, H out_array, H return_lse, H return_scores,
-                   H return_weights) {
-  const Tensor q = take("attention: q", q_array), k = take("attention: k", k_array), v = take("attention: v", v_array);
-  const Tensor out = take_optional("attention: out", out_array, Access::write);
-  AttentionOptions options = given.get();
-  options.want_lse = flag("attention: return_lse", return_lse);
-  options.want_weights = flag("attention: return_weights", return_weights);
-  options.want_scores = stage(return_scores);
-  const AttentionResult result = computed(q, k, v, options, out);
-  return nb::make_tuple(out.defined() ? nb::borrow(out_array) : give(result.out, q_array), give(result.lse, q_array),
-                        give(result.weights, q_array), give(result.scores, q_array));
-}
-
-/// (q, k, v, mask, sinks): None where there is no additive mask and no sinks.
-Tuple run_backward(nb::handle grad_array, nb::handle q_array, nb::handle k_array, nb::handle v_array,
-                   nb::handle out_array, nb::handle lse_array, const Options& given, nb::handle grad_lse_array) {
-  const Tensor grad = take("attention_backward: grad", grad_array), q = take("attention_backward: q", q_array),
-               k = take("attention_backward: k", k_array), v = take("attention_backward: v", v_array);
-  AttentionResult forward;
-  forward.out = take("attention_backward: r.out", out_array);
-  forward.lse = take("attention_backward: r.lse", lse_array);
-  const BackwardOptions wanted{.want_mask = given.has_additive_mask(),
-                               .want_sinks = given.has_sinks(),
-                               .grad_lse = take_optional("attention_backward: grad_lse", grad_lse_array)};
-  const std::shared_ptr<Executor> executor = Threads::instance().executor();
-  AttentionOptions options = given.get();
-  options.executor = executor.get();
-  AttentionGradients gradients;
-  {
-    const nb::gil_scoped_release others_may_run;
-    gradients = attention_backward(grad, q, k, v, forward, options, wanted);
-  }
-  return nb::make_tuple(give(gradients.q, q_array), give(gradients.k, k_array), give(gradients.v, v_array),
-                        give(gradients.mask, q_array), give(gradients.sinks, q_array));
-}
-
-/// (out, lse). lse (Hq, Tq) of ragged batches, whose out is (Tq, Hq, Dv).
-Tuple run_merge(nb::handle out_array, nb::handle lse_array, nb::handle out2_array, nb::handle lse2_array) {
-  const Tensor out = take("merge: a.out", out_array), out2 = take("merge: b.out", out2_array);
-  Tensor lse = take("merge: a.lse", lse_array), lse2 = take("merge: b.lse", lse2_array);
-  const std::shared_ptr<Executor> executor = Threads::instance().executor();
-  const bool ragged = out.rank() == 3 && out2.rank() == 3 && lse.rank() == 2 && lse2.rank() == 2;
-  AttentionResult result;
-  {
-    const nb::gil_scoped_release others_may_run;
-    if (ragged) lse = lse.transpose(0, 1), lse2 = lse2.transpose(0, 1);
-    result = merge(out, lse, out2, lse2, executor.get());
-    if (ragged) result.lse = result.lse.transpose(0, 1).contiguous();
-  }
-  return nb::make_tuple(give(result.out, out_array), give(result.lse, out_array));
-}
-
-std::string run_explain(nb::handle q, nb::handle k, nb::handle v, const Options& given) {
-  const std::shared_ptr<Executor> executor = Threads::instance().executor();
-  AttentionOptions options = given.get();
-  options.executor = executor.get();
-  return explain(take("explain: q", q), take("explain: k", k), take("explain: v", v), options);
-}
 
 void set_num_threads(nb::handle threads) {
   const int64_t n = integer("num_threads", threads, "0 to 4096");
@@ -150,22 +38,7 @@ NB_MODULE(_heed, m) {
     }
   });
 
-  // None goes through to where it is refused by name.
-  const auto any = [](const char* name) { return nb::arg(name).none(); };
-  using H = nb::handle;
-  nb::class_<py::Options>(m, "Options", "What attention() takes beside q, k, v and what to return.")
-      .def(nb::init<H, H, H, H, H, H, H, H, H, H, H, H, H>(), any("mask"), any("causal"), any("scale"), any("window"),
-           any("softcap"), any("alibi"), any("sinks"), any("key_lengths"), any("offset"), any("q_offsets"),
-           any("k_offsets"), any("dropout_p"), any("seed"));
-  m.def("attention", &py::run, any("q"), any("k"), any("v"), any("out"), any("mask"), any("causal"), any("scale"),
-        any("window"), any("softcap"), any("alibi"), any("sinks"), any("key_lengths"), any("offset"), any("q_offsets"),
-        any("k_offsets"), any("dropout_p"), any("seed"));
-  m.def("attention_recorded", &py::run_recorded, any("q"), any("k"), any("v"), nb::arg("options"), any("out"),
-        any("return_lse"), any("return_scores"), any("return_weights"));
-  m.def("attention_backward", &py::run_backward, any("grad"), any("q"), any("k"), any("v"), any("out"), any("lse"),
-        nb::arg("options"), any("grad_lse"));
-  m.def("merge", &py::run_merge, any("out"), any("lse"), any("out2"), any("lse2"));
-  m.def("explain", &py::run_explain, any("q"), any("k"), any("v"), nb::arg("options"));
-  m.def("set_num_threads", &py::set_num_threads, any("num_threads"));
+  py::define_attention(m);
+  m.def("set_num_threads", &py::set_num_threads, nb::arg("num_threads").none());
   m.def("get_num_threads", [] { return py::Threads::instance().executor()->threads(); });
 }
