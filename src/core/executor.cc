@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "heed/error.h"
@@ -88,13 +90,20 @@ class Tbb final : public Executor {
 
 struct Default {
   std::mutex mutex;
-  std::unique_ptr<Executor> executor;
+  std::map<int, std::unique_ptr<Executor>> made;  // by width, kept: work may run in one while another is chosen
+  Executor* chosen = nullptr;
 };
 
 // Never destroyed, as the limit above: destructors of objects with static lifetime may compute.
 Default& instance() {
   static auto* const value = new Default;
   return *value;
+}
+
+// One of its width that is there already is taken instead.
+void choose(Default& d, std::unique_ptr<Executor> executor) {
+  const int width = executor->threads();
+  d.chosen = d.made.try_emplace(width, std::move(executor)).first->second.get();
 }
 
 int hardware_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
@@ -112,15 +121,15 @@ std::unique_ptr<Executor> make_executor(int threads) {
 Executor& default_executor() {
   Default& d = instance();
   const std::lock_guard lock(d.mutex);
-  if (!d.executor) d.executor = make_executor(0);
-  return *d.executor;
+  if (!d.chosen) choose(d, make_executor(0));
+  return *d.chosen;
 }
 
 void set_threads(int threads) {
   auto executor = make_executor(threads);
   Default& d = instance();
   const std::lock_guard lock(d.mutex);
-  d.executor = std::move(executor);
+  choose(d, std::move(executor));
 }
 
 int threads() { return default_executor().threads(); }

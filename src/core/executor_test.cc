@@ -86,6 +86,25 @@ TEST(Executor, PassesExceptionsOn) {
                std::runtime_error);
 }
 
+TEST(Executor, TheDefaultMayChangeWhileWorkRuns) {
+  const int before = threads();
+  std::atomic<bool> done = false;
+  std::thread worker([&] {
+    for (int i = 0; i < 300; ++i) {
+      std::atomic<int> sum = 0;
+      parallel_for(default_executor(), 50, [&](int64_t tile) { sum += static_cast<int>(tile); });
+      EXPECT_EQ(sum, 50 * 49 / 2);
+    }
+    done = true;
+  });
+  for (int width = 1; !done; width = width % 4 + 1) {
+    set_threads(width);
+    EXPECT_EQ(threads(), width);
+  }
+  worker.join();
+  set_threads(before);
+}
+
 TEST(Executor, RefusesAbsurdWidths) {
   EXPECT_THROW(make_executor(-1), ShapeError);
   EXPECT_THROW(set_threads(100000), ShapeError);
