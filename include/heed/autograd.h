@@ -29,6 +29,7 @@ class Variable {
   int64_t size(int dim) const { return value().size(dim); }
   DType dtype() const { return value().dtype(); }
   bool requires_grad() const;
+  bool is_leaf() const;  // made by its constructor, not by an operation that was recorded
   bool same(const Variable& other) const { return node_ == other.node_; }  // one variable, not equal values
   const void* id() const { return node_.get(); }                           // which variable it is, for sets of them
 

@@ -48,6 +48,7 @@ class Module {
 
  protected:
   Variable register_parameter(std::string name, Tensor value);
+  void register_parameter(std::string name, const Variable& parameter);  // a leaf that is there already
   void register_module(std::string name, Module& child);  // an empty name adds the child's parameters as one's own
 
  private:
@@ -77,6 +78,7 @@ class LayerNorm : public Module {
  public:
   explicit LayerNorm(int64_t width, double epsilon = 1e-5, bool bias = true);
   Variable operator()(const Variable& x) const { return functional::layer_norm(x, weight, bias, epsilon_); }
+  double epsilon() const { return epsilon_; }
   Variable weight, bias;
 
  private:
@@ -87,6 +89,7 @@ class RMSNorm : public Module {
  public:
   explicit RMSNorm(int64_t width, double epsilon = 1e-5);
   Variable operator()(const Variable& x) const { return functional::rms_norm(x, weight, epsilon_); }
+  double epsilon() const { return epsilon_; }
   Variable weight;
 
  private:
@@ -192,6 +195,8 @@ class FeedForward : public Module {
  public:
   FeedForward(int64_t width, int64_t hidden, FeedForwardKind kind = {}, double dropout = 0, bool bias = true);
   Variable operator()(const Variable& x) const;
+  FeedForwardKind kind() const { return kind_; }
+  double dropout() const { return dropout_; }
   Linear linear1, linear2;
 
  private:
@@ -206,6 +211,8 @@ class Norm : public Module {
  public:
   Norm(NormKind kind, int64_t width, double epsilon, bool bias = true);  // bias: of layer_norm
   Variable operator()(const Variable& x) const;
+  const LayerNorm* layer_norm() const { return layer_.get(); }  // one of the two, the other is null
+  const RMSNorm* rms_norm() const { return rms_.get(); }
 
  private:
   std::unique_ptr<LayerNorm> layer_;
@@ -258,6 +265,7 @@ class TransformerEncoderLayer : public Module {
   /// Causal decoding: x (B, L, E) stands behind what the cache holds.
   Variable step(const Variable& x, KVCache& cache) const;
 
+  const TransformerLayerOptions& options() const { return options_; }
   MultiheadAttention self_attn;
   FeedForward feed_forward;  // parameters linear1.*, linear2.*
   Norm norm1, norm2;
@@ -279,6 +287,7 @@ class TransformerDecoderLayer : public Module {
   Variable step(const Variable& x, KVCache& self, const KVCache& memory, const PaddedKeys& memory_keys,
                 HeadRecord* cross_record = nullptr) const;
 
+  const TransformerLayerOptions& options() const { return options_; }
   MultiheadAttention self_attn, multihead_attn;
   FeedForward feed_forward;
   Norm norm1, norm2, norm3;

@@ -101,6 +101,7 @@ Variable linear_with(const char* op, bool relu, const Variable& x, const Variabl
   if (weight.shape().rank() != 2 || weight.size(1) != in)
     throw ShapeError("linear: input " + to_string(x.shape()) + " does not fit weight " + to_string(weight.shape()) +
                      "; the last dimension of both must agree");
+  if (in == 0) throw ShapeError(std::string(op) + ": input " + to_string(x.shape()) + " is 0 wide; pass 1 or more");
   if (begin < 0 || begin >= end || end > weight.size(0))
     throw ShapeError("linear: rows " + std::to_string(begin) + ".." + std::to_string(end) + " of weight " +
                      to_string(weight.shape()) + "; pass some that are there");
@@ -426,7 +427,7 @@ Variable rotary(const Variable& x, int64_t heads, int64_t head_size, const Rotar
   if (x.shape().rank() != 3)
     throw ShapeError("rotary: input " + to_string(x.shape()) + " is not (B, L, heads * head_size)");
   const int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
-  if (heads < 0 || head_size <= 0 || heads * head_size > width)
+  if (heads < 0 || head_size <= 0 || heads > width / head_size)
     throw ShapeError("rotary: " + std::to_string(heads) + " heads of " + std::to_string(head_size) +
                      " do not fit width " + std::to_string(width));
   Rotary own = options;  // what the caller does to its positions later is no concern of backward
@@ -484,7 +485,8 @@ namespace {
 
 // (B, H, L, D) view of the heads packed in x (B, L, width); of a ragged batch (T, H, D) of x (1, T, width).
 Tensor heads_view(const Tensor& x, const PackedHeads& h, const char* what, bool ragged) {
-  if (x.rank() != 3 || h.offset < 0 || h.heads < 1 || h.size < 1 || h.offset + h.heads * h.size > x.size(2))
+  if (x.rank() != 3 || h.offset < 0 || h.heads < 1 || h.size < 1 || h.offset > x.size(2) ||
+      h.heads > (x.size(2) - h.offset) / h.size)
     throw ShapeError(std::string("attention: ") + std::to_string(h.heads) + " " + what + " heads of size " +
                      std::to_string(h.size) + " at offset " + std::to_string(h.offset) + " do not fit " +
                      to_string(x.shape()));
@@ -495,6 +497,10 @@ Tensor heads_view(const Tensor& x, const PackedHeads& h, const char* what, bool 
     return x.as_strided({x.size(1), h.heads, h.size}, {x.stride(1), h.size, 1}, h.offset);
   }
   return x.as_strided({x.size(0), h.heads, x.size(1), h.size}, {x.stride(0), h.size, x.stride(1), 1}, h.offset);
+}
+
+bool overlap(const PackedHeads& a, const PackedHeads& b) {
+  return a.x.same(b.x) && a.offset < b.offset + b.heads * b.size && b.offset < a.offset + a.heads * a.size;
 }
 
 }  // namespace
@@ -525,17 +531,19 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
   result.weights = {};
 
   return custom_op(op, {q.x, k.x, v.x}, y, [=](const Tensor& grad, Gradients& g) {
-    // One gradient buffer per distinct input: the parts of one packed projection share it.
+    // One gradient buffer per distinct input: the parts of one packed projection share it, but for those that overlap.
     const PackedHeads* parts[] = {&q, &k, &v};
     const Tensor* values[] = {&qx, &kx, &vx};
+    const bool apart = !overlap(q, k) && !overlap(q, v) && !overlap(k, v);
+    const auto share = [&](int a, int b) { return a == b || (apart && parts[a]->x.same(parts[b]->x)); };
     Tensor buffer[3], view[3];
     for (int i = 0; i < 3; ++i) {
       int owner = 0;
-      while (!parts[owner]->x.same(parts[i]->x)) ++owner;
+      while (!share(owner, i)) ++owner;
       if (owner == i) {
         int64_t used = 0;
-        for (const PackedHeads* part : parts)
-          if (part->x.same(parts[i]->x)) used += part->heads * part->size;
+        for (int part = 0; part < 3; ++part)
+          if (share(part, i)) used += parts[part]->heads * parts[part]->size;
         const Tensor& like = *values[i];
         buffer[i] = used == like.size(2) ? Tensor::empty(like.shape(), like.dtype())
                                          : Tensor::zeros(like.shape(), like.dtype());

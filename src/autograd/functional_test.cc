@@ -165,6 +165,15 @@ TEST_F(Functional, PackedAttentionIsAttentionOfTheUnpackedHeads) {
   EXPECT_THROW(F::packed_attention(q, k, {qkv, 10, 1, 4}), ShapeError);
 }
 
+TEST_F(Functional, PackedAttentionOfHeadsThatOverlap) {
+  Variable x = leaf({2, 4, 6});
+  const Tensor p = noise({2, 4, 6}), some = noise({2, 4, 3});
+  const F::PackedHeads whole{x, 0, 1, 6}, first{x, 0, 1, 3}, middle{x, 1, 1, 3}, last{x, 3, 1, 3};
+  expect_gradients([&] { return probe(F::packed_attention(whole, whole, whole), p); }, {x});
+  expect_gradients([&] { return probe(F::packed_attention(first, middle, last), some); }, {x});
+  expect_gradients([&] { return probe(F::packed_attention(first, first, last), some); }, {x});
+}
+
 TEST_F(Functional, PackedAttentionOfSeparateInputs) {
   Variable q = leaf({2, 3, 8}), kv = leaf({2, 4, 18});  // two columns of kv that no head reads
   const F::PackedHeads qh{q, 0, 2, 4}, kh{kv, 0, 2, 4}, vh{kv, 8, 2, 4};

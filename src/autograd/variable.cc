@@ -72,6 +72,8 @@ const Tensor& Variable::value() const {
 
 bool Variable::requires_grad() const { return node_ && node_->requires_grad; }
 
+bool Variable::is_leaf() const { return !node_ || node_->order == 0; }
+
 const Tensor& Variable::grad() const {
   if (!node_) throw ShapeError("variable: grad() of an undefined variable");
   return node_->grad;

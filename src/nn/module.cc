@@ -74,8 +74,12 @@ void Module::load(const std::vector<std::pair<std::string, Tensor>>& values) {
 
 Variable Module::register_parameter(std::string name, Tensor value) {
   Variable parameter(std::move(value), /*requires_grad=*/true);
-  parameters_.emplace_back(std::move(name), parameter);
+  register_parameter(std::move(name), parameter);
   return parameter;
+}
+
+void Module::register_parameter(std::string name, const Variable& parameter) {
+  parameters_.emplace_back(std::move(name), parameter);
 }
 
 void Module::register_module(std::string name, Module& child) { children_.emplace_back(std::move(name), &child); }
