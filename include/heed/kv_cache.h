@@ -35,8 +35,8 @@ class KVCache {
   void reorder(const std::vector<int64_t>& source);
 
   /// Appends k (B, Hkv, L, D) and v (B, Hkv, L, Dv), of any floating dtype, converted to the cache's; k turned by
-  /// `rotary`. Throws ShapeError, also when full.
-  void append(const Tensor& k, const Tensor& v, const std::optional<Rotary>& rotary = {});
+  /// `rotary`. Throws ShapeError, also when full. `executor`: default_executor() when null.
+  void append(const Tensor& k, const Tensor& v, const std::optional<Rotary>& rotary = {}, Executor* executor = nullptr);
   /// Appends, then attends: q (B, Hq, L, D) stands right behind what was there. options.causal none or top_left
   /// (bottom_right is the same here); options.offset must be 0, it becomes the old length; masks run over all keys.
   /// With `rotary`, q and k are turned by their positions first; position ids default to length() + 0, 1, ...

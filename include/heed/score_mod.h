@@ -86,6 +86,10 @@ class BlockMask {
  private:
   template <class F>
   friend BlockMask block_mask(F f, int64_t batch, int64_t heads, int64_t queries, int64_t keys);
+  friend BlockMask block_mask(const ScoreMod& hiding, int64_t batch, int64_t heads, int64_t queries, int64_t keys);
+  BlockMask(int64_t batch, int64_t heads, int64_t queries, int64_t keys);
+  template <class Class>
+  void classify(const Class& class_of);
   std::shared_ptr<const void> context_;
   void (*f32_)(const void*, const ScoreTile<float>&) = nullptr;
   void (*f64_)(const void*, const ScoreTile<double>&) = nullptr;
@@ -253,23 +257,92 @@ inline auto with_score_loops(const Use& use) {
 #define HEED_IEEE_ARITHMETIC true
 #endif
 
-/// f(score, at) -> score, where score is a Dual<float> or Dual<double> and at a ScoreAt. Called by several threads.
+/// f(score, at) -> score, where score is a Dual<float> or Dual<double> and at a ScoreAt; or f(tile), which changes the
+/// scores of a ScoreTile of either type itself, and assigns derivatives where the tile has room for them. Called by
+/// several threads.
 template <class F>
 ScoreMod score_mod(F f) {
+  constexpr bool kTakesTiles =
+      std::invocable<const F&, const ScoreTile<float>&> && std::invocable<const F&, const ScoreTile<double>&>;
   static_assert(sizeof(F) != 0 && HEED_IEEE_ARITHMETIC,
                 "score_mod: this file is compiled with -ffast-math or a part of it; compile it with -fno-fast-math");
   static_assert(
-      std::is_invocable_r_v<Dual<float>, const F&, Dual<float>, ScoreAt> &&
-          std::is_invocable_r_v<Dual<double>, const F&, Dual<double>, ScoreAt>,
+      kTakesTiles || (std::is_invocable_r_v<Dual<float>, const F&, Dual<float>, ScoreAt> &&
+                      std::is_invocable_r_v<Dual<double>, const F&, Dual<double>, ScoreAt>),
       "score_mod: the function is not callable as f(score, at) const -> score; write [](auto score, auto at), "
       "with heed::exp, heed::tanh, heed::where for what is in <cmath>");
   ScoreMod mod;
   mod.context_ = std::make_shared<const F>(std::move(f));
-  with_score_loops([&](auto loops) {
-    mod.f32_ = decltype(loops)::template scores<float, F>;
-    mod.f64_ = decltype(loops)::template scores<double, F>;
-  });
+  if constexpr (kTakesTiles) {
+    mod.f32_ = [](const void* own, const ScoreTile<float>& tile) { (*static_cast<const F*>(own))(tile); };
+    mod.f64_ = [](const void* own, const ScoreTile<double>& tile) { (*static_cast<const F*>(own))(tile); };
+  } else {
+    with_score_loops([&](auto loops) {
+      mod.f32_ = decltype(loops)::template scores<float, F>;
+      mod.f64_ = decltype(loops)::template scores<double, F>;
+    });
+  }
   return mod;
+}
+
+/// Scores through `first`, then through `then`. One that is undefined leaves them as they are.
+inline ScoreMod operator|(ScoreMod first, ScoreMod then) {
+  if (!first || !then) return first ? first : then;
+  return score_mod([first = std::move(first), then = std::move(then)]<class T>(const ScoreTile<T>& tile) {
+    first(tile);
+    if (!tile.derivatives) return then(tile);
+    T slopes[kTile * kTile];
+    ScoreTile<T> part = tile;
+    part.derivatives = slopes;
+    for (int32_t j = 0; j < tile.keys; j += part.keys) {
+      const int64_t from = j * tile.pitch;
+      part.key = tile.key + j;
+      part.keys = static_cast<int32_t>(std::min<int64_t>(tile.keys - j, kTile * kTile / tile.pitch));
+      part.scores = tile.scores + from;
+      then(part);
+      for (int64_t row = 0; row < part.keys * tile.pitch; row += tile.pitch)
+        for (int64_t i = row; i < row + tile.queries; ++i) tile.derivatives[from + i] *= slopes[i];
+    }
+  });
+}
+
+inline BlockMask::BlockMask(int64_t batch, int64_t heads, int64_t queries, int64_t keys)
+    : batch_(batch),
+      heads_(heads),
+      queries_(queries),
+      keys_(keys),
+      query_tiles_((queries + kTile - 1) / kTile),
+      key_tiles_((keys + kTile - 1) / kTile) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max() - kTile;
+  const auto check = [](const char* name, int64_t size, int64_t least) {
+    if (size < least || size > kMost)
+      throw ShapeError(std::string("block_mask: ") + name + " is " + std::to_string(size) + "; it must be from " +
+                       std::to_string(least) + " to " + std::to_string(kMost));
+  };
+  check("batch", batch, 1);
+  check("heads", heads, 1);
+  check("queries", queries, 0);
+  check("keys", keys, 0);
+  const double tiles = static_cast<double>(batch * heads) * static_cast<double>(query_tiles_ * key_tiles_);
+  if (tiles > 0x1p40)
+    throw ShapeError("block_mask: batch " + std::to_string(batch) + " and heads " + std::to_string(heads) + " of " +
+                     std::to_string(queries) + " x " + std::to_string(keys) +
+                     " pairs are more than 2^40 tiles; make a mask for fewer entries at a time");
+}
+
+/// class_of(first, queries, keys) for every tile.
+template <class Class>
+void BlockMask::classify(const Class& class_of) {
+  std::vector<TileClass> classes;
+  classes.reserve(static_cast<size_t>(batch_ * heads_ * query_tiles_ * key_tiles_));
+  for (int64_t row = 0; row < batch_ * heads_; ++row)
+    for (int64_t query = 0; query < queries_; query += kTile)
+      for (int64_t key = 0; key < keys_; key += kTile)
+        classes.push_back(class_of(ScoreAt{static_cast<int32_t>(row / heads_), static_cast<int32_t>(row % heads_),
+                                           static_cast<int32_t>(query), static_cast<int32_t>(key)},
+                                   static_cast<int32_t>(std::min(queries_ - query, kTile)),
+                                   static_cast<int32_t>(std::min(keys_ - key, kTile))));
+  classes_ = std::make_shared<const std::vector<TileClass>>(std::move(classes));
 }
 
 /// f(at) -> whether the pair may be attended, at a ScoreAt. It is called for every pair now, and for those of partial
@@ -281,47 +354,43 @@ BlockMask block_mask(F f, int64_t batch, int64_t heads, int64_t queries, int64_t
                 "block_mask: this file is compiled with -ffast-math or a part of it; compile it with -fno-fast-math");
   static_assert(std::is_invocable_r_v<bool, const F&, ScoreAt>,
                 "block_mask: the function is not callable as f(at) const -> bool; write [](auto at)");
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max() - kTile;
-  const auto check = [](const char* name, int64_t size, int64_t least) {
-    if (size < least || size > kMost)
-      throw ShapeError(std::string("block_mask: ") + name + " is " + std::to_string(size) + "; it must be from " +
-                       std::to_string(least) + " to " + std::to_string(kMost));
-  };
-  check("batch", batch, 1);
-  check("heads", heads, 1);
-  check("queries", queries, 0);
-  check("keys", keys, 0);
-  BlockMask mask;
-  mask.batch_ = batch;
-  mask.heads_ = heads;
-  mask.queries_ = queries;
-  mask.keys_ = keys;
-  mask.query_tiles_ = (queries + kTile - 1) / kTile;
-  mask.key_tiles_ = (keys + kTile - 1) / kTile;
-  const double tiles = static_cast<double>(batch * heads) * static_cast<double>(mask.query_tiles_ * mask.key_tiles_);
-  if (tiles > 0x1p40)
-    throw ShapeError("block_mask: batch " + std::to_string(batch) + " and heads " + std::to_string(heads) + " of " +
-                     std::to_string(queries) + " x " + std::to_string(keys) +
-                     " pairs are more than 2^40 tiles; make a mask for fewer entries at a time");
-  auto hiding = std::make_shared<const Hiding<F>>(Hiding<F>{std::move(f)});
-  const F& asked = hiding->f;
-  std::vector<TileClass> classes;
-  classes.reserve(static_cast<size_t>(tiles));
+  BlockMask mask(batch, heads, queries, keys);
+  const auto hiding = std::make_shared<const Hiding<F>>(Hiding<F>{std::move(f)});
   with_score_loops([&](auto loops) {
     using Loops = decltype(loops);
-    for (int64_t row = 0; row < batch * heads; ++row)
-      for (int64_t query = 0; query < queries; query += kTile)
-        for (int64_t key = 0; key < keys; key += kTile)
-          classes.push_back(Loops::classes(asked,
-                                           {static_cast<int32_t>(row / heads), static_cast<int32_t>(row % heads),
-                                            static_cast<int32_t>(query), static_cast<int32_t>(key)},
-                                           static_cast<int32_t>(std::min(queries - query, kTile)),
-                                           static_cast<int32_t>(std::min(keys - key, kTile))));
+    mask.classify(
+        [&](ScoreAt first, int32_t rows, int32_t columns) { return Loops::classes(hiding->f, first, rows, columns); });
     mask.f32_ = Loops::template scores<float, Hiding<F>>;
     mask.f64_ = Loops::template scores<double, Hiding<F>>;
   });
-  mask.classes_ = std::make_shared<const std::vector<TileClass>>(std::move(classes));
-  mask.context_ = std::move(hiding);
+  mask.context_ = hiding;
+  return mask;
+}
+
+/// The same of a score function that hides pairs (-inf) and leaves all other scores as they are, so that masks can be
+/// joined with |. Throws ShapeError for one that makes another number of a score of 0.
+inline BlockMask block_mask(const ScoreMod& hiding, int64_t batch, int64_t heads, int64_t queries, int64_t keys) {
+  if (!hiding) throw ShapeError("block_mask: the score function is undefined; pass score_mod(...)");
+  BlockMask mask(batch, heads, queries, keys);
+  mask.classify([&](ScoreAt first, int32_t rows, int32_t columns) {
+    float scores[kTile * kTile] = {};
+    ScoreTile<float> tile{sizeof(tile), first.batch, first.head, first.query, first.key, rows, columns, kTile, scores};
+    hiding(tile);
+    int64_t hidden = 0;
+    for (int32_t j = 0; j < columns; ++j)
+      for (int32_t i = 0; i < rows; ++i) {
+        const float score = scores[j * kTile + i];
+        if (score != 0 && score != -std::numeric_limits<float>::infinity())
+          throw ShapeError("block_mask: the score function makes " + std::to_string(score) + " of 0 at query " +
+                           std::to_string(first.query + i) + " and key " + std::to_string(first.key + j) +
+                           "; pass one that leaves scores as they are or hides them with -inf");
+        hidden += score != 0;
+      }
+    return hidden == 0 ? TileClass::full : hidden == int64_t{rows} * columns ? TileClass::empty : TileClass::partial;
+  });
+  mask.context_ = std::make_shared<const ScoreMod>(hiding);
+  mask.f32_ = [](const void* own, const ScoreTile<float>& tile) { (*static_cast<const ScoreMod*>(own))(tile); };
+  mask.f64_ = [](const void* own, const ScoreTile<double>& tile) { (*static_cast<const ScoreMod*>(own))(tile); };
   return mask;
 }
 

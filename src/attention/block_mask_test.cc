@@ -9,10 +9,9 @@
 namespace heed {
 namespace {
 
-/// Every class, and every score after the mask, against the lambda itself.
+/// Every class, and every score after the mask, against the function itself.
 template <class F>
-void expect_brute_force(F f, int64_t batch, int64_t heads, int64_t queries, int64_t keys) {
-  const BlockMask mask = block_mask(f, batch, heads, queries, keys);
+void expect_brute_force(const BlockMask& mask, F f, int64_t batch, int64_t heads, int64_t queries, int64_t keys) {
   int64_t empty = 0, tiles = 0;
   for (int32_t b = 0; b < batch; ++b)
     for (int32_t h = 0; h < heads; ++h)
@@ -44,6 +43,14 @@ void expect_brute_force(F f, int64_t batch, int64_t heads, int64_t queries, int6
                         f(ScoreAt{b, h, query + i, key + j}) ? static_cast<float>(j - i) : -INFINITY);
         }
   EXPECT_EQ(mask.sparsity(), tiles ? static_cast<double>(empty) / static_cast<double>(tiles) : 0);
+}
+
+/// A lambda, and the same as a score function that hides.
+template <class F>
+void expect_brute_force(F f, int64_t batch, int64_t heads, int64_t queries, int64_t keys) {
+  expect_brute_force(block_mask(f, batch, heads, queries, keys), f, batch, heads, queries, keys);
+  const ScoreMod hiding = score_mod([f](auto score, auto at) { return heed::where(f(at), score, -INFINITY); });
+  expect_brute_force(block_mask(hiding, batch, heads, queries, keys), f, batch, heads, queries, keys);
 }
 
 TEST(BlockMask, ClassesAreThoseOfBruteForce) {
@@ -104,6 +111,27 @@ TEST(BlockMask, ThreadsAskAtTheSameTime) {
     });
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(BlockMask, JoinedMasksHideWhatEitherHides) {
+  const ScoreMod causal = score_mod([](auto score, auto at) { return where(at.key <= at.query, score, -INFINITY); });
+  const ScoreMod even = score_mod([](auto score, auto at) { return where(at.key % 2 == 0, score, -INFINITY); });
+  const auto both = [](ScoreAt at) { return at.key <= at.query && at.key % 2 == 0; };
+  expect_brute_force(block_mask(causal | even, 1, 1, 130, 200), both, 1, 1, 130, 200);
+}
+
+TEST(BlockMask, RefusesScoreFunctionsThatDoMoreThanHide) {
+  const ScoreMod adds = score_mod([](auto score, auto at) { return score + static_cast<float>(at.key == 70); });
+  EXPECT_NO_THROW(block_mask(adds, 1, 1, 10, 70));
+  try {
+    block_mask(adds, 1, 1, 10, 71);
+    FAIL();
+  } catch (const ShapeError& error) {
+    EXPECT_STREQ(error.what(),
+                 "block_mask: the score function makes 1.000000 of 0 at query 0 and key 70; pass one that "
+                 "leaves scores as they are or hides them with -inf");
+  }
+  EXPECT_THROW(block_mask(ScoreMod(), 1, 1, 1, 1), ShapeError);
 }
 
 TEST(BlockMask, RefusesSizes) {

@@ -154,9 +154,12 @@ void KVCache::write(const Tensor& k, const Tensor& v, const std::optional<Rotary
   copy(v, v_.slice(2, length_, end), executor);
 }
 
-void KVCache::append(const Tensor& k, const Tensor& v, const std::optional<Rotary>& rotary) {
+void KVCache::append(const Tensor& k, const Tensor& v, const std::optional<Rotary>& rotary, Executor* executor) {
   check(k, v);
-  write(k, v, rotary ? std::optional(at_end(*rotary, k.size(2))) : rotary, default_executor());
+  std::optional<Rotary> placed = rotary;
+  if (placed) placed = at_end(*placed, k.size(2));
+  if (placed && !placed->executor) placed->executor = executor;
+  write(k, v, placed, executor ? *executor : default_executor());
   length_ += k.size(2);
 }
 

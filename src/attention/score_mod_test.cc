@@ -213,6 +213,50 @@ TEST(ScoreMod, FusedIsTheReference) {
   });
 }
 
+/// Whole calls, forward and backward, with two functions that give the same.
+template <class T>
+void expect_same_calls(const ScoreMod& mod, const ScoreMod& expected) {
+  const DType dtype = std::is_same_v<T, double> ? DType::f64 : DType::f32;
+  for (const int64_t queries : {int64_t{1}, int64_t{70}}) {
+    test::Call call{test::random_tensor({2, 2, queries, 8}, 1), test::random_tensor({2, 2, 150, 8}, 2),
+                    test::random_tensor({2, 2, 150, 8}, 3), test::random_tensor({2, 2, queries, 8}, 4)};
+    call.options.softcap = 3;
+    call.options.score_mod = expected;
+    const test::Outputs r = test::run(test::converted(call, dtype));
+    call.options.score_mod = mod;
+    const test::Outputs s = test::run(test::converted(call, dtype));
+    const double close = dtype == DType::f64 ? 1e-13 : 1e-5;
+    EXPECT_LT(test::max_error(s.result.out.to(DType::f64), r.result.out.to(DType::f64)), close);
+    EXPECT_LT(test::max_error(s.gradients.q.to(DType::f64), r.gradients.q.to(DType::f64)), close);
+    EXPECT_LT(test::max_error(s.gradients.k.to(DType::f64), r.gradients.k.to(DType::f64)), close);
+  }
+}
+
+TEST(ScoreMod, JoinedFunctionsComeOneAfterAnother) {
+  const ScoreMod square = score_mod([](auto score, auto at) { return score * score + 0.1f * at.head; });
+  const ScoreMod less = score_mod([](auto score, auto at) { return 0.5f * score - 0.01f * at.key; });
+  const ScoreMod cap = score_mod([](auto score, auto) { return 2 * heed::tanh(score); });
+  const ScoreMod written = score_mod(
+      [](auto score, auto at) { return 2 * heed::tanh(0.5f * (score * score + 0.1f * at.head) - 0.01f * at.key); });
+  expect_same_calls<float>(square | less | cap, written);
+  expect_same_calls<double>((square | (ScoreMod() | less)) | (cap | ScoreMod()), written);
+  EXPECT_FALSE(ScoreMod() | ScoreMod());
+}
+
+TEST(ScoreMod, TakesTilesThatChangeThemselves) {
+  const ScoreMod tiles = score_mod([](const auto& tile) {
+    for (int64_t j = 0; j < tile.keys; ++j)
+      for (int64_t i = 0; i < tile.queries; ++i) {
+        const int64_t at = j * tile.pitch + i;
+        if (tile.derivatives) tile.derivatives[at] = 2 * tile.scores[at];
+        tile.scores[at] *= tile.scores[at];
+      }
+  });
+  const ScoreMod lambda = score_mod([](auto score, auto) { return score * score; });
+  expect_same_calls<float>(tiles, lambda);
+  expect_same_calls<double>(tiles, lambda);
+}
+
 TEST(ScoreMod, VisitorsSumGradientsOfParameters) {
   const Tensor q = test::random_tensor({2, 2, 70, 8}, 1), k = test::random_tensor({2, 2, 90, 8}, 2);
   const Tensor grad = test::random_tensor({2, 2, 70, 8}, 3);
