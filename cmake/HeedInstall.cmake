@@ -26,7 +26,7 @@ set(attention_headers attention.h checked.h dual.h error.h executor.h file_kind.
                       rotary.h score_mod.h tensor.h workspace.h)
 set(text_headers text.h)
 set(view_headers label.h view.h)
-set(load_headers corpus.h load.h text_generator.h translator.h)
+set(load_headers attended.h corpus.h load.h text_generator.h translator.h)
 file(GLOB nn_headers RELATIVE ${PROJECT_SOURCE_DIR}/include/heed CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/include/heed/*.h)
 list(REMOVE_ITEM nn_headers heed.h ${attention_headers} ${text_headers} ${view_headers} ${load_headers})

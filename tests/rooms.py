@@ -35,7 +35,7 @@ HEADERS = {
     "random": "autograd", "autograd": "autograd", "functional": "autograd", "profile": "autograd", "nn": "nn",
     "models": "models", "config_fields": "models", "io": "io", "event_file": "io", "optim": "train", "train": "train",
     "task": "train", "text": "text", "view": "view", "label": "view", "load": "load",
-    "corpus": "load", "translator": "load", "text_generator": "load", "heed": "cli",
+    "attended": "load", "corpus": "load", "translator": "load", "text_generator": "load", "heed": "cli",
 }
 
 # Where a foreign library may be included.

@@ -29,6 +29,7 @@
 #endif
 
 #if __has_include("heed/load.h")
+#include "heed/attended.h"
 #include "heed/corpus.h"
 #include "heed/load.h"
 #include "heed/text_generator.h"

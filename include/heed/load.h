@@ -70,6 +70,17 @@ class StoredModel {
 /// Throws IoError, FormatError and UntrustedError.
 StoredModel load(const std::string& directory, bool trust = false);
 
+/// A model outside any file: what write_parts() makes of one, make_model() turns into it again.
+struct ModelParts {
+  std::string config;                     // config.json
+  std::vector<std::string> vocabularies;  // Vocabulary::to_text: of what it writes, then of what it reads where that
+                                          // has its own
+  NamedTensors tensors;                   // its parameters, which share their memory
+};
+ModelParts write_parts(const StoredModel& model);
+/// As load(), which reads the parts from files: `where` names them in messages. The tensors are copied.
+StoredModel make_model(const ModelParts& parts, const std::string& where, bool trust = false);
+
 /// Writes a model: config.json, model.safetensors and its vocabularies, all at once (DirectoryTransaction). The
 /// directory is new, empty, or holds a model of heed's without a training. Throws UsageError for another one, and for a
 /// model of no known kind; FormatError for values that are not finite, or not in `dtype` (f32, f16, bf16); IoError.

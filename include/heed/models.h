@@ -227,6 +227,7 @@ class LanguageModel : public Module {
   const Variable& embedding() const { return embedding_; }                                    // (V, E)
 
  private:
+  friend class Generation;
   Variable embed(const TokenBatch& text, int64_t first_position) const;
   Tensor next_logits(const std::vector<int32_t>& ids, std::vector<KVCache>& caches) const;
   LanguageModelConfig config_;
@@ -234,6 +235,24 @@ class LanguageModel : public Module {
   Variable positions_;           // (max_positions, E), learned only
   SinusoidalPositions sinusoidal_;
   std::unique_ptr<TransformerEncoder> layers_;
+};
+
+/// What LanguageModel::generate returns, token by token at the caller's pace. The model must outlive it, and stay as it
+/// is.
+class Generation {
+ public:
+  /// Throws as generate() does.
+  Generation(const LanguageModel& model, const std::vector<int32_t>& prompt, GenerateOptions options = {});
+  ~Generation();
+  Generation(const Generation&) = delete;
+  Generation& operator=(const Generation&) = delete;
+
+  /// The next token; none where the text has ended. Throws Error where a logit is not finite.
+  std::optional<int32_t> next();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace heed::inline v0

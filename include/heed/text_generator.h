@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,8 +35,7 @@ class TextGenerator {
   /// LanguageModel::generate.
   std::string continue_text(const std::string& prompt, const ContinueOptions& options = {}) const;
 
-  /// Throws ShapeError for a text of fewer than 2 tokens.
-  TextScore score(const std::string& text) const;
+  TextScore score(const std::string& text) const;  // score_text()
 
   /// Characters of a text that are unknown to the vocabulary.
   int64_t unknown_in(const std::string& text) const;
@@ -46,5 +46,27 @@ class TextGenerator {
  private:
   StoredModel stored_;
 };
+
+/// What TextGenerator::continue_text returns, piece by piece at the caller's pace. The model must outlive it, and stay
+/// as it is.
+class Continuation {
+ public:
+  /// Throws as continue_text() does.
+  Continuation(const LanguageModel& model, const Vocabulary& vocabulary, const std::string& prompt,
+               ContinueOptions options = {});
+  ~Continuation();
+  Continuation(const Continuation&) = delete;
+  Continuation& operator=(const Continuation&) = delete;
+
+  /// Whole characters, as soon as they are certain; empty where the text has ended.
+  std::string next();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// How probable a language model finds a text. Throws ShapeError for one of fewer than 2 tokens.
+TextScore score_text(const LanguageModel& model, const Vocabulary& vocabulary, const std::string& text);
 
 }  // namespace heed::inline v0

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +17,8 @@ struct TranslateOptions {
   int64_t batch = 32;      // sentences decoded together, at most
   bool split = true;       // a line's sentences are translated one by one (split_sentences)
   int64_t first_line = 0;  // lines before these: draws are functions of the seed, the line's number and the step
+  /// Called before each batch, by whichever thread decodes it; what it throws ends the call.
+  std::function<void()> on_batch{};
 };
 
 struct Translation {

@@ -72,10 +72,7 @@ std::vector<std::string> pieces_of(const Vocabulary& vocabulary, const std::vect
 // layers x (1, H, Lq, Lk) -> (layers, H, Lq, Lk)
 Tensor stack(const std::vector<Tensor>& layers) {
   if (layers.empty()) throw UsageError("the model has no layers of this kind");
-  const Dims& one = layers.front().shape();
-  const Tensor all = Tensor::empty({static_cast<int64_t>(layers.size()), one[1], one[2], one[3]});
-  for (size_t l = 0; l < layers.size(); ++l) all.select(0, static_cast<int64_t>(l)).copy_from(layers[l].select(0, 0));
-  return all;
+  return stacked(layers);
 }
 
 // (H, Lq, Lk) -> (Lq, Lk)
@@ -167,70 +164,48 @@ std::string statistics_table(const Tensor& all) {  // (N, H, Lq, Lk)
   return table;
 }
 
-// Ids of the text, which must not be empty.
-std::vector<int32_t> encode(const std::string& text, const Vocabulary& vocabulary) {
+void warn_of_replaced(const std::string& text) {
   int64_t replaced = 0;
-  std::vector<int32_t> ids = vocabulary.encode(sanitize_utf8(text, &replaced));
+  sanitize_utf8(text, &replaced);
   if (replaced > 0) warn("attend", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
-  if (ids.empty()) throw UsageError("the text is empty; give a sentence in quotes");
-  return ids;
 }
 
 Looked look_at_translator(const AttendArguments& a, const Translator& translator, const std::string& text,
                           const std::string& wanted) {
-  const Transformer& model = translator.model();
-  const Vocabulary& vocabulary = translator.vocabulary();
-  std::vector<int32_t> source = encode(text, translator.source_vocabulary());
-  std::vector<int32_t> target = vocabulary.encode(sanitize_utf8(wanted));
-  if (wanted.empty()) target = model.translate({source}, {.beam = a.beam}).at(0).at(0).ids;
-  source.push_back(vocabulary.eos_id());
-  std::vector<int32_t> input{vocabulary.bos_id()};
-  input.insert(input.end(), target.begin(), target.end());
-  AttentionRecord record;
-  record.want_vectors = !a.html.empty();
-  const TokenBatch batch = TokenBatch::pad({source}, vocabulary.pad_id());
-  const Variable memory = model.encode(batch, &record);
-  const Variable hidden = model.decode(TokenBatch::pad({input}, vocabulary.pad_id()), memory, batch, &record);
-  check_finite("attend", "what the decoder makes of the text", hidden.value(), model);
-
-  Looked looked{.text = vocabulary.decode(target)};
+  const Vocabulary &of_source = translator.source_vocabulary(), &of_target = translator.vocabulary();
+  warn_of_replaced(text);
+  const SeenTranslation seen =
+      see_translation(translator.model(), of_source, of_target, text, wanted, a.beam, /*want_vectors=*/!a.html.empty());
+  const AttentionRecord& record = seen.record;
+  Looked looked{.text = seen.translation};
   looked.map.weights = stack(a.encoder ? record.encoder : a.decoder ? record.decoder : record.cross);
   looked.kind = a.encoder ? "encoder self-attention" : a.decoder ? "decoder self-attention" : "cross-attention";
-  std::vector<int32_t> produced = target;
-  produced.push_back(vocabulary.eos_id());
-  looked.map.key_labels = a.decoder ? pieces_of(vocabulary, input) : pieces_of(translator.source_vocabulary(), source);
+  looked.map.key_labels = a.decoder ? pieces_of(of_target, seen.input) : pieces_of(of_source, seen.source);
   // A row of cross-attention is where the model looks while it produces the next token.
-  looked.map.query_labels = a.encoder || a.decoder ? looked.map.key_labels : pieces_of(vocabulary, produced);
+  looked.map.query_labels = a.encoder || a.decoder ? looked.map.key_labels : pieces_of(of_target, seen.output);
   if (!a.html.empty())
-    looked.page = translation_page({sanitize_utf8(text), looked.text, source, input, produced, record, hidden,
-                                    chosen_layer(a, looked.map.weights.size(0))},
-                                   model, translator.source_vocabulary(), vocabulary);
+    looked.page =
+        translation_page(seen, chosen_layer(a, looked.map.weights.size(0)), translator.model(), of_source, of_target);
   return looked;
 }
 
 Looked look_at_language_model(const AttendArguments& a, const TextGenerator& generator, const std::string& given) {
   const LanguageModel& model = generator.model();
   const Vocabulary& vocabulary = generator.vocabulary();
-  std::vector<int32_t> ids = encode(given, vocabulary);
-  const int64_t given_tokens = std::ssize(ids), longest = model.config().max_positions;
-  if (a.generate > 0 && given_tokens > longest - a.generate)
-    throw UsageError("--generate " + std::to_string(a.generate) + ": with the " + std::to_string(given_tokens) +
-                     " tokens of the text that is more than the " + std::to_string(longest) +
-                     " that the model takes; generate fewer, or shorten the text");
-  if (a.generate > 0)
-    for (const int32_t id : model.generate(ids, {.max_tokens = a.generate, .sampling = {.temperature = 0}}))
-      ids.push_back(id);
-  AttentionRecord record;
-  record.want_vectors = !a.html.empty();
-  const Variable hidden = model.hidden(TokenBatch::pad({ids}, 0), &record);
-  check_finite("attend", "what the model makes of the text", hidden.value(), model);
-  Looked looked{
-      .text = vocabulary.decode(ids), .map = {.weights = stack(record.decoder)}, .kind = "causal self-attention"};
-  looked.map.query_labels = looked.map.key_labels = pieces_of(vocabulary, ids);
+  warn_of_replaced(given);
+  if (a.generate > 0) {
+    const int64_t given_tokens = std::ssize(vocabulary.encode(sanitize_utf8(given))),
+                  longest = model.config().max_positions;
+    if (given_tokens > longest - a.generate)
+      throw UsageError("--generate " + std::to_string(a.generate) + ": with the " + std::to_string(given_tokens) +
+                       " tokens of the text that is more than the " + std::to_string(longest) +
+                       " that the model takes; generate fewer, or shorten the text");
+  }
+  const SeenText seen = see_text(model, vocabulary, given, a.generate, /*want_vectors=*/!a.html.empty());
+  Looked looked{.text = seen.text, .map = {.weights = stack(seen.record.decoder)}, .kind = "causal self-attention"};
+  looked.map.query_labels = looked.map.key_labels = pieces_of(vocabulary, seen.ids);
   if (!a.html.empty())
-    looked.page = language_model_page({looked.text, ids, record, hidden, chosen_layer(a, looked.map.weights.size(0)),
-                                       a.generate > 0 ? given_tokens : 0},
-                                      model, vocabulary);
+    looked.page = language_model_page(seen, chosen_layer(a, looked.map.weights.size(0)), model, vocabulary);
   return looked;
 }
 

@@ -2,48 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <numbers>
 #include <numeric>
+#include <utility>
 
 #include "heed/attention.h"
 #include "heed/functional.h"
 
 namespace heed::cli {
-Tokens tokens_of(const Vocabulary& vocabulary, const std::vector<int32_t>& ids) {
-  constexpr std::string_view kSpaceMark = "\u2581";
-  Tokens tokens;
-  const auto of_word = [](unsigned char first) { return first >= 0x80 || std::isalnum(first); };
-  bool in_word = false;  // the token before, where each character is a token
-  for (const int32_t id : ids) {
-    std::string piece = vocabulary.piece(id);
-    bool begins = tokens.words.empty();
-    if (vocabulary.of_characters()) {
-      const bool word = of_word(static_cast<unsigned char>(piece[0]));
-      begins = !(word && in_word);
-      in_word = word;
-      if (piece == " ") piece = kSpaceMark;
-    } else {
-      const bool spaced = piece.starts_with(kSpaceMark) && piece != kSpaceMark;
-      if (spaced) piece.erase(0, kSpaceMark.size());
-      // Signs, and tokens such as </s>, are words of their own.
-      begins = begins || spaced || piece == kSpaceMark || !of_word(static_cast<unsigned char>(piece[0]));
-    }
-    tokens.words.push_back(tokens.words.empty() ? 0 : tokens.words.back() + begins);
-    tokens.labels.push_back(std::move(piece));
-  }
-  return tokens;
-}
-
-Tensor stacked(const std::vector<Tensor>& layers) {
-  Dims shape = layers.front().shape();
-  shape[0] = static_cast<int64_t>(layers.size());
-  const Tensor all = Tensor::empty(shape, layers.front().dtype());
-  for (size_t l = 0; l < layers.size(); ++l) all.select(0, static_cast<int64_t>(l)).copy_from(layers[l].select(0, 0));
-  return all;
-}
-
 namespace {
 
 Tensor causal_mask(int64_t length) {  // (length, length)
@@ -103,6 +70,16 @@ std::vector<PageStep> steps_of(const Variable& hidden, const Variable& output_we
     steps.push_back(std::move(step));
   }
   return steps;
+}
+
+PageGroup group_of(SeenAttention attention) {
+  PageGroup group;
+  group.name = std::move(attention.name);
+  group.map = {attention.weights, std::move(attention.queries.labels), std::move(attention.keys.labels),
+               std::move(attention.title)};
+  group.query_words = std::move(attention.queries.words);
+  group.key_words = std::move(attention.keys.words);
+  return group;
 }
 
 // The inputs of a causal example, which were drawn at random: five words, head size 8.
@@ -209,50 +186,35 @@ PageGroup causal() {
 
 std::vector<PageGroup> textbook_examples() { return {basic_self_attention(), circle(), causal()}; }
 
-Page translation_page(const SeenTranslation& seen, const Transformer& model, const Vocabulary& of_source,
+Page translation_page(const SeenTranslation& seen, int64_t layer, const Transformer& model, const Vocabulary& of_source,
                       const Vocabulary& of_target) {
   Page page{.title = seen.text,
             .text = seen.translation,
             .steps = steps_of(seen.hidden, model.output_weight(), seen.output, of_target)};
-  const Tokens source = tokens_of(of_source, seen.source), input = tokens_of(of_target, seen.input),
-               output = tokens_of(of_target, seen.output);
-  const auto add = [&](const char* name, const char* title, const std::vector<Tensor>& weights,
-                       const std::vector<HeadVectors>& vectors, const Tokens& query, const Tokens& key,
-                       StepKeys step_keys) {
-    if (weights.empty()) return;
-    PageGroup group;
-    group.name = name;
-    group.map = {stacked(weights), query.labels, key.labels, title};
-    group.query_words = query.words;
-    group.key_words = key.words;
-    group.vectors = chosen_vectors(vectors, std::min<int64_t>(seen.layer, std::ssize(vectors) - 1));
-    group.step_keys = step_keys;
+  for (SeenAttention& attention : attention_of(seen, of_source, of_target)) {
+    const bool decoder = attention.name == "Decoder", cross = attention.name == "Cross";
+    const std::vector<HeadVectors>& vectors = decoder ? seen.record.decoder_vectors
+                                              : cross ? seen.record.cross_vectors
+                                                      : seen.record.encoder_vectors;
+    PageGroup group = group_of(std::move(attention));
+    group.vectors = chosen_vectors(vectors, std::min<int64_t>(layer, std::ssize(vectors) - 1));
+    group.step_keys = decoder ? StepKeys::output : cross ? StepKeys::input : StepKeys::none;
+    if (decoder) group.mask = causal_mask(std::ssize(seen.input));
     page.groups.push_back(std::move(group));
-  };
-  add("Encoder", "Self-attention of the encoder: each token of the input looks at the input.", seen.record.encoder,
-      seen.record.encoder_vectors, source, source, StepKeys::none);
-  add("Decoder", "Self-attention of the decoder: each token looks at itself and those before it, to find the next one.",
-      seen.record.decoder, seen.record.decoder_vectors, input, input, StepKeys::output);
-  if (!seen.record.decoder.empty()) page.groups.back().mask = causal_mask(std::ssize(seen.input));
-  add("Cross", "Cross-attention: where the decoder looks in the input while it produces each token.", seen.record.cross,
-      seen.record.cross_vectors, output, source, StepKeys::input);
+  }
   for (PageGroup& group : textbook_examples()) page.groups.push_back(std::move(group));
   return page;
 }
 
-Page language_model_page(const SeenText& seen, const LanguageModel& model, const Vocabulary& vocabulary) {
+Page language_model_page(const SeenText& seen, int64_t layer, const LanguageModel& model,
+                         const Vocabulary& vocabulary) {
   // A text is followed to what would come next; of one that the model wrote itself that is not known yet.
   const int64_t first = std::max<int64_t>(seen.given, 1), end = std::ssize(seen.ids) + (seen.given > 0 ? 0 : 1);
   const Variable hidden(seen.hidden.value().slice(1, first - 1, end - 1));
   Page page{.title = seen.text,
             .steps = steps_of(hidden, model.output_weight(), {seen.ids.begin() + first, seen.ids.end()}, vocabulary)};
-  const Tokens tokens = tokens_of(vocabulary, seen.ids);
-  PageGroup group;
-  group.name = "Self-attention";
-  group.map = {stacked(seen.record.decoder), tokens.labels, tokens.labels,
-               "Self-attention: each token looks at itself and those before it, to find the next one."};
-  group.query_words = group.key_words = tokens.words;
-  group.vectors = chosen_vectors(seen.record.decoder_vectors, seen.layer);
+  PageGroup group = group_of(attention_of(seen, vocabulary).at(0));
+  group.vectors = chosen_vectors(seen.record.decoder_vectors, layer);
   group.step_keys = StepKeys::output;
   group.first_step = first - 1;
   group.mask = causal_mask(std::ssize(seen.ids));

@@ -19,7 +19,7 @@ std::string find_model(const std::string& given) {
   std::string looked;
   fs::path directory = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (int up = 0; up <= 4 && !directory.empty(); ++up) {
-    for (const char* place : {"models/spa-eng", "share/heed/models/spa-eng"}) {
+    for (const char* place : {"models/spa-eng", "share/heed/models/spa-eng", "heed_spa_eng"}) {
       const fs::path candidate = directory / place;
       if (fs::exists(candidate / kConfigFile, error)) return candidate.string();
       looked += (looked.empty() ? "" : ", ") + candidate.string();

@@ -7,8 +7,8 @@
 namespace heed::cli {
 
 /// The directory given, else $HEED_MODEL, else the bundled model: models/spa-eng in the program's directory or one of
-/// the four above it (the root of a source tree), or share/heed/models/spa-eng under the install prefix. Throws IoError
-/// saying where it looked.
+/// the four above it (the root of a source tree), share/heed/models/spa-eng under the install prefix, or heed_spa_eng
+/// beside the package that the program is installed with (python/model). Throws IoError saying where it looked.
 std::string find_model(const std::string& given);
 
 /// Whether two paths lead to one file or directory, there already or not.

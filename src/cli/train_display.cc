@@ -27,8 +27,8 @@ std::string duration(double minutes) {
                 static_cast<long long>(seconds % 60));
 }
 
-std::string TrainDisplay::loss(double nll) const {
-  return words_.bits > 0 ? format("%.4f (%.4f bits/byte)", nll, words_.bits * nll) : format("%.4f", nll);
+std::string loss_in_words(double nll, const TrainWords& words) {
+  return words.bits > 0 ? format("%.4f (%.4f bits/byte)", nll, words.bits * nll) : format("%.4f", nll);
 }
 
 void TrainDisplay::step(const TrainStep& s) {
@@ -46,8 +46,8 @@ void TrainDisplay::progress(const TrainProgress& p) {
 }
 
 void TrainDisplay::validation(const Validation& v) {
-  line("validation: " + where(v.epoch, v.update) + "  loss " + loss(v.nll) +
-       (v.average_nll < 0 ? "" : ", of the average " + loss(v.average_nll)) +
+  line("validation: " + where(v.epoch, v.update) + "  loss " + loss_in_words(v.nll, words_) +
+       (v.average_nll < 0 ? "" : ", of the average " + loss_in_words(v.average_nll, words_)) +
        (v.bleu < 0 ? "" : format("  BLEU %.2f", v.bleu)) +
        (v.average_bleu < 0 ? "" : format(", of the average %.2f", v.average_bleu)) + "  " +
        (v.better ? "best" : "no better for " + std::to_string(v.without_progress)));

@@ -12,24 +12,26 @@ namespace heed::cli {
 /// "1:02:03".
 std::string duration(double minutes);
 
+/// What is learned in words: for a text its sequences are blocks.
+struct TrainWords {
+  const char* tokens = "words";
+  const char* sequences = "sentences";
+  double bits = 0;  // bits a byte are so many times the loss; 0 where they say nothing
+};
+/// "1.2345 (1.7810 bits/byte)".
+std::string loss_in_words(double nll, const TrainWords& words);
+
 class TrainDisplay {
  public:
-  /// What is learned in words: for a text its sequences are blocks.
-  struct Words {
-    const char* tokens = "words";
-    const char* sequences = "sentences";
-    double bits = 0;  // bits a byte are so many times the loss; 0 where they say nothing
-  };
-  explicit TrainDisplay(const Words& words) : words_(words) {}
+  explicit TrainDisplay(const TrainWords& words) : words_(words) {}
 
-  std::string loss(double nll) const;
   void step(const TrainStep& step);
   void progress(const TrainProgress& p);
   void validation(const Validation& v);
   void line(const std::string& text);
 
  private:
-  Words words_;
+  TrainWords words_;
   ProgressLine line_;
   int64_t sequences_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace heed::cli {
 
 struct TrainArguments {
   PairFiles pairs, valid_pairs;
+  std::optional<TextPairs> pairs_in_memory, valid_pairs_in_memory;  // instead of files
   std::string columns = "1,2";
   std::vector<std::string> exclude, text, valid_text;  // files, as files_of() takes them
   double valid_fraction = 0;                           // of a text 0.1, where nothing is said

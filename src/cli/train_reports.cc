@@ -6,8 +6,8 @@
 
 namespace heed::cli {
 
-HtmlReport::HtmlReport(std::optional<ReportOnTraining> report, const std::string& path, TrainDisplay& display)
-    : report_(std::move(report)), path_(path), display_(display) {}
+HtmlReport::HtmlReport(std::optional<ReportOnTraining> report, const std::string& path, TrainWatcher& watcher)
+    : report_(std::move(report)), path_(path), watcher_(watcher) {}
 
 void HtmlReport::attach(TrainHooks& hooks) {
   if (!report_) return;
@@ -26,7 +26,7 @@ void HtmlReport::attach(TrainHooks& hooks) {
 void HtmlReport::finish(Module& model, int64_t update) {
   if (!report_) return;
   const Evaluation evaluation(model);
-  if (try_to([&] { report_->finish(update); })) display_.line("wrote " + path_);
+  if (try_to([&] { report_->finish(update); })) watcher_.line("wrote " + path_);
 }
 
 void HtmlReport::write() {
@@ -39,7 +39,7 @@ bool HtmlReport::try_to(const std::function<void()>& write) {
     write();
     return true;
   } catch (const Error& e) {
-    display_.line("the report was not written: " + std::string(e.what()));
+    watcher_.line("the report was not written: " + std::string(e.what()));
     return false;
   }
 }
@@ -71,7 +71,7 @@ void TensorBoard::write(int64_t update, const EventFile::Scalars& scalars) {
     file_->write(update, scalars);
   } catch (const Error& e) {
     failed_ = true;
-    display_.line("no further events for TensorBoard: " + std::string(e.what()));
+    watcher_.line("no further events for TensorBoard: " + std::string(e.what()));
   }
 }
 

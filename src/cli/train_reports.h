@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/train_display.h"
+#include "cli/training.h"
 #include "cli/training_report.h"
 #include "heed/event_file.h"
 #include "heed/train.h"
@@ -17,7 +17,7 @@ namespace heed::cli {
 class HtmlReport {
  public:
   /// Nothing happens where `report` is empty.
-  HtmlReport(std::optional<ReportOnTraining> report, const std::string& path, TrainDisplay& display);
+  HtmlReport(std::optional<ReportOnTraining> report, const std::string& path, TrainWatcher& watcher);
 
   /// Comes behind what the hooks do by now.
   void attach(TrainHooks& hooks);
@@ -30,7 +30,7 @@ class HtmlReport {
 
   std::optional<ReportOnTraining> report_;
   const std::string path_;
-  TrainDisplay& display_;
+  TrainWatcher& watcher_;
   bool written_ = false;
 };
 
@@ -38,7 +38,7 @@ class HtmlReport {
 class TensorBoard {
  public:
   /// Nothing happens where `directory` is empty.
-  TensorBoard(const std::string& directory, TrainDisplay& display) : directory_(directory), display_(display) {}
+  TensorBoard(const std::string& directory, TrainWatcher& watcher) : directory_(directory), watcher_(watcher) {}
 
   /// Comes behind what the hooks do by now.
   void attach(TrainHooks& hooks);
@@ -47,7 +47,7 @@ class TensorBoard {
   void write(int64_t update, const EventFile::Scalars& scalars);
 
   const std::string directory_;
-  TrainDisplay& display_;
+  TrainWatcher& watcher_;
   std::optional<EventFile> file_;
   bool failed_ = false;
 };

@@ -9,9 +9,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "cli/attention_page.h"
 #include "cli/model_card.h"
 #include "cli/paths.h"
+#include "heed/attended.h"
 #include "heed/corpus.h"
 #include "heed/load.h"
 #include "heed/model_files.h"

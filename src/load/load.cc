@@ -34,6 +34,27 @@ void check_size(int64_t parameters, const SafetensorsFile& file) {
   check_parameters(file.path(), held, parameters);
 }
 
+// `where` names the tensors in messages.
+StoredModel assembled(const ModelPlan& plan, std::vector<Vocabulary> vocabularies, const NamedTensors& tensors,
+                      const std::string& where) {
+  const NoInit no_init;
+  std::unique_ptr<Module> model = plan.make();
+  // Matrices stay in half precision where the file has all of them so: the same bits, read in half the time.
+  for (const DType half : {DType::f16, DType::bf16})
+    if (std::all_of(tensors.begin(), tensors.end(),
+                    [&](const auto& t) { return t.second.shape().rank() != 2 || t.second.dtype() == half; }))
+      model->keep_matrices_as(half);
+  try {
+    model->load(tensors);
+  } catch (const FormatError& e) {
+    throw FormatError(where + ": " + e.what());
+  }
+  model->eval();
+  std::optional<Vocabulary> source;
+  if (vocabularies.size() > 1) source = std::move(vocabularies[1]);
+  return {std::move(model), std::move(vocabularies.at(0)), std::move(source)};
+}
+
 }  // namespace
 
 void check_parameters(const std::string& path, uint64_t has, int64_t needs) {
@@ -87,22 +108,29 @@ StoredModel load(const std::string& directory, bool trust) {
   check_size(plan.parameters, file);
   NamedTensors tensors;
   for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
-  const NoInit no_init;
-  std::unique_ptr<Module> model = plan.make();
-  // Matrices stay in half precision where the file has all of them so: the same bits, read in half the time.
-  for (const DType half : {DType::f16, DType::bf16})
-    if (std::all_of(tensors.begin(), tensors.end(),
-                    [&](const auto& t) { return t.second.shape().rank() != 2 || t.second.dtype() == half; }))
-      model->keep_matrices_as(half);
-  try {
-    model->load(tensors);
-  } catch (const FormatError& e) {
-    throw FormatError(file.path() + ": " + e.what());
-  }
-  model->eval();
-  std::optional<Vocabulary> source;
-  if (vocabularies.size() > 1) source = std::move(vocabularies[1]);
-  return {std::move(model), std::move(vocabularies.at(0)), std::move(source)};
+  return assembled(plan, std::move(vocabularies), tensors, file.path());
+}
+
+StoredModel make_model(const ModelParts& parts, const std::string& where, bool trust) {
+  const ModelPlan plan = read_plan(parts.config, where + ": " + kConfigFile);
+  if (parts.vocabularies.size() != plan.pieces.size())
+    throw FormatError(where + ": it has " + std::to_string(parts.vocabularies.size()) + " vocabularies, but a model " +
+                      "as in " + kConfigFile + " has " + std::to_string(plan.pieces.size()));
+  std::vector<Vocabulary> vocabularies;
+  for (size_t i = 0; i < plan.pieces.size(); ++i)
+    vocabularies.push_back(loaded({vocabulary_file(i), plan.pieces[i], parts.vocabularies[i]}, where, trust));
+  uint64_t held = 0;
+  for (const auto& [name, tensor] : parts.tensors) held += static_cast<uint64_t>(tensor.numel());
+  check_parameters(where, held, plan.parameters);
+  return assembled(plan, std::move(vocabularies), parts.tensors, where);
+}
+
+ModelParts write_parts(const StoredModel& model) {
+  ModelParts parts{describe(model.module()), {model.vocabulary().to_text()}, {}};
+  if (model.has_source_vocabulary()) parts.vocabularies.push_back(model.source_vocabulary().to_text());
+  for (const auto& [name, parameter] : model.module().named_parameters())
+    parts.tensors.emplace_back(name, parameter.value());
+  return parts;
 }
 
 Tensor converted(const Tensor& from, const std::string& name, DType dtype, const std::string& path) {
@@ -129,12 +157,12 @@ void save(const StoredModel& model, const std::string& directory, DType dtype) {
                        " holds a training, which could not go on with another model; name another directory");
   };
   check_directory();
-  std::map<std::string, std::string> texts = {{kConfigFile, describe(model.module())},
-                                              {kVocabularyFile, model.vocabulary().to_text()}};
-  if (model.has_source_vocabulary()) texts[kSourceVocabularyFile] = model.source_vocabulary().to_text();
+  const ModelParts parts = write_parts(model);
+  std::map<std::string, std::string> texts = {{kConfigFile, parts.config}};
+  for (size_t i = 0; i < parts.vocabularies.size(); ++i) texts[vocabulary_file(i)] = parts.vocabularies[i];
   NamedTensors tensors;
-  for (const auto& [name, parameter] : model.module().named_parameters())
-    tensors.emplace_back(name, converted(parameter.value().contiguous(), name, dtype, "save"));
+  for (const auto& [name, tensor] : parts.tensors)
+    tensors.emplace_back(name, converted(tensor.contiguous(), name, dtype, "save"));
   DirectoryTransaction transaction(directory);
   check_directory();  // again: nobody else writes there now
   write_model(transaction, directory, texts, tensors, {{"format", "heed"}});

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <stdexcept>
 
+#include "heed/attended.h"
 #include "heed/config_fields.h"
 #include "heed/io.h"
 #include "heed/random.h"
@@ -283,6 +286,81 @@ TEST_F(Stored, HalfPrecisionIsKeptAndChecked) {
   for (Variable& parameter : model.module().parameters()) parameter.value().data<float>()[0] = 1e6f;
   EXPECT_THROW(save(model, at("large"), DType::f16), FormatError);
   EXPECT_FALSE(std::filesystem::exists(at("large")));
+}
+
+TEST_F(Stored, APartedModelIsPutTogetherAgain) {
+  const auto check_parts = [](const StoredModel& model) {
+    const ModelParts parts = write_parts(model);
+    EXPECT_EQ(parts.vocabularies.size(), model.has_source_vocabulary() ? 2u : 1u);
+    const StoredModel back = make_model(parts, "here");
+    const auto before = model.module().named_parameters(), after = back.module().named_parameters();
+    for (size_t i = 0; i < before.size(); ++i) {
+      EXPECT_EQ(parts.tensors[i].second.raw(), before[i].second.value().raw());
+      EXPECT_NE(after[i].second.value().raw(), before[i].second.value().raw());
+      EXPECT_EQ(after[i].second.dtype(), before[i].second.dtype());
+    }
+    EXPECT_EQ(back.as<Transformer>().translate({{4, 5}})[0][0].ids,
+              model.as<Transformer>().translate({{4, 5}})[0][0].ids);
+  };
+  for (const bool own_source : {false, true}) {
+    const StoredModel model = translator(own_source);
+    check_parts(model);
+    save(model, at("half"), DType::bf16);
+    check_parts(load(at("half")));
+  }
+  ModelParts parts = write_parts(translator());
+  parts.tensors.pop_back();
+  EXPECT_THROW(make_model(parts, "here"), FormatError);
+  parts = write_parts(translator());
+  parts.vocabularies.push_back(parts.vocabularies[0]);
+  EXPECT_THROW(make_model(parts, "here"), FormatError);
+  parts = write_parts(translator());
+  parts.config = "{}";
+  EXPECT_THROW(make_model(parts, "here"), FormatError);
+}
+
+TEST_F(Stored, ATranslationEndsWhereABatchThrows) {
+  save(translator(), at("one"));
+  const Translator translator(at("one"));
+  const std::vector<std::string> lines(40, "el perro");
+  std::atomic<int> batches = 0;
+  const auto count = [&] { ++batches; };
+  EXPECT_EQ(translator.translate(lines, {.batch = 4, .on_batch = count}).size(), 40u);
+  EXPECT_EQ(batches, 10);
+  const auto fail = [&] {
+    if (++batches == 12) throw std::runtime_error("enough");
+  };
+  EXPECT_THROW(translator.translate(lines, {.batch = 4, .on_batch = fail}), std::runtime_error);
+}
+
+TEST_F(Stored, OptionsAreCheckedWhereNothingIsToTranslate) {
+  save(translator(), at("one"));
+  const Translator translator(at("one"));
+  EXPECT_EQ(translator.translate({"", " "}, {.beam = {.n_best = 3}}).at(1).best.size(), 3u);
+  for (const BeamOptions& beam :
+       {BeamOptions{.n_best = -1}, BeamOptions{.n_best = int64_t{1} << 60}, BeamOptions{.beam = 0},
+        BeamOptions{.max_length = -1}, BeamOptions{.sampling = Sampling{.temperature = -1}}})
+    EXPECT_THROW(translator.translate({""}, {.beam = beam}), ShapeError);
+}
+
+TEST_F(Stored, WhatATranslatorAttendsTo) {
+  const StoredModel model = translator();
+  const Vocabulary& vocabulary = model.vocabulary();
+  const auto& transformer = model.as<Transformer>();
+  const SeenTranslation seen = see_translation(transformer, vocabulary, vocabulary, "el perro", "la casa");
+  EXPECT_EQ(seen.translation, "la casa");
+  EXPECT_EQ(seen.source.back(), transformer.config().eos_id);
+  EXPECT_EQ(seen.input.front(), transformer.config().bos_id);
+  const std::vector<SeenAttention> all = attention_of(seen, vocabulary, vocabulary);
+  ASSERT_EQ(all.size(), 3u);
+  for (const SeenAttention& one : all) {
+    EXPECT_EQ(one.weights.size(2), std::ssize(one.queries.labels));
+    EXPECT_EQ(one.weights.size(3), std::ssize(one.keys.labels));
+    EXPECT_EQ(one.keys.words.size(), one.keys.labels.size());
+  }
+  EXPECT_EQ(all[2].name, "Cross");
+  EXPECT_EQ(all[2].queries.labels.back(), "</s>");
+  EXPECT_THROW(see_translation(transformer, vocabulary, vocabulary, " "), UsageError);
 }
 
 TEST_F(Stored, NobodyElsesFilesAreTouched) {

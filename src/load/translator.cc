@@ -131,6 +131,9 @@ Translation translation_of(const Texts& texts, const Part& part, const Hypothesi
 void work_on(const Texts& texts, std::vector<Part>& parts, bool given, const TranslateOptions& options,
              std::vector<TranslatedLine>& lines) {
   if (options.batch < 1) throw ShapeError("translate: batch " + std::to_string(options.batch) + " must be 1 or more");
+  BeamOptions checked = options.beam;
+  checked.streams.clear();
+  heed::translate(texts.models, std::vector<std::vector<int32_t>>{}, checked);  // there may be nothing but blank lines
   std::vector<size_t> order;
   const auto longest = static_cast<size_t>(longest_source(texts.models));
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -147,6 +150,7 @@ void work_on(const Texts& texts, std::vector<Part>& parts, bool given, const Tra
   // first.
   const size_t size = static_cast<size_t>(options.batch), batches = (order.size() + size - 1) / size;
   parallel_for(default_executor(), static_cast<int64_t>(batches), [&](int64_t tile) {
+    if (options.on_batch) options.on_batch();
     const size_t begin = (batches - 1 - static_cast<size_t>(tile)) * size, end = std::min(order.size(), begin + size);
     std::vector<std::vector<int32_t>> sources, targets;
     BeamOptions beam = options.beam;

@@ -299,6 +299,10 @@ static void check(const BeamOptions& options, size_t sources) {
   if (options.n_best < 1 || options.n_best > (options.sampling ? 1000 : options.beam))
     throw ShapeError("translate: n_best " + std::to_string(options.n_best) + " is not in 1.." +
                      (options.sampling ? "1000" : std::to_string(options.beam) + ", the beam"));
+  if (options.max_length < 0)
+    throw ShapeError("translate: max_length " + std::to_string(options.max_length) +
+                     " is below 0; 0 is twice the source and 10");
+  if (options.sampling) validate(*options.sampling, "translate");
   if (!std::isfinite(options.length_penalty))
     throw ShapeError("translate: length_penalty " + std::to_string(options.length_penalty) + " is not finite");
   if (!options.streams.empty() && options.streams.size() != sources)

@@ -104,36 +104,69 @@ Tensor LanguageModel::next_logits(const std::vector<int32_t>& ids, std::vector<K
 }
 
 std::vector<int32_t> LanguageModel::generate(const std::vector<int32_t>& prompt, const GenerateOptions& options) const {
-  if (prompt.empty()) throw ShapeError("generate: the prompt is empty; give one token at least");
-  validate(options);
-  const Sampler draw(options.sampling, config_.vocab_size, options.never, "generate");
-  const NoGrad no_grad;
-  const auto longest = static_cast<size_t>(config_.max_positions), kept = std::max<size_t>(longest / 2, 1);
-  std::vector<KVCache> caches(static_cast<size_t>(config_.num_layers));
-  std::vector<int32_t> window(prompt.end() - static_cast<std::ptrdiff_t>(std::min(prompt.size(), longest)),
-                              prompt.end());      // what is in view
-  std::vector<int32_t> next = window, generated;  // next: what is not cached yet
-  std::set<int32_t> seen(window.begin(), window.end());
-  while (static_cast<int64_t>(generated.size()) < options.max_tokens) {
-    const Tensor logits = next_logits(next, caches);
-    check_finite("generate", "a logit", logits, *this);
-    if (options.repetition_penalty != 1) penalise(seen, options.repetition_penalty, logits.data<float>());
-    const int32_t id = draw(logits.span<float>(), options.sample, generated.size());
-    seen.insert(id);
-    if (std::find(options.stop.begin(), options.stop.end(), id) != options.stop.end()) break;
-    generated.push_back(id);
-    if (options.on_token && !options.on_token(id)) break;
-    if (window.size() == longest) {
-      window.erase(window.begin(), window.end() - static_cast<std::ptrdiff_t>(kept - 1));
-      window.push_back(id);
-      for (KVCache& cache : caches) cache.clear();
-      next = window;
-    } else {
+  Generation text(*this, prompt, options);
+  std::vector<int32_t> ids;
+  while (const std::optional<int32_t> id = text.next()) ids.push_back(*id);
+  return ids;
+}
+
+struct Generation::State {
+  const LanguageModel& model;
+  const GenerateOptions options;
+  const Sampler draw;
+  std::vector<KVCache> caches{};
+  std::vector<int32_t> window{};  // what is in view
+  std::vector<int32_t> next{};    // of it what is not cached yet
+  std::set<int32_t> seen{};
+  int64_t generated = 0;
+  bool ended = false;
+
+  size_t longest() const { return static_cast<size_t>(model.config().max_positions); }
+
+  // Comes behind the others. Where the view is full, its first half is forgotten.
+  void take(int32_t id) {
+    if (window.size() < longest()) {
       window.push_back(id);
       next = {id};
+      return;
     }
+    const size_t kept = std::max<size_t>(longest() / 2, 1);
+    window.erase(window.begin(), window.end() - static_cast<std::ptrdiff_t>(kept - 1));
+    window.push_back(id);
+    for (KVCache& cache : caches) cache.clear();
+    next = window;
   }
-  return generated;
+};
+
+Generation::Generation(const LanguageModel& model, const std::vector<int32_t>& prompt, GenerateOptions options) {
+  if (prompt.empty()) throw ShapeError("generate: the prompt is empty; give one token at least");
+  validate(options);
+  Sampler draw(options.sampling, model.config().vocab_size, options.never, "generate");
+  state_ = std::make_unique<State>(State{model, std::move(options), std::move(draw)});
+  State& s = *state_;
+  s.caches.resize(static_cast<size_t>(model.config().num_layers));
+  s.window.assign(prompt.end() - static_cast<std::ptrdiff_t>(std::min(prompt.size(), s.longest())), prompt.end());
+  s.next = s.window;
+  s.seen.insert(s.window.begin(), s.window.end());
+}
+
+Generation::~Generation() = default;
+
+std::optional<int32_t> Generation::next() {
+  State& s = *state_;
+  if (s.ended || s.generated >= s.options.max_tokens) return {};
+  const NoGrad no_grad;
+  const Tensor logits = s.model.next_logits(s.next, s.caches);
+  check_finite("generate", "a logit", logits, s.model);
+  if (s.options.repetition_penalty != 1) penalise(s.seen, s.options.repetition_penalty, logits.data<float>());
+  const int32_t id = s.draw(logits.span<float>(), s.options.sample, static_cast<uint64_t>(s.generated));
+  s.seen.insert(id);
+  s.ended = std::find(s.options.stop.begin(), s.options.stop.end(), id) != s.options.stop.end();
+  if (s.ended) return {};
+  ++s.generated;
+  s.take(id);
+  s.ended = s.options.on_token && !s.options.on_token(id);
+  return id;
 }
 
 std::vector<float> LanguageModel::log_probabilities(const std::vector<int32_t>& text) const {

@@ -218,6 +218,23 @@ TEST(LanguageModel, StopsWhereItIsTold) {
     EXPECT_TRUE(id != 0 && id != 4 && id != end);
 }
 
+TEST(LanguageModel, AGenerationGivesTheSameTokensOneByOne) {
+  manual_seed(9);
+  LanguageModel model(tiny());
+  model.eval();
+  const GenerateOptions options{.max_tokens = 30, .sampling = {.seed = 4}, .repetition_penalty = 1.3};
+  const std::vector<int32_t> whole = model.generate({1, 2}, options);
+  Generation one(model, {1, 2}, options), other(model, {1, 2}, options);
+  for (const int32_t id : whole) {  // in turns: each keeps its own caches, through several views of the model
+    EXPECT_EQ(one.next(), id);
+    EXPECT_EQ(other.next(), id);
+  }
+  EXPECT_EQ(one.next(), std::nullopt);
+  EXPECT_EQ(one.next(), std::nullopt);
+  EXPECT_THROW(Generation(model, {}), ShapeError);
+  EXPECT_THROW(Generation(model, {1}, {.max_tokens = -1}), ShapeError);
+}
+
 TEST(LanguageModel, RefusesWhatDoesNotFit) {
   LanguageModel model(tiny());
   model.eval();

@@ -1,0 +1,545 @@
+// A training from its data to the model's card.
+#include "cli/training.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <numbers>
+#include <optional>
+#include <span>
+#include <unordered_set>
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/model_card.h"
+#include "cli/model_flags.h"
+#include "cli/paths.h"
+#include "cli/train_directory.h"
+#include "cli/train_reports.h"
+#include "cli/training_report.h"
+#include "heed/config_fields.h"
+#include "heed/executor.h"
+#include "heed/io.h"
+#include "heed/load.h"
+#include "heed/model_files.h"
+#include "heed/random.h"
+#include "heed/task.h"
+#include "heed/text.h"
+#include "heed/translator.h"
+
+namespace heed::cli {
+namespace {
+
+std::string describe(StopReason reason) {
+  switch (reason) {
+    case StopReason::max_updates:
+      return "--max-updates reached";
+    case StopReason::max_epochs:
+      return "--max-epochs reached";
+    case StopReason::max_minutes:
+      return "--max-minutes reached";
+    case StopReason::patience:
+      return "--patience ran out";
+    case StopReason::interrupted:
+      return "interrupted";
+  }
+  return "";
+}
+
+std::string fixed(double value, const char* format) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string file_names(std::initializer_list<std::vector<std::string>> lists) {
+  std::string names;
+  for (const std::vector<std::string>& list : lists)
+    for (const std::string& file : files_of(list))
+      names += (names.empty() ? "" : ", ") + std::filesystem::path(name_of_data(file)).filename().string();
+  return names;
+}
+
+// Without files they came from memory.
+std::string of_files(const PairFiles& files) {
+  return files.empty() ? "from memory" : file_names({files.pairs, files.source, files.target});
+}
+
+std::string name_of_directory(const std::string& path) {
+  return std::filesystem::path(path + "/").parent_path().filename().string();
+}
+
+// "d_model 64, nhead 4, ..."
+template <class Config>
+std::string shape_in_words(const Config& c) {
+  std::string text;
+  for (const auto& [field, value] : field_values(c))
+    if (field.option) text += (text.empty() ? "" : ", ") + std::string(field.name) + " " + value;
+  return text;
+}
+
+// A row for each field. The size of the vocabulary stands with its kind.
+template <class Config>
+CardRows shape_rows(const Config& c) {
+  CardRows rows;
+  for (const auto& [field, value] : field_values(c))
+    if (field.option && !std::string_view(field.name).ends_with("vocab_size")) rows.emplace_back(field.help, value);
+  return rows;
+}
+
+// What a card says about one kind of model only.
+struct CardParts {
+  std::string summary;
+  std::string vocabulary;  // behind its size
+  CardRows data;
+  std::string scored_on;
+  CardRows scores{};  // none without validation
+};
+
+// Written at the end of a run.
+template <class Model>
+void write_model_card(const CLI::App& command, const TrainArguments& a, const TrainResult& result, const Model& model,
+                      CardParts parts) {
+  ModelCard card;
+  card.title = name_of_directory(a.model);
+  card.summary = std::move(parts.summary);
+  card.options = options_as_toml(command, TomlOf::given);
+  CardRows rows{{"Parameters", with_commas(model.parameter_count())},
+                {"Vocabulary", with_commas(model.config().vocab_size) + " " + parts.vocabulary}};
+  for (auto& row : shape_rows(model.config())) rows.push_back(std::move(row));
+  card.sections.push_back({"Model", std::move(rows)});
+  card.sections.push_back({"Data", std::move(parts.data)});
+  card.sections.push_back(
+      {"Training",
+       {{"Updates", with_commas(result.update) + " in " + std::to_string(result.epoch) + " epochs; the weights are " +
+                        (result.average_is_best ? "the average of checkpoints up to update " : "those of update ") +
+                        with_commas(result.best_update)},
+        {"Minutes",
+         fixed(result.minutes, "%.1f") + " on " + std::to_string(threads()) + " threads of " + processor_name()},
+        {"Seed", std::to_string(a.options.seed)}}});
+  if (!parts.scores.empty()) card.sections.push_back({"Scores on the " + parts.scored_on, std::move(parts.scores)});
+  DirectoryTransaction transaction(a.model);
+  transaction.write(kModelCardFile, to_markdown(card));
+  transaction.commit();
+}
+
+// What --html asks for, with the model as it is before training.
+template <class Model>
+std::optional<ReportOnTraining> begin_report(const TrainArguments& a, Model& model, const std::string& data,
+                                             const std::function<Watched()>& watch_it) {
+  if (a.html.empty()) return {};
+  const Evaluation evaluation(model);
+  const Generator before = default_generator();
+  Watched watched = watch_it();
+  std::optional<ReportOnTraining> report;
+  report.emplace(ReportOnTraining::About{.path = a.html,
+                                         .directory = a.model,
+                                         .title = "Training of " + name_of_directory(a.model),
+                                         .text = shape_in_words(model.config()) + "; " + data,
+                                         .clip_norm = a.options.clip_norm},
+                 std::move(watched));
+  default_generator() = before;  // training draws the same with and without a report
+  return report;
+}
+
+// Options as they are used.
+void settle(TrainArguments& a, TrainWatcher& watcher) {
+  TrainOptions& options = a.options;
+  LearningRate& rate = options.learning_rate;
+  rate.schedule = a.schedule == "cosine"     ? Schedule::cosine
+                  : a.schedule == "constant" ? Schedule::constant
+                  : a.schedule == "linear"   ? Schedule::linear
+                                             : Schedule::inverse_square_root;
+  rate.total = options.max_updates;
+  if (rate.total > 0 && rate.anneal > rate.total) {
+    watcher.say("--anneal " + std::to_string(rate.anneal) +
+                " is more than --max-updates: the rate falls from the first update");
+    rate.anneal = rate.total;
+  }
+  options.criterion = a.validate_by == "bleu" ? Criterion::bleu : Criterion::loss;
+  validate(options);
+}
+
+// What the program has used of --max-minutes.
+double minutes_since_start(const TrainArguments& a) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - a.started).count() / 60;
+}
+
+// Sums up the data. Characters are counted with each line.
+class Facts {
+ public:
+  explicit Facts(TrainFacts facts) : facts_(std::move(facts)) {}
+  void add(const std::string& line) {
+    facts_.bytes += std::ssize(line);
+    for (const char32_t code : to_utf32(line)) characters_.insert(code);
+  }
+  TrainFacts operator()() const {
+    TrainFacts facts = facts_;
+    facts.characters = std::ssize(characters_);
+    return facts;
+  }
+
+ private:
+  TrainFacts facts_;
+  std::unordered_set<char32_t> characters_;
+};
+
+TrainFacts facts_of(const TextPairs& texts, const TextPairs& validation) {
+  Facts facts({.pairs = std::ssize(texts.source)});
+  for (const auto* side : {&texts.source, &texts.target})
+    for (const std::string& line : *side) facts.add(line);
+  TrainFacts all = facts();
+  for (const auto* side : {&validation.source, &validation.target})
+    for (const std::string& line : *side) all.validation_bytes += std::ssize(line);
+  return all;
+}
+
+TrainFacts facts_of(const TextParts& texts) {
+  Facts facts({.text = true, .validation_bytes = std::ssize(texts.validation)});
+  for (const std::string& line : lines_of(texts.training)) facts.add(line);
+  return facts();
+}
+
+// Chooses what nobody gave, and says so. `learn` makes a vocabulary of --vocab-size pieces, or of as many as the text
+// allows; what is given back makes each one that is asked for. Where the size was chosen, they are made here, since
+// they may be smaller.
+LearnVocabulary choose(CLI::App& command, TrainArguments& a, TrainWatcher& watcher, TrainFacts facts,
+                       const std::function<Vocabulary(Side, bool fewer_will_do)>& learn) {
+  std::map<Side, Vocabulary> learned;
+  const auto make = [&] {
+    return [learned, learn](Side side) {
+      const auto found = learned.find(side);
+      return found != learned.end() ? found->second : learn(side, /*fewer_will_do=*/false);
+    };
+  };
+  if (!a.open) return make();
+  if (const double minutes = a.options.max_minutes; minutes > 0) {
+    facts.flops = measure_flops(std::clamp(0.01 * 60 * minutes, 0.02, 1.0));
+    facts.minutes = std::max(minutes - minutes_since_start(a), 0.1 * minutes);
+  }
+  bool sized = false;
+  for (const Choice& choice : choose_options(command, a, facts)) {
+    watcher.say(to_line(choice));
+    for (const auto& [option, value] : choice.options) sized |= option == "--vocab-size";
+  }
+  if (sized) {
+    const int64_t chosen = a.vocab_size();
+    int64_t smallest = chosen;
+    const auto add = [&](Side side) {
+      smallest = std::min(smallest, learned.emplace(side, learn(side, /*fewer_will_do=*/true)).first->second.size());
+    };
+    if (!a.separate_vocabularies) add(Side::both);
+    if (a.separate_vocabularies && a.source_vocabulary.empty()) add(Side::source);
+    if (a.separate_vocabularies && a.vocabulary.empty()) add(Side::target);
+    std::erase_if(learned, [&](const auto& side) { return side.second.size() != smallest; });
+    choose_vocabulary_size(command, smallest);
+    if (smallest < chosen) watcher.say("the text gives no more than " + std::to_string(smallest) + " pieces");
+  }
+  settle(a, watcher);
+  return make();
+}
+
+// Trains, says how it goes, and writes the card with what `parts` makes of the result. `data` begins the first line.
+// `hooks` may hold what else the training needs.
+template <class Model, class Data, class Parts>
+TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& watcher, const Prepared& prepared,
+                Model& model, const Data& training, const Data& validation, bool validates, const TrainWords& words,
+                const std::string& data, TrainHooks hooks, std::optional<ReportOnTraining> report, Parts&& parts) {
+  watcher.begin(words);
+  watcher.line(data + ", " + std::to_string(model.config().vocab_size) + " pieces, " +
+               std::to_string(model.parameter_count()) + " parameters, " + std::to_string(threads()) + " threads");
+  hooks.step = [&](const TrainStep& s) { watcher.step(s); };
+  hooks.progress = [&](const TrainProgress& p) { watcher.progress(p); };
+  hooks.validation = [&](const Validation& v) {
+    if (validates) watcher.validation(v);
+  };
+  hooks.message = [&](const std::string& text) { watcher.line(text); };
+  hooks.stop = [&] { return watcher.stop(); };
+  HtmlReport html(std::move(report), a.html, watcher);
+  html.attach(hooks);
+  TensorBoard tensorboard(a.tensorboard, watcher);
+  tensorboard.attach(hooks);
+  TrainOptions options = a.options;
+  options.minutes_before = minutes_since_start(a);
+  TrainResult result;
+  try {
+    result = train(model, training, validation, options, a.model, hooks);
+  } catch (const ShapeError&) {
+    const bool learned = std::filesystem::exists(a.model + "/" + kStateFile);
+    if (prepared.fresh && !learned) forget_directory(a.model, prepared.made);
+    throw;
+  }
+  html.finish(model, result.update);
+  if (result.reason == StopReason::interrupted) {
+    watcher.line("saved after update " + std::to_string(result.update) + "; heed train --resume " + a.model +
+                 " goes on from here");
+    return result;
+  }
+  watcher.line((result.nothing_done ? "finished already: " : "finished: ") + describe(result.reason) + " after " +
+               std::to_string(result.update) + " updates in " + duration(result.minutes) + "; " + a.model + "/" +
+               kModelFile + " is " + (result.average_is_best ? "the average of checkpoints up to" : "that of") +
+               " update " + std::to_string(result.best_update) +
+               (validates ? ", validation loss " + loss_in_words(result.best_nll, words) : "") +
+               (result.best_bleu < 0 ? "" : ", BLEU " + fixed(result.best_bleu, "%.2f")));
+  if (result.nothing_done && std::filesystem::exists(a.model + "/" + kModelCardFile)) return result;
+  write_model_card(command, a, result, model, parts(result));
+  watcher.line("wrote " + a.model + "/" + kModelCardFile);
+  return result;
+}
+
+// Wrong numbers are found before the data is read.
+template <class Config>
+void check_early(Config shape, const TrainArguments& a) {
+  if (a.open) return;                                                     // the data has a say
+  const bool comes_later = a.vocab_size() == 0 || !a.vocabulary.empty();  // with the vocabulary
+  if (comes_later || (a.of_text() && a.vocab_type == "characters")) shape.vocab_size = 1000;
+  check_fields(shape, "", flag_of);
+}
+
+// So many pairs from all over the texts, which may be sorted by length.
+TextPairs spread(const TextPairs& texts, int64_t count) {
+  TextPairs some;
+  const int64_t all = std::ssize(texts.source);
+  for (int64_t i = 0; i < std::min(count, all); ++i) {
+    const auto at = static_cast<size_t>(i * all / count);
+    some.source.push_back(texts.source[at]);
+    some.target.push_back(texts.target[at]);
+  }
+  return some;
+}
+
+// BLEU of what the model makes of the pairs greedily.
+double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const TextPairs& texts) {
+  std::vector<std::string> translations;
+  for (TranslatedLine& line : translate_lines(std::array{&model}, vocabularies.source, vocabularies.vocabulary,
+                                              texts.source, {.beam = {.beam = 1}}))
+    translations.push_back(std::move(line.best.front().text));
+  return bleu(translations, texts.target).score;
+}
+
+std::pair<int, int> parse_columns(const std::string& text) {
+  int source = 0, target = 0;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%d,%d%c", &source, &target, &rest) != 2 || source < 1 || target < 1)
+    throw UsageError("--columns " + text + ": give the columns of source and target, counted from 1, as in 2,1");
+  return {source, target};
+}
+
+// Those of --pairs, --source and --target, or of the options with "valid-" in front.
+TextPairs read_named_pairs(const PairFiles& files, const std::string& columns, const std::string& prefix,
+                           const Say& say) {
+  const std::string dashes = "--" + prefix;
+  if (!files.pairs.empty() && (!files.source.empty() || !files.target.empty()))
+    throw UsageError("give either " + dashes + "pairs, or " + dashes + "source and " + dashes + "target");
+  if (files.source.empty() != files.target.empty())
+    throw UsageError("give both " + dashes + "source and " + dashes + "target");
+  const size_t sources = files_of(files.source).size(), targets = files_of(files.target).size();
+  if (sources != targets)
+    throw UsageError(dashes + "source names " + std::to_string(sources) + " files and " + dashes + "target " +
+                     std::to_string(targets) + "; each file of sources needs its file of targets");
+  return read_pairs(files, parse_columns(columns), say, prefix.empty() ? "training data" : "validation data");
+}
+
+// What the model's card says of its data and scores.
+CardParts translator_card(const TrainArguments& a, const TransformerConfig& shape, const SentencePairs& training,
+                          const TextPairs& valid_texts, const TrainResult& result) {
+  const auto tokens = [](const std::vector<std::vector<int32_t>>& sentences) {
+    int64_t count = 0;
+    for (const auto& sentence : sentences) count += static_cast<int64_t>(sentence.size());
+    return with_commas(count);
+  };
+  CardParts parts{
+      .summary = "A Transformer that translates, trained by heed " HEED_VERSION ".",
+      .vocabulary = shape.source_vocab_size == 0
+                        ? "pieces for both languages"
+                        : "pieces for the target, " + with_commas(shape.source_vocab_size) + " for the source",
+      .data = {{"Training", of_files(a.pairs) + ": " + with_commas(static_cast<int64_t>(training.source.size())) +
+                                " sentence pairs, " + tokens(training.source) + " source and " +
+                                tokens(training.target) + " target tokens"}},
+      .scored_on = "validation pairs"};
+  if (valid_texts.source.empty()) return parts;
+  parts.data.emplace_back("Validation", (a.valid_fraction > 0 ? "held out" : of_files(a.valid_pairs)) + ": " +
+                                            with_commas(static_cast<int64_t>(valid_texts.source.size())) +
+                                            " sentence pairs");
+  // The scores are those of the files in the directory, read anew.
+  const BeamOptions beam;
+  parts.scores = {
+      {"Loss", fixed(result.best_nll, "%.4f nats a token")},
+      {"Search", "beam " + std::to_string(beam.beam) + ", length penalty " + fixed(beam.length_penalty, "%g")}};
+  std::vector<std::string> translations;
+  for (TranslatedLine& line : Translator(a.model, a.trust).translate(valid_texts.source, {.beam = beam}))
+    translations.push_back(std::move(line.best.front().text));
+  for (auto& row : score_rows(translations, valid_texts.target)) parts.scores.push_back(std::move(row));
+  return parts;
+}
+
+TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {
+  const Say say = [&](const std::string& text) { watcher.say(text); };
+  check_early(a.translator, a);
+  TextPairs texts = a.pairs_in_memory ? *a.pairs_in_memory : read_named_pairs(a.pairs, a.columns, "", say);
+  TextPairs valid_texts =
+      a.valid_pairs_in_memory ? *a.valid_pairs_in_memory : read_named_pairs(a.valid_pairs, a.columns, "valid-", say);
+  if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
+  if (texts.source.empty()) throw FormatError(of_files(a.pairs) + " holds no sentence pairs to train on");
+  if (a.valid_fraction > 0) {
+    try {
+      valid_texts = hold_out(texts, a.valid_fraction);
+    } catch (const UsageError& e) {
+      throw UsageError("--valid-fraction: " + std::string(e.what()));
+    }
+  }
+  TrainOptions& options = a.options;
+  if (valid_texts.source.empty() && options.criterion == Criterion::bleu)
+    throw UsageError("--validate-by bleu needs validation pairs; give --valid-pairs or --valid-fraction");
+  const TextPairs& watched_texts = valid_texts.source.empty() ? texts : valid_texts;
+  const std::vector<int64_t> watched =
+      parse_line_numbers(a.html_lines, std::ssize(watched_texts.source),
+                         valid_texts.source.empty() ? "the training data" : "the validation data");
+  const auto learn = [&](Side side, bool fewer_will_do) {
+    std::vector<std::string> lines = side == Side::target ? texts.target : texts.source;
+    if (side == Side::both) lines.insert(lines.end(), texts.target.begin(), texts.target.end());
+    return Vocabulary::train(
+        lines, {.size = a.vocab_size(), .fewer_will_do = fewer_will_do, .character_coverage = a.character_coverage});
+  };
+  const LearnVocabulary vocabularies =
+      choose(command, a, watcher, a.open ? facts_of(texts, valid_texts) : TrainFacts{}, learn);
+  options.bleu_sentences = std::min(options.bleu_sentences, std::ssize(valid_texts.source));
+  TransformerConfig shape = a.translator;
+  const std::string kept_options = options_to_keep(command);
+  const Prepared prepared = prepare_directory(a, shape, kept_options, vocabularies);
+  const Vocabulary& vocabulary = prepared.vocabulary;
+  const SentencePairs training = encode(prepared.source, vocabulary, texts),
+                      validation = encode(prepared.source, vocabulary, valid_texts);
+
+  manual_seed(a.options.seed);
+  Transformer model(shape);
+  begin_with(model, a, prepared);
+  const std::string data = std::to_string(training.source.size()) + " training and " +
+                           std::to_string(validation.source.size()) + " validation pairs";
+  auto report = begin_report(a, model, data, [&] {
+    Watched w = watch(model, prepared.source, vocabulary,
+                      watched_pairs(watched_texts, valid_texts.source.empty() ? training : validation, watched));
+    if (options.bleu_sentences > 0)
+      w.bleu_note = with_commas(options.bleu_sentences) +
+                    " pairs from all over the validation data, decoded greedily with the weights as they are.";
+    return w;
+  });
+  return run(command, a, watcher, prepared, model, training, validation, !validation.source.empty(), {}, data,
+             {.files = {{kTrainOptionsFile, kept_options}},
+              .bleu = [&](int64_t sentences) { return greedy_bleu(model, prepared, spread(valid_texts, sentences)); },
+              .encode = [&](double dropout,
+                            uint64_t seed) { return encode(prepared.source, vocabulary, texts, dropout, seed); }},
+             std::move(report),
+             [&](const TrainResult& result) { return translator_card(a, shape, training, valid_texts, result); });
+}
+
+TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {
+  const Say say = [&](const std::string& text) { watcher.say(text); };
+  a.options.bleu_sentences = 0;
+  check_early(a.language_model, a);
+  const TextParts texts = read_text_parts(a.text, a.valid_text, a.valid_fraction, say);
+  const std::vector<std::string> watched_text = lines_of(texts.validation.empty() ? texts.training : texts.validation);
+  const std::vector<int64_t> watched = parse_line_numbers(
+      a.html_lines, std::ssize(watched_text), texts.validation.empty() ? "the training text" : "the validation text");
+  for (const int64_t number : watched)
+    if (watched_text[static_cast<size_t>(number - 1)] == "\n")
+      throw UsageError("--html-lines: line " + std::to_string(number) + " is empty; choose one with words");
+  const auto learn = [&](Side, bool fewer_will_do) {
+    if (a.vocab_type == "characters") return Vocabulary::characters(texts.training);
+    return Vocabulary::train(lines_of(texts.training), {.size = a.vocab_size(),
+                                                        .fewer_will_do = fewer_will_do,
+                                                        .character_coverage = a.character_coverage,
+                                                        .spaces = Spaces::verbatim});
+  };
+  const LearnVocabulary vocabularies = choose(command, a, watcher, a.open ? facts_of(texts) : TrainFacts{}, learn);
+  LanguageModelConfig shape = a.language_model;
+  const std::string kept_options = options_to_keep(command);
+  const Prepared prepared = prepare_directory(a, shape, kept_options, vocabularies);
+  const Vocabulary& vocabulary = prepared.vocabulary;
+  const std::vector<int32_t> training = encode_text(vocabulary, texts.training, "training text", say),
+                             validation = encode_text(vocabulary, texts.validation, "validation text", say);
+  // The first token is not predicted. A loss of what the vocabulary cannot write says nothing of its bytes.
+  double bits = 0;
+  const bool written = std::find(validation.begin(), validation.end(), vocabulary.unk_id()) == validation.end();
+  if (validation.size() > 1 && written)
+    bits = static_cast<double>(validation.size() - 1) / std::numbers::ln2 /
+           static_cast<double>(texts.validation.size() - vocabulary.bytes(validation[0]).size());
+
+  manual_seed(a.options.seed);
+  LanguageModel model(shape);
+  begin_with(model, a, prepared);
+  const std::string data =
+      std::to_string(training.size()) + " training and " + std::to_string(validation.size()) + " validation tokens";
+  auto report = begin_report(a, model, data, [&] {
+    return watch(model, vocabulary, watched_lines(watched_text, vocabulary, watched, shape.max_positions));
+  });
+  return run(command, a, watcher, prepared, model, training, validation, !validation.empty(),
+             {.tokens = "tokens", .sequences = "blocks", .bits = bits}, data,
+             {.files = {{kTrainOptionsFile, kept_options}}}, std::move(report), [&](const TrainResult& result) {
+               const auto amount = [](const std::string& text, const std::vector<int32_t>& ids) {
+                 return with_commas(static_cast<int64_t>(text.size())) + " bytes, " +
+                        with_commas(static_cast<int64_t>(ids.size())) + " tokens";
+               };
+               CardParts parts{.summary = "A language model, trained by heed " HEED_VERSION ".",
+                               .vocabulary = vocabulary.of_characters() ? "characters" : "pieces",
+                               .data = {{"Training", file_names({a.text}) + ": " + amount(texts.training, training)}},
+                               .scored_on = "validation text"};
+               if (validation.empty()) return parts;
+               parts.data.emplace_back("Validation", (a.valid_text.empty() ? "the end of " + file_names({a.text})
+                                                                           : file_names({a.valid_text})) +
+                                                         ": " + amount(texts.validation, validation));
+               parts.scores = {{"Loss", fixed(result.best_nll, "%.4f nats a token")}};
+               if (bits > 0) parts.scores.emplace_back("Bits", fixed(bits * result.best_nll, "%.4f a byte"));
+               return parts;
+             });
+}
+
+// The files that are read.
+std::vector<std::string> inputs_of(const TrainArguments& a) {
+  std::vector<std::string> inputs = {a.vocabulary, a.source_vocabulary, a.config};
+  for (const std::vector<std::string>& list :
+       {a.pairs.pairs, a.pairs.source, a.pairs.target, a.valid_pairs.pairs, a.valid_pairs.source, a.valid_pairs.target,
+        a.text, a.valid_text, a.exclude})
+    for (std::string& file : files_of(list)) inputs.push_back(std::move(file));
+  if (a.init.empty()) return inputs;
+  const std::vector<std::string> model = model_paths(a.init);
+  inputs.insert(inputs.end(), model.begin(), model.end());
+  return inputs;
+}
+
+}  // namespace
+
+void check_training(const TrainArguments& a) {
+  if (a.model.empty()) throw UsageError("--model is missing: the directory to write");
+  if (!a.of_text() && a.pairs.empty() && !a.pairs_in_memory)
+    throw UsageError("give --pairs, or --source and --target, or --text: what to learn from");
+  if ((a.pairs_in_memory && !a.pairs.empty()) || (a.valid_pairs_in_memory && !a.valid_pairs.empty()))
+    throw UsageError("pairs and files of them are given; give one kind");
+  const bool has_valid_pairs = !a.valid_pairs.empty() || a.valid_pairs_in_memory;
+  if (a.valid_fraction > 0 && !a.of_text() && has_valid_pairs)
+    throw UsageError("give either pairs to validate on, or --valid-fraction of the others");
+  if (a.html.empty() && !a.html_lines.empty())
+    throw UsageError("--html-lines chooses sentences for --html; give --html, the page to write");
+  const std::vector<std::string> inputs = inputs_of(a);
+  if (std::count(inputs.begin(), inputs.end(), "-") > 1)
+    throw UsageError("standard input is named twice; it can be read once, give files for the rest");
+  if (!a.html.empty()) check_report_path(a.html, a.model, inputs);
+}
+
+TrainResult run_training(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {
+  settle(a, watcher);
+  if (!a.init.empty()) {
+    if (a.vocabulary.empty()) a.vocabulary = a.init + "/" + kVocabularyFile;
+    if (a.separate_vocabularies && a.source_vocabulary.empty())
+      a.source_vocabulary = a.init + "/" + kSourceVocabularyFile;
+  }
+  if (!a.source_vocabulary.empty() && !a.separate_vocabularies)
+    throw UsageError("--source-vocabulary is the source's alone; give --separate-vocabularies with it");
+  return a.of_text() ? train_on_text(command, a, watcher) : train_on_pairs(command, a, watcher);
+}
+
+}  // namespace heed::cli
