@@ -93,7 +93,7 @@ struct PictureOptions {
 /// with a colour bar, notes as in the terminal. Labels are never drawn over each other: on long axes every n-th is
 /// shown. Axes of more than 1024 cells are pooled: a cell then shows the largest weight it stands for.
 /// Throws ShapeError as render_terminal does, and for a width, dpi or font size out of range; Error where
-/// libheed_pictures cannot be loaded.
+/// libheed_pictures cannot be loaded, or where there is no font.
 std::string render_png(const AttentionMap& map, const PictureOptions& options = {});
 std::string render_svg(const AttentionMap& map, const PictureOptions& options = {});
 std::string render_pdf(const AttentionMap& map, const PictureOptions& options = {});

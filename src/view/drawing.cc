@@ -98,6 +98,10 @@ class Canvas {
     cairo_stroke(cr_.get());
   }
 
+  bool has_glyphs(const std::string& text) const {
+    return pango_layout_get_unknown_glyphs_count(layout(text, {}).get()) == 0;
+  }
+
   Extent measure(const std::string& text, const TextStyle& style = {}) const {
     const PangoRectangle box = extents(layout(text, style).get());
     return {static_cast<double>(box.width) / PANGO_SCALE, static_cast<double>(box.height) / PANGO_SCALE};
@@ -560,7 +564,9 @@ void draw(const Drawing& drawing, std::string* bytes) {
   Layout layout;
   {
     const Surface scratch(cairo_image_surface_create(CAIRO_FORMAT_RGB24, 1, 1));
-    layout = painter.arrange(Canvas(scratch.get(), drawing, scale, raster));
+    const Canvas canvas(scratch.get(), drawing, scale, raster);
+    if (!canvas.has_glyphs("0")) throw std::runtime_error(kNoFont);  // pango would draw boxes, and say nothing
+    layout = painter.arrange(canvas);
   }
   const Surface surface = make_surface(drawing, layout, bytes);
   check(cairo_surface_status(surface.get()));

@@ -25,6 +25,9 @@ struct Drawing {
   std::vector<std::string> notes;
 };
 
+/// What `failure` says where there is nothing to write words with.
+inline constexpr const char* kNoFont = "no font is installed; install one, fonts-dejavu-core on Debian";
+
 /// Renders into `bytes`; false where that failed, with the reason in `failure`, which is empty for too little memory.
 using DrawFunction = bool (*)(const Drawing& drawing, std::string* bytes, std::string* failure);
 

@@ -33,7 +33,7 @@ DrawFunction load_draw() {
   if (!symbol) {
     const char* reason = dlerror();
     throw Error(std::string("picture: ") + kPicturesLibrary + " cannot be loaded (" + (reason ? reason : "unknown") +
-                "); install it with heed, and cairo and pango with it");
+                "); it comes with heed and needs cairo and pango (on Debian: apt install libpangocairo-1.0-0)");
   }
   return reinterpret_cast<DrawFunction>(symbol);
 }
@@ -96,6 +96,7 @@ std::string render(const AttentionMap& map, const PictureOptions& options, Pictu
   std::string bytes, failure;
   if (draw(drawing, &bytes, &failure)) return bytes;
   if (failure.empty()) throw MemoryError("picture: there is too little memory to draw it; try a smaller one");
+  if (failure == kNoFont) throw Error("picture: " + failure);
   throw ShapeError("picture: " + failure);
 }
 

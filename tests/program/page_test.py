@@ -114,6 +114,15 @@ class Model(Browser):
         self.assertEqual(self.one(".tile.chosen").get_attribute("data-head"), "4")
         self.assertIn("layer 2, head 2", self.one(".detail").text)
 
+    def test_one_map_alone_opens_on_its_words(self):
+        path = self.at / "one.html"
+        path.write_bytes(made({"groups": [Group("one", SOURCE, SOURCE, layers=1, heads=1).json()]}))
+        shown = "return document.getElementById('view').dataset.view"
+        self.open(path=path)
+        self.assertEqual(self.js(shown), "head")
+        self.open("view=model", path=path)
+        self.assertEqual(self.js(shown), "model")
+
     def test_every_head_is_a_map(self):
         self.open()
         self.assertEqual(self.driver.title, PAGE["title"])

@@ -80,6 +80,7 @@ drawAgainWhenNeeded();
 
 state.ownScale = state.lift = groups.some(g => g.keys > 64);
 state.threshold = groups.some(g => g.keys > 64) ? 0.05 : 0.02;
+if (groups.every(g => g.layers * g.heads === 1)) state.view = 'head';  // one map tells little without its words
 readAddress();
 change({}).then(() => {
   document.documentElement.dataset.ready = 'true';
