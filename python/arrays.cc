@@ -2,11 +2,13 @@
 
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace heed::python {
 namespace {
@@ -16,6 +18,15 @@ using namespace nb::literals;
 constexpr auto kKinds = "pass a NumPy array, a torch tensor on the CPU or another array with __dlpack__";
 
 [[noreturn]] void refuse(const char* what, const std::string& text) { throw ShapeError(what + (" " + text)); }
+
+/// What repr() or str() made of `value`; its type where they failed, or made nothing that UTF-8 has.
+std::string text_of(nb::handle value, PyObject* made) {
+  const nb::object owned = nb::steal(made);
+  const char* const text = made ? PyUnicode_AsUTF8AndSize(made, nullptr) : nullptr;
+  if (text) return text;
+  PyErr_Clear();
+  return std::string("a ") + nb::inst_name(value).c_str();
+}
 
 struct Layout {
   void* data;
@@ -31,6 +42,35 @@ Tensor borrowed(const char* what, const Layout& layout, std::shared_ptr<void> ow
   if (reinterpret_cast<uintptr_t>(layout.data) % size_of(layout.dtype) != 0)
     refuse(what, "begins in the middle of an element's place in memory; pass a copy");
   return Tensor::borrow(layout.data, layout.dtype, layout.shape, layout.strides, std::move(owner));
+}
+
+/// What a tensor keeps alive, let go of with the GIL.
+struct Held {
+  void* what;
+  void (*release)(void* what);
+  Held* next = nullptr;  // of those that wait
+
+  // One after another: an array that holds a tensor that holds an array, and so on, would be as deep on the stack as
+  // there are of them.
+  static void let_go(Held* held) {
+    thread_local Held* waiting = nullptr;
+    thread_local bool releasing = false;
+    held->next = std::exchange(waiting, held);
+    if (std::exchange(releasing, true)) return;
+    const nb::gil_scoped_acquire gil;
+    while (waiting) {
+      Held* const first = waiting;
+      waiting = first->next;
+      first->release(first->what);
+      delete first;
+    }
+    releasing = false;
+  }
+};
+
+template <class T>
+std::shared_ptr<T> kept_by_tensors(T* what, void (*release)(void* what)) {
+  return {what, [held = new Held{what, release}](T*) { Held::let_go(held); }};
 }
 
 // ---- The buffer protocol
@@ -73,11 +113,14 @@ Tensor take_buffer(const char* what, std::shared_ptr<Py_buffer> view, Access acc
                      "'; pass float32, float64, float16 or bfloat16, in the machine's byte order");
   check_rank(what, view->ndim);
   Layout layout{view->buf, *dtype, {}, {}};
-  for (int d = 0; d < view->ndim; ++d) {
-    if (view->shape[d] > 1 && view->strides[d] % view->itemsize != 0)
+  for (int d = 0; d < view->ndim; ++d) layout.shape.push_back(view->shape[d]);
+  layout.strides = layout.shape;
+  int64_t contiguous = 1;
+  for (int d = view->ndim - 1; d >= 0; --d) {  // arrays of ctypes say no strides, whatever they are asked for
+    if (view->strides && view->shape[d] > 1 && view->strides[d] % view->itemsize != 0)
       refuse(what, "has strides that are no multiples of its elements; pass a copy");
-    layout.shape.push_back(view->shape[d]);
-    layout.strides.push_back(view->strides[d] / view->itemsize);
+    layout.strides[d] = view->strides ? view->strides[d] / view->itemsize : contiguous;
+    contiguous *= view->shape[d];
   }
   return borrowed(what, layout, std::move(view));
 }
@@ -90,11 +133,10 @@ std::shared_ptr<Py_buffer> buffer_of(nb::handle array) {
     PyErr_Clear();
     return nullptr;
   }
-  return {view.release(), [](Py_buffer* held) {
-            const nb::gil_scoped_acquire gil;
-            PyBuffer_Release(held);
-            delete held;
-          }};
+  return kept_by_tensors(view.release(), [](void* held) {
+    PyBuffer_Release(static_cast<Py_buffer*>(held));
+    delete static_cast<Py_buffer*>(held);
+  });
 }
 
 // ---- DLPack (dmlc.github.io/dlpack): the two structures that capsules hold
@@ -173,12 +215,15 @@ Tensor take_dlpack(const char* what, const nb::dlpack::dltensor& t, std::shared_
   const auto dtype = dtype_of_dlpack(t.dtype);
   if (!dtype) refuse(what, "has elements that heed does not know; pass float32, float64, float16 or bfloat16");
   check_rank(what, t.ndim);
+  if (t.ndim < 0 || (t.ndim > 0 && !t.shape)) refuse(what, "has a DLPack structure without a shape; pass a copy");
   Layout layout{static_cast<char*>(t.data) + t.byte_offset, *dtype, {}, {}};
   for (int d = 0; d < t.ndim; ++d) layout.shape.push_back(t.shape[d]);
+  if (!t.data && !std::count(layout.shape.begin(), layout.shape.end(), 0))
+    refuse(what, "has a DLPack structure without memory; pass a copy");
   layout.strides = layout.shape;
-  int64_t contiguous = 1;
+  uint64_t contiguous = 1;  // sizes may be anything yet
   for (int d = t.ndim - 1; d >= 0; --d) {
-    layout.strides[d] = t.strides ? t.strides[d] : contiguous;
+    layout.strides[d] = t.strides ? t.strides[d] : static_cast<int64_t>(contiguous);
     contiguous *= t.shape[d];
   }
   return borrowed(what, layout, std::move(owner));
@@ -187,10 +232,10 @@ Tensor take_dlpack(const char* what, const nb::dlpack::dltensor& t, std::shared_
 /// Owns a structure that was given up to it.
 template <class M>
 std::shared_ptr<M> owned(M* managed) {
-  return {managed, [](M* m) {
-            const nb::gil_scoped_acquire gil;
-            if (m->deleter) m->deleter(m);
-          }};
+  return kept_by_tensors(managed, [](void* held) {
+    auto* const m = static_cast<M*>(held);
+    if (m->deleter) m->deleter(m);
+  });
 }
 
 /// The structure out of its capsule, which gives it up.
@@ -202,7 +247,8 @@ std::shared_ptr<M> held(nb::handle capsule) {
 }
 
 [[noreturn]] void refuse_export(const char* what, const nb::python_error& error) {
-  const std::string text = nb::str(error.value()).c_str();  // of torch's own: a trace of its calls follows
+  const std::string text = text_of(error.value(), PyObject_Str(error.value().ptr()));
+  // Of torch's own the first line: a trace of its calls follows.
   refuse(what, "gives no memory: " + text.substr(0, text.find('\n')) + "; pass a dense array on the CPU");
 }
 
@@ -212,7 +258,11 @@ nb::object capsule_of(const char* what, nb::handle method) {
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_TypeError)) refuse_export(what, error);
   }
-  return method();  // older than versions
+  try {
+    return method();  // older than versions
+  } catch (const nb::python_error& error) {
+    refuse_export(what, error);
+  }
 }
 
 Tensor take_versioned(const char* what, const std::shared_ptr<ManagedVersioned>& managed, Access access) {
@@ -265,6 +315,15 @@ bool is_torch(nb::handle array) {
   return type && is_a(array, type);
 }
 
+/// Whether torch would record what is done to tensors now.
+bool torch_records() {
+  static PyObject* const function =
+      nb::object(nb::module_::import_("torch").attr("is_grad_enabled")).release().ptr();  // for good
+  const nb::object enabled = nb::steal(PyObject_CallNoArgs(function));
+  if (!enabled.is_valid()) throw nb::python_error();
+  return enabled.ptr() == Py_True;
+}
+
 /// What torch would export all the same: other classes' own ideas of their memory, a sign that is yet to be turned, and
 /// elements whose gradients somebody waits for.
 void check_torch(const char* what, nb::handle tensor) {
@@ -273,9 +332,9 @@ void check_torch(const char* what, nb::handle tensor) {
     refuse(what, std::string("is a ") + nb::inst_name(tensor).c_str() + "; pass a plain torch.Tensor");
   static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
   static PyObject* const is_neg = PyUnicode_InternFromString("is_neg");
-  if (attribute(tensor, requires_grad).ptr() != Py_False)
-    refuse(what, "requires grad, and heed records nothing for torch; pass detach() of it, and see attention_backward");
-  const nb::object turned = nb::steal(PyObject_CallMethodNoArgs(tensor.ptr(), is_neg));
+  if (attribute(tensor, requires_grad).ptr() != Py_False && torch_records())
+    throw RequiresGrad(std::string(what) + " requires grad, and nothing is recorded for it here; pass detach() of it");
+  const nb::object turned = nb::steal(PyObject_CallMethodObjArgs(tensor.ptr(), is_neg, nullptr));
   if (!turned.is_valid()) throw nb::python_error();
   if (turned.ptr() != Py_False) refuse(what, "is a view with the sign turned; pass resolve_neg() of it");
 }
@@ -284,7 +343,7 @@ void check_torch(const char* what, nb::handle tensor) {
 bool is_bfloat16(nb::handle array) {
   const nb::object dtype = nb::getattr(array, "dtype", nb::none());
   const nb::object name = nb::getattr(dtype, "name", nb::none());
-  return nb::isinstance<nb::str>(name) && std::strcmp(nb::cast<const char*>(name), "bfloat16") == 0;
+  return nb::isinstance<nb::str>(name) && PyUnicode_CompareWithASCIIString(name.ptr(), "bfloat16") == 0;
 }
 
 bool is_numpy(nb::handle array) {
@@ -328,13 +387,13 @@ nb::object exchanged(const Tensor& tensor, const Exchange& exchange) {
   return nb::steal(static_cast<PyObject*>(object));
 }
 
-template <class Kind>
+template <class... Kind>
 nb::object as(const Tensor& tensor, DType dtype) {
   std::array<size_t, kMaxRank> shape{};
   std::copy(tensor.shape().begin(), tensor.shape().end(), shape.begin());
   const nb::capsule owner(new Tensor(tensor), [](void* held) noexcept { delete static_cast<Tensor*>(held); });
-  return nb::cast(nb::ndarray<Kind>(tensor.raw(), static_cast<size_t>(tensor.rank()), shape.data(), owner,
-                                    tensor.strides().begin(), dlpack_of(dtype)));
+  return nb::cast(nb::ndarray<Kind...>(tensor.raw(), static_cast<size_t>(tensor.rank()), shape.data(), owner,
+                                       tensor.strides().begin(), dlpack_of(dtype)));
 }
 
 }  // namespace
@@ -370,8 +429,30 @@ nb::object give(const Tensor& tensor, nb::handle like) {
   return space().attr("from_dlpack")(as<nb::array_api>(tensor, tensor.dtype()));
 }
 
+nb::object as_numpy(const Tensor& tensor, Access access) {
+  if (!tensor.defined()) return nb::none();
+  const bool bfloat16 = tensor.dtype() == DType::bf16;  // which NumPy does not have by itself
+  const DType dtype = bfloat16 ? DType::u16 : tensor.dtype();
+  const nb::object array =
+      access == Access::write ? as<nb::numpy>(tensor, dtype) : as<nb::numpy, nb::ro>(tensor, dtype);
+  return bfloat16 ? array.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16")) : array;
+}
+
+const char* numpy_name(DType dtype) {
+  constexpr std::pair<DType, const char*> kNames[] = {
+      {DType::f32, "float32"}, {DType::f64, "float64"}, {DType::f16, "float16"}, {DType::bf16, "bfloat16"},
+      {DType::i64, "int64"},   {DType::i32, "int32"},   {DType::boolean, "bool"}};
+  for (const auto& [type, name] : kNames)
+    if (type == dtype) return name;
+  return name_of(dtype);
+}
+
+nb::object view(const Tensor& tensor) {
+  return as<nb::numpy, nb::ro>(tensor, tensor.dtype() == DType::bf16 ? DType::u16 : tensor.dtype());
+}
+
 std::string shown(nb::handle value) {
-  const std::string text = nb::repr(value).c_str();
+  const std::string text = text_of(value, PyObject_Repr(value.ptr()));
   return text.size() <= 60 ? text : std::string("a ") + nb::inst_name(value).c_str();
 }
 

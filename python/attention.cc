@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "arrays.h"
 #include "options.h"
@@ -35,59 +36,81 @@ AttentionResult room(const Tensor& out, const Tensor& q, const Tensor& k, const 
   const DType compute = q.dtype() == DType::f64 ? DType::f64 : DType::f32;
   if (options.want_lse) into.lse = Tensor::empty(rows, compute);
   rows.push_back(keys);
-  if (options.want_weights) into.weights = Tensor::empty(rows, compute);
   if (options.want_scores) into.scores = Tensor::empty(rows, compute);
+  if (options.want_weights) {
+    const Tensor& heads = options.selection.heads;
+    if (heads.defined()) rows[ragged ? 0 : 1] = heads.numel();
+    if (options.selection.rows.defined() && !ragged) rows[2] = options.selection.rows.numel();
+    into.weights = Tensor::empty(rows, compute);
+  }
   return into;
 }
 
-/// What `wanted` asks for; its `out` is the given one where that is defined.
-AttentionResult computed(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions wanted,
-                         const Tensor& out) {
+/// What `wanted` asks for, with the options of `given`; its `out` is the given one where that is defined.
+AttentionResult computed(const Tensor& q, const Tensor& k, const Tensor& v, const Options& given,
+                         AttentionOptions wanted, const Tensor& out) {
+  given.check("attention", q, k);
   const std::shared_ptr<Executor> executor = Threads::instance().executor();
   wanted.executor = executor.get();
-  const nb::gil_scoped_release others_may_run;
-  if (!out.defined()) return attention(q, k, v, wanted);
-  AttentionResult result = room(out, q, k, wanted);
-  attention(q, k, v, result, wanted);
+  AttentionResult result;
+  {
+    const nb::gil_scoped_release others_may_run;
+    if (out.defined()) {
+      result = room(out, q, k, wanted);
+      attention(q, k, v, result, wanted);
+    } else {
+      result = attention(q, k, v, wanted);
+    }
+  }
+  given.rethrow();
   return result;
 }
 
 /// `out` alone, of options that nobody remembers.
 nb::object run(H q_array, H k_array, H v_array, H out_array, H mask, H causal, H scale, H window, H softcap, H alibi,
-               H sinks, H key_lengths, H offset, H q_offsets, H k_offsets, H dropout_p, H seed) {
+               H sinks, H score_mod, H block_mask, H key_lengths, H offset, H q_offsets, H k_offsets, H dropout_p,
+               H seed) {
   const Tensor q = take("attention: q", q_array), k = take("attention: k", k_array), v = take("attention: v", v_array);
   const Tensor out = take_optional("attention: out", out_array, Access::write);
-  const Options given(mask, causal, scale, window, softcap, alibi, sinks, key_lengths, offset, q_offsets, k_offsets,
-                      dropout_p, seed);
-  const AttentionResult result = computed(q, k, v, given.get(), out);
+  const Options given(mask, causal, scale, window, softcap, alibi, sinks, score_mod, block_mask, key_lengths, offset,
+                      q_offsets, k_offsets, dropout_p, seed);
+  const AttentionResult result = computed(q, k, v, given, given.get(), out);
   return out.defined() ? nb::borrow(out_array) : give(result.out, q_array);
 }
 
-/// (out, lse, weights, scores), None for what was not asked for.
+/// (out, lse, weights, scores, offsets, keys and weights of top), None for what was not asked for.
 Tuple run_recorded(H q_array, H k_array, H v_array, const Options& given, H out_array, H return_lse, H return_scores,
                    H return_weights) {
   const Tensor q = take("attention: q", q_array), k = take("attention: k", k_array), v = take("attention: v", v_array);
   const Tensor out = take_optional("attention: out", out_array, Access::write);
   AttentionOptions options = given.get();
   options.want_lse = flag("attention: return_lse", return_lse);
-  options.want_weights = flag("attention: return_weights", return_weights);
+  want_weights(return_weights, q, options);
   options.want_scores = stage(return_scores);
-  const AttentionResult result = computed(q, k, v, options, out);
-  return nb::make_tuple(out.defined() ? nb::borrow(out_array) : give(result.out, q_array), give(result.lse, q_array),
-                        give(result.weights, q_array), give(result.scores, q_array));
+  const AttentionResult r = computed(q, k, v, given, options, out);
+  return nb::make_tuple(out.defined() ? nb::borrow(out_array) : give(r.out, q_array), give(r.lse, q_array),
+                        give(r.weights, q_array), give(r.scores, q_array), give(r.top.offsets, q_array),
+                        give(r.top.keys, q_array), give(r.top.weights, q_array));
 }
 
-/// (q, k, v, mask, sinks): None where there is no additive mask and no sinks.
+/// (q, k, v, mask, sinks, tables of score_mod): None where there is no additive mask and no sinks.
 Tuple run_backward(nb::handle grad_array, nb::handle q_array, nb::handle k_array, nb::handle v_array,
-                   nb::handle out_array, nb::handle lse_array, const Options& given, nb::handle grad_lse_array) {
+                   nb::handle out_array, nb::handle lse_array, const Options& given, nb::handle grad_lse_array,
+                   nb::handle mask_grad) {
   const Tensor grad = take("attention_backward: grad", grad_array), q = take("attention_backward: q", q_array),
                k = take("attention_backward: k", k_array), v = take("attention_backward: v", v_array);
   AttentionResult forward;
   forward.out = take("attention_backward: r.out", out_array);
   forward.lse = take("attention_backward: r.lse", lse_array);
-  const BackwardOptions wanted{.want_mask = given.has_additive_mask(),
-                               .want_sinks = given.has_sinks(),
-                               .grad_lse = take_optional("attention_backward: grad_lse", grad_lse_array)};
+  BackwardOptions wanted{.want_mask = flag("attention_backward: mask_grad", mask_grad) && given.has_additive_mask(),
+                         .want_sinks = given.has_sinks(),
+                         .grad_lse = take_optional("attention_backward: grad_lse", grad_lse_array)};
+  std::vector<Tensor> tables;
+  if (const Mods* const mods = given.mods()) {
+    mods->check_differentiable();
+    if (mods->learns()) wanted.visitor = mods->visitor(tables);
+  }
+  given.check("attention_backward", q, k);
   const std::shared_ptr<Executor> executor = Threads::instance().executor();
   AttentionOptions options = given.get();
   options.executor = executor.get();
@@ -96,8 +119,11 @@ Tuple run_backward(nb::handle grad_array, nb::handle q_array, nb::handle k_array
     const nb::gil_scoped_release others_may_run;
     gradients = attention_backward(grad, q, k, v, forward, options, wanted);
   }
+  given.rethrow();
+  nb::list learned;
+  for (const Tensor& table : tables) learned.append(give(table.to(forward.lse.dtype()), q_array));
   return nb::make_tuple(give(gradients.q, q_array), give(gradients.k, k_array), give(gradients.v, v_array),
-                        give(gradients.mask, q_array), give(gradients.sinks, q_array));
+                        give(gradients.mask, q_array), give(gradients.sinks, q_array), nb::tuple(learned));
 }
 
 /// (out, lse). lse (Hq, Tq) of ragged batches, whose out is (Tq, Hq, Dv).
@@ -120,7 +146,9 @@ std::string run_explain(nb::handle q, nb::handle k, nb::handle v, const Options&
   const std::shared_ptr<Executor> executor = Threads::instance().executor();
   AttentionOptions options = given.get();
   options.executor = executor.get();
-  return explain(take("explain: q", q), take("explain: k", k), take("explain: v", v), options);
+  const Tensor query = take("explain: q", q), key = take("explain: k", k);
+  given.check("explain", query, key);
+  return explain(query, key, take("explain: v", v), options);
 }
 
 }  // namespace
@@ -129,16 +157,16 @@ void define_attention(nb::module_& m) {
   // None goes through to where it is refused by name.
   const auto any = [](const char* name) { return nb::arg(name).none(); };
   nb::class_<Options>(m, "Options", "What attention() takes beside q, k, v and what to return.")
-      .def(nb::init<H, H, H, H, H, H, H, H, H, H, H, H, H>(), any("mask"), any("causal"), any("scale"), any("window"),
-           any("softcap"), any("alibi"), any("sinks"), any("key_lengths"), any("offset"), any("q_offsets"),
-           any("k_offsets"), any("dropout_p"), any("seed"));
+      .def(nb::init<H, H, H, H, H, H, H, H, H, H, H, H, H, H, H>(), any("mask"), any("causal"), any("scale"),
+           any("window"), any("softcap"), any("alibi"), any("sinks"), any("score_mod"), any("block_mask"),
+           any("key_lengths"), any("offset"), any("q_offsets"), any("k_offsets"), any("dropout_p"), any("seed"));
   m.def("attention", &run, any("q"), any("k"), any("v"), any("out"), any("mask"), any("causal"), any("scale"),
-        any("window"), any("softcap"), any("alibi"), any("sinks"), any("key_lengths"), any("offset"), any("q_offsets"),
-        any("k_offsets"), any("dropout_p"), any("seed"));
+        any("window"), any("softcap"), any("alibi"), any("sinks"), any("score_mod"), any("block_mask"),
+        any("key_lengths"), any("offset"), any("q_offsets"), any("k_offsets"), any("dropout_p"), any("seed"));
   m.def("attention_recorded", &run_recorded, any("q"), any("k"), any("v"), nb::arg("options"), any("out"),
         any("return_lse"), any("return_scores"), any("return_weights"));
   m.def("attention_backward", &run_backward, any("grad"), any("q"), any("k"), any("v"), any("out"), any("lse"),
-        nb::arg("options"), any("grad_lse"));
+        nb::arg("options"), any("grad_lse"), any("mask_grad"));
   m.def("merge", &run_merge, any("out"), any("lse"), any("out2"), any("lse2"));
   m.def("explain", &run_explain, any("q"), any("k"), any("v"), nb::arg("options"));
 }

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "arrays.h"
 #include "define.h"
+#include "heed/text.h"
 #include "options.h"
 #include "threads.h"
 
@@ -25,10 +27,19 @@ NB_MODULE(_heed, m) {
   m.attr("version") = HEED_VERSION;
   nb::set_leak_warnings(false);  // results may outlive the interpreter
 
-  nb::exception<heed::ShapeError>(m, "ShapeError", PyExc_ValueError).doc() =
-      "Shapes, dtypes or option values that do not fit the operation.";
-  nb::exception<heed::FormatError>(m, "FormatError", PyExc_ValueError).doc() =
-      "A file whose content breaks its format.";
+  const nb::exception<heed::ShapeError> shape_error(m, "ShapeError", PyExc_ValueError);
+  shape_error.doc() = "Shapes, dtypes or option values that do not fit the operation.";
+  nb::exception<py::RequiresGrad>(m, "RequiresGrad", shape_error.ptr()).doc() =
+      "A torch tensor that requires grad, where nothing is recorded for it.";
+  nb::exception<heed::UsageError>(m, "UsageError", PyExc_ValueError).doc() =
+      "What was asked for cannot be: options that exclude each other, a directory that is not heed's, a model of "
+      "another kind.";
+  const nb::exception<heed::FormatError> format_error(m, "FormatError", PyExc_ValueError);
+  format_error.doc() = "A file whose content breaks its format.";
+  nb::exception<heed::UntrustedError>(m, "UntrustedError", format_error.ptr()).doc() =
+      "A vocabulary that heed did not make, where that was not said to be trusted.";
+  nb::exception<heed::TrainingError>(m, "TrainingError", PyExc_RuntimeError).doc() =
+      "Training that cannot go on: a loss that is not finite.";
   nb::exception<heed::IoError>(m, "IoError", PyExc_OSError).doc() = "The operating system refused to read or write.";
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
@@ -38,7 +49,15 @@ NB_MODULE(_heed, m) {
     }
   });
 
+  py::define_mods(m);
   py::define_attention(m);
+  py::define_cache(m);
+  py::define_torch(m);
+  py::define_view(m);
+  py::define_nn(m);
+  py::define_models(m);
+  py::define_text(m);
+  py::define_training(m);
   m.def("set_num_threads", &py::set_num_threads, nb::arg("num_threads").none());
   m.def("get_num_threads", [] { return py::Threads::instance().executor()->threads(); });
 }

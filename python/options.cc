@@ -37,16 +37,7 @@ uint64_t seed_of(nb::handle value) {
 constexpr auto kPositions = "at most 2^58, in either direction";
 
 bool is(nb::handle value, const char* name) {
-  return nb::isinstance<nb::str>(value) && std::string(nb::cast<const char*>(value)) == name;
-}
-
-Causal causal_of(nb::handle value) {
-  if (value.ptr() == Py_False) return Causal::none;
-  if (value.ptr() == Py_True) return Causal::top_left;
-  if (is(value, "bottom_right")) return Causal::bottom_right;
-  throw ShapeError("attention: causal is " + shown(value) +
-                   "; pass False, True (query i sees keys up to i + offset) or 'bottom_right' (the last query sees the "
-                   "last key)");
+  return nb::isinstance<nb::str>(value) && PyUnicode_CompareWithASCIIString(value.ptr(), name) == 0;
 }
 
 Window window_of(nb::handle value) {
@@ -64,6 +55,15 @@ Tensor indices(const char* what, nb::handle array) {
 }
 
 }  // namespace
+
+Causal causal_of(nb::handle value) {
+  if (value.ptr() == Py_False) return Causal::none;
+  if (value.ptr() == Py_True) return Causal::top_left;
+  if (is(value, "bottom_right")) return Causal::bottom_right;
+  throw ShapeError("attention: causal is " + shown(value) +
+                   "; pass False, True (query i sees keys up to i + offset) or 'bottom_right' (the last query sees the "
+                   "last key)");
+}
 
 double number(const char* what, nb::handle value) {
   const double x = PyFloat_AsDouble(value.ptr());
@@ -86,8 +86,9 @@ bool flag(const char* what, nb::handle value) {
 }
 
 Options::Options(nb::handle mask, nb::handle causal, nb::handle scale, nb::handle window, nb::handle softcap,
-                 nb::handle alibi, nb::handle sinks, nb::handle key_lengths, nb::handle offset, nb::handle q_offsets,
-                 nb::handle k_offsets, nb::handle dropout_p, nb::handle seed) {
+                 nb::handle alibi, nb::handle sinks, nb::handle score_mod, nb::handle block_mask,
+                 nb::handle key_lengths, nb::handle offset, nb::handle q_offsets, nb::handle k_offsets,
+                 nb::handle dropout_p, nb::handle seed) {
   options_.mask = take_optional("attention: mask", mask);
   options_.causal = causal_of(causal);
   if (!scale.is_none()) options_.scale = number("attention: scale", scale);
@@ -95,12 +96,49 @@ Options::Options(nb::handle mask, nb::handle causal, nb::handle scale, nb::handl
   options_.softcap = number("attention: softcap", softcap);
   options_.alibi = take_optional("attention: alibi", alibi);
   options_.sinks = take_optional("attention: sinks", sinks);
+  if ((mods_ = mods_of(score_mod))) options_.score_mod = mods_->mod();
+  if (!block_mask.is_none()) {
+    const Blocks* blocks = nullptr;
+    if (!nb::try_cast(block_mask, blocks))
+      refuse_type("attention: block_mask is " + shown(block_mask) + "; pass the result of heed.block_mask()");
+    options_.block_mask = blocks->mask;
+  }
   options_.key_lengths = indices("attention: key_lengths", key_lengths);
   options_.offset = integer("attention: offset", offset, kPositions);
   options_.q_offsets = indices("attention: q_offsets", q_offsets);
   options_.k_offsets = indices("attention: k_offsets", k_offsets);
   options_.dropout = number("attention: dropout_p", dropout_p);
   options_.seed = seed_of(seed);
+}
+
+void Options::check(const char* operation, const Tensor& q, const Tensor& k) const {
+  if (mods_) mods_->check(operation, sizes_of(q, k, options_));
+}
+
+void Options::rethrow() const {
+  if (mods_) mods_->rethrow();
+}
+
+void want_weights(nb::handle value, const Tensor& q, AttentionOptions& options) {
+  options.want_weights = value.ptr() != Py_False;
+  if (value.ptr() == Py_True || value.ptr() == Py_False) return;
+  if (!nb::isinstance<nb::tuple>(value) || nb::len(value) != 3)
+    refuse_type("attention: return_weights is " + shown(value) + "; pass True, False or a heed.Select");
+  const auto chosen = [&](const char* what, nb::handle list, int dimension) {
+    if (list.is_none()) return Tensor();
+    const nb::object array = nb::module_::import_("numpy").attr("asarray")(list);
+    const Tensor t = take(what, array);
+    if (t.numel() == 0) return Tensor::zeros(t.shape(), DType::i64);  // NumPy's empty list is float64
+    if (t.dtype() != DType::i32 && t.dtype() != DType::i64)
+      throw ShapeError(std::string(what) + " is " + shown(list) + "; pass a list of integers");
+    const Tensor indices = t.to(DType::i64).clone();  // the caller keeps its own
+    for (int64_t i = 0; i < indices.numel() && dimension < q.rank(); ++i)
+      if (int64_t& n = indices.data<int64_t>()[i]; n < 0) n += q.size(dimension);
+    return indices;
+  };
+  options.selection.heads = chosen("attention: Select.heads", nb::object(value[0]), 1);
+  options.selection.rows = chosen("attention: Select.rows", nb::object(value[1]), 2);
+  options.selection.top_p = number("attention: Select.top_p", nb::object(value[2]));
 }
 
 std::optional<ScoreStage> stage(nb::handle name) {

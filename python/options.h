@@ -3,9 +3,11 @@
 
 #include <nanobind/nanobind.h>
 
+#include <memory>
 #include <optional>
 
 #include "heed/attention.h"
+#include "mods.h"
 
 namespace heed::python {
 namespace nb = nanobind;
@@ -19,19 +21,33 @@ int64_t integer(const char* what, nb::handle value, const char* limits);
 /// True or False. Throws TypeError.
 bool flag(const char* what, nb::handle value);
 
+/// False, True or "bottom_right". Throws ShapeError.
+Causal causal_of(nb::handle value);
+
 /// What attention() takes beside q, k, v and what to return. Keeps the memory of its arrays alive.
 class Options {
  public:
   Options(nb::handle mask, nb::handle causal, nb::handle scale, nb::handle window, nb::handle softcap, nb::handle alibi,
-          nb::handle sinks, nb::handle key_lengths, nb::handle offset, nb::handle q_offsets, nb::handle k_offsets,
-          nb::handle dropout_p, nb::handle seed);
+          nb::handle sinks, nb::handle score_mod, nb::handle block_mask, nb::handle key_lengths, nb::handle offset,
+          nb::handle q_offsets, nb::handle k_offsets, nb::handle dropout_p, nb::handle seed);
   const AttentionOptions& get() const { return options_; }
   bool has_additive_mask() const { return options_.mask.defined() && options_.mask.dtype() != DType::boolean; }
   bool has_sinks() const { return options_.sinks.defined(); }
+  const Mods* mods() const { return mods_.get(); }
+  /// That score functions and masks have numbers for the call. Throws ShapeError.
+  void check(const char* operation, const Tensor& q, const Tensor& k) const;
+  /// Whether a function of Python's threw in a kernel.
+  bool failed() const { return mods_ && mods_->failed(); }
+  /// Throws what it threw.
+  void rethrow() const;
 
  private:
   AttentionOptions options_;
+  std::shared_ptr<const Mods> mods_;
 };
+
+/// return_weights: False, True, or (heads, rows, top_p) of a Select, whose indices below 0 count from the end.
+void want_weights(nb::handle value, const Tensor& q, AttentionOptions& options);
 
 /// None, or a stage by its name.
 std::optional<ScoreStage> stage(nb::handle name);

@@ -23,6 +23,7 @@ class Threads {
   /// As make_executor(). Throws ShapeError.
   void set(int threads) {
     std::shared_ptr<Executor> made = make_executor(threads);
+    set_threads(threads);  // what layers and models use
     const std::lock_guard lock(mutex_);
     executor_.swap(made);
   }

@@ -1,10 +1,11 @@
 # Sourced by ./run and ./test: builds a preset, shows how far it is, and prints a failure's error before anything else.
 
-# build PRESET: the whole output goes to build/PRESET.log, where an error's context is.
+# build PRESET [OPTION...]: with options for its configuration. The whole output goes to build/PRESET.log, where an error's
+# context is.
 build() {
   local log=build/$1.log
   mkdir -p build
-  if { cmake --preset "$1" && cmake --build --preset "$1"; } 2>&1 | tee "$log" | show_steps; then return 0; fi
+  if { cmake --preset "$@" && cmake --build --preset "$1"; } 2>&1 | tee "$log" | show_steps; then return 0; fi
   first_error "$log" >&2
   echo "the build failed; the whole log is in $log" >&2
   return 1

@@ -4,19 +4,37 @@
     r = heed.attention(q, k, v, causal=True, return_lse=True)        # r.out, r.lse
     g = heed.attention_backward(grad, q, k, v, r)                    # g.q, g.k, g.v
 
+Models: translators and language models, their vocabularies and scores.
+
+    model = heed.load("models/spa-eng")
+    model.translate("¿Dónde está la biblioteca?")
+
 What does not fit is an exception that says the rule and the remedy. Calls release the GIL and share one pool of
 threads: HEED_NUM_THREADS when heed is imported, set_num_threads() later.
 """
 import os
 
-from ._attention import (AttentionGradients, AttentionResult, attention, attention_backward, explain,
-                         get_num_threads, merge, set_num_threads)
-from ._heed import FormatError, IoError, ShapeError, version as __version__
+from . import mods, nn
+from ._attention import (AttentionGradients, AttentionResult, Select, TopWeights, attention, attention_backward,
+                         block_mask, explain, get_num_threads, merge, set_num_threads)
+from ._bundled import bundled_model
+from ._cache import KVCache, Rotary, rotary
+from ._heed import (BlockMask, FormatError, IoError, ShapeError, TrainingError, UntrustedError, UsageError,
+                    version as __version__)
+from ._models import LanguageModel, TextScore, Translation, Translator, load
+from ._text import BleuScore, ChrfScore, Confidence, Vocabulary, bleu, chrf
+from ._training import TrainOptions, TrainProgress, TrainResult, Validation, train
+from ._view import AttentionMap, AttentionPage, PictureOptions, TopKeys
 
-__all__ = ["AttentionGradients", "AttentionResult", "FormatError", "IoError", "ShapeError", "attention",
-           "attention_backward", "explain", "get_num_threads", "merge", "set_num_threads"]
+__all__ = ["AttentionGradients", "AttentionMap", "AttentionPage", "AttentionResult", "BleuScore", "BlockMask",
+           "ChrfScore", "Confidence", "FormatError", "IoError", "KVCache", "LanguageModel", "PictureOptions", "Rotary",
+           "Select", "ShapeError", "TextScore", "TopKeys", "TopWeights", "TrainOptions", "TrainProgress", "TrainResult",
+           "TrainingError", "Translation", "Translator", "UntrustedError", "UsageError", "Validation", "Vocabulary",
+           "attention", "attention_backward", "bleu", "block_mask", "bundled_model", "chrf", "explain",
+           "get_num_threads", "load", "merge", "mods", "nn", "rotary", "set_num_threads", "train"]
 
-for _public in (FormatError, IoError, ShapeError):  # as users write them, in tracebacks and in pickles
+# As users write them, in tracebacks and in pickles.
+for _public in (BlockMask, FormatError, IoError, ShapeError, TrainingError, UntrustedError, UsageError):
     _public.__module__ = "heed"
 
 if _threads := os.environ.get("HEED_NUM_THREADS"):

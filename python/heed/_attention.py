@@ -1,4 +1,5 @@
 """The operator: signatures, documentation, results. The work is done in _heed."""
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from . import _heed
@@ -14,6 +15,34 @@ class Array(Protocol):
 A = TypeVar("A", bound=Array)
 Causal = Literal[False, True, "bottom_right"]
 Stage = Literal["scaled", "softcap", "masked", "weights"]
+ScoreFunction = _heed.ScoreMod | Callable[..., Any]
+
+
+class Select(NamedTuple):
+    """The part of the weights that return_weights asks for; the default is all of them.
+
+    heads  query heads, from the end where negative
+    rows   queries, likewise; not for ragged batches
+    top_p  below 1: of each row only the fewest largest weights whose sum reaches it, into .top instead of .weights
+    """
+
+    heads: Sequence[int] | None = None
+    rows: Sequence[int] | None = None
+    top_p: float = 1.0
+
+
+class TopWeights(NamedTuple, Generic[A]):
+    """Compressed rows: row r, of all (B, heads, rows) in order, has the entries offsets[r] .. offsets[r + 1] - 1, the
+    largest weight first.
+
+    offsets  (rows + 1) int64
+    keys     int64
+    weights  of the compute type
+    """
+
+    offsets: A
+    keys: A
+    weights: A
 
 
 class Options(TypedDict, total=False):
@@ -24,6 +53,8 @@ class Options(TypedDict, total=False):
     softcap: float
     alibi: Array | None
     sinks: Array | None
+    score_mod: ScoreFunction | None
+    block_mask: _heed.BlockMask | None
     key_lengths: Array | None
     offset: int
     q_offsets: Array | None
@@ -37,36 +68,46 @@ class AttentionResult(Generic[A]):
 
     out      (B, Hq, Lq, Dv), the dtype of q; ragged (Tq, Hq, Dv)
     lse      (B, Hq, Lq), the log of the sum of exp of each row's scores, -inf where a row sees nothing; ragged (Hq, Tq)
-    weights  (B, Hq, Lq, Lk), the softmax before dropout; ragged (Hq, Tq, longest Lk), 0 past an entry's keys
+    weights  (B, Hq, Lq, Lk), the softmax before dropout; ragged (Hq, Tq, longest Lk), 0 past an entry's keys; with a
+             Select of them as many heads and rows as it has
     scores   (B, Hq, Lq, Lk), of the stage that was asked for; ragged (Hq, Tq, longest Lk), -inf past an entry's keys
+    top      the largest weights, TopWeights, where a Select has top_p below 1
 
     lse, weights and scores are float64 for float64 operands, else float32. It remembers its options for
     attention_backward().
     """
 
-    __slots__ = ("out", "lse", "weights", "scores", "_options")
+    __slots__ = ("out", "lse", "weights", "scores", "top", "_options")
 
-    def __init__(self, out: A, lse: A | None, weights: A | None, scores: A | None, options: Any) -> None:
+    def __init__(self, out: A, lse: A | None = None, weights: A | None = None, scores: A | None = None,
+                 top: TopWeights[A] | None = None, options: Any = None) -> None:
         self.out = out
         self.lse = lse
         self.weights = weights
         self.scores = scores
+        self.top = top
         self._options = options
 
     def __repr__(self) -> str:
-        parts = (f"{name} {tuple(value.shape)}" for name in self.__slots__[:4]
-                 if (value := getattr(self, name)) is not None)
+        parts = [f"{name} {tuple(value.shape)}" for name in self.__slots__[:4]
+                 if (value := getattr(self, name)) is not None]
+        if self.top is not None:
+            parts.append(f"top {tuple(self.top.keys.shape)}")
         return f"AttentionResult({', '.join(parts)})"
 
 
 class AttentionGradients(NamedTuple, Generic[A]):
-    """Gradients shaped like what they belong to: q, k and v of their dtypes, mask and sinks of the compute type."""
+    """Gradients shaped like what they belong to: q, k and v of their dtypes, the others of the compute type.
+
+    score_mod has one for each table of mods.relative_bias, in the order of the functions.
+    """
 
     q: A
     k: A
     v: A
     mask: A | None
     sinks: A | None
+    score_mod: tuple[A, ...] = ()
 
 
 @overload
@@ -75,24 +116,25 @@ def attention(q: A, k: A, v: A, mask: Array | None = None, causal: Causal = Fals
               **options: Unpack[Options]) -> A: ...
 @overload
 def attention(q: A, k: A, v: A, mask: Array | None = None, causal: Causal = False, *, out: A | None = None,
-              return_lse: Literal[True], return_scores: Stage | None = None, return_weights: bool = False,
+              return_lse: Literal[True], return_scores: Stage | None = None, return_weights: bool | Select = False,
               **options: Unpack[Options]) -> AttentionResult[A]: ...
 @overload
 def attention(q: A, k: A, v: A, mask: Array | None = None, causal: Causal = False, *, out: A | None = None,
-              return_lse: bool = False, return_scores: Stage, return_weights: bool = False,
+              return_lse: bool = False, return_scores: Stage, return_weights: bool | Select = False,
               **options: Unpack[Options]) -> AttentionResult[A]: ...
 @overload
 def attention(q: A, k: A, v: A, mask: Array | None = None, causal: Causal = False, *, out: A | None = None,
-              return_lse: bool = False, return_scores: Stage | None = None, return_weights: Literal[True],
+              return_lse: bool = False, return_scores: Stage | None = None, return_weights: Literal[True] | Select,
               **options: Unpack[Options]) -> AttentionResult[A]: ...
 def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, scale: Any = None, window: Any = None,
-              softcap: Any = 0.0, alibi: Any = None, sinks: Any = None, key_lengths: Any = None, offset: Any = 0,
-              q_offsets: Any = None, k_offsets: Any = None, dropout_p: Any = 0.0, seed: Any = 0, out: Any = None,
-              return_lse: Any = False, return_scores: Any = None, return_weights: Any = False) -> Any:
+              softcap: Any = 0.0, alibi: Any = None, sinks: Any = None, score_mod: Any = None, block_mask: Any = None,
+              key_lengths: Any = None, offset: Any = 0, q_offsets: Any = None, k_offsets: Any = None,
+              dropout_p: Any = 0.0, seed: Any = 0, out: Any = None, return_lse: Any = False, return_scores: Any = None,
+              return_weights: Any = False) -> Any:
     """softmax(scores) V, fused: extra memory grows with Lq + Lk, not with Lq * Lk.
 
-    scores = scale * Q K^T, then softcap, mask and ALiBi, what hides (causal rule, window, key_lengths), sinks; then
-    softmax, dropout, times V.
+    scores = scale * Q K^T, then softcap, score_mod, mask and ALiBi, what hides (causal rule, window, key_lengths,
+    block_mask), sinks; then softmax, dropout, times V.
 
     q (B, Hq, Lq, D), k (B, Hkv, Lk, D) and v (B, Hkv, Lk, Dv), Hq a multiple of Hkv; ragged q (Tq, Hq, D),
     k (Tk, Hkv, D) and v (Tk, Hkv, Dv). All float32, float64, float16 or bfloat16, or q float32 over k and v in one of
@@ -109,6 +151,10 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
     softcap        s -> softcap * tanh(s / softcap) before any mask; 0, the default, is off (Gemma 2, arXiv 2408.00118)
     alibi          (Hq), the compute type: adds -slope * |i + o - j| (Press et al. 2022); default: none
     sinks          (Hq), the compute type: one more logit in every row's denominator and lse, without a value behind it
+    score_mod      changes scores between softcap and mask: one of heed.mods, or several joined by |, which run inside
+                   of the kernels; or a Python function of (score, b, h, q_idx, kv_idx) as flex_attention has it, called
+                   with NumPy arrays for each tile, slowly and without a gradient; default: none
+    block_mask     what heed.block_mask() made: tiles of 64 x 64 that it hides are skipped; default: none
     key_lengths    (B) int32 or int64: keys at or past it are hidden and not read; default: all Lk
     offset         key position of query 0, for causal True, window and alibi: the length of a cache in front; default 0
     q_offsets,     (B + 1) int32 or int64, from 0 to Tq and Tk: a ragged batch, whose entry b has the rows
@@ -118,40 +164,52 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
     out            memory for the result, shaped like it, of q's dtype, the innermost stride 1, apart from what is read
     return_lse     also .lse, which attention_backward() and merge() need
     return_scores  also .scores: "scaled", after "softcap", "masked" (after all that adds or hides) or "weights"
-    return_weights also .weights, the output that grows with Lq * Lk
+    return_weights also .weights, the output that grows with Lq * Lk; or a Select, which wants a part of them
 
     Returns (B, Hq, Lq, Dv), ragged (Tq, Hq, Dv), in the kind of array that q is: NumPy's, torch's or another with
     __dlpack__; `out` itself where it is given. With a return_ option an AttentionResult. A row that may see nothing
     gives 0, lse -inf. Raises ShapeError, and TypeError for what is no array or number.
+
+    torch tensors that require grad stay differentiable: heed.torch.attention.
     """
-    if return_lse is False and return_scores is None and return_weights is False:
-        return _heed.attention(q, k, v, out, mask, causal, scale, window, softcap, alibi, sinks, key_lengths, offset,
-                               q_offsets, k_offsets, dropout_p, seed)
-    options = _heed.Options(mask, causal, scale, window, softcap, alibi, sinks, key_lengths, offset, q_offsets,
-                            k_offsets, dropout_p, seed)
-    out, lse, weights, scores = _heed.attention_recorded(q, k, v, options, out, return_lse, return_scores,
-                                                         return_weights)
-    return AttentionResult(out, lse, weights, scores, options)
+    try:
+        if return_lse is False and return_scores is None and return_weights is False:
+            return _heed.attention(q, k, v, out, mask, causal, scale, window, softcap, alibi, sinks, score_mod,
+                                   block_mask, key_lengths, offset, q_offsets, k_offsets, dropout_p, seed)
+        options = _heed.Options(mask, causal, scale, window, softcap, alibi, sinks, score_mod, block_mask, key_lengths,
+                                offset, q_offsets, k_offsets, dropout_p, seed)
+        return _result(options,
+                       *_heed.attention_recorded(q, k, v, options, out, return_lse, return_scores, return_weights))
+    except _heed.RequiresGrad:
+        if out is not None:
+            raise
+    from . import torch
+    return torch.attention(q, k, v, mask, causal, scale=scale, window=window, softcap=softcap, alibi=alibi,
+                           sinks=sinks, score_mod=score_mod, block_mask=block_mask, key_lengths=key_lengths,
+                           offset=offset, q_offsets=q_offsets, k_offsets=k_offsets, dropout_p=dropout_p, seed=seed,
+                           return_lse=return_lse, return_scores=return_scores, return_weights=return_weights)
 
 
-def attention_backward(grad: A, q: A, k: A, v: A, r: AttentionResult[A],
-                       grad_lse: A | None = None) -> AttentionGradients[A]:
+def attention_backward(grad: A, q: A, k: A, v: A, r: AttentionResult[A], grad_lse: A | None = None, *,
+                       mask_grad: bool = True) -> AttentionGradients[A]:
     """Gradients of sum(grad * out) + sum(grad_lse * lse).
 
-    grad      shaped like r.out, of its dtype
-    q, k, v   those of the forward call
-    r         its result, with return_lse=True; the options are those that it remembers
-    grad_lse  shaped like r.lse, of its dtype; default 0
+    grad       shaped like r.out, of its dtype
+    q, k, v    those of the forward call
+    r          its result, with return_lse=True; the options are those that it remembers
+    grad_lse   shaped like r.lse, of its dtype; default 0
+    mask_grad  False: no gradient of an additive mask, which takes one more pass over the scores
 
     Returns .q, .k and .v, shaped like them and of their dtypes; .mask, of an additive mask, summed over the dimensions
-    it broadcasts along; .sinks (Hq). None where the call had no such mask or no sinks. Raises ShapeError, and TypeError
-    for what is no array or no result.
+    it broadcasts along; .sinks (Hq). None where the call had no such mask or no sinks. .score_mod has the gradient of
+    each table of mods.relative_bias. Raises ShapeError, also for a score_mod without a derivative, and TypeError for
+    what is no array or no result.
     """
     lse = _lse("attention_backward", "r", r)
     if r._options is None:
         raise _heed.ShapeError("attention_backward: r is a merged result, of calls with options of their own; pass the "
                                "result of attention()")
-    return AttentionGradients(*_heed.attention_backward(grad, q, k, v, r.out, lse, r._options, grad_lse))
+    return AttentionGradients(*_heed.attention_backward(grad, q, k, v, r.out, lse, r._options, grad_lse, mask_grad))
 
 
 def merge(a: AttentionResult[A], b: AttentionResult[A]) -> AttentionResult[A]:
@@ -162,21 +220,36 @@ def merge(a: AttentionResult[A], b: AttentionResult[A]) -> AttentionResult[A]:
     """
     lse, lse2 = _lse("merge", "a", a), _lse("merge", "b", b)
     out, lse = _heed.merge(a.out, lse, b.out, lse2)
-    return AttentionResult(out, lse, None, None, None)
+    return AttentionResult(out, lse)
 
 
 def explain(q: Array, k: Array, v: Array, mask: Array | None = None, causal: Causal = False, *,
             scale: float | None = None, window: tuple[int, int] | None = None, softcap: float = 0.0,
-            alibi: Array | None = None, sinks: Array | None = None, key_lengths: Array | None = None, offset: int = 0,
+            alibi: Array | None = None, sinks: Array | None = None, score_mod: ScoreFunction | None = None,
+            block_mask: _heed.BlockMask | None = None, key_lengths: Array | None = None, offset: int = 0,
             q_offsets: Array | None = None, k_offsets: Array | None = None, dropout_p: float = 0.0,
             seed: int = 0) -> str:
     """One line: which implementation, tile sizes and SIMD target run for this call, and why others were refused.
 
     Takes what attention() takes, but for what it returns. HEED_EXPLAIN=1 prints it on standard error at each call.
     """
-    options = _heed.Options(mask, causal, scale, window, softcap, alibi, sinks, key_lengths, offset, q_offsets,
-                            k_offsets, dropout_p, seed)
+    options = _heed.Options(mask, causal, scale, window, softcap, alibi, sinks, score_mod, block_mask, key_lengths,
+                            offset, q_offsets, k_offsets, dropout_p, seed)
     return _heed.explain(q, k, v, options)
+
+
+def block_mask(mask: ScoreFunction, queries: int, keys: int, *, batch: int = 1, heads: int = 1) -> _heed.BlockMask:
+    """A mask in tiles of 64 x 64 for attention(block_mask=): empty tiles are skipped, full ones taken as they are.
+
+    mask     one of heed.mods that only hides (causal, sliding_window, documents, ...), or several joined by |; or a
+             Python function of (b, h, q_idx, kv_idx) -> bool, true where the pair may be attended, called with NumPy
+             arrays of indices; a bit is kept for each pair
+    queries  Lq; keys Lk
+    batch    entries that the mask tells apart, or 1; heads likewise
+
+    Raises ShapeError for sizes below 0, masks that do more than hide, or with numbers for other sizes.
+    """
+    return _heed.block_mask(mask, queries, keys, batch, heads)
 
 
 def set_num_threads(num_threads: int) -> None:
@@ -190,6 +263,12 @@ def set_num_threads(num_threads: int) -> None:
 def get_num_threads() -> int:
     """The number of threads that a call uses at most."""
     return _heed.get_num_threads()
+
+
+def _result(options: Any, out: Any, lse: Any, weights: Any, scores: Any, offsets: Any, keys: Any,
+            top: Any) -> AttentionResult[Any]:
+    largest = None if offsets is None else TopWeights(offsets, keys, top)
+    return AttentionResult(out, lse, weights, scores, largest, options)
 
 
 def _lse(operation: str, name: str, r: Any) -> Any:

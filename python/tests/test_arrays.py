@@ -193,6 +193,14 @@ def test_exchange_in_c():
             heed.attention(*exchanged, out=out)
 
 
+def test_arrays_of_ctypes():
+    """Their buffers have no strides."""
+    x = (ctypes.c_double * 8 * 4 * 2 * 1)()
+    q = np.asarray(x)
+    q[:] = inputs(batch=1, heads=2, queries=4, size=8)[0]
+    np.testing.assert_array_equal(np.asarray(heed.attention(x, x, x)), heed.attention(q, q, q))
+
+
 def test_bfloat16_of_ml_dtypes():
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     q, k, v = (x.astype(bfloat16) for x in inputs())
@@ -222,7 +230,7 @@ def test_torch():
     x = torch.zeros(1, 1, 1, 8).expand(1, 1, 2**40, 8)
     assert heed.attention(x[:, :, :1], x, x, key_lengths=torch.tensor([3])).shape == (1, 1, 1, 8)
     with pytest.raises(heed.ShapeError, match="attention: q requires grad.*detach"):
-        heed.attention(torch.zeros(1, 1, 1, 8, requires_grad=True), x, x)
+        heed.attention(torch.zeros(1, 1, 1, 8, requires_grad=True), x, x, out=torch.zeros(1, 1, 1, 8))
     one = torch.zeros(1, 1, 1, 8)
 
     class Subclass(torch.Tensor):
@@ -309,7 +317,7 @@ MISFITS = [
     ({"return_scores": "all"}, heed.ShapeError, "return_scores is 'all'; pass None, 'scaled'"),
     ({"return_scores": True}, heed.ShapeError, "return_scores is True; pass None, 'scaled'"),
     ({"return_lse": X}, TypeError, "return_lse is .*; pass True or False"),
-    ({"return_weights": 1}, TypeError, "return_weights is 1; pass True or False"),
+    ({"return_weights": 1}, TypeError, "return_weights is 1; pass True, False or a heed.Select"),
     ({"out": READ_ONLY}, heed.ShapeError, "out is read-only"),
     ({"out": Foreign(READ_ONLY)}, heed.ShapeError, "out is read-only"),
     ({"out": np.zeros((1, 2, 4, 7))}, heed.ShapeError, r"out has shape \(1, 2, 4, 7\)"),

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import heed
+import pytest
 
 PROGRAM = '''
 from typing import Any, assert_type
@@ -25,10 +26,80 @@ g = heed.attention_backward(x, x, x, x, r)
 assert_type(g.k, NDArray[np.float32])
 assert_type(heed.merge(r, r).out, NDArray[np.float32])
 assert_type(heed.explain(x, x, x, dropout_p=0.5), str)
+map = heed.AttentionMap(r, queries=["a"], keys="b c".split(), title="t")
+assert_type(map[0], heed.AttentionMap)
+assert_type(map[0].top(2)[0], list[tuple[str, float]])
+assert_type(map.png(width="80mm", dpi=300), bytes)
+map.save("x.svg", columns=2)
+heed.AttentionPage({"Encoder": map}, text="t").save("x.html")
+entropy: Any = map.statistics()["entropy"]
 try:
     heed.set_num_threads(heed.get_num_threads())
 except heed.ShapeError as error:
     text: str = str(error)
+'''
+LAYERS = '''
+from typing import Any, assert_type
+
+import numpy as np
+from heed import nn
+from heed.nn import functional as F
+from numpy.typing import NDArray
+
+x = np.zeros((1, 3, 8), np.float32)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = [nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, norm="rms_norm") for _ in range(2)]
+        self.gain = nn.Variable(x, requires_grad=True)
+
+    def forward(self, x: NDArray[np.float32]) -> nn.Variable:
+        y = F.multiply(x, self.gain)
+        for block in self.blocks:
+            y = block(y, causal=True)
+        return y * 2.0 - x
+
+
+net = Net()
+assert_type(net.eval(), Net)
+assert_type(net.named_parameters(), list[tuple[str, nn.Variable]])
+assert_type(net.state_dict(), dict[str, NDArray[Any]])
+net.load_state_dict({name: np.copy(values) for name, values in net.state_dict().items()})
+record = nn.HeadRecord(want_vectors=True, heads=[0])
+attention = nn.MultiheadAttention(8, 2, kv_heads=1, scale=0.5)
+assert_type(attention(x, x, x, x > 0, "bottom_right", key_lengths=np.array([3]), record=record), nn.Variable)
+assert_type(record.weights, NDArray[Any] | None)
+heads = F.PackedHeads(x, heads=2, size=4)
+assert_type(F.packed_attention(heads, heads, heads, causal=True), nn.Variable)
+assert_type(F.packed_attention(heads, heads, heads, return_weights=True), tuple[nn.Variable, NDArray[Any]])
+optimiser = nn.AdamW(net, weight_decay=0.1)
+with nn.no_grad():
+    optimiser.step(nn.LearningRate("cosine", total=100).at(3), nn.clip_scale(optimiser.gradient_norm(), 1.0))
+loss = F.cross_entropy(attention.out_proj(x), np.array([0, 1, 2]), reduction="sum")
+loss.backward()
+assert_type(loss.grad, NDArray[Any] | None)
+model = nn.LanguageModel(vocab_size=5, d_model=8, nhead=2, num_layers=1, dim_feedforward=8)
+assert_type(model.loss([[1, 2], [3, 4, 0]]), nn.Variable)
+assert_type(model.eval().generate([1], temperature=0.5), list[int])
+assert_type(F.custom_op([loss], x, lambda grad: (grad,)), nn.Variable)
+'''
+WRONG_LAYERS = '''
+import numpy as np
+from heed import nn
+from heed.nn import functional as F
+
+x = np.zeros((1, 3, 8), np.float32)
+F.relu("x")
+F.activation("tanh", x)
+F.linear(x)
+nn.Linear(2.5, 3)
+nn.MultiheadAttention(8, 2)(x, x, x, causal="left")
+nn.Transformer(vocab_size=5, width=3)
+nn.TransformerEncoderLayer(8, 2, bias="no")
+nn.Variable(x).backward(1.0)
+F.scaled_dot_product_attention(x, x, x, seed=1)
 '''
 WRONG = '''
 import heed
@@ -40,6 +111,8 @@ heed.attention(x, x, x, scale="big")
 heed.attention(x, x, x, is_causal=True)
 heed.attention(1, x, x)
 heed.set_num_threads("two")
+heed.AttentionMap(x, queries=[1])
+heed.AttentionMap(x).save("x.png", size=3)
 '''
 
 
@@ -50,15 +123,17 @@ def mypy(directory, program):
                           text=True, timeout=240, check=False)
 
 
-def test_a_users_file_passes_mypy(tmp_path):
-    done = mypy(tmp_path, PROGRAM)
+@pytest.mark.parametrize("program", [PROGRAM, LAYERS])
+def test_a_users_file_passes_mypy(tmp_path, program):
+    done = mypy(tmp_path, program)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_mypy_finds_what_is_wrong(tmp_path):
-    done = mypy(tmp_path, WRONG)
-    wrong = {line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line}
-    assert wrong == {"6", "7", "8", "9", "10"}, done.stdout
+@pytest.mark.parametrize("program, first, last", [(WRONG, 6, 12), (WRONG_LAYERS, 7, 15)])
+def test_mypy_finds_what_is_wrong(tmp_path, program, first, last):
+    done = mypy(tmp_path, program)
+    wrong = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line}
+    assert wrong == set(range(first, last + 1)), done.stdout
 
 
 def test_the_installed_package_passes_mypy(tmp_path):
@@ -68,9 +143,10 @@ def test_the_installed_package_passes_mypy(tmp_path):
 
 
 def test_everything_public_is_documented():
-    for name in heed.__all__:
-        thing = getattr(heed, name)
-        assert inspect.getdoc(thing) and inspect.getdoc(thing) != inspect.getdoc(ValueError), name
+    for module in (heed, heed.nn, heed.nn.functional):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            assert inspect.getdoc(thing) and inspect.getdoc(thing) != inspect.getdoc(ValueError), name
     documented = inspect.getdoc(heed.attention)
     for option in inspect.signature(heed.attention).parameters:
         assert option in documented, option

@@ -1,0 +1,413 @@
+"""Models: signatures, documentation, results. The work is done in _heed."""
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, overload
+
+import numpy as np
+
+from . import _heed
+from ._text import Path, Vocabulary
+from ._view import AttentionMap, AttentionPage
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+Stop = str | Iterable[str]
+Dtype = Literal["float32", "float16", "bfloat16"]
+
+
+class Translation(NamedTuple):
+    """One translation of a text.
+
+    text             what it says
+    score            log p / length^length_penalty, summed over the text's sentences
+    log_probability  of all its tokens, natural
+    tokens           each piece with its log-probability, the end of each sentence, too
+    alignment        (source word, target word) from 0, by cross-attention; empty unless alignment=True
+    cut              a sentence was longer than the model takes, and what it says behind that is lost
+    """
+
+    text: str
+    score: float
+    log_probability: float
+    tokens: list[tuple[str, float]]
+    alignment: list[tuple[int, int]]
+    cut: bool
+
+
+class TextScore(NamedTuple):
+    """How probable a language model finds a text. The first token has nothing before it; it does not count.
+
+    tokens  that are predicted
+    bytes   of these tokens, in UTF-8
+    nats    -log p of all of them together, natural
+    """
+
+    tokens: int
+    bytes: int
+    nats: float
+
+    @property
+    def nats_per_token(self) -> float:
+        return self.nats / self.tokens
+
+    @property
+    def bits_per_byte(self) -> float:
+        return self.nats / math.log(2) / self.bytes
+
+    @property
+    def perplexity(self) -> float:
+        """Of a token: exp(nats_per_token)."""
+        return math.exp(self.nats_per_token)
+
+
+class _Model:
+    """What both kinds of models share."""
+
+    __slots__ = ("_made", "_config")
+
+    def __init__(self, made: _heed.Model) -> None:
+        """Of the compiled part; heed.load() makes models."""
+        name = type(self).__name__
+        if not isinstance(made, _heed.Model) or made.kind() != name:
+            raise TypeError(f"{name}: use heed.load(directory)")
+        self._made = made
+        self._config = _read(made.config())
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What config.json says: the shape of the model. A copy."""
+        return dict(self._config)
+
+    @property
+    def num_parameters(self) -> int:
+        """Numbers in all parameters together."""
+        return self._made.num_parameters()
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Of what the model writes."""
+        return Vocabulary(self._made.vocabulary())
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """The parameters by name: read-only arrays on the model's own memory, which they keep alive.
+
+        float32; of a model that was saved in half precision its matrices are float16, or bfloat16 by the package
+        ml_dtypes, without which that is an ImportError.
+        """
+        return {name: array.view(_bfloat16()) if is_bfloat16 else array
+                for name, array, is_bfloat16 in self._made.parameters()}
+
+    def save(self, directory: Path, dtype: Dtype = "float32") -> None:
+        """Writes config.json, model.safetensors and the vocabularies, all at once, for heed.load() and the program.
+
+        The directory is new, empty, or holds a model of heed's without a training. Raises UsageError for another one,
+        ShapeError for another dtype, FormatError for values that do not fit into it, IoError.
+        """
+        self._made.save(directory, dtype)
+
+    def __repr__(self) -> str:
+        kind = {name: self._config[name] for name in ("vocab_size", "d_model", "nhead")}
+        return f"{type(self).__name__}({self.num_parameters:,} parameters, " + \
+            ", ".join(f"{name} {value}" for name, value in kind.items()) + ")"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._made.config(), self._made.vocabulary_texts(), self._made.parameters())
+
+
+class TranslateOptions(TypedDict, total=False):
+    """The options of Translator.translate() by name; its documentation says what they are."""
+
+    beam: int
+    length_penalty: float
+    max_length: int
+    alignment: bool
+    sample: bool
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    seed: int
+    batch: int
+    split: bool
+
+
+class Translator(_Model):
+    """An encoder-decoder that translates; heed.load() makes one of its directory.
+
+        model = heed.load("models/spa-eng")
+        model.translate("¿Dónde está la biblioteca?")         # "Where is the library?"
+        model.translate(["Hola.", "Adiós."])                  # a list
+        model.translate("Hola.", n_best=3)                    # three heed.Translation
+
+    Models may be used in several threads at once, pickled and copied.
+    """
+
+    __slots__ = ()
+
+    @property
+    def source_vocabulary(self) -> Vocabulary:
+        """Of what the model reads; often the same as `vocabulary`."""
+        return Vocabulary(self._made.source_vocabulary())
+
+    @overload
+    def translate(  # type: ignore[overload-overlap]  # a str is texts, too
+            self, text: str, *, n_best: None = None, **options: Unpack[TranslateOptions]) -> str: ...
+    @overload
+    def translate(  # type: ignore[overload-overlap]
+            self, text: str, *, n_best: int, **options: Unpack[TranslateOptions]) -> list[Translation]: ...
+    @overload
+    def translate(self, text: Iterable[str], *, n_best: None = None,
+                  **options: Unpack[TranslateOptions]) -> list[str]: ...
+    @overload
+    def translate(self, text: Iterable[str], *, n_best: int,
+                  **options: Unpack[TranslateOptions]) -> list[list[Translation]]: ...
+    def translate(self, text: Any, *, n_best: Any = None, beam: Any = 5, length_penalty: Any = 1.4,
+                  max_length: Any = 0, alignment: Any = False, sample: Any = False, temperature: Any = 1.0,
+                  top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, seed: Any = 0, batch: Any = 32,
+                  split: Any = True) -> Any:
+        """Translates a text, or each of several: a str gives a str, others a list.
+
+        n_best          so many translations of each text, best first, as heed.Translation with scores and tokens;
+                        default: the text of the best one alone
+        beam            hypotheses kept, at least n_best; 1 is greedy; default 5
+        length_penalty  score = log p / length^length_penalty: more, longer translations; default 1.4
+        max_length      longest translation in tokens; 0, the default, for twice the source and 10
+        alignment       also which word comes from which, with n_best
+        sample          draw translations instead of searching: the next five options count
+        temperature     scores are divided by it; 0: the most probable token; default 1
+        top_k           draw among so many of the most probable tokens; 0, the default: all
+        top_p           draw among the fewest tokens that reach this probability together; default 1
+        min_p           draw among those with this share of the greatest probability; default 0: all
+        seed            of the draws, which are functions of it, of the place of the text and of the step
+        batch           sentences decoded together at most; default 32
+        split           the sentences of a text are translated one by one; False: as one
+
+        Blank texts stay as they are. The GIL is released, and Ctrl-C ends it. Raises ShapeError for options out of
+        range, TypeError for what is no text.
+        """
+        if alignment is True and n_best is None:
+            raise _heed.UsageError("translate: alignment comes with Translation objects; pass n_best, too")
+        call = _heed.TranslateCall(beam, length_penalty, max_length, n_best, alignment, sample, temperature, top_k,
+                                   top_p, min_p, seed, batch, split)
+        if sample is False and (temperature, top_k, top_p, min_p) != (1.0, 0, 1.0, 0.0):
+            raise _heed.UsageError("translate: temperature, top_k, top_p and min_p are for draws; pass sample=True")
+        one = isinstance(text, str)
+        found = self._made.translate([text] if one else text, call, n_best is not None)
+        if n_best is not None:
+            found = [[Translation(*parts) for parts in best] for best in found]
+        return found[0] if one else found
+
+    @overload
+    def score(  # type: ignore[overload-overlap]
+            self, text: str, translation: str, *, length_penalty: float = 1.4, alignment: bool = False,
+            batch: int = 32) -> Translation: ...
+    @overload
+    def score(self, text: Iterable[str], translation: Iterable[str], *, length_penalty: float = 1.4,
+              alignment: bool = False, batch: int = 32) -> list[Translation]: ...
+    def score(self, text: Any, translation: Any, *, length_penalty: Any = 1.4, alignment: Any = False,
+              batch: Any = 32) -> Any:
+        """How probable the model finds a translation of a text; or of several texts, one of each.
+
+        Options as of translate(). Texts are taken whole. Raises ShapeError where the numbers of texts differ,
+        FormatError for a translation that is longer than the model takes.
+        """
+        one = isinstance(text, str) and isinstance(translation, str)
+        texts, given = ([text], [translation]) if one else (text, translation)
+        found = [Translation(*parts)
+                 for parts in self._made.score_translations(texts, given, length_penalty, alignment, batch)]
+        return found[0] if one else found
+
+    def logits(self, source: Iterable[int], target: Iterable[int]) -> Floats:
+        """(L + 1, V) float32, the scores of every piece before the softmax: row i is of what comes in place of
+        target[i], the last row of what comes behind the L ids of target.
+
+        source  ids of source_vocabulary, as its encode() gives them; the end is added here
+        target  ids of vocabulary; the beginning is added here
+
+        Raises ShapeError for ids outside the vocabularies, and for more than the model takes.
+        """
+        logits: Floats = self._made.logits_of_pair(source, target)
+        return logits
+
+    @overload
+    def embed(self, text: str, *, tokens: bool = False) -> Floats: ...  # type: ignore[overload-overlap]
+    @overload
+    def embed(self, text: Iterable[str], *, tokens: Literal[False] = False) -> Floats: ...
+    @overload
+    def embed(self, text: Iterable[str], *, tokens: Literal[True]) -> list[Floats]: ...
+    def embed(self, text: Any, *, tokens: Any = False) -> Any:
+        """(E) float32, the mean over a text's tokens of what the encoder makes of them; of B texts (B, E).
+
+        With tokens=True the hidden states themselves, (L, E), one row for each of source_vocabulary.tokenize(text); of
+        several texts a list. Raises ShapeError for a text without tokens, and for more than the model takes.
+        """
+        return _embedded(self._made, text, tokens)
+
+    def attend(self, text: str, translation: str | None = None, *, beam: int = 5) -> AttentionPage:
+        """What attended to what while the text was translated, or the given translation read.
+
+        .maps has "Encoder", "Decoder" and "Cross", each an AttentionMap of all layers and heads, (N, H, Lq, Lk): the
+        source among itself, what is written among itself, and what each token that is written looked at in the source.
+        .title is the text, .text the translation. The text is taken whole, not split into sentences.
+
+        translation  instead of the model's own
+        beam         hypotheses; default 5
+
+        Raises UsageError for a text without tokens, ShapeError for more than the model takes.
+        """
+        translated, groups = self._made.attended_translating(text, translation, beam)
+        return AttentionPage({group[0]: _map(*group) for group in groups}, text, translated)
+
+
+class LanguageModel(_Model):
+    """A decoder-only Transformer that goes on with texts; heed.load() makes one of its directory.
+
+        model = heed.load("my-writer")
+        model.generate("Once upon a time", max_tokens=100, temperature=0.8)
+        for piece in model.generate("Once upon a time", stream=True):
+            print(piece, end="", flush=True)
+
+    Models may be used in several threads at once, pickled and copied.
+    """
+
+    __slots__ = ()
+
+    @overload
+    def generate(self, prompt: str, *, max_tokens: int = 256, temperature: float = 1.0, top_k: int = 0,
+                 top_p: float = 1.0, min_p: float = 0.0, repetition_penalty: float = 1.0, seed: int = 0,
+                 stop: Stop = (), stream: Literal[False] = False) -> str: ...
+    @overload
+    def generate(self, prompt: str, *, max_tokens: int = 256, temperature: float = 1.0, top_k: int = 0,
+                 top_p: float = 1.0, min_p: float = 0.0, repetition_penalty: float = 1.0, seed: int = 0,
+                 stop: Stop = (), stream: Literal[True]) -> Iterator[str]: ...
+    def generate(self, prompt: Any, *, max_tokens: Any = 256, temperature: Any = 1.0, top_k: Any = 0,
+                 top_p: Any = 1.0, min_p: Any = 0.0, repetition_penalty: Any = 1.0, seed: Any = 0, stop: Any = (),
+                 stream: Any = False) -> Any:
+        """What the model makes follow a text, without it.
+
+        prompt              the text; one without tokens counts as a newline
+        max_tokens          longest continuation; default 256
+        temperature         scores are divided by it; 0: always the most probable token; default 1
+        top_k               draw among so many of the most probable tokens; 0, the default: all
+        top_p               draw among the fewest tokens that reach this probability together; default 1
+        min_p               draw among those with this share of the greatest probability; default 0: all
+        repetition_penalty  scores of tokens that are in the text are divided by it (multiplied, where negative); 1, the
+                            default: nothing
+        seed                the same seed gives the same text
+        stop                a text or several that end what is written, and are no part of it
+        stream              an iterator over the text, in whole characters as soon as they are certain; the model
+                            computes while one waits for the next, and nobody who stops asking has to stop it
+
+        The GIL is released, and Ctrl-C ends it. Raises ShapeError for options out of range, RuntimeError where a logit
+        is not finite.
+        """
+        made = self._made.continued(prompt, [stop] if isinstance(stop, str) else stop, max_tokens, temperature, top_k,
+                                    top_p, min_p, repetition_penalty, seed)
+        if not isinstance(stream, bool):
+            raise TypeError(f"generate: stream is {stream!r}; pass True or False")
+        return _pieces(made) if stream else made.next(True)
+
+    @overload
+    def score(self, text: str) -> TextScore: ...  # type: ignore[overload-overlap]
+    @overload
+    def score(self, text: Iterable[str]) -> list[TextScore]: ...
+    def score(self, text: Any) -> Any:
+        """How probable the model finds a text, or each of several. Raises ShapeError for one of fewer than 2 tokens."""
+        if isinstance(text, str):
+            return TextScore(*self._made.score_text(text))
+        return [TextScore(*self._made.score_text(one)) for one in _several("score: texts", text)]
+
+    def logits(self, ids: Iterable[int]) -> Floats:
+        """(L, V) float32, the scores of every piece before the softmax: row i is of what follows ids[: i + 1].
+
+        Raises ShapeError for no ids, ids outside the vocabulary, and more than config["max_positions"].
+        """
+        logits: Floats = self._made.logits(ids)
+        return logits
+
+    @overload
+    def embed(self, text: str, *, tokens: bool = False) -> Floats: ...  # type: ignore[overload-overlap]
+    @overload
+    def embed(self, text: Iterable[str], *, tokens: Literal[False] = False) -> Floats: ...
+    @overload
+    def embed(self, text: Iterable[str], *, tokens: Literal[True]) -> list[Floats]: ...
+    def embed(self, text: Any, *, tokens: Any = False) -> Any:
+        """(E) float32, the mean over a text's tokens of their last hidden states; of B texts (B, E).
+
+        With tokens=True the hidden states themselves, (L, E), one row for each of vocabulary.tokenize(text); of several
+        texts a list. Raises ShapeError for a text without tokens, and for more than config["max_positions"].
+        """
+        return _embedded(self._made, text, tokens)
+
+    def attend(self, text: str, *, max_tokens: int = 0) -> AttentionMap:
+        """What attended to what in the text, and in so many tokens that the model writes behind it, the likeliest each.
+
+        A map of all layers and heads, (N, H, L, L); its labels are the tokens. Raises UsageError for a text without
+        tokens, ShapeError for more than the model takes.
+        """
+        _, [group] = self._made.attended_reading(text, max_tokens)
+        return _map(*group)
+
+
+def load(path: Path, trust: bool = False) -> Translator | LanguageModel:
+    """The model of a directory, as heed train, save() and the program make them: a Translator or a LanguageModel.
+
+    Everything is checked before memory is taken. trust=True takes a vocabulary that heed did not make: it reaches
+    sentencepiece's parser, which malicious files can corrupt. Raises IoError, FormatError, UntrustedError.
+    """
+    return _model(_heed.load(path, trust))
+
+
+def _map(_: str, title: str, weights: Any, queries: list[str], keys: list[str]) -> AttentionMap:
+    return AttentionMap(weights, queries, keys, title)
+
+
+def _model(made: _heed.Model) -> Translator | LanguageModel:
+    return Translator(made) if made.kind() == "Translator" else LanguageModel(made)
+
+
+def _restored(config: str, vocabularies: list[str], parameters: list[Any]) -> Translator | LanguageModel:
+    return _model(_heed.restored(config, vocabularies, parameters))
+
+
+def _pieces(made: _heed.Text) -> Iterator[str]:
+    while piece := made.next(False):
+        yield piece
+
+
+def _embedded(made: _heed.Model, text: Any, tokens: Any) -> Any:
+    if not isinstance(tokens, bool):
+        raise TypeError(f"embed: tokens is {tokens!r}; pass True or False")
+    one = isinstance(text, str)
+    states = made.hidden_states([text] if one else text)
+    if tokens:
+        return states[0] if one else states
+    if one:
+        return states[0].mean(axis=0)
+    if not states:
+        return np.empty((0, _read(made.config())["d_model"]), np.float32)
+    return np.stack([each.mean(axis=0) for each in states])
+
+
+def _read(config: str) -> dict[str, Any]:
+    import json  # a millisecond, for those who load a model
+    return dict(json.loads(config))
+
+
+def _several(what: str, texts: Any) -> Iterable[Any]:
+    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        raise TypeError(f"{what} is {texts!r}; pass a str or a list of str")
+    return texts
+
+
+def _bfloat16() -> Any:
+    try:
+        from ml_dtypes import bfloat16
+    except ImportError as error:
+        raise ImportError("state_dict: the model holds bfloat16, which NumPy has by the package ml_dtypes; install it"
+                          ) from error
+    return bfloat16

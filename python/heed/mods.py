@@ -1,0 +1,91 @@
+"""Score functions that run inside of the kernels, forward and backward, for attention(score_mod=).
+
+`a | b` is a first, then b:
+
+    heed.attention(q, k, v, score_mod=heed.mods.relative_bias(table) | heed.mods.softcap(20) | heed.mods.causal())
+
+What hides a pair makes its score -inf, which no other function should follow that makes it finite again: masks go
+last. Masks alone may also become a heed.block_mask, which skips whole tiles. Positions of queries and keys are counted
+within an entry, from 0; `offset` is the key position of query 0, the length of a cache in front. All raise ShapeError
+for values out of range, and TypeError for what is no array or number.
+"""
+from collections.abc import Callable
+from typing import Any
+
+from . import _heed
+from ._attention import Array
+from ._heed import ScoreMod
+
+__all__ = ["ScoreMod", "alibi", "causal", "dilated", "documents", "function", "padding", "prefix", "relative_bias",
+           "scale", "sliding_window", "softcap"]
+
+
+def alibi(slopes: Array, *, offset: int = 0) -> ScoreMod:
+    """score - slopes[h] * |i + offset - j|, slopes (Hq) floating (Press et al. 2022, "Train short, test long", 3)."""
+    return _heed.alibi(slopes, offset)
+
+
+def softcap(cap: float) -> ScoreMod:
+    """cap * tanh(score / cap), cap above 0 (Gemma 2, arXiv 2408.00118, 2)."""
+    return _heed.softcap(cap)
+
+
+def scale(factor: float) -> ScoreMod:
+    """factor * score."""
+    return _heed.scale(factor)
+
+
+def relative_bias(table: Array, *, offset: int = 0) -> ScoreMod:
+    """score + table[h, n + j - i - offset], table (2 n + 1) or (Hq, 2 n + 1) floating: one number for each distance
+    from -n to n; farther keys have that of the end (Raffel et al. 2020, 2.1, without its buckets).
+
+    attention_backward() gives the table's gradient, (1 or Hq, 2 n + 1), in .score_mod.
+    """
+    return _heed.relative_bias(table, offset)
+
+
+def causal(*, offset: int = 0) -> ScoreMod:
+    """Hides keys j > i + offset."""
+    return _heed.causal(offset)
+
+
+def sliding_window(left: int, right: int = 0, *, offset: int = 0) -> ScoreMod:
+    """Hides all but the keys i + offset - left to i + offset + right; both from 0 on."""
+    return _heed.sliding_window(left, right, offset)
+
+
+def prefix(length: int, *, offset: int = 0) -> ScoreMod:
+    """Hides keys j > i + offset, but for the first `length`, which everyone sees."""
+    return _heed.prefix(length, offset)
+
+
+def dilated(step: int, *, offset: int = 0) -> ScoreMod:
+    """Hides all keys but those whose distance from i + offset is a multiple of `step`, which is 1 at least."""
+    return _heed.dilated(step, offset)
+
+
+def documents(query_ids: Array, key_ids: Array | None = None) -> ScoreMod:
+    """Hides keys of other documents: pairs whose ids differ.
+
+    query_ids  (Lq) or (B, Lq) int32 or int64, for as many queries at most
+    key_ids    (Lk) or (B, Lk), likewise; default: query_ids
+    """
+    return _heed.documents(query_ids, key_ids)
+
+
+def padding(lengths: Array) -> ScoreMod:
+    """Hides keys j >= lengths[b], lengths (B) int32 or int64."""
+    return _heed.padding(lengths)
+
+
+def function(f: Callable[..., Any], derivative: Callable[..., Any] | None = None) -> ScoreMod:
+    """A Python function f(score, b, h, q_idx, kv_idx) -> score, called for each tile of scores, one at a time.
+
+    score          (queries, keys) of a tile at most 64 x 64, float32 or float64, as the call computes
+    b, h           the entry and the query head, int
+    q_idx, kv_idx  (queries, 1) and (1, keys) int64
+    derivative     called likewise: d f / d score; attention_backward() needs it
+
+    Both give what broadcasts to score's shape. What they raise, the call raises.
+    """
+    return _heed.function(f, derivative)

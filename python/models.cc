@@ -1,0 +1,387 @@
+// Models for Python: heed/_models.py has the signatures and the documentation.
+#include "heed/models.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "arrays.h"
+#include "define.h"
+#include "heed/attended.h"
+#include "heed/load.h"
+#include "heed/text_generator.h"
+#include "heed/translator.h"
+#include "interrupt.h"
+#include "options.h"
+#include "values.h"
+
+namespace heed::python {
+namespace {
+
+using H = nb::handle;
+using List = nb::typed<nb::list, nb::any>;
+using Tuple = nb::typed<nb::tuple, nb::any, nb::ellipsis>;
+constexpr auto kCount = "a number of at most 63 bits";
+
+/// Ends a computation that Interrupt knows the reason of.
+struct Ended {};
+
+// ---- A model and its parts
+
+StoredModel load_model(H directory, H trust) {
+  const std::string place = path("load: path", directory);
+  const bool trusted = flag("load: trust", trust);
+  const nb::gil_scoped_release others_may_run;
+  return load(place, trusted);
+}
+
+/// The name of its class in Python.
+const char* kind_of(const StoredModel& model) {
+  if (dynamic_cast<const Transformer*>(&model.module())) return "Translator";
+  if (dynamic_cast<const LanguageModel*>(&model.module())) return "LanguageModel";
+  throw UsageError("load: the model is of a kind that has no class in Python; use it from C++");
+}
+
+void save_model(const StoredModel& model, H directory, H dtype) {
+  constexpr std::array kTypes{DType::f32, DType::f16, DType::bf16};
+  const std::string place = path("save: directory", directory);
+  const DType as = kTypes[choice("save: dtype", dtype, {"float32", "float16", "bfloat16"})];
+  const nb::gil_scoped_release others_may_run;
+  save(model, place, as);
+}
+
+/// [(name, array, whether it is bfloat16, whose bits the array has)], without copies and read-only.
+List parameters_of(const StoredModel& model) {
+  List all;
+  for (const auto& [name, parameter] : model.module().named_parameters())
+    all.append(nb::make_tuple(name, view(parameter.value()), parameter.dtype() == DType::bf16));
+  return all;
+}
+
+/// Of the texts and of what parameters_of() gave.
+StoredModel restored(const std::string& config, std::vector<std::string> vocabularies, const List& parameters) {
+  ModelParts parts{config, std::move(vocabularies), {}};
+  for (const nb::handle item : parameters) {
+    const auto [name, array, is_bfloat16] = nb::cast<std::tuple<std::string, nb::object, bool>>(item);
+    Tensor tensor = take("unpickle", array);
+    if (is_bfloat16 && tensor.dtype() == DType::u16)
+      tensor =
+          Tensor::borrow(tensor.raw(), DType::bf16, tensor.shape(), tensor.strides(), std::make_shared<Tensor>(tensor));
+    parts.tensors.emplace_back(name, std::move(tensor));
+  }
+  const nb::gil_scoped_release others_may_run;
+  return make_model(parts, "unpickle", /*trust=*/true);
+}
+
+std::vector<std::string> vocabulary_texts(const StoredModel& model) { return write_parts(model).vocabularies; }
+
+// ---- Translating
+
+Sampling sampling_of(const std::string& operation, H temperature, H top_k, H top_p, H min_p, H seed_value) {
+  return {.temperature = number((operation + ": temperature").c_str(), temperature),
+          .top_k = integer((operation + ": top_k").c_str(), top_k, kCount),
+          .top_p = number((operation + ": top_p").c_str(), top_p),
+          .min_p = number((operation + ": min_p").c_str(), min_p),
+          .seed = seed((operation + ": seed").c_str(), seed_value)};
+}
+
+/// What translate() takes beside the texts. The hook of a call is its own.
+struct TranslateCall {
+  TranslateCall(H beam, H length_penalty, H max_length, H n_best, H alignment, H sample, H temperature, H top_k,
+                H top_p, H min_p, H seed_value, H batch, H split) {
+    options.beam.beam = integer("translate: beam", beam, kCount);
+    options.beam.length_penalty = number("translate: length_penalty", length_penalty);
+    options.beam.max_length = integer("translate: max_length", max_length, kCount);
+    if (!n_best.is_none()) options.beam.n_best = integer("translate: n_best", n_best, kCount);
+    if (options.beam.beam > 0) options.beam.beam = std::max(options.beam.beam, options.beam.n_best);
+    options.beam.want_alignment = flag("translate: alignment", alignment);
+    const Sampling sampling = sampling_of("translate", temperature, top_k, top_p, min_p, seed_value);
+    if (flag("translate: sample", sample)) options.beam.sampling = sampling;
+    options.batch = integer("translate: batch", batch, kCount);
+    options.split = flag("translate: split", split);
+  }
+  TranslateOptions options;
+};
+
+nb::tuple as_tuple(const Translation& t, bool cut) {
+  return nb::make_tuple(t.text, t.score, t.log_probability, t.tokens, t.alignment, cut);
+}
+
+/// Calls `compute` without the GIL, and raises what Ctrl-C or another signal led to meanwhile.
+template <class Compute>
+auto interruptible(TranslateOptions& options, Compute&& compute) {
+  Interrupt interrupt;
+  options.on_batch = [&] {
+    if (interrupt.pending()) throw Ended();
+  };
+  std::vector<TranslatedLine> lines;
+  try {
+    const nb::gil_scoped_release others_may_run;
+    lines = compute();
+  } catch (const Ended&) {
+    interrupt.raise();
+  }
+  return lines;
+}
+
+/// The texts of the best ones, or with `details` all of each line as tuples.
+List translate_texts(const StoredModel& model, H line_list, TranslateCall call, bool details) {
+  const std::vector<std::string> lines = texts("translate: texts", line_list);
+  const Transformer* const models[] = {&model.as<Transformer>()};
+  List all;
+  for (const TranslatedLine& line : interruptible(call.options, [&] {
+         return translate_lines(models, model.source_vocabulary(), model.vocabulary(), lines, call.options);
+       })) {
+    if (!details) {
+      all.append(nb::cast(line.best.at(0).text));
+      continue;
+    }
+    nb::list best;
+    for (const Translation& t : line.best) best.append(as_tuple(t, line.cut));
+    all.append(best);
+  }
+  return all;
+}
+
+List score_translations(const StoredModel& model, H line_list, H given_list, H length_penalty, H alignment, H batch) {
+  const std::vector<std::string> lines = texts("score: texts", line_list),
+                                 given = texts("score: translations", given_list);
+  const Transformer* const models[] = {&model.as<Transformer>()};
+  TranslateOptions options;
+  options.beam.length_penalty = number("score: length_penalty", length_penalty);
+  options.beam.want_alignment = flag("score: alignment", alignment);
+  options.batch = integer("score: batch", batch, kCount);
+  List all;
+  for (const TranslatedLine& line : interruptible(options, [&] {
+         return score_lines(models, model.source_vocabulary(), model.vocabulary(), lines, given, options);
+       }))
+    all.append(as_tuple(line.best.at(0), line.cut));
+  return all;
+}
+
+// ---- Going on with a text
+
+/// A Continuation that Ctrl-C ends.
+class Text {
+ public:
+  Text(const StoredModel& model, const std::string& prompt, ContinueOptions options) {
+    options.tokens.on_token = [this](int32_t) { return !interrupt_->pending(); };
+    continuation_.emplace(model.as<LanguageModel>(), model.vocabulary(), prompt, std::move(options));
+  }
+  Text(const Text&) = delete;
+  Text& operator=(const Text&) = delete;
+
+  /// The next characters, or all of them where `whole`. Empty at the end.
+  std::string next(bool whole) {
+    Interrupt interrupt;  // of the thread that asks now
+    interrupt_ = &interrupt;
+    std::string text;
+    {
+      const nb::gil_scoped_release others_may_run;
+      for (std::string piece; !(piece = continuation_->next()).empty();) {
+        text += piece;
+        if (!whole) break;
+      }
+    }
+    interrupt.raise();
+    return text;
+  }
+
+ private:
+  Interrupt* interrupt_ = nullptr;
+  std::optional<Continuation> continuation_;
+};
+
+std::unique_ptr<Text> continued(const StoredModel& model, H prompt, H stop, H max_tokens, H temperature, H top_k,
+                                H top_p, H min_p, H repetition_penalty, H seed_value) {
+  const std::string begun = text("generate: prompt", prompt);
+  ContinueOptions options;
+  options.tokens.max_tokens = integer("generate: max_tokens", max_tokens, kCount);
+  options.tokens.sampling = sampling_of("generate", temperature, top_k, top_p, min_p, seed_value);
+  options.tokens.repetition_penalty = number("generate: repetition_penalty", repetition_penalty);
+  options.stop = texts("generate: stop", stop);
+  for (const std::string& end : options.stop)
+    if (end.empty()) throw ShapeError("generate: stop is empty; pass the text that ends the output");
+  return std::make_unique<Text>(model, begun, std::move(options));
+}
+
+/// (tokens, bytes, nats)
+Tuple score_text_of(const StoredModel& model, H given) {
+  const std::string whole = text("score: text", given);
+  TextScore score;
+  {
+    const nb::gil_scoped_release others_may_run;
+    score = score_text(model.as<LanguageModel>(), model.vocabulary(), whole);
+  }
+  return nb::make_tuple(score.tokens, score.bytes, score.nats);
+}
+
+// ---- Inside
+
+/// (L, V) of a batch of one.
+nb::any only_row(const Variable& batch) {
+  return nb::borrow<nb::any>(give(batch.value().to(DType::f32).select(0, 0), nb::none()));
+}
+
+void check_ids(const char* what, const std::vector<int32_t>& ids, int64_t pieces) {
+  for (const int32_t id : ids)
+    if (id < 0 || id >= pieces)
+      throw ShapeError(what + (" has the id " + std::to_string(id)) + "; pass ids in 0.." + std::to_string(pieces - 1));
+}
+
+nb::any logits_of_text(const StoredModel& model, H text) {
+  const std::vector<int32_t> tokens = ids("logits: ids", text);
+  const auto& language_model = model.as<LanguageModel>();
+  if (tokens.empty()) throw ShapeError("logits: ids is empty; pass one id at least");
+  check_ids("logits: ids", tokens, language_model.config().vocab_size);
+  Variable logits;
+  {
+    const nb::gil_scoped_release others_may_run;
+    const NoGrad no_grad;
+    logits = language_model.logits(TokenBatch::pad({tokens}, 0));
+  }
+  return only_row(logits);
+}
+
+/// The end is added behind the source, the beginning before the target.
+nb::any logits_of_pair(const StoredModel& model, H source, H target) {
+  std::vector<int32_t> from = ids("logits: source", source), to = ids("logits: target", target);
+  const auto& translator = model.as<Transformer>();
+  const TransformerConfig& config = translator.config();
+  check_ids("logits: source", from, config.source_pieces());
+  check_ids("logits: target", to, config.vocab_size);
+  from.push_back(config.eos_id);
+  to.insert(to.begin(), config.bos_id);
+  Variable logits;
+  {
+    const nb::gil_scoped_release others_may_run;
+    const NoGrad no_grad;
+    logits = translator.logits(TokenBatch::pad({from}, config.pad_id), TokenBatch::pad({to}, config.pad_id));
+  }
+  return only_row(logits);
+}
+
+/// For each text the hidden states (L, E) of its tokens: a translator's behind its encoder, a language model's last.
+List hidden_states(const StoredModel& model, H line_list) {
+  const std::vector<std::string> lines = texts("embed: texts", line_list);
+  constexpr size_t kTogether = 32;
+  const auto* const translator = dynamic_cast<const Transformer*>(&model.module());
+  std::vector<Tensor> states;
+  Interrupt interrupt;
+  {
+    const nb::gil_scoped_release others_may_run;
+    const NoGrad no_grad;
+    for (size_t begin = 0; begin < lines.size() && !interrupt.pending(); begin += kTogether) {
+      std::vector<std::vector<int32_t>> sentences;
+      for (size_t i = begin; i < std::min(begin + kTogether, lines.size()); ++i) {
+        sentences.push_back(model.source_vocabulary().encode(lines[i]));
+        if (sentences.back().empty())
+          throw ShapeError("embed: text " + std::to_string(i) + " has no tokens; pass one with words");
+        if (translator) sentences.back().push_back(translator->config().eos_id);
+      }
+      const TokenBatch batch = TokenBatch::pack(sentences);
+      const Tensor all =  // (1, T, E)
+          (translator ? translator->encode(batch) : model.as<LanguageModel>().hidden(batch)).value().to(DType::f32);
+      for (size_t i = 0; i < sentences.size(); ++i) {
+        const auto first = int64_t{batch.offsets.at<int32_t>(i)}, end = int64_t{batch.offsets.at<int32_t>(i + 1)};
+        states.push_back(all.select(0, 0).slice(0, first, end - (translator ? 1 : 0)).clone());
+      }
+    }
+  }
+  interrupt.raise();
+  List arrays;
+  for (const Tensor& one : states) arrays.append(give(one, nb::none()));
+  return arrays;
+}
+
+// ---- Looking at attention
+
+/// [(name, title, weights (N, H, Lq, Lk), labels of queries, of keys)]
+List as_list(const std::vector<SeenAttention>& attentions) {
+  List all;
+  for (const SeenAttention& a : attentions)
+    all.append(nb::make_tuple(a.name, a.title, give(a.weights, nb::none()), a.queries.labels, a.keys.labels));
+  return all;
+}
+
+/// (translation, attention of each kind) of a sentence, whose translation may be given: not empty.
+Tuple attended_translating(const StoredModel& model, H sentence, H given, H beam) {
+  const std::string whole = text("attend: text", sentence);
+  const std::string wanted = given.is_none() ? "" : text("attend: translation", given);
+  if (!given.is_none() && wanted.empty())
+    throw ShapeError("attend: translation is empty; leave it out, or pass a text");
+  const int64_t width = integer("attend: beam", beam, kCount);
+  SeenTranslation seen;
+  std::vector<SeenAttention> attentions;
+  {
+    const nb::gil_scoped_release others_may_run;
+    seen =
+        see_translation(model.as<Transformer>(), model.source_vocabulary(), model.vocabulary(), whole, wanted, width);
+    attentions = attention_of(seen, model.source_vocabulary(), model.vocabulary());
+  }
+  return nb::make_tuple(seen.translation, as_list(attentions));
+}
+
+/// (text with what was generated, attention) of a text.
+Tuple attended_reading(const StoredModel& model, H given, H max_tokens) {
+  const std::string whole = text("attend: text", given);
+  const int64_t more = integer("attend: max_tokens", max_tokens, kCount);
+  const auto& language_model = model.as<LanguageModel>();
+  if (more < 0 || more > language_model.config().max_positions)
+    throw ShapeError("attend: max_tokens is " + std::to_string(more) + "; pass 0 to " +
+                     std::to_string(language_model.config().max_positions));
+  SeenText seen;
+  std::vector<SeenAttention> attentions;
+  {
+    const nb::gil_scoped_release others_may_run;
+    seen = see_text(language_model, model.vocabulary(), whole, more);
+    attentions = attention_of(seen, model.vocabulary());
+  }
+  return nb::make_tuple(seen.text, as_list(attentions));
+}
+
+}  // namespace
+
+void define_models(nb::module_& m) {
+  const auto any = [](const char* name) { return nb::arg(name).none(); };
+  nb::class_<TranslateCall>(m, "TranslateCall", "What translate() takes beside the texts.")
+      .def(nb::init<H, H, H, H, H, H, H, H, H, H, H, H, H>(), any("beam"), any("length_penalty"), any("max_length"),
+           any("n_best"), any("alignment"), any("sample"), any("temperature"), any("top_k"), any("top_p"), any("min_p"),
+           any("seed"), any("batch"), any("split"));
+  nb::class_<Text>(m, "Text", "A text that a language model writes.").def("next", &Text::next, nb::arg("whole"));
+  nb::class_<StoredModel>(m, "Model", "A model with its vocabularies.")
+      .def("kind", &kind_of)
+      .def("config", [](const StoredModel& model) { return write_parts(model).config; })
+      .def("num_parameters", [](const StoredModel& model) { return model.module().parameter_count(); })
+      .def("vocabulary", &StoredModel::vocabulary, nb::rv_policy::copy)
+      .def("source_vocabulary", &StoredModel::source_vocabulary, nb::rv_policy::copy)
+      .def("vocabulary_texts", &vocabulary_texts)
+      .def("parameters", &parameters_of)
+      .def("save", &save_model, any("directory"), any("dtype"))
+      .def("translate", &translate_texts, any("lines"), nb::arg("call"), nb::arg("details"))
+      .def("score_translations", &score_translations, any("lines"), any("given"), any("length_penalty"),
+           any("alignment"), any("batch"))
+      .def("continued", &continued, nb::keep_alive<0, 1>(), any("prompt"), any("stop"), any("max_tokens"),
+           any("temperature"), any("top_k"), any("top_p"), any("min_p"), any("repetition_penalty"), any("seed"))
+      .def("score_text", &score_text_of, any("text"))
+      .def("logits", &logits_of_text, any("ids"))
+      .def("logits_of_pair", &logits_of_pair, any("source"), any("target"))
+      .def("hidden_states", &hidden_states, any("lines"))
+      .def("attended_translating", &attended_translating, any("text"), any("translation"), any("beam"))
+      .def("attended_reading", &attended_reading, any("text"), any("max_tokens"));
+  m.def("load", &load_model, any("path"), any("trust"));
+  m.def("restored", &restored, nb::arg("config"), nb::arg("vocabularies"), nb::arg("parameters"));
+}
+
+}  // namespace heed::python

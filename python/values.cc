@@ -1,0 +1,97 @@
+#include "values.h"
+
+#include <initializer_list>
+#include <limits>
+
+#include "arrays.h"
+#include "heed/error.h"
+#include "options.h"
+
+namespace heed::python {
+namespace {
+
+[[noreturn]] void refuse_type(const char* what, nb::handle value, const char* remedy) {
+  throw nb::type_error((what + (" is " + shown(value)) + "; pass " + remedy).c_str());
+}
+
+/// Calls take(item) for each.
+template <class Take>
+void each(const char* what, nb::handle value, const char* remedy, Take&& take) {
+  if (nb::isinstance<nb::str>(value) || nb::isinstance<nb::bytes>(value)) refuse_type(what, value, remedy);
+  nb::object items = nb::steal(PyObject_GetIter(value.ptr()));
+  if (!items.is_valid()) {
+    PyErr_Clear();
+    refuse_type(what, value, remedy);
+  }
+  while (PyObject* const item = PyIter_Next(items.ptr())) take(nb::steal(item));
+  if (PyErr_Occurred()) throw nb::python_error();
+}
+
+}  // namespace
+
+std::string text(const char* what, nb::handle value) {
+  if (!nb::isinstance<nb::str>(value)) refuse_type(what, value, "a str");
+  Py_ssize_t bytes = 0;
+  const char* const utf8 = PyUnicode_AsUTF8AndSize(value.ptr(), &bytes);
+  if (!utf8) throw nb::python_error();
+  return {utf8, static_cast<size_t>(bytes)};
+}
+
+std::vector<std::string> texts(const char* what, nb::handle value) {
+  std::vector<std::string> all;
+  each(what, value, "a list of str", [&](const nb::object& item) {
+    const std::string name = what + ("[" + std::to_string(all.size()) + "]");
+    all.push_back(text(name.c_str(), item));
+  });
+  return all;
+}
+
+std::vector<int32_t> ids(const char* what, nb::handle value) {
+  std::vector<int32_t> all;
+  each(what, value, "a list of ids", [&](const nb::object& item) {
+    const std::string name = what + ("[" + std::to_string(all.size()) + "]");
+    const int64_t id = integer(name.c_str(), item, "an id of the vocabulary");
+    if (id < std::numeric_limits<int32_t>::min() || id > std::numeric_limits<int32_t>::max())
+      throw ShapeError(name + " is " + shown(item) + "; pass an id of the vocabulary");
+    all.push_back(static_cast<int32_t>(id));
+  });
+  return all;
+}
+
+uint64_t seed(const char* what, nb::handle value) {
+  const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
+  if (!index.is_valid()) {
+    PyErr_Clear();
+    refuse_type(what, value, "an integer");
+  }
+  const uint64_t x = PyLong_AsUnsignedLongLong(index.ptr());
+  if (x == static_cast<uint64_t>(-1) && PyErr_Occurred()) {
+    PyErr_Clear();
+    throw ShapeError(what + (" is " + shown(value)) + "; pass 0 to 2^64 - 1");
+  }
+  return x;
+}
+
+std::string path(const char* what, nb::handle value) {
+  PyObject* bytes = nullptr;
+  if (!PyUnicode_FSConverter(value.ptr(), &bytes)) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error();
+    PyErr_Clear();
+    refuse_type(what, value, "a path, as str or os.PathLike");
+  }
+  const nb::object held = nb::steal(bytes);
+  return {PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes))};
+}
+
+size_t choice(const char* what, nb::handle value, std::initializer_list<const char*> names) {
+  std::string all;
+  size_t place = 0;
+  for (const char* name : names) {
+    if (nb::isinstance<nb::str>(value) && PyUnicode_CompareWithASCIIString(value.ptr(), name) == 0) return place;
+    all += (place == 0 ? "'" : place + 1 == names.size() ? " or '" : ", '") + std::string(name) + "'";
+    ++place;
+  }
+  throw ShapeError(what + (" is " + shown(value)) + "; pass " + all);
+}
+
+}  // namespace heed::python
