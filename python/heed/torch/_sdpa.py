@@ -1,0 +1,121 @@
+"""torch's own name for attention."""
+from typing import Any
+
+import torch  # type: ignore[import-not-found,unused-ignore]
+
+from .._heed import ShapeError
+from ._attention import attention
+
+
+def scaled_dot_product_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+                                 attn_mask: torch.Tensor | None = None, dropout_p: float = 0.0,
+                                 is_causal: bool = False, scale: float | None = None,
+                                 enable_gqa: bool = False) -> torch.Tensor:
+    """torch.nn.functional.scaled_dot_product_attention, computed by heed, forward and backward.
+
+    query       (..., L, E) on the CPU, of any rank from 2 on, any strides
+    key, value  (..., S, E) and (..., S, Ev); leading dimensions broadcast
+    attn_mask   broadcasts to (..., L, S): boolean, true takes part, or floating, added to the scores; not beside
+                is_causal
+    dropout_p   probability of dropping a weight, in [0, 1], drawn after torch.manual_seed()
+    is_causal   query i sees keys j <= i
+    scale       factor on the scores; default 1 / sqrt(E)
+    enable_gqa  (..., Hq, L, E) over (..., H, S, E), Hq a multiple of H: query head h reads key head h / (Hq / H)
+
+    Returns (..., L, Ev), of the dtype of query and in its order of dimensions. Raises ShapeError where torch raises
+    RuntimeError. Beside torch's: a finite mask below 0.69 times the lowest number of its type hides like -inf, so that
+    a row of nothing else is 0, where torch gives the mean of the values; the draws of dropout are heed's own.
+    """
+    query, key, value = _same_kind(query, key, value)
+    rank = max(query.dim(), key.dim(), value.dim())
+    if min(query.dim(), key.dim(), value.dim()) < (3 if enable_gqa else 2):
+        raise _refused(f"query, key and value have {query.dim()}, {key.dim()} and {value.dim()} dimensions",
+                       "pass (..., H, L, E)" if enable_gqa else "pass (..., L, E)")
+    if is_causal and attn_mask is not None:
+        raise _refused("is_causal is set beside attn_mask", "pass one of them")
+    if not 0 <= dropout_p <= 1:
+        raise _refused(f"dropout_p is {dropout_p}", "pass a probability in [0, 1]")
+    if rank != 4 or not enable_gqa:
+        query, key, value = broadcast(query, key, value, 3 if enable_gqa else 2)
+    if enable_gqa and key.shape[-3] != value.shape[-3]:
+        key, value = _heads_of(query, key), _heads_of(query, value)
+    lead, width = query.shape[:-2], query.shape[-1]
+    if attn_mask is not None:
+        attn_mask = _mask(attn_mask, query, (*lead, query.shape[-2], key.shape[-2]))
+    if width == 0:  # all scores are 0
+        query, key = (torch.nn.functional.pad(x, (0, 1)) for x in (query, key))
+        scale = 1.0
+    drops = 0 < dropout_p < 1
+    out: torch.Tensor = attention(_four_dimensions(query), _four_dimensions(key), _four_dimensions(value), attn_mask,
+                                  bool(is_causal), scale=scale, dropout_p=dropout_p if drops else 0.0,
+                                  seed=torch_seed() if drops else 0)
+    return (out * 0 if dropout_p == 1 else out).reshape(*lead, *out.shape[-2:])
+
+
+def _refused(what: str, remedy: str) -> ShapeError:
+    return ShapeError(f"scaled_dot_product_attention: {what}; {remedy}")
+
+
+def _same_kind(*operands: torch.Tensor) -> Any:
+    for name, x in zip(("query", "key", "value"), operands):
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"scaled_dot_product_attention: {name} is a {type(x).__name__}; pass a torch tensor")
+    if torch.is_autocast_enabled("cpu"):
+        return (x.to(torch.get_autocast_dtype("cpu")) if x.dtype == torch.float32 else x for x in operands)
+    return operands
+
+
+def broadcast(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, inner: int) -> Any:
+    """The three with the same dimensions before the last `inner`."""
+    operands = query, key, value
+    leads = [x.shape[:-inner] for x in operands]
+    if leads[0] == leads[1] == leads[2]:
+        return operands
+    try:
+        lead = torch.broadcast_shapes(*leads)  # type: ignore[no-untyped-call,unused-ignore]
+    except RuntimeError:
+        shapes = ", ".join(str(tuple(x.shape)) for x in operands)
+        raise _refused(f"the leading dimensions of {shapes} do not broadcast",
+                       "pass equal ones, or ones of 1; heads may differ with enable_gqa") from None
+    return (x.expand(*lead, *x.shape[-inner:]) for x in operands)
+
+
+def _heads_of(query: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    heads = x.shape[-3]
+    if heads == 0 or query.shape[-3] % heads:
+        raise _refused(f"{query.shape[-3]} query heads are not a multiple of {heads}",
+                       "pass a number that divides them")
+    return x.repeat_interleave(query.shape[-3] // heads, dim=-3)
+
+
+def _mask(mask: torch.Tensor, query: torch.Tensor, scores: tuple[int, ...]) -> torch.Tensor:
+    """As heed takes it: right-aligned to (B, H, L, S)."""
+    if not isinstance(mask, torch.Tensor):
+        raise TypeError(f"scaled_dot_product_attention: attn_mask is a {type(mask).__name__}; pass a torch tensor")
+    if mask.dtype not in (torch.bool, torch.float32, query.dtype):
+        raise _refused(f"attn_mask is {mask.dtype}, query {query.dtype}",
+                       "pass a mask of bool, float32 or query's dtype")
+    if mask.dim() > len(scores) or any(m not in (1, s) for m, s in zip(mask.shape[::-1], scores[::-1])):
+        raise _refused(f"attn_mask has shape {tuple(mask.shape)}", f"pass one that broadcasts to {scores}")
+    if query.dtype == torch.float64 and mask.dtype == torch.float32:
+        mask = mask.double()
+    if mask.dim() > 4:
+        mask = mask.expand(*scores[:-3], *mask.shape[-3:]).flatten(0, -4)
+    return mask
+
+
+def _four_dimensions(x: torch.Tensor) -> torch.Tensor:
+    """(..., L, E) -> (B, H, L, E)."""
+    if x.dim() != 4:
+        x = x.flatten(0, -4) if x.dim() > 4 else x[(None,) * (4 - x.dim())]
+    return innermost_one(x)
+
+
+def innermost_one(x: torch.Tensor) -> torch.Tensor:
+    """With an innermost stride of 1, copied where it has another."""
+    return x if x.stride(-1) == 1 else x.clone(memory_format=torch.contiguous_format)
+
+
+def torch_seed() -> int:
+    """Of heed's dropout, drawn from torch's default generator."""
+    return int(torch.randint(2**63 - 1, ()))

@@ -1,0 +1,181 @@
+"""heed.torch.scaled_dot_product_attention beside torch's own, values and gradients."""
+import heed
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+import heed.torch  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+from torch.nn.functional import scaled_dot_product_attention as torch_sdpa  # noqa: E402
+
+sdpa = heed.torch.scaled_dot_product_attention
+
+
+def numbers(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def same(query, key, value, mask=None, **options):
+    """Both results and both gradients of the same numbers."""
+    results = []
+    for function in (torch_sdpa, sdpa):
+        leaves = [x.clone(memory_format=torch.preserve_format).requires_grad_() for x in (query, key, value)]
+        if mask is not None and mask.dtype != torch.bool:
+            leaves.append(mask.clone().requires_grad_())
+        with sdpa_kernel(SDPBackend.MATH):
+            out = function(*leaves[:3], leaves[3] if len(leaves) == 4 else mask, **options)
+        out.backward(numbers(*out.shape, seed=9))
+        results.append((out.detach(), *(x.grad for x in leaves)))
+    for theirs, ours in zip(*results):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+    return results[1][0]
+
+
+RANKS = {
+    "2": ((3, 4), (5, 4), (5, 6)),
+    "3": ((2, 3, 4), (2, 5, 4), (2, 5, 6)),
+    "4": ((2, 3, 7, 4), (2, 3, 5, 4), (2, 3, 5, 4)),
+    "5": ((2, 1, 3, 7, 4), (2, 1, 3, 5, 4), (2, 1, 3, 5, 6)),
+    "6": ((1, 2, 2, 1, 2, 4), (1, 2, 2, 1, 5, 4), (1, 2, 2, 1, 5, 4)),
+    "broadcast batches": ((2, 1, 3, 4), (1, 3, 5, 4), (5, 4)),
+    "broadcast queries": ((3, 4), (2, 2, 5, 4), (1, 2, 5, 4)),
+    "broadcast heads": ((2, 4, 3, 4), (2, 1, 5, 4), (2, 1, 5, 4)),
+    "one of all": ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1)),
+    "no queries": ((2, 3, 0, 4), (2, 3, 5, 4), (2, 3, 5, 6)),
+    "no keys": ((2, 3, 3, 4), (2, 3, 0, 4), (2, 3, 0, 6)),
+    "no batch": ((0, 3, 3, 4), (0, 3, 5, 4), (0, 3, 5, 6)),
+    "no values": ((2, 3, 3, 4), (2, 3, 5, 4), (2, 3, 5, 0)),
+    "no heads": ((2, 0, 3, 4), (2, 0, 5, 4), (2, 0, 5, 6)),
+}
+
+
+@pytest.mark.parametrize("rank", RANKS)
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.7}, {"scale": -1.0, "is_causal": True}],
+                         ids=str)
+def test_ranks_and_broadcasting(rank, options):
+    same(*(numbers(*shape, seed=i) for i, shape in enumerate(RANKS[rank])), **options)
+
+
+@pytest.mark.parametrize("rank, shapes", [("4", [(7, 5), (1, 5), (7, 1), (3, 7, 5), (2, 1, 7, 5), (2, 3, 7, 5),
+                                                 (1, 1)]),
+                                          ("3", [(3, 5), (2, 3, 5), (1, 3, 5)]), ("2", [(3, 5), (1, 5)]),
+                                          ("5", [(7, 5), (3, 1, 5), (2, 1, 1, 7, 5), (1, 1, 7, 5)])])
+def test_masks(rank, shapes):
+    operands = [numbers(*shape, seed=i) for i, shape in enumerate(RANKS[rank])]
+    for shape in shapes:
+        mask = numbers(*shape, seed=7)
+        same(*operands, mask)
+        same(*operands, mask > -0.3)
+        same(*operands, torch.where(mask > -0.3, mask, -torch.inf))
+
+
+def test_rows_that_see_nothing():
+    """0 as torch's, and gradients of 0; but a finite mask of the lowest numbers hides too."""
+    operands = [numbers(1, 2, 3, 4, seed=i) for i in range(3)]
+    mask = torch.ones(3, 3, dtype=torch.bool)
+    mask[1] = False
+    assert (same(*operands, mask)[:, :, 1] == 0).all()
+    assert (same(*operands, torch.where(mask, 0.0, -torch.inf).double())[:, :, 1] == 0).all()
+    lowest = torch.zeros(3, 3, dtype=torch.float64).masked_fill(~mask, torch.finfo(torch.float64).min)
+    ours, theirs = sdpa(*operands, lowest), torch_sdpa(*operands, lowest)
+    assert (ours[:, :, 1] == 0).all()
+    torch.testing.assert_close(theirs[:, :, 1], operands[2].mean(dim=2))
+    torch.testing.assert_close(ours[:, :, [0, 2]], theirs[:, :, [0, 2]])
+
+
+def test_grouped_queries():
+    for shape, key, value in (((2, 6, 3, 4), (2, 2, 5, 4), (2, 2, 5, 6)), ((6, 3, 4), (3, 5, 4), (3, 5, 4)),
+                              ((2, 1, 6, 3, 4), (2, 2, 1, 5, 4), (1, 2, 1, 5, 4)),
+                              ((2, 6, 3, 4), (2, 3, 5, 4), (2, 2, 5, 4))):
+        for options in ({}, {"is_causal": True}, {"mask": numbers(3, 5) > -0.5}):
+            same(numbers(*shape), numbers(*key, seed=1), numbers(*value, seed=2), enable_gqa=True, **options)
+
+
+def test_head_size_of_zero():
+    same(numbers(2, 3, 0), numbers(2, 5, 0), numbers(2, 5, 4), scale=2.0)
+    same(numbers(2, 3, 0), numbers(2, 5, 0), numbers(2, 5, 4), is_causal=True)
+
+
+def test_strides():
+    packed = numbers(2, 7, 3, 4, 8)  # (B, L, of query, key and value, H, E)
+    same(*(packed[:, :, i].transpose(1, 2) for i in range(3)), is_causal=True)
+    same(numbers(2, 3, 4, 7).mT, numbers(2, 3, 4, 5).mT, numbers(2, 3, 6, 5).mT)
+    same(numbers(2, 3, 7, 8)[..., ::2], numbers(2, 3, 5, 4)[:, :, ::1], numbers(2, 3, 1, 6).expand(2, 3, 5, 6))
+    same(numbers(2, 3, 7, 5)[..., 2:3], numbers(2, 3, 5, 1), numbers(2, 3, 5, 4)[..., 1:2])
+
+
+def test_layout_is_that_of_the_query():
+    for lead in ((2,), (1,), (2, 2)):
+        query = numbers(*lead, 5, 3, 4).transpose(-2, -3)
+        for width in (4, 6):
+            value = numbers(*lead, 5, 3, width).transpose(-2, -3)
+            assert sdpa(query, query, value).transpose(-2, -3).is_contiguous()
+            assert sdpa(query.requires_grad_(), query, value).transpose(-2, -3).is_contiguous()
+            query.requires_grad_(False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_dtypes(dtype):
+    q, k, v = (numbers(2, 3, 70, 16, seed=i) for i in range(3))
+    close = 2e-6 if dtype == torch.float32 else 2e-2
+    for mask in (None, numbers(70, 70, seed=4).float(), numbers(70, 70, seed=4).to(dtype), numbers(70, 70) > 0):
+        exact = torch_sdpa(q, k, v, mask if mask is None or mask.dtype == torch.bool else mask.double())
+        out = sdpa(*(x.to(dtype) for x in (q, k, v)), mask)
+        assert out.dtype == dtype
+        torch.testing.assert_close(out.double(), exact, rtol=close, atol=close)
+
+
+def test_dropout_follows_torchs_generator():
+    q, k, v = (numbers(1, 2, 64, 8, seed=i, dtype=torch.float32) for i in range(3))
+    torch.manual_seed(5)
+    first, second = sdpa(q, k, v, dropout_p=0.5), sdpa(q, k, v, dropout_p=0.5)
+    torch.manual_seed(5)
+    assert torch.equal(sdpa(q, k, v, dropout_p=0.5), first) and not torch.equal(first, second)
+    state = torch.get_rng_state()
+    plain = sdpa(q, k, v)
+    assert torch.equal(torch.get_rng_state(), state)  # nothing is drawn for nothing
+    ones = torch.ones(1, 1, 1000, 1)
+    kept = sdpa(torch.zeros(1, 1, 1000, 1), ones, ones, dropout_p=0.3)  # each row the share of kept over 0.7
+    assert abs(kept.mean() - 1) < 0.01 and 0.015 < kept.std() < 0.03  # sqrt(0.3 / 0.7 / 1000) = 0.0207
+    assert (sdpa(q, k, v.requires_grad_(), dropout_p=1.0) == 0).all() and not torch.equal(plain, first)
+
+
+def test_autocast():
+    q, k, v = (numbers(1, 2, 5, 4, seed=i, dtype=torch.float32) for i in range(3))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert sdpa(q, k.bfloat16(), v).dtype == torch_sdpa(q, k.bfloat16(), v).dtype == torch.bfloat16
+
+
+X = numbers(1, 2, 3, 4)
+REFUSED = [
+    ((numbers(4), X, X), {}, "1, 4 and 4 dimensions; pass"),
+    ((X, X, X, X[0, 0, :, :3] > 0), {"is_causal": True}, "is_causal is set beside attn_mask; pass one"),
+    ((X, X, X), {"dropout_p": 1.5}, "dropout_p is 1.5; pass a probability"),
+    ((X, X, X), {"dropout_p": float("nan")}, "dropout_p is nan; pass"),
+    ((numbers(1, 4, 3, 4), X, X), {}, "leading dimensions .* do not broadcast; pass"),
+    ((numbers(1, 3, 3, 4), X, X), {"enable_gqa": True}, "3 query heads are not a multiple of 2"),
+    ((numbers(1, 3, 3, 4), X, X[:, :1]), {"enable_gqa": True}, "3 query heads are not a multiple of 2"),
+    ((X[0, 0], X[0, 0], X[0, 0]), {"enable_gqa": True}, r"dimensions; pass \(..., H, L, E\)"),
+    ((X, X, X, torch.zeros(3, 2).double()), {}, r"attn_mask has shape \(3, 2\); pass one that broadcasts"),
+    ((X, X, X, torch.zeros(1, 1, 1, 3, 3)), {}, "attn_mask has shape"),
+    ((X, X, X, torch.zeros(3, 3, dtype=torch.int32)), {}, "attn_mask is torch.int32, query torch.float64; pass"),
+    ((X, X[..., :3], X), {}, "head size of q is 4 and of k 3"),
+    ((X, X.float(), X), {}, "k is f32 and q is f64; convert"),
+    ((X.long(), X.long(), X.long()), {}, "pass"),
+    ((X.to("meta"), X, X), {}, "pass"),
+]
+
+
+@pytest.mark.parametrize("operands, options, text", REFUSED, ids=range(len(REFUSED)))
+def test_what_is_refused(operands, options, text):
+    with pytest.raises(heed.ShapeError, match=text):
+        sdpa(*operands, **options)
+
+
+def test_what_is_no_tensor():
+    with pytest.raises(TypeError, match="key is a ndarray; pass a torch tensor"):
+        sdpa(X, np.zeros((1, 2, 3, 4)), X)
+    with pytest.raises(TypeError, match="attn_mask is a list; pass a torch tensor"):
+        sdpa(X, X, X, [[True]])
+    with pytest.raises(TypeError, match="q is a ndarray; pass a torch tensor, or call heed.attention"):
+        heed.torch.attention(np.zeros((1, 2, 3, 4)), X, X)
