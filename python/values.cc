@@ -80,7 +80,7 @@ std::string path(const char* what, nb::handle value) {
     refuse_type(what, value, "a path, as str or os.PathLike");
   }
   const nb::object held = nb::steal(bytes);
-  return {PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes))};
+  return {PyBytes_AsString(bytes), static_cast<size_t>(PyBytes_Size(bytes))};
 }
 
 size_t choice(const char* what, nb::handle value, std::initializer_list<const char*> names) {

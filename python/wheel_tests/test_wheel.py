@@ -56,7 +56,12 @@ def test_the_command_loads_nothing_from_elsewhere():
 
 def test_the_command_becomes_the_program():
     """The same process, without the signals that Python ignores, and SIGINT ends it."""
-    with subprocess.Popen([COMMAND, "translate"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+    def in_the_foreground():  # a job in the background ignores them, and so would its children
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_DFL)
+
+    with subprocess.Popen([COMMAND, "translate"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          preexec_fn=in_the_foreground) as started:
         started.stdin.write("Hola, mi nombre es Alex.\n")
         started.stdin.flush()
         assert "Alex" in started.stdout.readline()
