@@ -257,5 +257,6 @@ def pretend_torch():
         return Tensor(np.from_dlpack(array))
 
     torch.Tensor, torch.nn = Tensor, types.SimpleNamespace(Parameter=type("Parameter", (Tensor,), {}))
+    torch.is_grad_enabled = lambda: False  # nothing is recorded
     torch.utils, utils.dlpack, dlpack.from_dlpack = utils, dlpack, from_dlpack
     sys.modules.update({"torch": torch, "torch.utils": utils, "torch.utils.dlpack": dlpack})
