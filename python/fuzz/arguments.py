@@ -244,8 +244,13 @@ def pretend_torch():
     torch, utils, dlpack = (types.ModuleType(name) for name in ("torch", "torch.utils", "torch.utils.dlpack"))
 
     class Tensor:
+        requires_grad = False
+
         def __init__(self, x):
             self.values, self.give = x, x.__dlpack__
+
+        def is_neg(self):
+            return False
 
         def __dlpack__(self, **options):
             return self.give(**options)
