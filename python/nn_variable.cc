@@ -192,7 +192,7 @@ is shared, other memory is copied; change neither before backward() has run. Rai
           "value"_a.none(), "requires_grad"_a = false)
       .def_prop_ro("shape", &shape_of, nb::sig("def shape(self) -> tuple[int, ...]"))
       .def_prop_ro(
-          "dtype", [](const Variable& v) { return values_of(v).attr("dtype"); },
+          "dtype", [](const Variable& v) { return nb::object(values_of(v).attr("dtype")); },
           nb::sig("def dtype(self) -> DType[typing.Any]"))
       .def_prop_ro("requires_grad", &Variable::requires_grad)
       .def_prop_ro("is_leaf", &Variable::is_leaf, "Whether it was made by its constructor, not by an operation.")
