@@ -12,19 +12,24 @@ Models: translators and language models, their vocabularies and scores.
 What does not fit is an exception that says the rule and the remedy. Calls release the GIL and share one pool of
 threads: HEED_NUM_THREADS when heed is imported, set_num_threads() later.
 """
+import importlib
 import os
+from typing import TYPE_CHECKING, Any
 
-from . import mods, nn
+from . import mods
 from ._attention import (AttentionGradients, AttentionResult, Select, TopWeights, attention, attention_backward,
                          block_mask, explain, get_num_threads, merge, set_num_threads)
 from ._bundled import bundled_model
 from ._cache import KVCache, Rotary, rotary
 from ._heed import (BlockMask, FormatError, IoError, ShapeError, TrainingError, UntrustedError, UsageError,
                     version as __version__)
-from ._models import LanguageModel, TextScore, Translation, Translator, load
-from ._text import BleuScore, ChrfScore, Confidence, Vocabulary, bleu, chrf
-from ._training import TrainOptions, TrainProgress, TrainResult, Validation, train
-from ._view import AttentionMap, AttentionPage, PictureOptions, TopKeys
+
+if TYPE_CHECKING:
+    from . import nn
+    from ._models import LanguageModel, TextScore, Translation, Translator, load
+    from ._text import BleuScore, ChrfScore, Confidence, Vocabulary, bleu, chrf
+    from ._training import TrainOptions, TrainProgress, TrainResult, Validation, train
+    from ._view import AttentionMap, AttentionPage, PictureOptions, TopKeys
 
 __all__ = ["AttentionGradients", "AttentionMap", "AttentionPage", "AttentionResult", "BleuScore", "BlockMask",
            "ChrfScore", "Confidence", "FormatError", "IoError", "KVCache", "LanguageModel", "PictureOptions", "Rotary",
@@ -32,6 +37,28 @@ __all__ = ["AttentionGradients", "AttentionMap", "AttentionPage", "AttentionResu
            "TrainingError", "Translation", "Translator", "UntrustedError", "UsageError", "Validation", "Vocabulary",
            "attention", "attention_backward", "bleu", "block_mask", "bundled_model", "chrf", "explain",
            "get_num_threads", "load", "merge", "mods", "nn", "rotary", "set_num_threads", "train"]
+
+# Imported when they are first asked for: together they take as long as the rest.
+_LATER = {name: place for place, names in {
+    "nn": ("nn",),
+    "_models": ("LanguageModel", "TextScore", "Translation", "Translator", "load"),
+    "_text": ("BleuScore", "ChrfScore", "Confidence", "Vocabulary", "bleu", "chrf"),
+    "_training": ("TrainOptions", "TrainProgress", "TrainResult", "Validation", "train"),
+    "_view": ("AttentionMap", "AttentionPage", "PictureOptions", "TopKeys"),
+}.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'heed' has no attribute {name!r}")
+    module = importlib.import_module("." + _LATER[name], __name__)
+    globals()[name] = value = module if name == "nn" else getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(globals() | _LATER)
+
 
 # As users write them, in tracebacks and in pickles.
 for _public in (BlockMask, FormatError, IoError, ShapeError, TrainingError, UntrustedError, UsageError):
