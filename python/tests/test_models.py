@@ -16,6 +16,7 @@ import heed
 import numpy as np
 import pytest
 import tiny_models
+from test_threads import forked
 from test_types import mypy
 
 BUNDLED = pathlib.Path(__file__).resolve().parents[2] / "models/spa-eng"
@@ -424,20 +425,7 @@ def test_threads_translate_at_once(translator, writer):
 
 def test_a_forked_process_translates(translator):
     expected = translator.translate(LINES)
-    child = os.fork()
-    if child == 0:
-        try:
-            os._exit(0 if translator.translate(LINES) == expected else 1)
-        finally:
-            os._exit(2)
-    deadline = time.monotonic() + 60
-    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    if ended[0] == 0:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        pytest.fail("the forked process hangs")
-    assert os.waitstatus_to_exitcode(ended[1]) == 0
+    forked(lambda: translator.translate(LINES) == expected)
 
 
 @pytest.mark.parametrize("name", ["translate", "score", "embed", "generate"])
