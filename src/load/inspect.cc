@@ -1,6 +1,8 @@
 // What a directory or a file of tensors holds, from the headers alone.
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "heed/checked.h"
@@ -54,21 +56,38 @@ int64_t own_pieces(std::string text, const std::string& path) {
   }
 }
 
+bool is_opened(const std::string& name) {
+  return name.ends_with(".safetensors") || name == kConfigFile || name == kVocabularyFile ||
+         name == kSourceVocabularyFile;
+}
+
+/// The files of one save: a snapshot of what was there both before and after it. A save in between may bring files
+/// that the first list does not have and take others away.
+std::vector<std::string> hold_files(const std::string& directory, std::optional<DirectorySnapshot>& files) {
+  constexpr int kMostTries = 100;
+  std::vector<std::string> names = list_files(directory);
+  for (int tries = 1;; ++tries) {
+    std::vector<std::string> opened;
+    std::copy_if(names.begin(), names.end(), std::back_inserter(opened), is_opened);
+    files.emplace(directory, opened);
+    std::vector<std::string> after = list_files(directory);
+    if (after == names || tries == kMostTries) return names;
+    names = std::move(after);
+  }
+}
+
 StoredFiles inspect_directory(const fs::path& directory) {
   StoredFiles found;
-  std::vector<std::string> names = list_files(directory.string());
+  std::optional<DirectorySnapshot> held;
+  std::vector<std::string> names = hold_files(directory.string(), held);
+  const DirectorySnapshot& files = *held;
   std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == kModelFile; });
-  const auto opened = [](const std::string& name) {
-    return name.ends_with(".safetensors") || name == kConfigFile || name == kVocabularyFile ||
-           name == kSourceVocabularyFile;
-  };
-  const auto others = std::stable_partition(names.begin(), names.end(), opened);
+  const auto others = std::stable_partition(names.begin(), names.end(), is_opened);
   for (auto it = others; it != names.end(); ++it) {
     std::error_code gone;
     if (const auto bytes = fs::file_size(directory / *it, gone); !gone) found.others.emplace_back(*it, bytes);
   }
   names.erase(others, names.end());
-  const DirectorySnapshot files(directory.string(), names);
   for (const std::string& name : names) {
     if (!files.contains(name)) continue;  // gone since it was listed
     if (name.ends_with(".safetensors")) {
