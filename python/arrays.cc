@@ -38,10 +38,24 @@ void check_rank(const char* what, int64_t rank) {
   if (rank > kMaxRank) refuse(what, "has " + std::to_string(rank) + " dimensions; pass at most 8");
 }
 
+Dims contiguous(const Dims& shape) {
+  Dims strides = shape;
+  uint64_t stride = 1;  // sizes may be anything yet
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    strides[d] = static_cast<int64_t>(stride);
+    stride *= static_cast<uint64_t>(shape[d]);
+  }
+  return strides;
+}
+
 Tensor borrowed(const char* what, const Layout& layout, std::shared_ptr<void> owner) {
   if (reinterpret_cast<uintptr_t>(layout.data) % size_of(layout.dtype) != 0)
     refuse(what, "begins in the middle of an element's place in memory; pass a copy");
-  return Tensor::borrow(layout.data, layout.dtype, layout.shape, layout.strides, std::move(owner));
+  try {
+    return Tensor::borrow(layout.data, layout.dtype, layout.shape, layout.strides, std::move(owner));
+  } catch (const ShapeError&) {
+    refuse(what, "has the shape " + to_string(layout.shape) + ", which no memory has; pass an array");
+  }
 }
 
 /// What a tensor keeps alive, let go of with the GIL.
@@ -105,35 +119,33 @@ std::optional<DType> dtype_of_format(const char* format, int64_t bytes) {
   return {};
 }
 
-Tensor take_buffer(const char* what, std::shared_ptr<Py_buffer> view, Access access) {
-  if (access == Access::write && view->readonly) refuse(what, "is read-only; pass memory that may be written to");
-  const auto dtype = dtype_of_format(view->format, view->itemsize);
+Tensor take_buffer(const char* what, const Py_buffer& view, Access access, std::shared_ptr<void> owner) {
+  if (access == Access::write && view.readonly) refuse(what, "is read-only; pass memory that may be written to");
+  const auto dtype = dtype_of_format(view.format, view.itemsize);
   if (!dtype)
-    refuse(what, std::string("has elements of the format '") + view->format +
+    refuse(what, std::string("has elements of the format '") + view.format +
                      "'; pass float32, float64, float16 or bfloat16, in the machine's byte order");
-  check_rank(what, view->ndim);
-  Layout layout{view->buf, *dtype, {}, {}};
-  for (int d = 0; d < view->ndim; ++d) layout.shape.push_back(view->shape[d]);
-  layout.strides = layout.shape;
-  int64_t contiguous = 1;
-  for (int d = view->ndim - 1; d >= 0; --d) {  // arrays of ctypes say no strides, whatever they are asked for
-    if (view->strides && view->shape[d] > 1 && view->strides[d] % view->itemsize != 0)
+  check_rank(what, view.ndim);
+  const Dims shape(view.shape, view.shape + view.ndim);
+  Dims strides = contiguous(shape);  // arrays of ctypes say none, whatever they are asked for
+  for (int d = 0; view.strides && d < view.ndim; ++d) {
+    if (shape[d] > 1 && view.strides[d] % view.itemsize != 0)
       refuse(what, "has strides that are no multiples of its elements; pass a copy");
-    layout.strides[d] = view->strides ? view->strides[d] / view->itemsize : contiguous;
-    contiguous *= view->shape[d];
+    strides[d] = view.strides[d] / view.itemsize;
   }
-  return borrowed(what, layout, std::move(view));
+  return borrowed(what, {view.buf, *dtype, shape, strides}, std::move(owner));
 }
 
-/// Null, without an error, where `array` has none.
-std::shared_ptr<Py_buffer> buffer_of(nb::handle array) {
-  if (!PyObject_CheckBuffer(array.ptr())) return nullptr;
-  auto view = std::make_unique<Py_buffer>();
-  if (PyObject_GetBuffer(array.ptr(), view.get(), PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
-    PyErr_Clear();
-    return nullptr;
-  }
-  return kept_by_tensors(view.release(), [](void* held) {
+/// False, without an error, where `array` has no buffer.
+bool get_buffer(nb::handle array, Py_buffer& view) {
+  if (!PyObject_CheckBuffer(array.ptr())) return false;
+  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_STRIDES | PyBUF_FORMAT) == 0) return true;
+  PyErr_Clear();
+  return false;
+}
+
+std::shared_ptr<Py_buffer> kept_buffer(const Py_buffer& view) {
+  return kept_by_tensors(new Py_buffer(view), [](void* held) {
     PyBuffer_Release(static_cast<Py_buffer*>(held));
     delete static_cast<Py_buffer*>(held);
   });
@@ -166,6 +178,7 @@ struct Exchange {
   int (*allocate)(nb::dlpack::dltensor*, ManagedVersioned**, void*, void (*)(void*, const char*, const char*));
   int (*from_object)(void* object, ManagedVersioned** to);
   int (*to_object)(ManagedVersioned* from, void** object);
+  int (*lend)(void* object, nb::dlpack::dltensor* to);  // for as long as the object is there; may be null
 };
 
 /// An attribute by its interned name: to make the string anew would cost more than to look it up.
@@ -176,14 +189,30 @@ nb::object attribute(nb::handle object, PyObject* name) {
   return nb::none();
 }
 
-/// Null where the type has none that heed knows.
-const Exchange* exchange_of(nb::handle array) {
+/// torch.Tensor, where somebody has imported torch; else null. Kept for good.
+PyObject* torch_tensor() {
+  static PyObject* type = nullptr;
+  if (type) return type;
+  const nb::object torch = nb::module_::import_("sys").attr("modules").attr("get")("torch");
+  const nb::object found = nb::getattr(torch, "Tensor", nb::none());
+  return type = found.is_none() ? nullptr : found.inc_ref().ptr();
+}
+
+const Exchange* exchange_of_type(nb::handle type) {
   static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
-  const nb::object capsule = attribute(array.type(), name);
+  const nb::object capsule = attribute(type, name);
   if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
   auto* exchange = static_cast<const Exchange*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
   while (exchange && exchange->major != 1) exchange = exchange->older;
   return exchange;
+}
+
+/// Null where the type has none that heed knows. Torch's, which a process has one of, is looked up once.
+const Exchange* exchange_of(nb::handle array) {
+  const nb::handle type = array.type();
+  if (!type.is(torch_tensor())) return exchange_of_type(type);
+  static const Exchange* const torch = exchange_of_type(type);
+  return torch;
 }
 
 std::optional<DType> dtype_of_dlpack(nb::dlpack::dtype type) {
@@ -216,17 +245,13 @@ Tensor take_dlpack(const char* what, const nb::dlpack::dltensor& t, std::shared_
   if (!dtype) refuse(what, "has elements that heed does not know; pass float32, float64, float16 or bfloat16");
   check_rank(what, t.ndim);
   if (t.ndim < 0 || (t.ndim > 0 && !t.shape)) refuse(what, "has a DLPack structure without a shape; pass a copy");
-  Layout layout{static_cast<char*>(t.data) + t.byte_offset, *dtype, {}, {}};
-  for (int d = 0; d < t.ndim; ++d) layout.shape.push_back(t.shape[d]);
-  if (!t.data && !std::count(layout.shape.begin(), layout.shape.end(), 0))
+  const Dims shape(t.shape, t.shape + t.ndim);
+  if (!t.data && !std::count(shape.begin(), shape.end(), 0))
     refuse(what, "has a DLPack structure without memory; pass a copy");
-  layout.strides = layout.shape;
-  uint64_t contiguous = 1;  // sizes may be anything yet
-  for (int d = t.ndim - 1; d >= 0; --d) {
-    layout.strides[d] = t.strides ? t.strides[d] : static_cast<int64_t>(contiguous);
-    contiguous *= t.shape[d];
-  }
-  return borrowed(what, layout, std::move(owner));
+  return borrowed(what,
+                  {static_cast<char*>(t.data) + t.byte_offset, *dtype, shape,
+                   t.strides ? Dims(t.strides, t.strides + t.ndim) : contiguous(shape)},
+                  std::move(owner));
 }
 
 /// Owns a structure that was given up to it.
@@ -247,6 +272,7 @@ std::shared_ptr<M> held(nb::handle capsule) {
 }
 
 [[noreturn]] void refuse_export(const char* what, const nb::python_error& error) {
+  if (!error.matches(PyExc_Exception)) throw error;  // KeyboardInterrupt and what else is not about the array
   const std::string text = text_of(error.value(), PyObject_Str(error.value().ptr()));
   // Of torch's own the first line: a trace of its calls follows.
   refuse(what, "gives no memory: " + text.substr(0, text.find('\n')) + "; pass a dense array on the CPU");
@@ -297,15 +323,6 @@ Tensor take_exchanged(const char* what, const Exchange& exchange, nb::handle arr
 
 // ---- Both
 
-/// torch.Tensor, where somebody has imported torch; else null. Kept for good.
-PyObject* torch_tensor() {
-  static PyObject* type = nullptr;
-  if (type) return type;
-  const nb::object torch = nb::module_::import_("sys").attr("modules").attr("get")("torch");
-  const nb::object found = nb::getattr(torch, "Tensor", nb::none());
-  return type = found.is_none() ? nullptr : found.inc_ref().ptr();
-}
-
 bool is_a(nb::handle array, PyObject* type) {
   return PyObject_TypeCheck(array.ptr(), reinterpret_cast<PyTypeObject*>(type));
 }
@@ -331,10 +348,10 @@ void check_torch(const char* what, nb::handle tensor) {
       !tensor.type().is(nb::module_::import_("torch").attr("nn").attr("Parameter")))
     refuse(what, std::string("is a ") + nb::inst_name(tensor).c_str() + "; pass a plain torch.Tensor");
   static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
-  static PyObject* const is_neg = PyUnicode_InternFromString("is_neg");
+  static PyObject* const is_neg = nb::object(nb::handle(torch_tensor()).attr("is_neg")).release().ptr();  // for good
   if (attribute(tensor, requires_grad).ptr() != Py_False && torch_records())
     throw RequiresGrad(std::string(what) + " requires grad, and nothing is recorded for it here; pass detach() of it");
-  const nb::object turned = nb::steal(PyObject_CallMethodObjArgs(tensor.ptr(), is_neg, nullptr));
+  const nb::object turned = nb::steal(PyObject_CallOneArg(is_neg, tensor.ptr()));
   if (!turned.is_valid()) throw nb::python_error();
   if (turned.ptr() != Py_False) refuse(what, "is a view with the sign turned; pass resolve_neg() of it");
 }
@@ -396,10 +413,36 @@ nb::object as(const Tensor& tensor, DType dtype) {
                                        tensor.strides().begin(), dlpack_of(dtype)));
 }
 
+/// `view` is to be released where it has an object.
+Tensor lend(const char* what, nb::handle array, Py_buffer& view) {
+  view.obj = nullptr;
+  if (get_buffer(array, view)) {
+    try {
+      return take_buffer(what, view, Access::read, nullptr);
+    } catch (...) {
+      PyBuffer_Release(&view);
+      throw;
+    }
+  }
+  const Exchange* const exchange = exchange_of(array);
+  if (!exchange || !exchange->lend) return take(what, array);
+  if (is_torch(array)) check_torch(what, array);
+  nb::dlpack::dltensor lent;
+  try {
+    if (exchange->lend(array.ptr(), &lent) != 0) throw nb::python_error();
+  } catch (const nb::python_error& error) {
+    refuse_export(what, error);
+  }
+  return take_dlpack(what, lent, nullptr);
+}
+
 }  // namespace
 
 Tensor take(const char* what, nb::handle array, Access access) {
-  if (auto view = buffer_of(array)) return take_buffer(what, std::move(view), access);
+  if (Py_buffer view; get_buffer(array, view)) {
+    const auto kept = kept_buffer(view);
+    return take_buffer(what, *kept, access, kept);
+  }
   if (is_numpy(array) && is_bfloat16(array)) {
     const Tensor bits = take(what, array.attr("view")("uint16"), access);
     return Tensor::borrow(bits.raw(), DType::bf16, bits.shape(), bits.strides(), std::make_shared<Tensor>(bits));
@@ -410,6 +453,12 @@ Tensor take(const char* what, nb::handle array, Access access) {
   if (method.is_none() || PyType_Check(array.ptr()))
     throw nb::type_error((what + (" is " + shown(array) + "; ") + kKinds).c_str());
   return take_capsule(what, capsule_of(what, method), access);
+}
+
+Lent::Lent(const char* what, nb::handle array) : tensor_(lend(what, array, view_)) {}
+
+Lent::~Lent() {
+  if (view_.obj) PyBuffer_Release(&view_);
 }
 
 Tensor take_optional(const char* what, nb::handle array, Access access) {
@@ -425,17 +474,21 @@ nb::object give(const Tensor& tensor, nb::handle like) {
   if (const Exchange* const exchange = exchange_of(like)) return exchanged(tensor, *exchange);
   if (is_torch(like)) return as<nb::pytorch>(tensor, tensor.dtype());
   const nb::object space = nb::getattr(like, "__array_namespace__", nb::none());
-  if (space.is_none()) return as<nb::numpy>(tensor, tensor.dtype());
-  return space().attr("from_dlpack")(as<nb::array_api>(tensor, tensor.dtype()));
+  const nb::object from = space.is_none() ? space : nb::getattr(space(), "from_dlpack", nb::none());
+  if (from.is_none()) return as<nb::numpy>(tensor, tensor.dtype());
+  return from(as<nb::array_api>(tensor, tensor.dtype()));
+}
+
+nb::object view(const Tensor& tensor, Access access) {
+  const DType dtype = tensor.dtype() == DType::bf16 ? DType::u16 : tensor.dtype();  // which NumPy has by itself
+  return access == Access::write ? as<nb::numpy>(tensor, dtype) : as<nb::numpy, nb::ro>(tensor, dtype);
 }
 
 nb::object as_numpy(const Tensor& tensor, Access access) {
   if (!tensor.defined()) return nb::none();
-  const bool bfloat16 = tensor.dtype() == DType::bf16;  // which NumPy does not have by itself
-  const DType dtype = bfloat16 ? DType::u16 : tensor.dtype();
-  const nb::object array =
-      access == Access::write ? as<nb::numpy>(tensor, dtype) : as<nb::numpy, nb::ro>(tensor, dtype);
-  return bfloat16 ? array.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16")) : array;
+  const nb::object array = view(tensor, access);
+  if (tensor.dtype() != DType::bf16) return array;
+  return array.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
 }
 
 const char* numpy_name(DType dtype) {
@@ -445,10 +498,6 @@ const char* numpy_name(DType dtype) {
   for (const auto& [type, name] : kNames)
     if (type == dtype) return name;
   return name_of(dtype);
-}
-
-nb::object view(const Tensor& tensor) {
-  return as<nb::numpy, nb::ro>(tensor, tensor.dtype() == DType::bf16 ? DType::u16 : tensor.dtype());
 }
 
 std::string shown(nb::handle value) {

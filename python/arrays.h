@@ -22,22 +22,36 @@ struct RequiresGrad : ShapeError {
 /// ShapeError for one that heed cannot read or, where asked to, write; RequiresGrad.
 Tensor take(const char* what, nb::handle array, Access access = Access::read);
 
-/// The same, and an undefined tensor for None.
+/// The same for as long as a call takes, which is quicker: the tensor must not outlive this object.
+class Lent {
+ public:
+  Lent(const char* what, nb::handle array);
+  ~Lent();
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  operator const Tensor&() const { return tensor_; }
+
+ private:
+  Py_buffer view_;  // of no object where the memory is lent otherwise
+  Tensor tensor_;
+};
+
+/// As take(), and an undefined tensor for None.
 Tensor take_optional(const char* what, nb::handle array, Access access = Access::read);
 
 /// `tensor` as an array of the kind of `like`: NumPy's, torch's, else what the namespace of `like` makes by DLPack.
 /// None for an undefined tensor.
 nb::object give(const Tensor& tensor, nb::handle like);
 
-/// The memory of `tensor` as a NumPy array that keeps it alive, read-only but for Access::write. None for an undefined
-/// tensor. bfloat16 needs the package ml_dtypes.
+/// The memory of `tensor` as a NumPy array that keeps it alive, read-only but for Access::write; the bits of bfloat16
+/// as uint16.
+nb::object view(const Tensor& tensor, Access access);
+
+/// The same, and bfloat16 as the type of the package ml_dtypes, which it needs then. None for an undefined tensor.
 nb::object as_numpy(const Tensor& tensor, Access access);
 
 /// "float32": the name that NumPy and others have for it.
 const char* numpy_name(DType dtype);
-
-/// A read-only NumPy array on the memory of `tensor`, which it keeps alive; the bits of bfloat16 as uint16.
-nb::object view(const Tensor& tensor);
 
 /// A value as an error shows it, its repr or its type where that is long.
 std::string shown(nb::handle value);

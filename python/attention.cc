@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "arrays.h"
 #include "options.h"
-#include "threads.h"
 
 namespace heed::python {
 namespace {
@@ -48,20 +48,16 @@ AttentionResult room(const Tensor& out, const Tensor& q, const Tensor& k, const 
 
 /// What `wanted` asks for, with the options of `given`; its `out` is the given one where that is defined.
 AttentionResult computed(const Tensor& q, const Tensor& k, const Tensor& v, const Options& given,
-                         AttentionOptions wanted, const Tensor& out) {
+                         const AttentionOptions& wanted, const Tensor& out) {
   given.check("attention", q, k);
-  const std::shared_ptr<Executor> executor = Threads::instance().executor();
-  wanted.executor = executor.get();
-  AttentionResult result;
-  {
+  const auto compute = [&] {
     const nb::gil_scoped_release others_may_run;
-    if (out.defined()) {
-      result = room(out, q, k, wanted);
-      attention(q, k, v, result, wanted);
-    } else {
-      result = attention(q, k, v, wanted);
-    }
-  }
+    if (!out.defined()) return attention(q, k, v, wanted);
+    AttentionResult into = room(out, q, k, wanted);
+    attention(q, k, v, into, wanted);
+    return into;
+  };
+  AttentionResult result = compute();
   given.rethrow();
   return result;
 }
@@ -70,10 +66,15 @@ AttentionResult computed(const Tensor& q, const Tensor& k, const Tensor& v, cons
 nb::object run(H q_array, H k_array, H v_array, H out_array, H mask, H causal, H scale, H window, H softcap, H alibi,
                H sinks, H score_mod, H block_mask, H key_lengths, H offset, H q_offsets, H k_offsets, H dropout_p,
                H seed) {
-  const Tensor q = take("attention: q", q_array), k = take("attention: k", k_array), v = take("attention: v", v_array);
+  const Lent q("attention: q", q_array), k("attention: k", k_array), v("attention: v", v_array);
   const Tensor out = take_optional("attention: out", out_array, Access::write);
-  const Options given(mask, causal, scale, window, softcap, alibi, sinks, score_mod, block_mask, key_lengths, offset,
-                      q_offsets, k_offsets, dropout_p, seed);
+  static const Options defaults;
+  std::optional<Options> read;
+  if (!are_defaults({mask, scale, window, alibi, sinks, score_mod, block_mask, key_lengths, q_offsets, k_offsets},
+                    causal, {softcap, dropout_p}, {offset, seed}))
+    read.emplace(mask, causal, scale, window, softcap, alibi, sinks, score_mod, block_mask, key_lengths, offset,
+                 q_offsets, k_offsets, dropout_p, seed);
+  const Options& given = read ? *read : defaults;
   const AttentionResult result = computed(q, k, v, given, given.get(), out);
   return out.defined() ? nb::borrow(out_array) : give(result.out, q_array);
 }
@@ -81,7 +82,7 @@ nb::object run(H q_array, H k_array, H v_array, H out_array, H mask, H causal, H
 /// (out, lse, weights, scores, offsets, keys and weights of top), None for what was not asked for.
 Tuple run_recorded(H q_array, H k_array, H v_array, const Options& given, H out_array, H return_lse, H return_scores,
                    H return_weights) {
-  const Tensor q = take("attention: q", q_array), k = take("attention: k", k_array), v = take("attention: v", v_array);
+  const Lent q("attention: q", q_array), k("attention: k", k_array), v("attention: v", v_array);
   const Tensor out = take_optional("attention: out", out_array, Access::write);
   AttentionOptions options = given.get();
   options.want_lse = flag("attention: return_lse", return_lse);
@@ -111,13 +112,10 @@ Tuple run_backward(nb::handle grad_array, nb::handle q_array, nb::handle k_array
     if (mods->learns()) wanted.visitor = mods->visitor(tables);
   }
   given.check("attention_backward", q, k);
-  const std::shared_ptr<Executor> executor = Threads::instance().executor();
-  AttentionOptions options = given.get();
-  options.executor = executor.get();
   AttentionGradients gradients;
   {
     const nb::gil_scoped_release others_may_run;
-    gradients = attention_backward(grad, q, k, v, forward, options, wanted);
+    gradients = attention_backward(grad, q, k, v, forward, given.get(), wanted);
   }
   given.rethrow();
   nb::list learned;
@@ -130,25 +128,21 @@ Tuple run_backward(nb::handle grad_array, nb::handle q_array, nb::handle k_array
 Tuple run_merge(nb::handle out_array, nb::handle lse_array, nb::handle out2_array, nb::handle lse2_array) {
   const Tensor out = take("merge: a.out", out_array), out2 = take("merge: b.out", out2_array);
   Tensor lse = take("merge: a.lse", lse_array), lse2 = take("merge: b.lse", lse2_array);
-  const std::shared_ptr<Executor> executor = Threads::instance().executor();
   const bool ragged = out.rank() == 3 && out2.rank() == 3 && lse.rank() == 2 && lse2.rank() == 2;
   AttentionResult result;
   {
     const nb::gil_scoped_release others_may_run;
     if (ragged) lse = lse.transpose(0, 1), lse2 = lse2.transpose(0, 1);
-    result = merge(out, lse, out2, lse2, executor.get());
+    result = merge(out, lse, out2, lse2);
     if (ragged) result.lse = result.lse.transpose(0, 1).contiguous();
   }
   return nb::make_tuple(give(result.out, out_array), give(result.lse, out_array));
 }
 
 std::string run_explain(nb::handle q, nb::handle k, nb::handle v, const Options& given) {
-  const std::shared_ptr<Executor> executor = Threads::instance().executor();
-  AttentionOptions options = given.get();
-  options.executor = executor.get();
   const Tensor query = take("explain: q", q), key = take("explain: k", k);
   given.check("explain", query, key);
-  return explain(query, key, take("explain: v", v), options);
+  return explain(query, key, take("explain: v", v), given.get());
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include "define.h"
 #include "heed/kv_cache.h"
 #include "options.h"
-#include "threads.h"
 
 namespace heed::python {
 namespace {
@@ -44,16 +43,13 @@ struct RotaryOptions {
 nb::object run_rotary(nb::handle x_array, const RotaryOptions& options, nb::handle inverse, nb::handle out_array) {
   const Tensor x = take("rotary: x", x_array), out = take_optional("rotary: out", out_array, Access::write);
   const bool back = flag("rotary: inverse", inverse);
-  const std::shared_ptr<Executor> executor = Threads::instance().executor();
-  Rotary wanted = options.value;
-  wanted.executor = executor.get();
   Tensor y = out;
   {
     const nb::gil_scoped_release others_may_run;
     if (out.defined()) {
-      rotary(x, out, wanted, back);
+      rotary(x, out, options.value, back);
     } else {
-      y = rotary(x, wanted, back);
+      y = rotary(x, options.value, back);
     }
   }
   return out.defined() ? nb::borrow(out_array) : give(y, x_array);
@@ -99,8 +95,7 @@ class Cache {
   }
   void append(nb::handle k_array, nb::handle v_array, const std::optional<RotaryOptions>& rotary) {
     const Tensor k = take("KVCache: k", k_array), v = take("KVCache: v", v_array);
-    const std::shared_ptr<Executor> executor = Threads::instance().executor();
-    with([&](KVCache& cache) { cache.append(k, v, of(rotary), executor.get()); });
+    with([&](KVCache& cache) { cache.append(k, v, of(rotary)); });
   }
   /// As attention's recorded calls.
   nb::typed<nb::tuple, nb::any, nb::ellipsis> attend(nb::handle q_array, nb::handle k_array, nb::handle v_array,
@@ -110,8 +105,6 @@ class Cache {
     AttentionOptions options = given.get();
     options.want_lse = flag("KVCache: return_lse", return_lse);
     want_weights(return_weights, q, options);
-    const std::shared_ptr<Executor> executor = Threads::instance().executor();
-    options.executor = executor.get();
     AttentionResult r;
     with([&](KVCache& cache) {
       const int64_t before = cache.length();

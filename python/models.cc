@@ -65,7 +65,7 @@ void save_model(const StoredModel& model, H directory, H dtype) {
 List parameters_of(const StoredModel& model) {
   List all;
   for (const auto& [name, parameter] : model.module().named_parameters())
-    all.append(nb::make_tuple(name, view(parameter.value()), parameter.dtype() == DType::bf16));
+    all.append(nb::make_tuple(name, view(parameter.value(), Access::read), parameter.dtype() == DType::bf16));
   return all;
 }
 

@@ -5,16 +5,16 @@
 
 #include "arrays.h"
 #include "define.h"
+#include "heed/executor.h"
 #include "heed/text.h"
 #include "options.h"
-#include "threads.h"
 
 namespace heed::python {
 namespace {
 
 void set_num_threads(nb::handle threads) {
   const int64_t n = integer("num_threads", threads, "0 to 4096");
-  Threads::instance().set(static_cast<int>(std::clamp<int64_t>(n, -1, 1 << 20)));  // what is outside stays outside
+  set_threads(static_cast<int>(std::clamp<int64_t>(n, -1, 1 << 20)));  // what is outside stays outside
 }
 
 }  // namespace
@@ -59,5 +59,5 @@ NB_MODULE(_heed, m) {
   py::define_text(m);
   py::define_training(m);
   m.def("set_num_threads", &py::set_num_threads, nb::arg("num_threads").none());
-  m.def("get_num_threads", [] { return py::Threads::instance().executor()->threads(); });
+  m.def("get_num_threads", &heed::threads);
 }

@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -49,10 +50,7 @@ Window window_of(nb::handle value) {
 }
 
 /// Whole numbers that say where things lie. A copy: nobody may change them between their check and their use.
-Tensor indices(const char* what, nb::handle array) {
-  const Tensor t = take_optional(what, array);
-  return t.defined() ? t.clone() : t;
-}
+Tensor indices(const char* what, nb::handle array) { return Tensor(Lent(what, array)).clone(); }
 
 }  // namespace
 
@@ -89,13 +87,13 @@ Options::Options(nb::handle mask, nb::handle causal, nb::handle scale, nb::handl
                  nb::handle alibi, nb::handle sinks, nb::handle score_mod, nb::handle block_mask,
                  nb::handle key_lengths, nb::handle offset, nb::handle q_offsets, nb::handle k_offsets,
                  nb::handle dropout_p, nb::handle seed) {
-  options_.mask = take_optional("attention: mask", mask);
+  if (!mask.is_none()) options_.mask = take("attention: mask", mask);
   options_.causal = causal_of(causal);
   if (!scale.is_none()) options_.scale = number("attention: scale", scale);
   options_.window = window_of(window);
   options_.softcap = number("attention: softcap", softcap);
-  options_.alibi = take_optional("attention: alibi", alibi);
-  options_.sinks = take_optional("attention: sinks", sinks);
+  if (!alibi.is_none()) options_.alibi = take("attention: alibi", alibi);
+  if (!sinks.is_none()) options_.sinks = take("attention: sinks", sinks);
   if ((mods_ = mods_of(score_mod))) options_.score_mod = mods_->mod();
   if (!block_mask.is_none()) {
     const Blocks* blocks = nullptr;
@@ -103,10 +101,10 @@ Options::Options(nb::handle mask, nb::handle causal, nb::handle scale, nb::handl
       refuse_type("attention: block_mask is " + shown(block_mask) + "; pass the result of heed.block_mask()");
     options_.block_mask = blocks->mask;
   }
-  options_.key_lengths = indices("attention: key_lengths", key_lengths);
+  if (!key_lengths.is_none()) options_.key_lengths = indices("attention: key_lengths", key_lengths);
   options_.offset = integer("attention: offset", offset, kPositions);
-  options_.q_offsets = indices("attention: q_offsets", q_offsets);
-  options_.k_offsets = indices("attention: k_offsets", k_offsets);
+  if (!q_offsets.is_none()) options_.q_offsets = indices("attention: q_offsets", q_offsets);
+  if (!k_offsets.is_none()) options_.k_offsets = indices("attention: k_offsets", k_offsets);
   options_.dropout = number("attention: dropout_p", dropout_p);
   options_.seed = seed_of(seed);
 }
@@ -117,6 +115,18 @@ void Options::check(const char* operation, const Tensor& q, const Tensor& k) con
 
 void Options::rethrow() const {
   if (mods_) mods_->rethrow();
+}
+
+bool are_defaults(std::initializer_list<nb::handle> nones, nb::handle causal, std::initializer_list<nb::handle> numbers,
+                  std::initializer_list<nb::handle> integers) {
+  const auto is_none = [](nb::handle value) { return value.is_none(); };
+  const auto is_0 = [](nb::handle value) { return PyLong_CheckExact(value.ptr()) && PyObject_Not(value.ptr()) == 1; };
+  const auto is_0_or_0_0 = [&](nb::handle value) {
+    return PyFloat_CheckExact(value.ptr()) ? PyFloat_AsDouble(value.ptr()) == 0 : is_0(value);
+  };
+  return causal.ptr() == Py_False && std::all_of(nones.begin(), nones.end(), is_none) &&
+         std::all_of(numbers.begin(), numbers.end(), is_0_or_0_0) &&
+         std::all_of(integers.begin(), integers.end(), is_0);
 }
 
 void want_weights(nb::handle value, const Tensor& q, AttentionOptions& options) {

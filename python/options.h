@@ -27,6 +27,7 @@ Causal causal_of(nb::handle value);
 /// What attention() takes beside q, k, v and what to return. Keeps the memory of its arrays alive.
 class Options {
  public:
+  Options() = default;  // of a call that says nothing of them
   Options(nb::handle mask, nb::handle causal, nb::handle scale, nb::handle window, nb::handle softcap, nb::handle alibi,
           nb::handle sinks, nb::handle score_mod, nb::handle block_mask, nb::handle key_lengths, nb::handle offset,
           nb::handle q_offsets, nb::handle k_offsets, nb::handle dropout_p, nb::handle seed);
@@ -45,6 +46,10 @@ class Options {
   AttentionOptions options_;
   std::shared_ptr<const Mods> mods_;
 };
+
+/// Whether a call says nothing of these options: then there is nothing to read.
+bool are_defaults(std::initializer_list<nb::handle> nones, nb::handle causal, std::initializer_list<nb::handle> numbers,
+                  std::initializer_list<nb::handle> integers);
 
 /// return_weights: False, True, or (heads, rows, top_p) of a Select, whose indices below 0 count from the end.
 void want_weights(nb::handle value, const Tensor& q, AttentionOptions& options);

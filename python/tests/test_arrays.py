@@ -132,8 +132,11 @@ def test_foreign_arrays_come_back_as_what_they_are():
             np.testing.assert_array_equal(out.values, expected.out)
 
 
-def exchange_table():
-    """A type's __dlpack_c_exchange_api__, as dmlc.github.io/dlpack describes it, behind a table of a later version."""
+def exchange_table(lends):
+    """A type's __dlpack_c_exchange_api__, as dmlc.github.io/dlpack describes it, behind a table of a later version.
+
+    Not all types lend structures that nobody owns.
+    """
     new_capsule, pointer_of, rename = (getattr(ctypes.pythonapi, "PyCapsule_" + name)
                                        for name in ("New", "GetPointer", "SetName"))
     new_capsule.restype, new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
@@ -154,38 +157,51 @@ def exchange_table():
         class Capsule:
             __dlpack_device__ = staticmethod(lambda: (1, 0))
             __dlpack__ = staticmethod(lambda **_: new_capsule(managed, names[0], None))
-        array = Exchanged(np.from_dlpack(Capsule))
+        array = (Lent if lends else Exchanged)(np.from_dlpack(Capsule))
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(array))
         to[0] = id(array)
         return 0
 
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+    def lend(array, to):
+        array.lent = array.values.__dlpack__(max_version=(1, 0))  # for as long as the array is there
+        ctypes.memmove(to, pointer_of(array.lent, names[0]) + 32, 48)  # its DLTensor
+        array.taken.append(array)
+        return 0
+
     class Table(ctypes.Structure):
         _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("older", ctypes.c_void_p),
-                    ("allocate", ctypes.c_void_p), ("from_object", type(from_object)), ("to_object", type(to_object))]
-    known = Table(1, 3, None, None, from_object, to_object)
+                    ("allocate", ctypes.c_void_p), ("from_object", type(from_object)), ("to_object", type(to_object)),
+                    ("lend", type(lend)), ("stream", ctypes.c_void_p)]
+    known = Table(1, 3, None, None, from_object, to_object, lend if lends else type(lend)(), None)
     later = Table(2, 0, ctypes.addressof(known), None)
     return new_capsule(ctypes.addressof(later), names[2], None), (known, later, names)
 
 
 class Exchanged:
     """An array whose type offers DLPack in C alone."""
-    __dlpack_c_exchange_api__, kept = exchange_table()
+    __dlpack_c_exchange_api__, kept = exchange_table(lends=False)
     taken = []
 
     def __init__(self, values):
         self.values = values
 
 
-def test_exchange_in_c():
+class Lent(Exchanged):
+    __dlpack_c_exchange_api__, kept = exchange_table(lends=True)
+
+
+@pytest.mark.parametrize("kind", [Exchanged, Lent])
+def test_exchange_in_c(kind):
     for dtype in (np.float16, np.float32, np.float64):
         q, k, v = inputs(dtype)
         expected = heed.attention(q, k, v, return_lse=True)
-        exchanged = [Exchanged(x) for x in (q, k, v)]
-        Exchanged.taken.clear()
+        exchanged = [kind(x) for x in (q, k, v)]
+        kind.taken.clear()
         r = heed.attention(*exchanged, return_lse=True)
-        assert Exchanged.taken == exchanged and type(r.out) is type(r.lse) is Exchanged
+        assert kind.taken == exchanged and type(r.out) is type(r.lse) is kind
         np.testing.assert_array_equal(r.out.values, expected.out)
-        out = Exchanged(np.empty_like(expected.out))
+        out = kind(np.empty_like(expected.out))
         assert heed.attention(*exchanged, out=out) is out
         np.testing.assert_array_equal(out.values, expected.out)
         out.values.flags.writeable = False
@@ -377,29 +393,49 @@ def capsule_of(tensor, name):
     return make(ctypes.addressof(tensor), name, None)
 
 
-def test_memory_of_a_device_is_refused():
-    class Tensor(ctypes.Structure):  # DLManagedTensor
-        _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("number", ctypes.c_int32),
-                    ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
-                    ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
-                    ("offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
-
-    class OnDevice:
-        def __dlpack__(self, **options):
-            return capsule_of(tensor, b"dltensor")
-    tensor = Tensor(device=2, code=2, bits=32, lanes=1)
-    with pytest.raises(heed.ShapeError, match="q is on another device .*; pass it on the CPU"):
-        heed.attention(OnDevice(), X, X)
-
-
 class Broken:
     def __init__(self, result):
         self.result = result
 
     def __dlpack__(self, **options):
-        if isinstance(self.result, Exception):
+        if isinstance(self.result, BaseException):
             raise self.result
         return self.result
+
+
+class Managed(ctypes.Structure):  # DLManagedTensor
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("number", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                ("offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+def test_memory_of_a_device_is_refused():
+    tensor = Managed(device=2, code=2, bits=32, lanes=1)
+    with pytest.raises(heed.ShapeError, match="q is on another device .*; pass it on the CPU"):
+        heed.attention(Broken(capsule_of(tensor, b"dltensor")), X, X)
+
+
+def test_shapes_that_no_memory_has():
+    for sizes in [(-1, 1, 1, 8), (2**40, 2**40, 1, 8)]:
+        shape, data = (ctypes.c_int64 * 4)(*sizes), ctypes.c_double()
+        tensor = Managed(data=ctypes.addressof(data), device=1, ndim=4, code=2, bits=64, lanes=1,
+                         shape=ctypes.addressof(shape))
+        with pytest.raises(heed.ShapeError, match=r"attention: q has the shape \(.*, 1, 8\), which no memory has"):
+            heed.attention(Broken(capsule_of(tensor, b"dltensor")), X, X)
+
+
+def test_interrupts_inside_of_dlpack_are_no_errors_of_arrays():
+    for stop in KeyboardInterrupt, SystemExit:
+        with pytest.raises(stop):
+            heed.attention(Broken(stop()), X, X)
+
+
+def test_a_namespace_without_dlpack():
+    class Nameless(Foreign):
+        def __array_namespace__(self):
+            return None
+    assert type(heed.attention(Nameless(X.copy()), X, X)) is np.ndarray
 
 
 def test_arrays_that_break_dlpack():
