@@ -237,6 +237,21 @@ Made function(nb::handle f, nb::handle derivative) {
   return made(std::move(mod));
 }
 
+/// What a heed.mods.ScoreMod is to the kernels; null for what is none. Throws RequiresGrad for a table of torch's graph.
+Made named(nb::handle value) {
+  static PyObject* const kept = PyUnicode_InternFromString("_heed_mod");
+  nb::object mod = nb::steal(PyObject_GetAttr(value.ptr(), kept));
+  if (!mod.is_valid()) {
+    PyErr_Clear();
+    mod = nb::borrow(value);
+  } else if (mod.is_none()) {
+    mod = value.attr("_made")();
+  }
+  Made mods;
+  nb::try_cast(mod, mods);
+  return mods;
+}
+
 // ---- Masks in tiles
 
 /// A bit for every pair, as a Python function said it: word (row, query / 64, key), bit query % 64.
@@ -280,7 +295,7 @@ Blocks make_blocks(nb::handle mask, nb::handle queries, nb::handle keys, nb::han
                     integer("block_mask: queries", queries, kLimits), integer("block_mask: keys", keys, kLimits)};
   block_mask([](ScoreAt) { return true; }, std::min<int64_t>(s.batch, 1), std::min<int64_t>(s.heads, 1),
              std::min<int64_t>(s.queries, 1), std::min<int64_t>(s.keys, 1));  // refuses what is below the least
-  if (Made mods; nb::try_cast(mask, mods) && mods) {
+  if (const Made mods = named(mask)) {
     if (!mods->hides())
       refuse("block_mask: ", mods->text(), " does more than hide; pass masks of heed.mods, and the rest as score_mod");
     mods->check("block_mask", s);
@@ -454,8 +469,8 @@ ScoreVisitor Mods::visitor(std::vector<Tensor>& gradients) const {
 }
 
 std::shared_ptr<const Mods> mods_of(nb::handle value) {
-  Made mods;
-  if (value.is_none() || nb::try_cast(value, mods)) return mods;
+  if (value.is_none()) return nullptr;
+  if (Made mods = named(value)) return mods;
   if (!PyCallable_Check(value.ptr()))
     throw nb::type_error(("attention: score_mod is " + shown(value) +
                           "; pass one of heed.mods or a function of (score, b, h, q_idx, kv_idx)")

@@ -3,6 +3,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from . import _heed
+from ._score_mod import ScoreMod
 
 
 class Array(Protocol):
@@ -15,7 +16,7 @@ class Array(Protocol):
 A = TypeVar("A", bound=Array)
 Causal = Literal[False, True, "bottom_right"]
 Stage = Literal["scaled", "softcap", "masked", "weights"]
-ScoreFunction = _heed.ScoreMod | Callable[..., Any]
+ScoreFunction = ScoreMod | Callable[..., Any]
 
 
 class Select(NamedTuple):
@@ -188,6 +189,14 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
                            sinks=sinks, score_mod=score_mod, block_mask=block_mask, key_lengths=key_lengths,
                            offset=offset, q_offsets=q_offsets, k_offsets=k_offsets, dropout_p=dropout_p, seed=seed,
                            return_lse=return_lse, return_scores=return_scores, return_weights=return_weights)
+
+
+def _in_a_graph(*operands: Any, **options: Any) -> Any:
+    from .torch import _traced
+    return _traced.attention(_traced.outside, *operands, **options)
+
+
+attention._torchdynamo_inline = _in_a_graph  # type: ignore[attr-defined]  # what torch.compile follows instead
 
 
 def attention_backward(grad: A, q: A, k: A, v: A, r: AttentionResult[A], grad_lse: A | None = None, *,

@@ -9,12 +9,13 @@ last. Masks alone may also become a heed.block_mask, which skips whole tiles. Po
 within an entry, from 0; `offset` is the key position of query 0, the length of a cache in front. All raise ShapeError
 for values out of range, and TypeError for what is no array or number.
 """
+import copy
 from collections.abc import Callable
 from typing import Any
 
 from . import _heed
 from ._attention import Array
-from ._heed import ScoreMod
+from ._score_mod import Part, ScoreMod, called
 
 __all__ = ["ScoreMod", "alibi", "causal", "dilated", "documents", "function", "padding", "prefix", "relative_bias",
            "scale", "sliding_window", "softcap"]
@@ -22,17 +23,17 @@ __all__ = ["ScoreMod", "alibi", "causal", "dilated", "documents", "function", "p
 
 def alibi(slopes: Array, *, offset: int = 0) -> ScoreMod:
     """score - slopes[h] * |i + offset - j|, slopes (Hq) floating (Press et al. 2022, "Train short, test long", 3)."""
-    return _heed.alibi(slopes, offset)
+    return _made("alibi", (slopes,), (offset,))
 
 
 def softcap(cap: float) -> ScoreMod:
     """cap * tanh(score / cap), cap above 0 (Gemma 2, arXiv 2408.00118, 2)."""
-    return _heed.softcap(cap)
+    return _made("softcap", factors=(cap,))
 
 
 def scale(factor: float) -> ScoreMod:
     """factor * score."""
-    return _heed.scale(factor)
+    return _made("scale", factors=(factor,))
 
 
 def relative_bias(table: Array, *, offset: int = 0) -> ScoreMod:
@@ -41,27 +42,27 @@ def relative_bias(table: Array, *, offset: int = 0) -> ScoreMod:
 
     attention_backward() gives the table's gradient, (1 or Hq, 2 n + 1), in .score_mod.
     """
-    return _heed.relative_bias(table, offset)
+    return _made("relative_bias", (table,), (offset,))
 
 
 def causal(*, offset: int = 0) -> ScoreMod:
     """Hides keys j > i + offset."""
-    return _heed.causal(offset)
+    return _made("causal", places=(offset,))
 
 
 def sliding_window(left: int, right: int = 0, *, offset: int = 0) -> ScoreMod:
     """Hides all but the keys i + offset - left to i + offset + right; both from 0 on."""
-    return _heed.sliding_window(left, right, offset)
+    return _made("sliding_window", places=(left, right, offset))
 
 
 def prefix(length: int, *, offset: int = 0) -> ScoreMod:
     """Hides keys j > i + offset, but for the first `length`, which everyone sees."""
-    return _heed.prefix(length, offset)
+    return _made("prefix", places=(length, offset))
 
 
 def dilated(step: int, *, offset: int = 0) -> ScoreMod:
     """Hides all keys but those whose distance from i + offset is a multiple of `step`, which is 1 at least."""
-    return _heed.dilated(step, offset)
+    return _made("dilated", places=(step, offset))
 
 
 def documents(query_ids: Array, key_ids: Array | None = None) -> ScoreMod:
@@ -70,12 +71,12 @@ def documents(query_ids: Array, key_ids: Array | None = None) -> ScoreMod:
     query_ids  (Lq) or (B, Lq) int32 or int64, for as many queries at most
     key_ids    (Lk) or (B, Lk), likewise; default: query_ids
     """
-    return _heed.documents(query_ids, key_ids)
+    return _made("documents", (query_ids, key_ids))
 
 
 def padding(lengths: Array) -> ScoreMod:
     """Hides keys j >= lengths[b], lengths (B) int32 or int64."""
-    return _heed.padding(lengths)
+    return _made("padding", (lengths,))
 
 
 def function(f: Callable[..., Any], derivative: Callable[..., Any] | None = None) -> ScoreMod:
@@ -88,4 +89,30 @@ def function(f: Callable[..., Any], derivative: Callable[..., Any] | None = None
 
     Both give what broadcasts to score's shape. What they raise, the call raises.
     """
-    return _heed.function(f, derivative)
+    return ScoreMod([Part("function", native=_heed.function(f, derivative))])
+
+
+def _made(name: str, tables: tuple[Any, ...] = (), places: tuple[Any, ...] = (),
+          factors: tuple[Any, ...] = ()) -> ScoreMod:
+    """With copies of the tables, which nobody changes; but one whose gradient torch waits for stays in torch's graph."""
+    try:
+        native = called(name, tables, places, factors)
+        tables = tuple(map(_copy, tables))
+    except _heed.RequiresGrad:
+        if name != "relative_bias":
+            raise
+        native = None
+        Part(name, tables, places, factors).detached().made()  # refuses what does not fit
+    return ScoreMod([Part(name, tables, tuple(map(int, places)), tuple(map(float, factors)), native)])
+
+
+def _copy(table: Any) -> Any:
+    return table.clone() if hasattr(table, "clone") else copy.copy(table)
+
+
+def _made_in_a_graph(name: str, tables: tuple[Any, ...] = (), places: tuple[Any, ...] = (),
+                     factors: tuple[Any, ...] = ()) -> ScoreMod:
+    return ScoreMod([Part(name, tables, places, factors)])
+
+
+_made._torchdynamo_inline = _made_in_a_graph  # type: ignore[attr-defined]  # torch.compile cannot see into _heed

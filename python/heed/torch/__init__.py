@@ -6,6 +6,7 @@
     with heed.torch.patch():                                              # or in torch's own place
         model(x).loss.backward()
 """
+from . import _operator as _operator
 from ._attention import attention
 from ._flex import flex_attention
 from ._multihead import MultiheadAttention

@@ -6,6 +6,7 @@ import torch  # type: ignore[import-not-found,unused-ignore]
 
 from .. import _attention as heed
 from .._heed import ShapeError
+from .._score_mod import ScoreMod, learned
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None,
@@ -17,31 +18,44 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Ten
     memory in the order of those of q, or an AttentionResult whose out and lse may both be differentiated, once. Its
     weights and scores have no gradient: a backward pass that needs one raises RuntimeError.
     """
-    for name, x in {"q": q, "k": k, "v": v}.items():
-        if not isinstance(x, torch.Tensor):
-            raise TypeError(f"attention: {name} is a {type(x).__name__}; pass a torch tensor, or call heed.attention")
-    sinks = options.get("sinks")
+    if not (isinstance(q, torch.Tensor) and isinstance(k, torch.Tensor) and isinstance(v, torch.Tensor)):
+        name, x = next((n, x) for n, x in zip("qkv", (q, k, v)) if not isinstance(x, torch.Tensor))
+        raise TypeError(f"attention: {name} is a {type(x).__name__}; pass a torch tensor, or call heed.attention")
+    if torch.compiler.is_compiling():
+        from . import _traced
+        return _traced.attention(_traced.outside_torch, q, k, v, mask, causal, return_lse=return_lse,
+                                 return_scores=return_scores, return_weights=return_weights, **options)
     wanted: dict[str, Any] = {"return_lse": return_lse, "return_scores": return_scores,
                               "return_weights": return_weights, **options}
     if not (isinstance(return_weights, heed.Select) and return_weights.top_p < 1):  # which takes no room beforehand
-        wanted["out"] = _room(q, v)
-    if not torch.is_grad_enabled() or not (q.requires_grad or k.requires_grad or v.requires_grad
-                                           or _requires_grad(mask) or any(map(_requires_grad, options.values()))):
+        wanted["out"] = room(q, v)
+    tables: list[Any] = []
+    if options and isinstance(score_mod := options.get("score_mod"), ScoreMod):
+        tables = [x if isinstance(x, torch.Tensor) else None for x in learned(score_mod._parts)]
+    if not torch.is_grad_enabled() or not (q.requires_grad or k.requires_grad or v.requires_grad or requires_grad(mask)
+                                           or (options and any(map(requires_grad, (*options.values(), *tables))))):
         return heed.attention(q, k, v, mask, causal, **wanted)
-    for name, value in options.items():
-        if name != "sinks" and _requires_grad(value):
-            raise ShapeError(f"attention: {name} requires grad, and heed has no gradient of it; pass detach() of it")
-    out, lse, weights, scores, top, remembered = _attention(q, k, v, mask, sinks, causal, wanted)
+    if options:
+        refuse_gradients(options)
+    wanted["return_lse"] = True
+    out, lse, weights, scores, top, remembered = _attention(q, k, v, mask, options.get("sinks"), causal, wanted,
+                                                            *tables)
     if not (return_lse or return_weights or return_scores is not None):
         return out
     return heed.AttentionResult(out, lse if return_lse else None, weights, scores, top, remembered)
 
 
-def _requires_grad(value: Any) -> bool:
+def requires_grad(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 
-def _room(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor | None:
+def refuse_gradients(options: Any) -> None:
+    for name, value in options.items():
+        if name != "sinks" and requires_grad(value):
+            raise ShapeError(f"attention: {name} requires grad, and heed has no gradient of it; pass detach() of it")
+
+
+def room(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor | None:
     """Memory for the result with the dimensions in the order of those of q; None where that is heed's own order."""
     if q.is_contiguous() or q.dim() == 0 or v.dim() == 0:
         return None
@@ -49,39 +63,46 @@ def _room(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor | None:
     return torch.empty_permuted((*q.shape[:-1], v.shape[-1]), (*order, q.dim() - 1), dtype=q.dtype, device=q.device)
 
 
+def gradients(grad_out: Any, grad_lse: Any, mask_grad: bool, options: Any, q: torch.Tensor, k: torch.Tensor,
+              v: torch.Tensor, mask: Any, sinks: Any, out: torch.Tensor, lse: torch.Tensor,
+              *tables: Any) -> tuple[Any, ...]:
+    """Those of q, k, v, mask, sinks and the tables of score_mod, None for what has none."""
+    grad_out = torch.zeros_like(out) if grad_out is None else grad_out
+    if grad_out.stride(-1) != 1:
+        grad_out = grad_out.contiguous()
+    if grad_lse is not None:
+        grad_lse = grad_lse.contiguous()
+    r = heed.AttentionResult(out, lse, options=options)
+    g = heed.attention_backward(grad_out, q, k, v, r, grad_lse, mask_grad=mask_grad)
+    of_tables = [None if table is None else x.reshape(table.shape).to(table.dtype)
+                 for x, table in zip(g.score_mod, tables)]
+    return g.q, g.k, g.v, None if g.mask is None else g.mask.to(mask.dtype), g.sinks, *of_tables
+
+
 class _Attention(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
     @staticmethod
     def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None,
-                sinks: torch.Tensor | None, causal: heed.Causal, wanted: dict[str, Any]) -> Any:
-        r = heed.attention(q, k, v, mask, causal, **{**wanted, "sinks": sinks, "return_lse": True})
+                sinks: torch.Tensor | None, causal: heed.Causal, wanted: dict[str, Any], *tables: Any) -> Any:
+        r = heed.attention(q, k, v, mask, causal, **wanted)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(q, k, v, mask, sinks, r.out, r.lse)
+        ctx.save_for_backward(q, k, v, mask, sinks, r.out, r.lse, *tables)
         ctx.options = r._options
         return r.out, r.lse, r.weights, r.scores, r.top, r._options
 
     @staticmethod
     def backward(ctx: Any, grad_out: Any, grad_lse: Any, grad_weights: Any, grad_scores: Any, *_: Any) -> Any:
         if grad_weights is not None or grad_scores is not None:
-            raise RuntimeError("attention: weights and scores have no gradient; detach() them, or compute the loss "
-                               "from out and lse")
-        mask_grad = ctx.needs_input_grad[3]
-        return *_gradients(grad_out, grad_lse, mask_grad, ctx.options, *ctx.saved_tensors), None, None
+            raise RuntimeError(NO_GRADIENT)
+        grads = _gradients(grad_out, grad_lse, ctx.needs_input_grad[3], ctx.options, *ctx.saved_tensors)
+        return *grads[:5], None, None, *grads[5:]
 
 
 class _Gradients(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
     """A function of its own, so that who differentiates it is told that it has no gradient."""
 
     @staticmethod
-    def forward(ctx: Any, grad_out: Any, grad_lse: Any, mask_grad: bool, options: Any, q: torch.Tensor,
-                k: torch.Tensor, v: torch.Tensor, mask: Any, sinks: Any, out: torch.Tensor, lse: torch.Tensor) -> Any:
-        grad_out = torch.zeros_like(out) if grad_out is None else grad_out
-        if grad_out.stride(-1) != 1:
-            grad_out = grad_out.contiguous()
-        if grad_lse is not None:
-            grad_lse = grad_lse.contiguous()
-        r = heed.AttentionResult(out, lse, options=options)
-        g = heed.attention_backward(grad_out, q, k, v, r, grad_lse, mask_grad=mask_grad)
-        return g.q, g.k, g.v, None if g.mask is None else g.mask.to(mask.dtype), g.sinks
+    def forward(ctx: Any, *arguments: Any) -> Any:
+        return gradients(*arguments)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -89,5 +110,6 @@ class _Gradients(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
                            "holds no gradient of an attention's operands")
 
 
+NO_GRADIENT = "attention: weights and scores have no gradient; detach() them, or compute the loss from out and lse"
 _attention: Callable[..., Any] = _Attention.apply
 _gradients: Callable[..., Any] = _Gradients.apply

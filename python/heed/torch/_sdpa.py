@@ -116,6 +116,7 @@ def innermost_one(x: torch.Tensor) -> torch.Tensor:
     return x if x.stride(-1) == 1 else x.clone(memory_format=torch.contiguous_format)
 
 
-def torch_seed() -> int:
-    """Of heed's dropout, drawn from torch's default generator."""
-    return int(torch.randint(2**63 - 1, ()))
+def torch_seed() -> Any:
+    """Of heed's dropout, drawn from torch's default generator: an integer, which a graph does not know beforehand."""
+    seed = torch.randint(2**63 - 1, ())
+    return seed if torch.compiler.is_compiling() else int(seed)

@@ -1,0 +1,107 @@
+"""Attention as two operators of torch's, forward and backward, which the graphs of torch.compile and torch.export hold.
+
+Eager calls do not come here: torch takes longer to call an operator than heed to compute a small attention.
+"""
+from typing import Any
+
+import torch  # type: ignore[import-not-found,unused-ignore]
+
+from .. import _heed
+from .._attention import Select
+from .._score_mod import joined, learned, parts_of
+from ._attention import NO_GRADIENT, gradients, room
+
+# Score functions are the names and numbers of their parts. What is not wanted comes out without elements.
+_TENSORS = """Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor? sinks, Tensor? alibi, Tensor? key_lengths,
+    Tensor? q_offsets, Tensor? k_offsets, Tensor? seed"""
+_OPTIONS = """Tensor[] tables, bool causal, bool bottom_right, float? scale, SymInt[]? window, float softcap,
+    SymInt offset, float dropout_p, str[] mods, SymInt[] places, float[] factors"""
+_TABLES, _MODS, _WANTED = 10, 18, 21  # places of arguments
+
+
+@torch.library.custom_op("heed::attention", mutates_args=(), device_types="cpu", schema=f"""(
+    {_TENSORS}, {_OPTIONS}, str? scores, bool weights, SymInt[]? heads, SymInt[]? rows) -> (
+    Tensor out, Tensor lse, Tensor scores, Tensor weights)""")
+def forward(*arguments: Any) -> Any:
+    (q, k, v), (stage, wanted, heads, rows) = arguments[:3], arguments[_WANTED:]
+    with torch.no_grad():
+        out, lse, weights, scores, *_ = _heed.attention_recorded(
+            q, k, v, _options(*arguments[3:_WANTED]), room(q, v), True, stage,
+            Select(heads, rows) if wanted else False)
+    return out, lse, *(lse.new_empty(0) if x is None else x for x in (scores, weights))
+
+
+@forward.register_fake  # type: ignore[untyped-decorator,unused-ignore]
+def _(*arguments: Any) -> Any:
+    (q, k, v), q_offsets, (stage, wanted, heads, rows) = arguments[:3], arguments[7], arguments[_WANTED:]
+    out = room(q, v)
+    if out is None:
+        out = q.new_empty((*q.shape[:-1], v.shape[-1]))
+    shape = q.shape[:-1] if q_offsets is None else (q.shape[1], q.shape[0])
+    lse = q.new_empty(shape, dtype=torch.float64 if q.dtype == torch.float64 else torch.float32)
+    scores, weights = lse.new_empty(0), lse.new_empty(0)
+    if stage is not None:
+        scores = lse.new_empty((*shape, k.shape[-2]))
+    if wanted:
+        batch, n_heads, n_rows = shape
+        weights = lse.new_empty((batch, n_heads if heads is None else len(heads),
+                                 n_rows if rows is None else len(rows), k.shape[-2]))
+    return out, lse, scores, weights
+
+
+@torch.library.custom_op("heed::attention_backward", mutates_args=(), device_types="cpu", schema=f"""(
+    Tensor? grad_out, Tensor? grad_lse, Tensor? grad_scores, Tensor? grad_weights, bool mask_grad, Tensor out,
+    Tensor lse, {_TENSORS}, {_OPTIONS}) -> (
+    Tensor q, Tensor k, Tensor v, Tensor mask, Tensor sinks, Tensor[] tables)""")
+def backward(grad_out: Any, grad_lse: Any, grad_scores: Any, grad_weights: Any, mask_grad: bool, out: torch.Tensor,
+             lse: torch.Tensor, *arguments: Any) -> Any:
+    for grad in (grad_scores, grad_weights):  # zeros, in a graph, for what no loss depends on
+        if grad is not None and grad.any():
+            raise RuntimeError(NO_GRADIENT)
+    with torch.no_grad():
+        grads = gradients(grad_out, grad_lse, mask_grad, _options(*arguments[3:]), *arguments[:5], out, lse,
+                          *_learned(arguments))
+    return *(out.new_empty(0) if x is None else x for x in grads[:5]), list(grads[5:])
+
+
+@backward.register_fake  # type: ignore[untyped-decorator,unused-ignore]
+def _(grad_out: Any, grad_lse: Any, grad_scores: Any, grad_weights: Any, mask_grad: bool, out: torch.Tensor,
+      lse: torch.Tensor, *arguments: Any) -> Any:
+    q, k, v, mask, sinks = arguments[:5]
+    own = q, k, v, mask if mask_grad else None, sinks
+    return *(out.new_empty(0) if x is None else x.new_empty(x.shape) for x in own), [
+        table.new_empty(table.shape) for table in _learned(arguments)]
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*output[:2], *inputs[:_TABLES], *inputs[_TABLES])
+    ctx.others = inputs[_TABLES + 1:]
+
+
+def _backward(ctx: Any, *grads: Any) -> Any:
+    out, lse, *tensors = ctx.saved_tensors
+    arguments = *tensors[:_TABLES], tensors[_TABLES:], *ctx.others[:_WANTED - _TABLES - 1]
+    q, k, v, mask, sinks, of_tables = backward(*grads, ctx.needs_input_grad[3], out, lse, *arguments)
+    left = iter(of_tables)
+    tables = [next(left) if any(table is x for x in _learned(arguments)) else None for table in arguments[_TABLES]]
+    nothing = [[] if isinstance(x, list) and not x else None for x in ctx.others]  # as torch counts empty lists
+    return (q, k, v, mask if ctx.needs_input_grad[3] else None, None if arguments[4] is None else sinks,
+            *(None,) * 5, tables, *nothing)
+
+
+forward.register_autograd(_backward, setup_context=_setup_context)
+
+
+def _options(mask: Any, sinks: Any, alibi: Any, key_lengths: Any, q_offsets: Any, k_offsets: Any, seed: Any,
+             tables: Any, causal: bool, bottom_right: bool, scale: Any, window: Any, softcap: Any, offset: Any,
+             dropout_p: Any, mods: Any, places: Any, factors: Any) -> Any:
+    score_mod = joined(parts_of(mods, tables, places, factors)) if mods else None
+    return _heed.Options(mask, "bottom_right" if bottom_right else causal, scale, window, softcap, alibi, sinks,
+                         score_mod, None, key_lengths, offset, q_offsets, k_offsets, dropout_p,
+                         0 if seed is None else int(seed) % 2**64)
+
+
+def _learned(arguments: Any) -> list[torch.Tensor]:
+    """The tables that have a gradient."""
+    return learned(parts_of(arguments[_MODS], arguments[_TABLES], *arguments[_MODS + 1:_WANTED]))
