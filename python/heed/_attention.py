@@ -216,8 +216,8 @@ def attention_backward(grad: A, q: A, k: A, v: A, r: AttentionResult[A], grad_ls
     """
     lse = _lse("attention_backward", "r", r)
     if r._options is None:
-        raise _heed.ShapeError("attention_backward: r is a merged result, of calls with options of their own; pass the "
-                               "result of attention()")
+        raise _heed.ShapeError("attention_backward: r is a merged result or comes out of a graph of torch's, and "
+                               "remembers no options; pass the result of attention()")
     return AttentionGradients(*_heed.attention_backward(grad, q, k, v, r.out, lse, r._options, grad_lse, mask_grad))
 
 

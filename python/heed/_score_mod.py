@@ -18,7 +18,10 @@ class Part(NamedTuple):
     native: _heed.ScoreMod | None = None  # None where it is made anew at each use, of the tables as they are then
 
     def made(self) -> _heed.ScoreMod:
-        return self.native or called(self.name, self.tables, self.places, self.factors)
+        if self.native:
+            return self.native
+        made: _heed.ScoreMod = getattr(_heed, self.name)(*self.tables, *self.places, *self.factors)
+        return made
 
     def detached(self) -> "Part":
         return self._replace(tables=tuple(t.detach() if hasattr(t, "detach") else t for t in self.tables))
@@ -55,27 +58,33 @@ class ScoreMod:
         return joined(part.detached() for part in self._parts)
 
 
-def called(name: str, tables: Iterable[Any], places: Iterable[Any], factors: Iterable[Any]) -> _heed.ScoreMod:
-    made: _heed.ScoreMod = getattr(_heed, name)(*tables, *places, *factors)
-    return made
-
-
 def joined(parts: Iterable[Part]) -> _heed.ScoreMod:
     return functools.reduce(operator.or_, (part.made() for part in parts))
 
 
-_NUMBERS = {  # of tables, places and factors that each takes
+_COUNTS = {  # of tables, places and factors that each takes
     "alibi": (1, 1, 0), "softcap": (0, 0, 1), "scale": (0, 0, 1), "relative_bias": (1, 1, 0), "causal": (0, 1, 0),
     "sliding_window": (0, 3, 0), "prefix": (0, 2, 0), "dilated": (0, 2, 0), "documents": (2, 0, 0),
     "padding": (1, 0, 0)}
 
 
-def parts_of(names: Iterable[str], *numbers: Iterable[Any]) -> list[Part]:
-    """Of all the names, tables, places and factors of a chain, one after the other."""
-    left = tuple(map(iter, numbers))
-    return [Part(name, *(tuple(itertools.islice(x, n)) for x, n in zip(left, _NUMBERS[name]))) for name in names]
+def parts_of(names: Iterable[str], tables: Iterable[Any], places: Iterable[int],
+             factors: Iterable[float]) -> list[Part]:
+    """Of all the names and numbers of a chain, one after the other."""
+    tables, places, factors = iter(tables), iter(places), iter(factors)
+    parts = []
+    for name in names:
+        of_tables, of_places, of_factors = _COUNTS[name]
+        parts.append(Part(name, tuple(itertools.islice(tables, of_tables)), tuple(itertools.islice(places, of_places)),
+                          tuple(itertools.islice(factors, of_factors))))
+    return parts
+
+
+def learns(part: Part) -> bool:
+    """Whether attention_backward() has the gradient of its table."""
+    return part.name == "relative_bias"
 
 
 def learned(parts: Iterable[Part]) -> list[Any]:
-    """The tables that have a gradient, in the order of attention_backward()'s .score_mod."""
-    return [part.tables[0] for part in parts if part.name == "relative_bias"]
+    """The tables whose gradients are in attention_backward()'s .score_mod, in their order."""
+    return [part.tables[0] for part in parts if learns(part)]

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import _heed
 from ._attention import Array
-from ._score_mod import Part, ScoreMod, called
+from ._score_mod import Part, ScoreMod, learns
 
 __all__ = ["ScoreMod", "alibi", "causal", "dilated", "documents", "function", "padding", "prefix", "relative_bias",
            "scale", "sliding_window", "softcap"]
@@ -40,7 +40,8 @@ def relative_bias(table: Array, *, offset: int = 0) -> ScoreMod:
     """score + table[h, n + j - i - offset], table (2 n + 1) or (Hq, 2 n + 1) floating: one number for each distance
     from -n to n; farther keys have that of the end (Raffel et al. 2020, 2.1, without its buckets).
 
-    attention_backward() gives the table's gradient, (1 or Hq, 2 n + 1), in .score_mod.
+    attention_backward() gives the table's gradient, (1 or Hq, 2 n + 1), in .score_mod. A torch tensor that requires
+    grad is not copied as other tables are: each call takes its numbers of that moment, and torch gets its gradient.
     """
     return _made("relative_bias", (table,), (offset,))
 
@@ -94,15 +95,16 @@ def function(f: Callable[..., Any], derivative: Callable[..., Any] | None = None
 
 def _made(name: str, tables: tuple[Any, ...] = (), places: tuple[Any, ...] = (),
           factors: tuple[Any, ...] = ()) -> ScoreMod:
-    """With copies of the tables, which nobody changes; but one whose gradient torch waits for stays in torch's graph."""
+    """With copies of the tables, which nobody changes; one whose gradient torch waits for stays in torch's graph."""
+    part = Part(name, tables, places, factors)
     try:
-        native = called(name, tables, places, factors)
+        native = part.made()
         tables = tuple(map(_copy, tables))
     except _heed.RequiresGrad:
-        if name != "relative_bias":
+        if not learns(part):
             raise
         native = None
-        Part(name, tables, places, factors).detached().made()  # refuses what does not fit
+        part.detached().made()  # refuses what does not fit
     return ScoreMod([Part(name, tables, tuple(map(int, places)), tuple(map(float, factors)), native)])
 
 

@@ -202,6 +202,16 @@ def test_functions_from_several_threads():
     assert not wrong
 
 
+def test_tables_are_copied():
+    q, k, v, _ = inputs()
+    tables = TABLE.copy(), SLOPES.copy(), IDS_K.copy(), LENGTHS.copy()
+    chain = (mods.relative_bias(tables[0]) | mods.alibi(tables[1]) | mods.documents(tables[2]) | mods.padding(tables[3]))
+    before = heed.attention(q, k, v, score_mod=chain)
+    for table in tables:
+        table[:] = 1
+    assert np.array_equal(heed.attention(q, k, v, score_mod=chain | mods.scale(1)), before)
+
+
 def test_ragged_batches():
     offsets = np.array([0, 30, 30, 70])
     random = np.random.default_rng(3)

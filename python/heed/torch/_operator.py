@@ -8,7 +8,7 @@ import torch  # type: ignore[import-not-found,unused-ignore]
 
 from .. import _heed
 from .._attention import Select
-from .._score_mod import joined, learned, parts_of
+from .._score_mod import Part, joined, learned, learns, parts_of
 from ._attention import NO_GRADIENT, gradients, room
 
 # Score functions are the names and numbers of their parts. What is not wanted comes out without elements.
@@ -43,9 +43,8 @@ def _(*arguments: Any) -> Any:
     if stage is not None:
         scores = lse.new_empty((*shape, k.shape[-2]))
     if wanted:
-        batch, n_heads, n_rows = shape
-        weights = lse.new_empty((batch, n_heads if heads is None else len(heads),
-                                 n_rows if rows is None else len(rows), k.shape[-2]))
+        weights = lse.new_empty((q.shape[0], q.shape[1] if heads is None else len(heads),
+                                 q.shape[2] if rows is None else len(rows), k.shape[-2]))
     return out, lse, scores, weights
 
 
@@ -60,7 +59,7 @@ def backward(grad_out: Any, grad_lse: Any, grad_scores: Any, grad_weights: Any, 
             raise RuntimeError(NO_GRADIENT)
     with torch.no_grad():
         grads = gradients(grad_out, grad_lse, mask_grad, _options(*arguments[3:]), *arguments[:5], out, lse,
-                          *_learned(arguments))
+                          *learned(_parts(arguments)))
     return *(out.new_empty(0) if x is None else x for x in grads[:5]), list(grads[5:])
 
 
@@ -70,7 +69,7 @@ def _(grad_out: Any, grad_lse: Any, grad_scores: Any, grad_weights: Any, mask_gr
     q, k, v, mask, sinks = arguments[:5]
     own = q, k, v, mask if mask_grad else None, sinks
     return *(out.new_empty(0) if x is None else x.new_empty(x.shape) for x in own), [
-        table.new_empty(table.shape) for table in _learned(arguments)]
+        table.new_empty(table.shape) for table in learned(_parts(arguments))]
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -84,10 +83,11 @@ def _backward(ctx: Any, *grads: Any) -> Any:
     arguments = *tensors[:_TABLES], tensors[_TABLES:], *ctx.others[:_WANTED - _TABLES - 1]
     q, k, v, mask, sinks, of_tables = backward(*grads, ctx.needs_input_grad[3], out, lse, *arguments)
     left = iter(of_tables)
-    tables = [next(left) if any(table is x for x in _learned(arguments)) else None for table in arguments[_TABLES]]
-    nothing = [[] if isinstance(x, list) and not x else None for x in ctx.others]  # as torch counts empty lists
+    tables = [next(left) if learns(part) else None for part in _parts(arguments) for _ in part.tables]
+    # torch wants an empty list for an empty list.
+    none: list[Any] = [[] if isinstance(x, list) and not x else None for x in ctx.others]
     return (q, k, v, mask if ctx.needs_input_grad[3] else None, None if arguments[4] is None else sinks,
-            *(None,) * 5, tables, *nothing)
+            *(None,) * 5, tables, *none)
 
 
 forward.register_autograd(_backward, setup_context=_setup_context)
@@ -102,6 +102,5 @@ def _options(mask: Any, sinks: Any, alibi: Any, key_lengths: Any, q_offsets: Any
                          0 if seed is None else int(seed) % 2**64)
 
 
-def _learned(arguments: Any) -> list[torch.Tensor]:
-    """The tables that have a gradient."""
-    return learned(parts_of(arguments[_MODS], arguments[_TABLES], *arguments[_MODS + 1:_WANTED]))
+def _parts(arguments: Any) -> list[Part]:
+    return parts_of(arguments[_MODS], arguments[_TABLES], *arguments[_MODS + 1:_WANTED])

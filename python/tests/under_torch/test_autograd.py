@@ -56,6 +56,50 @@ def test_gradients_of_masks_and_sinks(shape):
     gradcheck(function, *operands(), leaf(*shape, seed=4), leaf(4, seed=5))
 
 
+@pytest.mark.parametrize("shape", [(9,), (1, 9), (4, 9), (4, 3), (1,)])
+def test_gradients_of_tables(shape):
+    """Of relative biases, in a chain with others of their kind."""
+    constant = heed.mods.relative_bias(torch.linspace(-1, 1, 7, dtype=torch.float64))
+
+    def function(q, k, v, table, shared):
+        chain = heed.mods.relative_bias(table, offset=1) | heed.mods.softcap(2.0) | constant
+        return heed.attention(q, k, v, score_mod=chain | heed.mods.relative_bias(shared) | heed.mods.causal(offset=1))
+    gradcheck(function, *operands(), leaf(*shape, seed=4), leaf(5, seed=5))
+    gradcheck(lambda table: function(*(x.detach() for x in operands()), table, torch.zeros(3).double()),
+              leaf(*shape, seed=4))
+
+
+def test_a_table_in_torchs_graph():
+    """Its numbers are those of the call, its gradient of its own dtype; without a graph it is as any other."""
+    q, k, v = (leaf(1, 2, 6, 4, seed=s, dtype=torch.float32) for s in range(3))
+    table = torch.zeros(9, dtype=torch.bfloat16, requires_grad=True)
+    chain = heed.mods.relative_bias(table) | heed.mods.causal()
+    assert repr(chain) == "heed.mods: relative_bias((9)) | causal(0)" and not chain.hides
+    plain = heed.attention(q, k, v, causal=True)
+    out = heed.attention(q, k, v, score_mod=chain)
+    torch.testing.assert_close(out, plain)
+    with torch.no_grad():
+        table += torch.arange(9)
+    biased = heed.attention(q, k, v, score_mod=heed.mods.relative_bias(torch.arange(9.0)) | heed.mods.causal())
+    r = heed.torch.attention(q, k, v, score_mod=chain, return_lse=True)
+    torch.testing.assert_close(r.out, biased)
+    r.lse.sum().backward()
+    assert table.grad.dtype == torch.bfloat16 and table.grad.shape == (9,)
+    torch.testing.assert_close(table.grad.sum(), torch.tensor(12.0).bfloat16())  # each of 12 rows of weights has sum 1
+    with torch.no_grad():
+        torch.testing.assert_close(heed.attention(q, k, v, score_mod=chain), biased)
+        table.zero_()
+        torch.testing.assert_close(heed.attention(q, k, v, score_mod=chain), plain)
+        kept = heed.mods.relative_bias(table)
+        table += 3 * torch.arange(9)
+    torch.testing.assert_close(heed.attention(q, k, v, score_mod=kept | heed.mods.causal()), plain)  # a copy
+    out = heed.attention(q, k, v, score_mod=chain)
+    with torch.no_grad():
+        table.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
 def test_gradients_of_a_ragged_batch():
     offsets = {"q_offsets": torch.tensor([0, 2, 2, 6]), "k_offsets": torch.tensor([0, 3, 4, 9])}
 
@@ -139,3 +183,12 @@ def test_what_is_refused():
         heed.torch.attention(leaf(2, 3, 3, 4), k, v)
     with pytest.raises(TypeError):
         heed.torch.attention(q, k, v, is_causal=True)
+    with pytest.raises(heed.ShapeError, match=r"relative_bias: table is \(4\); pass \(2 n \+ 1\)"):
+        heed.mods.relative_bias(leaf(4))
+    with pytest.raises(heed.ShapeError, match="alibi: slopes requires grad, .*pass detach"):
+        heed.mods.alibi(leaf(4))
+    table = heed.mods.relative_bias(leaf(3, 5))
+    with pytest.raises(heed.ShapeError, match=r"relative_bias\(\(3, 5\)\) has numbers for 3 heads, and the call has 4"):
+        heed.attention(q, k, v, score_mod=table)
+    with pytest.raises(heed.ShapeError, match="relative_bias: table requires grad, .*pass detach"):
+        heed.explain(*(x.detach() for x in (q, k, v)), score_mod=table)
