@@ -3,19 +3,23 @@ import functools
 import itertools
 import operator
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import _heed
 
 
-class Part(NamedTuple):
+class Part:
     """One function of a chain, which _heed has by its name."""
 
-    name: str
-    tables: tuple[Any, ...] = ()
-    places: tuple[int, ...] = ()
-    factors: tuple[float, ...] = ()
-    native: _heed.ScoreMod | None = None  # None where it is made anew at each use, of the tables as they are then
+    __slots__ = ("factors", "name", "native", "places", "tables")
+
+    def __init__(self, name: str, tables: tuple[Any, ...] = (), places: tuple[int, ...] = (),
+                 factors: tuple[float, ...] = (), native: _heed.ScoreMod | None = None) -> None:
+        self.name = name
+        self.tables = tables
+        self.places = places
+        self.factors = factors
+        self.native = native  # None where it is made anew at each use, of the tables as they are then
 
     def made(self) -> _heed.ScoreMod:
         if self.native:
@@ -24,7 +28,8 @@ class Part(NamedTuple):
         return made
 
     def detached(self) -> "Part":
-        return self._replace(tables=tuple(t.detach() if hasattr(t, "detach") else t for t in self.tables))
+        tables = tuple(t.detach() if hasattr(t, "detach") else t for t in self.tables)
+        return Part(self.name, tables, self.places, self.factors, self.native)
 
 
 class ScoreMod:

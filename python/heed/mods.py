@@ -9,7 +9,6 @@ last. Masks alone may also become a heed.block_mask, which skips whole tiles. Po
 within an entry, from 0; `offset` is the key position of query 0, the length of a cache in front. All raise ShapeError
 for values out of range, and TypeError for what is no array or number.
 """
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -109,6 +108,7 @@ def _made(name: str, tables: tuple[Any, ...] = (), places: tuple[Any, ...] = (),
 
 
 def _copy(table: Any) -> Any:
+    import copy  # takes as long as this whole module
     return table.clone() if hasattr(table, "clone") else copy.copy(table)
 
 

@@ -175,3 +175,16 @@ def test_what_is_refused():
     weights = ours(**models.inputs("llama")[0], output_attentions=True).attentions[0]
     with pytest.raises(RuntimeError, match="weights and scores have no gradient"):
         weights.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gemma2"])
+def test_compiled_into_one_graph(name):
+    _, ours = both(name)
+    arguments, _ = models.inputs(name, padded=True)
+    torch._dynamo.reset()
+    results = []
+    for run in (ours, torch.compile(ours, fullgraph=True, backend="aot_eager")):
+        output = run(**arguments, output_attentions=True)
+        loss = output.logits.square().mean()
+        results.append((output.logits, *output.attentions, *torch.autograd.grad(loss, list(ours.parameters()))))
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-6)
