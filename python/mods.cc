@@ -237,7 +237,7 @@ Made function(nb::handle f, nb::handle derivative) {
   return made(std::move(mod));
 }
 
-/// What a heed.mods.ScoreMod is to the kernels; null for what is none. Throws RequiresGrad for a table of torch's graph.
+/// A heed.mods.ScoreMod as kernels take it; null for what is none. Throws RequiresGrad for tables in torch's graph.
 Made named(nb::handle value) {
   static PyObject* const kept = PyUnicode_InternFromString("_heed_mod");
   nb::object mod = nb::steal(PyObject_GetAttr(value.ptr(), kept));
