@@ -6,7 +6,7 @@
     with heed.torch.patch():                                              # or in torch's own place
         model(x).loss.backward()
 """
-from . import _operator as _operator
+from . import _operator as _operator  # which torch then knows
 from ._attention import attention
 from ._flex import flex_attention
 from ._multihead import MultiheadAttention

@@ -16,13 +16,15 @@ _TENSORS = """Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor? sinks, Tensor?
     Tensor? q_offsets, Tensor? k_offsets, Tensor? seed"""
 _OPTIONS = """Tensor[] tables, bool causal, bool bottom_right, float? scale, SymInt[]? window, float softcap,
     SymInt offset, float dropout_p, str[] mods, SymInt[] places, float[] factors"""
+_FORWARD = f"""({_TENSORS}, {_OPTIONS}, str? scores, bool weights, SymInt[]? heads, SymInt[]? rows) -> (
+    Tensor out, Tensor lse, Tensor scores, Tensor weights)"""
+_BACKWARD = f"""(Tensor? grad_out, Tensor? grad_lse, Tensor? grad_scores, Tensor? grad_weights, bool mask_grad,
+    Tensor out, Tensor lse, {_TENSORS}, {_OPTIONS}) -> (
+    Tensor q, Tensor k, Tensor v, Tensor mask, Tensor sinks, Tensor[] tables)"""
 _TABLES, _MODS, _WANTED = 10, 18, 21  # places of arguments
 
 
-@torch.library.custom_op("heed::attention", mutates_args=(), device_types="cpu", schema=f"""(
-    {_TENSORS}, {_OPTIONS}, str? scores, bool weights, SymInt[]? heads, SymInt[]? rows) -> (
-    Tensor out, Tensor lse, Tensor scores, Tensor weights)""")
-def forward(*arguments: Any) -> Any:
+def _forward(*arguments: Any) -> Any:
     (q, k, v), (stage, wanted, heads, rows) = arguments[:3], arguments[_WANTED:]
     with torch.no_grad():
         out, lse, weights, scores, *_ = _heed.attention_recorded(
@@ -31,8 +33,7 @@ def forward(*arguments: Any) -> Any:
     return out, lse, *(lse.new_empty(0) if x is None else x for x in (scores, weights))
 
 
-@forward.register_fake  # type: ignore[untyped-decorator,unused-ignore]
-def _(*arguments: Any) -> Any:
+def _forward_shapes(*arguments: Any) -> Any:
     (q, k, v), q_offsets, (stage, wanted, heads, rows) = arguments[:3], arguments[7], arguments[_WANTED:]
     out = room(q, v)
     if out is None:
@@ -48,12 +49,8 @@ def _(*arguments: Any) -> Any:
     return out, lse, scores, weights
 
 
-@torch.library.custom_op("heed::attention_backward", mutates_args=(), device_types="cpu", schema=f"""(
-    Tensor? grad_out, Tensor? grad_lse, Tensor? grad_scores, Tensor? grad_weights, bool mask_grad, Tensor out,
-    Tensor lse, {_TENSORS}, {_OPTIONS}) -> (
-    Tensor q, Tensor k, Tensor v, Tensor mask, Tensor sinks, Tensor[] tables)""")
-def backward(grad_out: Any, grad_lse: Any, grad_scores: Any, grad_weights: Any, mask_grad: bool, out: torch.Tensor,
-             lse: torch.Tensor, *arguments: Any) -> Any:
+def _backward(grad_out: Any, grad_lse: Any, grad_scores: Any, grad_weights: Any, mask_grad: bool, out: torch.Tensor,
+              lse: torch.Tensor, *arguments: Any) -> Any:
     for grad in (grad_scores, grad_weights):  # zeros, in a graph, for what no loss depends on
         if grad is not None and grad.any():
             raise RuntimeError(NO_GRADIENT)
@@ -63,22 +60,21 @@ def backward(grad_out: Any, grad_lse: Any, grad_scores: Any, grad_weights: Any, 
     return *(out.new_empty(0) if x is None else x for x in grads[:5]), list(grads[5:])
 
 
-@backward.register_fake  # type: ignore[untyped-decorator,unused-ignore]
-def _(grad_out: Any, grad_lse: Any, grad_scores: Any, grad_weights: Any, mask_grad: bool, out: torch.Tensor,
-      lse: torch.Tensor, *arguments: Any) -> Any:
+def _backward_shapes(grad_out: Any, grad_lse: Any, grad_scores: Any, grad_weights: Any, mask_grad: bool,
+                     out: torch.Tensor, lse: torch.Tensor, *arguments: Any) -> Any:
     q, k, v, mask, sinks = arguments[:5]
     own = q, k, v, mask if mask_grad else None, sinks
     return *(out.new_empty(0) if x is None else x.new_empty(x.shape) for x in own), [
         table.new_empty(table.shape) for table in learned(_parts(arguments))]
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+def _remember(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*output[:2], *inputs[:_TABLES], *inputs[_TABLES])
     ctx.others = inputs[_TABLES + 1:]
 
 
-def _backward(ctx: Any, *grads: Any) -> Any:
+def _differentiate(ctx: Any, *grads: Any) -> Any:
     out, lse, *tensors = ctx.saved_tensors
     arguments = *tensors[:_TABLES], tensors[_TABLES:], *ctx.others[:_WANTED - _TABLES - 1]
     q, k, v, mask, sinks, of_tables = backward(*grads, ctx.needs_input_grad[3], out, lse, *arguments)
@@ -88,9 +84,6 @@ def _backward(ctx: Any, *grads: Any) -> Any:
     none: list[Any] = [[] if isinstance(x, list) and not x else None for x in ctx.others]
     return (q, k, v, mask if ctx.needs_input_grad[3] else None, None if arguments[4] is None else sinks,
             *(None,) * 5, tables, *none)
-
-
-forward.register_autograd(_backward, setup_context=_setup_context)
 
 
 def _options(mask: Any, sinks: Any, alibi: Any, key_lengths: Any, q_offsets: Any, k_offsets: Any, seed: Any,
@@ -104,3 +97,12 @@ def _options(mask: Any, sinks: Any, alibi: Any, key_lengths: Any, q_offsets: Any
 
 def _parts(arguments: Any) -> list[Part]:
     return parts_of(arguments[_MODS], arguments[_TABLES], *arguments[_MODS + 1:_WANTED])
+
+
+forward: Any = torch.library.custom_op("heed::attention", _forward, mutates_args=(), device_types="cpu",
+                                       schema=_FORWARD)
+backward: Any = torch.library.custom_op("heed::attention_backward", _backward, mutates_args=(), device_types="cpu",
+                                        schema=_BACKWARD)
+forward.register_fake(_forward_shapes)
+backward.register_fake(_backward_shapes)
+forward.register_autograd(_differentiate, setup_context=_remember)

@@ -6,7 +6,7 @@ import torch  # type: ignore[import-not-found,unused-ignore]
 
 from .. import _attention as heed
 from .._score_mod import ScoreMod
-from . import _attention
+from . import _attention, _operator
 from ._attention import refuse_gradients
 
 _REASON = ("heed: out=, a block_mask, a Python function, top_p below 1, weights of a ragged batch and arrays that are "
@@ -61,7 +61,7 @@ def _operator_call(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False
         seed = torch.tensor(seed - 2**64 if seed >= 2**63 else seed)
     tables = [torch.as_tensor(part.tables[0] if table is None else table) for part in parts for table in part.tables]
     select = return_weights if isinstance(return_weights, heed.Select) else heed.Select()
-    result, lse, scores, weights = torch.ops.heed.attention(
+    result, lse, scores, weights = _operator.forward(
         q, k, v, mask, sinks, alibi, key_lengths, q_offsets, k_offsets, seed, tables, causal is True,
         causal == "bottom_right", scale, window, softcap, offset, dropout_p, [part.name for part in parts],
         [x for part in parts for x in part.places], [x for part in parts for x in part.factors], return_scores,

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 HERE = pathlib.Path(__file__).parent
 LIMIT = 10 << 30  # bytes of memory: one default configuration has more weights than a machine has room
-# torch's conftest.py is for another pytest. Scaled positions have nothing to do with attention, and build maps of 20 GB.
+# torch's conftest.py is for older pytests. Scaled positions have nothing to do with attention, and build maps of 20 GB.
 COMMANDS = {"pytorch": ("patched", lambda path: [path, "--noconftest", "-k", "cpu or CPU"]),
             "transformers": ("instead", lambda path: [HERE / "transformers_common.py", "-k", "not rope_scaling"])}
 
