@@ -12,7 +12,8 @@ from .._score_mod import ScoreMod, learned
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None,
               causal: heed.Causal = False, *, return_lse: bool = False, return_scores: heed.Stage | None = None,
               return_weights: bool | heed.Select = False, **options: Unpack[heed.Options]) -> Any:
-    """heed.attention() of torch tensors, with gradients of q, k, v, an additive mask, the sinks and lse.
+    """heed.attention() of torch tensors, with gradients of q, k, v, an additive mask, the sinks, tables of
+    mods.relative_bias and lse.
 
     Takes what heed.attention() takes, but for `out`, and returns what it returns: (B, Hq, Lq, Dv), its dimensions in
     memory in the order of those of q, or an AttentionResult whose out and lse may both be differentiated, once. Its

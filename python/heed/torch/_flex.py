@@ -15,9 +15,9 @@ def flex_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
     """torch.nn.attention.flex_attention.flex_attention on the CPU, fused, forward and backward, without a compiler.
 
     query       (B, Hq, L, E); key (B, H, S, E); value (B, H, S, Ev), any strides
-    score_mod   one of heed.mods, or several joined by |, with gradients of query, key and value; or a Python function
-                of (score, b, h, q_idx, kv_idx), which gets NumPy arrays, runs tile by tile and has no gradient unless
-                heed.mods.function() brings it
+    score_mod   one of heed.mods, or several joined by |, with gradients of query, key, value and tables of
+                relative_bias; or a Python function of (score, b, h, q_idx, kv_idx), which gets NumPy arrays, runs tile
+                by tile and has no gradient unless heed.mods.function() brings it
     block_mask  of heed.block_mask(): whole tiles that it hides are skipped
     scale       factor on the scores; default 1 / sqrt(E)
     enable_gqa  Hq may be a multiple of H
