@@ -108,8 +108,13 @@ def _made(name: str, tables: tuple[Any, ...] = (), places: tuple[Any, ...] = (),
 
 
 def _copy(table: Any) -> Any:
-    import copy  # takes as long as this whole module
-    return table.clone() if hasattr(table, "clone") else copy.copy(table)
+    import numpy as np
+    if table is None:
+        return None
+    if hasattr(table, "clone"):  # torch's
+        return table.clone()
+    copied = np.array(table)
+    return copied if copied.dtype != object else np.array(np.from_dlpack(table))
 
 
 def _made_in_a_graph(name: str, tables: tuple[Any, ...] = (), places: tuple[Any, ...] = (),

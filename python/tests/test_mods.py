@@ -1,11 +1,12 @@
 """Score functions and masks in tiles beside what they say, written with NumPy."""
+import array
 import threading
 import warnings
 
 import heed
 import numpy as np
 import pytest
-from heed import mods
+from heed import mods, nn
 
 B, HQ, HKV, LQ, LK, D = 2, 4, 2, 70, 150, 8
 B_, H_, I_, J_ = np.ogrid[:B, :HQ, :LQ, :LK]
@@ -200,6 +201,24 @@ def test_functions_from_several_threads():
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_tables_of_every_kind():
+    q, k, v, _ = inputs()
+    expected = heed.attention(q, k, v, score_mod=mods.relative_bias(TABLE[0]))
+    for table in (memoryview(TABLE[0]), array.array("d", TABLE[0]), nn.Variable(TABLE[0]), OnlyDlpack(TABLE[0])):
+        assert np.array_equal(heed.attention(q, k, v, score_mod=mods.relative_bias(table)), expected)
+
+
+class OnlyDlpack:
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
 
 
 def test_tables_are_copied():
