@@ -35,10 +35,11 @@ class Part:
 class ScoreMod:
     """A score function, or several joined by |: the first, then the next."""
 
-    __slots__ = ("_heed_mod", "_parts")
+    __slots__ = ("_heed_mod", "_learned", "_parts")
 
     def __init__(self, parts: Iterable[Part]) -> None:
         self._parts = tuple(parts)
+        self._learned = learned(self._parts)
         self._heed_mod: _heed.ScoreMod | None = None  # what the kernels take
 
     def __or__(self, then: "ScoreMod") -> "ScoreMod":

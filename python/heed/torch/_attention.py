@@ -6,7 +6,7 @@ import torch  # type: ignore[import-not-found,unused-ignore]
 
 from .. import _attention as heed
 from .._heed import ShapeError
-from .._score_mod import ScoreMod, learned
+from .._score_mod import ScoreMod
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None,
@@ -31,10 +31,13 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Ten
     if not (isinstance(return_weights, heed.Select) and return_weights.top_p < 1):  # which takes no room beforehand
         wanted["out"] = room(q, v)
     tables: list[Any] = []
-    if options and isinstance(score_mod := options.get("score_mod"), ScoreMod):
-        tables = [x if isinstance(x, torch.Tensor) else None for x in learned(score_mod._parts)]
-    if not torch.is_grad_enabled() or not (q.requires_grad or k.requires_grad or v.requires_grad or requires_grad(mask)
-                                           or (options and any(map(requires_grad, (*options.values(), *tables))))):
+    waits = q.requires_grad or k.requires_grad or v.requires_grad or requires_grad(mask)
+    if options:
+        waits = waits or any(map(requires_grad, options.values()))
+        if isinstance(score_mod := options.get("score_mod"), ScoreMod) and score_mod._learned:
+            tables = [x if isinstance(x, torch.Tensor) else None for x in score_mod._learned]
+            waits = waits or any(map(requires_grad, tables))
+    if not (waits and torch.is_grad_enabled()):
         return heed.attention(q, k, v, mask, causal, **wanted)
     if options:
         refuse_gradients(options)
