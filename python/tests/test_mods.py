@@ -206,7 +206,8 @@ def test_functions_from_several_threads():
 def test_tables_of_every_kind():
     q, k, v, _ = inputs()
     expected = heed.attention(q, k, v, score_mod=mods.relative_bias(TABLE[0]))
-    for table in (memoryview(TABLE[0]), array.array("d", TABLE[0]), nn.Variable(TABLE[0]), OnlyDlpack(TABLE[0])):
+    row = TABLE[0].copy()
+    for table in (memoryview(row), array.array("d", row), nn.Variable(row), OnlyDlpack(row)):
         assert np.array_equal(heed.attention(q, k, v, score_mod=mods.relative_bias(table)), expected)
 
 
@@ -224,7 +225,8 @@ class OnlyDlpack:
 def test_tables_are_copied():
     q, k, v, _ = inputs()
     tables = TABLE.copy(), SLOPES.copy(), IDS_K.copy(), LENGTHS.copy()
-    chain = (mods.relative_bias(tables[0]) | mods.alibi(tables[1]) | mods.documents(tables[2]) | mods.padding(tables[3]))
+    bias, slopes, ids, lengths = tables
+    chain = mods.relative_bias(bias) | mods.alibi(slopes) | mods.documents(ids) | mods.padding(lengths)
     before = heed.attention(q, k, v, score_mod=chain)
     for table in tables:
         table[:] = 1
