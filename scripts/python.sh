@@ -1,5 +1,5 @@
-# Sourced by ./test, scripts/test-python, scripts/test-torch and scripts/fuzz-python: the environment in which the package
-# for Python is built and tested.
+# Sourced by ./test, scripts/test-python, scripts/test-torch, scripts/test-notebooks and scripts/fuzz-python: the
+# environment in which the package for Python is built and tested.
 
 # python_environment CHECKOUT [PACKAGE...]: sets $python to the interpreter of build/python/venv, with what building and
 # testing need and further packages. Needs $python_packages.
