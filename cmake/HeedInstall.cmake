@@ -32,10 +32,10 @@ file(GLOB nn_headers RELATIVE ${PROJECT_SOURCE_DIR}/include/heed CONFIGURE_DEPEN
 list(REMOVE_ITEM nn_headers heed.h ${attention_headers} ${text_headers} ${view_headers} ${load_headers})
 install(FILES ${PROJECT_SOURCE_DIR}/include/heed/heed.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heed)
 
-heed_install(attention DESCRIPTION "Attention, forward and backward" HEADERS ${attention_headers} REQUIRES libhwy tbb)
+heed_install(attention DESCRIPTION "Attention, forward and backward" HEADERS ${attention_headers} REQUIRES tbb)
 if(HEED_NN)
   heed_install(nn DESCRIPTION "Tape, layers, models, training, files" HEADERS ${nn_headers}
-    REQUIRES "heed-attention = ${PROJECT_VERSION}" libhwy libzip zlib)
+    REQUIRES "heed-attention = ${PROJECT_VERSION}" libzip zlib)
 endif()
 if(HEED_TEXT)
   heed_install(text DESCRIPTION "Vocabularies, BLEU and chrF" HEADERS ${text_headers}

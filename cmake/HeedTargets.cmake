@@ -11,7 +11,8 @@ if(HEED_SANITIZE)
 endif()
 
 # heed_kernels(TARGET source...): compiled once for each SIMD target. Kernels keep vectors in arrays, which those of
-# unknown length do not allow; the few processors that stop at SSSE3 run Highway's emulated vectors.
+# unknown length do not allow; the few processors that stop at SSSE3 run Highway's emulated vectors. Of Highway they have
+# its headers alone: not its choice of a target (src/simd/targets.h), nor assertions, which call its library.
 function(heed_kernels target)
   set(disabled HWY_SVE HWY_SVE2 HWY_SVE_256 HWY_SVE2_128 HWY_RVV HWY_SSSE3)
   if(HEED_SANITIZE)
@@ -22,8 +23,9 @@ function(heed_kernels target)
                                 PROPERTIES COMPILE_OPTIONS "-fno-sanitize=null,alignment,float-cast-overflow")
   endif()
   list(JOIN disabled "|" disabled)
+  target_include_directories(${target} SYSTEM PRIVATE ${hwy_INCLUDE_DIRS})
   set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target}
-                              PROPERTIES COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=(${disabled})")
+                              PROPERTIES COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=(${disabled});HWY_IS_DEBUG_BUILD=0")
 endfunction()
 
 # Where programs look for libheed_pictures: in the build tree, and from bin/ once installed.

@@ -20,9 +20,9 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 inline namespace v0 {
 
-HWY_EXPORT(backward_f32);
+HEED_EXPORT(backward_f32);
 
-void fused_backward(const Backward<float>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(backward_f32)(p, executor); }
+void fused_backward(const Backward<float>& p, Executor& executor) { HEED_DISPATCH(backward_f32)(p, executor); }
 
 }  // namespace v0
 }  // namespace heed

@@ -21,9 +21,9 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 inline namespace v0 {
 
-HWY_EXPORT(backward_f64);
+HEED_EXPORT(backward_f64);
 
-void fused_backward(const Backward<double>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(backward_f64)(p, executor); }
+void fused_backward(const Backward<double>& p, Executor& executor) { HEED_DISPATCH(backward_f64)(p, executor); }
 
 }  // namespace v0
 }  // namespace heed

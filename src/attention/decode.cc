@@ -20,9 +20,9 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 inline namespace v0 {
 
-HWY_EXPORT(decode_f32);
+HEED_EXPORT(decode_f32);
 
-void decode_forward(const Forward<float>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(decode_f32)(p, executor); }
+void decode_forward(const Forward<float>& p, Executor& executor) { HEED_DISPATCH(decode_f32)(p, executor); }
 
 }  // namespace v0
 }  // namespace heed

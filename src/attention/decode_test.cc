@@ -1,6 +1,5 @@
 // The decode kernel against the formula, on every SIMD target that this machine can run.
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
@@ -10,6 +9,7 @@
 #include <random>
 
 #include "attention/fused.h"
+#include "simd/targets.h"
 
 namespace heed {
 namespace {
@@ -211,8 +211,8 @@ bool is_exact(const Call& c) {
 
 class DecodeOnTarget : public ::testing::TestWithParam<int64_t> {
  protected:
-  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+  void SetUp() override { set_targets_for_test(GetParam()); }
+  void TearDown() override { set_targets_for_test(0); }
 };
 
 TEST_P(DecodeOnTarget, EveryRemainder) {

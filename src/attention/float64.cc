@@ -27,14 +27,14 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 inline namespace v0 {
 
-HWY_EXPORT(forward_f64);
-HWY_EXPORT(decode_f64);
-HWY_EXPORT(inspect_f64);
+HEED_EXPORT(forward_f64);
+HEED_EXPORT(decode_f64);
+HEED_EXPORT(inspect_f64);
 
-void fused_forward(const Forward<double>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(forward_f64)(p, executor); }
-void decode_forward(const Forward<double>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(decode_f64)(p, executor); }
+void fused_forward(const Forward<double>& p, Executor& executor) { HEED_DISPATCH(forward_f64)(p, executor); }
+void decode_forward(const Forward<double>& p, Executor& executor) { HEED_DISPATCH(decode_f64)(p, executor); }
 void inspect(const Inspection<double>& p, Executor& executor, std::vector<TopRow<double>>* top) {
-  HWY_DYNAMIC_DISPATCH(inspect_f64)(p, executor, top);
+  HEED_DISPATCH(inspect_f64)(p, executor, top);
 }
 
 }  // namespace v0

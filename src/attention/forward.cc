@@ -21,12 +21,12 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 inline namespace v0 {
 
-HWY_EXPORT(forward_f32);
-HWY_EXPORT(target_name);
+HEED_EXPORT(forward_f32);
+HEED_EXPORT(target_name);
 
-void fused_forward(const Forward<float>& p, Executor& executor) { HWY_DYNAMIC_DISPATCH(forward_f32)(p, executor); }
-const char* fused_target() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
-std::vector<int64_t> fused_targets() { return hwy::SupportedAndGeneratedTargets(); }
+void fused_forward(const Forward<float>& p, Executor& executor) { HEED_DISPATCH(forward_f32)(p, executor); }
+const char* fused_target() { return HEED_DISPATCH(target_name)(); }
+std::vector<int64_t> fused_targets() { return supported_targets(HWY_TARGETS); }
 
 }  // namespace v0
 }  // namespace heed

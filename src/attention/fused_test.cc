@@ -2,12 +2,12 @@
 #include "attention/fused.h"
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <array>
 #include <limits>
 
 #include "attention/testing.h"
+#include "simd/targets.h"
 
 namespace heed {
 namespace {
@@ -94,8 +94,8 @@ std::vector<AttentionOptions> option_sets(int64_t Hq, int64_t Lq, int64_t Lk) {
 /// Runs the test body once for every target that is compiled in and that this machine runs.
 class FusedOnTarget : public ::testing::TestWithParam<int64_t> {
  protected:
-  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+  void SetUp() override { set_targets_for_test(GetParam()); }
+  void TearDown() override { set_targets_for_test(0); }
 };
 
 TEST_P(FusedOnTarget, IsTheTargetThatRuns) { EXPECT_STREQ(fused_target(), hwy::TargetName(GetParam())); }

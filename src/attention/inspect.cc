@@ -22,10 +22,10 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 inline namespace v0 {
 
-HWY_EXPORT(inspect_f32);
+HEED_EXPORT(inspect_f32);
 
 void inspect(const Inspection<float>& p, Executor& executor, std::vector<TopRow<float>>* top) {
-  HWY_DYNAMIC_DISPATCH(inspect_f32)(p, executor, top);
+  HEED_DISPATCH(inspect_f32)(p, executor, top);
 }
 
 }  // namespace v0

@@ -1,6 +1,5 @@
 // Weights and scores of chosen heads and rows against the textbook, on every SIMD target that this machine can run.
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 
 #include "attention/fused.h"
 #include "attention/testing.h"
+#include "simd/targets.h"
 
 namespace heed {
 namespace {
@@ -149,10 +149,10 @@ void expect_textbook(const Call& call) {
 void on_each_target(const std::function<void()>& body) {
   for (const int64_t target : fused_targets()) {
     SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+    set_targets_for_test(target);
     body();
   }
-  hwy::SetSupportedTargetsForTest(0);
+  set_targets_for_test(0);
 }
 
 TEST(Inspect, AgreesWithTheTextbook) {

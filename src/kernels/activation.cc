@@ -182,22 +182,22 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::inline v0 {
 
-HWY_EXPORT(ForwardF32);
-HWY_EXPORT(ForwardF64);
-HWY_EXPORT(BackwardF32);
-HWY_EXPORT(BackwardF64);
-HWY_EXPORT(GatedF32);
-HWY_EXPORT(GatedF64);
-HWY_EXPORT(GatedBackwardF32);
-HWY_EXPORT(GatedBackwardF64);
+HEED_EXPORT(ForwardF32);
+HEED_EXPORT(ForwardF64);
+HEED_EXPORT(BackwardF32);
+HEED_EXPORT(BackwardF64);
+HEED_EXPORT(GatedF32);
+HEED_EXPORT(GatedF64);
+HEED_EXPORT(GatedBackwardF32);
+HEED_EXPORT(GatedBackwardF64);
 
 template <class T>
 void activation_forward(Activation kind, const T* x, T* y, int64_t n, Executor& ex) {
   for_chunks(n, kChunk, ex, [&](int64_t begin, int64_t end) {
     if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(ForwardF32)(kind, x + begin, y + begin, end - begin);
+      HEED_DISPATCH(ForwardF32)(kind, x + begin, y + begin, end - begin);
     else
-      HWY_DYNAMIC_DISPATCH(ForwardF64)(kind, x + begin, y + begin, end - begin);
+      HEED_DISPATCH(ForwardF64)(kind, x + begin, y + begin, end - begin);
   });
 }
 
@@ -205,9 +205,9 @@ template <class T>
 void activation_backward(Activation kind, const T* dy, const T* x, T* dx, int64_t n, Executor& ex) {
   for_chunks(n, kChunk, ex, [&](int64_t begin, int64_t end) {
     if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(BackwardF32)(kind, dy + begin, x + begin, dx + begin, end - begin);
+      HEED_DISPATCH(BackwardF32)(kind, dy + begin, x + begin, dx + begin, end - begin);
     else
-      HWY_DYNAMIC_DISPATCH(BackwardF64)(kind, dy + begin, x + begin, dx + begin, end - begin);
+      HEED_DISPATCH(BackwardF64)(kind, dy + begin, x + begin, dx + begin, end - begin);
   });
 }
 
@@ -217,9 +217,9 @@ void gated_forward(Activation kind, const T* gate_up, T* y, int64_t rows, int64_
     for (int64_t row = begin; row < end; ++row) {
       const T *gate = gate_up + row * 2 * width, *up = gate + width;
       if constexpr (std::is_same_v<T, float>)
-        HWY_DYNAMIC_DISPATCH(GatedF32)(kind, gate, up, alpha, y + row * width, width);
+        HEED_DISPATCH(GatedF32)(kind, gate, up, alpha, y + row * width, width);
       else
-        HWY_DYNAMIC_DISPATCH(GatedF64)(kind, gate, up, alpha, y + row * width, width);
+        HEED_DISPATCH(GatedF64)(kind, gate, up, alpha, y + row * width, width);
     }
   });
 }
@@ -232,9 +232,9 @@ void gated_backward(Activation kind, const T* dy, const T* gate_up, T* dgate_up,
       const T *gate = gate_up + row * 2 * width, *up = gate + width;
       T *dgate = dgate_up + row * 2 * width, *dup = dgate + width;
       if constexpr (std::is_same_v<T, float>)
-        HWY_DYNAMIC_DISPATCH(GatedBackwardF32)(kind, dy + row * width, gate, up, alpha, dgate, dup, width);
+        HEED_DISPATCH(GatedBackwardF32)(kind, dy + row * width, gate, up, alpha, dgate, dup, width);
       else
-        HWY_DYNAMIC_DISPATCH(GatedBackwardF64)(kind, dy + row * width, gate, up, alpha, dgate, dup, width);
+        HEED_DISPATCH(GatedBackwardF64)(kind, dy + row * width, gate, up, alpha, dgate, dup, width);
     }
   });
 }

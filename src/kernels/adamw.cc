@@ -75,8 +75,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::inline v0 {
 
-HWY_EXPORT(AdamWF32);
-HWY_EXPORT(AdamWF64);
+HEED_EXPORT(AdamWF32);
+HEED_EXPORT(AdamWF64);
 
 template <class T>
 void adamw_step(T* parameters, const T* gradients, T* m, T* v, int64_t n, int64_t step, const AdamWOptions& options,
@@ -84,9 +84,9 @@ void adamw_step(T* parameters, const T* gradients, T* m, T* v, int64_t n, int64_
   const AdamWFactors<T> factors(options, step, gradient_scale);
   for_chunks(n, kChunk, ex, [&](int64_t begin, int64_t end) {
     if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(AdamWF32)(parameters + begin, gradients + begin, m + begin, v + begin, end - begin, factors);
+      HEED_DISPATCH(AdamWF32)(parameters + begin, gradients + begin, m + begin, v + begin, end - begin, factors);
     else
-      HWY_DYNAMIC_DISPATCH(AdamWF64)(parameters + begin, gradients + begin, m + begin, v + begin, end - begin, factors);
+      HEED_DISPATCH(AdamWF64)(parameters + begin, gradients + begin, m + begin, v + begin, end - begin, factors);
   });
 }
 

@@ -85,8 +85,8 @@ HWY_AFTER_NAMESPACE();
 namespace heed::inline v0 {
 namespace {
 
-HWY_EXPORT(KeepMask);
-HWY_EXPORT(Apply);
+HEED_EXPORT(KeepMask);
+HEED_EXPORT(Apply);
 
 constexpr int64_t kWords = 1024;  // drawn at a time: 4 KB
 constexpr int64_t kPast = 128;    // written past them at most: four vectors of 64 bytes
@@ -99,10 +99,10 @@ void run(const T* x, const T* residual, T* y, int64_t n, double p, uint64_t seed
     alignas(64) uint32_t mask[kWords + kPast];
     for (int64_t at = begin; at < end; at += kWords) {
       const int64_t count = std::min(kWords, end - at);
-      HWY_DYNAMIC_DISPATCH(KeepMask)
+      HEED_DISPATCH(KeepMask)
       (static_cast<uint64_t>(at / 4), stream, seed, threshold, (count + 3) / 4, mask);
       if constexpr (std::is_same_v<T, float>)
-        HWY_DYNAMIC_DISPATCH(Apply)(x + at, residual ? residual + at : nullptr, mask, factor, y + at, count);
+        HEED_DISPATCH(Apply)(x + at, residual ? residual + at : nullptr, mask, factor, y + at, count);
       else
         for (int64_t i = 0; i < count; ++i)
           y[at + i] = (residual ? residual[at + i] : T{0}) + (mask[i] ? x[at + i] * factor : T{0});

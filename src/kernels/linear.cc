@@ -212,22 +212,22 @@ HWY_AFTER_NAMESPACE();
 namespace heed::inline v0 {
 namespace {
 
-HWY_EXPORT(ForwardF32);
-HWY_EXPORT(ForwardF64);
-HWY_EXPORT(ForwardF16);
-HWY_EXPORT(ForwardBF16);
-HWY_EXPORT(BackwardF32);
-HWY_EXPORT(BackwardF64);
-HWY_EXPORT(BackwardTilesF32);
-HWY_EXPORT(BackwardTilesF64);
-HWY_EXPORT(PackedSizeF32);
-HWY_EXPORT(PackedSizeF64);
-HWY_EXPORT(PackF32);
-HWY_EXPORT(PackF64);
-HWY_EXPORT(PackF16);
-HWY_EXPORT(PackBF16);
-HWY_EXPORT(PackedForwardF32);
-HWY_EXPORT(PackedForwardF64);
+HEED_EXPORT(ForwardF32);
+HEED_EXPORT(ForwardF64);
+HEED_EXPORT(ForwardF16);
+HEED_EXPORT(ForwardBF16);
+HEED_EXPORT(BackwardF32);
+HEED_EXPORT(BackwardF64);
+HEED_EXPORT(BackwardTilesF32);
+HEED_EXPORT(BackwardTilesF64);
+HEED_EXPORT(PackedSizeF32);
+HEED_EXPORT(PackedSizeF64);
+HEED_EXPORT(PackF32);
+HEED_EXPORT(PackF64);
+HEED_EXPORT(PackF16);
+HEED_EXPORT(PackBF16);
+HEED_EXPORT(PackedForwardF32);
+HEED_EXPORT(PackedForwardF64);
 
 constexpr int64_t kColumns = 64;             // of a column sum: rows go through in order, so its bits are fixed
 constexpr int64_t kPackedRows = 192;         // repay a matrix of partial sums a piece
@@ -251,13 +251,13 @@ template <class T, class W>
 void linear_forward(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
                     bool relu) {
   if constexpr (std::is_same_v<W, float>)
-    HWY_DYNAMIC_DISPATCH(ForwardF32)(x, w, bias, y, rows, in, out, ex, relu);
+    HEED_DISPATCH(ForwardF32)(x, w, bias, y, rows, in, out, ex, relu);
   else if constexpr (std::is_same_v<W, double>)
-    HWY_DYNAMIC_DISPATCH(ForwardF64)(x, w, bias, y, rows, in, out, ex, relu);
+    HEED_DISPATCH(ForwardF64)(x, w, bias, y, rows, in, out, ex, relu);
   else if constexpr (std::is_same_v<W, float16>)
-    HWY_DYNAMIC_DISPATCH(ForwardF16)(x, bits_of<hwy::float16_t>(w), bias, y, rows, in, out, ex, relu);
+    HEED_DISPATCH(ForwardF16)(x, bits_of<hwy::float16_t>(w), bias, y, rows, in, out, ex, relu);
   else
-    HWY_DYNAMIC_DISPATCH(ForwardBF16)(x, bits_of<hwy::bfloat16_t>(w), bias, y, rows, in, out, ex, relu);
+    HEED_DISPATCH(ForwardBF16)(x, bits_of<hwy::bfloat16_t>(w), bias, y, rows, in, out, ex, relu);
 }
 
 template <class T>
@@ -265,9 +265,9 @@ void linear_backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias
                      Executor& ex, const T* relu) {
   if (rows >= kPackedRows && in * out <= kPackedWeights) {
     if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(BackwardF32)(dy, x, w, dx, dw, dbias, rows, in, out, ex, relu);
+      HEED_DISPATCH(BackwardF32)(dy, x, w, dx, dw, dbias, rows, in, out, ex, relu);
     else
-      HWY_DYNAMIC_DISPATCH(BackwardF64)(dy, x, w, dx, dw, dbias, rows, in, out, ex, relu);
+      HEED_DISPATCH(BackwardF64)(dy, x, w, dx, dw, dbias, rows, in, out, ex, relu);
     return;
   }
   if (relu) {
@@ -277,9 +277,9 @@ void linear_backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias
   }
   Executor& own = rows * in * out < kAlone ? calling_thread() : ex;
   if constexpr (std::is_same_v<T, float>)
-    HWY_DYNAMIC_DISPATCH(BackwardTilesF32)(dy, x, w, dx, dw, rows, in, out, own);
+    HEED_DISPATCH(BackwardTilesF32)(dy, x, w, dx, dw, rows, in, out, own);
   else
-    HWY_DYNAMIC_DISPATCH(BackwardTilesF64)(dy, x, w, dx, dw, rows, in, out, own);
+    HEED_DISPATCH(BackwardTilesF64)(dy, x, w, dx, dw, rows, in, out, own);
   if (dbias)
     for_chunks(out, kColumns, ex, [&](int64_t begin, int64_t end) {
       for (int64_t row = 0; row < rows; ++row)
@@ -290,19 +290,19 @@ void linear_backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias
 template <>
 template <class W>
 PackedWeight<float>::PackedWeight(const W* w, int64_t in_size, int64_t out_size, Executor& ex)
-    : in(in_size), out(out_size), packed_(HWY_DYNAMIC_DISPATCH(PackedSizeF32)(in, out)) {
+    : in(in_size), out(out_size), packed_(HEED_DISPATCH(PackedSizeF32)(in, out)) {
   if constexpr (std::is_same_v<W, float>)
-    HWY_DYNAMIC_DISPATCH(PackF32)(w, in, out, packed_.get(), ex);
+    HEED_DISPATCH(PackF32)(w, in, out, packed_.get(), ex);
   else if constexpr (std::is_same_v<W, float16>)
-    HWY_DYNAMIC_DISPATCH(PackF16)(bits_of<hwy::float16_t>(w), in, out, packed_.get(), ex);
+    HEED_DISPATCH(PackF16)(bits_of<hwy::float16_t>(w), in, out, packed_.get(), ex);
   else
-    HWY_DYNAMIC_DISPATCH(PackBF16)(bits_of<hwy::bfloat16_t>(w), in, out, packed_.get(), ex);
+    HEED_DISPATCH(PackBF16)(bits_of<hwy::bfloat16_t>(w), in, out, packed_.get(), ex);
 }
 template <>
 template <>
 PackedWeight<double>::PackedWeight(const double* w, int64_t in_size, int64_t out_size, Executor& ex)
-    : in(in_size), out(out_size), packed_(HWY_DYNAMIC_DISPATCH(PackedSizeF64)(in, out)) {
-  HWY_DYNAMIC_DISPATCH(PackF64)(w, in, out, packed_.get(), ex);
+    : in(in_size), out(out_size), packed_(HEED_DISPATCH(PackedSizeF64)(in, out)) {
+  HEED_DISPATCH(PackF64)(w, in, out, packed_.get(), ex);
 }
 template PackedWeight<float>::PackedWeight(const float*, int64_t, int64_t, Executor&);
 template PackedWeight<float>::PackedWeight(const float16*, int64_t, int64_t, Executor&);
@@ -310,11 +310,11 @@ template PackedWeight<float>::PackedWeight(const bfloat16*, int64_t, int64_t, Ex
 
 template <>
 void linear_forward(const float* x, const PackedWeight<float>& w, float* y, int64_t rows, Executor& ex) {
-  HWY_DYNAMIC_DISPATCH(PackedForwardF32)(x, w.get(), y, rows, w.in, w.out, ex);
+  HEED_DISPATCH(PackedForwardF32)(x, w.get(), y, rows, w.in, w.out, ex);
 }
 template <>
 void linear_forward(const double* x, const PackedWeight<double>& w, double* y, int64_t rows, Executor& ex) {
-  HWY_DYNAMIC_DISPATCH(PackedForwardF64)(x, w.get(), y, rows, w.in, w.out, ex);
+  HEED_DISPATCH(PackedForwardF64)(x, w.get(), y, rows, w.in, w.out, ex);
 }
 
 #define HEED_LINEAR(T, W) \

@@ -385,15 +385,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::inline v0 {
 
-HWY_EXPORT(LinearLossF32);
-HWY_EXPORT(LinearLossF64);
+HEED_EXPORT(LinearLossF32);
+HEED_EXPORT(LinearLossF64);
 
 template <>
 LossSum linear_cross_entropy(const float* x, const float* w, const float* bias, const int32_t* targets,
                              int32_t ignore_index, double label_smoothing, double r_drop, float* dx, float* dw,
                              float* dbias, float gradient_scale, int64_t rows, int64_t in, int64_t vocab,
                              Executor& ex) {
-  return HWY_DYNAMIC_DISPATCH(LinearLossF32)(
+  return HEED_DISPATCH(LinearLossF32)(
       {x, w, bias, targets, ignore_index, label_smoothing, r_drop, dx, dw, dbias, gradient_scale, rows, in, vocab}, ex);
 }
 template <>
@@ -401,7 +401,7 @@ LossSum linear_cross_entropy(const double* x, const double* w, const double* bia
                              int32_t ignore_index, double label_smoothing, double r_drop, double* dx, double* dw,
                              double* dbias, double gradient_scale, int64_t rows, int64_t in, int64_t vocab,
                              Executor& ex) {
-  return HWY_DYNAMIC_DISPATCH(LinearLossF64)(
+  return HEED_DISPATCH(LinearLossF64)(
       {x, w, bias, targets, ignore_index, label_smoothing, r_drop, dx, dw, dbias, gradient_scale, rows, in, vocab}, ex);
 }
 

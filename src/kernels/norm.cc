@@ -109,12 +109,12 @@ HWY_AFTER_NAMESPACE();
 namespace heed::inline v0 {
 namespace {
 
-HWY_EXPORT(NormRowF32);
-HWY_EXPORT(NormRowF64);
-HWY_EXPORT(NormRowBackwardF32);
-HWY_EXPORT(NormRowBackwardF64);
-HWY_EXPORT(NormColumnsF32);
-HWY_EXPORT(NormColumnsF64);
+HEED_EXPORT(NormRowF32);
+HEED_EXPORT(NormRowF64);
+HEED_EXPORT(NormRowBackwardF32);
+HEED_EXPORT(NormRowBackwardF64);
+HEED_EXPORT(NormColumnsF32);
+HEED_EXPORT(NormColumnsF64);
 
 template <class T>
 constexpr bool kFloat = std::is_same_v<T, float>;
@@ -130,9 +130,9 @@ void forward(const T* x, const T* gamma, const T* beta, T epsilon, T* y, T* mean
       T* out = y + row * width;
       T* m = mean ? mean + row : nullptr;
       if constexpr (kFloat<T>)
-        HWY_DYNAMIC_DISPATCH(NormRowF32)(in, gamma, beta, epsilon, out, m, rstd + row, width);
+        HEED_DISPATCH(NormRowF32)(in, gamma, beta, epsilon, out, m, rstd + row, width);
       else
-        HWY_DYNAMIC_DISPATCH(NormRowF64)(in, gamma, beta, epsilon, out, m, rstd + row, width);
+        HEED_DISPATCH(NormRowF64)(in, gamma, beta, epsilon, out, m, rstd + row, width);
     }
   });
 }
@@ -146,17 +146,17 @@ void backward(const T* dy, const T* x, const T* gamma, const T* mean, const T* r
         const int64_t at = row * width;
         const T* m = mean ? mean + row : nullptr;
         if constexpr (kFloat<T>)
-          HWY_DYNAMIC_DISPATCH(NormRowBackwardF32)(dy + at, x + at, gamma, m, rstd[row], dx + at, width);
+          HEED_DISPATCH(NormRowBackwardF32)(dy + at, x + at, gamma, m, rstd[row], dx + at, width);
         else
-          HWY_DYNAMIC_DISPATCH(NormRowBackwardF64)(dy + at, x + at, gamma, m, rstd[row], dx + at, width);
+          HEED_DISPATCH(NormRowBackwardF64)(dy + at, x + at, gamma, m, rstd[row], dx + at, width);
       }
     });
   if (dgamma || dbeta)
     for_chunks(width, kColumns, ex, [&](int64_t begin, int64_t end) {
       if constexpr (kFloat<T>)
-        HWY_DYNAMIC_DISPATCH(NormColumnsF32)(dy, x, mean, rstd, dgamma, dbeta, rows, width, begin, end);
+        HEED_DISPATCH(NormColumnsF32)(dy, x, mean, rstd, dgamma, dbeta, rows, width, begin, end);
       else
-        HWY_DYNAMIC_DISPATCH(NormColumnsF64)(dy, x, mean, rstd, dgamma, dbeta, rows, width, begin, end);
+        HEED_DISPATCH(NormColumnsF64)(dy, x, mean, rstd, dgamma, dbeta, rows, width, begin, end);
     });
 }
 

@@ -139,34 +139,34 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::inline v0 {
 
-HWY_EXPORT(LogSumExpF32);
-HWY_EXPORT(LogSumExpF64);
-HWY_EXPORT(ScaledExpF32);
-HWY_EXPORT(ScaledExpF64);
-HWY_EXPORT(SoftmaxF32);
-HWY_EXPORT(SoftmaxF64);
-HWY_EXPORT(LogSoftmaxF32);
-HWY_EXPORT(LogSoftmaxF64);
-HWY_EXPORT(SoftmaxBackwardF32);
-HWY_EXPORT(SoftmaxBackwardF64);
-HWY_EXPORT(LogSoftmaxBackwardF32);
-HWY_EXPORT(LogSoftmaxBackwardF64);
+HEED_EXPORT(LogSumExpF32);
+HEED_EXPORT(LogSumExpF64);
+HEED_EXPORT(ScaledExpF32);
+HEED_EXPORT(ScaledExpF64);
+HEED_EXPORT(SoftmaxF32);
+HEED_EXPORT(SoftmaxF64);
+HEED_EXPORT(LogSoftmaxF32);
+HEED_EXPORT(LogSoftmaxF64);
+HEED_EXPORT(SoftmaxBackwardF32);
+HEED_EXPORT(SoftmaxBackwardF64);
+HEED_EXPORT(LogSoftmaxBackwardF32);
+HEED_EXPORT(LogSoftmaxBackwardF64);
 
 template <>
 float log_sum_exp(const float* x, int64_t width, double* sum) {
-  return HWY_DYNAMIC_DISPATCH(LogSumExpF32)(x, width, sum);
+  return HEED_DISPATCH(LogSumExpF32)(x, width, sum);
 }
 template <>
 double log_sum_exp(const double* x, int64_t width, double* sum) {
-  return HWY_DYNAMIC_DISPATCH(LogSumExpF64)(x, width, sum);
+  return HEED_DISPATCH(LogSumExpF64)(x, width, sum);
 }
 template <>
 void scaled_exp(const float* x, float shift, float offset, float scale, float* y, int64_t width) {
-  HWY_DYNAMIC_DISPATCH(ScaledExpF32)(x, shift, offset, scale, y, width);
+  HEED_DISPATCH(ScaledExpF32)(x, shift, offset, scale, y, width);
 }
 template <>
 void scaled_exp(const double* x, double shift, double offset, double scale, double* y, int64_t width) {
-  HWY_DYNAMIC_DISPATCH(ScaledExpF64)(x, shift, offset, scale, y, width);
+  HEED_DISPATCH(ScaledExpF64)(x, shift, offset, scale, y, width);
 }
 
 namespace {
@@ -184,9 +184,9 @@ template <class T>
 void softmax_forward(const T* x, T* y, int64_t rows, int64_t width, Executor& ex) {
   each_row(rows, width, ex, [&](int64_t at) {
     if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(SoftmaxF32)(x + at, y + at, width);
+      HEED_DISPATCH(SoftmaxF32)(x + at, y + at, width);
     else
-      HWY_DYNAMIC_DISPATCH(SoftmaxF64)(x + at, y + at, width);
+      HEED_DISPATCH(SoftmaxF64)(x + at, y + at, width);
   });
 }
 
@@ -194,9 +194,9 @@ template <class T>
 void softmax_backward(const T* dy, const T* y, T* dx, int64_t rows, int64_t width, Executor& ex) {
   each_row(rows, width, ex, [&](int64_t at) {
     if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(SoftmaxBackwardF32)(dy + at, y + at, dx + at, width);
+      HEED_DISPATCH(SoftmaxBackwardF32)(dy + at, y + at, dx + at, width);
     else
-      HWY_DYNAMIC_DISPATCH(SoftmaxBackwardF64)(dy + at, y + at, dx + at, width);
+      HEED_DISPATCH(SoftmaxBackwardF64)(dy + at, y + at, dx + at, width);
   });
 }
 
@@ -204,9 +204,9 @@ template <class T>
 void log_softmax_forward(const T* x, T* y, int64_t rows, int64_t width, Executor& ex) {
   each_row(rows, width, ex, [&](int64_t at) {
     if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(LogSoftmaxF32)(x + at, y + at, width);
+      HEED_DISPATCH(LogSoftmaxF32)(x + at, y + at, width);
     else
-      HWY_DYNAMIC_DISPATCH(LogSoftmaxF64)(x + at, y + at, width);
+      HEED_DISPATCH(LogSoftmaxF64)(x + at, y + at, width);
   });
 }
 
@@ -214,9 +214,9 @@ template <class T>
 void log_softmax_backward(const T* dy, const T* y, T* dx, int64_t rows, int64_t width, Executor& ex) {
   each_row(rows, width, ex, [&](int64_t at) {
     if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(LogSoftmaxBackwardF32)(dy + at, y + at, dx + at, width);
+      HEED_DISPATCH(LogSoftmaxBackwardF32)(dy + at, y + at, dx + at, width);
     else
-      HWY_DYNAMIC_DISPATCH(LogSoftmaxBackwardF64)(dy + at, y + at, dx + at, width);
+      HEED_DISPATCH(LogSoftmaxBackwardF64)(dy + at, y + at, dx + at, width);
   });
 }
 

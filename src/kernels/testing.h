@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "heed/executor.h"
+#include "simd/targets.h"
 
 namespace heed::test {
 
@@ -94,15 +94,13 @@ inline constexpr bool kSanitized = false;
 /// Runs f once for every SIMD target that was compiled and that this machine has.
 template <class F>
 void on_each_target(F&& f) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+  for (const int64_t target : supported_targets(HWY_TARGETS)) {
     if (kSanitized && target == HWY_EMU128) continue;  // loops over lanes, minutes when each access is watched
     SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    set_targets_for_test(target);
     f();
   }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  set_targets_for_test(0);
 }
 
 inline constexpr int64_t kSizes[] = {0, 1, 3, 16, 31, 64, 133};  // below, at and past every vector width

@@ -109,24 +109,24 @@ HWY_AFTER_NAMESPACE();
 namespace heed::inline v0 {
 namespace {
 
-HWY_EXPORT(ExponentialsF32);
-HWY_EXPORT(ExponentialsF64);
-HWY_EXPORT(RoundsHalf);
-HWY_EXPORT(NarrowF16);
-HWY_EXPORT(NarrowBF16);
-HWY_EXPORT(WidenF16);
-HWY_EXPORT(WidenBF16);
-HWY_EXPORT(LanesF32);
-HWY_EXPORT(FourSumsF32);
-HWY_EXPORT(FourSumsF64);
-HWY_EXPORT(ProductByRow);
-HWY_EXPORT(ProductByColumn);
-HWY_EXPORT(Draw);
+HEED_EXPORT(ExponentialsF32);
+HEED_EXPORT(ExponentialsF64);
+HEED_EXPORT(RoundsHalf);
+HEED_EXPORT(NarrowF16);
+HEED_EXPORT(NarrowBF16);
+HEED_EXPORT(WidenF16);
+HEED_EXPORT(WidenBF16);
+HEED_EXPORT(LanesF32);
+HEED_EXPORT(FourSumsF32);
+HEED_EXPORT(FourSumsF64);
+HEED_EXPORT(ProductByRow);
+HEED_EXPORT(ProductByColumn);
+HEED_EXPORT(Draw);
 
 class OnTarget : public ::testing::TestWithParam<int64_t> {
  protected:
-  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+  void SetUp() override { set_targets_for_test(GetParam()); }
+  void TearDown() override { set_targets_for_test(0); }
 };
 
 template <class T, class F>
@@ -154,8 +154,8 @@ void expect_exponentials(double lowest, double highest, double tolerance, F&& di
 }
 
 TEST_P(OnTarget, Exponentials) {
-  expect_exponentials<float>(-87, 88, 2.4e-7, HWY_DYNAMIC_DISPATCH(ExponentialsF32));
-  expect_exponentials<double>(-708, 709, 4.5e-16, HWY_DYNAMIC_DISPATCH(ExponentialsF64));
+  expect_exponentials<float>(-87, 88, 2.4e-7, HEED_DISPATCH(ExponentialsF32));
+  expect_exponentials<double>(-708, 709, 4.5e-16, HEED_DISPATCH(ExponentialsF64));
 }
 
 TEST_P(OnTarget, HalvesRoundAsOneByOne) {
@@ -165,10 +165,10 @@ TEST_P(OnTarget, HalvesRoundAsOneByOne) {
       x.push_back(std::bit_cast<float>(upper << 16 | lower));
   std::vector<uint16_t> bits(x.size());
   const auto n = static_cast<int64_t>(x.size());
-  HWY_DYNAMIC_DISPATCH(NarrowBF16)(x.data(), bits.data(), n);
+  HEED_DISPATCH(NarrowBF16)(x.data(), bits.data(), n);
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(bits[i], to_bfloat16(x[i]).bits) << std::bit_cast<uint32_t>(x[i]);
-  if (!HWY_DYNAMIC_DISPATCH(RoundsHalf)()) return;
-  HWY_DYNAMIC_DISPATCH(NarrowF16)(x.data(), bits.data(), n);
+  if (!HEED_DISPATCH(RoundsHalf)()) return;
+  HEED_DISPATCH(NarrowF16)(x.data(), bits.data(), n);
   for (size_t i = 0; i < x.size(); ++i) {
     if (std::isnan(x[i]))
       ASSERT_TRUE(std::isnan(to_float(float16{bits[i]})));
@@ -181,8 +181,8 @@ TEST_P(OnTarget, HalvesWiden) {
   std::vector<uint16_t> bits(0xFFFF);  // odd: the last vector is partial
   for (size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<uint16_t>(i);
   std::vector<float> half(bits.size()), brain(bits.size());
-  HWY_DYNAMIC_DISPATCH(WidenF16)(bits.data(), half.data(), static_cast<int64_t>(bits.size()));
-  HWY_DYNAMIC_DISPATCH(WidenBF16)(bits.data(), brain.data(), static_cast<int64_t>(bits.size()));
+  HEED_DISPATCH(WidenF16)(bits.data(), half.data(), static_cast<int64_t>(bits.size()));
+  HEED_DISPATCH(WidenBF16)(bits.data(), brain.data(), static_cast<int64_t>(bits.size()));
   const auto expect_same = [](float a, float b) {
     if (std::isnan(b))
       ASSERT_TRUE(std::isnan(a));
@@ -196,7 +196,7 @@ TEST_P(OnTarget, HalvesWiden) {
 }
 
 TEST_P(OnTarget, FourSums) {
-  const auto n = HWY_DYNAMIC_DISPATCH(LanesF32)();
+  const auto n = HEED_DISPATCH(LanesF32)();
   std::vector<float> x(static_cast<size_t>(4 * n));
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * i % 37);
   const std::vector<double> wide(x.begin(), x.end());
@@ -209,14 +209,14 @@ TEST_P(OnTarget, FourSums) {
   };
   float sums[4];
   double wide_sums[4];
-  HWY_DYNAMIC_DISPATCH(FourSumsF32)(x.data(), sums);
-  HWY_DYNAMIC_DISPATCH(FourSumsF64)(wide.data(), wide_sums);
+  HEED_DISPATCH(FourSumsF32)(x.data(), sums);
+  HEED_DISPATCH(FourSumsF64)(wide.data(), wide_sums);
   expect(x.data(), sums, n);
   expect(wide.data(), wide_sums, std::max<int64_t>(1, n / 2));
 }
 
 TEST_P(OnTarget, ProductTile) {
-  const int64_t n = 2 * HWY_DYNAMIC_DISPATCH(LanesF32)();
+  const int64_t n = 2 * HEED_DISPATCH(LanesF32)();
   for (const int64_t depth : {0, 1, 7}) {
     std::vector<float> a(static_cast<size_t>(5 * 9)), b(static_cast<size_t>(depth * n)), c(static_cast<size_t>(5 * n));
     for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 11) - 5;
@@ -231,9 +231,9 @@ TEST_P(OnTarget, ProductTile) {
         }
       }
     };
-    HWY_DYNAMIC_DISPATCH(ProductByRow)(a.data(), 9, b.data(), depth, c.data());
+    HEED_DISPATCH(ProductByRow)(a.data(), 9, b.data(), depth, c.data());
     expect(true, 9);
-    HWY_DYNAMIC_DISPATCH(ProductByColumn)(a.data(), 6, b.data(), depth, c.data());
+    HEED_DISPATCH(ProductByColumn)(a.data(), 6, b.data(), depth, c.data());
     expect(false, 6);
   }
 }
@@ -242,7 +242,7 @@ TEST_P(OnTarget, Philox) {
   const uint64_t first = 0xFFFFFFFCu, stream = 0x123456789ABCull, seed = 0xFEDCBA9876543210ull;
   for (const uint64_t threshold : {uint64_t{0}, uint64_t{0x5A000000}, uint64_t{1} << 32}) {
     std::array<uint8_t, 32> below{};
-    HWY_DYNAMIC_DISPATCH(Draw)(first, stream, seed, threshold, below.data());
+    HEED_DISPATCH(Draw)(first, stream, seed, threshold, below.data());
     for (uint64_t i = 0; i < 8; ++i) {
       const PhiloxCounter words =
           philox4x32({static_cast<uint32_t>(first + i), static_cast<uint32_t>((first + i) >> 32),
@@ -253,7 +253,12 @@ TEST_P(OnTarget, Philox) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Simd, OnTarget, ::testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+TEST(Targets, AreThoseThatHighwayWouldChooseFrom) {
+  EXPECT_EQ(supported_targets(HWY_TARGETS), hwy::SupportedAndGeneratedTargets());
+  EXPECT_EQ(supported_targets(0), std::vector<int64_t>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Simd, OnTarget, ::testing::ValuesIn(supported_targets(HWY_TARGETS)),
                          [](const auto& of) { return std::string(hwy::TargetName(of.param)); });
 
 }  // namespace

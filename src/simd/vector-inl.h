@@ -14,6 +14,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "simd/targets.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace heed {
 inline namespace v0 {
