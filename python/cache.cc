@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "define.h"
 #include "heed/kv_cache.h"
 #include "options.h"
+#include "values.h"
 
 namespace heed::python {
 namespace {
@@ -22,10 +24,8 @@ struct RotaryOptions {
   Rotary value;
   RotaryOptions(nb::handle positions, nb::handle layout, nb::handle size, nb::handle base, nb::handle cos,
                 nb::handle sin) {
-    if (!nb::isinstance<nb::str>(layout)) refuse_layout(layout);
-    const std::string name = nb::cast<std::string>(layout);
-    if (name != "half_split" && name != "interleaved") refuse_layout(layout);
-    value.layout = name == "interleaved" ? RotaryLayout::interleaved : RotaryLayout::half_split;
+    value.layout = choice("rotary: layout", layout, {"half_split", "interleaved"}) == 0 ? RotaryLayout::half_split
+                                                                                        : RotaryLayout::interleaved;
     if (!size.is_none()) {
       value.size = integer("rotary: size", size, "an even number up to D");
       if (value.size == 0) throw ShapeError("rotary: size is 0; pass an even number up to D, or None for all");
@@ -34,9 +34,6 @@ struct RotaryOptions {
     if (const Tensor ids = take_optional("rotary: positions", positions); ids.defined()) value.positions = ids.clone();
     value.cos = take_optional("rotary: cos", cos);
     value.sin = take_optional("rotary: sin", sin);
-  }
-  [[noreturn]] static void refuse_layout(nb::handle layout) {
-    throw ShapeError("rotary: layout is " + shown(layout) + "; pass 'half_split' or 'interleaved'");
   }
 };
 
@@ -89,8 +86,14 @@ class Cache {
     with([n](KVCache& cache) { cache.reserve(n); });
   }
   void reorder(nb::handle source) {
+    const nb::object given = nb::steal(PySequence_List(source.ptr()));
+    if (!given.is_valid()) {
+      PyErr_Clear();
+      throw nb::type_error(("KVCache: source is " + shown(source) + "; pass a list of entries").c_str());
+    }
     std::vector<int64_t> entries;
-    for (const nb::handle entry : nb::iter(source)) entries.push_back(integer("KVCache: source", entry, "entries"));
+    for (const nb::handle entry : nb::borrow<nb::list>(given))
+      entries.push_back(integer("KVCache: source", entry, "entries"));
     with([&](KVCache& cache) { cache.reorder(entries); });
   }
   void append(nb::handle k_array, nb::handle v_array, const std::optional<RotaryOptions>& rotary) {
@@ -123,9 +126,8 @@ class Cache {
     return integer((std::string("KVCache: ") + name).c_str(), value, "a number of 64 bits");
   }
   static DType dtype_of(nb::handle name) {
-    for (const DType type : {DType::f32, DType::f64, DType::f16, DType::bf16})
-      if (nb::isinstance<nb::str>(name) && std::string(nb::cast<const char*>(name)) == numpy_name(type)) return type;
-    throw ShapeError("KVCache: dtype is " + shown(name) + "; pass 'float32', 'float64', 'float16' or 'bfloat16'");
+    constexpr std::array kTypes{DType::f32, DType::f64, DType::f16, DType::bf16};
+    return kTypes[choice("KVCache: dtype", name, {"float32", "float64", "float16", "bfloat16"})];
   }
   static std::optional<Rotary> of(const std::optional<RotaryOptions>& rotary) {
     return rotary ? std::optional(rotary->value) : std::nullopt;

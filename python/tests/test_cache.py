@@ -50,6 +50,7 @@ def test_rotary_by_tables_and_for_each_entry():
     (lambda: heed.rotary(numbers(1, 1, 4, 6), size=5), "size"),
     (lambda: heed.rotary(numbers(1, 1, 4, 6), size=0), "size is 0; pass an even number"),
     (lambda: heed.rotary(numbers(1, 1, 4, 6), layout="both"), "layout is 'both'; pass 'half_split' or 'interleaved'"),
+    (lambda: heed.rotary(numbers(1, 1, 4, 6), layout="\ud800"), "layout is '.ud800'; pass 'half_split'"),
     (lambda: heed.rotary(numbers(1, 1, 4, 6), np.arange(5)), "positions"),
     (lambda: heed.rotary(numbers(1, 1, 4, 6), cos=np.ones((4, 3))), "sin"),
 ])
@@ -123,6 +124,7 @@ def test_a_cache_refuses_and_stays_as_it_was():
                                                         score_mod=heed.mods.function(fails))),
         (heed.ShapeError, "length 4; pass 0 to 3", lambda: cache.truncate(4)),
         (heed.ShapeError, "entry 1 of 1; count from 0", lambda: cache.reorder([1])),
+        (TypeError, "KVCache: source is 1.5; pass a list of entries", lambda: cache.reorder(1.5)),
         (TypeError, "rotary is a int; pass a heed.Rotary", lambda: cache.append(k[:, :, one], v[:, :, one], 3)),
         (TypeError, "positions is 'many'; pass an integer", lambda: cache.reserve("many")),
     ]
@@ -131,8 +133,9 @@ def test_a_cache_refuses_and_stays_as_it_was():
             call()
         assert len(cache) == 3
         np.testing.assert_array_equal(cache.keys, before)
-    with pytest.raises(heed.ShapeError, match="dtype is 'int8'; pass 'float32'"):
-        heed.KVCache(1, 1, 1, 1, dtype="int8")
+    for dtype in ("int8", "\ud800"):
+        with pytest.raises(heed.ShapeError, match="dtype is '.*'; pass 'float32'"):
+            heed.KVCache(1, 1, 1, 1, dtype=dtype)
     with pytest.raises((heed.ShapeError, MemoryError)):
         heed.KVCache(1 << 30, 1 << 30, 1 << 30, 8)
 
