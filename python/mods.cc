@@ -136,7 +136,7 @@ Made relative_bias(nb::handle values, nb::handle offset) {
           }),
           "relative_bias(" + to_string(t.shape()) + ")",
           false,
-          {.heads = table->rows == 1 ? 0 : table->rows}};
+          {.heads = table->rows == 1 ? -1 : table->rows}};
   mod.learned = table;
   mod.offset = table->columns / 2 - middle;
   return made(std::move(mod));
@@ -178,8 +178,8 @@ Made documents(nb::handle query_ids, nb::handle key_ids) {
     refuse("mods.documents: query_ids is ", to_string(q.shape()), " and key_ids ", to_string(k.shape()),
            "; pass (Lq) and (Lk), or (B, Lq) and (B, Lk)");
   const auto rows = integers("mods.documents: query_ids", q), columns = integers("mods.documents: key_ids", k);
-  const int64_t queries = q.size(-1), keys = k.size(-1), batch = q.rank() == 2 ? q.size(0) : 0;
-  const int64_t step_q = batch ? queries : 0, step_k = batch ? keys : 0;
+  const int64_t queries = q.size(-1), keys = k.size(-1), batch = q.rank() == 2 ? q.size(0) : -1;
+  const int64_t step_q = batch < 0 ? 0 : queries, step_k = batch < 0 ? 0 : keys;
   return made({hiding([=](ScoreAt at) {
                  return (*rows)[static_cast<size_t>(at.batch * step_q + at.query)] ==
                         (*columns)[static_cast<size_t>(at.batch * step_k + at.key)];
@@ -396,7 +396,7 @@ void Mods::check(const char* operation, const CallSizes& call) const {
   for (const auto& part : parts_) {
     const CallSizes& own = part->sizes;
     const auto compare = [&](const char* what, int64_t has, int64_t wanted, bool at_most) {
-      if (has == 0 || (at_most ? wanted <= has : wanted == has)) return;
+      if (has < 0 || wanted < 0 || (at_most ? wanted <= has : wanted == has)) return;
       refuse(operation, ": ", part->text, " has numbers for ", has, " ", what, ", and the call has ", wanted,
              "; make it with as many");
     };

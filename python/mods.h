@@ -15,9 +15,10 @@
 namespace heed::python {
 namespace nb = nanobind;
 
-/// What a score function's numbers are for: it may be called for no other entry, head, query or key.
+/// What a score function's numbers are for: it may be called for no other entry, head, query or key. Below 0: for any,
+/// and of a call: not known.
 struct CallSizes {
-  int64_t batch = 0, heads = 0, queries = 0, keys = 0;
+  int64_t batch = -1, heads = -1, queries = -1, keys = -1;
 };
 
 /// Of a call of these shapes; of a ragged batch the longest entries.
@@ -63,7 +64,7 @@ struct Mod {
   ScoreMod mod;
   std::string text;    // as it was called
   bool hides = false;  // and does nothing else
-  CallSizes sizes{};   // that it has numbers for; 0: any. Queries and keys: at most.
+  CallSizes sizes{};   // that it has numbers for; queries and keys: at most
   std::shared_ptr<const Function> function{};
   std::shared_ptr<const Table> learned{};  // relative_bias's, which has a gradient
   int64_t offset = 0;                      // of it
