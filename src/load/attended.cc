@@ -9,7 +9,7 @@ namespace {
 
 std::vector<int32_t> encoded(const std::string& text, const Vocabulary& vocabulary) {
   std::vector<int32_t> ids = vocabulary.encode(sanitize_utf8(text));
-  if (ids.empty()) throw UsageError("the text is empty; give a sentence in quotes");
+  if (ids.empty()) throw UsageError("attend: the text is empty; pass one with a word");
   return ids;
 }
 
