@@ -268,7 +268,8 @@ PairBits asked(nb::handle f, const CallSizes& s) {
   constexpr auto kWhat = "block_mask: the function";
   PairBits bits;
   bits.heads = s.heads, bits.query_tiles = (s.queries + kTile - 1) / kTile, bits.keys = s.keys;
-  if (s.queries == 0) return bits;
+  const auto [least, most] = std::minmax({s.batch, s.heads, s.queries, s.keys});
+  if (least == 0 || most > int64_t{1} << 31) return bits;  // there is nothing to ask for, or block_mask() refuses it
   const double words = static_cast<double>(s.batch) * static_cast<double>(s.heads) *
                        static_cast<double>(bits.query_tiles) * static_cast<double>(s.keys);
   if (words > 0x1p31)

@@ -269,6 +269,7 @@ REFUSED = [
     (lambda: heed.block_mask(mods.documents(np.zeros(0, np.int64), IDS_K), 5, 5), "numbers for 0 queries"),
     (lambda: heed.block_mask(mods.documents(IDS_Q), 71, 5), "numbers for 70 queries, and the call has 71"),
     (lambda: heed.block_mask(lambda *at: 1, 1 << 30, 1 << 30), "more than 16 GiB; use heed.mods"),
+    (lambda: heed.block_mask(lambda *at: 1, 1 << 58, 0), "queries is 288230376151711744; it must be from 0"),
     (lambda: heed.attention(*inputs()[:3], score_mod=mods.alibi(np.ones(3))),
      "numbers for 3 heads, and the call has 4"),
     (lambda: heed.attention(*inputs()[:3], score_mod=mods.documents(IDS_Q)),
