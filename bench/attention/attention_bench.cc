@@ -5,7 +5,6 @@
 // With --avx2 no wider vectors are used.
 #include <benchmark/benchmark.h>
 
-#include <hwy/highway.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +16,7 @@
 #include "bench/serve/peak.h"
 #include "bench/serve/serve.h"
 #include "heed/attention.h"
+#include "simd/targets.h"
 
 namespace {
 
@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
     if (std::strncmp(argv[i], "--threads=", 10) == 0) {
       set_threads(std::atoi(argv[i] + 10));
     } else if (std::strcmp(argv[i], "--avx2") == 0) {
-      hwy::DisableTargets(HWY_AVX2 - 1);  // better targets have lower bits
+      set_targets_for_test(supported_targets() & ~(HWY_AVX2 - 1));  // better targets have lower bits
     } else if (std::strcmp(argv[i], "--serve") == 0) {
       serving = true;
     } else {

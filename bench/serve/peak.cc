@@ -15,6 +15,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+#include "simd/targets.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::bench {
@@ -63,8 +64,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::bench {
 
-HWY_EXPORT(multiply_adds);
-HWY_EXPORT(read_floats);
+HEED_EXPORT(multiply_adds);
+HEED_EXPORT(read_floats);
 
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -81,7 +82,7 @@ MultiplyAddPeak multiply_add_peak(int threads) {
     std::atomic<double> done{0};
     parallel_for(default_executor(), threads, [&](int64_t) {
       float sink = 0;
-      done += HWY_DYNAMIC_DISPATCH(multiply_adds)(int64_t{1} << 20, &sink);
+      done += HEED_DISPATCH(multiply_adds)(int64_t{1} << 20, &sink);
       benchmark::DoNotOptimize(sink);
     });
     best.a_second = std::max(best.a_second, done / (seconds() - start));
@@ -101,7 +102,7 @@ double read_bandwidth(int threads, size_t bytes) {
     parallel_for(default_executor(), threads, [&](int64_t tile) {
       const float* const from = memory.data<float>() + tile * static_cast<int64_t>(share);
       for (int pass = 0; pass < passes; ++pass) {
-        float sum = HWY_DYNAMIC_DISPATCH(read_floats)(from, static_cast<int64_t>(share));
+        float sum = HEED_DISPATCH(read_floats)(from, static_cast<int64_t>(share));
         benchmark::DoNotOptimize(sum);
       }
     });
