@@ -257,9 +257,9 @@ Made named(nb::handle value) {
 /// A bit for every pair, as a Python function said it: word (row, query / 64, key), bit query % 64.
 struct PairBits {
   std::vector<uint64_t> words;
-  int64_t heads = 0, query_tiles = 0, keys = 0;
+  int64_t batch = 1, heads = 1, query_tiles = 0, keys = 0;  // batch and heads of 1: for all of the call's
   bool operator()(ScoreAt at) const {
-    const int64_t row = int64_t{at.batch} * heads + at.head;
+    const int64_t row = (batch == 1 ? 0 : at.batch * heads) + (heads == 1 ? 0 : at.head);
     return words[static_cast<size_t>((row * query_tiles + at.query / kTile) * keys + at.key)] >> (at.query % kTile) & 1;
   }
 };
@@ -267,7 +267,7 @@ struct PairBits {
 PairBits asked(nb::handle f, const CallSizes& s) {
   constexpr auto kWhat = "block_mask: the function";
   PairBits bits;
-  bits.heads = s.heads, bits.query_tiles = (s.queries + kTile - 1) / kTile, bits.keys = s.keys;
+  bits.batch = s.batch, bits.heads = s.heads, bits.query_tiles = (s.queries + kTile - 1) / kTile, bits.keys = s.keys;
   const auto [least, most] = std::minmax({s.batch, s.heads, s.queries, s.keys});
   if (least == 0 || most > int64_t{1} << 31) return bits;  // there is nothing to ask for, or block_mask() refuses it
   const double words = static_cast<double>(s.batch) * static_cast<double>(s.heads) *

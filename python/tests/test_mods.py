@@ -142,6 +142,11 @@ def test_a_block_mask_of_a_function():
     np.testing.assert_allclose(r.weights, softmax(scores), atol=1e-12)
     assert len(asked) == calls
     assert repr(blocks).startswith("heed.BlockMask(2, 4, 70, 150; ")
+    for batch, heads in ((1, 1), (B, 1), (1, HQ)):  # 1: the same for all entries, for all heads
+        one = heed.block_mask(lambda b, h, i, j: j <= i + b + h, LQ, LK, batch=batch, heads=heads)
+        scores = np.where(J_ <= I_ + B_ % batch + H_ % heads, raw_scores(q, k), -np.inf)
+        r = heed.attention(q, k, v, block_mask=one, return_weights=True)
+        np.testing.assert_allclose(r.weights, softmax(scores), atol=1e-12)
     assert heed.block_mask(lambda b, h, i, j: True, 5, 7).sparsity == 0
     assert heed.block_mask(lambda b, h, i, j: i < 0, 5, 7).sparsity == 1
     assert heed.block_mask(lambda b, h, i, j: True, 0, 7, batch=3).shape == (3, 1, 0, 7)
