@@ -366,7 +366,10 @@ CallSizes sizes_of(const Tensor& q, const Tensor& k, const AttentionOptions& opt
   const auto longest = [](const Tensor& offsets) {
     const Tensor t = offsets.to(DType::i64).reshape({-1});
     int64_t most = 0;
-    for (int64_t b = 1; b < t.size(0); ++b) most = std::max(most, t.at<int64_t>(b) - t.at<int64_t>(b - 1));
+    for (int64_t b = 1; b < t.size(0); ++b) {
+      const int64_t begin = t.at<int64_t>(b - 1), end = t.at<int64_t>(b);
+      if (begin >= 0 && end > begin) most = std::max(most, end - begin);  // any numbers: they are not checked yet
+    }
     return most;
   };
   const Tensor& keys = options.k_offsets.defined() ? options.k_offsets : options.q_offsets;
