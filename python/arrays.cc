@@ -72,6 +72,7 @@ struct Held {
     held->next = std::exchange(waiting, held);
     if (std::exchange(releasing, true)) return;
     const nb::gil_scoped_acquire gil;
+    const nb::error_scope error;  // what is on its way stays: whoever is let go may run Python
     while (waiting) {
       Held* const first = waiting;
       waiting = first->next;
@@ -467,10 +468,7 @@ Tensor take_optional(const char* what, nb::handle array, Access access) {
 
 nb::object give(const Tensor& tensor, nb::handle like) {
   if (!tensor.defined()) return nb::none();
-  if (is_numpy(like)) {
-    if (tensor.dtype() != DType::bf16) return as<nb::numpy>(tensor, tensor.dtype());
-    return as<nb::numpy>(tensor, DType::u16).attr("view")(like.attr("dtype"));
-  }
+  if (is_numpy(like)) return as_numpy(tensor, Access::write);
   if (const Exchange* const exchange = exchange_of(like)) return exchanged(tensor, *exchange);
   if (is_torch(like)) return as<nb::pytorch>(tensor, tensor.dtype());
   const nb::object space = nb::getattr(like, "__array_namespace__", nb::none());
