@@ -22,8 +22,8 @@ function(heed_install name)
   install(FILES ${PROJECT_BINARY_DIR}/pkgconfig/heed-${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
 
-set(attention_headers attention.h checked.h dual.h error.h executor.h file_kind.h finite.h kinds.h kv_cache.h model_files.h
-                      rotary.h score_mod.h tensor.h workspace.h)
+set(attention_headers attention.h checked.h communicator.h dual.h error.h executor.h file_kind.h finite.h kinds.h kv_cache.h
+                      model_files.h rotary.h score_mod.h tensor.h tree_sum.h workspace.h)
 set(text_headers text.h)
 set(view_headers label.h view.h)
 set(load_headers attended.h corpus.h load.h text_generator.h translator.h)

@@ -13,6 +13,7 @@ import sys
 # What a room stands on; it may include these and whatever they stand on.
 BELOW = {
     "core": [],
+    "ranks": ["core"],
     "simd": ["core"],
     "attention": ["simd"],
     "kernels": ["simd"],
@@ -29,7 +30,7 @@ BELOW = {
 
 # The room that a public header belongs to.
 HEADERS = {
-    "error": "core", "tensor": "core", "executor": "core", "kinds": "core", "attention": "attention",
+    "communicator": "ranks", "tree_sum": "ranks", "error": "core", "tensor": "core", "executor": "core", "kinds": "core", "attention": "attention",
     "kv_cache": "attention", "rotary": "attention", "score_mod": "attention", "dual": "attention",
     "workspace": "attention", "checked": "core", "file_kind": "core", "finite": "core", "model_files": "core",
     "random": "autograd", "autograd": "autograd", "functional": "autograd", "profile": "autograd", "nn": "nn",

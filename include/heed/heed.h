@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heed/attention.h"
+#include "heed/communicator.h"
 #include "heed/error.h"
 #include "heed/executor.h"
 #include "heed/kinds.h"
@@ -9,6 +10,7 @@
 #include "heed/rotary.h"
 #include "heed/score_mod.h"
 #include "heed/tensor.h"
+#include "heed/tree_sum.h"
 
 #if __has_include("heed/nn.h")
 #include "heed/autograd.h"
