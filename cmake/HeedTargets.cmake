@@ -28,8 +28,8 @@ function(heed_kernels target)
                               PROPERTIES COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=(${disabled});HWY_IS_DEBUG_BUILD=0")
 endfunction()
 
-# Where programs look for libheed_pictures: in the build tree, and from bin/ once installed.
-list(APPEND CMAKE_BUILD_RPATH "${CMAKE_BINARY_DIR}/src/view")
+# Where programs look for libheed_pictures and libheed_messages: in the build tree, and from bin/ once installed.
+list(APPEND CMAKE_BUILD_RPATH "${CMAKE_BINARY_DIR}/src/view" "${CMAKE_BINARY_DIR}/src/mpi")
 list(APPEND CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 
 # heed_library(NAME source...): libheed_NAME.a, exported as heed::NAME.

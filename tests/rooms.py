@@ -20,17 +20,18 @@ BELOW = {
     "io": ["core"],
     "text": ["core"],
     "view": ["core"],
+    "mpi": ["ranks", "attention"],
     "autograd": ["kernels", "attention"],
     "nn": ["autograd"],
     "models": ["nn"],
     "train": ["models", "io"],
     "load": ["train", "text"],
-    "cli": ["load", "view"],
+    "cli": ["load", "view", "mpi"],
 }
 
 # The room that a public header belongs to.
 HEADERS = {
-    "communicator": "ranks", "tree_sum": "ranks", "error": "core", "tensor": "core", "executor": "core", "kinds": "core", "attention": "attention",
+    "communicator": "ranks", "tree_sum": "ranks", "mpi": "mpi", "error": "core", "tensor": "core", "executor": "core", "kinds": "core", "attention": "attention",
     "kv_cache": "attention", "rotary": "attention", "score_mod": "attention", "dual": "attention",
     "workspace": "attention", "checked": "core", "file_kind": "core", "finite": "core", "model_files": "core",
     "random": "autograd", "autograd": "autograd", "functional": "autograd", "profile": "autograd", "nn": "nn",
@@ -41,6 +42,7 @@ HEADERS = {
 
 # Where a foreign library may be included.
 SEAMS = {
+    "mpi.h": ["src/mpi/message_passing.cc"],
     "tbb/": ["src/core/executor.cc"],
     "hwy/": ["src/simd/", "src/attention/", "src/kernels/"],
     "sentencepiece": ["src/text/"],

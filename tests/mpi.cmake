@@ -1,0 +1,32 @@
+if(TARGET heed_messages)
+  add_executable(mpi_ranks ${CMAKE_CURRENT_SOURCE_DIR}/mpi/ranks.cc)
+  target_link_libraries(mpi_ranks PRIVATE heed_flags heed::mpi)
+  find_package(MPI COMPONENTS CXX)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  # heed_mpirun_test(NAME MPIRUN [FOLDER]): the library of messages is the build tree's, or that in FOLDER.
+  function(heed_mpirun_test name mpirun)
+    add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/mpi/mpirun.py ${mpirun}
+             $<TARGET_FILE:mpi_ranks>)
+    set_tests_properties(${name} PROPERTIES TIMEOUT 600 RUN_SERIAL ON)
+    if(ARGN)
+      set_tests_properties(${name} PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${ARGN}")
+    endif()
+  endfunction()
+  heed_mpirun_test(mpi.mpirun ${MPIEXEC_EXECUTABLE})
+
+  # The same program over MPICH, where that stands beside another MPI, as Debian's does.
+  find_program(HEED_MPICXX_MPICH mpicxx.mpich)
+  find_program(HEED_MPIRUN_MPICH mpirun.mpich)
+  if(HEED_MPICXX_MPICH AND HEED_MPIRUN_MPICH)
+    set(folder ${CMAKE_CURRENT_BINARY_DIR}/mpich)
+    file(MAKE_DIRECTORY ${folder})
+    set(source ${CMAKE_SOURCE_DIR}/src/mpi/message_passing.cc)
+    add_custom_command(OUTPUT ${folder}/libheed_messages.so.1
+      COMMAND ${HEED_MPICXX_MPICH} -cxx=${CMAKE_CXX_COMPILER} -std=c++20 -O1 -fPIC -shared -DMPICH_SKIP_MPICXX
+              -I${CMAKE_SOURCE_DIR}/src ${source} -o ${folder}/libheed_messages.so.1
+      DEPENDS ${source} ${CMAKE_SOURCE_DIR}/src/mpi/message_passing.h
+      VERBATIM)
+    add_custom_target(heed_messages_mpich ALL DEPENDS ${folder}/libheed_messages.so.1)
+    heed_mpirun_test(mpi.mpirun_mpich ${HEED_MPIRUN_MPICH} ${folder})
+  endif()
+endif()

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Ranks under a real mpirun: the same output for any number of them, and one line of heed's for whatever fails.
+
+    mpirun.py MPIRUN PROGRAM
+"""
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+MPIRUN, PROGRAM = sys.argv[1:3]
+OPEN_MPI = "Open MPI" in subprocess.run([MPIRUN, "--version"], capture_output=True, text=True, check=True).stdout
+
+
+def start(ranks, *task, mpirun=MPIRUN):
+    options = ["--allow-run-as-root", "--oversubscribe"] if OPEN_MPI else []
+    environment = dict(os.environ, OMP_NUM_THREADS="1")
+    return subprocess.run([mpirun, *options, "-np", str(ranks), PROGRAM, *task], capture_output=True, text=True,
+                          timeout=120, env=environment, check=False)
+
+
+class Ranks(unittest.TestCase):
+    def same_for_any_number(self, task, numbers):
+        outputs = {}
+        for ranks in numbers:
+            run = start(ranks, task)
+            self.assertEqual((run.returncode, run.stderr), (0, ""), f"{ranks} ranks")
+            outputs[ranks] = run.stdout
+        self.assertRegex(outputs[1], r"^(\w+ [0-9a-f]{16}\n)+$")
+        self.assertEqual(set(outputs.values()), {outputs[1]})
+
+    def test_sums(self):
+        self.same_for_any_number("sums", [1, 2, 3, 4])
+
+    def test_large_messages(self):
+        self.assertEqual(start(2, "large").returncode, 0)
+
+    def fails_with_one_line(self, task, line, ranks=4):
+        run = start(ranks, task)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertEqual(re.findall("^heed: .*$", run.stderr, re.MULTILINE), [line], run.stderr)
+
+    def test_an_error_on_one_rank(self):
+        self.fails_with_one_line("throw", "heed: corpus.tsv: line 7 has no tab; write one")
+
+    def test_the_same_error_on_all_ranks(self):
+        self.fails_with_one_line("nosuch", "heed: mpi_ranks: no task 'nosuch'")
+        self.fails_with_one_line("wrong", "heed: send: rank 99 of 4, from rank 0; pass another of 0 to 3")
+
+    def test_a_rank_that_does_not_come(self):
+        began = time.monotonic()
+        self.fails_with_one_line("late", "heed: barrier: rank 0 has waited 2 s for rank 1; see whether rank 1 still runs,"
+                                         " or set a longer time limit", ranks=2)
+        self.assertLess(time.monotonic() - began, 25)
+
+    def test_ranks_at_other_calls(self):
+        self.fails_with_one_line("unlike", "heed: broadcast: rank 0 sent 40 bytes and rank 1 expects 80; start all ranks "
+                                           "with the same options and data", ranks=2)
+
+    def test_a_killed_rank_ends_all(self):
+        began = time.monotonic()
+        run = start(4, "killed")
+        self.assertNotEqual(run.returncode, 0)
+        self.assertLess(time.monotonic() - began, 25)
+        self.assertRegex(run.stdout + run.stderr, rf"signal {signal.SIGKILL.value}\b|EXIT CODE: 9")
+
+    def test_without_mpirun(self):
+        alone = subprocess.run([PROGRAM, "sums"], capture_output=True, text=True, timeout=120, check=True)
+        self.assertEqual(alone.stdout, start(2, "sums").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
