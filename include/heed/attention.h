@@ -62,7 +62,9 @@ struct WeightsSelection {
 /// these of the whole.
 struct AttentionPart {
   int64_t first_batch = 0, first_head = 0, first_query = 0, first_key = 0;
-  int64_t heads = 0;  // Hq of the whole; 0: first_head + that of the call
+  /// Hq of the whole; 0: first_head + that of the call. With it a part of some heads and of all entries, queries and
+  /// keys has the whole's bits, forward and backward.
+  int64_t heads = 0;
 };
 
 struct AttentionOptions {

@@ -13,6 +13,7 @@ namespace heed::inline v0 {
 /// sizes decide, and no partial sums are kept. With many heads there is one range, and a block is a whole head.
 struct BackwardSchedule {
   int64_t heads;       // B * Hkv
+  int64_t all_heads;   // of the whole call, by which it is cut
   int64_t ranges = 1;  // of the keys, and of the queries; as many phases
   int64_t key_range, query_range;
   bool banded;  // queries see a band of keys: phases are its diagonals
@@ -20,6 +21,7 @@ struct BackwardSchedule {
   template <class T>
   explicit BackwardSchedule(const Backward<T>& p) {
     heads = p.B * p.Hkv;
+    all_heads = p.part.heads > 0 && p.Hkv > 0 ? p.B * (p.part.heads / p.group()) : heads;
     // Blocks of a phase, of 128 keys at least for a small machine, of 256 for a large one.
     ranges = std::max(ranges_for(32, 2 * kTile, p), ranges_for(128, 4 * kTile, p));
     key_range = whole_tiles((p.Lk + ranges - 1) / ranges);
@@ -73,7 +75,7 @@ struct BackwardSchedule {
  private:
   static int64_t whole_tiles(int64_t n) { return (n + kTile - 1) / kTile * kTile; }
   int64_t ranges_for(int64_t blocks, int64_t least, const Sizes& s) const {
-    const int64_t wanted = (blocks + heads - 1) / std::max<int64_t>(1, heads);
+    const int64_t wanted = (blocks + all_heads - 1) / std::max<int64_t>(1, all_heads);
     return std::max<int64_t>(1, std::min({wanted, s.Lk / least, s.Lq / least}));
   }
 };

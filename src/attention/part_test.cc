@@ -16,6 +16,7 @@ using test::max_abs;
 using test::max_error;
 using test::random_tensor;
 using test::refusal;
+using test::same_bits;
 
 struct Whole {
   Tensor q, k, v, grad;
@@ -127,6 +128,31 @@ RC_GTEST_PROP(Part, CutsMergeToTheWhole, ()) {
   RC_ASSERT(max_error(dq, gradients.q) <= 1e-11 * (1 + max_abs(gradients.q)));
   RC_ASSERT(max_error(dk, gradients.k) <= 1e-11 * (1 + max_abs(gradients.k)));
   RC_ASSERT(max_error(dv, gradients.v) <= 1e-11 * (1 + max_abs(gradients.v)));
+}
+
+TEST(Part, SomeHeadsHaveTheBitsOfTheWhole) {
+  // Of so many heads and positions that the gradients of all are summed in fewer ranges than those of one alone.
+  const int64_t Hkv = 8, group = 2, L = 1024;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor q = random_tensor({1, Hkv * group, L, 8}, 1, dtype), k = random_tensor({1, Hkv, L, 8}, 2, dtype),
+                 v = random_tensor({1, Hkv, L, 8}, 3, dtype), grad = random_tensor(q.shape(), 4, dtype);
+    AttentionOptions o{.causal = Causal::top_left, .dropout = 0.1, .want_lse = true};
+    const AttentionResult whole = attention(q, k, v, o);
+    const AttentionGradients gradients = attention_backward(grad, q, k, v, whole, o);
+    for (const Range h : {Range{0, 1}, Range{3, 5}}) {
+      const Range hq{h.begin * group, h.end * group};
+      o.part = {.first_head = hq.begin, .heads = Hkv * group};
+      const auto of_queries = [&](const Tensor& t) { return cut(t, 1, hq).contiguous(); };
+      const auto of_keys = [&](const Tensor& t) { return cut(t, 1, h).contiguous(); };
+      const AttentionResult part = attention(of_queries(q), of_keys(k), of_keys(v), o);
+      const AttentionGradients g = attention_backward(of_queries(grad), of_queries(q), of_keys(k), of_keys(v), part, o);
+      EXPECT_TRUE(same_bits(part.out, of_queries(whole.out)));
+      EXPECT_TRUE(same_bits(part.lse, of_queries(whole.lse)));
+      EXPECT_TRUE(same_bits(g.q, of_queries(gradients.q)));
+      EXPECT_TRUE(same_bits(g.k, of_keys(gradients.k)));
+      EXPECT_TRUE(same_bits(g.v, of_keys(gradients.v)));
+    }
+  }
 }
 
 TEST(Part, VisitorsSeePlacesOfTheWhole) {
