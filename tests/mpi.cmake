@@ -1,3 +1,5 @@
+heed_test(mpi_attention_test ${CMAKE_SOURCE_DIR}/src/mpi/attention_test.cc LIBS heed::mpi rapidcheck LABELS threads)
+
 if(TARGET heed_messages)
   add_executable(mpi_ranks ${CMAKE_CURRENT_SOURCE_DIR}/mpi/ranks.cc)
   target_link_libraries(mpi_ranks PRIVATE heed_flags heed::mpi)

@@ -31,7 +31,8 @@ BELOW = {
 
 # The room that a public header belongs to.
 HEADERS = {
-    "communicator": "ranks", "tree_sum": "ranks", "mpi": "mpi", "error": "core", "tensor": "core", "executor": "core", "kinds": "core", "attention": "attention",
+    "communicator": "ranks", "tree_sum": "ranks", "mpi": "mpi", "split": "mpi", "attention_over_ranks": "mpi",
+    "error": "core", "tensor": "core", "executor": "core", "kinds": "core", "attention": "attention",
     "kv_cache": "attention", "rotary": "attention", "score_mod": "attention", "dual": "attention",
     "workspace": "attention", "checked": "core", "file_kind": "core", "finite": "core", "model_files": "core",
     "random": "autograd", "autograd": "autograd", "functional": "autograd", "profile": "autograd", "nn": "nn",

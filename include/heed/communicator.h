@@ -62,7 +62,8 @@ class Communicator {
   Traffic sent() const { return sent_; }
 
   /// Sends `out` to rank `to` and receives all of `in` from rank `from`; memory stays the caller's and must live until
-  /// wait(). Messages from one rank to another arrive in the order they were sent. `operation` begins an error's text.
+  /// wait(). Messages from one rank to another go to the receives in the order in which both began, whatever is waited
+  /// for first. `operation` begins an error's text.
   std::unique_ptr<Transfer> start(const char* operation, std::span<const std::byte> out, int to,
                                   std::span<std::byte> in, int from);
   void exchange(const char* operation, std::span<const std::byte> out, int to, std::span<std::byte> in, int from) {

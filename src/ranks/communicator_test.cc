@@ -61,8 +61,8 @@ TEST(Communicator, KeepsTheOrderOfMessages) {
       int a = 0, b = 0;
       const auto of_a = c.start("first", {}, Communicator::kNobody, std::as_writable_bytes(std::span(&a, 1)), 0);
       const auto of_b = c.start("second", {}, Communicator::kNobody, std::as_writable_bytes(std::span(&b, 1)), 0);
-      of_a->wait();
       of_b->wait();
+      of_a->wait();
       EXPECT_EQ(a, 1);
       EXPECT_EQ(b, 2);
     }

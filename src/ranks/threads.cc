@@ -1,8 +1,8 @@
 // Ranks as threads of this process: a message is a copy in the receiver's box.
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <sstream>
 #include <thread>
@@ -23,23 +23,28 @@ class Group {
   void put(const char* operation, int from, int to, Message message) {
     const std::lock_guard lock(mutex_);
     check(operation);
-    box(from, to).push_back(std::move(message));
+    Box& to_box = box(from, to);
+    to_box.messages.emplace(to_box.sent++, std::move(message));
     changed_.notify_all();
   }
-  Message take(const char* operation, int from, int to, double seconds) {
+  /// The number of the message that a receive which begins now is for: the one that was not asked for yet.
+  int64_t expect(int from, int to) {
+    const std::lock_guard lock(mutex_);
+    return box(from, to).expected++;
+  }
+  Message take(const char* operation, int from, int to, int64_t number, double seconds) {
     std::unique_lock lock(mutex_);
-    std::deque<Message>& messages = box(from, to);
-    const auto done = [&] { return !messages.empty() || failed_ >= 0 || ended_[static_cast<size_t>(from)]; };
+    std::map<int64_t, Message>& messages = box(from, to).messages;
+    const auto done = [&] { return messages.contains(number) || failed_ >= 0 || ended_[static_cast<size_t>(from)]; };
     if (!changed_.wait_for(lock, std::chrono::duration<double>(seconds), done))
       throw late(operation, to, from, seconds);
     check(operation);
-    if (messages.empty())
+    auto message = messages.extract(number);
+    if (!message)
       throw RankError(std::string(operation) + ": rank " + std::to_string(to) + " waits for rank " +
                           std::to_string(from) + ", which has ended; let all ranks make the same calls",
                       false);
-    Message message = std::move(messages.front());
-    messages.pop_front();
-    return message;
+    return std::move(message.mapped());
   }
   void fail(int rank, const std::string& reason) {
     const std::lock_guard lock(mutex_);
@@ -53,7 +58,11 @@ class Group {
   }
 
  private:
-  std::deque<Message>& box(int from, int to) { return boxes_[static_cast<size_t>(from * size_ + to)]; }
+  struct Box {
+    std::map<int64_t, Message> messages;  // by their numbers
+    int64_t sent = 0, expected = 0;
+  };
+  Box& box(int from, int to) { return boxes_[static_cast<size_t>(from * size_ + to)]; }
   void check(const char* operation) const {
     if (failed_ >= 0) throw failed(operation, failed_, reason_);
   }
@@ -63,7 +72,7 @@ class Group {
   int failed_ = -1;  // the first rank that did
   std::string reason_;
   std::vector<bool> ended_;
-  std::vector<std::deque<Message>> boxes_;  // (from, to)
+  std::vector<Box> boxes_;  // (from, to)
 };
 
 class ThreadRank : public Communicator {
@@ -75,10 +84,14 @@ class ThreadRank : public Communicator {
  private:
   struct Arrival : Transfer {
     Arrival(ThreadRank& of, const char* name, std::span<std::byte> to, int source)
-        : own(of), operation(name), in(to), from(source) {}
+        : own(of),
+          operation(name),
+          in(to),
+          from(source),
+          number(from == kNobody ? 0 : of.group_.expect(from, of.rank_)) {}
     void wait() override {
       if (from == kNobody) return;
-      const Message message = own.group_.take(operation, from, own.rank_, own.time_limit());
+      const Message message = own.group_.take(operation, from, own.rank_, number, own.time_limit());
       if (message.size() != in.size()) throw unlike(operation, own.rank_, from, message.size(), in.size());
       std::copy(message.begin(), message.end(), in.begin());
     }
@@ -86,6 +99,7 @@ class ThreadRank : public Communicator {
     const char* operation;
     std::span<std::byte> in;
     int from;
+    int64_t number;
   };
   std::unique_ptr<Transfer> begin(const char* operation, std::span<const std::byte> out, int to,
                                   std::span<std::byte> in, int from) override {

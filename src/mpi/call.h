@@ -1,0 +1,65 @@
+// A call of attention over ranks, checked: sizes of the whole, this rank's rows, and what is visible by position.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "attention/problem.h"
+#include "heed/attention_over_ranks.h"
+
+namespace heed::inline v0 {
+namespace mpi {
+
+struct Call {
+  Communicator& ranks;
+  const OverRanks& over;
+  AttentionOptions options;  // of the whole, without what is this rank's
+  Tensor q, k, v;            // this rank's, (B, H, rows, width) of ragged batches, too
+  Sizes whole;
+  Tensor mask;             // this rank's (B or 1, Hq or 1, own Lq or 1, keys), where there is one
+  bool mask_rows = false;  // whether it has a row for each query
+
+  /// Throws ShapeError.
+  Call(const char* operation, Communicator& communicator, const Tensor& queries, const Tensor& keys,
+       const Tensor& values, const OverRanks& layout, const AttentionOptions& of_whole);
+
+  int rank() const { return ranks.rank(); }
+  int size() const { return ranks.size(); }
+  DType compute() const { return q.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+  int64_t group() const { return whole.Hkv == 0 ? 1 : whole.Hq / whole.Hkv; }
+  /// Whether positions may let one of the queries see one of the keys.
+  bool may_see(const IndexRange& query_rows, const IndexRange& key_rows) const;
+  /// The keys of rank `from` that a query of rank `to` may see, in whole pieces.
+  std::vector<IndexRange> keys_for(int to, int from) const;
+  /// The options of queries [query, ...) and keys [key, ...) of entry `b` (all entries: -1) and of all query heads,
+  /// without masks: top_left with the offset that bottom_right stands for.
+  AttentionOptions part(int64_t b, int64_t query, IndexRange key_rows) const;
+  /// Entries that part() is to be asked for one by one; otherwise {-1}.
+  std::vector<int64_t> entries() const;
+
+ private:
+  void check_tensor(const char* operation, const char* name, const Tensor& t, const Split& split) const;
+  void take_mask(const char* operation);
+};
+
+// Ragged tensors are looked at as those of one entry.
+Tensor as_heads(const Tensor& t, bool ragged);  // (T, H, width) as (1, H, T, width)
+Tensor as_rows(const Tensor& t, bool ragged);   // the same backwards
+/// lse (B, H, L) or (H, T) as (B, H, L, 1).
+Tensor as_column(const Tensor& lse);
+
+/// A slice along the heads, where they are more than one for all.
+Tensor heads_of(const Tensor& t, int dimension, IndexRange heads);
+
+// The three ways. Results are this rank's rows, (B, H, rows, width); lse is (B, Hq, rows).
+AttentionResult gathered_forward(const Call& call);
+AttentionResult ring_forward(const Call& call);
+AttentionGradients ring_backward(const Call& call, const Tensor& grad_out, const Tensor& out, const Tensor& lse,
+                                 const BackwardOptions& wanted);
+/// `together`: of so many key heads at a time.
+AttentionResult dealt_forward(const Call& call, int64_t together);
+AttentionGradients dealt_backward(const Call& call, const Tensor& grad_out, const Tensor& out, const Tensor& lse,
+                                  const BackwardOptions& wanted, int64_t together);
+
+}  // namespace mpi
+}  // namespace heed::inline v0
