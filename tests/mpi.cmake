@@ -1,4 +1,6 @@
-heed_test(mpi_attention_test ${CMAKE_SOURCE_DIR}/src/mpi/attention_test.cc LIBS heed::mpi rapidcheck LABELS threads)
+set(mpi ${CMAKE_SOURCE_DIR}/src/mpi)
+heed_test(mpi_attention_test ${mpi}/attention_test.cc LIBS heed::mpi rapidcheck LABELS threads)
+heed_test(mpi_rules_test ${mpi}/rules_test.cc LIBS heed::mpi LABELS threads)
 
 if(TARGET heed_messages)
   add_executable(mpi_ranks ${CMAKE_CURRENT_SOURCE_DIR}/mpi/ranks.cc)

@@ -20,12 +20,12 @@ class Split {
   /// Piece p is rows cuts[p] .. cuts[p + 1] - 1, of rank owners[p]. Throws ShapeError unless cuts begin with 0 and do
   /// not fall, and there is an owner, a rank from 0 on, for each piece.
   Split(const std::vector<int64_t>& cuts, const std::vector<int>& owners);
-  /// One piece a rank, in order.
-  static Split contiguous(int64_t length, int ranks);
+  /// One piece a rank, in order, as even as cuts at multiples of `multiple` let them be (kTile: for block masks).
+  static Split contiguous(int64_t length, int ranks, int64_t multiple = 1);
   /// Two pieces a rank, its number's from the front and from the end: of causal attention, where late queries see most
   /// keys, each rank has the same work (Brandon et al. 2023, "Striped Attention", 3, for the imbalance; the pairing is
   /// that of Llama 3, arXiv 2407.21783, 3.3.2).
-  static Split zigzag(int64_t length, int ranks);
+  static Split zigzag(int64_t length, int ranks, int64_t multiple = 1);
 
   int64_t length() const { return pieces_.empty() ? 0 : pieces_.back().end; }
   const std::vector<Piece>& pieces() const { return pieces_; }

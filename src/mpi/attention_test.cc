@@ -100,8 +100,8 @@ Outcome on_ranks(const Whole& w, const OverRanks& over, int ranks) {
 /// Contiguous, zigzag, or any cuts and owners; cut at multiples of `step`.
 Split random_split(int64_t length, int ranks, int64_t step) {
   const int64_t kind = number(0, 2);
-  if (step == 1 && kind == 0) return Split::contiguous(length, ranks);
-  if (step == 1 && kind == 1) return Split::zigzag(length, ranks);
+  if (kind == 0) return Split::contiguous(length, ranks, step);
+  if (kind == 1) return Split::zigzag(length, ranks, step);
   std::vector<int64_t> cuts{0};
   std::vector<int> owners;
   for (int64_t n = number(0, 2 * ranks); n > 0; --n) cuts.push_back(std::min(length, number(0, length / step) * step));

@@ -1,7 +1,7 @@
 #include "mpi/call.h"
 
 #include <algorithm>
-#include <limits>
+#include <cstring>
 
 #include "attention/check.h"
 
@@ -44,7 +44,7 @@ Tensor as_column(const Tensor& lse) {
   return lse.as_strided({lse.size(0), lse.size(1), lse.size(2), 1}, {lse.stride(0), lse.stride(1), lse.stride(2), 1});
 }
 
-Tensor heads_of(const Tensor& t, int dimension, IndexRange heads) {
+Tensor heads_slice(const Tensor& t, int dimension, IndexRange heads) {
   return t.size(dimension) == 1 ? t : t.slice(dimension, heads.begin, heads.end);
 }
 
@@ -71,7 +71,9 @@ Call::Call(const char* operation, Communicator& communicator, const Tensor& quer
   if (mask.defined() && mask_rows) checked.mask = stretched(mask, 2, over.queries.length());
   whole = check_inputs(operation, stretched(queries, rows, over.queries.length()),
                        stretched(keys, rows, over.keys.length()), stretched(values, rows, over.keys.length()), checked);
+  all_heads = whole.Hq;
   options.mask = {};
+  check_agreement(operation);
   q = as_heads(queries, ragged), k = as_heads(keys, ragged), v = as_heads(values, ragged);
   if (over.meeting != Meeting::ring || !options.block_mask) return;
   for (const Split* split : {&over.queries, &over.keys})
@@ -80,6 +82,38 @@ Call::Call(const char* operation, Communicator& communicator, const Tensor& quer
         refuse(operation, "a piece begins at row " + std::to_string(piece.begin) +
                               ", and the block_mask has one class for a tile; cut at multiples of " +
                               std::to_string(kTile) + ", or use Meeting::exact or heads");
+}
+
+/// Each rank compares with the one before: when any two differ, one sees it and ends all. Else other rows would be
+/// taken for those that are expected.
+void Call::check_agreement(const char* operation) const {
+  if (size() == 1) return;
+  uint64_t own = 0xcbf29ce484222325;  // FNV-1a, by words
+  const auto add = [&](auto number) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &number, sizeof number);
+    own = (own ^ bits) * 0x100000001b3;
+  };
+  for (const Split* split : {&over.queries, &over.keys})
+    for (const Split::Piece& piece : split->pieces()) add(piece.end), add(piece.rank);
+  for (const int64_t n :
+       {whole.B, whole.Hq, whole.Hkv, whole.D, whole.Dv, options.offset, options.window.left, options.window.right})
+    add(n);
+  for (const double x : {options.scale.value_or(0), options.softcap, options.dropout}) add(x);
+  for (const uint64_t n : {options.seed, options.stream}) add(n);
+  for (const bool there : {mask.defined(), options.alibi.defined(), options.sinks.defined(),
+                           options.key_lengths.defined(), options.q_offsets.defined(), options.want_lse,
+                           static_cast<bool>(options.score_mod), static_cast<bool>(options.block_mask)})
+    add(there);
+  add(options.causal), add(options.implementation), add(over.meeting);
+  uint64_t before = 0;
+  const int next = (rank() + 1) % size(), last = (rank() + size() - 1) % size();
+  ranks.exchange(operation, std::as_bytes(std::span(&own, 1)), next, std::as_writable_bytes(std::span(&before, 1)),
+                 last);
+  if (before != own)
+    throw RankError(std::string(operation) + ": ranks " + std::to_string(last) + " and " + std::to_string(rank()) +
+                        " have other sizes, splits or options; pass the same to all",
+                    false);
 }
 
 void Call::check_tensor(const char* operation, const char* name, const Tensor& t, const Split& split) const {
@@ -148,6 +182,20 @@ std::vector<IndexRange> Call::keys_for(int to, int from) const {
   return list;
 }
 
+Call Call::of_heads(IndexRange key_heads) const {
+  const IndexRange heads{key_heads.begin * group(), key_heads.end * group()};
+  Call some = *this;
+  some.q = q.slice(1, heads.begin, heads.end);
+  some.k = k.slice(1, key_heads.begin, key_heads.end);
+  some.v = v.slice(1, key_heads.begin, key_heads.end);
+  if (mask.defined()) some.mask = heads_slice(mask, 1, heads);
+  for (Tensor* t : {&some.options.alibi, &some.options.sinks})
+    if (t->defined()) *t = t->slice(0, heads.begin, heads.end);
+  some.first_head = first_head + heads.begin;
+  some.whole.Hq = heads.size(), some.whole.Hkv = key_heads.size();
+  return some;
+}
+
 std::vector<int64_t> Call::entries() const {
   if (options.causal != Causal::bottom_right || !options.key_lengths.defined()) return {-1};
   std::vector<int64_t> list;
@@ -157,7 +205,7 @@ std::vector<int64_t> Call::entries() const {
 
 AttentionOptions Call::part(int64_t b, int64_t query, IndexRange key_rows) const {
   AttentionOptions o = options;
-  o.part = {std::max<int64_t>(b, 0), 0, query, key_rows.begin, whole.Hq};
+  o.part = {std::max<int64_t>(b, 0), first_head, query, key_rows.begin, all_heads};
   if (o.causal == Causal::bottom_right) {
     o.causal = Causal::top_left;
     o.offset = (b < 0 ? whole.Lk : integer(options.key_lengths, b)) - whole.Lq;

@@ -15,7 +15,9 @@ struct Call {
   const OverRanks& over;
   AttentionOptions options;  // of the whole, without what is this rank's
   Tensor q, k, v;            // this rank's, (B, H, rows, width) of ragged batches, too
-  Sizes whole;
+  Sizes whole;               // of all ranks' rows
+  int64_t first_head = 0;    // query head, in a call with all_heads
+  int64_t all_heads = 0;
   Tensor mask;             // this rank's (B or 1, Hq or 1, own Lq or 1, keys), where there is one
   bool mask_rows = false;  // whether it has a row for each query
 
@@ -34,12 +36,15 @@ struct Call {
   /// The options of queries [query, ...) and keys [key, ...) of entry `b` (all entries: -1) and of all query heads,
   /// without masks: top_left with the offset that bottom_right stands for.
   AttentionOptions part(int64_t b, int64_t query, IndexRange key_rows) const;
+  /// The same of some key heads, whose tensors are views: what is in memory twice is then a head's.
+  Call of_heads(IndexRange key_heads) const;
   /// Entries that part() is to be asked for one by one; otherwise {-1}.
   std::vector<int64_t> entries() const;
 
  private:
   void check_tensor(const char* operation, const char* name, const Tensor& t, const Split& split) const;
   void take_mask(const char* operation);
+  void check_agreement(const char* operation) const;
 };
 
 // Ragged tensors are looked at as those of one entry.
@@ -48,8 +53,8 @@ Tensor as_rows(const Tensor& t, bool ragged);   // the same backwards
 /// lse (B, H, L) or (H, T) as (B, H, L, 1).
 Tensor as_column(const Tensor& lse);
 
-/// A slice along the heads, where they are more than one for all.
-Tensor heads_of(const Tensor& t, int dimension, IndexRange heads);
+/// A slice along heads or entries, unless one stands for all.
+Tensor heads_slice(const Tensor& t, int dimension, IndexRange heads);
 
 // The three ways. Results are this rank's rows, (B, H, rows, width); lse is (B, Hq, rows).
 AttentionResult gathered_forward(const Call& call);

@@ -113,7 +113,7 @@ struct Turn {
         v(deal.to_heads(call.v, call.over.keys)),
         options(call.options) {
     if (call.mask.defined() && call.mask_rows) mask = deal.to_heads(call.mask, call.over.queries);
-    if (call.mask.defined() && !call.mask_rows) mask = heads_of(call.mask, 1, deal.query_heads());
+    if (call.mask.defined() && !call.mask_rows) mask = heads_slice(call.mask, 1, deal.query_heads());
     options.mask = mask;
     options.part = {.first_head = deal.query_heads().begin, .heads = call.whole.Hq};
     const bool ragged = call.whole.ragged;

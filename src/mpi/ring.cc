@@ -9,6 +9,8 @@ namespace heed::inline v0 {
 namespace mpi {
 namespace {
 
+constexpr auto kForward = "mpi::attention", kBackward = "mpi::attention_backward";
+
 /// Some rows of the queries (of one entry, or of all) and some keys that they may see.
 struct Pair {
   IndexRange batch, queries;  // entries; rows of the sequence
@@ -83,8 +85,8 @@ void around_the_ring(const Call& call, const char* operation, const F& compute) 
   const auto start = [&](int distance) {
     const int to = (rank + distance) % size, from = (rank + size - distance) % size;
     Travelling t;
-    t.out = block_for(call, to, {0, call.whole.Hkv});
-    t.in = KeyBlock(call, call.keys_for(rank, from), call.whole.Hkv, call.k.dtype());
+    t.out = block_for(call, to);
+    t.in = KeyBlock(call, call.keys_for(rank, from), call.k.dtype());
     t.transfer = call.ranks.start(operation, t.out.bytes(), t.out.empty() ? Communicator::kNobody : to, t.in.bytes(),
                                   t.in.empty() ? Communicator::kNobody : from);
     return t;
@@ -170,32 +172,29 @@ Tensor sink_gradients(const Call& call, const Tensor& grad_out, const Tensor& ou
                       const Tensor& grad_lse) {
   const Tensor sinks = call.options.sinks.to(DType::f64).contiguous(),
                sums = Tensor::zeros({call.whole.Hq}, DType::f64);
-  const Tensor grad = grad_out.to(DType::f64), o = out.to(DType::f64), l = lse.to(DType::f64);
-  const Tensor dl = grad_lse.defined() ? grad_lse.to(DType::f64) : Tensor();
   for (int64_t b = 0; b < call.whole.B; ++b)
-    for (int64_t h = 0; h < call.whole.Hq; ++h)
-      for (int64_t i = 0; i < o.size(2); ++i) {
-        const double log_sum = l.at<double>(b, h, i), sink = sinks.at<double>(h);
-        if (log_sum == -INFINITY) continue;
-        double delta = dl.defined() ? -dl.at<double>(b, h, i) : 0;
-        for (int64_t d = 0; d < o.size(3); ++d) {
-          const double x = o.at<double>(b, h, i, d);
-          if (x != 0) delta += x * grad.at<double>(b, h, i, d);  // 0 of a row that sees nothing: NaN goes nowhere
+    for (int64_t h = 0; h < call.whole.Hq; ++h) {
+      const auto of_head = [&](const Tensor& t) { return t.select(0, b).select(0, h).to(DType::f64); };
+      const Tensor grad = of_head(grad_out), o = of_head(out), log_sums = of_head(lse);
+      const Tensor dlse = grad_lse.defined() ? of_head(grad_lse) : Tensor();
+      for (int64_t i = 0; i < o.size(0); ++i) {
+        if (log_sums.at<double>(i) == -INFINITY) continue;
+        double delta = dlse.defined() ? -dlse.at<double>(i) : 0;
+        for (int64_t d = 0; d < o.size(1); ++d) {
+          const double x = o.at<double>(i, d);
+          if (x != 0) delta += x * grad.at<double>(i, d);  // 0 of a row that sees nothing: NaN goes nowhere
         }
-        sums.at<double>(h) -= std::exp(sink - log_sum) * delta;
+        sums.at<double>(h) -= std::exp(sinks.at<double>(h) - log_sums.at<double>(i)) * delta;
       }
+    }
   return sums;
 }
 
-}  // namespace
-
-AttentionResult ring_forward(const Call& call) {
+/// One key head, and the query heads that read it, into out and lse (where defined).
+void forward_of_head(const Call& call, const Tensor& out, const Tensor& lse) {
   const Tensor q = call.q.to(call.compute());
   std::vector<Merged> merged(call.entries().size() * call.over.queries.of(call.rank()).size());
-  AttentionResult own;
-  own.out = Tensor::empty({call.whole.B, call.whole.Hq, q.size(2), call.whole.Dv}, call.q.dtype());
-  if (call.options.want_lse) own.lse = Tensor::empty({call.whole.B, call.whole.Hq, q.size(2)}, call.compute());
-  around_the_ring(call, "mpi::attention",
+  around_the_ring(call, kForward,
                   [&](const Tensor& k, const Tensor& v, const std::vector<IndexRange>& pieces, int from, int) {
                     each_pair(call, pieces, from == call.rank(), [&](Pair& pair) {
                       convert_mask(pair.options, call.compute());
@@ -208,70 +207,108 @@ AttentionResult ring_forward(const Call& call) {
                     });
                   });
   each_pair(call, {}, true, [&](const Pair& pair) {
-    pair.of_queries(own.out).copy_from(merged[pair.number].out());
-    if (own.lse.defined()) pair.of_queries(own.lse).copy_from(merged[pair.number].lse());
+    pair.of_queries(out).copy_from(merged[pair.number].out());
+    if (lse.defined()) pair.of_queries(lse).copy_from(merged[pair.number].lse());
   });
+}
+
+/// What backward has of one key head, and of the query heads that read it; (B, heads, own rows, width) or as the mask.
+struct HeadOfBackward {
+  Tensor grad_out, out, lse, grad_lse;
+  Tensor dq, dk, dv, dmask;  // dmask in double, where wanted
+};
+
+/// Adds the gradients of a pair, those of keys to to_k and to_v.
+void add_gradients(const Call& call, Pair& pair, const HeadOfBackward& head, const Tensor& q, const Tensor& k,
+                   const Tensor& v, const BackwardOptions& wanted, const Tensor& to_k, const Tensor& to_v) {
+  convert_mask(pair.options, call.compute());
+  AttentionResult forward;
+  forward.out = pair.of_queries(head.out);
+  forward.lse = pair.of_queries(head.lse).contiguous();
+  BackwardOptions o = wanted;
+  o.want_sinks = false;
+  if (head.grad_lse.defined()) o.grad_lse = pair.of_queries(head.grad_lse).contiguous();
+  const AttentionGradients g = heed::attention_backward(pair.of_queries(head.grad_out), pair.of_queries(q),
+                                                        pair.of_keys(k), pair.of_keys(v), forward, pair.options, o);
+  add(pair.of_queries(head.dq), g.q);
+  add(pair.of_keys(to_k), g.k);
+  add(pair.of_keys(to_v), g.v);
+  if (head.dmask.defined()) add(pair.of_mask(head.dmask, call), g.mask.to(DType::f64));
+}
+
+void backward_of_head(const Call& call, const HeadOfBackward& head, const BackwardOptions& wanted) {
+  const DType type = call.compute();
+  const Tensor q = call.q.to(type);
+  const std::vector<IndexRange> own_keys = call.over.keys.of(call.rank());
+  around_the_ring(
+      call, kBackward, [&](const Tensor& k, const Tensor& v, const std::vector<IndexRange>& pieces, int from, int to) {
+        const Tensor wide_k = k.to(type), wide_v = v.to(type);
+        const auto meet = [&](bool own, const Tensor& to_k, const Tensor& to_v) {
+          each_pair(call, pieces, own,
+                    [&](Pair& pair) { add_gradients(call, pair, head, q, wide_k, wide_v, wanted, to_k, to_v); });
+        };
+        if (from == call.rank()) return meet(true, head.dk, head.dv);
+        // What these keys get from here goes back to their rank; what this rank's get comes from where they are.
+        const KeyBlock back(call, pieces, type), in(call, call.keys_for(to, call.rank()), type);
+        back.memory.fill(0);
+        meet(false, back.k, back.v);
+        call.ranks.exchange(kBackward, back.bytes(), back.empty() ? Communicator::kNobody : from, in.bytes(),
+                            in.empty() ? Communicator::kNobody : to);
+        each_piece(in.pieces, own_keys, [&](const IndexRange& piece, int64_t at, int64_t among) {
+          add(head.dk.slice(2, among, among + piece.size()), in.k.slice(2, at, at + piece.size()));
+          add(head.dv.slice(2, among, among + piece.size()), in.v.slice(2, at, at + piece.size()));
+        });
+      });
+}
+
+}  // namespace
+
+AttentionResult ring_forward(const Call& call) {
+  const Sizes& s = call.whole;
+  AttentionResult own;
+  own.out = Tensor::empty({s.B, s.Hq, call.q.size(2), s.Dv}, call.q.dtype());
+  if (call.options.want_lse) own.lse = Tensor::empty({s.B, s.Hq, call.q.size(2)}, call.compute());
+  for (int64_t head = 0; head < s.Hkv; ++head) {
+    const IndexRange heads{head * call.group(), (head + 1) * call.group()};
+    forward_of_head(call.of_heads({head, head + 1}), own.out.slice(1, heads.begin, heads.end),
+                    own.lse.defined() ? own.lse.slice(1, heads.begin, heads.end) : Tensor());
+  }
   return own;
 }
 
 AttentionGradients ring_backward(const Call& call, const Tensor& grad_out, const Tensor& out, const Tensor& lse,
                                  const BackwardOptions& wanted) {
-  const DType compute = call.compute();
-  const Tensor q = call.q.to(compute), grad = grad_out.to(compute), saved = out.to(compute);
-  const auto zeros = [&](const Tensor& like) { return Tensor::zeros(like.shape(), compute); };
-  const Tensor dq = zeros(q), dk = zeros(call.k), dv = zeros(call.v);
+  const DType type = call.compute();
+  AttentionGradients own;
+  own.q = Tensor::empty(call.q.shape(), call.q.dtype());
+  own.k = Tensor::empty(call.k.shape(), call.k.dtype());
+  own.v = Tensor::empty(call.v.shape(), call.v.dtype());
   Tensor dmask;
   if (wanted.want_mask) dmask = Tensor::zeros(call.mask.shape(), DType::f64);
-  const std::vector<IndexRange> own_keys = call.over.keys.of(call.rank());
-
-  const auto meet = [&](Pair& pair, const Tensor& k, const Tensor& v, const Tensor& to_k, const Tensor& to_v) {
-    convert_mask(pair.options, compute);
-    AttentionResult forward;
-    forward.out = pair.of_queries(saved);
-    forward.lse = pair.of_queries(lse).contiguous();
-    BackwardOptions o = wanted;
-    o.want_sinks = false;
-    if (wanted.grad_lse.defined()) o.grad_lse = pair.of_queries(wanted.grad_lse).contiguous();
-    const AttentionGradients g = heed::attention_backward(pair.of_queries(grad), pair.of_queries(q), pair.of_keys(k),
-                                                          pair.of_keys(v), forward, pair.options, o);
-    add(pair.of_queries(dq), g.q);
-    add(pair.of_keys(to_k), g.k);
-    add(pair.of_keys(to_v), g.v);
-    if (dmask.defined()) add(pair.of_mask(dmask, call), g.mask.to(DType::f64));
-  };
-
-  constexpr auto kOperation = "mpi::attention_backward";
-  around_the_ring(call, kOperation,
-                  [&](const Tensor& k, const Tensor& v, const std::vector<IndexRange>& pieces, int from, int to) {
-                    const Tensor wide_k = k.to(compute), wide_v = v.to(compute);
-                    if (from == call.rank())
-                      return each_pair(call, pieces, true, [&](Pair& pair) { meet(pair, wide_k, wide_v, dk, dv); });
-                    // What these keys' gradients get from here goes back to their rank, and this rank's come from where
-                    // its keys are.
-                    const KeyBlock back(call, pieces, call.whole.Hkv, compute);
-                    back.memory.fill(0);
-                    each_pair(call, pieces, false, [&](Pair& pair) { meet(pair, wide_k, wide_v, back.k, back.v); });
-                    const KeyBlock in(call, call.keys_for(to, call.rank()), call.whole.Hkv, compute);
-                    call.ranks.exchange(kOperation, back.bytes(), back.empty() ? Communicator::kNobody : from,
-                                        in.bytes(), in.empty() ? Communicator::kNobody : to);
-                    each_piece(in.pieces, own_keys, [&](const IndexRange& piece, int64_t at, int64_t among) {
-                      add(dk.slice(2, among, among + piece.size()), in.k.slice(2, at, at + piece.size()));
-                      add(dv.slice(2, among, among + piece.size()), in.v.slice(2, at, at + piece.size()));
-                    });
-                  });
-
-  AttentionGradients own;
-  own.q = dq.to(call.q.dtype());
-  own.k = dk.to(call.k.dtype());
-  own.v = dv.to(call.v.dtype());
+  for (int64_t h = 0; h < call.whole.Hkv; ++h) {
+    const IndexRange heads{h * call.group(), (h + 1) * call.group()};
+    const auto some = [&](const Tensor& t) { return t.slice(1, heads.begin, heads.end); };
+    const Call of_head = call.of_heads({h, h + 1});
+    HeadOfBackward head;
+    head.grad_out = some(grad_out).to(type), head.out = some(out).to(type), head.lse = some(lse);
+    if (wanted.grad_lse.defined()) head.grad_lse = some(wanted.grad_lse);
+    if (dmask.defined()) head.dmask = heads_slice(dmask, 1, heads);
+    head.dq = Tensor::zeros(of_head.q.shape(), type);
+    head.dk = Tensor::zeros(of_head.k.shape(), type);
+    head.dv = Tensor::zeros(of_head.v.shape(), type);
+    backward_of_head(of_head, head, wanted);
+    some(own.q).copy_from(head.dq);
+    own.k.slice(1, h, h + 1).copy_from(head.dk);
+    own.v.slice(1, h, h + 1).copy_from(head.dv);
+  }
   if (wanted.want_sinks) {
-    const Tensor dsinks = sink_gradients(call, grad, saved, lse, wanted.grad_lse);
+    const Tensor dsinks = sink_gradients(call, grad_out, out, lse, wanted.grad_lse);
     sum_over_ranks(call.ranks, dsinks);
-    own.sinks = dsinks.to(compute);
+    own.sinks = dsinks.to(type);
   }
   if (dmask.defined()) {
     if (!call.mask_rows) sum_over_ranks(call.ranks, dmask);
-    own.mask = dmask.to(compute);
+    own.mask = dmask.to(type);
   }
   return own;
 }

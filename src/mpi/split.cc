@@ -5,19 +5,18 @@
 namespace heed::inline v0 {
 namespace {
 
-/// `count` pieces that are alike: whole tiles of attention where each has one, else rows.
-std::vector<int64_t> even_cuts(int64_t length, int count) {
-  const int64_t step = length >= count * int64_t{64} ? 64 : 1, steps = (length + step - 1) / step;
+std::vector<int64_t> even_cuts(int64_t length, int count, int64_t multiple) {
+  const int64_t steps = (length + multiple - 1) / multiple;
   std::vector<int64_t> cuts;
-  for (int n = 0; n <= count; ++n) cuts.push_back(std::min(length, leaves_of(steps, n, count).begin * step));
-  cuts.back() = length;
+  for (int n = 0; n <= count; ++n) cuts.push_back(std::min(length, leaves_of(steps, n, count).begin * multiple));
   return cuts;
 }
 
-void check(int64_t length, int ranks) {
-  if (length < 0 || ranks < 1)
+void check(int64_t length, int ranks, int64_t multiple) {
+  if (length < 0 || ranks < 1 || multiple < 1)
     throw ShapeError("Split: a length of " + std::to_string(length) + " over " + std::to_string(ranks) +
-                     " ranks; pass a length from 0 and ranks from 1 on");
+                     " ranks in multiples of " + std::to_string(multiple) +
+                     "; pass a length from 0, and ranks and multiples from 1 on");
 }
 
 }  // namespace
@@ -37,19 +36,19 @@ Split::Split(const std::vector<int64_t>& cuts, const std::vector<int>& owners) {
   }
 }
 
-Split Split::contiguous(int64_t length, int ranks) {
-  check(length, ranks);
+Split Split::contiguous(int64_t length, int ranks, int64_t multiple) {
+  check(length, ranks, multiple);
   std::vector<int> owners;
   for (int rank = 0; rank < ranks; ++rank) owners.push_back(rank);
-  return {even_cuts(length, ranks), owners};
+  return {even_cuts(length, ranks, multiple), owners};
 }
 
-Split Split::zigzag(int64_t length, int ranks) {
-  check(length, ranks);
+Split Split::zigzag(int64_t length, int ranks, int64_t multiple) {
+  check(length, ranks, multiple);
   std::vector<int> owners;
   for (int rank = 0; rank < ranks; ++rank) owners.push_back(rank);
   for (int rank = ranks - 1; rank >= 0; --rank) owners.push_back(rank);
-  return {even_cuts(length, 2 * ranks), owners};
+  return {even_cuts(length, 2 * ranks, multiple), owners};
 }
 
 std::vector<IndexRange> Split::of(int rank) const {
