@@ -1,12 +1,16 @@
 // A rank of tests/mpi/mpirun.py: mpi_ranks TASK. What is the same for any number of ranks goes to standard output, from
 // rank 0.
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "heed/attention_over_ranks.h"
 #include "heed/mpi.h"
 #include "heed/tree_sum.h"
 
@@ -47,6 +51,94 @@ void sums(heed::Communicator& ranks) {
   }
 }
 
+/// Standard normal, the same everywhere.
+heed::Tensor random_tensor(const heed::Dims& shape, unsigned seed) {
+  const heed::Tensor t = heed::Tensor::empty(shape);
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  for (float& x : t.span<float>()) x = normal(random);
+  return t;
+}
+
+/// All ranks' rows of a sequence along dimension 2, hashed together in their order.
+void print_rows(heed::Communicator& ranks, const char* name, const heed::Tensor& own, const heed::Split& split) {
+  const auto all = ranks.gather(heed::as_bytes(own.contiguous().span<float>()));
+  if (ranks.rank() != 0) return;
+  heed::Dims shape = own.shape();
+  shape[2] = split.length();
+  const heed::Tensor whole = heed::Tensor::empty(shape);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    shape[2] = split.rows(rank);
+    const heed::Tensor rows =
+        heed::Tensor::borrow(const_cast<std::byte*>(all[static_cast<size_t>(rank)].data()), heed::DType::f32, shape);
+    int64_t at = 0;
+    for (const heed::IndexRange& piece : split.of(rank)) {
+      whole.slice(2, piece.begin, piece.end).copy_from(rows.slice(2, at, at + piece.size()));
+      at += piece.size();
+    }
+  }
+  print(ranks, name, heed::as_bytes(whole.span<float>()));
+}
+
+void attention(heed::Communicator& ranks) {
+  const int64_t L = 1000;
+  const heed::Tensor q = random_tensor({1, 8, L, 32}, 1), k = random_tensor({1, 4, L, 32}, 2),
+                     v = random_tensor({1, 4, L, 32}, 3), grad = random_tensor({1, 8, L, 32}, 4);
+  const heed::Split split = heed::Split::zigzag(L, ranks.size());
+  const auto own = [&](const heed::Tensor& t) { return split.take(t, 2, ranks.rank()); };
+  const heed::AttentionOptions options{.causal = heed::Causal::top_left, .dropout = 0.1, .want_lse = true};
+  const heed::AttentionResult one = heed::attention(q, k, v, options);
+  for (const heed::mpi::Meeting meeting :
+       {heed::mpi::Meeting::exact, heed::mpi::Meeting::heads, heed::mpi::Meeting::ring}) {
+    const heed::mpi::OverRanks over{split, split, meeting};
+    const heed::AttentionResult r = heed::mpi::attention(ranks, own(q), own(k), own(v), over, options);
+    const heed::AttentionGradients g =
+        heed::mpi::attention_backward(ranks, own(grad), own(q), own(k), own(v), r, over, options);
+    if (meeting == heed::mpi::Meeting::ring) {  // other bits, near by
+      const auto found = r.out.contiguous().span<float>();
+      const heed::Tensor near = own(one.out);
+      for (size_t i = 0; i < found.size(); ++i)
+        if (!(std::fabs(found[i] - near.span<float>()[i]) < 1e-5f)) throw heed::Error("the ring is far from one rank");
+      continue;
+    }
+    print_rows(ranks, "out", r.out, split);
+    print_rows(ranks, "dq", g.q, split);
+    print_rows(ranks, "dk", g.k, split);
+    print_rows(ranks, "dv", g.v, split);
+  }
+}
+
+/// The most memory that this process has held, in bytes.
+double peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind("VmHWM:", 0) == 0) return 1024 * std::stod(line.substr(6));
+  throw heed::Error("no peak in /proc/self/status");
+}
+
+/// What a forward and a backward hold at most on any rank, in shares of q, k, v, out and their gradients of the whole.
+void memory(heed::Communicator& ranks, heed::mpi::Meeting meeting) {
+  const int64_t L = 8192, H = 16, D = 64, rows = L / ranks.size();
+  heed::set_threads(1);
+  const heed::Split split = heed::Split::contiguous(L, ranks.size());
+  const double before = peak_memory();
+  const heed::Tensor q = random_tensor({1, H, rows, D}, 1), k = random_tensor({1, H, rows, D}, 2),
+                     v = random_tensor({1, H, rows, D}, 3), grad = random_tensor({1, H, rows, D}, 4);
+  const heed::AttentionOptions options{.causal = heed::Causal::top_left, .want_lse = true};
+  const heed::mpi::OverRanks over{split, split, meeting};
+  const heed::AttentionResult r = heed::mpi::attention(ranks, q, k, v, over, options);
+  heed::mpi::attention_backward(ranks, grad, q, k, v, r, over, options);
+  const double used = peak_memory() - before;
+  const auto all = ranks.gather(std::as_bytes(std::span(&used, 1)));
+  double most = 0;
+  for (const auto& one : all) {
+    double x = 0;
+    std::memcpy(&x, one.data(), sizeof x);
+    most = std::max(most, x);
+  }
+  if (ranks.rank() == 0) std::printf("%.4f\n", most / static_cast<double>(8 * H * L * D * 4));
+}
+
 /// More than one piece of MPI's messages.
 void large(heed::Communicator& ranks) {
   if (ranks.size() != 2) throw heed::Error("start 2 ranks");
@@ -65,6 +157,10 @@ int main(int argc, char** argv) {
         const int last = ranks.size() - 1;
         std::byte one{};
         if (task == "sums") return sums(ranks);
+        if (task == "attention") return attention(ranks);
+        if (task == "memory-exact") return memory(ranks, heed::mpi::Meeting::exact);
+        if (task == "memory-ring") return memory(ranks, heed::mpi::Meeting::ring);
+        if (task == "memory-heads") return memory(ranks, heed::mpi::Meeting::heads);
         if (task == "large") return large(ranks);
         if (task == "throw") {
           if (ranks.rank() == last) throw heed::FormatError("corpus.tsv: line 7 has no tab; write one");
