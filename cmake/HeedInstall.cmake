@@ -26,10 +26,11 @@ set(attention_headers attention.h checked.h communicator.h dual.h error.h execut
                       model_files.h rotary.h score_mod.h tensor.h tree_sum.h workspace.h)
 set(text_headers text.h)
 set(view_headers label.h view.h)
+set(mpi_headers attention_over_ranks.h mpi.h split.h)
 set(load_headers attended.h corpus.h load.h text_generator.h translator.h)
 file(GLOB nn_headers RELATIVE ${PROJECT_SOURCE_DIR}/include/heed CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/include/heed/*.h)
-list(REMOVE_ITEM nn_headers heed.h ${attention_headers} ${text_headers} ${view_headers} ${load_headers})
+list(REMOVE_ITEM nn_headers heed.h ${attention_headers} ${text_headers} ${view_headers} ${mpi_headers} ${load_headers})
 install(FILES ${PROJECT_SOURCE_DIR}/include/heed/heed.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heed)
 
 heed_install(attention DESCRIPTION "Attention, forward and backward" HEADERS ${attention_headers} REQUIRES tbb)
@@ -48,6 +49,12 @@ endif()
 if(HEED_VIEW)
   heed_install(view DESCRIPTION "Attention maps" HEADERS ${view_headers}
     REQUIRES "heed-attention = ${PROJECT_VERSION}" libutf8proc zlib
+    LIBS ${rpath}\${libdir} -ldl)
+endif()
+
+if(HEED_MPI)
+  heed_install(mpi DESCRIPTION "Ranks over MPI, attention over ranks" HEADERS ${mpi_headers}
+    REQUIRES "heed-attention = ${PROJECT_VERSION}"
     LIBS ${rpath}\${libdir} -ldl)
 endif()
 

@@ -38,6 +38,12 @@
 #include "heed/translator.h"
 #endif
 
+#if __has_include("heed/mpi.h")
+#include "heed/attention_over_ranks.h"
+#include "heed/mpi.h"
+#include "heed/split.h"
+#endif
+
 #if __has_include("heed/view.h")
 #include "heed/label.h"
 #include "heed/view.h"

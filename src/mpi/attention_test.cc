@@ -20,7 +20,7 @@ using test::max_error;
 using test::random_tensor;
 using test::same_bits;
 
-int64_t number(int64_t low, int64_t high) { return *rc::gen::inRange<int64_t>(low, high + 1); }
+int64_t number(int64_t low, int64_t high) { return high <= low ? low : *rc::gen::inRange<int64_t>(low, high + 1); }
 bool one_of(int64_t n) { return number(0, n - 1) == 0; }
 
 /// A call of one machine.
@@ -130,9 +130,11 @@ void set_mask(Whole& w, int64_t B, int64_t Hq, int64_t Lq, int64_t Lk, bool for_
 Whole random_whole(Meeting meeting) {
   Whole w;
   const bool ring = meeting == Meeting::ring;
-  const int64_t B = number(1, 2), Hkv = number(1, 4), group = number(1, 2), Hq = Hkv * group;
-  const int64_t Lq = one_of(3) ? number(1, 40) : number(40, 400), Lk = one_of(3) ? Lq : number(1, 400);
-  const int64_t D = one_of(2) ? 8 : number(1, 9), Dv = one_of(2) ? 8 : number(1, 9);
+  const auto or_nothing = [](int64_t size) { return one_of(25) ? 0 : size; };
+  const int64_t B = or_nothing(number(1, 2)), Hkv = or_nothing(number(1, 4)), group = number(1, 2), Hq = Hkv * group;
+  const int64_t Lq = or_nothing(one_of(3) ? number(1, 40) : number(40, 400));
+  const int64_t Lk = or_nothing(one_of(3) ? Lq : number(1, 400));
+  const int64_t D = one_of(2) ? 8 : number(1, 9), Dv = or_nothing(one_of(2) ? 8 : number(1, 9));
   const auto seed = static_cast<uint64_t>(number(0, 1 << 20)) * 16;
   AttentionOptions& o = w.options;
   o.want_lse = true;
@@ -168,9 +170,11 @@ Whole random_whole(Meeting meeting) {
     std::vector<int64_t> lengths;
     for (int64_t b = 0; b < B; ++b) lengths.push_back(number(0, Lk));
     o.key_lengths = Tensor::from(lengths, {B});
+    for (int64_t b = 0; b < B; ++b)  // hidden
+      for (const Tensor& t : {w.k, w.v}) t.select(0, b).slice(1, lengths[static_cast<size_t>(b)], Lk).fill(NAN);
   }
   if (one_of(3)) set_mask(w, B, Hq, Lq, Lk, ring || Hkv == 1, seed + 7);
-  if (one_of(4))
+  if (one_of(4) && B > 0 && Hq > 0)
     o.block_mask = block_mask(
         [](ScoreAt at) { return (at.query / 64 + at.key / 64 + at.head) % 3 != 0 && at.key % 5 != at.batch; }, B, Hq,
         Lq, Lk);
