@@ -11,6 +11,7 @@
 #include <limits>
 #include <thread>
 
+#include "attention/fused.h"
 #include "heed/mpi.h"
 #include "mpi/message_passing.h"
 #include "ranks/errors.h"
@@ -209,6 +210,8 @@ std::unique_ptr<MpiRank> connected(double time_limit) {
   }
   auto ranks = std::make_unique<MpiRank>(mpi);
   ranks->set_time_limit(time_limit);
+  ranks->require_same("mpi::connect", std::string("heed " HEED_VERSION ", " __VERSION__ ", ") + fused_target(),
+                      "the build", "start one build on all ranks, on processors with the same vector instructions");
   return ranks;
 }
 

@@ -74,6 +74,18 @@ std::vector<std::vector<std::byte>> Communicator::gather(std::span<const std::by
   return all;
 }
 
+void Communicator::require_same(const char* operation, const std::string& own, const char* what, const char* remedy) {
+  const std::vector<std::vector<std::byte>> all = all_gather(std::as_bytes(std::span(own)));
+  const auto text = [&](size_t rank) {
+    return "'" + std::string(reinterpret_cast<const char*>(all[rank].data()), all[rank].size()) + "'";
+  };
+  for (size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      throw RankError(std::string(operation) + ": " + what + " of rank 0 is " + text(0) + " and of rank " +
+                          std::to_string(rank) + " " + text(rank) + "; " + remedy,
+                      false);
+}
+
 std::vector<std::vector<std::byte>> Communicator::all_gather(std::span<const std::byte> bytes) {
   std::vector<std::vector<std::byte>> all(static_cast<size_t>(size()));
   all[static_cast<size_t>(rank())].assign(bytes.begin(), bytes.end());

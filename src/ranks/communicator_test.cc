@@ -152,6 +152,15 @@ TEST(Communicator, OtherCallsAreFound) {
             "broadcast: rank 0 sent 40 bytes and rank 1 expects 80; start all ranks with the same options and data");
 }
 
+TEST(Communicator, FindsRanksThatDiffer) {
+  run_ranks(3, [](Communicator& c) { c.require_same("train", "abc", "the data", "give all the same"); });
+  EXPECT_EQ(failure(3,
+                    [](Communicator& c) {
+                      c.require_same("train", c.rank() == 2 ? "abd" : "abc", "the data", "give all the same");
+                    }),
+            "train: the data of rank 0 is 'abc' and of rank 2 'abd'; give all the same");
+}
+
 TEST(Communicator, RefusesRanksThatAreNot) {
   EXPECT_EQ(failure(2, [](Communicator& c) { c.send({}, 2); }).substr(0, 20), "send: rank 2 of 2, f");
   EXPECT_EQ(failure(1, [](Communicator& c) { c.send({}, 0); }),
