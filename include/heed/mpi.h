@@ -15,10 +15,10 @@ namespace mpi {
 int launched_ranks();
 
 /// This process's end of a communicator between all that were started together; alone where nobody started it so. The
-/// first starts MPI, unless the program has, and ends it; a program that has keeps it, with MPI_THREAD_SERIALIZED.
-/// Where it goes while an exception passes, the other ranks are told. Throws UsageError where libheed_messages is
-/// missing or of another MPI than mpirun's, RankError where MPI refuses, and where ranks are of other builds or run on
-/// other vector instructions, whose bits differ.
+/// first starts MPI, unless the program has, and ends it. Long messages move on while the rank computes, unless the
+/// program began MPI with less than MPI_THREAD_MULTIPLE. Where it goes while an exception passes, the other ranks are
+/// told. Throws UsageError where libheed_messages is missing or of another MPI than mpirun's, RankError where MPI
+/// refuses, and where ranks are of other builds or run on other vector instructions, whose bits differ.
 std::unique_ptr<Communicator> connect(double time_limit = 600);
 
 /// f(connect(time_limit)) for a program's main: returns 0, or, when f throws on any rank, 1 on all of them, after one

@@ -124,14 +124,17 @@ bool start() {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const MessagePassing* heed_message_passing_1(const char** reason) {
-  static MessagePassing functions{0, 0, g_library, send, receive, test, cancel, probe, error, end};
+  static MessagePassing functions{0, 0, g_library, false, send, receive, test, cancel, probe, error, end};
   *reason = g_error;
   if (g_comm != MPI_COMM_NULL) {
     refuse("this process is connected; end that communicator first");
     return nullptr;
   }
   if (!start()) return nullptr;
-  int length = 0;
+  int length = 0, threads = 0;
+  // A program that has begun MPI may be in it while we are.
+  MPI_Query_thread(&threads);
+  functions.from_any_thread = threads >= (g_began ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE);
   MPI_Comm_rank(g_comm, &functions.rank);
   MPI_Comm_size(g_comm, &functions.size);
   MPI_Get_library_version(g_library, &length);

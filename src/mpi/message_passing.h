@@ -1,5 +1,5 @@
 // What libheed_messages gives: messages over MPI, as plain functions, so that nothing of C++ crosses and heed needs no
-// MPI to start. Calls come from one thread at a time.
+// MPI to start.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@ enum class Progress : uint8_t { none, done, failed };
 
 struct MessagePassing {
   int rank, size;
-  const char* library;  // "Open MPI v4.1.4, ..."
+  const char* library;   // "Open MPI v4.1.4"
+  bool from_any_thread;  // one at a time; else from the one that connected
   /// Begin to move bytes, which stay where they are until test() has not answered none; null when that fails.
   void* (*send)(const void* data, int64_t bytes, int to, int tag);
   void* (*receive)(void* data, int64_t bytes, int from, int tag);
