@@ -27,6 +27,7 @@ struct Call {
 
   int rank() const { return ranks.rank(); }
   int size() const { return ranks.size(); }
+  bool additive() const { return mask.defined() && mask.dtype() != DType::boolean; }
   DType compute() const { return q.dtype() == DType::f64 ? DType::f64 : DType::f32; }
   int64_t group() const { return whole.Hkv == 0 ? 1 : whole.Hq / whole.Hkv; }
   /// Whether positions may let one of the queries see one of the keys.
