@@ -13,12 +13,10 @@ namespace mpi {
 /// How keys and queries meet. N ranks; sizes in elements, of all heads together: Q = Hq Lq (D + Dv), K = Hkv Lk (D +
 /// Dv).
 enum class Meeting : uint8_t {
-  /// The bits of one machine, whatever the split. Forward gathers the keys of one key head at a time: (N-1)/N K sent by
-  /// a
-  /// rank, memory for one key head. Queries in pieces of less than a tile (64), ragged batches, block masks that are
-  /// not
-  /// cut at tiles, and what one machine would decode are computed as by `heads`, one key head a rank at a time; so is
-  /// all of backward.
+  /// The bits of one machine, whatever the split. Forward gathers the keys of one key head at a time: a rank sends
+  /// (N-1)/N K and has memory for one key head and the next, on its way. Queries in pieces of less than a tile (64),
+  /// ragged batches, block masks that are not cut at tiles, and what one machine would decode are computed as by
+  /// `heads`, one key head a rank at a time; so is all of backward.
   exact,
   /// Keys go from rank to rank while the ones before are computed with; results are merged: sums in another order, and
   /// gradients of keys come back the same way (Liu et al. 2023, "Ring Attention with Blockwise Transformers for
@@ -26,9 +24,8 @@ enum class Meeting : uint8_t {
   /// neighbours alone talk. Forward sends at most (N-1)/N K, backward twice that.
   ring,
   /// The bits of one machine. Each rank computes some of the key heads, with all queries and keys of them (Jacobs et
-  /// al.
-  /// 2023, "DeepSpeed Ulysses", 3). Forward sends (N-1)/N (Q + K) / N: least where ranks are many, but no more ranks
-  /// have work than there are key heads.
+  /// al. 2023, "DeepSpeed Ulysses", 3). Forward sends (N-1)/N (Q + K) / N: least where ranks are many, but no more
+  /// ranks have work than there are key heads.
   heads,
 };
 

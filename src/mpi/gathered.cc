@@ -1,4 +1,7 @@
 // Forward with this rank's queries and all keys, gathered one key head at a time: the same tiles as on one machine.
+#include <memory>
+#include <optional>
+
 #include "attention/check.h"
 #include "attention/plan.h"
 #include "mpi/key_block.h"
@@ -7,24 +10,41 @@ namespace heed::inline v0 {
 namespace mpi {
 namespace {
 
-/// Writes the keys and values that this rank's queries may see into k (B, Hkv, Lk, D) and v (B, Hkv, Lk, Dv).
-void gather(const Call& call, const Tensor& k, const Tensor& v) {
-  const auto place = [&](const std::vector<IndexRange>& pieces, const Tensor& from_k, const Tensor& from_v) {
-    each_piece(pieces, pieces, [&](const IndexRange& piece, int64_t at, int64_t) {
-      k.slice(2, piece.begin, piece.end).copy_from(from_k.slice(2, at, at + piece.size()));
-      v.slice(2, piece.begin, piece.end).copy_from(from_v.slice(2, at, at + piece.size()));
-    });
-  };
-  place(call.over.keys.of(call.rank()), call.k, call.v);
-  for (int distance = 1; distance < call.size(); ++distance) {
-    const int to = (call.rank() + distance) % call.size(), from = (call.rank() + call.size() - distance) % call.size();
-    const KeyBlock out = block_for(call, to);
-    const KeyBlock in(call, call.keys_for(call.rank(), from), call.k.dtype());
-    call.ranks.exchange("mpi::attention", out.bytes(), out.empty() ? Communicator::kNobody : to, in.bytes(),
-                        in.empty() ? Communicator::kNobody : from);
-    place(in.pieces, in.k, in.v);
+/// The keys and values of a call that this rank's queries may see, on their way from all ranks.
+class Gathering {
+ public:
+  explicit Gathering(const Call& call) : call_(call) {
+    const int rank = call.rank(), size = call.size();
+    for (int distance = 1; distance < size; ++distance) {
+      const int to = (rank + distance) % size, from = (rank + size - distance) % size;
+      out_.push_back(block_for(call, to));
+      in_.emplace_back(call, call.keys_for(rank, from), call.k.dtype());
+      transfers_.push_back(call.ranks.start("mpi::attention", out_.back().bytes(),
+                                            out_.back().empty() ? Communicator::kNobody : to, in_.back().bytes(),
+                                            in_.back().empty() ? Communicator::kNobody : from));
+    }
   }
-}
+  /// Waits for them, and writes them into k (B, Hkv, Lk, D) and v (B, Hkv, Lk, Dv).
+  void finish(const Tensor& k, const Tensor& v) {
+    const auto place = [&](const std::vector<IndexRange>& pieces, const Tensor& from_k, const Tensor& from_v) {
+      each_piece(pieces, pieces, [&](const IndexRange& piece, int64_t at, int64_t) {
+        k.slice(2, piece.begin, piece.end).copy_from(from_k.slice(2, at, at + piece.size()));
+        v.slice(2, piece.begin, piece.end).copy_from(from_v.slice(2, at, at + piece.size()));
+      });
+    };
+    place(call_.over.keys.of(call_.rank()), call_.k, call_.v);
+    for (size_t n = 0; n < in_.size(); ++n) {
+      transfers_[n]->wait();
+      place(in_[n].pieces, in_[n].k, in_[n].v);
+    }
+  }
+  const Call& call() const { return call_; }
+
+ private:
+  Call call_;
+  std::vector<KeyBlock> out_, in_;
+  std::vector<std::unique_ptr<Communicator::Transfer>> transfers_;
+};
 
 /// This rank's queries, piece after piece, against all keys, into out and lse (where defined).
 void compute(const Call& call, Implementation implementation, const Tensor& k, const Tensor& v, const Tensor& out,
@@ -61,9 +81,13 @@ AttentionResult gathered_forward(const Call& call) {
   // Keys that no query of this rank may see are not sent, and not read.
   const Tensor k = Tensor::zeros({s.B, 1, s.Lk, s.D}, call.k.dtype());
   const Tensor v = Tensor::zeros({s.B, 1, s.Lk, s.Dv}, call.v.dtype());
+  std::optional<Gathering> next;  // while this head is computed
+  if (s.Hkv > 0) next.emplace(call.of_heads({0, 1}));
   for (int64_t head = 0; head < s.Hkv; ++head) {
-    const Call some = call.of_heads({head, head + 1});
-    gather(some, k, v);
+    next->finish(k, v);
+    const Call some = next->call();
+    next.reset();
+    if (head + 1 < s.Hkv) next.emplace(call.of_heads({head + 1, head + 2}));
     const IndexRange heads{head * call.group(), (head + 1) * call.group()};
     compute(some, implementation, k, v, own.out.slice(1, heads.begin, heads.end),
             own.lse.defined() ? own.lse.slice(1, heads.begin, heads.end) : Tensor());
