@@ -5,7 +5,7 @@ heed_test(mpi_rules_test ${mpi}/rules_test.cc LIBS heed::mpi LABELS threads)
 if(TARGET heed_messages AND NOT HEED_SANITIZE)  # MPI itself leaks, and races by design
   add_executable(mpi_ranks ${CMAKE_CURRENT_SOURCE_DIR}/mpi/ranks.cc)
   target_link_libraries(mpi_ranks PRIVATE heed_flags heed::mpi)
-  find_package(MPI COMPONENTS CXX)
+  find_package(MPI QUIET COMPONENTS CXX)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   # heed_mpirun_test(NAME MPIRUN [FOLDER]): the library of messages is the build tree's, or that in FOLDER.
   function(heed_mpirun_test name mpirun)
