@@ -24,7 +24,7 @@ BELOW = {
     "autograd": ["kernels", "attention"],
     "nn": ["autograd"],
     "models": ["nn"],
-    "train": ["models", "io"],
+    "train": ["models", "io", "ranks"],
     "load": ["train", "text"],
     "cli": ["load", "view", "mpi"],
 }

@@ -8,6 +8,7 @@
 #include "heed/executor.h"
 #include "heed/io.h"
 #include "heed/nn.h"
+#include "heed/tree_sum.h"
 
 namespace heed::inline v0 {
 
@@ -32,6 +33,10 @@ class ParameterArena {
   void zero_gradients() const { gradients_.fill(0); }
   /// The Euclidean norm of all gradients, summed in double.
   double gradient_norm(Executor& executor = default_executor()) const;
+  /// Of a slice that is cut at multiples of kSliceBlock (but at the end): the sums of the squares of each kSliceBlock
+  /// gradients. In their order they add up to the square of gradient_norm(), whoever has which of them.
+  std::vector<double> gradient_squares(IndexRange slice, Executor& executor = default_executor()) const;
+  static constexpr int64_t kSliceBlock = 16384;
 
  private:
   struct Slot {
@@ -53,17 +58,21 @@ class AdamW {
     double epsilon = 1e-9;
     double weight_decay = 0;  // a step takes off learning_rate * weight_decay of each value
   };
+  /// Of all parameters; or of a slice of the arena alone, whose moments are all that it keeps (ZeRO stage 1:
+  /// Rajbhandari et al. 2020, section 5.1).
   AdamW(ParameterArena& parameters, const Options& options);
+  AdamW(ParameterArena& parameters, const Options& options, IndexRange slice);
 
-  /// One step along the gradients times `gradient_scale`.
+  /// One step of the slice along its gradients times `gradient_scale`.
   void step(double learning_rate, double gradient_scale = 1, Executor& executor = default_executor());
 
   // The state: write to it only to restore it.
   int64_t steps = 0;
-  Tensor m, v;  // (size): means of the gradients and of their squares
+  Tensor m, v;  // (size of the slice): means of the gradients and of their squares
 
  private:
   ParameterArena& parameters_;
+  IndexRange slice_;
   Options options_;
 };
 

@@ -42,9 +42,10 @@ class Task {
   virtual int64_t begin_epoch(int64_t epoch) = 0;
   /// The loss of batch 0, 1, ... of that epoch.
   virtual Step loss(int64_t batch) = 0;
-  virtual bool has_validation() const = 0;
-  /// Per token, without dropout and label smoothing.
-  virtual double validation_nll() = 0;
+  /// Of the validation data; 0: there are none.
+  virtual int64_t validation_batches() = 0;
+  /// Of batch 0, 1, ... of them: nll and count, asked under an Evaluation. Their sums give the loss per token.
+  virtual functional::LossParts validation(int64_t batch) = 0;
 };
 
 /// The training loop: everything that train() of a Transformer says of its directory, of resuming and of errors holds

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "heed/communicator.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "heed/optim.h"
@@ -39,8 +40,8 @@ struct TrainOptions {
 
   uint64_t seed = 1;  // of the shuffling, or of the places in the text
 
-  /// Batches an update: its gradient is that of the mean loss over the tokens of all of them. The last update of an
-  /// epoch may have fewer.
+  /// Batches an update: its gradient is that of the mean loss over the tokens of all of them, added in pairs (a binary
+  /// tree), so that it is the same wherever they are computed. The last update of an epoch may have fewer.
   int64_t accumulate = 1;
 
   AdamW::Options adamw{};
@@ -132,6 +133,10 @@ class TrainingDiffers : public FormatError {
 };
 
 struct TrainHooks {
+  /// Others that train the same model, each with a model, data and options of its own that are equal: batches of an
+  /// update (TrainOptions::accumulate) and of the validation are dealt over them. nullptr: nobody. Rank 0 reads and
+  /// writes the directory, and its hooks decide; `bleu` and `encode` are asked on every rank.
+  Communicator* ranks = nullptr;
   std::vector<std::pair<std::string, std::string>> files{};  // of the directory: written with the first save of the run
   std::function<void(const TrainStep&)> step{};              // each update
   std::function<void(const TrainProgress&)> progress{};      // each log_every updates
@@ -160,9 +165,9 @@ struct TrainHooks {
 ///                                config.json, vocabulary.txt and source_vocabulary.txt where they are there
 /// All of them change at once (DirectoryTransaction, held until the end); read them with a DirectorySnapshot. Other
 /// files in the directory are left alone. Where it holds a state, training goes on from it, and ends with the same
-/// weights, bit for bit, as a run that was never stopped: on the same type of machine, with any number of threads, and
-/// unless the learning rate follows the clock. Dropout draws from default_generator(), which is part of the state.
-/// Throws ShapeError for options, data or a model that do not fit; FormatError for a state that is broken,
+/// weights, bit for bit, as a run that was never stopped: on the same type of machine, with any number of threads and
+/// of ranks, and unless the learning rate follows the clock. Dropout draws from default_generator(), which is part of
+/// the state. Throws ShapeError for options, data or a model that do not fit; FormatError for a state that is broken,
 /// TrainingDiffers for that of other data or options; IoError; TrainingError when the loss or a gradient is not finite
 /// (what was saved before stays).
 TrainResult train(Transformer& model, const SentencePairs& training, const SentencePairs& validation,

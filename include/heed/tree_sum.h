@@ -24,15 +24,15 @@ struct IndexRange {
 IndexRange leaves_of(int64_t leaves, int rank, int ranks);
 
 /// The numbers of `length` that a rank has after reduce_scatter, and that it brings to all_gather_slices: disjoint,
-/// together all of them. Not in the order of the ranks.
-IndexRange slice_of(int64_t length, int rank, int ranks);
+/// together all of them, cut at multiples of `block` alone. Not in the order of the ranks.
+IndexRange slice_of(int64_t length, int rank, int ranks, int64_t block = 1);
 
 /// One rank's part of a sum. T is float or double.
 template <class T>
 class TreeSum {
  public:
-  /// Throws ShapeError unless `leaves` is a power of two and `length` not below 0.
-  TreeSum(int64_t leaves, int64_t length, int rank = 0, int ranks = 1);
+  /// `block` as slice_of has it. Throws ShapeError unless `leaves` is a power of two and `length` not below 0.
+  TreeSum(int64_t leaves, int64_t length, int rank = 0, int ranks = 1, int64_t block = 1);
 
   IndexRange leaves() const { return own_; }  // of this rank
   int64_t length() const { return length_; }
@@ -63,6 +63,7 @@ class TreeSum {
   void check_complete(const char* operation, const Communicator& ranks) const;
   int64_t leaves_, length_;
   int rank_, ranks_;
+  int64_t block_;
   IndexRange own_;
   int64_t next_;             // leaf
   std::vector<Node> nodes_;  // from left to right
@@ -75,9 +76,9 @@ extern template class TreeSum<double>;
 /// Every rank's slice to all ranks: of `numbers` this rank's slice_of is read, the rest is written. log2(N) messages
 /// for N = 2^k ranks, else N - 1, with (N-1)/N of the length.
 template <class T>
-void all_gather_slices(Communicator& ranks, std::span<T> numbers);
+void all_gather_slices(Communicator& ranks, std::span<T> numbers, int64_t block = 1);
 
-extern template void all_gather_slices(Communicator&, std::span<float>);
-extern template void all_gather_slices(Communicator&, std::span<double>);
+extern template void all_gather_slices(Communicator&, std::span<float>, int64_t);
+extern template void all_gather_slices(Communicator&, std::span<double>, int64_t);
 
 }  // namespace heed::inline v0

@@ -39,7 +39,7 @@ void scale(const T* x, T factor, T* y, int64_t n, Executor& ex) {
 }
 
 template <class T>
-double sum_of_squares(const T* x, int64_t n, Executor& ex) {
+std::vector<double> sums_of_squares(const T* x, int64_t n, Executor& ex) {
   std::vector<double> parts(static_cast<size_t>((n + kChunk - 1) / kChunk));
   for_chunks(n, kChunk, ex, [&](int64_t begin, int64_t end) {
     constexpr int kSums = 8;  // independent, so that the additions overlap
@@ -55,8 +55,13 @@ double sum_of_squares(const T* x, int64_t n, Executor& ex) {
     for (const double part : sums) sum += part;
     parts[static_cast<size_t>(begin / kChunk)] = sum;
   });
+  return parts;
+}
+
+template <class T>
+double sum_of_squares(const T* x, int64_t n, Executor& ex) {
   double total = 0;
-  for (const double part : parts) total += part;
+  for (const double part : sums_of_squares(x, n, ex)) total += part;
   return total;
 }
 
@@ -71,12 +76,13 @@ bool all_finite(const T* x, int64_t n, Executor& ex) {
   return finite;
 }
 
-#define HEED_ELEMENTWISE(T)                                           \
-  template void add(const T*, const T*, T*, int64_t, Executor&);      \
-  template void accumulate(const T*, T*, int64_t, Executor&);         \
-  template void multiply(const T*, const T*, T*, int64_t, Executor&); \
-  template void scale(const T*, T, T*, int64_t, Executor&);           \
-  template double sum_of_squares(const T*, int64_t, Executor&);       \
+#define HEED_ELEMENTWISE(T)                                                   \
+  template void add(const T*, const T*, T*, int64_t, Executor&);              \
+  template void accumulate(const T*, T*, int64_t, Executor&);                 \
+  template void multiply(const T*, const T*, T*, int64_t, Executor&);         \
+  template void scale(const T*, T, T*, int64_t, Executor&);                   \
+  template std::vector<double> sums_of_squares(const T*, int64_t, Executor&); \
+  template double sum_of_squares(const T*, int64_t, Executor&);               \
   template bool all_finite(const T*, int64_t, Executor&);
 HEED_ELEMENTWISE(float)
 HEED_ELEMENTWISE(double)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "heed/executor.h"
 
@@ -16,7 +17,10 @@ void multiply(const T* a, const T* b, T* y, int64_t n, Executor& ex);  // y = a 
 template <class T>
 void scale(const T* x, T factor, T* y, int64_t n, Executor& ex);  // y = factor * x; y may be x
 
-/// In double, pieces summed in order.
+/// Of each kChunk numbers, in double.
+template <class T>
+std::vector<double> sums_of_squares(const T* x, int64_t n, Executor& ex);
+/// These summed in order.
 template <class T>
 double sum_of_squares(const T* x, int64_t n, Executor& ex);
 /// No infinity and no NaN.

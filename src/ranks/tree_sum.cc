@@ -7,13 +7,19 @@ namespace {
 
 bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
-/// What is left of `whole` to a rank after the first `steps` halvings, each with the rank that differs in the next bit.
-IndexRange halved(IndexRange whole, int rank, int steps) {
+IndexRange numbers_of(IndexRange blocks, int64_t block, int64_t length) {
+  return {std::min(blocks.begin * block, length), std::min(blocks.end * block, length)};
+}
+
+/// What is left of `length` numbers to a rank after the first `steps` halvings, each with the rank that differs in the
+/// next bit.
+IndexRange halved(int64_t length, int rank, int steps, int64_t block) {
+  IndexRange blocks{0, (length + block - 1) / block};
   for (int step = 0; step < steps; ++step) {
-    const int64_t middle = whole.begin + whole.size() / 2;
-    (rank >> step & 1 ? whole.begin : whole.end) = middle;
+    const int64_t middle = blocks.begin + blocks.size() / 2;
+    (rank >> step & 1 ? blocks.begin : blocks.end) = middle;
   }
-  return whole;
+  return numbers_of(blocks, block, length);
 }
 
 int steps_of(int ranks) { return std::countr_zero(static_cast<unsigned>(ranks)); }
@@ -54,13 +60,14 @@ IndexRange leaves_of(int64_t leaves, int rank, int ranks) {
   return {begin, begin + each + (rank < more)};
 }
 
-IndexRange slice_of(int64_t length, int rank, int ranks) {
-  return is_power_of_two(ranks) ? halved({0, length}, rank, steps_of(ranks)) : leaves_of(length, rank, ranks);
+IndexRange slice_of(int64_t length, int rank, int ranks, int64_t block) {
+  if (is_power_of_two(ranks)) return halved(length, rank, steps_of(ranks), block);
+  return numbers_of(leaves_of((length + block - 1) / block, rank, ranks), block, length);
 }
 
 template <class T>
-TreeSum<T>::TreeSum(int64_t leaves, int64_t length, int rank, int ranks)
-    : leaves_(leaves), length_(length), rank_(rank), ranks_(ranks) {
+TreeSum<T>::TreeSum(int64_t leaves, int64_t length, int rank, int ranks, int64_t block)
+    : leaves_(leaves), length_(length), rank_(rank), ranks_(ranks), block_(block) {
   if (!is_power_of_two(leaves)) throw ShapeError("TreeSum: " + std::to_string(leaves) + " leaves; pass a power of two");
   if (length < 0) throw ShapeError("TreeSum: a length of " + std::to_string(length) + "; pass 0 or more");
   if (rank < 0 || rank >= ranks)
@@ -130,7 +137,7 @@ void TreeSum<T>::halve(Communicator& ranks, std::span<T> into) {
   std::vector<T> received = take_spare();
   for (int step = 0; step < steps_of(ranks_); ++step) {
     const int other = rank_ ^ 1 << step;
-    const IndexRange mine = halved({0, length_}, rank_, step + 1), theirs = halved({0, length_}, other, step + 1);
+    const IndexRange mine = halved(length_, rank_, step + 1, block_), theirs = halved(length_, other, step + 1, block_);
     received.resize(static_cast<size_t>(mine.size()));
     ranks.exchange("reduce_scatter", as_bytes(part<T>(sum, theirs)), other, std::as_writable_bytes(std::span(received)),
                    other);
@@ -138,14 +145,14 @@ void TreeSum<T>::halve(Communicator& ranks, std::span<T> into) {
     rank_ < other ? heed::add<T>(own, received, own) : heed::add<T>(received, own, own);
   }
   spare_.push_back(std::move(received));
-  const std::span<T> slice = part<T>(sum, slice_of(length_, rank_, ranks_));
+  const std::span<T> slice = part<T>(sum, slice_of(length_, rank_, ranks_, block_));
   std::copy(slice.begin(), slice.end(), into.begin());
 }
 
 // Each rank receives its slice of all parts of the tree, and adds them as one rank would.
 template <class T>
 void TreeSum<T>::deal(Communicator& ranks, std::span<T> into) {
-  const IndexRange slice = slice_of(length_, rank_, ranks_);
+  const IndexRange slice = slice_of(length_, rank_, ranks_, block_);
   std::vector<std::vector<T>> parts(static_cast<size_t>(ranks_));  // a rank's: (parts, slice)
   const auto take = [&](IndexRange range) {
     std::vector<T> packed;
@@ -161,7 +168,7 @@ void TreeSum<T>::deal(Communicator& ranks, std::span<T> into) {
   parts[static_cast<size_t>(rank_)] = take(slice);
   for (int distance = 1; distance < ranks_; ++distance) {
     const int to = (rank_ + distance) % ranks_, from = (rank_ + ranks_ - distance) % ranks_;
-    const std::vector<T> out = take(slice_of(length_, to, ranks_));
+    const std::vector<T> out = take(slice_of(length_, to, ranks_, block_));
     std::vector<T>& in = parts[static_cast<size_t>(from)];
     in.resize(numbers_of(from, slice));
     ranks.exchange("reduce_scatter", as_bytes(std::span(out)), out.empty() ? Communicator::kNobody : to,
@@ -183,9 +190,9 @@ void TreeSum<T>::deal(Communicator& ranks, std::span<T> into) {
 template <class T>
 void TreeSum<T>::reduce_scatter(Communicator& ranks, std::span<T> into) {
   check_complete("reduce_scatter", ranks);
-  if (static_cast<int64_t>(into.size()) != slice_of(length_, rank_, ranks_).size())
+  if (static_cast<int64_t>(into.size()) != slice_of(length_, rank_, ranks_, block_).size())
     throw ShapeError("reduce_scatter: room for " + std::to_string(into.size()) + " numbers, and the slice of rank " +
-                     std::to_string(rank_) + " has " + std::to_string(slice_of(length_, rank_, ranks_).size()) +
+                     std::to_string(rank_) + " has " + std::to_string(slice_of(length_, rank_, ranks_, block_).size()) +
                      "; pass as much");
   const bool halves = is_power_of_two(ranks_) && leaves_ >= ranks_;
   halves ? halve(ranks, into) : deal(ranks, into);
@@ -199,12 +206,12 @@ void TreeSum<T>::total(Communicator& ranks, std::span<T> into) {
   if (static_cast<int64_t>(into.size()) != length_)
     throw ShapeError("TreeSum: the total has " + std::to_string(length_) + " numbers, and there is room for " +
                      std::to_string(into.size()) + "; pass as much");
-  reduce_scatter(ranks, part<T>(into, slice_of(length_, rank_, ranks_)));
-  all_gather_slices(ranks, into);
+  reduce_scatter(ranks, part<T>(into, slice_of(length_, rank_, ranks_, block_)));
+  all_gather_slices(ranks, into, block_);
 }
 
 template <class T>
-void all_gather_slices(Communicator& ranks, std::span<T> numbers) {
+void all_gather_slices(Communicator& ranks, std::span<T> numbers, int64_t block) {
   const auto length = static_cast<int64_t>(numbers.size());
   const int rank = ranks.rank(), size = ranks.size();
   const auto exchange = [&](IndexRange out, int to, IndexRange in, int from) {
@@ -214,19 +221,19 @@ void all_gather_slices(Communicator& ranks, std::span<T> numbers) {
   if (is_power_of_two(size)) {  // what halve() does, backwards
     for (int step = steps_of(size) - 1; step >= 0; --step) {
       const int other = rank ^ 1 << step;
-      exchange(halved({0, length}, rank, step + 1), other, halved({0, length}, other, step + 1), other);
+      exchange(halved(length, rank, step + 1, block), other, halved(length, other, step + 1, block), other);
     }
     return;
   }
   for (int distance = 1; distance < size; ++distance) {
     const int from = (rank + size - distance) % size;
-    exchange(slice_of(length, rank, size), (rank + distance) % size, slice_of(length, from, size), from);
+    exchange(slice_of(length, rank, size, block), (rank + distance) % size, slice_of(length, from, size, block), from);
   }
 }
 
 template class TreeSum<float>;
 template class TreeSum<double>;
-template void all_gather_slices(Communicator&, std::span<float>);
-template void all_gather_slices(Communicator&, std::span<double>);
+template void all_gather_slices(Communicator&, std::span<float>, int64_t);
+template void all_gather_slices(Communicator&, std::span<double>, int64_t);
 
 }  // namespace heed::inline v0

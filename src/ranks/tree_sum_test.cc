@@ -84,23 +84,40 @@ TEST(TreeSum, SlicesAreAllOfIt) {
   }
 }
 
-TEST(TreeSum, ScattersAndGathersTheSame) {
-  for (const int ranks : {2, 3, 4}) {
-    const auto all = random_leaves<float>(8, 50);
-    const std::vector<float> expected = by_definition(all);
-    run_ranks(ranks, [&](Communicator& c) {
-      TreeSum<float> sum(8, 50, c.rank(), ranks);
-      for (int64_t leaf = sum.leaves().begin; leaf < sum.leaves().end; ++leaf) sum.add(all[static_cast<size_t>(leaf)]);
-      const IndexRange slice = slice_of(50, c.rank(), ranks);
-      std::vector<float> own(static_cast<size_t>(slice.size()));
-      sum.reduce_scatter(c, own);
-      EXPECT_TRUE(same_bits(own, std::vector<float>(expected.begin() + slice.begin, expected.begin() + slice.end)));
-      std::vector<float> gathered(50, -1);
-      std::copy(own.begin(), own.end(), gathered.begin() + slice.begin);
-      all_gather_slices<float>(c, gathered);
-      EXPECT_TRUE(same_bits(gathered, expected));
-    });
+TEST(TreeSum, SlicesAreCutAtBlocks) {
+  for (const int ranks : {1, 2, 3, 4, 7, 8}) {
+    for (const int64_t length : {0, 1, 4, 29, 64}) {
+      std::vector<int> seen(static_cast<size_t>(length));
+      for (int rank = 0; rank < ranks; ++rank) {
+        const IndexRange slice = slice_of(length, rank, ranks, 4);
+        for (int64_t i = slice.begin; i < slice.end; ++i) ++seen[static_cast<size_t>(i)];
+        EXPECT_TRUE(slice.size() == 0 || slice.begin % 4 == 0);
+      }
+      EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
+    }
   }
+}
+
+void expect_scattered_and_gathered(int ranks, int64_t block) {
+  const auto all = random_leaves<float>(8, 50);
+  const std::vector<float> expected = by_definition(all);
+  run_ranks(ranks, [&](Communicator& c) {
+    TreeSum<float> sum(8, 50, c.rank(), ranks, block);
+    for (int64_t leaf = sum.leaves().begin; leaf < sum.leaves().end; ++leaf) sum.add(all[static_cast<size_t>(leaf)]);
+    const IndexRange slice = slice_of(50, c.rank(), ranks, block);
+    std::vector<float> own(static_cast<size_t>(slice.size()));
+    sum.reduce_scatter(c, own);
+    EXPECT_TRUE(same_bits(own, std::vector<float>(expected.begin() + slice.begin, expected.begin() + slice.end)));
+    std::vector<float> gathered(50, -1);
+    std::copy(own.begin(), own.end(), gathered.begin() + slice.begin);
+    all_gather_slices<float>(c, gathered, block);
+    EXPECT_TRUE(same_bits(gathered, expected));
+  });
+}
+
+TEST(TreeSum, ScattersAndGathersTheSame) {
+  for (const int ranks : {2, 3, 4})
+    for (const int64_t block : {1, 16, 64}) expect_scattered_and_gathered(ranks, block);
 }
 
 TEST(TreeSum, SendsWhatAnUpdateNeeds) {

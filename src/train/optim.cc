@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "kernels/adamw.h"
+#include "kernels/chunks.h"
 #include "kernels/elementwise.h"
 
 namespace heed::inline v0 {
@@ -51,11 +52,23 @@ double ParameterArena::gradient_norm(Executor& executor) const {
   return std::sqrt(sum);
 }
 
-AdamW::AdamW(ParameterArena& parameters, const Options& options)
-    : m(Tensor::zeros({parameters.size()}, parameters.dtype())),
-      v(Tensor::zeros({parameters.size()}, parameters.dtype())),
+std::vector<double> ParameterArena::gradient_squares(IndexRange slice, Executor& executor) const {
+  static_assert(kSliceBlock == kChunk);
+  return dtype() == DType::f32 ? sums_of_squares(gradients_.data<float>() + slice.begin, slice.size(), executor)
+                               : sums_of_squares(gradients_.data<double>() + slice.begin, slice.size(), executor);
+}
+
+AdamW::AdamW(ParameterArena& parameters, const Options& options) : AdamW(parameters, options, {0, parameters.size()}) {}
+
+AdamW::AdamW(ParameterArena& parameters, const Options& options, IndexRange slice)
+    : m(Tensor::zeros({slice.size()}, parameters.dtype())),
+      v(Tensor::zeros({slice.size()}, parameters.dtype())),
       parameters_(parameters),
+      slice_(slice),
       options_(options) {
+  if (slice.begin < 0 || slice.end < slice.begin || slice.end > parameters.size())
+    throw ShapeError("AdamW: a slice from " + std::to_string(slice.begin) + " to " + std::to_string(slice.end) +
+                     "; the arena has " + std::to_string(parameters.size()) + " numbers");
   const auto probability = [](const char* name, double value) {
     if (!(value >= 0 && value < 1))
       throw ShapeError(std::string("AdamW: ") + name + " is " + std::to_string(value) + "; it must be in [0, 1)");
@@ -70,13 +83,17 @@ void AdamW::step(double learning_rate, double gradient_scale, Executor& executor
   ++steps;
   const auto run = [&]<class T>(T) {
     const auto part = [&](int64_t begin, int64_t end, double weight_decay) {
+      begin = std::max(begin, slice_.begin);
+      end = std::min(end, slice_.end);
+      if (begin >= end) return;
       const AdamWOptions options{.learning_rate = learning_rate,
                                  .beta1 = options_.beta1,
                                  .beta2 = options_.beta2,
                                  .epsilon = options_.epsilon,
                                  .weight_decay = weight_decay};
-      adamw_step(parameters_.values().data<T>() + begin, parameters_.gradients().data<T>() + begin, m.data<T>() + begin,
-                 v.data<T>() + begin, end - begin, steps, options, static_cast<T>(gradient_scale), executor);
+      adamw_step(parameters_.values().data<T>() + begin, parameters_.gradients().data<T>() + begin,
+                 m.data<T>() + begin - slice_.begin, v.data<T>() + begin - slice_.begin, end - begin, steps, options,
+                 static_cast<T>(gradient_scale), executor);
     };
     part(0, parameters_.decayed(), options_.weight_decay);
     part(parameters_.decayed(), parameters_.size(), 0);

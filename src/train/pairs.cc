@@ -34,6 +34,13 @@ SentencePairs usable(const SentencePairs& pairs, int64_t max_length, int64_t* le
   return kept;
 }
 
+functional::LossParts parts_of(Transformer& model, const SentencePairs& pairs, const Batch& batch) {
+  const BatchTokens tokens = gather(pairs, batch, model.config());
+  functional::LossParts parts;
+  model.loss(tokens.source, tokens.target, {}, &parts);
+  return parts;
+}
+
 class PairsTask final : public Task {
  public:
   PairsTask(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
@@ -42,7 +49,8 @@ class PairsTask final : public Task {
         options_(options),
         hooks_(hooks),
         training_(keep_usable(training, "training", &hooks)),
-        validation_(keep_usable(validation, "validation", &hooks)) {
+        validation_(keep_usable(validation, "validation", &hooks)),
+        validation_batches_(cut_batches(validation_, in_order(validation_), options.batch_tokens)) {
     if (options.subword_dropout > 0 && !hooks.encode)
       throw ShapeError("train: subword_dropout needs TrainHooks::encode, which makes the pieces of an epoch");
     if (training_.source.empty())
@@ -69,8 +77,10 @@ class PairsTask final : public Task {
                             {.label_smoothing = options_.label_smoothing, .r_drop = options_.r_drop}, &step.parts);
     return step;
   }
-  bool has_validation() const override { return !validation_.source.empty(); }
-  double validation_nll() override { return heed::validation_nll(model_, validation_, options_.batch_tokens); }
+  int64_t validation_batches() override { return static_cast<int64_t>(validation_batches_.size()); }
+  functional::LossParts validation(int64_t batch) override {
+    return parts_of(model_, validation_, validation_batches_[static_cast<size_t>(batch)]);
+  }
 
  private:
   // As this epoch has them.
@@ -93,6 +103,7 @@ class PairsTask final : public Task {
   const TrainOptions& options_;
   const TrainHooks& hooks_;
   const SentencePairs training_, validation_;
+  const std::vector<Batch> validation_batches_;
   SentencePairs epoch_;  // with subword_dropout
   std::vector<Batch> batches_;
 };
@@ -111,9 +122,7 @@ double validation_nll(Transformer& model, const SentencePairs& pairs, int64_t ba
   double nll = 0;
   int64_t count = 0;
   for (const Batch& batch : cut_batches(pairs, in_order(pairs), batch_tokens)) {
-    const BatchTokens tokens = gather(pairs, batch, model.config());
-    functional::LossParts parts;
-    model.loss(tokens.source, tokens.target, {}, &parts);
+    const functional::LossParts parts = parts_of(model, pairs, batch);
     nll += parts.nll;
     count += parts.count;
   }

@@ -18,6 +18,24 @@ std::vector<int32_t> piece(const std::vector<int32_t>& text, int64_t begin, int6
   return {text.begin() + begin, text.begin() + last};
 }
 
+int64_t blocks_together(int64_t block) { return std::max<int64_t>(kValidationTokens / block, 1); }
+
+// The last token predicts nothing.
+int64_t batches_of(const std::vector<int32_t>& text, int64_t block) {
+  const int64_t tokens = blocks_together(block) * block, last = static_cast<int64_t>(text.size()) - 1;
+  return last < 1 ? 0 : (last + tokens - 1) / tokens;
+}
+
+functional::LossParts parts_of(LanguageModel& model, const std::vector<int32_t>& text, int64_t block, int64_t batch) {
+  std::vector<std::vector<int32_t>> pieces;
+  const int64_t first = batch * blocks_together(block) * block, last = static_cast<int64_t>(text.size()) - 1;
+  for (int64_t i = 0; i < blocks_together(block) && first + i * block < last; ++i)
+    pieces.push_back(piece(text, first + i * block, block));
+  functional::LossParts parts;
+  model.loss(TokenBatch::pad(pieces, 0), {}, &parts);
+  return parts;
+}
+
 class TextTask final : public Task {
  public:
   TextTask(LanguageModel& model, const std::vector<int32_t>& training, const std::vector<int32_t>& validation,
@@ -60,8 +78,8 @@ class TextTask final : public Task {
                             {.label_smoothing = options_.label_smoothing, .r_drop = options_.r_drop}, &step.parts);
     return step;
   }
-  bool has_validation() const override { return !validation_.empty(); }
-  double validation_nll() override { return heed::validation_nll(model_, validation_, block_); }
+  int64_t validation_batches() override { return batches_of(validation_, block_); }
+  functional::LossParts validation(int64_t batch) override { return parts_of(model_, validation_, block_, batch); }
 
  private:
   LanguageModel& model_;
@@ -85,18 +103,9 @@ double validation_nll(LanguageModel& model, const std::vector<int32_t>& text, in
     throw ShapeError("validation: block is " + std::to_string(block) + "; it must be in 1.." +
                      std::to_string(model.config().max_positions) + ", the model's max_positions");
   const Evaluation evaluation(model);
-  const auto last = static_cast<int64_t>(text.size()) - 1;  // predicts nothing
-  const int64_t together = std::max<int64_t>(kValidationTokens / block, 1);
   double nll = 0;
-  for (int64_t begin = 0; begin < last;) {
-    std::vector<std::vector<int32_t>> pieces;
-    for (; begin < last && static_cast<int64_t>(pieces.size()) < together; begin += block)
-      pieces.push_back(piece(text, begin, block));
-    functional::LossParts parts;
-    model.loss(TokenBatch::pad(pieces, 0), {}, &parts);
-    nll += parts.nll;
-  }
-  return nll / static_cast<double>(std::max<int64_t>(last, 1));
+  for (int64_t batch = 0; batch < batches_of(text, block); ++batch) nll += parts_of(model, text, block, batch).nll;
+  return nll / static_cast<double>(std::max<int64_t>(static_cast<int64_t>(text.size()) - 1, 1));
 }
 
 }  // namespace heed::inline v0

@@ -3,15 +3,18 @@
 #include "heed/train.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <utility>
 
 #include "heed/random.h"
 #include "heed/task.h"
+#include "train/ranks.h"
 #include "train/state.h"
 
 namespace heed::inline v0 {
@@ -27,16 +30,23 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 class Trainer {
  public:
   Trainer(Task& task, const TrainOptions& options, const std::string& directory, const TrainHooks& hooks)
-      : task_(task), options_(options), directory_(directory), hooks_(hooks), recipe_(recipe_of(task, options)) {}
+      : task_(task),
+        options_(options),
+        directory_(directory),
+        hooks_(hooks),
+        ranks_(hooks.ranks ? *hooks.ranks : alone()),
+        recipe_(recipe_of(task, options)) {}
 
   TrainResult run() {
-    DirectoryTransaction files(directory_);  // until the end, so that nobody else trains here
-    files_ = &files;
+    expect_equal_ranks(ranks_, recipe_);
+    if (leads()) files_.emplace(directory_);  // until the end, so that nobody else trains here
     const bool resumed = load_state();
-    for (const auto& [name, sum] : checksums_of_program_files(directory_)) state_.files[name] = sum;
-    TrainLog log(directory_, state_.log_bytes);
-    log_ = &log;
+    if (leads()) {
+      for (const auto& [name, sum] : checksums_of_program_files(directory_)) state_.files[name] = sum;
+      log_.emplace(directory_, state_.log_bytes);
+    }
     last_save_ = window_start_ = Clock::now();
+    read_clock();
     start_ = seconds();
     seconds_before_ = resumed ? state_.seconds : 60 * options_.minutes_before;
     updates_before_ = state_.update;
@@ -53,6 +63,7 @@ class Trainer {
                           std::to_string(batches_in_epoch_) + "; the state is broken, start anew in another directory");
       while (!reason && state_.batch < batches_in_epoch_) {
         state_.batch += update();
+        read_clock();
         const bool epoch_ends = state_.batch == batches_in_epoch_;
         const int64_t epoch = state_.epoch;
         if (epoch_ends) {  // before any save: a state never stands behind the last batch
@@ -67,11 +78,11 @@ class Trainer {
         const bool due = options_.validate_every > 0 ? state_.update % options_.validate_every == 0 : epoch_ends;
         if (due) {
           validate_and_save(epoch);
-        } else if (save_due()) {
+        } else if (of_lead(ranks_, save_due())) {
           save();
         }
         reason = limit_reached();
-        if (hooks_.stop && hooks_.stop() && !reason) {
+        if (of_lead(ranks_, hooks_.stop && hooks_.stop()) && !reason) {
           reason = StopReason::interrupted;
           if (last_saved_update_ != state_.update) save();
         }
@@ -79,8 +90,9 @@ class Trainer {
       }
     }
     if (*reason != StopReason::interrupted && state_.validated_at != state_.update) validate_and_save(state_.epoch);
-    log_ = nullptr;
-    files_ = nullptr;
+    read_clock();
+    log_.reset();
+    files_.reset();
     return {.reason = *reason,
             .nothing_done = nothing_done,
             .epoch = state_.epoch,
@@ -97,9 +109,14 @@ class Trainer {
     if (hooks_.message) hooks_.message(text);
   }
 
-  double seconds() const {
-    return hooks_.seconds ? hooks_.seconds() : std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+  bool leads() const { return ranks_.rank() == 0; }
+
+  // All ranks live by one clock, which is read where all of them are.
+  void read_clock() {
+    now_ = of_lead(ranks_, hooks_.seconds ? hooks_.seconds()
+                                          : std::chrono::duration<double>(Clock::now().time_since_epoch()).count());
   }
+  double seconds() const { return now_; }
   double elapsed() const { return seconds_before_ + seconds() - start_; }
   // Of max_minutes, with a validation as long as the last one, which ends the training.
   double used_minutes() const { return (elapsed() + validation_seconds_) / 60; }
@@ -130,41 +147,78 @@ class Trainer {
                         kept + "; start anew with a lower learning rate or a longer warm-up");
   }
 
+  // Loss, nll, tokens, sequences and flop of batches, as numbers that add up.
+  using Measured = std::array<double, 5>;
+
+  // Leaves the gradient of a batch in the arena: of its mean loss where it is the update's only one, else of the sum
+  // over its tokens, whose mean is taken when all are there.
+  Measured backward(int64_t leaf, int64_t batches) {
+    // Where an update has several batches each has draws of its own, wherever it is computed.
+    if (options_.accumulate > 1) default_generator().stream = first_stream(leaf);
+    const auto [loss, parts, sequences, flop] = task_.loss(state_.batch + leaf);
+    if (batches == 1) {
+      loss.backward();
+    } else {
+      const Tensor tokens = Tensor::zeros(loss.shape(), loss.dtype());
+      tokens.fill(static_cast<double>(parts.count));
+      loss.backward(tokens);
+    }
+    // A loss that is not finite is so in the sum, too.
+    const double mean = loss.value().item();
+    return {std::isfinite(mean) ? parts.loss : mean, parts.nll, static_cast<double>(parts.count),
+            static_cast<double>(sequences), flop};
+  }
+  uint64_t first_stream(int64_t leaf) const {
+    constexpr int kDraws = 24;  // 2^24 of a batch
+    return static_cast<uint64_t>((state_.update + 1) * options_.accumulate + leaf) << kDraws;
+  }
+
   // Returns how many batches went into it.
   int64_t update() {
     arena_.zero_gradients();
     const int64_t batches = std::min(options_.accumulate, batches_in_epoch_ - state_.batch);
-    functional::LossParts sum;
-    for (int64_t i = 0; i < batches; ++i) {
-      const auto [loss, parts, sequences, flop] = task_.loss(state_.batch + i);
-      if (!std::isfinite(parts.loss) || !std::isfinite(loss.value().item())) not_finite("the loss");
-      if (batches == 1) {
-        loss.backward();
-      } else {  // sums over tokens, whose mean is taken below
-        const Tensor tokens = Tensor::zeros(loss.shape(), loss.dtype());
-        tokens.fill(static_cast<double>(parts.count));
-        loss.backward(tokens);
-      }
-      sum.loss += parts.loss;
-      sum.nll += parts.nll;
-      sum.count += parts.count;
-      state_.window.sentences += sequences;
-      measured_flop_ += flop;
+    Measured sum{};
+    if (batches == 1 && ranks_.size() == 1) {
+      sum = backward(0, 1);
+    } else {
+      sum = update_over_ranks(batches);
     }
-    const double to_mean = batches == 1 ? 1 : 1 / static_cast<double>(std::max<int64_t>(sum.count, 1));
-    gradient_norm_ = to_mean * arena_.gradient_norm();
+    const auto [loss, nll, tokens, sequences, flop] = sum;
+    if (!std::isfinite(loss)) not_finite("the loss");
+    const double to_mean = batches == 1 ? 1 : 1 / std::max(tokens, 1.0);
+    gradient_norm_ = to_mean * (ranks_.size() == 1 ? arena_.gradient_norm() : gradient_norm(ranks_, arena_));
     if (!std::isfinite(gradient_norm_)) not_finite("the gradient");
+    read_clock();
     rate_ = options_.learning_rate.at(state_.update + 1, progress());
     optimiser_.step(rate_, to_mean * clip_scale(gradient_norm_, options_.clip_norm));
+    share_slices(ranks_, arena_);
+    if (options_.accumulate > 1) default_generator().stream = first_stream(options_.accumulate);
     ++state_.update;
-    loss_ = sum.loss / static_cast<double>(std::max<int64_t>(sum.count, 1));
+    loss_ = loss / std::max(tokens, 1.0);
     Progress& window = state_.window;
-    window.loss += sum.loss;
-    window.nll += sum.nll;
-    window.target_tokens += sum.count;
+    window.loss += loss;
+    window.nll += nll;
+    window.target_tokens += static_cast<int64_t>(tokens);
+    window.sentences += static_cast<int64_t>(sequences);
     ++window.updates;
-    measured_tokens_ += sum.count;
+    measured_tokens_ += static_cast<int64_t>(tokens);
+    measured_flop_ += flop;
     return batches;
+  }
+
+  Measured update_over_ranks(int64_t batches) {
+    GradientSum gradients(ranks_, arena_, batches);
+    const IndexRange own = gradients.leaves();
+    Measured sum{};
+    TreeSum<double> measured(leaves_for(batches), static_cast<int64_t>(sum.size()), ranks_.rank(), ranks_.size());
+    for (int64_t leaf = own.begin; leaf < own.end; ++leaf) {
+      if (leaf != own.begin) arena_.zero_gradients();
+      measured.add(leaf < batches ? backward(leaf, batches) : Measured{});
+      gradients.add();
+    }
+    gradients.finish();
+    measured.total(ranks_, sum);
+    return sum;
   }
 
   double minutes_left() const {
@@ -196,23 +250,26 @@ class Trainer {
                           .gflops = measured_flop_ / seconds * 1e-9,
                           .minutes = elapsed() / 60,
                           .minutes_left = minutes_left()};
-    log_->write(Json{
-        {"type", "train"},
-        {"epoch", p.epoch},
-        {"update", p.update},
-        {"sentences", p.sentences},
-        {"target_tokens", p.target_tokens},
-        {"loss", p.loss},
-        {"nll", p.nll},
-        {"gradient_norm", p.gradient_norm},
-        {"learning_rate", p.learning_rate},
-        {"words_per_second", p.words_per_second},
-        {"gflops", p.gflops},
-        {"minutes",
-         p.minutes}}.dump());
+    write_log(Json{{"type", "train"},
+                   {"epoch", p.epoch},
+                   {"update", p.update},
+                   {"sentences", p.sentences},
+                   {"target_tokens", p.target_tokens},
+                   {"loss", p.loss},
+                   {"nll", p.nll},
+                   {"gradient_norm", p.gradient_norm},
+                   {"learning_rate", p.learning_rate},
+                   {"words_per_second", p.words_per_second},
+                   {"gflops", p.gflops},
+                   {"minutes", p.minutes}}
+                  .dump());
     if (hooks_.progress) hooks_.progress(p);
     state_.window = {};
     restart_measurement();
+  }
+
+  void write_log(const std::string& line) {
+    if (log_) log_->write(line);
   }
 
   void restart_measurement() {
@@ -229,6 +286,11 @@ class Trainer {
   // The mean of the kept checkpoints and the weights as they are; undefined when that is one alone.
   Tensor average() const {
     if (options_.average <= 1 || state_.checkpoints.empty()) return {};
+    const Tensor mean = leads() ? average_of_files() : Tensor::empty({arena_.size()}, arena_.dtype());
+    share_of_lead(ranks_, mean);
+    return mean;
+  }
+  Tensor average_of_files() const {
     const Tensor sum = Tensor::zeros({arena_.size()}, DType::f64);
     const auto add = [&](const Tensor& values) {
       const Tensor doubles = values.to(DType::f64);
@@ -251,13 +313,14 @@ class Trainer {
   void validate_and_save(int64_t epoch) {
     const auto started = Clock::now();
     const double begun = seconds();
+    const bool has_validation = task_.validation_batches() > 0;
     if (static_cast<int64_t>(state_.checkpoints.size()) >= options_.average && !state_.checkpoints.empty()) {
       no_longer_averaged_.push_back(state_.checkpoints.front());
       state_.checkpoints.erase(state_.checkpoints.begin());
     }
     const Tensor mean = average();
     Validation v{.epoch = epoch, .update = state_.update};
-    if (task_.has_validation()) {
+    if (has_validation) {
       const Quality single = quality(/*of_average=*/false);
       Quality best = single;
       v.nll = single.nll, v.bleu = single.bleu;
@@ -288,7 +351,7 @@ class Trainer {
     state_.validated_at = state_.update;
 
     Json line{{"type", "validation"}, {"epoch", v.epoch}, {"update", v.update}};
-    if (task_.has_validation()) {
+    if (has_validation) {
       line["nll"] = v.nll;
       if (mean.defined()) line["average_nll"] = v.average_nll;
       if (v.bleu >= 0) line["bleu"] = v.bleu;
@@ -298,13 +361,15 @@ class Trainer {
     line["without_progress"] = v.without_progress;
     const Examination examination = examine(v);
     for (const auto& [name, value] : examination.figures) line[name] = value;
+    read_clock();
     line["minutes"] = elapsed() / 60;
-    log_->write(line.dump());
+    write_log(line.dump());
 
     const Tensor best = !v.better ? Tensor() : v.average_is_best ? mean : arena_.values();
     save(best, /*new_checkpoint=*/options_.average > 1, examination);
     if (hooks_.validation) hooks_.validation(v);
     window_start_ += Clock::now() - started;  // words/s are of training
+    read_clock();
     validation_seconds_ = seconds() - begun;
   }
 
@@ -322,11 +387,22 @@ class Trainer {
     double nll = 0, bleu = -1;
   };
   Quality quality(bool of_average) {
-    Quality q{.nll = task_.validation_nll()};
+    Quality q{.nll = validation_nll()};
     if (!std::isfinite(q.nll)) not_finite("the validation loss");
     if (options_.bleu_sentences > 0 && (!of_average || options_.criterion == Criterion::bleu))
       q.bleu = aside([&] { return hooks_.bleu(options_.bleu_sentences); });
     return q;
+  }
+  // Batches are dealt over the ranks, and their losses added in order.
+  double validation_nll() {
+    const Evaluation evaluation(task_.model());
+    const IndexRange own = leaves_of(task_.validation_batches(), ranks_.rank(), ranks_.size());
+    std::vector<functional::LossParts> parts;
+    for (int64_t batch = own.begin; batch < own.end; ++batch) parts.push_back(task_.validation(batch));
+    double nll = 0;
+    int64_t count = 0;
+    for (const functional::LossParts& part : joined(ranks_, parts)) nll += part.nll, count += part.count;
+    return nll / static_cast<double>(std::max<int64_t>(count, 1));
   }
   bool is_better(const Quality& one, const Quality& other) const {
     if (options_.criterion == Criterion::bleu && one.bleu != other.bleu) return one.bleu > other.bleu;
@@ -339,6 +415,16 @@ class Trainer {
   }
 
   void save(const Tensor& best = {}, bool new_checkpoint = false, const Examination& examination = {}) {
+    const Tensor m = gather_slices(ranks_, arena_, optimiser_.m), v = gather_slices(ranks_, arena_, optimiser_.v);
+    if (leads()) write_files(m, v, best, new_checkpoint, examination);
+    if (new_checkpoint) state_.checkpoints.push_back(state_.update);
+    no_longer_averaged_.clear();
+    last_save_ = Clock::now();
+    last_saved_update_ = state_.update;
+  }
+
+  void write_files(const Tensor& m, const Tensor& v, const Tensor& best, bool new_checkpoint,
+                   const Examination& examination) {
     log_->sync();
     const auto write_tensors = [](const NamedTensors& tensors) {
       return [tensors](FileWriter& file) { write_safetensors(file, tensors); };
@@ -350,7 +436,6 @@ class Trainer {
       write(kModelFile, [&](FileWriter& file) { write_safetensors(file, arena_.named(best), {{"format", "heed"}}); });
     if (new_checkpoint) {
       write(checkpoint_file(state_.update), write_tensors(arena_.named(arena_.values())));
-      state_.checkpoints.push_back(state_.update);
     }
     for (const auto& [name, content] : examination.files) files_->write(name, content);
     if (!std::exchange(has_saved_, true))
@@ -359,9 +444,8 @@ class Trainer {
       files_->remove(checkpoint_file(update));
       state_.files.erase(checkpoint_file(update));
     }
-    no_longer_averaged_.clear();
     NamedTensors tensors = arena_.named(arena_.values(), "value.");
-    for (const auto& [arena, prefix] : {std::pair{optimiser_.m, "m."}, std::pair{optimiser_.v, "v."}}) {
+    for (const auto& [arena, prefix] : {std::pair{m, "m."}, std::pair{v, "v."}}) {
       const NamedTensors moments = arena_.named(arena, prefix);
       tensors.insert(tensors.end(), moments.begin(), moments.end());
     }
@@ -369,57 +453,78 @@ class Trainer {
     state_.seconds = elapsed();
     state_.log_bytes = log_->bytes();
     state_.generator = default_generator();
-    files_->write(kStateFile, write_state(state_, recipe_));
+    TrainState state = state_;
+    if (new_checkpoint) state.checkpoints.push_back(state_.update);
+    files_->write(kStateFile, write_state(state, recipe_));
     files_->commit();
-    last_save_ = Clock::now();
-    last_saved_update_ = state_.update;
   }
 
   bool load_state() {
     const std::string path = directory_ + "/" + kStateFile;
-    if (!std::filesystem::exists(path)) {
-      for (const char* name : {kModelFile, kTensorsFile})
-        if (std::filesystem::exists(directory_ + "/" + name))
-          throw FormatError("train: " + directory_ + " holds " + name + " without its training state (" + kStateFile +
-                            "); choose another directory");
+    const std::string text = text_of_lead(ranks_, leads() ? saved_state(path) : "");
+    if (text.empty()) {
+      share_of_lead(ranks_, arena_.values());
       return false;
     }
-    state_ = read_state(read_file(path), path, recipe_);
-    check_files(state_.files, directory_);
-    const SafetensorsFile file(directory_ + "/" + kTensorsFile);
-    const auto restore = [&](const Tensor& arena, const char* prefix) {
-      for (const auto& [name, view] : arena_.named(arena, prefix)) {
-        const Tensor saved = file.tensor(name);
-        if (!(saved.shape() == view.shape()) || saved.dtype() != view.dtype())
-          throw FormatError(file.path() + ": tensor '" + name + "' is " + name_of(saved.dtype()) + " " +
-                            to_string(saved.shape()) + ", the model needs " + name_of(view.dtype()) + " " +
-                            to_string(view.shape()));
-        view.copy_from(saved);
-      }
-    };
-    restore(arena_.values(), "value.");
-    restore(optimiser_.m, "m.");
-    restore(optimiser_.v, "v.");
+    state_ = read_state(text, path, recipe_);
+    if (leads()) check_files(state_.files, directory_);
+    std::optional<SafetensorsFile> file;
+    if (leads()) file.emplace(directory_ + "/" + kTensorsFile);
+    restore(file, arena_.values(), "value.");
+    // Of the moments a rank keeps its slice.
+    const Tensor all = ranks_.size() == 1 ? Tensor() : Tensor::empty({arena_.size()}, arena_.dtype());
+    for (const auto& [moments, prefix] : {std::pair{optimiser_.m, "m."}, std::pair{optimiser_.v, "v."}}) {
+      restore(file, all.defined() ? all : moments, prefix);
+      if (all.defined()) moments.copy_from(all.slice(0, slice_.begin, slice_.end));
+    }
     optimiser_.steps = state_.update;
     default_generator() = state_.generator;
     last_saved_update_ = state_.update;
     return true;
   }
 
+  // Empty where there is none.
+  std::string saved_state(const std::string& path) const {
+    if (std::filesystem::exists(path)) return read_file(path);
+    for (const char* name : {kModelFile, kTensorsFile})
+      if (std::filesystem::exists(directory_ + "/" + name))
+        throw FormatError("train: " + directory_ + " holds " + name + " without its training state (" + kStateFile +
+                          "); choose another directory");
+    return "";
+  }
+
+  // What rank 0 reads, on all ranks.
+  void restore(const std::optional<SafetensorsFile>& file, const Tensor& arena, const char* prefix) const {
+    if (file) {
+      arena.fill(0);  // the gaps
+      for (const auto& [name, view] : arena_.named(arena, prefix)) {
+        const Tensor saved = file->tensor(name);
+        if (!(saved.shape() == view.shape()) || saved.dtype() != view.dtype())
+          throw FormatError(file->path() + ": tensor '" + name + "' is " + name_of(saved.dtype()) + " " +
+                            to_string(saved.shape()) + ", the model needs " + name_of(view.dtype()) + " " +
+                            to_string(view.shape()));
+        view.copy_from(saved);
+      }
+    }
+    share_of_lead(ranks_, arena);
+  }
+
   Task& task_;
   const TrainOptions& options_;
   const std::string directory_;
   const TrainHooks& hooks_;
+  Communicator& ranks_;
   const Recipe recipe_;
   ParameterArena arena_{task_.model()};
-  AdamW optimiser_{arena_, options_.adamw};
+  const IndexRange slice_ = slice_of_arena(ranks_, arena_);
+  AdamW optimiser_{arena_, options_.adamw, slice_};
   TrainState state_;
-  TrainLog* log_ = nullptr;
-  DirectoryTransaction* files_ = nullptr;
+  std::optional<DirectoryTransaction> files_;  // of rank 0
+  std::optional<TrainLog> log_;                // likewise
   std::vector<int64_t> no_longer_averaged_{};  // checkpoints whose files go with the next save
   bool has_saved_ = false;                     // in this run
   Clock::time_point last_save_, window_start_;
-  double start_ = 0, seconds_before_ = 0, validation_seconds_ = 0, rate_ = 0, gradient_norm_ = 0, loss_ = 0,
+  double now_ = 0, start_ = 0, seconds_before_ = 0, validation_seconds_ = 0, rate_ = 0, gradient_norm_ = 0, loss_ = 0,
          measured_flop_ = 0;
   int64_t updates_before_ = 0, measured_tokens_ = 0, batches_in_epoch_ = 0, last_saved_update_ = -1;
 };
@@ -485,7 +590,7 @@ TrainResult train(Task& task, const TrainOptions& options, const std::string& di
   validate(options);
   if (options.bleu_sentences > 0 && !hooks.bleu)
     throw ShapeError("train: bleu_sentences needs TrainHooks::bleu, which translates and scores them");
-  if (options.criterion == Criterion::bleu && !task.has_validation())
+  if (options.criterion == Criterion::bleu && task.validation_batches() == 0)
     throw ShapeError("train: choosing the weights by BLEU needs validation pairs; give some");
   return Trainer(task, options, directory, hooks).run();
 }

@@ -1,0 +1,145 @@
+#include "train/ranks.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "heed/attention.h"
+#include "io/json.h"
+
+namespace heed::inline v0 {
+namespace {
+
+class Alone final : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+
+ private:
+  std::unique_ptr<Transfer> begin(const char*, std::span<const std::byte>, int, std::span<std::byte>, int) override {
+    return nullptr;  // there is nobody to send to or to receive from
+  }
+  void tell(const std::string&) noexcept override {}
+};
+
+template <class T>
+std::span<T> part(const Tensor& tensor, IndexRange range) {
+  return tensor.span<T>().subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size()));
+}
+
+std::span<std::byte> bytes(const Tensor& tensor, IndexRange range) {
+  const size_t size = size_of(tensor.dtype());
+  return {static_cast<std::byte*>(tensor.raw()) + static_cast<size_t>(range.begin) * size,
+          static_cast<size_t>(range.size()) * size};
+}
+
+using Sum = std::variant<TreeSum<float>, TreeSum<double>>;
+
+Sum sum_of(DType dtype, int64_t leaves, int64_t length, const Communicator& ranks) {
+  constexpr int64_t kBlock = ParameterArena::kSliceBlock;
+  if (dtype == DType::f32) return TreeSum<float>(leaves, length, ranks.rank(), ranks.size(), kBlock);
+  return TreeSum<double>(leaves, length, ranks.rank(), ranks.size(), kBlock);
+}
+
+}  // namespace
+
+int64_t leaves_for(int64_t batches) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(batches))); }
+
+Communicator& alone() {
+  static Alone one;
+  return one;
+}
+
+std::string text_of_lead(Communicator& ranks, std::string text) {
+  text.resize(of_lead(ranks, text.size()));
+  ranks.broadcast(std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+void share_of_lead(Communicator& ranks, const Tensor& tensor) { ranks.broadcast(bytes(tensor, {0, tensor.numel()})); }
+
+void expect_equal_ranks(Communicator& ranks, const Recipe& recipe) {
+  const Tensor x = Tensor::zeros({1, 1, 2, 1});
+  Recipe own{{"version", HEED_VERSION}, {"compiler", __VERSION__}, {"kernels:", explain(x, x, x)}};  // and their target
+  own.insert(own.end(), recipe.begin(), recipe.end());
+  const std::string text = nlohmann::json(own).dump();
+  const auto all = ranks.gather(std::as_bytes(std::span(text)));
+  const auto of_rank = [&](size_t rank) {
+    const std::string said(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+    return parse_json(said, "rank " + std::to_string(rank)).get<Recipe>();
+  };
+  const Recipe lead = all.empty() ? Recipe() : of_rank(0);
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    const Recipe other = of_rank(rank);
+    const auto [expected, found] = std::mismatch(lead.begin(), lead.end(), other.begin(), other.end());
+    if (expected == lead.end() && found == other.end()) continue;
+    const auto said = [](const Recipe& of, Recipe::const_iterator at) {
+      return at == of.end() ? "nothing more" : at->first + " " + at->second;
+    };
+    throw RankError("train: rank " + std::to_string(rank) + " has " + said(other, found) + " and rank 0 has " +
+                        said(lead, expected) + "; start all ranks with the same program, options and data",
+                    /*elsewhere=*/false);
+  }
+  ranks.barrier();  // where the others hear of it
+}
+
+IndexRange slice_of_arena(const Communicator& ranks, const ParameterArena& arena) {
+  return slice_of(arena.size(), ranks.rank(), ranks.size(), ParameterArena::kSliceBlock);
+}
+
+Tensor gather_slices(Communicator& ranks, const ParameterArena& arena, const Tensor& slice) {
+  if (ranks.size() == 1) return slice;
+  if (ranks.rank() != 0) {
+    if (slice.numel() > 0) ranks.send(bytes(slice, {0, slice.numel()}), 0);
+    return {};
+  }
+  const Tensor all = Tensor::empty({arena.size()}, arena.dtype());
+  const IndexRange own = slice_of_arena(ranks, arena);
+  all.slice(0, own.begin, own.end).copy_from(slice);
+  for (int rank = 1; rank < ranks.size(); ++rank) {
+    const IndexRange theirs = slice_of(arena.size(), rank, ranks.size(), ParameterArena::kSliceBlock);
+    if (theirs.size() > 0) ranks.receive(bytes(all, theirs), rank);
+  }
+  return all;
+}
+
+void share_slices(Communicator& ranks, const ParameterArena& arena) {
+  if (arena.dtype() == DType::f32)
+    all_gather_slices(ranks, arena.values().span<float>(), ParameterArena::kSliceBlock);
+  else
+    all_gather_slices(ranks, arena.values().span<double>(), ParameterArena::kSliceBlock);
+}
+
+double gradient_norm(Communicator& ranks, const ParameterArena& arena) {
+  constexpr int64_t kBlock = ParameterArena::kSliceBlock;
+  const IndexRange slice = slice_of_arena(ranks, arena);
+  const std::vector<double> own = arena.gradient_squares(slice);
+  std::vector<double> all(static_cast<size_t>((arena.size() + kBlock - 1) / kBlock));
+  std::copy(own.begin(), own.end(), all.begin() + slice.begin / kBlock);
+  all_gather_slices(ranks, std::span(all));  // cut as the arena is, a number for each block
+  double sum = 0;
+  for (const double squares : all) sum += squares;
+  return std::sqrt(sum);
+}
+
+GradientSum::GradientSum(Communicator& ranks, const ParameterArena& arena, int64_t batches)
+    : ranks_(ranks),
+      arena_(arena),
+      leaves_(leaves_of(leaves_for(batches), ranks.rank(), ranks.size())),
+      sum_(sum_of(arena.dtype(), leaves_for(batches), arena.size(), ranks)) {}
+
+void GradientSum::add() {
+  std::visit([&]<class T>(TreeSum<T>& sum) { sum.add(arena_.gradients().span<T>()); }, sum_);
+}
+
+void GradientSum::finish() {
+  std::visit(
+      [&]<class T>(TreeSum<T>& sum) {
+        sum.reduce_scatter(ranks_, part<T>(arena_.gradients(), slice_of_arena(ranks_, arena_)));
+      },
+      sum_);
+}
+
+}  // namespace heed::inline v0

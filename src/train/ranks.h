@@ -1,0 +1,72 @@
+// What the ranks of a training tell each other. Rank 0 leads: it reads and writes the directory, and its clock counts.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "heed/communicator.h"
+#include "heed/optim.h"
+#include "heed/task.h"
+
+namespace heed::inline v0 {
+
+/// The communicator of a training that nobody shares.
+Communicator& alone();
+
+/// Rank 0's.
+template <class T>
+T of_lead(Communicator& ranks, T value) {
+  ranks.broadcast(std::as_writable_bytes(std::span(&value, 1)));
+  return value;
+}
+/// What all ranks have, in their order. T is a plain struct or number.
+template <class T>
+std::vector<T> joined(Communicator& ranks, const std::vector<T>& own) {
+  std::vector<T> all;
+  for (const std::vector<std::byte>& bytes : ranks.all_gather(std::as_bytes(std::span(own)))) {
+    const auto* const first = reinterpret_cast<const T*>(bytes.data());
+    all.insert(all.end(), first, first + bytes.size() / sizeof(T));
+  }
+  return all;
+}
+std::string text_of_lead(Communicator& ranks, std::string text);
+/// Rank 0's numbers into the others' `tensor`, contiguous and of the same size everywhere.
+void share_of_lead(Communicator& ranks, const Tensor& tensor);
+
+/// That all ranks have one build, kind of processor, options and data; throws RankError with the first difference.
+void expect_equal_ranks(Communicator& ranks, const Recipe& recipe);
+
+/// The slice of a rank of a parameter arena, and
+IndexRange slice_of_arena(const Communicator& ranks, const ParameterArena& arena);
+/// on rank 0 all slices together; undefined elsewhere.
+Tensor gather_slices(Communicator& ranks, const ParameterArena& arena, const Tensor& slice);
+/// All ranks' slices of the values to all.
+void share_slices(Communicator& ranks, const ParameterArena& arena);
+/// The norm of gradients of which each rank has its slice.
+double gradient_norm(Communicator& ranks, const ParameterArena& arena);
+
+/// Leaves of the tree that adds so many batches.
+int64_t leaves_for(int64_t batches);
+
+/// The gradients of an update's batches, added in pairs as TreeSum does: the bits do not depend on who computed which.
+class GradientSum {
+ public:
+  GradientSum(Communicator& ranks, const ParameterArena& arena, int64_t batches);
+  /// Of the batches of an update: this rank's. Beyond `batches` there are leaves of nothing.
+  IndexRange leaves() const { return leaves_; }
+  /// Takes the gradients in the arena as those of the next leaf.
+  void add();
+  /// This rank's slice of the sum into the arena.
+  void finish();
+
+ private:
+  Communicator& ranks_;
+  const ParameterArena& arena_;
+  IndexRange leaves_;
+  std::variant<TreeSum<float>, TreeSum<double>> sum_;
+};
+
+}  // namespace heed::inline v0
