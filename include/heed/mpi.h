@@ -2,6 +2,7 @@
 // libheed_messages, which is built where an MPI is found and installed beside the program.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 
@@ -14,12 +15,20 @@ namespace mpi {
 /// MPICH and its kin, SLURM); 0 where nobody did.
 int launched_ranks();
 
+/// For what every rank may find before it is connected, a mistake in its arguments: returns at once on rank 0, which
+/// says it first, and on others after three seconds, in which mpirun ends what rank 0 has ended.
+void let_first_rank_speak();
+
 /// This process's end of a communicator between all that were started together; alone where nobody started it so. The
 /// first starts MPI, unless the program has, and ends it. Long messages move on while the rank computes, unless the
 /// program began MPI with less than MPI_THREAD_MULTIPLE. Where it goes while an exception passes, the other ranks are
 /// told. Throws UsageError where libheed_messages is missing or of another MPI than mpirun's, RankError where MPI
 /// refuses, and where ranks are of other builds or run on other vector instructions, whose bits differ.
 std::unique_ptr<Communicator> connect(double time_limit = 600);
+
+/// For a program that prints errors itself: tells the other ranks of `e`, which has ended this one, and returns whether
+/// this is the rank to print it; another one prints what has ended all.
+bool speaks(Communicator& ranks, const std::exception& e);
 
 /// f(connect(time_limit)) for a program's main: returns 0, or, when f throws on any rank, 1 on all of them, after one
 /// line on standard error from the rank that failed.

@@ -17,6 +17,7 @@
 #include "cli/help.h"
 #include "heed/error.h"
 #include "heed/executor.h"
+#include "heed/mpi.h"
 #include "heed/random.h"
 #include "heed/text.h"
 #include "heed/train.h"
@@ -216,6 +217,7 @@ int run(int argc, char** argv) {
   } catch (const ExitStatus& status) {
     return status.code;
   } catch (const CLI::ParseError& e) {
+    mpi::let_first_rank_speak();
     return fail(program, wrong_use(program, e, argv[1]), 2);
   } catch (const UsageError& e) {
     return fail(program, as_typed(program, e.what()), 2);

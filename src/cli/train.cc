@@ -7,6 +7,7 @@
 #include "cli/train_display.h"
 #include "cli/training.h"
 #include "heed/executor.h"
+#include "heed/mpi.h"
 
 namespace heed::cli {
 namespace {
@@ -46,16 +47,50 @@ class Terminal final : public TrainWatcher {
   std::unique_ptr<TrainDisplay> display_;
 };
 
-void train(CLI::App& command, TrainArguments& a) {
+// Of ranks above 0, which say nothing and let rank 0 decide.
+class Silent final : public TrainWatcher {
+ public:
+  void say(const std::string&) override {}
+  void begin(const TrainWords&) override { catch_signals(); }
+  void line(const std::string&) override {}
+  void step(const TrainStep&) override {}
+  void progress(const TrainProgress&) override {}
+  void validation(const Validation&) override {}
+  bool stop() override { return false; }
+};
+
+TrainResult train_as_asked(CLI::App& command, TrainArguments& a) {
   apply_config(command, a);
+  if (a.ranks) a.ranks->barrier();  // all have read what the directory says before rank 0 writes there
+  check_training(a);
+  set_threads(a.threads);
+  if (a.leads()) {
+    Terminal terminal;
+    return run_training(command, a, terminal);
+  }
+  Silent silent;
+  return run_training(command, a, silent);
+}
+
+TrainResult train_over_ranks(CLI::App& command, TrainArguments& a) {
+  const std::unique_ptr<Communicator> ranks = mpi::connect(a.rank_timeout);
+  a.ranks = ranks.get();
+  try {
+    return train_as_asked(command, a);
+  } catch (const std::exception& e) {
+    if (mpi::speaks(*ranks, e)) throw;
+    throw ExitStatus{1};
+  }
+}
+
+void train(CLI::App& command, TrainArguments& a) {
   if (a.dump_config) {
+    apply_config(command, a);
     std::cout << options_as_toml(command, TomlOf::all_described);
     return;
   }
-  check_training(a);
-  set_threads(a.threads);
-  Terminal terminal;
-  if (run_training(command, a, terminal).reason == StopReason::interrupted) throw ExitStatus{128 + caught_signal};
+  const TrainResult result = mpi::launched_ranks() > 1 ? train_over_ranks(command, a) : train_as_asked(command, a);
+  if (result.reason == StopReason::interrupted) throw ExitStatus{128 + caught_signal};
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 #include "cli/train_directory.h"
 
 #include <filesystem>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "cli/model_flags.h"
 #include "heed/load.h"
 #include "heed/model_files.h"
+#include "train/ranks.h"
 
 namespace heed::cli {
 namespace {
@@ -96,6 +98,26 @@ template Prepared prepare_directory(const TrainArguments&, TransformerConfig&, c
 template Prepared prepare_directory(const TrainArguments&, LanguageModelConfig&, const std::string&,
                                     const LearnVocabulary&);
 
+template <class Config>
+Prepared prepare_over_ranks(const TrainArguments& a, Config& shape, const std::string& options,
+                            const LearnVocabulary& learn) {
+  if (!a.ranks) return prepare_directory(a, shape, options, learn);
+  std::optional<Prepared> prepared;
+  if (a.leads()) prepared = prepare_directory(a, shape, options, learn);
+  const auto shared = [&](const std::string& text) { return text_of_lead(*a.ranks, text); };
+  const std::string config = shared(prepared ? write_config(shape) : ""),
+                    vocabulary = shared(prepared ? prepared->vocabulary.to_text() : ""),
+                    source = shared(prepared ? prepared->source.to_text() : "");
+  if (prepared) return *std::move(prepared);
+  const std::string where = "rank 0's " + a.model;
+  shape = expect_config<Config>(read_config(config, where), where);
+  return {Vocabulary::from_bytes(vocabulary, where), Vocabulary::from_bytes(source, where), false, {}};
+}
+template Prepared prepare_over_ranks(const TrainArguments&, TransformerConfig&, const std::string&,
+                                     const LearnVocabulary&);
+template Prepared prepare_over_ranks(const TrainArguments&, LanguageModelConfig&, const std::string&,
+                                     const LearnVocabulary&);
+
 void forget_directory(const std::string& directory, const std::vector<std::string>& made) {
   {
     DirectoryTransaction transaction(directory);
@@ -110,7 +132,7 @@ void forget_directory(const std::string& directory, const std::vector<std::strin
 template <class Model>
 void begin_with(Model& model, const TrainArguments& a, const Prepared& prepared) {
   // Where the directory holds a state, train() goes on from that instead.
-  if (a.init.empty() || std::filesystem::exists(a.model + "/" + kStateFile)) return;
+  if (!a.leads() || a.init.empty() || std::filesystem::exists(a.model + "/" + kStateFile)) return;
   try {
     NamedTensors values;
     const StoredModel stored = load(a.init, a.trust);

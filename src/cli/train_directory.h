@@ -30,6 +30,11 @@ template <class Config>
 Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::string& options,
                            const LearnVocabulary& learn);
 
+/// The same for ranks: rank 0 has the directory, and the others what it found or made there.
+template <class Config>
+Prepared prepare_over_ranks(const TrainArguments& a, Config& shape, const std::string& options,
+                            const LearnVocabulary& learn);
+
 /// Of a first run that was refused: the next one may choose another shape or vocabulary.
 void forget_directory(const std::string& directory, const std::vector<std::string>& made);
 

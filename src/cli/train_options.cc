@@ -517,6 +517,7 @@ void add_steps(CLI::App& command, TrainArguments& a) {
   training("--save-minutes", o.save_minutes, "Minutes between saves; 0 for none but at validations");
   training("--save-every", o.save_every, "Updates between saves; 0 for none by count");
   training("--log-every", o.log_every, "Updates between progress lines");
+  training("--rank-timeout", a.rank_timeout, "Seconds that a rank under mpirun waits for another one");
 }
 
 void add_reports(CLI::App& command, TrainArguments& a) {

@@ -33,9 +33,12 @@ struct TrainArguments {
   TransformerConfig translator{.max_positions = 512};
   LanguageModelConfig language_model;
   TrainOptions options{.bleu_sentences = 100};
+  Communicator* ranks = nullptr;  // that train together; nullptr: nobody else
+  double rank_timeout = 600;
   bool open = false;  // what is not given is still to be chosen, by choose_options()
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   bool of_text() const { return !text.empty(); }
+  bool leads() const { return !ranks || ranks->rank() == 0; }  // reads and writes the directory, and speaks
   int64_t vocab_size() const { return translator.vocab_size; }
 };
 

@@ -30,6 +30,7 @@
 #include "heed/task.h"
 #include "heed/text.h"
 #include "heed/translator.h"
+#include "train/ranks.h"
 
 namespace heed::cli {
 namespace {
@@ -131,7 +132,7 @@ void write_model_card(const CLI::App& command, const TrainArguments& a, const Tr
 template <class Model>
 std::optional<ReportOnTraining> begin_report(const TrainArguments& a, Model& model, const std::string& data,
                                              const std::function<Watched()>& watch_it) {
-  if (a.html.empty()) return {};
+  if (a.html.empty() || !a.leads()) return {};
   const Evaluation evaluation(model);
   const Generator before = default_generator();
   Watched watched = watch_it();
@@ -220,6 +221,7 @@ LearnVocabulary choose(CLI::App& command, TrainArguments& a, TrainWatcher& watch
   if (const double minutes = a.options.max_minutes; minutes > 0) {
     facts.flops = measure_flops(std::clamp(0.01 * 60 * minutes, 0.02, 1.0));
     facts.minutes = std::max(minutes - minutes_since_start(a), 0.1 * minutes);
+    if (a.ranks) facts = of_lead(*a.ranks, facts);  // what is measured differs
   }
   bool sized = false;
   for (const Choice& choice : choose_options(command, a, facts)) {
@@ -252,6 +254,7 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
   watcher.begin(words);
   watcher.line(data + ", " + std::to_string(model.config().vocab_size) + " pieces, " +
                std::to_string(model.parameter_count()) + " parameters, " + std::to_string(threads()) + " threads");
+  hooks.ranks = a.ranks;
   hooks.step = [&](const TrainStep& s) { watcher.step(s); };
   hooks.progress = [&](const TrainProgress& p) { watcher.progress(p); };
   hooks.validation = [&](const Validation& v) {
@@ -261,7 +264,7 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
   hooks.stop = [&] { return watcher.stop(); };
   HtmlReport html(std::move(report), a.html, watcher);
   html.attach(hooks);
-  TensorBoard tensorboard(a.tensorboard, watcher);
+  TensorBoard tensorboard(a.leads() ? a.tensorboard : "", watcher);
   tensorboard.attach(hooks);
   TrainOptions options = a.options;
   options.minutes_before = minutes_since_start(a);
@@ -269,10 +272,11 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
   try {
     result = train(model, training, validation, options, a.model, hooks);
   } catch (const ShapeError&) {
-    const bool learned = std::filesystem::exists(a.model + "/" + kStateFile);
+    const bool learned = a.leads() && std::filesystem::exists(a.model + "/" + kStateFile);
     if (prepared.fresh && !learned) forget_directory(a.model, prepared.made);
     throw;
   }
+  if (!a.leads()) return result;
   html.finish(model, result.update);
   if (result.reason == StopReason::interrupted) {
     watcher.line("saved after update " + std::to_string(result.update) + "; heed train --resume " + a.model +
@@ -312,13 +316,17 @@ TextPairs spread(const TextPairs& texts, int64_t count) {
   return some;
 }
 
-// BLEU of what the model makes of the pairs greedily.
-double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const TextPairs& texts) {
+// BLEU of what the model makes of the pairs greedily, each rank of its share.
+double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const TextPairs& texts,
+                   Communicator* ranks) {
+  const int64_t all = std::ssize(texts.source);
+  const IndexRange own = ranks ? leaves_of(all, ranks->rank(), ranks->size()) : IndexRange{0, all};
+  const std::vector<std::string> lines(texts.source.begin() + own.begin, texts.source.begin() + own.end);
   std::vector<std::string> translations;
-  for (TranslatedLine& line : translate_lines(std::array{&model}, vocabularies.source, vocabularies.vocabulary,
-                                              texts.source, {.beam = {.beam = 1}}))
+  for (TranslatedLine& line :
+       translate_lines(std::array{&model}, vocabularies.source, vocabularies.vocabulary, lines, {.beam = {.beam = 1}}))
     translations.push_back(std::move(line.best.front().text));
-  return bleu(translations, texts.target).score;
+  return bleu(ranks ? joined_lines(*ranks, translations) : translations, texts.target).score;
 }
 
 std::pair<int, int> parse_columns(const std::string& text) {
@@ -410,7 +418,7 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
   options.bleu_sentences = std::min(options.bleu_sentences, std::ssize(valid_texts.source));
   TransformerConfig shape = a.translator;
   const std::string kept_options = options_to_keep(command);
-  const Prepared prepared = prepare_directory(a, shape, kept_options, vocabularies);
+  const Prepared prepared = prepare_over_ranks(a, shape, kept_options, vocabularies);
   const Vocabulary& vocabulary = prepared.vocabulary;
   const SentencePairs training = encode(prepared.source, vocabulary, texts),
                       validation = encode(prepared.source, vocabulary, valid_texts);
@@ -428,13 +436,14 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
                     " pairs from all over the validation data, decoded greedily with the weights as they are.";
     return w;
   });
-  return run(command, a, watcher, prepared, model, training, validation, !validation.source.empty(), {}, data,
-             {.files = {{kTrainOptionsFile, kept_options}},
-              .bleu = [&](int64_t sentences) { return greedy_bleu(model, prepared, spread(valid_texts, sentences)); },
-              .encode = [&](double dropout,
-                            uint64_t seed) { return encode(prepared.source, vocabulary, texts, dropout, seed); }},
-             std::move(report),
-             [&](const TrainResult& result) { return translator_card(a, shape, training, valid_texts, result); });
+  return run(
+      command, a, watcher, prepared, model, training, validation, !validation.source.empty(), {}, data,
+      {.files = {{kTrainOptionsFile, kept_options}},
+       .bleu = [&](int64_t sentences) { return greedy_bleu(model, prepared, spread(valid_texts, sentences), a.ranks); },
+       .encode = [&](double dropout,
+                     uint64_t seed) { return encode(prepared.source, vocabulary, texts, dropout, seed); }},
+      std::move(report),
+      [&](const TrainResult& result) { return translator_card(a, shape, training, valid_texts, result); });
 }
 
 TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {
@@ -458,7 +467,7 @@ TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& wa
   const LearnVocabulary vocabularies = choose(command, a, watcher, a.open ? facts_of(texts) : TrainFacts{}, learn);
   LanguageModelConfig shape = a.language_model;
   const std::string kept_options = options_to_keep(command);
-  const Prepared prepared = prepare_directory(a, shape, kept_options, vocabularies);
+  const Prepared prepared = prepare_over_ranks(a, shape, kept_options, vocabularies);
   const Vocabulary& vocabulary = prepared.vocabulary;
   const std::vector<int32_t> training = encode_text(vocabulary, texts.training, "training text", say),
                              validation = encode_text(vocabulary, texts.validation, "validation text", say);
@@ -525,8 +534,10 @@ void check_training(const TrainArguments& a) {
   if (a.html.empty() && !a.html_lines.empty())
     throw UsageError("--html-lines chooses sentences for --html; give --html, the page to write");
   const std::vector<std::string> inputs = inputs_of(a);
-  if (std::count(inputs.begin(), inputs.end(), "-") > 1)
-    throw UsageError("standard input is named twice; it can be read once, give files for the rest");
+  const auto piped = std::count(inputs.begin(), inputs.end(), "-");
+  if (piped > 1) throw UsageError("standard input is named twice; it can be read once, give files for the rest");
+  if (piped > 0 && a.ranks && a.ranks->size() > 1)
+    throw UsageError("standard input reaches one rank of several; give files");
   if (!a.html.empty()) check_report_path(a.html, a.model, inputs);
 }
 

@@ -58,7 +58,22 @@ std::unique_ptr<MpiRank> connected(double time_limit) {
 
 int launched_ranks() { return number_in({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}); }
 
+void let_first_rank_speak() {
+  if (number_in({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) > 0)
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+}
+
 std::unique_ptr<Communicator> connect(double time_limit) { return connected(time_limit); }
+
+bool speaks(Communicator& ranks, const std::exception& e) {
+  const auto* const error = dynamic_cast<const RankError*>(&e);
+  bool silent = error && error->elsewhere();
+  // What ends one rank often ends all at once: those behind the first give it time to say so, and others to hear.
+  if (auto* const own = dynamic_cast<MpiRank*>(&ranks))
+    silent = silent || own->hears_of_a_failure(std::min(0.01 * own->rank(), 0.2));
+  ranks.fail(e.what());
+  return !silent;
+}
 
 int run(const std::function<void(Communicator&)>& f, double time_limit) {
   std::unique_ptr<MpiRank> ranks;
@@ -67,15 +82,8 @@ int run(const std::function<void(Communicator&)>& f, double time_limit) {
     f(*ranks);
     return 0;
   } catch (const std::exception& e) {
-    const auto* const error = dynamic_cast<const RankError*>(&e);
-    bool silent = error && error->elsewhere();
-    // What ends one rank often ends all at once: those behind the first give it time to say so, and others to hear.
-    if (ranks)
-      silent = silent || ranks->hears_of_a_failure(std::min(0.01 * ranks->rank(), 0.2));
-    else if (number_in({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) > 0)
-      std::this_thread::sleep_for(std::chrono::seconds(1));
-    if (!silent) std::fprintf(stderr, "heed: %s\n", e.what());
-    if (ranks) ranks->fail(e.what());
+    if (!ranks) let_first_rank_speak();
+    if (!ranks || speaks(*ranks, e)) std::fprintf(stderr, "heed: %s\n", e.what());
   }
   return 1;
 }

@@ -32,6 +32,8 @@ std::vector<T> joined(Communicator& ranks, const std::vector<T>& own) {
   }
   return all;
 }
+/// Likewise; lines may hold anything.
+std::vector<std::string> joined_lines(Communicator& ranks, const std::vector<std::string>& own);
 std::string text_of_lead(Communicator& ranks, std::string text);
 /// Rank 0's numbers into the others' `tensor`, contiguous and of the same size everywhere.
 void share_of_lead(Communicator& ranks, const Tensor& tensor);

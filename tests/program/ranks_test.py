@@ -1,0 +1,182 @@
+"""heed train under mpirun: the bits of one process for any number of ranks and stops, and one line for what fails.
+
+HEED_TEST_ALL=1 kills ranks at 100 random moments instead of a few.
+"""
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from program import HEED, TINY, TrainingTest, corpus
+
+ALL = os.environ.get("HEED_TEST_ALL") == "1"
+MPIRUN = os.environ["HEED_MPIRUN"]
+# More ranks than processors, and as whoever runs the tests: Open MPI refuses both unless told otherwise.
+ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                   OMPI_MCA_rmaps_base_oversubscribe="1", HEED_TEST_PROGRAM=HEED)
+RUN = ["train", "--pairs", "train.tsv", "--valid-pairs", "dev.tsv", "--model", "m", *TINY, "--d-model", "16",
+       "--feed-forward", "16", "--batch-tokens", "64", "--accumulate", "8", "--max-updates", "12", "--validate-every",
+       "4", "--average", "2", "--save-every", "1", "--log-every", "1", "--dropout", "0.1", "--validate-by", "bleu"]
+RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
+
+
+class RanksTest(TrainingTest):
+    RUN = RUN
+
+    def setUp(self):
+        super().setUp()
+        self.write("train.tsv", corpus(200))
+        self.write("dev.tsv", corpus(20, seed=2))
+
+    def started(self, ranks, *arguments, program=(HEED,), run=RUN, env=ENVIRONMENT):
+        return subprocess.Popen([MPIRUN, "-np", str(ranks), *program, *run, *arguments], cwd=self.at, env=env,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def on_ranks(self, ranks, *arguments, **options):
+        process = self.started(ranks, *arguments, **options)
+        output, error = process.communicate(timeout=240)
+        return process.returncode, output, error
+
+    def ranks_of(self, process):
+        """Process numbers of the ranks, wherever mpirun has put them in the tree."""
+        children = {}
+        for line in subprocess.run(["ps", "-eo", "pid,ppid,comm"], capture_output=True, text=True,
+                                   check=True).stdout.splitlines()[1:]:
+            number, parent, name = line.split(None, 2)
+            children.setdefault(int(parent), []).append((int(number), name.strip()))
+        found, left = [], [process.pid]
+        while left:
+            for number, name in children.get(left.pop(), []):
+                found += [number] if name == "heed" else []
+                left.append(number)
+        return sorted(found)
+
+    def trained_on(self, ranks, *arguments):
+        status, output, error = self.on_ranks(ranks, *arguments)
+        self.assertEqual((status, output), (0, ""), error)
+        return error
+
+    def state(self, directory="m"):
+        return [(self.at / directory / name).read_bytes()
+                for name in ("model.safetensors", "training.safetensors", "vocabulary.txt", "config.json")]
+
+    def fails_with_one_line(self, line, ranks, *arguments, **options):
+        status, output, error = self.on_ranks(ranks, "--quiet", *arguments, **options)
+        self.assertNotEqual(status, 0, error)
+        self.assertEqual(output, "")
+        said = re.findall("^heed.*$", error, re.MULTILINE)
+        self.assertEqual(len(said), 1, error)
+        self.assertRegex(said[0], line)
+
+
+class Bits(RanksTest):
+    def test_any_number_of_ranks(self):
+        alone = self.train()
+        expected = self.state()
+        for ranks in (2, 3, 4):
+            with self.subTest(ranks):
+                error = self.trained_on(ranks, "--model", f"m{ranks}", "--threads", str(1 + ranks % 2))
+                self.assertTrue(self.state(f"m{ranks}") == expected)
+                losses = "loss [0-9.]+"  # rank 0 says what one process says, and the others nothing
+                self.assertEqual(re.findall(losses, error), re.findall(losses, alone))
+
+    def test_of_a_text(self):
+        text = ["--text", "book.txt", "--accumulate", "4"]
+        self.write("book.txt", "the dog eats bread and the cat eats the hair of the dog today\n" * 60)
+        of_pairs = TINY.index("--batch-tokens")
+        options = ["train", *TINY[:of_pairs], *TINY[of_pairs + 2:], "--max-updates", "12", "--dropout", "0.1"]
+        for ranks, directory in ((1, "one"), (3, "three")):
+            status, _, error = self.on_ranks(ranks, *text, "--model", directory, run=options)
+            self.assertEqual(status, 0, error)
+        self.assertTrue(self.state("one") == self.state("three"))
+
+
+class Stops(RanksTest):
+    def test_killed_ranks(self):
+        long = ["--max-updates", "400", "--validate-every", "200"]
+        self.train("--model", "whole", *long)
+        expected = self.state("whole")
+        choose = random.Random(5)
+        for attempt in range(100 if ALL else 4):
+            with self.subTest(attempt):
+                ranks = choose.choice([2, 3, 4])
+                process = self.started(ranks, *long)
+                self.until_line(process, " update ")
+                time.sleep(choose.uniform(0, 0.3))
+                os.kill(choose.choice(self.ranks_of(process)), signal.SIGKILL)
+                killed = time.monotonic()
+                process.communicate(timeout=60)
+                self.assertLess(time.monotonic() - killed, 20)
+                self.assertNotEqual(process.returncode, 0)
+                if choose.random() < 0.5:
+                    self.trained_on(choose.choice([1, 2, 3, 4]), *long)
+                    self.assertTrue(self.state() == expected)
+                    shutil.rmtree(self.at / "m")
+
+    def test_sigterm_saves(self):
+        self.train("--model", "whole")
+        patient = dict(ENVIRONMENT, OMPI_MCA_odls_base_sigkill_timeout="8")  # its second is short on a busy machine
+        process = self.started(2, "--save-every", "0", "--validate-every", "1000000", "--max-updates", "1000000",
+                               env=patient)
+        self.until_line(process, "update 5 ")
+        process.terminate()
+        _, error = process.communicate(timeout=60)
+        self.assertIn("saved after update", error)
+        self.assertIn("goes on after update", self.heed(
+            *RUN, "--save-every", "0", "--validate-every", "1000000", "--max-updates", "1").stderr.decode())
+
+
+class Refusals(RanksTest):
+    def on_rank(self, rank, script):
+        """A program that is heed, but for what this rank does first with its arguments."""
+        return ("sh", "-c", f'if [ {RANK} = {rank} ]; then {script}; fi; exec "$HEED_TEST_PROGRAM" "$@"', "heed")
+
+    def test_other_options(self):
+        self.fails_with_one_line("^heed train: .*rank 1 has .*learning_rate 0.5 and rank 0 has learning_rate", 2,
+                                 program=self.on_rank(1, 'set -- "$@" --learning-rate 0.5'))
+
+    def test_other_data(self):
+        self.write("other/train.tsv", corpus(200, seed=9))
+        shutil.copy(self.at / "dev.tsv", self.at / "other/dev.tsv")
+        self.fails_with_one_line("^heed train: .*rank 2 has training_data .* and rank 0 has", 3,
+                                 program=self.on_rank(2, "cd other"))
+
+    def test_a_file_that_one_rank_lacks(self):
+        self.write("other/dev.tsv", corpus(20))
+        for rank in (0, 1):
+            with self.subTest(rank):
+                self.fails_with_one_line("^heed train: .*train.tsv.*No such file", 2,
+                                         program=self.on_rank(rank, "cd other"))
+
+    def test_a_wrong_option(self):
+        self.fails_with_one_line("^heed train: .*--no-such-option", 2, "--no-such-option")
+        self.fails_with_one_line("^heed train: .*--learning-rate is 0", 3, "--learning-rate", "0")
+
+    def test_standard_input(self):
+        self.fails_with_one_line("^heed train: standard input reaches one rank of several; give files", 2, "--pairs", "-")
+
+    def test_no_pairs(self):
+        self.write("train.tsv", "")
+        self.fails_with_one_line("^heed train: .*no sentence pairs", 2)
+
+    def test_a_rank_that_stands_still(self):
+        process = self.started(2, "--rank-timeout", "1", "--max-updates", "1000000")
+        self.until_line(process, "update 1 ")
+        child = self.ranks_of(process)[-1]
+        os.kill(child, signal.SIGSTOP)
+        said = re.findall("^heed train: .*has waited 1 s for rank.*$", process.stderr.read(), re.MULTILINE)
+        self.assertEqual(len(said), 1)
+        self.assertNotEqual(process.wait(60), 0)
+
+    def test_more_ranks_than_batches(self):
+        self.trained_on(4, "--accumulate", "1", "--max-updates", "4", "--model", "four")
+        self.train("--accumulate", "1", "--max-updates", "4", "--model", "one")
+        self.assertTrue(self.state("one") == self.state("four"))
+
+
+if __name__ == "__main__":
+    unittest.main()
