@@ -6,9 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "heed/attention.h"
-#include "io/json.h"
-
 namespace heed::inline v0 {
 namespace {
 
@@ -77,29 +74,9 @@ std::vector<std::string> joined_lines(Communicator& ranks, const std::vector<std
 
 void share_of_lead(Communicator& ranks, const Tensor& tensor) { ranks.broadcast(bytes(tensor, {0, tensor.numel()})); }
 
-void expect_equal_ranks(Communicator& ranks, const Recipe& recipe) {
-  const Tensor x = Tensor::zeros({1, 1, 2, 1});
-  Recipe own{{"version", HEED_VERSION}, {"compiler", __VERSION__}, {"kernels:", explain(x, x, x)}};  // and their target
-  own.insert(own.end(), recipe.begin(), recipe.end());
-  const std::string text = nlohmann::json(own).dump();
-  const auto all = ranks.gather(std::as_bytes(std::span(text)));
-  const auto of_rank = [&](size_t rank) {
-    const std::string said(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
-    return parse_json(said, "rank " + std::to_string(rank)).get<Recipe>();
-  };
-  const Recipe lead = all.empty() ? Recipe() : of_rank(0);
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    const Recipe other = of_rank(rank);
-    const auto [expected, found] = std::mismatch(lead.begin(), lead.end(), other.begin(), other.end());
-    if (expected == lead.end() && found == other.end()) continue;
-    const auto said = [](const Recipe& of, Recipe::const_iterator at) {
-      return at == of.end() ? "nothing more" : at->first + " " + at->second;
-    };
-    throw RankError("train: rank " + std::to_string(rank) + " has " + said(other, found) + " and rank 0 has " +
-                        said(lead, expected) + "; start all ranks with the same program, options and data",
-                    /*elsewhere=*/false);
-  }
-  ranks.barrier();  // where the others hear of it
+void require_same_training(Communicator& ranks, const Recipe& recipe) {
+  for (const auto& [name, value] : recipe)
+    ranks.require_same("train", name + " " + value, "an option or the data", "start all ranks with the same of both");
 }
 
 IndexRange slice_of_arena(const Communicator& ranks, const ParameterArena& arena) {

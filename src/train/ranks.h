@@ -38,8 +38,8 @@ std::string text_of_lead(Communicator& ranks, std::string text);
 /// Rank 0's numbers into the others' `tensor`, contiguous and of the same size everywhere.
 void share_of_lead(Communicator& ranks, const Tensor& tensor);
 
-/// That all ranks have one build, kind of processor, options and data; throws RankError with the first difference.
-void expect_equal_ranks(Communicator& ranks, const Recipe& recipe);
+/// Throws RankError with the first difference.
+void require_same_training(Communicator& ranks, const Recipe& recipe);
 
 /// The slice of a rank of a parameter arena, and
 IndexRange slice_of_arena(const Communicator& ranks, const ParameterArena& arena);

@@ -141,11 +141,12 @@ TEST_F(TrainRanks, OtherOptionsOrDataAreNamed) {
   EXPECT_EQ(refusal([](int rank, TrainOptions& o, SentencePairs&) {
               if (rank == 2) o.learning_rate.peak = 0.5;
             }),
-            "train: rank 2 has learning_rate 0.5 and rank 0 has learning_rate 0.01; start all ranks with the same "
-            "program, options and data");
+            "train: an option or the data of rank 0 is 'learning_rate 0.01' and of rank 2 'learning_rate 0.5'; start "
+            "all ranks with "
+            "the same of both");
   EXPECT_NE(refusal([](int rank, TrainOptions&, SentencePairs& pairs) {
               if (rank == 1) pairs.source[0][0] ^= 1, pairs.target[0].back() ^= 1;
-            }).find("train: rank 1 has training_data "),
+            }).find("of rank 1 'training_data "),
             std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(root_ / "never/training.json"));
 }

@@ -38,7 +38,7 @@ class Trainer {
         recipe_(recipe_of(task, options)) {}
 
   TrainResult run() {
-    expect_equal_ranks(ranks_, recipe_);
+    require_same_training(ranks_, recipe_);
     if (leads()) files_.emplace(directory_);  // until the end, so that nobody else trains here
     const bool resumed = load_state();
     if (leads()) {

@@ -136,13 +136,13 @@ class Refusals(RanksTest):
         return ("sh", "-c", f'if [ {RANK} = {rank} ]; then {script}; fi; exec "$HEED_TEST_PROGRAM" "$@"', "heed")
 
     def test_other_options(self):
-        self.fails_with_one_line("^heed train: .*rank 1 has .*learning_rate 0.5 and rank 0 has learning_rate", 2,
+        self.fails_with_one_line("^heed train: .* of rank 0 is 'learning_rate .*' and of rank 1 'learning_rate 0.5';", 2,
                                  program=self.on_rank(1, 'set -- "$@" --learning-rate 0.5'))
 
     def test_other_data(self):
         self.write("other/train.tsv", corpus(200, seed=9))
         shutil.copy(self.at / "dev.tsv", self.at / "other/dev.tsv")
-        self.fails_with_one_line("^heed train: .*rank 2 has training_data .* and rank 0 has", 3,
+        self.fails_with_one_line("^heed train: .* of rank 0 is 'training_data .*' and of rank 2 'training_data ", 3,
                                  program=self.on_rank(2, "cd other"))
 
     def test_a_file_that_one_rank_lacks(self):
