@@ -15,6 +15,12 @@ if(TARGET heed_messages AND NOT HEED_SANITIZE)  # MPI itself leaks, and races by
     if(ARGN)
       set_tests_properties(${name} PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${ARGN}")
     endif()
+    if(HEED_CLI)
+      string(REPLACE mpi.mpirun program.ranks program_name ${name})
+      add_test(NAME ${program_name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/ranks_test.py -v)
+      set_tests_properties(${program_name} PROPERTIES LABELS program TIMEOUT 1500 COST 200
+        ENVIRONMENT "${program_environment};HEED_MPIRUN=${mpirun};LD_LIBRARY_PATH=${ARGN}")
+    endif()
   endfunction()
   heed_mpirun_test(mpi.mpirun ${MPIEXEC_EXECUTABLE})
 

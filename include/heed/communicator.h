@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "heed/error.h"
@@ -99,6 +100,29 @@ class Communicator {
   double time_limit_ = 600;
   Traffic sent_;
 };
+
+/// Rank 0's value on all ranks. T is a number or a plain struct of numbers.
+template <class T>
+T of_lead(Communicator& ranks, T value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  ranks.broadcast(std::as_writable_bytes(std::span(&value, 1)));
+  return value;
+}
+/// Rank 0's text on all ranks.
+std::string text_of_lead(Communicator& ranks, std::string text);
+/// What all ranks have, in their order, on every rank. T as above.
+template <class T>
+std::vector<T> joined(Communicator& ranks, const std::vector<T>& own) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  std::vector<T> all;
+  for (const std::vector<std::byte>& bytes : ranks.all_gather(std::as_bytes(std::span(own)))) {
+    const auto* const first = reinterpret_cast<const T*>(bytes.data());
+    all.insert(all.end(), first, first + bytes.size() / sizeof(T));
+  }
+  return all;
+}
+/// Likewise for lines of any letters.
+std::vector<std::string> joined_lines(Communicator& ranks, const std::vector<std::string>& own);
 
 /// Runs `f` on `ranks` threads, each with its end of a communicator between them, and returns when all are done. When
 /// one throws, the calls of the others do, too, and its exception is thrown here. Throws ShapeError for no ranks.

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "cli/model_flags.h"
+#include "heed/communicator.h"
 #include "heed/load.h"
 #include "heed/model_files.h"
-#include "train/ranks.h"
 
 namespace heed::cli {
 namespace {

@@ -21,6 +21,7 @@
 #include "cli/train_directory.h"
 #include "cli/train_reports.h"
 #include "cli/training_report.h"
+#include "heed/communicator.h"
 #include "heed/config_fields.h"
 #include "heed/executor.h"
 #include "heed/io.h"
@@ -30,7 +31,7 @@
 #include "heed/task.h"
 #include "heed/text.h"
 #include "heed/translator.h"
-#include "train/ranks.h"
+#include "heed/tree_sum.h"
 
 namespace heed::cli {
 namespace {

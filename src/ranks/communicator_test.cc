@@ -51,6 +51,30 @@ TEST(Communicator, MovesBytes) {
   }
 }
 
+TEST(Communicator, SharesValuesAndLines) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    run_ranks(ranks, [&](Communicator& c) {
+      EXPECT_EQ(of_lead(c, 7 + c.rank()), 7);
+      EXPECT_EQ(text_of_lead(c, c.rank() == 0 ? std::string("a\0b", 3) : "longer than that"), std::string("a\0b", 3));
+      EXPECT_EQ(text_of_lead(c, ""), "");
+      // Rank r has r numbers and lines, rank 0 none.
+      std::vector<int> numbers, all_numbers;
+      std::vector<std::string> lines, all_lines;
+      for (int rank = 0; rank < ranks; ++rank) {
+        for (int i = 0; i < rank; ++i) {
+          all_numbers.push_back(10 * rank + i);
+          all_lines.push_back(i == 1 ? "" : "line\n" + std::to_string(all_numbers.back()));
+          if (rank != c.rank()) continue;
+          numbers.push_back(all_numbers.back());
+          lines.push_back(all_lines.back());
+        }
+      }
+      EXPECT_EQ(joined(c, numbers), all_numbers);
+      EXPECT_EQ(joined_lines(c, lines), all_lines);
+    });
+  }
+}
+
 TEST(Communicator, KeepsTheOrderOfMessages) {
   run_ranks(2, [](Communicator& c) {
     int first = 1, second = 2;

@@ -49,29 +49,6 @@ Communicator& alone() {
   return one;
 }
 
-std::string text_of_lead(Communicator& ranks, std::string text) {
-  text.resize(of_lead(ranks, text.size()));
-  ranks.broadcast(std::as_writable_bytes(std::span(text)));
-  return text;
-}
-
-std::vector<std::string> joined_lines(Communicator& ranks, const std::vector<std::string>& own) {
-  std::vector<char> letters;
-  std::vector<size_t> lengths;
-  for (const std::string& line : own) {
-    letters.insert(letters.end(), line.begin(), line.end());
-    lengths.push_back(line.size());
-  }
-  const std::vector<char> all = joined(ranks, letters);
-  std::vector<std::string> lines;
-  const char* next = all.data();
-  for (const size_t length : joined(ranks, lengths)) {
-    lines.emplace_back(next, length);
-    next += length;
-  }
-  return lines;
-}
-
 void share_of_lead(Communicator& ranks, const Tensor& tensor) { ranks.broadcast(bytes(tensor, {0, tensor.numel()})); }
 
 void require_same_training(Communicator& ranks, const Recipe& recipe) {

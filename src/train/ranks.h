@@ -1,11 +1,7 @@
 // What the ranks of a training tell each other. Rank 0 leads: it reads and writes the directory, and its clock counts.
 #pragma once
 
-#include <cstddef>
-#include <span>
-#include <string>
 #include <variant>
-#include <vector>
 
 #include "heed/communicator.h"
 #include "heed/optim.h"
@@ -16,25 +12,6 @@ namespace heed::inline v0 {
 /// The communicator of a training that nobody shares.
 Communicator& alone();
 
-/// Rank 0's.
-template <class T>
-T of_lead(Communicator& ranks, T value) {
-  ranks.broadcast(std::as_writable_bytes(std::span(&value, 1)));
-  return value;
-}
-/// What all ranks have, in their order. T is a plain struct or number.
-template <class T>
-std::vector<T> joined(Communicator& ranks, const std::vector<T>& own) {
-  std::vector<T> all;
-  for (const std::vector<std::byte>& bytes : ranks.all_gather(std::as_bytes(std::span(own)))) {
-    const auto* const first = reinterpret_cast<const T*>(bytes.data());
-    all.insert(all.end(), first, first + bytes.size() / sizeof(T));
-  }
-  return all;
-}
-/// Likewise; lines may hold anything.
-std::vector<std::string> joined_lines(Communicator& ranks, const std::vector<std::string>& own);
-std::string text_of_lead(Communicator& ranks, std::string text);
 /// Rank 0's numbers into the others' `tensor`, contiguous and of the same size everywhere.
 void share_of_lead(Communicator& ranks, const Tensor& tensor);
 
