@@ -328,10 +328,14 @@ bool is_a(nb::handle array, PyObject* type) {
   return PyObject_TypeCheck(array.ptr(), reinterpret_cast<PyTypeObject*>(type));
 }
 
+}  // namespace
+
 bool is_torch(nb::handle array) {
   PyObject* const type = torch_tensor();
   return type && is_a(array, type);
 }
+
+namespace {
 
 /// Whether torch would record what is done to tensors now.
 bool torch_records() {

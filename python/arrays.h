@@ -39,6 +39,9 @@ class Lent {
 /// As take(), and an undefined tensor for None.
 Tensor take_optional(const char* what, nb::handle array, Access access = Access::read);
 
+/// Whose tensors are computed on torch's threads.
+bool is_torch(nb::handle array);
+
 /// `tensor` as an array of the kind of `like`: NumPy's, torch's, else what the namespace of `like` makes by DLPack.
 /// None for an undefined tensor.
 nb::object give(const Tensor& tensor, nb::handle like);

@@ -62,20 +62,28 @@ AttentionResult computed(const Tensor& q, const Tensor& k, const Tensor& v, cons
   return result;
 }
 
+/// Made once, since they are large beside a tiny call.
+const Options& defaults_on(Executor* threads) {
+  static const Options defaults;
+  if (!threads) return defaults;
+  static const Options on_torch(threads);  // there is one such executor
+  return on_torch;
+}
+
 /// `out` alone, of options that nobody remembers.
 nb::object run(H q_array, H k_array, H v_array, H out_array, H mask, H causal, H scale, H window, H softcap, H alibi,
                H sinks, H score_mod, H block_mask, H key_lengths, H offset, H q_offsets, H k_offsets, H dropout_p,
                H seed) {
   const Lent q("attention: q", q_array), k("attention: k", k_array), v("attention: v", v_array);
   const Tensor out = take_optional("attention: out", out_array, Access::write);
-  static const Options defaults;
+  Executor* const threads = threads_of(q_array);
   std::optional<Options> read;
   if (!are_defaults({mask, scale, window, alibi, sinks, score_mod, block_mask, key_lengths, q_offsets, k_offsets},
                     causal, {softcap, dropout_p}, {offset, seed}))
     read.emplace(mask, causal, scale, window, softcap, alibi, sinks, score_mod, block_mask, key_lengths, offset,
                  q_offsets, k_offsets, dropout_p, seed);
-  const Options& given = read ? *read : defaults;
-  const AttentionResult result = computed(q, k, v, given, given.get(), out);
+  const AttentionResult result = read ? computed(q, k, v, *read, read->on(threads), out)
+                                      : computed(q, k, v, defaults_on(threads), defaults_on(threads).get(), out);
   return out.defined() ? nb::borrow(out_array) : give(result.out, q_array);
 }
 
@@ -84,7 +92,7 @@ Tuple run_recorded(H q_array, H k_array, H v_array, const Options& given, H out_
                    H return_weights) {
   const Lent q("attention: q", q_array), k("attention: k", k_array), v("attention: v", v_array);
   const Tensor out = take_optional("attention: out", out_array, Access::write);
-  AttentionOptions options = given.get();
+  AttentionOptions options = given.on(threads_of(q_array));
   options.want_lse = flag("attention: return_lse", return_lse);
   want_weights(return_weights, q, options);
   options.want_scores = stage(return_scores);
@@ -113,9 +121,10 @@ Tuple run_backward(nb::handle grad_array, nb::handle q_array, nb::handle k_array
   }
   given.check("attention_backward", q, k);
   AttentionGradients gradients;
+  Executor* const threads = threads_of(q_array);
   {
     const nb::gil_scoped_release others_may_run;
-    gradients = attention_backward(grad, q, k, v, forward, given.get(), wanted);
+    gradients = attention_backward(grad, q, k, v, forward, given.on(threads), wanted);
   }
   given.rethrow();
   nb::list learned;

@@ -98,14 +98,14 @@ class Cache {
   }
   void append(nb::handle k_array, nb::handle v_array, const std::optional<RotaryOptions>& rotary) {
     const Tensor k = take("KVCache: k", k_array), v = take("KVCache: v", v_array);
-    with([&](KVCache& cache) { cache.append(k, v, of(rotary)); });
+    with([&](KVCache& cache) { cache.append(k, v, of(rotary), threads_of(k_array)); });
   }
   /// As attention's recorded calls.
   nb::typed<nb::tuple, nb::any, nb::ellipsis> attend(nb::handle q_array, nb::handle k_array, nb::handle v_array,
                                                      const Options& given, const std::optional<RotaryOptions>& rotary,
                                                      nb::handle return_lse, nb::handle return_weights) {
     const Tensor q = take("KVCache: q", q_array), k = take("KVCache: k", k_array), v = take("KVCache: v", v_array);
-    AttentionOptions options = given.get();
+    AttentionOptions options = given.on(threads_of(q_array));
     options.want_lse = flag("KVCache: return_lse", return_lse);
     want_weights(return_weights, q, options);
     AttentionResult r;

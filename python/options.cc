@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "arrays.h"
+#include "torch/kernels.h"
 
 namespace heed::python {
 namespace {
@@ -127,6 +128,11 @@ bool are_defaults(std::initializer_list<nb::handle> nones, nb::handle causal, st
   return causal.ptr() == Py_False && std::all_of(nones.begin(), nones.end(), is_none) &&
          std::all_of(numbers.begin(), numbers.end(), is_0_or_0_0) &&
          std::all_of(integers.begin(), integers.end(), is_0);
+}
+
+Executor* threads_of(nb::handle array) {
+  Executor* const of_torch = torch::threads();
+  return of_torch && is_torch(array) ? of_torch : nullptr;
 }
 
 void want_weights(nb::handle value, const Tensor& q, AttentionOptions& options) {

@@ -27,11 +27,18 @@ Causal causal_of(nb::handle value);
 /// What attention() takes beside q, k, v and what to return. Keeps the memory of its arrays alive.
 class Options {
  public:
-  Options() = default;  // of a call that says nothing of them
+  /// Of a call that says nothing of them.
+  explicit Options(Executor* executor = nullptr) { options_.executor = executor; }
   Options(nb::handle mask, nb::handle causal, nb::handle scale, nb::handle window, nb::handle softcap, nb::handle alibi,
           nb::handle sinks, nb::handle score_mod, nb::handle block_mask, nb::handle key_lengths, nb::handle offset,
           nb::handle q_offsets, nb::handle k_offsets, nb::handle dropout_p, nb::handle seed);
   const AttentionOptions& get() const { return options_; }
+  /// The same for a call on these threads; null: those of heed.
+  AttentionOptions on(Executor* executor) const {
+    AttentionOptions options = options_;
+    options.executor = executor;
+    return options;
+  }
   bool has_additive_mask() const { return options_.mask.defined() && options_.mask.dtype() != DType::boolean; }
   bool has_sinks() const { return options_.sinks.defined(); }
   const Mods* mods() const { return mods_.get(); }
@@ -53,6 +60,9 @@ bool are_defaults(std::initializer_list<nb::handle> nones, nb::handle causal, st
 
 /// return_weights: False, True, or (heads, rows, top_p) of a Select, whose indices below 0 count from the end.
 void want_weights(nb::handle value, const Tensor& q, AttentionOptions& options);
+
+/// Those of torch for its tensors, once heed.torch has been imported; else null.
+Executor* threads_of(nb::handle array);
 
 /// None, or a stage by its name.
 std::optional<ScoreStage> stage(nb::handle name);

@@ -57,6 +57,15 @@ class TorchThreads final : public Executor {
   }
 };
 
+TorchThreads torch_threads;
+bool is_loaded = false;
+
+void load(const char* path_of_libtorch_cpu) {
+  if (is_loaded) return;
+  shim = load_shim(path_of_libtorch_cpu);
+  is_loaded = true;
+}
+
 // ---- torch's tensors
 
 /// Owns a handle.
@@ -168,9 +177,8 @@ Handle empty_gradient(const Tensor& like) {
 /// What both are given beside tensors.
 AttentionOptions options(uint64_t dropout_p, uint64_t is_causal, const std::optional<Handle>& mask,
                          std::optional<uint64_t> scale, const Tensor& query, const Tensor& key) {
-  static TorchThreads threads;
   AttentionOptions options;
-  options.executor = &threads;
+  options.executor = &torch_threads;
   if (std::bit_cast<double>(dropout_p) != 0)
     throw ShapeError("attention: dropout_p is not 0, which torch's kernel does not take either; pass 0");
   if (static_cast<uint8_t>(is_causal)) options.causal = Causal::top_left;
@@ -256,8 +264,12 @@ void backward(uint64_t* stack, uint64_t, uint64_t) {
 
 }  // namespace
 
+void use_threads(const char* path_of_libtorch_cpu) { load(path_of_libtorch_cpu); }
+
+Executor* threads() { return is_loaded ? &torch_threads : nullptr; }
+
 void install(const char* path_of_libtorch_cpu) {
-  shim = load_shim(path_of_libtorch_cpu);
+  load(path_of_libtorch_cpu);
   types = {shim.aoti_torch_dtype_float16(), shim.aoti_torch_dtype_bfloat16(), shim.aoti_torch_dtype_float32(),
            shim.aoti_torch_dtype_float64(), shim.aoti_torch_dtype_bool()};
   TorchLibraryOpaque* library = nullptr;

@@ -17,6 +17,7 @@ Counts counts() {
 }  // namespace
 
 void define_torch(nb::module_& m) {
+  m.def("torch_use_threads", &torch::use_threads, nb::arg("path_of_libtorch_cpu"));
   m.def("torch_install", &torch::install, nb::arg("path_of_libtorch_cpu"));
   m.def("torch_uninstall", &torch::uninstall);
   m.def("torch_calls", &counts);

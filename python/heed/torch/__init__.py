@@ -10,8 +10,10 @@ from . import _operator as _operator  # which torch then knows
 from ._attention import attention
 from ._flex import flex_attention
 from ._multihead import MultiheadAttention
-from ._patch import Calls, Patch, patch, patched_calls, unpatch
+from ._patch import Calls, Patch, patch, patched_calls, unpatch, use_torch_threads
 from ._sdpa import scaled_dot_product_attention
+
+use_torch_threads()
 
 __all__ = ["Calls", "MultiheadAttention", "Patch", "attention", "flex_attention", "patch",
            "patched_calls", "scaled_dot_product_attention", "unpatch"]

@@ -1,4 +1,5 @@
 """heed's kernels in the place of torch's."""
+import contextlib
 import pathlib
 import warnings
 from typing import NamedTuple
@@ -7,6 +8,7 @@ import torch  # type: ignore[import-not-found,unused-ignore]
 
 from .. import _heed
 
+_LIBRARY = str(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
 _patches = 0
 
 
@@ -25,6 +27,15 @@ class Patch:
 
     def __exit__(self, *_: object) -> None:
         unpatch()
+
+
+def use_torch_threads() -> None:
+    """Lets heed compute torch's tensors on torch's threads from now on, so that no second pool competes with them.
+
+    A torch without them in its C interface leaves them to heed's.
+    """
+    with contextlib.suppress(_heed.UsageError):
+        _heed.torch_use_threads(_LIBRARY)
 
 
 def patch() -> Patch:
@@ -48,10 +59,8 @@ def patch() -> Patch:
 def _install() -> None:
     """Without torch's warning, once in a process, that a kernel is replaced, which is what was asked for. torch prints
     it unless Python's warnings are in force, and these are in force inside a method of a tensor."""
-    library = pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
-
     def install(x: float) -> float:
-        _heed.torch_install(str(library))
+        _heed.torch_install(_LIBRARY)
         return x
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
