@@ -15,10 +15,6 @@ namespace mpi {
 /// MPICH and its kin, SLURM); 0 where nobody did.
 int launched_ranks();
 
-/// For what every rank may find before it is connected, a mistake in its arguments: returns at once on rank 0, which
-/// says it first, and on others after three seconds, in which mpirun ends what rank 0 has ended.
-void let_first_rank_speak();
-
 /// This process's end of a communicator between all that were started together; alone where nobody started it so. The
 /// first starts MPI, unless the program has, and ends it. Long messages move on while the rank computes, unless the
 /// program began MPI with less than MPI_THREAD_MULTIPLE. Where it goes while an exception passes, the other ranks are

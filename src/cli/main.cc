@@ -198,6 +198,16 @@ void parse(CLI::App& program, int argc, char** argv) {
   finish_output();
 }
 
+// Under mpirun every rank finds what is wrong with the arguments: one says it.
+bool is_ours_to_say(const std::exception& e) {
+  if (mpi::launched_ranks() < 2) return true;
+  try {
+    return mpi::speaks(*mpi::connect(/*time_limit=*/10), e);
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App program(kDescription, "heed");
   program.set_help_flag("-h,--help", "Show this help");
@@ -217,8 +227,7 @@ int run(int argc, char** argv) {
   } catch (const ExitStatus& status) {
     return status.code;
   } catch (const CLI::ParseError& e) {
-    mpi::let_first_rank_speak();
-    return fail(program, wrong_use(program, e, argv[1]), 2);
+    return is_ours_to_say(e) ? fail(program, wrong_use(program, e, argv[1]), 2) : 2;
   } catch (const UsageError& e) {
     return fail(program, as_typed(program, e.what()), 2);
   } catch (const ShapeError& e) {

@@ -58,11 +58,6 @@ std::unique_ptr<MpiRank> connected(double time_limit) {
 
 int launched_ranks() { return number_in({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}); }
 
-void let_first_rank_speak() {
-  if (number_in({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) > 0)
-    std::this_thread::sleep_for(std::chrono::seconds(3));
-}
-
 std::unique_ptr<Communicator> connect(double time_limit) { return connected(time_limit); }
 
 bool speaks(Communicator& ranks, const std::exception& e) {
@@ -82,7 +77,8 @@ int run(const std::function<void(Communicator&)>& f, double time_limit) {
     f(*ranks);
     return 0;
   } catch (const std::exception& e) {
-    if (!ranks) let_first_rank_speak();
+    if (!ranks && number_in({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) > 0)
+      std::this_thread::sleep_for(std::chrono::seconds(1));  // rank 0 says it, and mpirun ends the others
     if (!ranks || speaks(*ranks, e)) std::fprintf(stderr, "heed: %s\n", e.what());
   }
   return 1;
