@@ -356,7 +356,8 @@ void check_torch(const char* what, nb::handle tensor) {
   static PyObject* const is_neg = nb::object(nb::handle(torch_tensor()).attr("is_neg")).release().ptr();  // for good
   if (attribute(tensor, requires_grad).ptr() != Py_False && torch_records())
     throw RequiresGrad(std::string(what) + " requires grad, and nothing is recorded for it here; pass detach() of it");
-  const nb::object turned = nb::steal(PyObject_CallOneArg(is_neg, tensor.ptr()));
+  PyObject* const only = tensor.ptr();
+  const nb::object turned = nb::steal(PyObject_Vectorcall(is_neg, &only, 1, nullptr));
   if (!turned.is_valid()) throw nb::python_error();
   if (turned.ptr() != Py_False) refuse(what, "is a view with the sign turned; pass resolve_neg() of it");
 }
