@@ -119,7 +119,7 @@ class Stops(RanksTest):
 
     def test_sigterm_saves(self):
         self.train("--model", "whole")
-        patient = dict(ENVIRONMENT, OMPI_MCA_odls_base_sigkill_timeout="8")  # its second is short on a busy machine
+        patient = dict(ENVIRONMENT, OMPI_MCA_odls_base_sigkill_timeout="8")  # 1 s is short on a busy machine
         process = self.started(2, "--save-every", "0", "--validate-every", "1000000", "--max-updates", "1000000",
                                "--log-every", "50", env=patient)
         self.until_line(process, "update 50 ")
@@ -156,7 +156,8 @@ class Refusals(RanksTest):
         self.fails_with_one_line("^heed train: .*--learning-rate is 0", 3, "--learning-rate", "0")
 
     def test_standard_input(self):
-        self.fails_with_one_line("^heed train: standard input reaches one rank of several; give files", 2, "--pairs", "-")
+        self.fails_with_one_line("^heed train: standard input reaches one rank of several; give files", 2,
+                                 "--pairs", "-")
 
     def test_no_pairs(self):
         self.write("train.tsv", "")
