@@ -103,7 +103,8 @@ def table(result):
             lines.append("| " + " | ".join(cells) + " |")
         lines.append("")
     lines.append(f"Times are torch's own. Columns: torch's time over that of the way in the same round, median "
-                 f"(quartiles); above 1 it is faster. {result['processor']}, {result['threads']} threads, torch {result['torch']}; "
+                 f"(quartiles); above 1 it is faster. {result['processor']}, {result['threads']} threads, "
+                 f"torch {result['torch']}; "
                  f"{result['build']}; {result['date']}, commit {result['commit']}.")
     return "\n".join(lines) + "\n"
 

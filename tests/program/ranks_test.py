@@ -135,7 +135,7 @@ class Refusals(RanksTest):
         return ("sh", "-c", f'if [ {RANK} = {rank} ]; then {script}; fi; exec "$HEED_TEST_PROGRAM" "$@"', "heed")
 
     def test_other_options(self):
-        self.fails_with_one_line("^heed train: .* of rank 0 is 'learning_rate .*' and of rank 1 'learning_rate 0.5';", 2,
+        self.fails_with_one_line("^heed train: .* rank 0 is 'learning_rate .*' and of rank 1 'learning_rate 0.5';", 2,
                                  program=self.on_rank(1, 'set -- "$@" --learning-rate 0.5'))
 
     def test_other_data(self):
