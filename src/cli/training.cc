@@ -317,16 +317,21 @@ TextPairs spread(const TextPairs& texts, int64_t count) {
   return some;
 }
 
-// BLEU of what the model makes of the pairs greedily, each rank of its share.
+// BLEU of what the model makes of the pairs greedily. Pieces are dealt over the ranks, the same ones for any number of
+// them: what is translated together may decide between words that are all but equal.
 double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const TextPairs& texts,
                    Communicator* ranks) {
-  const int64_t all = std::ssize(texts.source);
-  const IndexRange own = ranks ? leaves_of(all, ranks->rank(), ranks->size()) : IndexRange{0, all};
-  const std::vector<std::string> lines(texts.source.begin() + own.begin, texts.source.begin() + own.end);
+  constexpr int64_t kPiece = 16;  // lines
+  const int64_t all = std::ssize(texts.source), pieces = (all + kPiece - 1) / kPiece;
+  const IndexRange own = ranks ? leaves_of(pieces, ranks->rank(), ranks->size()) : IndexRange{0, pieces};
   std::vector<std::string> translations;
-  for (TranslatedLine& line :
-       translate_lines(std::array{&model}, vocabularies.source, vocabularies.vocabulary, lines, {.beam = {.beam = 1}}))
-    translations.push_back(std::move(line.best.front().text));
+  for (int64_t piece = own.begin; piece < own.end; ++piece) {
+    const auto first = texts.source.begin() + kPiece * piece,
+               last = texts.source.begin() + std::min(kPiece * (piece + 1), all);
+    for (TranslatedLine& line : translate_lines(std::array{&model}, vocabularies.source, vocabularies.vocabulary,
+                                                std::vector<std::string>(first, last), {.beam = {.beam = 1}}))
+      translations.push_back(std::move(line.best.front().text));
+  }
   return bleu(ranks ? joined_lines(*ranks, translations) : translations, texts.target).score;
 }
 
