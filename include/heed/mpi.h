@@ -23,8 +23,8 @@ int launched_ranks();
 std::unique_ptr<Communicator> connect(double time_limit = 600);
 
 /// For a program that prints errors itself: tells the other ranks of `e`, which has ended this one, and returns whether
-/// this is the rank to print it; another one prints what has ended all.
-bool speaks(Communicator& ranks, const std::exception& e);
+/// this is the rank to print it; another one prints what has ended all. `ranks` is nullptr where connect() threw it.
+bool speaks(Communicator* ranks, const std::exception& e);
 
 /// f(connect(time_limit)) for a program's main: returns 0, or, when f throws on any rank, 1 on all of them, after one
 /// line on standard error from the rank that failed.

@@ -201,11 +201,13 @@ void parse(CLI::App& program, int argc, char** argv) {
 // Under mpirun every rank finds what is wrong with the arguments: one says it.
 bool is_ours_to_say(const std::exception& e) {
   if (mpi::launched_ranks() < 2) return true;
+  std::unique_ptr<Communicator> ranks;
   try {
-    return mpi::speaks(*mpi::connect(/*time_limit=*/10), e);
-  } catch (const Error&) {
-    return true;
+    ranks = mpi::connect(/*time_limit=*/10);
+  } catch (const Error& failure) {
+    return mpi::speaks(nullptr, failure);
   }
+  return mpi::speaks(ranks.get(), e);
 }
 
 int run(int argc, char** argv) {

@@ -73,12 +73,13 @@ TrainResult train_as_asked(CLI::App& command, TrainArguments& a) {
 }
 
 TrainResult train_over_ranks(CLI::App& command, TrainArguments& a) {
-  const std::unique_ptr<Communicator> ranks = mpi::connect(a.rank_timeout);
-  a.ranks = ranks.get();
+  std::unique_ptr<Communicator> ranks;
   try {
+    ranks = mpi::connect(a.rank_timeout);
+    a.ranks = ranks.get();
     return train_as_asked(command, a);
   } catch (const std::exception& e) {
-    if (mpi::speaks(*ranks, e)) throw;
+    if (mpi::speaks(ranks.get(), e)) throw;
     throw ExitStatus{1};
   }
 }

@@ -15,6 +15,8 @@ namespace heed::inline v0 {
 namespace mpi {
 namespace {
 
+constexpr std::chrono::seconds kMostForALine{5};  // for a rank to print, on a machine that is busy
+
 const MessagePassing& load() {
   // By its bare name, as pictures are (docs/decisions/0001). Never unloaded: MPI does not survive that. Its plugins
   // look for its symbols among the global ones.
@@ -60,13 +62,17 @@ int launched_ranks() { return number_in({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SL
 
 std::unique_ptr<Communicator> connect(double time_limit) { return connected(time_limit); }
 
-bool speaks(Communicator& ranks, const std::exception& e) {
+bool speaks(Communicator* ranks, const std::exception& e) {
   const auto* const error = dynamic_cast<const RankError*>(&e);
   bool silent = error && error->elsewhere();
   // What ends one rank often ends all at once: those behind the first give it time to say so, and others to hear.
-  if (auto* const own = dynamic_cast<MpiRank*>(&ranks))
+  if (auto* const own = dynamic_cast<MpiRank*>(ranks))
     silent = silent || own->hears_of_a_failure(std::min(0.01 * own->rank(), 0.2));
-  ranks.fail(e.what());
+  if (!ranks && !silent && number_in({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) > 0)
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // rank 0 says it first, and mpirun ends the others
+  if (ranks) ranks->fail(e.what());
+  // mpirun ends all ranks when one has ended: that is to be the one that speaks, after its line.
+  if (silent) std::this_thread::sleep_for(kMostForALine);
   return !silent;
 }
 
@@ -77,9 +83,7 @@ int run(const std::function<void(Communicator&)>& f, double time_limit) {
     f(*ranks);
     return 0;
   } catch (const std::exception& e) {
-    if (!ranks && number_in({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) > 0)
-      std::this_thread::sleep_for(std::chrono::seconds(1));  // rank 0 says it, and mpirun ends the others
-    if (!ranks || speaks(*ranks, e)) std::fprintf(stderr, "heed: %s\n", e.what());
+    if (speaks(ranks.get(), e)) std::fprintf(stderr, "heed: %s\n", e.what());
   }
   return 1;
 }
