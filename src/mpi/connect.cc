@@ -67,10 +67,10 @@ bool speaks(Communicator* ranks, const std::exception& e) {
   bool silent = error && error->elsewhere();
   // What ends one rank often ends all at once: those behind the first give it time to say so, and others to hear.
   if (auto* const own = dynamic_cast<MpiRank*>(ranks))
-    silent = silent || own->hears_of_a_failure(std::min(0.01 * own->rank(), 0.2));
+    silent = silent || own->hears_of_a_failure(own->rank() == 0 ? 0 : 1 + std::min(0.05 * own->rank(), 1.0));
   if (!ranks && !silent && number_in({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) > 0)
     std::this_thread::sleep_for(std::chrono::seconds(1));  // rank 0 says it first, and mpirun ends the others
-  if (ranks) ranks->fail(e.what());
+  if (ranks && !silent) ranks->fail(e.what());
   // mpirun ends all ranks when one has ended: that is to be the one that speaks, after its line.
   if (silent) std::this_thread::sleep_for(kMostForALine);
   return !silent;

@@ -76,14 +76,16 @@ std::vector<std::vector<std::byte>> Communicator::gather(std::span<const std::by
 
 void Communicator::require_same(const char* operation, const std::string& own, const char* what, const char* remedy) {
   const std::vector<std::vector<std::byte>> all = all_gather(std::as_bytes(std::span(own)));
-  const auto text = [&](size_t rank) {
-    return "'" + std::string(reinterpret_cast<const char*>(all[rank].data()), all[rank].size()) + "'";
+  const auto text = [&](size_t of) {
+    return "'" + std::string(reinterpret_cast<const char*>(all[of].data()), all[of].size()) + "'";
   };
-  for (size_t rank = 1; rank < all.size(); ++rank)
-    if (all[rank] != all[0])
-      throw RankError(std::string(operation) + ": " + what + " of rank 0 is " + text(0) + " and of rank " +
-                          std::to_string(rank) + " " + text(rank) + "; " + remedy,
-                      false);
+  for (size_t other = 1; other < all.size(); ++other) {
+    if (all[other] == all[0]) continue;
+    barrier();  // all have found it before the first of them fails
+    throw RankError(std::string(operation) + ": " + what + " of rank 0 is " + text(0) + " and of rank " +
+                        std::to_string(other) + " " + text(other) + "; " + remedy,
+                    rank() != 0);
+  }
 }
 
 std::vector<std::vector<std::byte>> Communicator::all_gather(std::span<const std::byte> bytes) {
