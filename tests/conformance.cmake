@@ -6,4 +6,5 @@ if(HEED_NN)
   if(TARGET conformance_onnx_test)  # the list of cases makes the tests' names, and is read when tests are listed, too
     target_compile_definitions(conformance_onnx_test PRIVATE HEED_SHARED_DEFAULT="${HEED_SHARED}")
   endif()
+  heed_test(conformance_models_test conformance/models_test.cc LIBS heed::nn nlohmann_json::nlohmann_json)
 endif()

@@ -25,7 +25,8 @@ BELOW = {
     "nn": ["autograd"],
     "models": ["nn"],
     "train": ["models", "io", "ranks"],
-    "load": ["train", "text"],
+    "pretrained": ["models", "io"],
+    "load": ["train", "text", "pretrained"],
     "cli": ["load", "view", "mpi"],
 }
 
@@ -36,8 +37,8 @@ HEADERS = {
     "kv_cache": "attention", "rotary": "attention", "score_mod": "attention", "dual": "attention",
     "workspace": "attention", "checked": "core", "file_kind": "core", "finite": "core", "model_files": "core",
     "random": "autograd", "autograd": "autograd", "functional": "autograd", "profile": "autograd", "nn": "nn",
-    "models": "models", "config_fields": "models", "io": "io", "event_file": "io", "optim": "train", "train": "train",
-    "task": "train", "text": "text", "view": "view", "label": "view", "load": "load",
+    "models": "models", "text_encoder": "models", "config_fields": "models", "io": "io", "event_file": "io", "optim": "train", "train": "train",
+    "task": "train", "pretrained": "pretrained", "text": "text", "view": "view", "label": "view", "load": "load",
     "attended": "load", "corpus": "load", "translator": "load", "text_generator": "load", "heed": "cli",
 }
 
@@ -54,7 +55,7 @@ SEAMS = {
     "zip.h": ["src/io/"],
     "zlib.h": ["src/view/packing.cc", "src/io/directory.cc", "src/io/gzip.cc"],
     "toml++/": ["src/cli/config_file.cc"],
-    "nlohmann/": ["src/io/", "src/train/", "src/cli/", "src/view/page.cc", "src/view/report.cc"],
+    "nlohmann/": ["src/io/", "src/pretrained/", "src/train/", "src/cli/", "src/view/page.cc", "src/view/report.cc"],
 }
 
 NULL_JSON = re.compile(r"^\s*(?:const )?(?:nlohmann::(?:ordered_)?json|Json) +\w+(?:;|\{\};| = nullptr;)", re.MULTILINE)

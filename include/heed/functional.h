@@ -35,6 +35,9 @@ Variable activation(Activation kind, const Variable& x);
 inline Variable relu(const Variable& x) { return activation(Activation::relu, x); }
 inline Variable gelu(const Variable& x) { return activation(Activation::gelu, x); }
 inline Variable silu(const Variable& x) { return activation(Activation::silu, x); }
+inline Variable tanh(const Variable& x) { return activation(Activation::tanh, x); }
+/// cap * tanh(x / cap): near x for small ones, never beyond +-cap (Gemma 2, arXiv 2408.00118, 2).
+inline Variable softcap(const Variable& x, double cap) { return scale(tanh(scale(x, 1 / cap)), cap); }
 /// activation(alpha * gate) / alpha * up for gate_up (..., 2 * width) = gate, then up. Shazeer 2020, "GLU Variants
 /// Improve Transformer", eq. 5 (with alpha 1). Throws ShapeError where alpha or 1 / alpha is not finite in the dtype,
 /// or the last dimension odd.
@@ -76,8 +79,17 @@ struct PackedHeads {
 /// Attention straight from packed projections, nothing transposed: -> (B, Lq, q.heads * v.size).
 /// `weights`, when not null, receives (B, Hq, Lq, Lk), or what options.selection leaves of it (its top_p must be 1).
 /// With options.q_offsets and k_offsets every x is (1, T, width), its T rows those of a ragged batch; no weights then.
+/// `learned_mask` as above.
 Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const PackedHeads& v,
-                          AttentionOptions options = {}, Tensor* weights = nullptr);
+                          AttentionOptions options = {}, Tensor* weights = nullptr, const Variable& learned_mask = {});
+
+/// The mask (1, H, queries, keys) that adds to a score what `weight` (buckets, H) has for the distance of its key from
+/// its query: half of the buckets a single distance each, the others ever more of them, up to max_distance (Raffel et
+/// al. 2020, "Exploring the Limits of Transfer Learning", 2.1; T5's code). `both_ways`: half of all buckets are for
+/// keys behind the query; else those share the first one. Query i stands at position first_query + i, key j at j.
+/// Throws ShapeError for an odd or too small number of buckets, or a max_distance that leaves none for the long ones.
+Variable relative_position_bias(const Variable& weight, int64_t queries, int64_t keys, bool both_ways,
+                                int64_t max_distance = 128, int64_t first_query = 0);
 
 /// What becomes of the losses of single rows. mean divides by the rows that count, or by their targets' weights.
 enum class Reduction : uint8_t { mean, sum, none };

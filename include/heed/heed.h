@@ -20,9 +20,11 @@
 #include "heed/models.h"
 #include "heed/nn.h"
 #include "heed/optim.h"
+#include "heed/pretrained.h"
 #include "heed/profile.h"
 #include "heed/random.h"
 #include "heed/task.h"
+#include "heed/text_encoder.h"
 #include "heed/train.h"
 #endif
 

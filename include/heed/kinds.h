@@ -6,8 +6,9 @@
 
 namespace heed::inline v0 {
 
-/// relu max(x, 0); gelu x Phi(x) (Hendrycks and Gimpel 2016); gelu_tanh its tanh approximation; silu x sigmoid(x).
-enum class Activation : uint8_t { relu, gelu, gelu_tanh, silu };
+/// relu max(x, 0); gelu x Phi(x) (Hendrycks and Gimpel 2016); gelu_tanh its tanh approximation; silu x sigmoid(x);
+/// tanh, which no feed-forward of heed's own has.
+enum class Activation : uint8_t { relu, gelu, gelu_tanh, silu, tanh };
 
 /// What a feed-forward does between its linear layers: an activation, or a gate's activation times the other half
 /// (Shazeer 2020, "GLU Variants Improve Transformer").

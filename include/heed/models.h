@@ -175,6 +175,14 @@ void validate(const LanguageModelConfig& config);
 /// What LanguageModel(config).parameter_count() is, without taking the memory. `config` must be valid.
 int64_t parameter_count(const LanguageModelConfig& config);
 
+/// What a LanguageModel has beyond its configuration, as models of other makers do.
+struct LanguageModelDetails {
+  /// A layer each, instead of what the configuration says of all: windows, angles and norms may differ.
+  std::vector<TransformerLayerOptions> layers{};
+  double embedding_factor = 1;  // of the embeddings that enter the first layer
+  double logit_softcap = 0;     // logits become softcap(logits, it); 0: as they are
+};
+
 struct GenerateOptions {
   int64_t max_tokens = 256;
   Sampling sampling{};
@@ -197,7 +205,12 @@ void validate(const GenerateOptions& options);
 class LanguageModel : public Module {
  public:
   explicit LanguageModel(const LanguageModelConfig& config);
+  /// A model of `details`: the configuration says pieces, width, the number of layers and positions, which the layers
+  /// must agree with. Throws ShapeError.
+  LanguageModel(const LanguageModelConfig& config, LanguageModelDetails details);
   const LanguageModelConfig& config() const { return config_; }
+  /// Where it has more than config() says.
+  const std::optional<LanguageModelDetails>& details() const { return details_; }
 
   /// text (B, L) -> hidden states (B, L, E), to be multiplied by output_weight(). Attention is causal, so padding
   /// behind a text changes nothing within it, and lengths are not looked at. Packed -> (1, T, E), and no record.
@@ -228,9 +241,13 @@ class LanguageModel : public Module {
 
  private:
   friend class Generation;
+  LanguageModel(const LanguageModelConfig& config, std::optional<LanguageModelDetails> details,
+                const std::vector<TransformerLayerOptions>& layers);
   Variable embed(const TokenBatch& text, int64_t first_position) const;
+  Variable logits_of(const Variable& states) const;
   Tensor next_logits(const std::vector<int32_t>& ids, std::vector<KVCache>& caches) const;
   LanguageModelConfig config_;
+  std::optional<LanguageModelDetails> details_;
   Variable embedding_, output_;  // (V, E); output undefined where tied
   Variable positions_;           // (max_positions, E), learned only
   SinusoidalPositions sinusoidal_;

@@ -45,6 +45,9 @@ class Module {
   void keep_matrices_as(DType dtype);
   /// Copies values by name, converting the dtype. Throws FormatError naming what is missing, left over or misshapen.
   void load(const std::vector<std::pair<std::string, Tensor>>& values);
+  /// Takes the tensors themselves as parameters, of whatever floating dtype, where load() copies: they share their
+  /// memory, a mapped file's for one. Throws as load().
+  void adopt(const std::vector<std::pair<std::string, Tensor>>& values);
 
  protected:
   Variable register_parameter(std::string name, Tensor value);
@@ -109,6 +112,14 @@ class SinusoidalPositions {
   Tensor table_;  // (held, width), float64
 };
 
+/// What heads may do besides softmax(q k' / sqrt(d)) v.
+struct HeadOptions {
+  bool norm = false;           // RMSNorm over each head of q and k, before they turn (Henry et al. 2020; Qwen 3)
+  double norm_epsilon = 1e-6;  // of it
+  Window window{};             // of self-attention, in step() too
+  double softcap = 0;          // as AttentionOptions::softcap
+};
+
 struct MultiheadAttentionOptions {
   int64_t embed_dim = 0;
   int64_t num_heads = 1;
@@ -121,6 +132,7 @@ struct MultiheadAttentionOptions {
   std::optional<double> scale{};
   bool rotary = false;  // rotate q and k by position (self-attention)
   Rotary rotary_options{};
+  HeadOptions heads{};
 };
 
 /// What the heads of a layer compared and averaged, rotary turns included: q (B, H, Lq, D), k and v (B, Hkv, Lk, D).
@@ -159,6 +171,7 @@ class MultiheadAttention : public Module {
   struct Call {
     Causal causal = Causal::none;
     Tensor mask{};                                                // as AttentionOptions::mask
+    Variable learned_mask{};                                      // instead: an additive one with a gradient
     std::variant<WholeBatch, PaddedKeys, PackedTokens> tokens{};  // which of the inputs' rows there are
     Tensor positions{};  // (L) or (B, L) int32: of rotary self-attention. Absent: its options'
   };
@@ -182,8 +195,12 @@ class MultiheadAttention : public Module {
   const MultiheadAttentionOptions& options() const { return options_; }
   Variable in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias;
   Linear out_proj;
+  std::unique_ptr<RMSNorm> q_norm, k_norm;  // of the heads, where options().heads.norm
 
  private:
+  struct Projections;
+  Projections project_self(const Variable& x, const std::optional<Rotary>& turned) const;
+  AttentionOptions attention_options(Causal causal) const;
   Variable attend(const functional::PackedHeads& q, const functional::PackedHeads& k, const functional::PackedHeads& v,
                   KVCache& cache, AttentionOptions options) const;
   MultiheadAttentionOptions options_;
@@ -231,10 +248,15 @@ struct TransformerLayerOptions {
   NormKind norm = NormKind::layer_norm;
   double norm_epsilon = 1e-5;
   bool norm_first = false;  // pre-norm; post-norm is the paper's
+  bool norm_after = false;  // with norm_first: each sub-layer's output is normalised, too (Gemma 2)
   bool bias = true;
-  bool norm_bias = true;  // of layer_norm
-  bool rotary = false;    // rotate q and k of self-attention
+  std::optional<bool> qkv_bias{}, out_bias{};  // of attention's projections; absent: bias
+  bool norm_bias = true;                       // of layer_norm
+  bool rotary = false;                         // rotate q and k of self-attention
   Rotary rotary_options{};
+  int64_t head_dim = 0;           // 0: d_model / nhead
+  std::optional<double> scale{};  // of the scores; absent: 1/sqrt(head_dim)
+  HeadOptions heads{};            // of self-attention
 };
 
 /// Which weights a record keeps, by numbers from 0 in any order; an empty list is all of them.
@@ -254,6 +276,9 @@ struct AttentionRecord {
   /// (H + 2 Hkv) D numbers a token and layer live as long as the record.
   bool want_vectors = false;
   std::vector<HeadVectors> encoder_vectors{}, decoder_vectors{}, cross_vectors{};
+  /// Keep what enters each layer, (B, L, E)? Nothing is copied.
+  bool want_states = false;
+  std::vector<Tensor> encoder_states{}, decoder_states{};
 };
 
 class TransformerEncoderLayer : public Module {
@@ -269,6 +294,7 @@ class TransformerEncoderLayer : public Module {
   MultiheadAttention self_attn;
   FeedForward feed_forward;  // parameters linear1.*, linear2.*
   Norm norm1, norm2;
+  std::unique_ptr<Norm> norm1_after, norm2_after;  // where options().norm_after
 
  private:
   template <class Attend>
@@ -302,6 +328,8 @@ class TransformerDecoderLayer : public Module {
 class TransformerEncoder : public Module {
  public:
   TransformerEncoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm);
+  /// With options for each layer; the last layer's are the final norm's. Throws ShapeError for none.
+  TransformerEncoder(const std::vector<TransformerLayerOptions>& layers, bool final_norm);
   /// Each layer's attention is appended to record->encoder and record->encoder_vectors.
   Variable operator()(Variable x, const MultiheadAttention::Call& call, AttentionRecord* record = nullptr) const;
   /// Causal decoding: x (B, L, E) stands behind what the caches, one a layer, hold already.

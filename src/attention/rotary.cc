@@ -42,8 +42,15 @@ void check_tables(const Tensor& x, const Rotary& o, int64_t size) {
            "; pass both or neither");
   if (!o.cos.defined()) {
     if (!(o.base > 0 && std::isfinite(o.base))) refuse("base is ", o.base, "; pass a positive number");
+    if (!(o.amplitude > 0 && std::isfinite(o.amplitude)))
+      refuse("amplitude is ", o.amplitude, "; pass a positive number");
+    if (o.frequencies.defined() && (o.frequencies.dtype() != DType::f64 || !(o.frequencies.shape() == Dims{size / 2})))
+      refuse("frequencies are ", name_of(o.frequencies.dtype()), " ", shape(o.frequencies), "; pass f64 (", size / 2,
+             ")");
     return;
   }
+  if (o.frequencies.defined() || o.amplitude != 1)
+    refuse("cos and sin are given beside frequencies or an amplitude; pass one of them");
   if (!(o.cos.shape() == o.sin.shape()) || !is_floating(o.cos.dtype()) || o.cos.dtype() != o.sin.dtype())
     refuse("cos is ", name_of(o.cos.dtype()), " ", shape(o.cos), " and sin ", name_of(o.sin.dtype()), " ", shape(o.sin),
            "; pass both floating and of one shape");
@@ -111,6 +118,10 @@ class Angles {
  public:
   Angles(const Rotary& o, int64_t size) : options_(o), pairs_(size / 2) {
     if (o.cos.defined()) return;
+    if (o.frequencies.defined()) {
+      frequencies_ = o.frequencies.contiguous();
+      return;
+    }
     frequencies_ = Tensor::empty({pairs_}, DType::f64);
     for (int64_t p = 0; p < pairs_; ++p)
       frequencies_.data<double>()[p] = std::pow(o.base, -2.0 * static_cast<double>(p) / static_cast<double>(size));
@@ -130,8 +141,8 @@ class Angles {
     for (int64_t i = 0; i < pairs_; ++i) {
       // In double: position 10,000 has angles of 10,000 radians.
       const double angle = static_cast<double>(position) * frequencies_.data<double>()[i];
-      cosine[i] = static_cast<T>(std::cos(angle));
-      sine[i] = static_cast<T>(inverse ? -std::sin(angle) : std::sin(angle));
+      cosine[i] = static_cast<T>(options_.amplitude * std::cos(angle));
+      sine[i] = static_cast<T>(options_.amplitude * (inverse ? -std::sin(angle) : std::sin(angle)));
     }
   }
 

@@ -77,6 +77,20 @@ TEST(Rotary, PositionsOfAnyKind) {
   }
 }
 
+TEST(Rotary, FrequenciesAndAnAmplitude) {
+  const Tensor x = random_tensor({2, 2, 5, 8}, 7);
+  const Tensor frequencies = Tensor::empty({4}, DType::f64);
+  for (int64_t p = 0; p < 4; ++p) frequencies.data<double>()[p] = std::pow(500, -2.0 * static_cast<double>(p) / 8);
+  const Tensor plain = rotary(x, {.base = 500}), scaled = rotary(x, {.frequencies = frequencies, .amplitude = 1.5});
+  EXPECT_EQ(max_error(rotary(x, {.frequencies = frequencies}), plain), 0);
+  for (int64_t i = 0; i < x.numel(); ++i) EXPECT_NEAR(scaled.data<double>()[i], 1.5 * plain.data<double>()[i], 1e-13);
+  EXPECT_NE(refusal(x, {.frequencies = Tensor::zeros({3}, DType::f64)}), "");
+  EXPECT_NE(refusal(x, {.frequencies = Tensor::zeros({4}, DType::f32)}), "");
+  EXPECT_NE(refusal(x, {.amplitude = 0}), "");
+  const Tensor table = Tensor::zeros({5, 4}, DType::f64);
+  EXPECT_NE(refusal(x, {.frequencies = frequencies, .cos = table, .sin = table}), "");
+}
+
 TEST(Rotary, PartOfAHeadInStridedMemory) {
   const auto row = [](int64_t, int64_t l) { return static_cast<double>(l); };
   for (const RotaryLayout layout : kLayouts) {

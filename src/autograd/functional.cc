@@ -458,15 +458,22 @@ AttentionOptions for_tape(AttentionOptions options) {
 
 }  // namespace
 
+namespace {
+
+AttentionOptions with_mask(AttentionOptions options, const Variable& learned_mask) {
+  if (!learned_mask.defined()) return options;
+  if (options.mask.defined()) throw ShapeError("attention: pass either options.mask or learned_mask, not both");
+  options.mask = learned_mask.value();
+  return options;
+}
+
+}  // namespace
+
 Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v, AttentionOptions options,
                                       const Variable& learned_mask) {
   const char* op = "attention";
   const ProfileScope profile(op);
-  options = for_tape(std::move(options));
-  if (learned_mask.defined()) {
-    if (options.mask.defined()) throw ShapeError("attention: pass either options.mask or learned_mask, not both");
-    options.mask = learned_mask.value();
-  }
+  options = with_mask(for_tape(std::move(options)), learned_mask);
   const AttentionResult result = heed::attention(q.value(), k.value(), v.value(), options);
   std::vector<Variable> inputs{q, k, v};
   if (learned_mask.defined()) inputs.push_back(learned_mask);
@@ -506,10 +513,10 @@ bool overlap(const PackedHeads& a, const PackedHeads& b) {
 }  // namespace
 
 Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const PackedHeads& v, AttentionOptions options,
-                          Tensor* weights) {
+                          Tensor* weights, const Variable& learned_mask) {
   const char* op = "attention";
   const ProfileScope profile(op);
-  options = for_tape(std::move(options));
+  options = with_mask(for_tape(std::move(options)), learned_mask);
   const Tensor qx = packed(q.x), kx = packed(k.x), vx = packed(v.x);
   const bool ragged = options.q_offsets.defined() || options.k_offsets.defined();
   if (ragged && weights)
@@ -530,7 +537,9 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
   heed::attention(qv, kv, vv, result, options);
   result.weights = {};
 
-  return custom_op(op, {q.x, k.x, v.x}, y, [=](const Tensor& grad, Gradients& g) {
+  std::vector<Variable> inputs{q.x, k.x, v.x};
+  if (learned_mask.defined()) inputs.push_back(learned_mask);
+  return custom_op(op, std::move(inputs), y, [=](const Tensor& grad, Gradients& g) {
     // One gradient buffer per distinct input: the parts of one packed projection share it, but for those that overlap.
     const PackedHeads* parts[] = {&q, &k, &v};
     const Tensor* values[] = {&qx, &kx, &vx};
@@ -550,10 +559,77 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
       }
       view[i] = view_of(buffer[owner], *parts[i], "gradient");
     }
+    const bool want_mask = learned_mask.defined() && g.wanted(3);
+    const Tensor dmask = want_mask ? Tensor::empty(learned_mask.shape(), learned_mask.dtype()) : Tensor();
     attention_backward(view_of(grad, out_heads, "output"), qv, kv, vv, result,
-                       AttentionGradients{.q = view[0], .k = view[1], .v = view[2], .mask = {}, .sinks = {}}, options);
+                       AttentionGradients{.q = view[0], .k = view[1], .v = view[2], .mask = dmask, .sinks = {}},
+                       options);
+    if (want_mask) g.set(3, dmask);
     for (size_t i = 0; i < 3; ++i)
       if (buffer[i].defined()) g.set(i, buffer[i]);
+  });
+}
+
+namespace {
+
+// The bucket of each distance key - query, from that of the last query to the first key on.
+std::vector<int64_t> distance_buckets(int64_t buckets, int64_t first_query, int64_t queries, int64_t keys,
+                                      bool both_ways, int64_t max_distance) {
+  const int64_t of_one_way = both_ways ? buckets / 2 : buckets, exact = of_one_way / 2;
+  if (buckets < 2 || exact < 1 || (both_ways && buckets % 2) || max_distance <= exact)
+    throw ShapeError("relative_position_bias: " + std::to_string(buckets) + " buckets up to distance " +
+                     std::to_string(max_distance) +
+                     "; pass an even number, 4 or more for both ways, and a distance beyond the single ones");
+  std::vector<int64_t> all;
+  const double per_octave = static_cast<double>(of_one_way - exact) /
+                            std::log(static_cast<double>(max_distance) / static_cast<double>(exact));
+  for (int64_t distance = -(first_query + queries - 1); distance < keys - first_query; ++distance) {
+    const int64_t behind = both_ways && distance > 0 ? of_one_way : 0;
+    const int64_t far = both_ways ? std::abs(distance) : std::max<int64_t>(-distance, 0);
+    int64_t bucket = far;
+    if (far >= exact)
+      bucket = std::min(
+          of_one_way - 1,
+          exact + static_cast<int64_t>(std::log(static_cast<double>(far) / static_cast<double>(exact)) * per_octave));
+    all.push_back(behind + bucket);
+  }
+  return all;
+}
+
+}  // namespace
+
+Variable relative_position_bias(const Variable& weight, int64_t queries, int64_t keys, bool both_ways,
+                                int64_t max_distance, int64_t first_query) {
+  const char* op = "relative_position_bias";
+  const ProfileScope profile(op);
+  if (weight.shape().rank() != 2)
+    throw ShapeError("relative_position_bias: weight is " + to_string(weight.shape()) + "; pass (buckets, heads)");
+  if (is_half(op, weight))
+    return relative_position_bias(Variable(weight.value().to(DType::f32)), queries, keys, both_ways, max_distance,
+                                  first_query);
+  const int64_t heads = weight.size(1);
+  const std::vector<int64_t> of_distance =
+      distance_buckets(weight.size(0), first_query, queries, keys, both_ways, max_distance);
+  return dispatch(op, weight.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor table = packed(weight), y = Tensor::empty({1, heads, queries, keys}, weight.dtype());
+    // Of query i and key j: of_distance[(queries - 1 - i) + j].
+    parallel_for(ex(), heads, [&](int64_t h) {
+      T* to = y.data<T>() + h * queries * keys;
+      for (int64_t i = 0; i < queries; ++i)
+        for (int64_t j = 0; j < keys; ++j)
+          *to++ = table.data<T>()[of_distance[static_cast<size_t>(queries - 1 - i + j)] * heads + h];
+    });
+    return custom_op(op, {weight}, y, [=](const Tensor& grad, Gradients& g) {
+      T* const sums = accumulator<T>(g, weight, 0);
+      if (!sums) return;
+      parallel_for(ex(), heads, [&](int64_t h) {
+        const T* from = grad.data<T>() + h * queries * keys;
+        for (int64_t i = 0; i < queries; ++i)
+          for (int64_t j = 0; j < keys; ++j)
+            sums[of_distance[static_cast<size_t>(queries - 1 - i + j)] * heads + h] += *from++;
+      });
+    });
   });
 }
 

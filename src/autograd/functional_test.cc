@@ -51,7 +51,8 @@ TEST_F(Functional, LeavesAddUpOverSeveralBackwards) {
 TEST_F(Functional, ActivationGradients) {
   Variable x = leaf({3, 7});
   const Tensor p = noise({3, 7});
-  for (const Activation kind : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu})
+  for (const Activation kind :
+       {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh})
     expect_gradients([&] { return probe(F::activation(kind, x), p); }, {x});
 }
 

@@ -7,6 +7,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <hwy/contrib/math/math-inl.h>
+
 #include <cmath>
 #include <type_traits>
 
@@ -80,6 +82,7 @@ HWY_INLINE V Value(D d, V x) {
   if constexpr (kind == Activation::gelu) return hn::Mul(x, Normal<V>(d, x).distribution);
   if constexpr (kind == Activation::gelu_tanh) return hn::Mul(x, Sigmoid<V>(d, TwiceU(d, x)).s);
   if constexpr (kind == Activation::silu) return hn::Mul(x, Sigmoid<V>(d, x).s);
+  if constexpr (kind == Activation::tanh) return hn::Tanh(d, x);
 }
 
 template <Activation kind, class D, class V>
@@ -102,6 +105,10 @@ HWY_INLINE V Gradient(D d, V dy, V x) {
     const Sigmoid<V> sigmoid(d, x);
     return hn::Mul(dy, hn::MulAdd(hn::Mul(x, sigmoid.s), sigmoid.rest, sigmoid.s));
   }
+  if constexpr (kind == Activation::tanh) {  // 1 - tanh(x)^2 without its cancellation
+    const Sigmoid<V> sigmoid(d, hn::Add(x, x));
+    return hn::Mul(dy, hn::Mul(hn::Set(d, T{4}), hn::Mul(sigmoid.s, sigmoid.rest)));
+  }
 }
 
 // f(kind as a type): the choice is made once a piece, not once an element.
@@ -116,6 +123,8 @@ void WithKind(Activation kind, F&& f) {
       return f(std::integral_constant<Activation, Activation::gelu_tanh>());
     case Activation::silu:
       return f(std::integral_constant<Activation, Activation::silu>());
+    case Activation::tanh:
+      return f(std::integral_constant<Activation, Activation::tanh>());
   }
 }
 

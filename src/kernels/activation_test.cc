@@ -22,6 +22,8 @@ double exact(Activation kind, double at) {
           x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi_v<long double>) * (x + 0.044715L * x * x * x))));
     case Activation::silu:
       return static_cast<double>(x / (1 + std::exp(-x)));
+    case Activation::tanh:
+      return static_cast<double>(std::tanh(x));
   }
   return NAN;
 }
@@ -106,11 +108,12 @@ TEST_P(ActivationTest, BackwardAgreesWithDifferences) {
 }
 
 std::string name_of_kind(const testing::TestParamInfo<Activation>& kind) {
-  const char* const names[] = {"Relu", "Gelu", "GeluTanh", "Silu"};
+  const char* const names[] = {"Relu", "Gelu", "GeluTanh", "Silu", "Tanh"};
   return names[static_cast<int>(kind.param)];
 }
 INSTANTIATE_TEST_SUITE_P(Kinds, ActivationTest,
-                         testing::Values(Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu),
+                         testing::Values(Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu,
+                                         Activation::tanh),
                          name_of_kind);
 
 double gated(Activation kind, const Values<double>& gate_up, const Values<double>& dy, int64_t rows, int64_t width,
@@ -153,7 +156,8 @@ TEST_P(ActivationTest, AsAGateAgreesWithLoopsAndDifferences) {
 
 TEST(ActivationThreads, SameBits) {
   const Values<float> x = test::normals<float>(100'003, 1), dy = test::normals<float>(100'003, 2);
-  for (const Activation kind : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+  for (const Activation kind :
+       {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh}) {
     test::expect_same_bits([&](Executor& ex) { return forward(kind, x, ex); });
     test::expect_same_bits([&](Executor& ex) { return backward(kind, dy, x, ex); });
   }

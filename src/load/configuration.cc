@@ -65,6 +65,9 @@ Config read_fields(ConfigReader& from) {
 int64_t source_pieces(const TransformerConfig& c) { return c.source_vocab_size; }
 int64_t source_pieces(const LanguageModelConfig&) { return 0; }
 
+bool has_details(const Transformer&) { return false; }
+bool has_details(const LanguageModel& model) { return model.details().has_value(); }
+
 template <class Model, class Config>
 Architecture own(const char* name) {
   return {.name = name,
@@ -80,6 +83,7 @@ Architecture own(const char* name) {
           .describe =
               [](const Module& module, ConfigWriter& to) {
                 const auto* const model = dynamic_cast<const Model*>(&module);
+                if (model && has_details(*model)) return false;
                 if (model) visit_fields(model->config(), FieldWriter(to));
                 return model != nullptr;
               }};

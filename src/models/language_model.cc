@@ -29,8 +29,36 @@ int64_t parameter_count(const LanguageModelConfig& c) {
   return LanguageModel(c).parameter_count();
 }
 
+namespace {
+
+std::vector<TransformerLayerOptions> layers_of(const LanguageModelConfig& config) {
+  TransformerLayerOptions options = layer_options(config);
+  options.kv_heads = config.num_kv_heads;
+  options.norm_bias = config.bias;
+  return std::vector(static_cast<size_t>(config.num_layers), options);
+}
+
+void check_details(const LanguageModelConfig& config, const LanguageModelDetails& details) {
+  if (std::ssize(details.layers) != config.num_layers)
+    throw ShapeError("LanguageModel: details of " + std::to_string(details.layers.size()) +
+                     " layers, the configuration has " + std::to_string(config.num_layers));
+  for (const TransformerLayerOptions& layer : details.layers)
+    if (layer.d_model != config.d_model)
+      throw ShapeError("LanguageModel: a layer of width " + std::to_string(layer.d_model) + ", the configuration has " +
+                       std::to_string(config.d_model));
+}
+
+}  // namespace
+
 LanguageModel::LanguageModel(const LanguageModelConfig& config)
-    : config_(validated(config)), sinusoidal_(config.d_model, held_positions(config)) {
+    : LanguageModel(validated(config), {}, layers_of(config)) {}
+
+LanguageModel::LanguageModel(const LanguageModelConfig& config, LanguageModelDetails details)
+    : LanguageModel((check_details(config, details), config), details, details.layers) {}
+
+LanguageModel::LanguageModel(const LanguageModelConfig& config, std::optional<LanguageModelDetails> details,
+                             const std::vector<TransformerLayerOptions>& layers)
+    : config_(config), details_(std::move(details)), sinusoidal_(config.d_model, held_positions(config)) {
   const double deviation =
       config.positions == "sinusoidal" ? 1 / std::sqrt(static_cast<double>(config.d_model)) : kDeviation;
   const Dims table{config.vocab_size, config.d_model};
@@ -38,12 +66,9 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config)
   if (!config.tie_embeddings) output_ = register_parameter("output.weight", normal(table, 0, kDeviation));
   if (config.positions == "learned")
     positions_ = register_parameter("positions.weight", normal({config.max_positions, config.d_model}, 0, kDeviation));
-  TransformerLayerOptions options = layer_options(config);
-  options.kv_heads = config.num_kv_heads;
-  options.norm_bias = config.bias;
   {
     const NoInit no_init;  // biases begin with 0, matrices follow
-    layers_ = std::make_unique<TransformerEncoder>(options, config.num_layers, config.norm_first);
+    layers_ = std::make_unique<TransformerEncoder>(layers, layers.front().norm_first);
   }
   const double residual = kDeviation / std::sqrt(2.0 * static_cast<double>(config.num_layers));
   for (auto& [name, parameter] : layers_->named_parameters())
@@ -56,7 +81,9 @@ Variable LanguageModel::embed(const TokenBatch& text, int64_t first_position) co
   const bool sinusoidal = config_.positions == "sinusoidal";
   return TokenEmbedding{.model = "LanguageModel",
                         .table = embedding_,
-                        .factor = sinusoidal ? std::sqrt(static_cast<double>(config_.d_model)) : 1,
+                        .factor = details_     ? details_->embedding_factor
+                                  : sinusoidal ? std::sqrt(static_cast<double>(config_.d_model))
+                                               : 1,
                         .max_positions = config_.max_positions,
                         .learned = positions_,
                         .sinusoidal = sinusoidal ? &sinusoidal_ : nullptr,
@@ -69,15 +96,20 @@ Variable LanguageModel::hidden(const TokenBatch& text, AttentionRecord* record) 
   AttentionRecord own;
   own.part = record->part;
   own.want_vectors = record->want_vectors;
+  own.want_states = record->want_states;
   const Variable y = (*layers_)(embed(text, 0), call, &own);
   record->decoder = std::move(own.encoder);  // its layers are an encoder's, made causal
   record->decoder_vectors = std::move(own.encoder_vectors);
+  record->decoder_states = std::move(own.encoder_states);
   return y;
 }
 
-Variable LanguageModel::logits(const TokenBatch& text) const {
-  return functional::linear(hidden(text), output_weight());
+Variable LanguageModel::logits_of(const Variable& states) const {
+  const Variable logits = functional::linear(states, output_weight());
+  return details_ && details_->logit_softcap != 0 ? functional::softcap(logits, details_->logit_softcap) : logits;
 }
+
+Variable LanguageModel::logits(const TokenBatch& text) const { return logits_of(hidden(text)); }
 
 Variable LanguageModel::loss(const TokenBatch& texts, const functional::CrossEntropyOptions& options,
                              functional::LossParts* parts) const {
@@ -92,15 +124,20 @@ Variable LanguageModel::loss(const TokenBatch& texts, const functional::CrossEnt
   const auto batch_of = [&](const std::vector<std::vector<int32_t>>& sentences, int32_t pad_id) {
     return texts.is_packed() ? TokenBatch::pack(sentences) : TokenBatch::pad(sentences, pad_id);
   };
-  return functional::linear_cross_entropy(hidden(batch_of(inputs, 0)), output_weight(), {},
-                                          batch_of(labels, options.ignore_index).ids, options, parts);
+  const Variable states = hidden(batch_of(inputs, 0));
+  const Tensor targets = batch_of(labels, options.ignore_index).ids;
+  if (details_ && details_->logit_softcap != 0) {
+    const Variable rows = functional::reshape(logits_of(states), {targets.numel(), config_.vocab_size});
+    return functional::cross_entropy(rows, targets.reshape({targets.numel()}), options, parts);
+  }
+  return functional::linear_cross_entropy(states, output_weight(), {}, targets, options, parts);
 }
 
 // Logits (V), float32, of what follows `ids`, which stand behind what is cached.
 Tensor LanguageModel::next_logits(const std::vector<int32_t>& ids, std::vector<KVCache>& caches) const {
   const Variable y = layers_->step(embed(TokenBatch::pad({ids}, 0), caches[0].length()), caches);
   const Tensor last = y.value().slice(1, y.size(1) - 1, y.size(1)).contiguous();
-  return functional::linear(Variable(last), output_weight()).value().to(DType::f32).reshape({config_.vocab_size});
+  return logits_of(Variable(last)).value().to(DType::f32).reshape({config_.vocab_size});
 }
 
 std::vector<int32_t> LanguageModel::generate(const std::vector<int32_t>& prompt, const GenerateOptions& options) const {
@@ -189,7 +226,7 @@ std::vector<float> LanguageModel::log_probabilities(const std::vector<int32_t>& 
     const auto last = static_cast<int64_t>(end - begin);
     for (auto row = static_cast<int64_t>(result.size() - begin); row < last; row += kRows) {
       const Tensor some = states.slice(1, row, std::min(row + kRows, last)).contiguous();
-      const Tensor logits = functional::linear(Variable(some), output_weight()).value().to(DType::f32);
+      const Tensor logits = logits_of(Variable(some)).value().to(DType::f32);
       check_finite("log_probabilities", "a logit", logits, *this);
       for (int64_t i = 0; i < some.size(1); ++i) {
         const float* const scores = logits.data<float>() + i * config_.vocab_size;

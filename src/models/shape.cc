@@ -31,6 +31,10 @@ Variable TokenEmbedding::operator()(const TokenBatch& batch, int64_t first_posit
       positions = Tensor::empty({length}, DType::i32);
       std::iota(positions.data<int32_t>(), positions.data<int32_t>() + length, static_cast<int32_t>(first_position));
     }
+    if (position_offset != 0) {
+      positions = positions.clone();
+      for (int32_t& position : positions.span<int32_t>()) position += static_cast<int32_t>(position_offset);
+    }
     x = functional::add(x, functional::embedding(positions.expand(ids.shape()), learned));
   }
   return functional::dropout(x, dropout);

@@ -52,6 +52,7 @@ struct TokenEmbedding {
   const Variable& learned;                // (max_positions, E) or undefined
   const SinusoidalPositions* sinusoidal;  // or null
   double dropout;
+  int64_t position_offset = 0;  // the row of `learned` that is position 0's
   /// ids (B, L) at positions first, first + 1, ..., or at those of a packed batch -> (B, L, E). Throws ShapeError past
   /// max_positions.
   Variable operator()(const TokenBatch& batch, int64_t first_position) const;

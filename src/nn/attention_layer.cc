@@ -78,7 +78,55 @@ MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
   }
   if (o.bias) in_proj_bias = register_parameter("in_proj_bias", constant({q_width + 2 * kv_width}, 0));
   register_module("out_proj", out_proj);
+  if (o.heads.norm) {
+    if (!in_proj_weight.defined())
+      throw ShapeError(
+          "MultiheadAttention: heads are normalised in self-attention, and kdim or vdim differ from "
+          "embed_dim; leave heads.norm out");
+    q_norm = std::make_unique<RMSNorm>(o.head_dim, o.heads.norm_epsilon);
+    k_norm = std::make_unique<RMSNorm>(o.head_dim, o.heads.norm_epsilon);
+    register_module("q_norm", *q_norm);
+    register_module("k_norm", *k_norm);
+  }
   if (out_proj.bias.defined()) out_proj.bias.value().fill(0);
+}
+
+struct MultiheadAttention::Projections {
+  functional::PackedHeads q, k, v;
+};
+
+// q, k and v of self-attention over x (B, L, E), q and k normalised and turned.
+MultiheadAttention::Projections MultiheadAttention::project_self(const Variable& x,
+                                                                 const std::optional<Rotary>& turned) const {
+  const auto& o = options_;
+  const int64_t q_width = o.num_heads * o.head_dim, kv_width = o.kv_heads * o.head_dim;
+  if (!o.heads.norm) {
+    Variable qkv = functional::linear(x, in_proj_weight, in_proj_bias);
+    if (turned) qkv = functional::rotary(qkv, o.num_heads + o.kv_heads, o.head_dim, *turned);
+    return {{qkv, 0, o.num_heads, o.head_dim},
+            {qkv, q_width, o.kv_heads, o.head_dim},
+            {qkv, q_width + kv_width, o.kv_heads, o.head_dim}};
+  }
+  const auto project = [&](functional::Span columns, int64_t heads, const RMSNorm* norm) {
+    Variable y = functional::linear_slice(x, in_proj_weight, columns, in_proj_bias, columns);
+    if (norm) {
+      const Dims packed = y.shape();
+      y = functional::reshape((*norm)(functional::reshape(y, {x.size(0), x.size(1), heads, o.head_dim})), packed);
+      if (turned) y = functional::rotary(y, heads, o.head_dim, *turned);
+    }
+    return functional::PackedHeads{y, 0, heads, o.head_dim};
+  };
+  return {project({0, q_width}, o.num_heads, q_norm.get()),
+          project({q_width, q_width + kv_width}, o.kv_heads, k_norm.get()),
+          project({q_width + kv_width, q_width + 2 * kv_width}, o.kv_heads, nullptr)};
+}
+
+AttentionOptions MultiheadAttention::attention_options(Causal causal) const {
+  return {.causal = causal,
+          .window = options_.heads.window,
+          .scale = options_.scale,
+          .softcap = options_.heads.softcap,
+          .dropout = training() ? options_.dropout : 0};
 }
 
 Variable MultiheadAttention::operator()(const Variable& query, const Variable& key, const Variable& value,
@@ -96,15 +144,14 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
 
   functional::PackedHeads q, k, v;
   if (query.same(key) && query.same(value) && in_proj_weight.defined()) {
-    Variable qkv = functional::linear(q_in, in_proj_weight, in_proj_bias);
-    Rotary turned = o.rotary_options;
-    if (call.positions.defined()) turned.positions = call.positions;
-    if (o.rotary) qkv = functional::rotary(qkv, o.num_heads + o.kv_heads, o.head_dim, turned);
-    q = {qkv, 0, o.num_heads, o.head_dim};
-    k = {qkv, q_width, o.kv_heads, o.head_dim};
-    v = {qkv, q_width + kv_width, o.kv_heads, o.head_dim};
+    std::optional<Rotary> turned;
+    if (o.rotary) turned = o.rotary_options;
+    if (turned && call.positions.defined()) turned->positions = call.positions;
+    Projections own = project_self(q_in, turned);
+    q = std::move(own.q), k = std::move(own.k), v = std::move(own.v);
   } else {
     if (o.rotary) throw ShapeError("MultiheadAttention: rotary positions are for self-attention");
+    if (o.heads.norm) throw ShapeError("MultiheadAttention: heads are normalised in self-attention only");
     const Variable k_in = key.same(query) ? q_in : as_batch(key);
     q = {project(q_in, q_proj_weight, 0, q_width), 0, o.num_heads, o.head_dim};
     if (key.same(value) && in_proj_weight.defined()) {
@@ -118,18 +165,18 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
     }
   }
 
-  AttentionOptions attention_options{.causal = call.causal, .scale = o.scale, .mask = call.mask};
-  if (const auto* padded = std::get_if<PaddedKeys>(&call.tokens)) attention_options.key_lengths = padded->lengths;
+  AttentionOptions how = attention_options(call.causal);
+  how.mask = call.mask;
+  if (const auto* padded = std::get_if<PaddedKeys>(&call.tokens)) how.key_lengths = padded->lengths;
   if (const auto* packed = std::get_if<PackedTokens>(&call.tokens)) {
     if (record) throw ShapeError("MultiheadAttention: packed tokens are not recorded; give a padded batch");
-    attention_options.q_offsets = packed->q_offsets;
-    attention_options.k_offsets = packed->k_offsets;
+    how.q_offsets = packed->q_offsets;
+    how.k_offsets = packed->k_offsets;
   }
-  if (record) attention_options.selection = record->selection;
+  if (record) how.selection = record->selection;
   if (record && record->want_vectors) record->vectors = {unpacked(q), unpacked(k), unpacked(v)};
-  if (training()) attention_options.dropout = o.dropout;
   Tensor* const weights = record && record->want_weights ? &record->weights : nullptr;
-  Variable out = out_proj(functional::packed_attention(q, k, v, std::move(attention_options), weights));
+  Variable out = out_proj(functional::packed_attention(q, k, v, std::move(how), weights, call.learned_mask));
   if (query.shape().rank() == 2) out = functional::reshape(out, {query.size(0), o.embed_dim});
   return out;
 }
@@ -139,15 +186,9 @@ Variable MultiheadAttention::step(const Variable& x, KVCache& cache) const {
     throw ShapeError("MultiheadAttention: a cache is for decoding; put NoGrad around it");
   if (!in_proj_weight.defined())
     throw ShapeError("MultiheadAttention: step() is self-attention, and kdim or vdim differ from embed_dim");
-  const auto& o = options_;
-  const int64_t q_width = o.num_heads * o.head_dim, kv_width = o.kv_heads * o.head_dim;
-  const Variable qkv = functional::linear(as_batch(x), in_proj_weight, in_proj_bias);  // the cache turns what it takes
-  const functional::PackedHeads q{qkv, 0, o.num_heads, o.head_dim}, k{qkv, q_width, o.kv_heads, o.head_dim},
-      v{qkv, q_width + kv_width, o.kv_heads, o.head_dim};
-  AttentionOptions attention_options{.causal = Causal::top_left, .scale = o.scale};
-  if (training()) attention_options.dropout = o.dropout;
-  Variable out = out_proj(attend(q, k, v, cache, std::move(attention_options)));
-  if (x.shape().rank() == 2) out = functional::reshape(out, {x.size(0), o.embed_dim});
+  const Projections own = project_self(as_batch(x), {});  // the cache turns what it takes
+  Variable out = out_proj(attend(own.q, own.k, own.v, cache, attention_options(Causal::top_left)));
+  if (x.shape().rank() == 2) out = functional::reshape(out, {x.size(0), options_.embed_dim});
   return out;
 }
 

@@ -52,11 +52,15 @@ void Module::keep_matrices_as(DType dtype) {
     parameter.rebind(parameter.value().to(parameter.shape().rank() == 2 ? dtype : DType::f32), Tensor());
 }
 
-void Module::load(const std::vector<std::pair<std::string, Tensor>>& values) {
+namespace {
+
+// f(parameter, its value) for all of them, when all fit: everything is looked at before anything is touched.
+template <class F>
+void for_each_fitting(const Module::NamedParameters& mine, const std::vector<std::pair<std::string, Tensor>>& values,
+                      F&& f) {
   std::map<std::string, const Tensor*> given;
   for (const auto& [name, value] : values) given[name] = &value;
-  const NamedParameters mine = named_parameters();
-  for (const auto& [name, parameter] : mine) {  // look at everything before touching anything
+  for (const auto& [name, parameter] : mine) {
     const auto found = given.find(name);
     if (found == given.end()) throw FormatError("load: tensor '" + name + "' is missing");
     if (!(found->second->shape() == parameter.shape()))
@@ -69,7 +73,18 @@ void Module::load(const std::vector<std::pair<std::string, Tensor>>& values) {
     for (const auto& extra : given)
       if (std::none_of(mine.begin(), mine.end(), [&](const auto& p) { return p.first == extra.first; }))
         throw FormatError("load: tensor '" + extra.first + "' is not a parameter of this model");
-  for (const auto& [name, parameter] : mine) parameter.value().copy_from(*given[name]);
+  for (auto [name, parameter] : mine) f(parameter, *given[name]);
+}
+
+}  // namespace
+
+void Module::load(const std::vector<std::pair<std::string, Tensor>>& values) {
+  for_each_fitting(named_parameters(), values,
+                   [](Variable& own, const Tensor& value) { own.value().copy_from(value); });
+}
+
+void Module::adopt(const std::vector<std::pair<std::string, Tensor>>& values) {
+  for_each_fitting(named_parameters(), values, [](Variable& own, const Tensor& value) { own.rebind(value, Tensor()); });
 }
 
 Variable Module::register_parameter(std::string name, Tensor value) {

@@ -11,11 +11,14 @@ MultiheadAttentionOptions attention_options(const TransformerLayerOptions& o, bo
   return {.embed_dim = o.d_model,
           .num_heads = o.nhead,
           .kv_heads = o.kv_heads,
-          .bias = o.bias,
-          .out_bias = o.bias,
+          .head_dim = o.head_dim,
+          .bias = o.qkv_bias.value_or(o.bias),
+          .out_bias = o.out_bias.value_or(o.bias),
           .dropout = o.attention_dropout,
+          .scale = o.scale,
           .rotary = self && o.rotary,
-          .rotary_options = o.rotary_options};
+          .rotary_options = o.rotary_options,
+          .heads = self ? o.heads : HeadOptions()};
 }
 
 // residual + dropout(x): the residual connection of every sub-layer (Vaswani et al. 2017, 5.4).
@@ -92,6 +95,12 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& 
   register_module("", feed_forward);
   register_module("norm1", norm1);
   register_module("norm2", norm2);
+  if (!o.norm_after) return;
+  if (!o.norm_first) throw ShapeError("TransformerEncoderLayer: norm_after goes with norm_first; set both");
+  norm1_after = std::make_unique<Norm>(o.norm, o.d_model, o.norm_epsilon, o.norm_bias);
+  norm2_after = std::make_unique<Norm>(o.norm, o.d_model, o.norm_epsilon, o.norm_bias);
+  register_module("norm1_after", *norm1_after);
+  register_module("norm2_after", *norm2_after);
 }
 
 Variable TransformerEncoderLayer::operator()(const Variable& x, const MultiheadAttention::Call& call,
@@ -106,9 +115,10 @@ Variable TransformerEncoderLayer::step(const Variable& x, KVCache& cache) const 
 template <class Attend>
 Variable TransformerEncoderLayer::block(const Variable& x, Attend&& attend) const {
   const double p = options_.dropout;
+  const auto after = [](const std::unique_ptr<Norm>& norm, const Variable& y) { return norm ? (*norm)(y) : y; };
   if (options_.norm_first) {
-    const Variable h = residual(x, attend(norm1(x)), p, training());
-    return residual(h, feed_forward(norm2(h)), p, training());
+    const Variable h = residual(x, after(norm1_after, attend(norm1(x))), p, training());
+    return residual(h, after(norm2_after, feed_forward(norm2(h))), p, training());
   }
   const Variable h = norm1(residual(x, attend(x), p, training()));
   return norm2(residual(h, feed_forward(h), p, training()));
@@ -165,21 +175,27 @@ Variable TransformerDecoderLayer::step(const Variable& x, KVCache& self, const K
       });
 }
 
-TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm) {
-  for (int64_t i = 0; i < num_layers; ++i) {
+TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm)
+    : TransformerEncoder(std::vector(static_cast<size_t>(std::max<int64_t>(num_layers, 0)), options), final_norm) {}
+
+TransformerEncoder::TransformerEncoder(const std::vector<TransformerLayerOptions>& all, bool final_norm) {
+  if (all.empty()) throw ShapeError("TransformerEncoder: no layers; give one at least");
+  for (const TransformerLayerOptions& options : all) {
+    const std::string name = "layers." + std::to_string(layers.size());
     layers.push_back(std::make_unique<TransformerEncoderLayer>(options));
-    register_module("layers." + std::to_string(i), *layers.back());
+    register_module(name, *layers.back());
   }
-  if (final_norm) {
-    norm = std::make_unique<Norm>(options.norm, options.d_model, options.norm_epsilon, options.norm_bias);
-    register_module("norm", *norm);
-  }
+  if (!final_norm) return;
+  const TransformerLayerOptions& last = all.back();
+  norm = std::make_unique<Norm>(last.norm, last.d_model, last.norm_epsilon, last.norm_bias);
+  register_module("norm", *norm);
 }
 
 Variable TransformerEncoder::operator()(Variable x, const MultiheadAttention::Call& call,
                                         AttentionRecord* record) const {
   RecordingOf self(record, layers.size(), &AttentionRecord::encoder, &AttentionRecord::encoder_vectors);
   for (size_t l = 0; l < layers.size(); ++l) {
+    if (record && record->want_states) record->encoder_states.push_back(x.value());
     x = (*layers[l])(x, call, self.begin(l));
     self.end();
   }
@@ -207,6 +223,7 @@ Variable TransformerDecoder::operator()(Variable x, const Variable& memory, cons
   RecordingOf decoder(record, layers.size(), &AttentionRecord::decoder, &AttentionRecord::decoder_vectors);
   RecordingOf over_memory(record, layers.size(), &AttentionRecord::cross, &AttentionRecord::cross_vectors);
   for (size_t l = 0; l < layers.size(); ++l) {
+    if (record && record->want_states) record->decoder_states.push_back(x.value());
     x = (*layers[l])(x, memory, self, cross, decoder.begin(l), over_memory.begin(l));
     decoder.end();
     over_memory.end();

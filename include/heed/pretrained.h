@@ -1,0 +1,26 @@
+// Models of other makers: directories as Hugging Face's transformers writes them (config.json with a "model_type",
+// model.safetensors in one file or several).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "heed/nn.h"
+
+namespace heed::inline v0 {
+
+/// A model of another maker.
+struct PretrainedModel {
+  std::string model_type;          // "gpt2", as config.json says
+  std::unique_ptr<Module> module;  // a LanguageModel or a TextEncoder; not in training
+};
+
+/// The model of a directory: gpt2; llama, mistral, qwen2, qwen3, phi3; gemma, gemma2, gemma3_text; bert, distilbert,
+/// roberta, xlm-roberta, mpnet. Tensors are used
+/// where the files are mapped, but for those that must be turned or joined; matrices stay in half precision where all
+/// of them are so (Module::keep_matrices_as). Throws IoError, and FormatError for another kind of model, for keys of
+/// config.json that would change results and that heed does not follow, and for tensors that are missing, misshapen or
+/// unknown.
+PretrainedModel load_pretrained(const std::string& directory);
+
+}  // namespace heed::inline v0

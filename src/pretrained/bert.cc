@@ -1,0 +1,153 @@
+// BERT (Devlin et al. 2019) and its kin: DistilBERT, RoBERTa, XLM-RoBERTa, MPNet, with their heads.
+#include "heed/text_encoder.h"
+#include "pretrained/family.h"
+
+namespace heed::inline v0 {
+namespace {
+
+// What the pages of the four differ in.
+struct Kin {
+  std::string type;
+  bool distil() const { return type == "distilbert"; }
+  bool roberta() const { return type == "roberta" || type == "xlm-roberta"; }
+  bool mpnet() const { return type == "mpnet"; }
+  const char* key(const char* usual, const char* of_distil) const { return distil() ? of_distil : usual; }
+};
+
+// A head, and where its parts stand in the file.
+struct NamedHead {
+  EncoderHead head;
+  std::string dense, norm, output;
+};
+
+NamedHead masked_words(const Kin& kin, Activation activation) {
+  const EncoderHead head{.dense = kin.type == "bert" ? activation : Activation::gelu, .norm = true};
+  if (kin.distil()) return {head, "vocab_transform", "vocab_layer_norm", "vocab_projector"};
+  if (kin.type == "bert")
+    return {head, "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"};
+  return {head, "lm_head.dense", "lm_head.layer_norm", "lm_head"};
+}
+
+NamedHead classifier(const Kin& kin, int64_t labels) {
+  EncoderHead head{.of_first_token = true, .dense = Activation::tanh, .outputs = labels};
+  if (kin.type == "bert") return {head, "pooler.dense", "", "classifier"};
+  if (!kin.distil()) return {head, "classifier.dense", "", "classifier.out_proj"};
+  head.dense = Activation::relu;
+  return {head, "pre_classifier", "", "classifier"};
+}
+
+// By the name of the class that wrote the file.
+std::optional<NamedHead> head_of(const Keys& config, const Kin& kin, Activation activation) {
+  const std::vector<std::string> names = config.texts("architectures");
+  const std::string name = names.empty() ? "" : names[0];
+  if (name.empty() || name.ends_with("Model")) return {};
+  if (name.ends_with("ForMaskedLM") || name.ends_with("ForPreTraining")) return masked_words(kin, activation);
+  if (name.ends_with("ForQuestionAnswering")) return NamedHead{{.outputs = 2}, "", "", "qa_outputs"};
+  const std::optional<Keys> by_number = config.object("id2label");
+  const int64_t labels = by_number ? std::max<int64_t>(by_number->size(), 1) : 2;
+  if (name.ends_with("ForTokenClassification")) return NamedHead{{.outputs = labels}, "", "", "classifier"};
+  if (name.ends_with("ForSequenceClassification")) return classifier(kin, labels);
+  config.fail("architectures",
+              "heed has Model, ForMaskedLM, ForPreTraining, ForSequenceClassification, ForTokenClassification and "
+              "ForQuestionAnswering");
+}
+
+void add_layers(const Kin& kin, std::vector<NameRule>& rules) {
+  const std::string own = "layers.{}.";
+  const std::string theirs = kin.distil() ? "transformer.layer.{}." : "encoder.layer.{}.";
+  for (const std::string kind : {"weight", "bias"}) {
+    const auto rule = [&](const std::string& to, const std::string& from) {
+      rules.push_back({own + to + "." + kind, {theirs + from + "." + kind}});
+    };
+    const auto joined = [&](const std::string& q, const std::string& k, const std::string& v) {
+      rules.push_back({own + "self_attn.in_proj_" + kind,
+                       {theirs + q + "." + kind, theirs + k + "." + kind, theirs + v + "." + kind}});
+    };
+    if (kin.distil()) {
+      joined("attention.q_lin", "attention.k_lin", "attention.v_lin");
+      rule("self_attn.out_proj", "attention.out_lin");
+      rule("norm1", "sa_layer_norm");
+      rule("linear1", "ffn.lin1");
+      rule("linear2", "ffn.lin2");
+      rule("norm2", "output_layer_norm");
+      continue;
+    }
+    if (kin.mpnet()) {
+      joined("attention.attn.q", "attention.attn.k", "attention.attn.v");
+      rule("self_attn.out_proj", "attention.attn.o");
+      rule("norm1", "attention.LayerNorm");
+    } else {
+      joined("attention.self.query", "attention.self.key", "attention.self.value");
+      rule("self_attn.out_proj", "attention.output.dense");
+      rule("norm1", "attention.output.LayerNorm");
+    }
+    rule("linear1", "intermediate.dense");
+    rule("linear2", "output.dense");
+    rule("norm2", "output.LayerNorm");
+  }
+}
+
+void add_head(const NamedHead& named, std::vector<NameRule>& rules) {
+  for (const std::string kind : {".weight", ".bias"}) {
+    if (!named.dense.empty()) rules.push_back({"head.dense" + kind, {named.dense + kind}});
+    if (!named.norm.empty()) rules.push_back({"head.norm" + kind, {named.norm + kind}});
+    if (named.head.outputs > 0 || kind == ".bias") rules.push_back({"head.output" + kind, {named.output + kind}});
+  }
+}
+
+Names names_of(const Kin& kin, const std::optional<NamedHead>& named) {
+  Names names{.rules = {{"embedding.weight", {"embeddings.word_embeddings.weight"}},
+                        {"positions.weight", {"embeddings.position_embeddings.weight"}},
+                        {"types.weight", {"embeddings.token_type_embeddings.weight"}},
+                        {"embedding_norm.weight", {"embeddings.LayerNorm.weight"}},
+                        {"embedding_norm.bias", {"embeddings.LayerNorm.bias"}},
+                        {"relative_bias.weight", {"encoder.relative_attention_bias.weight"}}},
+              .prefixes = {(kin.roberta() ? "roberta" : kin.type) + ".", ""},
+              .without_prefix = {"cls.", "lm_head.", "classifier", "pre_classifier", "vocab_", "qa_outputs"},
+              .old_endings = {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}},
+              .unused = {"*position_ids", "*token_type_ids", "cls.predictions.decoder.*", "cls.seq_relationship.*",
+                         "lm_head.decoder.*", "vocab_projector.weight"}};
+  add_layers(kin, names.rules);
+  if (named) add_head(*named, names.rules);
+  if (!named || named->dense != "pooler.dense") names.unused.emplace_back("pooler.*");
+  return names;
+}
+
+Described describe(const Keys& config) {
+  const Kin kin{config.text("model_type")};
+  config.require_text("position_embedding_type", "absolute");
+  for (const char* key : {"is_decoder", "add_cross_attention", "sinusoidal_pos_embds"}) config.require_flag(key, false);
+  const Activation activation = activation_of(config, kin.key("hidden_act", "activation"), "gelu");
+  const bool offset = kin.roberta() || kin.mpnet();  // positions start behind the padding's row
+  const int64_t width = size_of(config, kin.key("hidden_size", "dim"));
+  TextEncoderConfig own{.vocab_size = size_of(config, "vocab_size"),
+                        .d_model = width,
+                        .position_offset = offset ? config.integer("pad_token_id", 0, INT32_MAX, 1) + 1 : 0,
+                        .types = kin.distil() || kin.mpnet() ? 0 : config.integer("type_vocab_size", 1, 1000, 2),
+                        .norm_epsilon = kin.distil() ? 1e-12 : config.number("layer_norm_eps", 0, 1, 1e-12),
+                        .dropout = config.number(kin.key("hidden_dropout_prob", "dropout"), 0, 0.99, 0.1)};
+  const int64_t rows = size_of(config, "max_position_embeddings");
+  if (rows <= own.position_offset) config.fail("max_position_embeddings", "it leaves no position");
+  own.max_positions = rows - own.position_offset;
+  if (kin.mpnet()) own.relative_buckets = config.integer("relative_attention_num_buckets", 4, 1 << 20, 32);
+  const TransformerLayerOptions layer{
+      .d_model = width,
+      .nhead = size_of(config, kin.key("num_attention_heads", "n_heads")),
+      .dim_feedforward = size_of(config, kin.key("intermediate_size", "hidden_dim")),
+      .dropout = own.dropout,
+      .attention_dropout = config.number(kin.key("attention_probs_dropout_prob", "attention_dropout"), 0, 0.99, 0.1),
+      .activation = {activation},
+      .norm_epsilon = own.norm_epsilon};
+  own.layers.assign(static_cast<size_t>(config.integer(kin.key("num_hidden_layers", "n_layers"), 1, 1000)), layer);
+  const std::optional<NamedHead> named = head_of(config, kin, activation);
+  if (named) own.head = named->head;
+  Names names = names_of(kin, named);
+  names.layers = std::ssize(own.layers);
+  return {.make = [own] { return std::make_unique<TextEncoder>(own); }, .names = std::move(names)};
+}
+
+}  // namespace
+
+const Family kBert{.model_types = {"bert", "distilbert", "roberta", "xlm-roberta", "mpnet"}, .describe = describe};
+
+}  // namespace heed::inline v0

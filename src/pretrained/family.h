@@ -1,0 +1,44 @@
+// A family: what a model_type of config.json stands for.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "heed/models.h"
+#include "pretrained/keys.h"
+#include "pretrained/names.h"
+
+namespace heed::inline v0 {
+
+/// A model as its configuration describes it.
+struct Described {
+  std::function<std::unique_ptr<Module>()> make;
+  Names names;
+};
+
+struct Family {
+  std::vector<std::string> model_types;
+  Described (*describe)(const Keys& config);
+};
+
+// One page of source each.
+extern const Family kGpt2, kLlama, kGemma, kBert;
+
+/// Throws FormatError for a model_type that no family has.
+const Family& family_of(const Keys& config);
+
+// ------------------------------------------------------------------------------ what the pages have in common
+
+/// As configurations name it ("gelu_new"). Throws FormatError for one that heed does not have.
+Activation activation_of(const Keys& config, const std::string& key, const std::string& fallback);
+/// Of width, heads, layers and pieces: whether a key has it, and not too much.
+int64_t size_of(const Keys& config, const std::string& key);
+/// Queries see so many keys, themselves included; 0: all before them.
+inline Window window_of(int64_t keys) { return keys > 0 ? Window{.left = keys - 1, .right = 0} : Window{}; }
+
+/// A language model, with one matrix for input and output where `tied`.
+Described language_model(LanguageModelConfig config, LanguageModelDetails details, Names names);
+
+}  // namespace heed::inline v0

@@ -1,0 +1,32 @@
+// The tensors of a directory: one safetensors file, or several with an index.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "heed/io.h"
+
+namespace heed::inline v0 {
+
+class TensorFiles {
+ public:
+  /// Opens model.safetensors, or what model.safetensors.index.json names. Reads headers alone. Throws IoError,
+  /// FormatError: also for an index that points outside the directory or disagrees with the files.
+  explicit TensorFiles(const std::string& directory);
+
+  const std::vector<std::string>& names() const { return names_; }
+  const TensorInfo& info(const std::string& name) const { return file(name).info(name); }
+  Tensor tensor(const std::string& name) const { return file(name).tensor(name); }
+  const std::string& where() const { return where_; }
+
+ private:
+  const SafetensorsFile& file(const std::string& name) const { return files_.at(place_.at(name)); }
+  void add(SafetensorsFile file);
+  std::string where_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, size_t> place_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace heed::inline v0

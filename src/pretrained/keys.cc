@@ -1,0 +1,120 @@
+#include "pretrained/keys.h"
+
+#include <cmath>
+#include <sstream>
+
+#include "heed/error.h"
+#include "heed/io.h"
+
+namespace heed::inline v0 {
+namespace {
+
+std::string range(double lowest, double highest) {
+  std::ostringstream text;
+  text << "it must be in " << lowest << ".." << highest;
+  return text.str();
+}
+
+}  // namespace
+
+const nlohmann::json* Keys::find(const std::string& key) const {
+  const auto at = object_.find(key);
+  return at == object_.end() || at->is_null() ? nullptr : &*at;
+}
+
+const nlohmann::json& Keys::need(const std::string& key) const {
+  const nlohmann::json* const value = find(key);
+  if (!value) throw FormatError(where_ + ": there is no \"" + key + "\", which this kind of model needs");
+  return *value;
+}
+
+void Keys::fail(const std::string& key, const std::string& rule) const {
+  throw FormatError(where_ + ": \"" + key + "\" is " + in_quotes(need(key).dump()) + "; " + rule);
+}
+
+int64_t Keys::integer(const std::string& key, int64_t lowest, int64_t highest, std::optional<int64_t> fallback) const {
+  if (fallback && !has(key)) return *fallback;
+  const nlohmann::json& value = need(key);
+  const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
+                                               : value.is_number_integer();
+  if (!fits || value.get<int64_t>() < lowest || value.get<int64_t>() > highest)
+    fail(key, "it must be a whole number in " + std::to_string(lowest) + ".." + std::to_string(highest));
+  return value.get<int64_t>();
+}
+
+double Keys::number(const std::string& key, double lowest, double highest, std::optional<double> fallback) const {
+  if (fallback && !has(key)) return *fallback;
+  const nlohmann::json& value = need(key);
+  if (!value.is_number() || !(value.get<double>() >= lowest && value.get<double>() <= highest))
+    fail(key, range(lowest, highest));
+  return value.get<double>();
+}
+
+bool Keys::flag(const std::string& key, bool fallback) const {
+  if (!has(key)) return fallback;
+  if (!need(key).is_boolean()) fail(key, "it must be true or false");
+  return need(key).get<bool>();
+}
+
+std::string Keys::text(const std::string& key, std::optional<std::string> fallback) const {
+  if (fallback && !has(key)) return *fallback;
+  if (!need(key).is_string()) fail(key, "it must be a text");
+  return need(key).get<std::string>();
+}
+
+std::vector<std::string> Keys::texts(const std::string& key) const {
+  std::vector<std::string> all;
+  if (!has(key)) return all;
+  if (!need(key).is_array()) fail(key, "it must be a list of texts");
+  for (const nlohmann::json& one : need(key)) {
+    if (!one.is_string()) fail(key, "it must be a list of texts");
+    all.push_back(one.get<std::string>());
+  }
+  return all;
+}
+
+std::vector<double> Keys::numbers(const std::string& key, double lowest, double highest) const {
+  std::vector<double> all;
+  if (!need(key).is_array()) fail(key, "it must be a list of numbers");
+  for (const nlohmann::json& one : need(key)) {
+    if (!one.is_number() || !(one.get<double>() >= lowest && one.get<double>() <= highest))
+      fail(key, "each of it: " + range(lowest, highest));
+    all.push_back(one.get<double>());
+  }
+  return all;
+}
+
+std::optional<Keys> Keys::object(const std::string& key) const {
+  if (!has(key)) return {};
+  if (!need(key).is_object()) fail(key, "it must be an object");
+  return Keys(need(key), where_ + ": \"" + key + "\"");
+}
+
+std::vector<int32_t> Keys::ids(const std::string& key) const {
+  std::vector<int32_t> all;
+  if (!has(key)) return all;
+  const nlohmann::json& value = need(key);
+  for (const nlohmann::json& one : value.is_array() ? value : nlohmann::json::array({value})) {
+    if (!one.is_number_integer() || one.get<double>() < 0 || one.get<double>() > INT32_MAX)
+      fail(key, "it must be an id or a list of ids");
+    all.push_back(one.get<int32_t>());
+  }
+  return all;
+}
+
+std::string Keys::first_of(std::initializer_list<const char*> keys) const {
+  for (const char* key : keys)
+    if (has(key)) return key;
+  return *keys.begin();
+}
+
+void Keys::require_flag(const std::string& key, bool value) const {
+  if (flag(key, value) != value)
+    fail(key, std::string("heed has this kind of model with ") + (value ? "true" : "false"));
+}
+
+void Keys::require_text(const std::string& key, const std::string& value) const {
+  if (text(key, value) != value) fail(key, "heed has this kind of model with '" + value + "'");
+}
+
+}  // namespace heed::inline v0

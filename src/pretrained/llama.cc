@@ -1,0 +1,104 @@
+// Llama (Touvron et al. 2023) and its kin: Mistral's windows, Qwen 2's biases, Qwen 3's norms of heads, Phi-3's stacked
+// matrices.
+#include "pretrained/family.h"
+#include "pretrained/rotation.h"
+
+namespace heed::inline v0 {
+namespace {
+
+constexpr const char* kWindow = "sliding_window";
+
+// Of each layer; 0 is no window.
+std::vector<int64_t> windows(const Keys& config, const std::string& type, int64_t layers) {
+  const bool everywhere = type == "mistral" || type == "phi3";
+  const bool some = type.starts_with("qwen") && config.flag("use_sliding_window", false);
+  std::vector<int64_t> all(static_cast<size_t>(layers));
+  if (!everywhere && !some) return all;
+  // Mistral's own default is a window: "none" is written down.
+  const bool by_default = type != "phi3" && !config.is_null(kWindow);
+  const int64_t keys = config.has(kWindow) ? config.integer(kWindow, 1, INT32_MAX) : by_default ? 4096 : 0;
+  const std::vector<std::string> types = config.texts("layer_types");
+  const int64_t first = some ? config.integer("max_window_layers", 0, INT32_MAX, 28) : 0;
+  for (size_t l = 0; l < all.size(); ++l) {
+    const bool here = some && l < types.size() ? types[l] == "sliding_attention" : static_cast<int64_t>(l) >= first;
+    all[l] = here ? keys : 0;
+  }
+  return all;
+}
+
+Names names_of(const std::string& type) {
+  Names names{.rules = {{"embedding.weight", {"embed_tokens.weight"}},
+                        {"output.weight", {"lm_head.weight"}},
+                        {"layers.{}.self_attn.out_proj.weight", {"layers.{}.self_attn.o_proj.weight"}},
+                        {"layers.{}.self_attn.out_proj.bias", {"layers.{}.self_attn.o_proj.bias"}},
+                        {"layers.{}.self_attn.q_norm.weight", {"layers.{}.self_attn.q_norm.weight"}},
+                        {"layers.{}.self_attn.k_norm.weight", {"layers.{}.self_attn.k_norm.weight"}},
+                        {"layers.{}.linear2.weight", {"layers.{}.mlp.down_proj.weight"}},
+                        {"layers.{}.norm1.weight", {"layers.{}.input_layernorm.weight"}},
+                        {"layers.{}.norm2.weight", {"layers.{}.post_attention_layernorm.weight"}},
+                        {"norm.weight", {"norm.weight"}}},
+              .prefixes = {"model.", ""},
+              .without_prefix = {"lm_head."},
+              .unused = {"*.rotary_emb.inv_freq"}};
+  const std::string heads = "layers.{}.self_attn.", mlp = "layers.{}.mlp.";
+  if (type == "phi3") {
+    names.rules.push_back({heads + "in_proj_weight", {heads + "qkv_proj.weight"}});
+    names.rules.push_back({"layers.{}.linear1.weight", {mlp + "gate_up_proj.weight"}});
+    return names;
+  }
+  for (const std::string kind : {"weight", "bias"})
+    names.rules.push_back(
+        {heads + "in_proj_" + kind, {heads + "q_proj." + kind, heads + "k_proj." + kind, heads + "v_proj." + kind}});
+  names.rules.push_back({"layers.{}.linear1.weight", {mlp + "gate_proj.weight", mlp + "up_proj.weight"}});
+  return names;
+}
+
+Described describe(const Keys& config) {
+  const std::string type = config.text("model_type");
+  config.require_flag("mlp_bias", false);
+  if (config.has("pretraining_tp")) config.integer("pretraining_tp", 1, INT32_MAX);  // the same sums in pieces
+  const int64_t width = size_of(config, "hidden_size"), heads = size_of(config, "num_attention_heads");
+  const int64_t head_dim =
+      config.integer("head_dim", 1, 65536, type == "qwen3" ? 128 : std::max<int64_t>(1, width / heads));
+  const bool bias = config.flag("attention_bias", false);
+  const LanguageModelConfig own{.vocab_size = size_of(config, "vocab_size"),
+                                .d_model = width,
+                                .nhead = heads,
+                                .num_kv_heads = config.integer("num_key_value_heads", 1, heads, heads),
+                                .num_layers = config.integer("num_hidden_layers", 1, 1000),
+                                .dim_feedforward = size_of(config, "intermediate_size"),
+                                .dropout = config.number("embd_pdrop", 0, 0.99, 0),
+                                .positions = "rotary",
+                                .max_positions = positions_of(config),
+                                .tie_embeddings = config.flag("tie_word_embeddings", false)};
+  TransformerLayerOptions layer{.d_model = width,
+                                .nhead = heads,
+                                .kv_heads = own.num_kv_heads,
+                                .dim_feedforward = own.dim_feedforward,
+                                .dropout = config.number("resid_pdrop", 0, 0.99, 0),
+                                .attention_dropout = config.number("attention_dropout", 0, 0.99, 0),
+                                .activation = {activation_of(config, "hidden_act", "silu"), /*gated=*/true},
+                                .norm = NormKind::rms_norm,
+                                .norm_epsilon = config.number("rms_norm_eps", 0, 1, type == "phi3" ? 1e-5 : 1e-6),
+                                .norm_first = true,
+                                .bias = false,
+                                .qkv_bias = bias || type == "qwen2",
+                                .out_bias = bias,
+                                .rotary = true,
+                                .rotary_options = rotation(config, head_dim),
+                                .head_dim = head_dim,
+                                .heads = {.norm = type == "qwen3"}};
+  layer.heads.norm_epsilon = layer.norm_epsilon;
+  LanguageModelDetails details;
+  for (const int64_t keys : windows(config, type, own.num_layers)) {
+    details.layers.push_back(layer);
+    details.layers.back().heads.window = window_of(keys);
+  }
+  return language_model(own, std::move(details), names_of(type));
+}
+
+}  // namespace
+
+const Family kLlama{.model_types = {"llama", "mistral", "qwen2", "qwen3", "phi3"}, .describe = describe};
+
+}  // namespace heed::inline v0

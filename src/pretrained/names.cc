@@ -1,0 +1,182 @@
+#include "pretrained/names.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "heed/checked.h"
+
+namespace heed::inline v0 {
+namespace {
+
+std::string of_layer(const std::string& name, int64_t layer) {
+  const size_t at = name.find("{}");
+  return at == std::string::npos ? name : name.substr(0, at) + std::to_string(layer) + name.substr(at + 2);
+}
+
+// The rules with their layers' numbers.
+std::vector<NameRule> rules_of(const Names& names) {
+  std::vector<NameRule> all;
+  for (const NameRule& rule : names.rules) {
+    const bool by_layer = rule.own.find("{}") != std::string::npos;
+    for (int64_t layer = 0; layer < (by_layer ? names.layers : 1); ++layer) {
+      NameRule one{of_layer(rule.own, layer), rule.theirs, rule.change};
+      for (std::string& name : one.theirs) name = of_layer(name, layer);
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+bool matches(const std::string& name, const std::string& pattern) {
+  if (pattern.starts_with('*')) return name.ends_with(std::string_view(pattern).substr(1));
+  if (pattern.ends_with('*')) return name.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
+  return name == pattern;
+}
+
+bool begins_with_any(const std::string& name, const std::vector<std::string>& beginnings) {
+  return std::any_of(beginnings.begin(), beginnings.end(), [&](const auto& b) { return name.starts_with(b); });
+}
+
+// Stored names by those that the rules have: without prefix, new endings.
+class Stored {
+ public:
+  Stored(const Names& names, const std::vector<std::string>& stored) {
+    std::string prefix;
+    for (const std::string& candidate : names.prefixes)
+      if (std::any_of(stored.begin(), stored.end(), [&](const auto& s) { return s.starts_with(candidate); })) {
+        prefix = candidate;
+        break;
+      }
+    for (const std::string& name : stored) {
+      std::string plain = name;
+      if (plain.starts_with(prefix) && !begins_with_any(name, names.without_prefix)) plain = name.substr(prefix.size());
+      for (const auto& [old, now] : names.old_endings)
+        if (plain.ends_with(old)) plain = plain.substr(0, plain.size() - old.size()) + now;
+      by_plain_[plain] = name;
+    }
+    prefix_ = prefix;
+  }
+  /// As the file has it; null where it does not.
+  const std::string* find(const std::string& plain) const {
+    const auto at = by_plain_.find(plain);
+    return at == by_plain_.end() ? nullptr : &at->second;
+  }
+  const std::map<std::string, std::string>& all() const { return by_plain_; }
+  const std::string& prefix() const { return prefix_; }
+
+ private:
+  std::map<std::string, std::string> by_plain_;
+  std::string prefix_;
+};
+
+template <class T>
+void add(const Tensor& t, T number) {
+  for (T& x : t.span<T>()) x += number;
+}
+
+Tensor changed(const Tensor& tensor, Change change, const std::string& name, const std::string& where) {
+  switch (change) {
+    case Change::none:
+      return tensor;
+    case Change::transpose:
+      if (tensor.rank() != 2)
+        throw FormatError(where + ": tensor '" + name + "' has shape " + to_string(tensor.shape()) +
+                          "; it must be a matrix");
+      return tensor.transpose(0, 1).contiguous();
+    case Change::add_one: {
+      const Tensor wide = tensor.to(DType::f32).clone();  // 1 + w has more digits than a half has
+      add<float>(wide, 1);
+      return wide;
+    }
+  }
+  return tensor;
+}
+
+Tensor stacked(const std::vector<Tensor>& parts, const std::string& own, const std::string& where) {
+  if (parts.size() == 1) return parts[0];
+  std::vector<int64_t> dims(parts[0].shape().begin(), parts[0].shape().end());
+  dims[0] = 0;
+  for (const Tensor& part : parts) {
+    const bool fits = part.rank() == parts[0].rank() && part.dtype() == parts[0].dtype() &&
+                      std::equal(part.shape().begin() + 1, part.shape().end(), parts[0].shape().begin() + 1);
+    if (!fits)
+      throw FormatError(where + ": what makes up '" + own + "' has shapes " + to_string(parts[0].shape()) + " and " +
+                        to_string(part.shape()) + ", or several dtypes; they must fit together");
+    dims[0] += part.size(0);
+  }
+  const Tensor all = Tensor::empty(Dims(dims), parts[0].dtype());
+  int64_t row = 0;
+  for (const Tensor& part : parts) {
+    all.slice(0, row, row + part.size(0)).copy_from(part);
+    row += part.size(0);
+  }
+  return all;
+}
+
+}  // namespace
+
+NamedTensors read_named(const Names& names, const Module& model, const std::vector<std::string>& stored,
+                        const ReadTensor& read, const std::string& where) {
+  const Stored there(names, stored);
+  std::set<std::string> used;
+  NamedTensors result;
+  std::map<std::string, Dims> expected;
+  for (const auto& [name, parameter] : model.named_parameters()) expected.emplace(name, parameter.shape());
+  for (const NameRule& rule : rules_of(names)) {
+    const auto own = expected.find(rule.own);
+    if (own == expected.end()) continue;  // the model has it not: no bias, say. Its tensors are unknown then
+    std::vector<Tensor> parts;
+    for (const std::string& plain : rule.theirs) {
+      const std::string* const name = there.find(plain);
+      if (!name) throw FormatError(where + ": there is no tensor '" + there.prefix() + plain + "'");
+      if (!used.insert(plain).second)
+        throw Error("pretrained: the rules use '" + plain + "' twice");  // a mistake of the family's page
+      parts.push_back(changed(read(*name), rule.change, *name, where));
+      if (parts.back().rank() == 0)
+        throw FormatError(where + ": tensor '" + *name + "' is a single number; it must be a vector or a matrix");
+    }
+    const Tensor value = stacked(parts, rule.own, where);
+    if (!(value.shape() == own->second))
+      throw FormatError(where + ": '" + *there.find(rule.theirs[0]) + "' gives " + to_string(value.shape()) +
+                        ", the configuration asks for " + to_string(own->second));
+    result.emplace_back(rule.own, value);
+  }
+  for (const auto& [plain, name] : there.all()) {
+    if (used.contains(plain)) continue;
+    if (std::none_of(names.unused.begin(), names.unused.end(), [&](const auto& p) { return matches(plain, p); }))
+      throw FormatError(where + ": tensor '" + name + "' has no place in this kind of model; its results would differ");
+  }
+  return result;
+}
+
+NamedTensors write_named(const Names& names, const NamedTensors& own, const std::vector<std::string>& stored,
+                         const std::function<std::vector<int64_t>(const std::string&)>& shape, Of of) {
+  const Stored there(names, stored);
+  std::map<std::string, Tensor> values(own.begin(), own.end());
+  NamedTensors result;
+  for (const NameRule& rule : rules_of(names)) {
+    const auto found = values.find(rule.own);
+    if (found == values.end()) continue;
+    int64_t row = 0;
+    for (const std::string& plain : rule.theirs) {
+      const std::string* const name = there.find(plain);
+      if (!name) throw FormatError("write_named: the file has no tensor '" + plain + "' to write to");
+      const std::vector<int64_t> dims = shape(*name);
+      const int64_t rows = rule.change == Change::transpose ? dims.at(1) : dims.at(0);
+      Tensor part = found->second.slice(0, row, row + rows);
+      row += rows;
+      if (rule.change == Change::transpose) part = part.transpose(0, 1);
+      part = part.contiguous();
+      if (rule.change == Change::add_one && of == Of::values) {
+        part = part.to(DType::f32).clone();
+        add<float>(part, -1);
+      }
+      result.emplace_back(*name, part);
+    }
+  }
+  return result;
+}
+
+}  // namespace heed::inline v0

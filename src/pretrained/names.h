@@ -1,0 +1,54 @@
+// From the tensors of other makers' files to heed's parameters, and back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "heed/io.h"
+#include "heed/nn.h"
+
+namespace heed::inline v0 {
+
+/// What is done to a tensor on its way in, and undone on its way out.
+enum class Change : uint8_t {
+  none,
+  transpose,  // a matrix is (in, out) there
+  add_one,    // a norm multiplies by 1 + weight there
+};
+
+/// One parameter of heed's and the tensors that it is made of, rows of the first first. "{}" in names stands for the
+/// number of a layer.
+struct NameRule {
+  std::string own;
+  std::vector<std::string> theirs;
+  Change change = Change::none;
+};
+
+/// How a family names its tensors.
+struct Names {
+  std::vector<NameRule> rules;
+  int64_t layers = 0;
+  std::vector<std::string> prefixes{""};      // of all of them; the first that any tensor begins with
+  std::vector<std::string> without_prefix{};  // beginnings of names that never have it
+  std::vector<std::pair<std::string, std::string>> old_endings{};  // and what newer files have for them
+  std::vector<std::string> unused{};  // names, also "*.ending" and "beginning.*", that may be there
+};
+
+using ReadTensor = std::function<Tensor(const std::string& name)>;
+
+/// The parameters of `model`, of tensors `stored` that `read` gives. Throws FormatError where one is missing, of
+/// another shape, or unknown: `where` begins the text.
+NamedTensors read_named(const Names& names, const Module& model, const std::vector<std::string>& stored,
+                        const ReadTensor& read, const std::string& where);
+
+/// What `own` tensors are of: a change that adds is undone in values alone.
+enum class Of : uint8_t { values, gradients };
+
+/// The other way: the tensors of a file that has `stored`, of the shapes that `shape` gives, from those of `own` by
+/// heed's names. What no rule makes is not among them.
+NamedTensors write_named(const Names& names, const NamedTensors& own, const std::vector<std::string>& stored,
+                         const std::function<std::vector<int64_t>(const std::string&)>& shape, Of of = Of::values);
+
+}  // namespace heed::inline v0

@@ -1,0 +1,263 @@
+// Models of other makers beside what PyTorch makes of them: every state, map, logit, gradient and continuation.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "heed/io.h"
+#include "heed/models.h"
+#include "heed/pretrained.h"
+#include "heed/random.h"
+#include "heed/text_encoder.h"
+#include "pretrained/family.h"
+#include "tests/shared.h"
+
+namespace heed {
+namespace {
+
+using nlohmann::json;
+
+std::string root() { return test::shared_path("conformance/models"); }
+
+json json_of(const std::string& path) {
+  std::ifstream file(path);
+  return json::parse(file);
+}
+
+// Row b of the first `length` tokens: of (B, L, ...) or, for maps, (B, H, L, L).
+Tensor row(const Tensor& x, int64_t b, int64_t length) {
+  Tensor one = x.select(0, b);
+  if (one.rank() == 3) return one.slice(1, 0, length).slice(2, 0, length).contiguous();
+  return one.slice(0, 0, length).contiguous();
+}
+
+// The largest difference, in parts of the largest expected value, which counts as `least` at least.
+double difference(const Tensor& got, const Tensor& want, bool absolute = false, double least = 1e-30) {
+  EXPECT_EQ(got.numel(), want.numel());
+  if (got.numel() != want.numel()) return 1e9;
+  const Tensor a = got.to(DType::f32).contiguous(), b = want.to(DType::f32).contiguous();
+  double worst = 0, largest = absolute ? 1 : least;
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    const double x = a.data<float>()[i], y = b.data<float>()[i];
+    worst = std::isnan(x) ? 1e9 : std::max(worst, std::abs(x - y));
+    if (!absolute) largest = std::max(largest, std::abs(y));
+  }
+  return worst / largest;
+}
+
+class Case {
+ public:
+  explicit Case(const std::string& name)
+      : directory(root() + "/" + name),
+        expected(directory + "/expected.safetensors"),
+        facts(json_of(directory + "/expected.json")) {}
+
+  std::vector<std::vector<int32_t>> rows(const std::string& ids, const std::string& mask) const {
+    const Tensor all = expected.tensor(ids), there = expected.tensor(mask);
+    std::vector<std::vector<int32_t>> result;
+    for (int64_t b = 0; b < all.size(0); ++b) {
+      result.emplace_back();
+      for (int64_t l = 0; l < all.size(1); ++l)
+        if (there.at<int64_t>(b, l)) result.back().push_back(static_cast<int32_t>(all.at<int64_t>(b, l)));
+    }
+    return result;
+  }
+  Tensor want(const std::string& name, int64_t b, size_t length) const {
+    return row(expected.tensor(name), b, static_cast<int64_t>(length));
+  }
+
+  std::string directory;
+  SafetensorsFile expected;
+  json facts;
+};
+
+// Gradients by the names of the file, against those that are written down and the lengths of all.
+void expect_gradients(const Case& c, const Module& model) {
+  const Keys config(json_of(c.directory + "/config.json"), "config.json");
+  NamedTensors own;
+  for (const auto& [name, parameter] : model.named_parameters()) own.emplace_back(name, parameter.grad());
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto& entry : std::filesystem::directory_iterator(c.directory)) {
+    if (!entry.path().filename().string().starts_with("model") || entry.path().extension() != ".safetensors") continue;
+    const SafetensorsFile file(entry.path().string());
+    for (const TensorInfo& info : file.tensors()) names.push_back(info.name), shapes[info.name] = info.shape;
+  }
+  const NamedTensors got = write_named(
+      family_of(config).describe(config).names, own, names, [&](const std::string& name) { return shapes.at(name); },
+      Of::gradients);
+  size_t compared = 0;
+  for (const auto& [name, gradient] : got) {
+    if (c.facts["gradient_norms"].contains(name)) {
+      double squares = 0;
+      for (const float x : gradient.to(DType::f32).contiguous().span<float>()) squares += double{x} * x;
+      const double want = c.facts["gradient_norms"][name];
+      EXPECT_NEAR(std::sqrt(squares), want, 1e-3 * want + 1e-6) << name;
+      ++compared;
+    }
+    if (!c.expected.contains("grad." + name)) continue;
+    // That of the keys' bias is 0 but for rounding.
+    EXPECT_LT(difference(gradient, c.expected.tensor("grad." + name), false, 1e-4), 1e-3) << name;
+  }
+  EXPECT_EQ(compared, c.facts["gradient_norms"].size());
+}
+
+class LanguageModels : public testing::TestWithParam<std::string> {};
+
+TEST_P(LanguageModels, StatesMapsAndLogits) {
+  HEED_NEEDS_SHARED("conformance/models");
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  const auto& model = dynamic_cast<const LanguageModel&>(*loaded.module);
+  const NoGrad no_grad;
+  const auto rows = c.rows("input_ids", "attention_mask");
+  for (size_t b = 0; b < rows.size(); ++b) {
+    SCOPED_TRACE("row " + std::to_string(b));
+    const auto at = static_cast<int64_t>(b);
+    const size_t length = rows[b].size();
+    const TokenBatch text = TokenBatch::pad({rows[b]}, 0);
+    AttentionRecord record;
+    record.want_states = true;
+    EXPECT_LT(difference(model.hidden(text, &record).value(), c.want("last_hidden_state", at, length)), 1e-4);
+    EXPECT_LT(difference(model.logits(text).value(), c.want("logits", at, length)), 1e-4);
+    for (int64_t l = 0; l < model.config().num_layers; ++l) {
+      SCOPED_TRACE("layer " + std::to_string(l));
+      const auto layer = static_cast<size_t>(l);
+      const std::string n = std::to_string(l);
+      EXPECT_LT(difference(record.decoder_states.at(layer), c.want("hidden." + n, at, length)), 1e-4);
+      EXPECT_LT(difference(record.decoder.at(layer), c.want("attention." + n, at, length), true), 1e-5);
+    }
+  }
+}
+
+TEST_P(LanguageModels, LossAndGradients) {
+  HEED_NEEDS_SHARED("conformance/models");
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  loaded.module->to(DType::f32);
+  auto& model = dynamic_cast<LanguageModel&>(*loaded.module);
+  const Variable loss = model.loss(TokenBatch::pack(c.rows("input_ids", "attention_mask")));
+  EXPECT_NEAR(loss.value().to(DType::f64).contiguous().data<double>()[0], c.facts["loss"].get<double>(), 1e-5);
+  loss.backward();
+  expect_gradients(c, model);
+}
+
+TEST_P(LanguageModels, ContinuesGreedily) {
+  HEED_NEEDS_SHARED("conformance/models");
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  const auto& model = dynamic_cast<const LanguageModel&>(*loaded.module);
+  std::vector<int32_t> ends;
+  const std::string generation = c.directory + "/generation_config.json";
+  if (std::filesystem::exists(generation)) ends = Keys(json_of(generation), generation).ids("eos_token_id");
+  const auto rows = c.rows("input_ids", "attention_mask");
+  ASSERT_FALSE(c.facts["greedy"].empty());
+  for (const json& expected : c.facts["greedy"]) {
+    auto want = expected["ids"].get<std::vector<int32_t>>();
+    if (std::find(ends.begin(), ends.end(), want.back()) != ends.end()) want.pop_back();
+    const GenerateOptions options{
+        .max_tokens = c.facts["greedy_with"]["max_new_tokens"], .sampling = {.temperature = 0}, .stop = ends};
+    EXPECT_EQ(model.generate(rows.at(expected["row"].get<size_t>()), options), want);
+  }
+}
+
+class TextEncoders : public testing::TestWithParam<std::string> {
+ protected:
+  // Types of tokens, where the case has them: (1, length) of row b.
+  static Tensor types(const Case& c, int64_t b, size_t length) {
+    if (!c.expected.contains("token_type_ids")) return {};
+    return c.want("token_type_ids", b, length).to(DType::i32).reshape({1, static_cast<int64_t>(length)});
+  }
+};
+
+TEST_P(TextEncoders, StatesMapsAndLogits) {
+  HEED_NEEDS_SHARED("conformance/models");
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  const auto& model = dynamic_cast<const TextEncoder&>(*loaded.module);
+  const NoGrad no_grad;
+  const auto rows = c.rows("input_ids", "attention_mask");
+  for (size_t b = 0; b < rows.size(); ++b) {
+    SCOPED_TRACE("row " + std::to_string(b));
+    const auto at = static_cast<int64_t>(b);
+    const size_t length = rows[b].size();
+    const TokenBatch text = TokenBatch::pad({rows[b]}, 0);
+    AttentionRecord record;
+    record.want_states = true;
+    const Variable states = model.hidden(text, types(c, at, length), &record);
+    EXPECT_LT(difference(states.value(), c.want("last_hidden_state", at, length)), 1e-4);
+    if (model.config().head) {
+      const Tensor logits = c.expected.tensor("logits");
+      EXPECT_LT(difference(model.apply_head(states, text).value(),
+                           logits.rank() == 2 ? logits.select(0, at) : c.want("logits", at, length)),
+                1e-4);
+    }
+    for (size_t l = 0; l < model.config().layers.size(); ++l) {
+      SCOPED_TRACE("layer " + std::to_string(l));
+      EXPECT_LT(difference(record.encoder_states.at(l), c.want("hidden." + std::to_string(l), at, length)), 1e-4);
+      EXPECT_LT(difference(record.encoder.at(l), c.want("attention." + std::to_string(l), at, length), true), 1e-5);
+    }
+  }
+}
+
+TEST_P(TextEncoders, ABatchIsItsTexts) {
+  HEED_NEEDS_SHARED("conformance/models");
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  const auto& model = dynamic_cast<const TextEncoder&>(*loaded.module);
+  const NoGrad no_grad;
+  const auto rows = c.rows("input_ids", "attention_mask");
+  std::vector<TokenBatch> batches{TokenBatch::pad(rows, 0)};
+  if (model.config().relative_buckets == 0) batches.push_back(TokenBatch::pack(rows));
+  for (const TokenBatch& batch : batches) {
+    const Tensor states = model.hidden(batch).value();
+    for (size_t b = 0; b < rows.size(); ++b) {
+      const int64_t begin = batch.is_packed() ? batch.offsets.at<int32_t>(static_cast<int64_t>(b)) : 0;
+      const Tensor own = states.select(0, batch.is_packed() ? 0 : static_cast<int64_t>(b))
+                             .slice(0, begin, begin + std::ssize(rows[b]));
+      EXPECT_LT(difference(own, model.hidden(TokenBatch::pad({rows[b]}, 0)).value()), 1e-5) << b;
+    }
+  }
+}
+
+TEST_P(TextEncoders, LossAndGradients) {
+  HEED_NEEDS_SHARED("conformance/models");
+  const Case c(GetParam());
+  if (!c.expected.contains("loss")) GTEST_SKIP() << GetParam() << " has no loss";
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  loaded.module->to(DType::f32);
+  const auto& model = dynamic_cast<const TextEncoder&>(*loaded.module);
+  const auto rows = c.rows("input_ids", "attention_mask");
+  const TokenBatch text = TokenBatch::pad(rows, 0);
+  Tensor all_types;
+  if (c.expected.contains("token_type_ids")) all_types = c.expected.tensor("token_type_ids").to(DType::i32);
+  const Variable logits = model.logits(text, all_types);
+  const Tensor labels = c.expected.tensor("labels").to(DType::i32).contiguous();
+  const Variable loss = functional::cross_entropy(functional::reshape(logits, {labels.numel(), logits.size(-1)}),
+                                                  labels.reshape({labels.numel()}));
+  EXPECT_NEAR(loss.value().to(DType::f64).contiguous().data<double>()[0], c.facts["loss"].get<double>(), 1e-5);
+  loss.backward();
+  expect_gradients(c, model);
+}
+
+std::string as_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Models, LanguageModels,
+                         testing::Values("gpt2", "llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3"),
+                         as_name);
+
+INSTANTIATE_TEST_SUITE_P(Models, TextEncoders,
+                         testing::Values("bert", "bert-classifier", "distilbert", "roberta", "mpnet",
+                                         "sentence-encoder", "sentence-encoder-cls"),
+                         as_name);
+
+}  // namespace
+}  // namespace heed
