@@ -53,8 +53,8 @@ Variable softmax(const Variable& x);      // over the last dimension
 Variable log_softmax(const Variable& x);  // over the last dimension
 
 /// ids (...) int32 in [0, vocabulary) -> (..., width), times `factor`. Throws ShapeError on an id out of range. Under
-/// NoGrad a float16 or bfloat16 weight gives float32.
-Variable embedding(const Tensor& ids, const Variable& weight, double factor = 1);
+/// NoGrad a float16 or bfloat16 weight gives float32. The row of `padding_id` gets no gradient (torch's padding_idx).
+Variable embedding(const Tensor& ids, const Variable& weight, double factor = 1, int32_t padding_id = -1);
 
 /// Zeroes each element with probability p and divides the rest by 1 - p; itself when p is 0. Takes one stream of
 /// default_generator().

@@ -72,6 +72,23 @@ struct Sampling {
 /// Throws ShapeError naming the field, its value and the permitted range; `operation` begins the message.
 void validate(const Sampling& sampling, const std::string& operation);
 
+/// What a Transformer has beyond its configuration, as models of other makers do.
+struct TransformerDetails {
+  /// A layer each, instead of what the configuration says of all.
+  std::vector<TransformerLayerOptions> encoder{}, decoder{};
+  bool encoder_norm = false, decoder_norm = false;  // behind the last layer
+  double embedding_factor = 1;                      // of the embeddings that enter the first layer
+  std::optional<double> embedding_norm{};           // epsilon of a LayerNorm behind embeddings and positions
+  int32_t padding_id = -1;                          // of functional::embedding
+  bool one_embedding = false;                       // for source and target, also where the output has its own
+  Tensor fixed_positions{};                         // (max_positions, E), added to the embeddings
+  int64_t position_offset = 0;                      // rows of learned positions in front of the first
+  int64_t relative_buckets = 0;                     // of relative_position_bias, a table for each stack; 0: none
+  int64_t relative_distance = 128;
+  double state_factor = 1;  // of the last states, in front of the output
+  bool logit_bias = false;  // added to logits, (V)
+};
+
 struct BeamOptions {
   int64_t beam = 5;
   /// Score = log p / length^length_penalty; length counts the end token. With 1 translations come out shorter than
@@ -83,6 +100,12 @@ struct BeamOptions {
   /// Where given, n_best translations are drawn, one token after the other, instead of searched; `beam` does not count.
   std::optional<Sampling> sampling{};
   std::vector<uint64_t> streams{};  // of draws, one for each source; equal streams draw alike. None: 0, 1, ...
+  std::vector<int32_t> never{};     // tokens that are not written
+  bool renormalize = false;         // probabilities are those without `never`
+  std::optional<int32_t> first_token{},
+      last_token{};  // what every translation begins with; what one of max_length ends with
+  /// Search until nothing open can surpass the worst of `beam` finished translations; else until `beam` are finished.
+  bool until_no_better = false;
 };
 
 struct Hypothesis {
@@ -97,7 +120,13 @@ struct Hypothesis {
 class Transformer : public Module {
  public:
   explicit Transformer(const TransformerConfig& config);
+  /// A model of `details`: the configuration says pieces, width, the numbers of layers, the kind of positions and the
+  /// ids of special tokens. Its sources are complete: nothing is added to those of translate(), score() and loss().
+  /// Throws ShapeError.
+  Transformer(const TransformerConfig& config, TransformerDetails details);
   const TransformerConfig& config() const { return config_; }
+  /// Where it has more than config() says.
+  const std::optional<TransformerDetails>& details() const { return details_; }
 
   /// source (B, Ls) -> memory (B, Ls, E). Source sentences end with eos. Packed -> (1, T, E), and no record.
   Variable encode(const TokenBatch& source, AttentionRecord* record = nullptr) const;
@@ -127,11 +156,22 @@ class Transformer : public Module {
 
  private:
   friend class DecodingModel;
-  Variable embed(const TokenBatch& batch, const Variable& table, const Variable& learned, int64_t first_position) const;
+  struct Stacks;
+  Transformer(const TransformerConfig& config, std::optional<TransformerDetails> details, const Stacks& stacks);
+  Variable embed_source(const TokenBatch& batch) const;
+  Variable embed_target(const TokenBatch& batch, int64_t first_position) const;
+  Variable embed(const TokenBatch& batch, const Variable& table, const Variable& learned, const LayerNorm* norm,
+                 int64_t first_position) const;
+  Variable logits_of(const Variable& states) const;
+  Tensor decoder_bias(int64_t position) const;
   std::vector<KVCache> memory_of(const std::vector<std::vector<int32_t>>& sentences) const;
   TransformerConfig config_;
+  std::optional<TransformerDetails> details_;
   Variable source_, target_, output_;             // (pieces, E); target and output undefined where tied
   Variable source_positions_, target_positions_;  // (max_positions, E), learned only
+  Variable source_bias_, target_bias_;            // (relative_buckets, H)
+  Variable fixed_positions_, logit_bias_;
+  std::unique_ptr<LayerNorm> source_norm_, target_norm_;
   SinusoidalPositions sinusoidal_;
   std::unique_ptr<TransformerEncoder> encoder_;
   std::unique_ptr<TransformerDecoder> decoder_;

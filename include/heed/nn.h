@@ -185,7 +185,8 @@ class MultiheadAttention : public Module {
   }
   /// Causal self-attention of x (B, L, E) that stands behind what the cache holds: appends its keys and values, then
   /// attends to all of them. An undefined cache is made for this input; a full one grows. For decoding, under NoGrad.
-  Variable step(const Variable& x, KVCache& cache) const;
+  /// `mask` as Call::mask, over all keys.
+  Variable step(const Variable& x, KVCache& cache, const Tensor& mask = {}) const;
   /// Keys and values of a memory (B, Lk, E), projected once for many queries (cross-attention while decoding).
   KVCache project_memory(const Variable& memory) const;
   /// query (B, Lq, E) over that memory -> (B, Lq, E).
@@ -310,8 +311,9 @@ class TransformerDecoderLayer : public Module {
                       const MultiheadAttention::Call& cross, HeadRecord* self_record = nullptr,
                       HeadRecord* cross_record = nullptr) const;
   /// One step of decoding: x (B * beams, 1, E); memory projected once per sentence, shared by its beams.
+  /// `self_mask` as for MultiheadAttention::step.
   Variable step(const Variable& x, KVCache& self, const KVCache& memory, const PaddedKeys& memory_keys,
-                HeadRecord* cross_record = nullptr) const;
+                HeadRecord* cross_record = nullptr, const Tensor& self_mask = {}) const;
 
   const TransformerLayerOptions& options() const { return options_; }
   MultiheadAttention self_attn, multihead_attn;
@@ -341,6 +343,8 @@ class TransformerEncoder : public Module {
 class TransformerDecoder : public Module {
  public:
   TransformerDecoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm);
+  /// As TransformerEncoder.
+  TransformerDecoder(const std::vector<TransformerLayerOptions>& layers, bool final_norm);
   Variable operator()(Variable x, const Variable& memory, const MultiheadAttention::Call& self,
                       const MultiheadAttention::Call& cross, AttentionRecord* record = nullptr) const;
   std::vector<std::unique_ptr<TransformerDecoderLayer>> layers;

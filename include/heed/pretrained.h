@@ -4,19 +4,24 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "heed/nn.h"
+#include "heed/models.h"
 
 namespace heed::inline v0 {
 
 /// A model of another maker.
 struct PretrainedModel {
   std::string model_type;          // "gpt2", as config.json says
-  std::unique_ptr<Module> module;  // a LanguageModel or a TextEncoder; not in training
+  std::unique_ptr<Module> module;  // a LanguageModel, TextEncoder or Transformer; not in training
+  /// How its maker writes with it, by generation_config.json: tokens that end a text; what a translation may not have,
+  /// or must begin and end with. Of a LanguageModel GenerateOptions::stop, of a Transformer BeamOptions.
+  std::vector<int32_t> stop{};
+  BeamOptions beam{};
 };
 
 /// The model of a directory: gpt2; llama, mistral, qwen2, qwen3, phi3; gemma, gemma2, gemma3_text; bert, distilbert,
-/// roberta, xlm-roberta, mpnet. Tensors are used
+/// roberta, xlm-roberta, mpnet; marian, bart, m2m_100, t5. Tensors are used
 /// where the files are mapped, but for those that must be turned or joined; matrices stay in half precision where all
 /// of them are so (Module::keep_matrices_as). Throws IoError, and FormatError for another kind of model, for keys of
 /// config.json that would change results and that heed does not follow, and for tensors that are missing, misshapen or

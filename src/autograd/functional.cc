@@ -349,7 +349,7 @@ Tensor checked_ids(const char* op, const Tensor& ids, int64_t limit, std::option
 
 }  // namespace
 
-Variable embedding(const Tensor& ids, const Variable& weight, double factor) {
+Variable embedding(const Tensor& ids, const Variable& weight, double factor, int32_t padding_id) {
   const char* op = "embedding";
   const ProfileScope profile(op);
   if (weight.shape().rank() != 2)
@@ -367,7 +367,7 @@ Variable embedding(const Tensor& ids, const Variable& weight, double factor) {
     });
     return custom_op(op, {weight}, y, [=](const Tensor& grad, Gradients& g) {
       embedding_backward<T>(index.data<int32_t>(), grad.data<T>(), static_cast<T>(factor), g.accumulator(0).data<T>(),
-                            index.numel(), width, ex());
+                            index.numel(), width, ex(), padding_id);
     });
   });
 }

@@ -22,11 +22,11 @@ void embedding_forward(const int32_t* ids, const W* table, T scale, T* y, int64_
 
 template <class T>
 void embedding_backward(const int32_t* ids, const T* dy, T scale, T* dtable, int64_t tokens, int64_t width,
-                        Executor& ex) {
+                        Executor& ex, int32_t padding_id) {
   // Threads take columns, so that tokens of one id are added in their order.
   for_chunks(width, 64, ex, [&](int64_t begin, int64_t end) {
     for (int64_t t = 0; t < tokens; ++t)
-      for (int64_t j = begin; j < end; ++j) dtable[ids[t] * width + j] += scale * dy[t * width + j];
+      for (int64_t j = begin; j < end && ids[t] != padding_id; ++j) dtable[ids[t] * width + j] += scale * dy[t * width + j];
   });
 }
 
@@ -37,7 +37,7 @@ HEED_EMBEDDING(double, double)
 HEED_EMBEDDING(float, float16)
 HEED_EMBEDDING(float, bfloat16)
 #undef HEED_EMBEDDING
-template void embedding_backward(const int32_t*, const float*, float, float*, int64_t, int64_t, Executor&);
-template void embedding_backward(const int32_t*, const double*, double, double*, int64_t, int64_t, Executor&);
+template void embedding_backward(const int32_t*, const float*, float, float*, int64_t, int64_t, Executor&, int32_t);
+template void embedding_backward(const int32_t*, const double*, double, double*, int64_t, int64_t, Executor&, int32_t);
 
 }  // namespace heed::inline v0

@@ -65,7 +65,7 @@ Config read_fields(ConfigReader& from) {
 int64_t source_pieces(const TransformerConfig& c) { return c.source_vocab_size; }
 int64_t source_pieces(const LanguageModelConfig&) { return 0; }
 
-bool has_details(const Transformer&) { return false; }
+bool has_details(const Transformer& model) { return model.details().has_value(); }
 bool has_details(const LanguageModel& model) { return model.details().has_value(); }
 
 template <class Model, class Config>

@@ -64,7 +64,8 @@ struct Scores {
 class OutputLayer {
  public:
   /// `rows` are those of the first full step.
-  OutputLayer(const Tensor& weight, int64_t rows) : weight_(weight) {
+  OutputLayer(const Tensor& weight, const Variable& bias, double factor, int64_t rows)
+      : weight_(weight), bias_(bias), factor_(factor) {
     constexpr int64_t kRepays = 24;  // rows
     if (rows < kRepays) return;
     with_weights<float>(weight_, [&](const auto* w) { packed_.emplace(w, weight_.size(1), weight_.size(0), ex_); });
@@ -72,7 +73,7 @@ class OutputLayer {
   Scores operator()(const Variable& hidden) const {
     const int64_t rows = hidden.size(0), width = weight_.size(1), vocabulary = weight_.size(0);
     const Scores scores{Tensor::empty({rows, vocabulary}), Tensor::empty({rows})};
-    const Tensor x = hidden.value().contiguous();
+    const Tensor x = (factor_ == 1 ? hidden : functional::scale(hidden, factor_)).value().contiguous();
     float* const logits = scores.logits.data<float>();
     if (packed_)
       linear_forward(x.data<float>(), *packed_, logits, rows, ex_);
@@ -81,14 +82,20 @@ class OutputLayer {
         linear_forward<float>(x.data<float>(), w, nullptr, logits, rows, width, vocabulary, ex_);
       });
     for_rows(rows, vocabulary, ex_, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        scores.lse.data<float>()[row] = log_sum_exp<float>(logits + row * vocabulary, vocabulary);
+      for (int64_t row = begin; row < end; ++row) {
+        float* const of_row = logits + row * vocabulary;
+        if (bias_.defined())
+          for (int64_t token = 0; token < vocabulary; ++token) of_row[token] += bias_.value().data<float>()[token];
+        scores.lse.data<float>()[row] = log_sum_exp<float>(of_row, vocabulary);
+      }
     });
     return scores;
   }
 
  private:
   const Tensor& weight_;
+  const Variable& bias_;
+  double factor_;  // of states
   Executor& ex_ = default_executor();
   std::optional<PackedWeight<float>> packed_;
 };
@@ -110,7 +117,8 @@ std::vector<Candidate> best_candidates(const Sentence& sentence, const Scores& s
       if (whole && full && !some_above(row + begin, kBlock, before, heap.front().log_probability)) continue;
       for (int64_t token = begin; token < end; ++token) {
         const Candidate c{before + row[token], static_cast<int32_t>(b), static_cast<int32_t>(token)};
-        if (token == forbidden || (heap.size() == count && !(c < heap.front()))) continue;
+        if (token == forbidden || c.log_probability == kImpossible || (heap.size() == count && !(c < heap.front())))
+          continue;
         if (heap.size() == count) {
           std::pop_heap(heap.begin(), heap.end());
           heap.pop_back();
@@ -189,6 +197,12 @@ Tensor as_tensor(const std::vector<std::vector<float>>& rows) {
 // Keys and values of the sentences for each decoder layer. They are encoded packed, so that nothing is computed for
 // padding; zeros stand in its place.
 std::vector<KVCache> Transformer::memory_of(const std::vector<std::vector<int32_t>>& sentences) const {
+  if (source_bias_.defined()) {  // for padded batches alone
+    const Variable memory = encode(TokenBatch::pad(sentences, config_.pad_id));
+    std::vector<KVCache> caches;
+    for (const auto& layer : decoder_->layers) caches.push_back(layer->multihead_attn.project_memory(memory));
+    return caches;
+  }
   const TokenBatch packed = TokenBatch::pack(sentences);
   const std::span<const int32_t> lengths = packed.lengths.span<int32_t>(), offsets = packed.offsets.span<int32_t>();
   const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
@@ -217,15 +231,17 @@ class DecodingModel {
       : model_(model),
         self_(model.decoder_->layers.size()),
         cross_(model.memory_of(ended)),
-        output_(model.output_weight().value(), rows) {}
+        output_(model.output_weight().value(), model.logit_bias_, model.details_ ? model.details_->state_factor : 1,
+                rows) {}
 
   /// What comes behind `last` (rows, 1), the tokens of step `step`. `record`, unless null, is that of the last layer's
   /// cross-attention: weights (sentences, heads, beams, source).
   Scores step(const Tensor& last, const Tensor& lengths, int64_t step, HeadRecord* record) {
-    Variable x = model_.embed({last, {}}, model_.target_embedding(), model_.target_positions_, step);
+    Variable x = model_.embed_target({last, {}}, step);
+    const Tensor self_mask = model_.decoder_bias(step);
     for (size_t l = 0; l < self_.size(); ++l) {
       const bool last_layer = l + 1 == self_.size();
-      x = model_.decoder_->layers[l]->step(x, self_[l], cross_[l], {lengths}, last_layer ? record : nullptr);
+      x = model_.decoder_->layers[l]->step(x, self_[l], cross_[l], {lengths}, last_layer ? record : nullptr, self_mask);
     }
     if (model_.decoder_->norm) x = (*model_.decoder_->norm)(x);
     Scores scores = output_(x);
@@ -293,7 +309,7 @@ std::vector<Hypothesis> Transformer::score(const TokenBatch& source, const Token
   return heed::score(std::array{this}, source, target, options);
 }
 
-static void check(const BeamOptions& options, size_t sources) {
+static void check(const BeamOptions& options, size_t sources, int64_t vocabulary) {
   if (options.beam < 1 || options.beam > 1000)
     throw ShapeError("translate: beam " + std::to_string(options.beam) + " is not in 1..1000");
   if (options.n_best < 1 || options.n_best > (options.sampling ? 1000 : options.beam))
@@ -303,6 +319,14 @@ static void check(const BeamOptions& options, size_t sources) {
     throw ShapeError("translate: max_length " + std::to_string(options.max_length) +
                      " is below 0; 0 is twice the source and 10");
   if (options.sampling) validate(*options.sampling, "translate");
+  for (const auto& id : {options.first_token, options.last_token})
+    if (id && (*id < 0 || *id >= vocabulary))
+      throw ShapeError("translate: first_token or last_token " + std::to_string(*id) + " is not in 0.." +
+                       std::to_string(vocabulary - 1));
+  for (const int32_t id : options.never)
+    if (id < 0 || id >= vocabulary)
+      throw ShapeError("translate: token " + std::to_string(id) + " of never is not in 0.." +
+                       std::to_string(vocabulary - 1));
   if (!std::isfinite(options.length_penalty))
     throw ShapeError("translate: length_penalty " + std::to_string(options.length_penalty) + " is not finite");
   if (!options.streams.empty() && options.streams.size() != sources)
@@ -321,6 +345,7 @@ class Search {
       : config_(models[0]->config()),
         options_(options),
         given_(given),
+        complete_sources_(models[0]->details().has_value()),
         width_(static_cast<size_t>(given              ? 1
                                    : options.sampling ? options.n_best
                                                       : options.beam)),
@@ -328,13 +353,15 @@ class Search {
     const int32_t pad_id = config_.pad_id, eos_id = config_.eos_id;
     if (options.sampling)
       sampler_.emplace(*options.sampling, config_.vocab_size,
-                       pad_id == eos_id ? std::vector{config_.bos_id} : std::vector{config_.bos_id, pad_id},
+                       complete_sources_  ? std::vector<int32_t>()  // options.never says it
+                       : pad_id == eos_id ? std::vector{config_.bos_id}
+                                          : std::vector{config_.bos_id, pad_id},
                        "translate");
     int64_t max_positions = config_.max_positions;
     for (const Transformer* model : models) max_positions = std::min(max_positions, model->config().max_positions);
     std::vector<std::vector<int32_t>> ended = source;
     for (size_t i = 0; i < source.size(); ++i) {
-      ended[i].push_back(eos_id);
+      if (!complete_sources_) ended[i].push_back(eos_id);
       Sentence s{.index = i, .source_length = static_cast<int64_t>(ended[i].size())};
       s.max_length = options.max_length ? options.max_length : 2 * s.source_length + 10;
       s.max_length = std::min(s.max_length, max_positions - 1);
@@ -352,6 +379,7 @@ class Search {
     for (; !open_.empty(); ++step_) {
       beams_ = static_cast<int64_t>(open_[0].beams.size());  // 1 in the first step, as for all sentences
       const Scores scores = next_scores();
+      if (!given_) restrict(scores);
       std::vector<size_t> going_on;
       for (size_t s = 0; s < open_.size(); ++s)
         if (advance(s, scores)) going_on.push_back(s);
@@ -376,6 +404,23 @@ class Search {
     return mean_of(of_models);
   }
 
+  // What may not be written becomes impossible; what must be, certain.
+  void restrict(const Scores& scores) const {
+    const int64_t vocabulary = scores.logits.size(1);
+    for (size_t s = 0; s < open_.size(); ++s)
+      for (int64_t row = static_cast<int64_t>(s) * beams_; row < static_cast<int64_t>(s + 1) * beams_; ++row) {
+        float *const logits = scores.logits.data<float>() + row * vocabulary, &lse = scores.lse.data<float>()[row];
+        for (const int32_t id : options_.never) logits[id] = kImpossible;
+        if (options_.renormalize) lse = log_sum_exp<float>(logits, vocabulary);
+        const std::optional<int32_t> forced = step_ == 0               ? options_.first_token
+                                              : is_last_step(open_[s]) ? options_.last_token
+                                                                       : std::nullopt;
+        if (!forced) continue;
+        std::fill(logits, logits + vocabulary, kImpossible);
+        logits[*forced] = lse = 0;
+      }
+  }
+
   bool is_last_step(const Sentence& sentence) const { return step_ + 1 >= sentence.max_length; }
 
   // How sentence `s` may go on, best first.
@@ -393,7 +438,7 @@ class Search {
                               stream);
     }
     // Twice the beam: at most `beam` of them can be ends, so the beam stays full.
-    return best_candidates(sentence, scores, first_row, 2 * width_, config_.pad_id);
+    return best_candidates(sentence, scores, first_row, 2 * width_, complete_sources_ ? -1 : config_.pad_id);
   }
 
   // The beam that a candidate goes on from, with the candidate's probability and attention, but not its token.
@@ -422,6 +467,18 @@ class Search {
             .alignment = as_tensor(beam.attention)};
   }
 
+  // Nothing that goes on from the best open beam can be better than the worst of `width_` finished translations.
+  bool is_settled(const Sentence& sentence, const std::vector<Beam>& next) const {
+    if (sentence.finished.size() < width_) return false;
+    if (!options_.until_no_better) return true;
+    std::vector<double> scores;
+    for (const Hypothesis& done : sentence.finished) scores.push_back(done.score);
+    std::nth_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(width_) - 1, scores.end(),
+                     std::greater<>());
+    const double now = std::pow(static_cast<double>(step_ + 1), options_.length_penalty);
+    return next.empty() || next[0].log_probability / now <= scores[width_ - 1];
+  }
+
   // One step of sentence `s`; whether it goes on.
   bool advance(size_t s, const Scores& scores) {
     Sentence& sentence = open_[s];
@@ -443,7 +500,7 @@ class Search {
         if (step_ == 0) next.back().draw = rank;
       }
     }
-    if (sentence.finished.size() >= width_ || last_step || next.empty()) {
+    if (is_settled(sentence, next) || last_step || next.empty()) {
       auto& list = sentence.finished;
       std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
       if (list.size() > static_cast<size_t>(options_.n_best)) list.resize(static_cast<size_t>(options_.n_best));
@@ -486,6 +543,7 @@ class Search {
   const TransformerConfig& config_;
   const BeamOptions& options_;
   const std::vector<std::vector<int32_t>>* given_;
+  bool complete_sources_;
   size_t width_;  // beams of a sentence behind the first step
   std::optional<Sampler> sampler_;
   std::deque<DecodingModel> decoding_;  // they do not move
@@ -504,7 +562,7 @@ static std::vector<std::vector<Hypothesis>> search(std::span<const Transformer* 
                                                    const BeamOptions& options,
                                                    const std::vector<std::vector<int32_t>>* given) {
   check_one_vocabulary(models);
-  check(options, source.size());
+  check(options, source.size(), models[0]->config().vocab_size);
   if (source.empty()) return {};
   const NoGrad no_grad;
   return Search(models, source, options, given).run();

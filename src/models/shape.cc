@@ -18,7 +18,7 @@ Variable TokenEmbedding::operator()(const TokenBatch& batch, int64_t first_posit
   if (first_position + length > max_positions)
     throw ShapeError(std::string(model) + ": " + std::to_string(first_position + length) + " tokens, the model takes " +
                      std::to_string(max_positions) + "; split the text");
-  Variable x = functional::embedding(ids, table, factor);
+  Variable x = functional::embedding(ids, table, factor, padding_id);
   if (sinusoidal) {
     const Tensor rows = sinusoidal->rows(first_position, length, x.dtype());
     if (batch.is_packed())
@@ -37,7 +37,7 @@ Variable TokenEmbedding::operator()(const TokenBatch& batch, int64_t first_posit
     }
     x = functional::add(x, functional::embedding(positions.expand(ids.shape()), learned));
   }
-  return functional::dropout(x, dropout);
+  return functional::dropout(norm ? (*norm)(x) : x, dropout);
 }
 
 }  // namespace heed::inline v0

@@ -53,6 +53,8 @@ struct TokenEmbedding {
   const SinusoidalPositions* sinusoidal;  // or null
   double dropout;
   int64_t position_offset = 0;  // the row of `learned` that is position 0's
+  const LayerNorm* norm = nullptr;
+  int32_t padding_id = -1;  // of functional::embedding
   /// ids (B, L) at positions first, first + 1, ..., or at those of a packed batch -> (B, L, E). Throws ShapeError past
   /// max_positions.
   Variable operator()(const TokenBatch& batch, int64_t first_position) const;

@@ -62,24 +62,76 @@ std::vector<std::vector<int32_t>> TokenBatch::sentences() const {
   return all;
 }
 
+struct Transformer::Stacks {
+  std::vector<TransformerLayerOptions> encoder, decoder;
+  bool encoder_norm, decoder_norm;
+};
+
+namespace {
+
+void check_details(const TransformerConfig& config, const TransformerDetails& details) {
+  const auto check = [&](const char* stack, const std::vector<TransformerLayerOptions>& layers, int64_t count) {
+    if (layers.empty() || std::ssize(layers) != count)
+      throw ShapeError(std::string("Transformer: details of ") + std::to_string(layers.size()) + " " + stack +
+                       " layers, the configuration has " + std::to_string(count));
+    for (const TransformerLayerOptions& layer : layers)
+      if (layer.d_model != config.d_model)
+        throw ShapeError("Transformer: a layer of width " + std::to_string(layer.d_model) + ", the configuration has " +
+                         std::to_string(config.d_model));
+  };
+  check("encoder", details.encoder, config.num_encoder_layers);
+  check("decoder", details.decoder, config.num_decoder_layers);
+  const Dims table{config.max_positions, config.d_model};
+  if (details.fixed_positions.defined() && !(details.fixed_positions.shape() == table))
+    throw ShapeError("Transformer: fixed positions " + to_string(details.fixed_positions.shape()) + "; give " +
+                     to_string(table));
+}
+
+}  // namespace
+
 Transformer::Transformer(const TransformerConfig& config)
-    : config_(validated(config)), sinusoidal_(config.d_model, held_positions(config)) {
+    : Transformer(validated(config), {},
+                  {std::vector(static_cast<size_t>(config.num_encoder_layers), layer_options(config)),
+                   std::vector(static_cast<size_t>(config.num_decoder_layers), layer_options(config)),
+                   config.norm_first, config.norm_first}) {}
+
+Transformer::Transformer(const TransformerConfig& config, TransformerDetails details)
+    : Transformer((check_details(config, details), config), details,
+                  {details.encoder, details.decoder, details.encoder_norm, details.decoder_norm}) {}
+
+Transformer::Transformer(const TransformerConfig& config, std::optional<TransformerDetails> details,
+                         const Stacks& stacks)
+    : config_(config), details_(std::move(details)), sinusoidal_(config.d_model, held_positions(config)) {
   const double deviation = 1 / std::sqrt(static_cast<double>(config.d_model));
   const auto table = [&](const char* name, int64_t pieces) {
     return register_parameter(name, normal({pieces, config.d_model}, 0, deviation));
   };
-  const bool shared = config.tie_embeddings && config.source_vocab_size == 0;
+  const bool shared = config.source_vocab_size == 0 && (config.tie_embeddings || (details_ && details_->one_embedding));
   source_ = table(shared ? "embedding.weight" : "source_embedding.weight", config.source_pieces());
   if (!shared) target_ = table("target_embedding.weight", config.vocab_size);
   if (!config.tie_embeddings) output_ = table("output.weight", config.vocab_size);
   if (config.positions == "learned") {
-    const Dims rows{config.max_positions, config.d_model};
-    source_positions_ = register_parameter("source_positions.weight", normal(rows, 0, deviation));
-    target_positions_ = register_parameter("target_positions.weight", normal(rows, 0, deviation));
+    const int64_t rows = config.max_positions + (details_ ? details_->position_offset : 0);
+    source_positions_ = table("source_positions.weight", rows);
+    target_positions_ = table("target_positions.weight", rows);
   }
-  const TransformerLayerOptions options = layer_options(config);
-  encoder_ = std::make_unique<TransformerEncoder>(options, config.num_encoder_layers, config.norm_first);
-  decoder_ = std::make_unique<TransformerDecoder>(options, config.num_decoder_layers, config.norm_first);
+  if (details_) {
+    const TransformerDetails& d = *details_;
+    if (d.fixed_positions.defined()) fixed_positions_ = Variable(d.fixed_positions);
+    if (d.embedding_norm) {
+      source_norm_ = std::make_unique<LayerNorm>(config.d_model, *d.embedding_norm);
+      target_norm_ = std::make_unique<LayerNorm>(config.d_model, *d.embedding_norm);
+      register_module("source_norm", *source_norm_);
+      register_module("target_norm", *target_norm_);
+    }
+    if (d.relative_buckets > 0) {
+      source_bias_ = register_parameter("source_bias.weight", constant({d.relative_buckets, d.encoder[0].nhead}, 0));
+      target_bias_ = register_parameter("target_bias.weight", constant({d.relative_buckets, d.decoder[0].nhead}, 0));
+    }
+    if (d.logit_bias) logit_bias_ = register_parameter("output.bias", constant({config.vocab_size}, 0));
+  }
+  encoder_ = std::make_unique<TransformerEncoder>(stacks.encoder, stacks.encoder_norm);
+  decoder_ = std::make_unique<TransformerDecoder>(stacks.decoder, stacks.decoder_norm);
   register_module("encoder", *encoder_);
   register_module("decoder", *decoder_);
 }
@@ -93,29 +145,69 @@ MultiheadAttention::Call call_of(const TokenBatch& queries, const TokenBatch& ke
 }
 
 Variable Transformer::embed(const TokenBatch& batch, const Variable& table, const Variable& learned,
-                            int64_t first_position) const {
+                            const LayerNorm* norm, int64_t first_position) const {
   // Vaswani et al. 2017, 3.4: embeddings times sqrt(d_model).
+  const double factor = details_ ? details_->embedding_factor : std::sqrt(static_cast<double>(config_.d_model));
   return TokenEmbedding{.model = "Transformer",
                         .table = table,
-                        .factor = std::sqrt(static_cast<double>(config_.d_model)),
+                        .factor = factor,
                         .max_positions = config_.max_positions,
-                        .learned = learned,
-                        .sinusoidal = config_.positions == "sinusoidal" ? &sinusoidal_ : nullptr,
-                        .dropout = training() ? config_.dropout : 0}(batch, first_position);
+                        .learned = fixed_positions_.defined() ? fixed_positions_ : learned,
+                        .sinusoidal = config_.positions == "sinusoidal" && !details_ ? &sinusoidal_ : nullptr,
+                        .dropout = training() ? config_.dropout : 0,
+                        .position_offset = details_ ? details_->position_offset : 0,
+                        .norm = norm,
+                        .padding_id = details_ ? details_->padding_id : -1}(batch, first_position);
 }
 
+Variable Transformer::embed_source(const TokenBatch& batch) const {
+  return embed(batch, source_, source_positions_, source_norm_.get(), 0);
+}
+
+Variable Transformer::embed_target(const TokenBatch& batch, int64_t first_position) const {
+  return embed(batch, target_embedding(), target_positions_, target_norm_.get(), first_position);
+}
+
+namespace {
+
+// What `weight`, where there is one, adds to the scores of self-attention.
+Variable bias_of(const Variable& weight, const TokenBatch& batch, bool both_ways, int64_t distance) {
+  if (!weight.defined()) return {};
+  if (batch.is_packed())
+    throw ShapeError("Transformer: relative positions are for padded batches; give TokenBatch::pad");
+  const int64_t length = batch.ids.size(1);
+  return functional::relative_position_bias(weight, length, length, both_ways, distance);
+}
+
+}  // namespace
+
 Variable Transformer::encode(const TokenBatch& source, AttentionRecord* record) const {
-  const Variable x = embed(source, source_, source_positions_, 0);
-  return (*encoder_)(x, call_of(source, source, Causal::none), record);
+  MultiheadAttention::Call call = call_of(source, source, Causal::none);
+  call.learned_mask = bias_of(source_bias_, source, true, details_ ? details_->relative_distance : 0);
+  return (*encoder_)(embed_source(source), call, record);
 }
 
 Variable Transformer::decode(const TokenBatch& target, const Variable& memory, const TokenBatch& source,
                              AttentionRecord* record) const {
   if (source.is_packed() != target.is_packed())
     throw ShapeError("Transformer: one of source and target is packed, the other padded; pack both or pad both");
-  const Variable x = embed(target, target_embedding(), target_positions_, 0);
-  return (*decoder_)(x, memory, call_of(target, target, Causal::top_left), call_of(target, source, Causal::none),
-                     record);
+  MultiheadAttention::Call self = call_of(target, target, Causal::top_left);
+  self.learned_mask = bias_of(target_bias_, target, false, details_ ? details_->relative_distance : 0);
+  return (*decoder_)(embed_target(target, 0), memory, self, call_of(target, source, Causal::none), record);
+}
+
+// Of the token at a position to those in front of it and itself: (1, H, 1, position + 1), or undefined.
+Tensor Transformer::decoder_bias(int64_t position) const {
+  if (!target_bias_.defined()) return {};
+  return functional::relative_position_bias(target_bias_, 1, position + 1, /*both_ways=*/false,
+                                            details_->relative_distance, position)
+      .value();
+}
+
+Variable Transformer::logits_of(const Variable& states) const {
+  const bool scaled = details_ && details_->state_factor != 1;
+  return functional::linear(scaled ? functional::scale(states, details_->state_factor) : states, output_weight(),
+                            logit_bias_);
 }
 
 Variable Transformer::loss(const TokenBatch& source, const TokenBatch& target,
@@ -128,7 +220,7 @@ Variable Transformer::loss(const TokenBatch& source, const TokenBatch& target,
   for (int pass = 0; pass < (options.r_drop > 0 ? 2 : 1); ++pass) {
     for (const auto& sentence : read) {
       sources.push_back(sentence);
-      sources.back().push_back(config_.eos_id);
+      if (!details_) sources.back().push_back(config_.eos_id);
     }
     for (const auto& sentence : written) {
       inputs.emplace_back(1, config_.bos_id).insert(inputs.back().end(), sentence.begin(), sentence.end());
@@ -140,13 +232,14 @@ Variable Transformer::loss(const TokenBatch& source, const TokenBatch& target,
     return source.is_packed() ? TokenBatch::pack(sentences) : TokenBatch::pad(sentences, pad_id);
   };
   const TokenBatch ended = batch_of(sources, config_.pad_id);
-  const Variable hidden = decode(batch_of(inputs, config_.pad_id), encode(ended), ended);
+  Variable hidden = decode(batch_of(inputs, config_.pad_id), encode(ended), ended);
+  if (details_) hidden = functional::scale(hidden, details_->state_factor);
   const Tensor label_ids = batch_of(labels, options.ignore_index).ids;
-  return functional::linear_cross_entropy(hidden, output_weight(), {}, label_ids, options, parts);
+  return functional::linear_cross_entropy(hidden, output_weight(), logit_bias_, label_ids, options, parts);
 }
 
 Variable Transformer::logits(const TokenBatch& source, const TokenBatch& target) const {
-  return functional::linear(decode(target, encode(source), source), output_weight());
+  return logits_of(decode(target, encode(source), source));
 }
 
 }  // namespace heed::inline v0

@@ -181,13 +181,15 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
   return out;
 }
 
-Variable MultiheadAttention::step(const Variable& x, KVCache& cache) const {
+Variable MultiheadAttention::step(const Variable& x, KVCache& cache, const Tensor& mask) const {
   if (grad_enabled() && x.requires_grad())
     throw ShapeError("MultiheadAttention: a cache is for decoding; put NoGrad around it");
   if (!in_proj_weight.defined())
     throw ShapeError("MultiheadAttention: step() is self-attention, and kdim or vdim differ from embed_dim");
   const Projections own = project_self(as_batch(x), {});  // the cache turns what it takes
-  Variable out = out_proj(attend(own.q, own.k, own.v, cache, attention_options(Causal::top_left)));
+  AttentionOptions how = attention_options(Causal::top_left);
+  how.mask = mask;
+  Variable out = out_proj(attend(own.q, own.k, own.v, cache, std::move(how)));
   if (x.shape().rank() == 2) out = functional::reshape(out, {x.size(0), options_.embed_dim});
   return out;
 }

@@ -163,10 +163,11 @@ Variable TransformerDecoderLayer::operator()(const Variable& x, const Variable& 
 }
 
 Variable TransformerDecoderLayer::step(const Variable& x, KVCache& self, const KVCache& memory,
-                                       const PaddedKeys& memory_keys, HeadRecord* cross_record) const {
+                                       const PaddedKeys& memory_keys, HeadRecord* cross_record,
+                                       const Tensor& self_mask) const {
   const int64_t rows = x.size(0), width = x.size(2), sentences = memory.keys().size(0);
   return block(
-      x, [&](const Variable& y) { return self_attn.step(y, self); },
+      x, [&](const Variable& y) { return self_attn.step(y, self, self_mask); },
       [&](const Variable& y) {
         // The beams of a sentence are the queries of one batch entry, so its memory is read once for all of them.
         const Variable beams = functional::reshape(y, {sentences, rows / sentences, width});
@@ -175,8 +176,21 @@ Variable TransformerDecoderLayer::step(const Variable& x, KVCache& self, const K
       });
 }
 
+namespace {
+
+std::vector<TransformerLayerOptions> alike(const TransformerLayerOptions& options, int64_t layers) {
+  return std::vector(static_cast<size_t>(std::max<int64_t>(layers, 0)), options);
+}
+
+std::unique_ptr<Norm> norm_behind(const std::vector<TransformerLayerOptions>& layers) {
+  const TransformerLayerOptions& last = layers.back();
+  return std::make_unique<Norm>(last.norm, last.d_model, last.norm_epsilon, last.norm_bias);
+}
+
+}  // namespace
+
 TransformerEncoder::TransformerEncoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm)
-    : TransformerEncoder(std::vector(static_cast<size_t>(std::max<int64_t>(num_layers, 0)), options), final_norm) {}
+    : TransformerEncoder(alike(options, num_layers), final_norm) {}
 
 TransformerEncoder::TransformerEncoder(const std::vector<TransformerLayerOptions>& all, bool final_norm) {
   if (all.empty()) throw ShapeError("TransformerEncoder: no layers; give one at least");
@@ -186,8 +200,7 @@ TransformerEncoder::TransformerEncoder(const std::vector<TransformerLayerOptions
     register_module(name, *layers.back());
   }
   if (!final_norm) return;
-  const TransformerLayerOptions& last = all.back();
-  norm = std::make_unique<Norm>(last.norm, last.d_model, last.norm_epsilon, last.norm_bias);
+  norm = norm_behind(all);
   register_module("norm", *norm);
 }
 
@@ -207,15 +220,19 @@ Variable TransformerEncoder::step(Variable x, std::vector<KVCache>& caches) cons
   return norm ? (*norm)(x) : x;
 }
 
-TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm) {
-  for (int64_t i = 0; i < num_layers; ++i) {
+TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm)
+    : TransformerDecoder(alike(options, num_layers), final_norm) {}
+
+TransformerDecoder::TransformerDecoder(const std::vector<TransformerLayerOptions>& all, bool final_norm) {
+  if (all.empty()) throw ShapeError("TransformerDecoder: no layers; give one at least");
+  for (const TransformerLayerOptions& options : all) {
+    const std::string name = "layers." + std::to_string(layers.size());
     layers.push_back(std::make_unique<TransformerDecoderLayer>(options));
-    register_module("layers." + std::to_string(i), *layers.back());
+    register_module(name, *layers.back());
   }
-  if (final_norm) {
-    norm = std::make_unique<Norm>(options.norm, options.d_model, options.norm_epsilon, options.norm_bias);
-    register_module("norm", *norm);
-  }
+  if (!final_norm) return;
+  norm = norm_behind(all);
+  register_module("norm", *norm);
 }
 
 Variable TransformerDecoder::operator()(Variable x, const Variable& memory, const MultiheadAttention::Call& self,

@@ -91,12 +91,26 @@ std::optional<Keys> Keys::object(const std::string& key) const {
 }
 
 std::vector<int32_t> Keys::ids(const std::string& key) const {
-  std::vector<int32_t> all;
-  if (!has(key)) return all;
+  if (!has(key)) return {};
   const nlohmann::json& value = need(key);
-  for (const nlohmann::json& one : value.is_array() ? value : nlohmann::json::array({value})) {
+  if (value.is_array() && value.empty()) fail(key, "it must be an id or a list of ids");
+  return ids_in(value.is_array() ? value : nlohmann::json::array({value}), key);
+}
+
+std::vector<std::vector<int32_t>> Keys::lists_of_ids(const std::string& key) const {
+  std::vector<std::vector<int32_t>> all;
+  if (!has(key)) return all;
+  if (!need(key).is_array()) fail(key, "it must be a list of lists of ids");
+  for (const nlohmann::json& one : need(key)) all.push_back(ids_in(one, key));
+  return all;
+}
+
+std::vector<int32_t> Keys::ids_in(const nlohmann::json& list, const std::string& key) const {
+  std::vector<int32_t> all;
+  if (!list.is_array()) fail(key, "it must be a list of ids");
+  for (const nlohmann::json& one : list) {
     if (!one.is_number_integer() || one.get<double>() < 0 || one.get<double>() > INT32_MAX)
-      fail(key, "it must be an id or a list of ids");
+      fail(key, "it must have ids, whole numbers from 0 on");
     all.push_back(one.get<int32_t>());
   }
   return all;

@@ -29,6 +29,7 @@ class Keys {
   std::optional<Keys> object(const std::string& key) const;
   /// A number or a list of them.
   std::vector<int32_t> ids(const std::string& key) const;
+  std::vector<std::vector<int32_t>> lists_of_ids(const std::string& key) const;  // empty where absent
 
   /// The first of `keys` that is there; the first where none is.
   std::string first_of(std::initializer_list<const char*> keys) const;
@@ -43,6 +44,7 @@ class Keys {
  private:
   const nlohmann::json* find(const std::string& key) const;
   const nlohmann::json& need(const std::string& key) const;
+  std::vector<int32_t> ids_in(const nlohmann::json& list, const std::string& key) const;
   nlohmann::json object_ = nlohmann::json::object();
   std::string where_;
 };

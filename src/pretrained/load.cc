@@ -13,12 +13,27 @@ namespace {
 
 constexpr uint64_t kLargestConfig = 1 << 20;  // bytes
 
-Keys read_keys(const std::string& directory) {
-  const std::string where = directory + "/" + kConfigFile;
-  nlohmann::json json =
-      parse_json(DirectorySnapshot(directory, {kConfigFile}).read(kConfigFile, kLargestConfig), where);
+constexpr const char* kGenerationFile = "generation_config.json";
+
+Keys keys_of(const DirectorySnapshot& files, const std::string& directory, const std::string& name) {
+  const std::string where = directory + "/" + name;
+  nlohmann::json json = parse_json(files.read(name, kLargestConfig), where);
   if (!json.is_object()) throw FormatError(where + ": it is no JSON object");
   return {std::move(json), where};
+}
+
+// Older files have these keys in config.json.
+void read_writing(const Keys& keys, PretrainedModel& model) {
+  model.stop = keys.ids("eos_token_id");
+  BeamOptions& beam = model.beam;
+  beam.until_no_better = true;
+  beam.beam = keys.integer("num_beams", 1, 1000, 1);
+  beam.length_penalty = keys.number("length_penalty", -100, 100, 1);
+  beam.renormalize = keys.flag("renormalize_logits", false);
+  if (keys.has("forced_bos_token_id")) beam.first_token = keys.ids("forced_bos_token_id").at(0);
+  if (keys.has("forced_eos_token_id")) beam.last_token = keys.ids("forced_eos_token_id").at(0);
+  for (const std::vector<int32_t>& word : keys.lists_of_ids("bad_words_ids"))
+    if (word.size() == 1) beam.never.push_back(word[0]);
 }
 
 // Matrices in one half precision, where all are, and everything else as float32.
@@ -35,10 +50,11 @@ void widen(NamedTensors& tensors) {
 }  // namespace
 
 PretrainedModel load_pretrained(const std::string& directory) {
-  const Keys config = read_keys(directory);
+  const DirectorySnapshot texts(directory, {kConfigFile, kGenerationFile});
+  const Keys config = keys_of(texts, directory, kConfigFile);
   const Described described = family_of(config).describe(config);
   const TensorFiles files(directory);
-  PretrainedModel result{.model_type = config.text("model_type"), .module = nullptr};
+  PretrainedModel result{.model_type = config.text("model_type"), .module = nullptr, .stop = {}, .beam = {}};
   try {
     const ShapesOnly shapes_only;  // its tensors come from the files
     result.module = described.make();
@@ -55,6 +71,7 @@ PretrainedModel load_pretrained(const std::string& directory) {
     throw FormatError(directory + ": " + e.what());
   }
   result.module->eval();
+  read_writing(texts.contains(kGenerationFile) ? keys_of(texts, directory, kGenerationFile) : config, result);
   return result;
 }
 

@@ -18,7 +18,7 @@ std::string of_layer(const std::string& name, int64_t layer) {
 // The rules with their layers' numbers.
 std::vector<NameRule> rules_of(const Names& names) {
   std::vector<NameRule> all;
-  for (const NameRule& rule : names.rules) {
+  for (const NameRule& rule : names.rules) {  // stacks may differ in length: a rule of no parameter does nothing
     const bool by_layer = rule.own.find("{}") != std::string::npos;
     for (int64_t layer = 0; layer < (by_layer ? names.layers : 1); ++layer) {
       NameRule one{of_layer(rule.own, layer), rule.theirs, rule.change};
@@ -85,6 +85,8 @@ Tensor changed(const Tensor& tensor, Change change, const std::string& name, con
         throw FormatError(where + ": tensor '" + name + "' has shape " + to_string(tensor.shape()) +
                           "; it must be a matrix");
       return tensor.transpose(0, 1).contiguous();
+    case Change::flatten:
+      return tensor.contiguous().reshape({tensor.numel()});
     case Change::add_one: {
       const Tensor wide = tensor.to(DType::f32).clone();  // 1 + w has more digits than a half has
       add<float>(wide, 1);
@@ -164,11 +166,11 @@ NamedTensors write_named(const Names& names, const NamedTensors& own, const std:
       const std::string* const name = there.find(plain);
       if (!name) throw FormatError("write_named: the file has no tensor '" + plain + "' to write to");
       const std::vector<int64_t> dims = shape(*name);
-      const int64_t rows = rule.change == Change::transpose ? dims.at(1) : dims.at(0);
+      const int64_t rows = rule.change == Change::none || rule.change == Change::add_one ? dims.at(0) : dims.at(1);
       Tensor part = found->second.slice(0, row, row + rows);
       row += rows;
       if (rule.change == Change::transpose) part = part.transpose(0, 1);
-      part = part.contiguous();
+      part = part.contiguous().reshape(Dims(dims));
       if (rule.change == Change::add_one && of == Of::values) {
         part = part.to(DType::f32).clone();
         add<float>(part, -1);

@@ -16,6 +16,7 @@ enum class Change : uint8_t {
   none,
   transpose,  // a matrix is (in, out) there
   add_one,    // a norm multiplies by 1 + weight there
+  flatten,    // (1, n) there, a vector here
 };
 
 /// One parameter of heed's and the tensors that it is made of, rows of the first first. "{}" in names stands for the

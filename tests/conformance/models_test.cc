@@ -151,9 +151,7 @@ TEST_P(LanguageModels, ContinuesGreedily) {
   const Case c(GetParam());
   const PretrainedModel loaded = load_pretrained(c.directory);
   const auto& model = dynamic_cast<const LanguageModel&>(*loaded.module);
-  std::vector<int32_t> ends;
-  const std::string generation = c.directory + "/generation_config.json";
-  if (std::filesystem::exists(generation)) ends = Keys(json_of(generation), generation).ids("eos_token_id");
+  const std::vector<int32_t>& ends = loaded.stop;
   const auto rows = c.rows("input_ids", "attention_mask");
   ASSERT_FALSE(c.facts["greedy"].empty());
   for (const json& expected : c.facts["greedy"]) {
@@ -244,6 +242,100 @@ TEST_P(TextEncoders, LossAndGradients) {
   expect_gradients(c, model);
 }
 
+class Transformers : public testing::TestWithParam<std::string> {};
+
+TEST_P(Transformers, StatesMapsAndLogits) {
+  HEED_NEEDS_SHARED("conformance/models");
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  const auto& model = dynamic_cast<const Transformer&>(*loaded.module);
+  const NoGrad no_grad;
+  const auto sources = c.rows("input_ids", "attention_mask");
+  const auto targets = c.rows("decoder_input_ids", "decoder_attention_mask");
+  for (size_t b = 0; b < sources.size(); ++b) {
+    SCOPED_TRACE("row " + std::to_string(b));
+    const auto at = static_cast<int64_t>(b);
+    const size_t from = sources[b].size(), to = targets[b].size();
+    const TokenBatch source = TokenBatch::pad({sources[b]}, 0), target = TokenBatch::pad({targets[b]}, 0);
+    AttentionRecord record;
+    record.want_states = true;
+    const Variable memory = model.encode(source, &record);
+    EXPECT_LT(difference(memory.value(), c.want("encoder_last_hidden_state", at, from)), 1e-4);
+    EXPECT_LT(difference(model.decode(target, memory, source, &record).value(), c.want("last_hidden_state", at, to)),
+              1e-4);
+    EXPECT_LT(difference(model.logits(source, target).value(), c.want("logits", at, to)), 1e-4);
+    for (size_t l = 0; l < record.encoder.size(); ++l) {
+      const std::string n = std::to_string(l);
+      EXPECT_LT(difference(record.encoder_states.at(l), c.want("encoder_hidden." + n, at, from)), 1e-4) << n;
+      EXPECT_LT(difference(record.encoder[l], c.want("encoder_attention." + n, at, from), true), 1e-5) << n;
+    }
+    for (size_t l = 0; l < record.decoder.size(); ++l) {
+      const std::string n = std::to_string(l);
+      EXPECT_LT(difference(record.decoder_states.at(l), c.want("decoder_hidden." + n, at, to)), 1e-4) << n;
+      EXPECT_LT(difference(record.decoder[l], c.want("decoder_attention." + n, at, to), true), 1e-5) << n;
+      const Tensor cross = c.expected.tensor("cross_attention." + n).select(0, at);
+      const Tensor part = cross.slice(1, 0, std::ssize(targets[b])).slice(2, 0, std::ssize(sources[b]));
+      EXPECT_LT(difference(record.cross.at(l), part, true), 1e-5) << n;
+    }
+  }
+}
+
+TEST_P(Transformers, LossAndGradients) {
+  HEED_NEEDS_SHARED("conformance/models");
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  loaded.module->to(DType::f32);
+  auto& model = dynamic_cast<Transformer&>(*loaded.module);
+  std::vector<std::vector<int32_t>> targets;  // bare: the end is the loss's to add
+  const Tensor labels = c.expected.tensor("labels");
+  for (int64_t b = 0; b < labels.size(0); ++b) {
+    targets.emplace_back();
+    for (int64_t l = 0; l < labels.size(1); ++l)
+      if (labels.at<int64_t>(b, l) >= 0) targets.back().push_back(static_cast<int32_t>(labels.at<int64_t>(b, l)));
+    ASSERT_EQ(targets.back().back(), model.config().eos_id);
+    targets.back().pop_back();
+  }
+  const auto sources = c.rows("input_ids", "attention_mask");
+  const int32_t pad = model.config().pad_id;
+  const Variable loss = model.loss(TokenBatch::pad(sources, pad), TokenBatch::pad(targets, pad));
+  EXPECT_NEAR(loss.value().to(DType::f64).contiguous().data<double>()[0], c.facts["loss"].get<double>(), 1e-5);
+  loss.backward();
+  expect_gradients(c, model);
+}
+
+TEST_P(Transformers, TranslatesGreedilyAndByBeams) {
+  HEED_NEEDS_SHARED("conformance/models");
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  const auto& model = dynamic_cast<const Transformer&>(*loaded.module);
+  const auto sources = c.rows("input_ids", "attention_mask");
+  const auto translate = [&](const json& expected, const json& with) {
+    BeamOptions options = loaded.beam;
+    options.beam = options.n_best = with["num_beams"];
+    options.max_length = with["max_new_tokens"];
+    if (with.contains("length_penalty")) options.length_penalty = with["length_penalty"];
+    if (with.contains("forced_bos_token_id")) options.first_token = with["forced_bos_token_id"].get<int32_t>();
+    return model.translate(TokenBatch::pad({sources.at(expected["row"].get<size_t>())}, 0), options).at(0);
+  };
+  const auto bare = [&](const json& ids) {
+    auto want = ids.get<std::vector<int32_t>>();
+    if (want.back() == model.config().eos_id) want.pop_back();
+    return want;
+  };
+  ASSERT_FALSE(c.facts["greedy"].empty());
+  for (const json& expected : c.facts["greedy"])
+    EXPECT_EQ(translate(expected, c.facts["greedy_with"]).at(0).ids, bare(expected["ids"]));
+  ASSERT_FALSE(c.facts["beam"].empty());
+  for (const json& expected : c.facts["beam"]) {
+    const std::vector<Hypothesis> got = translate(expected, c.facts["beam_with"]);
+    ASSERT_EQ(got.size(), expected["beams"].size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i].ids, bare(expected["beams"][i]["ids"])) << i;
+      EXPECT_NEAR(got[i].score, expected["beams"][i]["score"].get<double>(), 1e-4) << i;
+    }
+  }
+}
+
 std::string as_name(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
   std::replace_if(
@@ -254,6 +346,8 @@ INSTANTIATE_TEST_SUITE_P(Models, LanguageModels,
                          testing::Values("gpt2", "llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3"),
                          as_name);
 
+INSTANTIATE_TEST_SUITE_P(Models, Transformers,
+                         testing::Values("marian", "marian-separate", "nllb", "t5", "t5-v1.1", "bart"), as_name);
 INSTANTIATE_TEST_SUITE_P(Models, TextEncoders,
                          testing::Values("bert", "bert-classifier", "distilbert", "roberta", "mpnet",
                                          "sentence-encoder", "sentence-encoder-cls"),

@@ -1,0 +1,132 @@
+// Encoders with decoders that read and write text: Marian (Junczys-Dowmunt et al. 2018), BART (Lewis et al. 2020),
+// M2M100 and NLLB (Fan et al. 2021).
+#include <cmath>
+
+#include "pretrained/family.h"
+
+namespace heed::inline v0 {
+namespace {
+
+// Row p: the sines of p / 10000^(i / divisor), then the cosines.
+Tensor sinusoids(int64_t first, int64_t rows, int64_t width, double divisor) {
+  const Tensor table = Tensor::empty({rows, width}, DType::f32);
+  for (int64_t p = 0; p < rows; ++p)
+    for (int64_t i = 0; i < width / 2; ++i) {
+      const double angle = static_cast<double>(first + p) * std::pow(10000, -static_cast<double>(i) / divisor);
+      table.at<float>(p, i) = static_cast<float>(std::sin(angle));
+      table.at<float>(p, width / 2 + i) = static_cast<float>(std::cos(angle));
+    }
+  return table;
+}
+
+TransformerLayerOptions layer_of(const Keys& config, const std::string& stack, bool norm_first) {
+  return {.d_model = size_of(config, "d_model"),
+          .nhead = size_of(config, stack + "_attention_heads"),
+          .dim_feedforward = size_of(config, stack + "_ffn_dim"),
+          .dropout = config.number("dropout", 0, 0.99, 0.1),
+          .attention_dropout = config.number("attention_dropout", 0, 0.99, 0),
+          .activation_dropout = config.number("activation_dropout", 0, 0.99, 0),
+          .activation = {activation_of(config, "activation_function", "gelu")},
+          .norm_first = norm_first};
+}
+
+void add_layers(std::vector<NameRule>& rules) {
+  for (const std::string kind : {"weight", "bias"}) {
+    const auto rule = [&](const std::string& to, const std::string& from) {
+      rules.push_back({to + "." + kind, {from + "." + kind}});
+    };
+    const auto attention = [&](const std::string& to, const std::string& from) {
+      rules.push_back(
+          {to + ".in_proj_" + kind, {from + ".q_proj." + kind, from + ".k_proj." + kind, from + ".v_proj." + kind}});
+      rule(to + ".out_proj", from + ".out_proj");
+    };
+    for (const std::string stack : {"encoder", "decoder"}) {
+      const std::string layer = stack + ".layers.{}.";
+      const bool crossed = stack == "decoder";
+      attention(layer + "self_attn", layer + "self_attn");
+      if (crossed) attention(layer + "multihead_attn", layer + "encoder_attn");
+      rule(layer + "norm1", layer + "self_attn_layer_norm");
+      if (crossed) rule(layer + "norm2", layer + "encoder_attn_layer_norm");
+      rule(layer + (crossed ? "norm3" : "norm2"), layer + "final_layer_norm");
+      rule(layer + "linear1", layer + "fc1");
+      rule(layer + "linear2", layer + "fc2");
+      rule(stack + ".norm", stack + ".layer_norm");
+    }
+    rule("source_norm", "encoder.layernorm_embedding");
+    rule("target_norm", "decoder.layernorm_embedding");
+  }
+}
+
+Names names_of(const TransformerConfig& config) {
+  const bool separate = config.source_vocab_size > 0;
+  Names names{.rules = {{"embedding.weight", {"shared.weight"}},
+                        {"source_embedding.weight", {separate ? "encoder.embed_tokens.weight" : "shared.weight"}},
+                        {"target_embedding.weight", {"decoder.embed_tokens.weight"}},
+                        {"output.weight", {"lm_head.weight"}},
+                        {"output.bias", {"final_logits_bias"}, Change::flatten},
+                        {"source_positions.weight", {"encoder.embed_positions.weight"}},
+                        {"target_positions.weight", {"decoder.embed_positions.weight"}}},
+              .layers = std::max(config.num_encoder_layers, config.num_decoder_layers),
+              .prefixes = {"model.", ""},
+              .without_prefix = {"lm_head.", "final_logits_bias"}};
+  add_layers(names.rules);
+  if (!separate)  // the shared one once more
+    for (const char* copy : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"})
+      names.unused.emplace_back(copy);
+  if (config.positions != "learned")
+    for (const char* table : {"encoder.embed_positions.weights", "decoder.embed_positions.weights",
+                              "encoder.embed_positions.weight", "decoder.embed_positions.weight"})
+      names.unused.emplace_back(table);
+  return names;
+}
+
+Described describe(const Keys& config) {
+  const std::string type = config.text("model_type");
+  const bool marian = type == "marian", bart = type == "bart";
+  const int64_t width = size_of(config, "d_model");
+  config.require_flag("tie_word_embeddings", true);
+  config.require_flag("normalize_before", false);
+  const bool separate = marian && !config.flag("share_encoder_decoder_embeddings", true);
+  const int64_t pieces = size_of(config, "vocab_size");
+  const TransformerConfig own{.vocab_size = separate ? size_of(config, "decoder_vocab_size") : pieces,
+                              .source_vocab_size = separate ? pieces : 0,
+                              .d_model = width,
+                              .nhead = size_of(config, "decoder_attention_heads"),
+                              .num_encoder_layers = config.integer("encoder_layers", 1, 1000),
+                              .num_decoder_layers = config.integer("decoder_layers", 1, 1000),
+                              .dim_feedforward = size_of(config, "decoder_ffn_dim"),
+                              .dropout = config.number("dropout", 0, 0.99, 0.1),
+                              .positions = bart ? "learned" : "sinusoidal",
+                              .max_positions = size_of(config, "max_position_embeddings"),
+                              .pad_id = static_cast<int32_t>(config.integer("pad_token_id", 0, INT32_MAX)),
+                              .bos_id = static_cast<int32_t>(config.integer("decoder_start_token_id", 0, INT32_MAX)),
+                              .eos_id = static_cast<int32_t>(config.integer("eos_token_id", 0, INT32_MAX))};
+  const bool norm_first = type == "m2m_100";
+  const TransformerLayerOptions encoder = layer_of(config, "encoder", norm_first);
+  const TransformerLayerOptions decoder = layer_of(config, "decoder", norm_first);
+  TransformerDetails details{
+      .encoder = std::vector(static_cast<size_t>(own.num_encoder_layers), encoder),
+      .decoder = std::vector(static_cast<size_t>(own.num_decoder_layers), decoder),
+      .encoder_norm = norm_first,
+      .decoder_norm = norm_first,
+      .embedding_factor = config.flag("scale_embedding", false) ? std::sqrt(static_cast<double>(width)) : 1,
+      .padding_id = own.pad_id,
+      .logit_bias = !norm_first};
+  if (bart) {
+    details.embedding_norm = 1e-5;
+    details.position_offset = 2;
+  } else if (width % 2) {
+    config.fail("d_model", "it must be even, for sines and cosines");
+  } else {
+    const double half = static_cast<double>(width) / 2;
+    details.fixed_positions = marian ? sinusoids(0, own.max_positions, width, half)
+                                     : sinusoids(own.pad_id + 1, own.max_positions, width, half - 1);
+  }
+  return {.make = [own, details] { return std::make_unique<Transformer>(own, details); }, .names = names_of(own)};
+}
+
+}  // namespace
+
+const Family kMarian{.model_types = {"marian", "bart", "m2m_100"}, .describe = describe};
+
+}  // namespace heed::inline v0
