@@ -21,7 +21,7 @@ struct NamedHead {
 };
 
 NamedHead masked_words(const Kin& kin, Activation activation) {
-  const EncoderHead head{.dense = kin.type == "bert" ? activation : Activation::gelu, .norm = true};
+  const EncoderHead head{.dense = kin.type == "bert" || kin.distil() ? activation : Activation::gelu, .norm = true};
   if (kin.distil()) return {head, "vocab_transform", "vocab_layer_norm", "vocab_projector"};
   if (kin.type == "bert")
     return {head, "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"};
@@ -113,7 +113,7 @@ Names names_of(const Kin& kin, const std::optional<NamedHead>& named) {
   return names;
 }
 
-Described describe(const Keys& config) {
+Described describe(const Keys& config, const std::vector<std::string>&) {
   const Kin kin{config.text("model_type")};
   config.require_text("position_embedding_type", "absolute");
   for (const char* key : {"is_decoder", "add_cross_attention", "sinusoidal_pos_embds"}) config.require_flag(key, false);

@@ -20,7 +20,8 @@ struct Described {
 
 struct Family {
   std::vector<std::string> model_types;
-  Described (*describe)(const Keys& config);
+  /// `stored` are the names of the file's tensors.
+  Described (*describe)(const Keys& config, const std::vector<std::string>& stored);
 };
 
 // One page of source each.

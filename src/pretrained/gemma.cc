@@ -50,7 +50,7 @@ Names names_of(int version) {
   return names;
 }
 
-Described describe(const Keys& config) {
+Described describe(const Keys& config, const std::vector<std::string>&) {
   const std::string type = config.text("model_type");
   const int version = type == "gemma" ? 1 : type == "gemma2" ? 2 : 3;
   config.require_flag("use_bidirectional_attention", false);

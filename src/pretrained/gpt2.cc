@@ -4,7 +4,7 @@
 namespace heed::inline v0 {
 namespace {
 
-Described describe(const Keys& config) {
+Described describe(const Keys& config, const std::vector<std::string>&) {
   for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"}) config.require_flag(key, false);
   config.require_flag("scale_attn_weights", true);
   const int64_t width = size_of(config, "n_embd");

@@ -53,7 +53,7 @@ Names names_of(const std::string& type) {
   return names;
 }
 
-Described describe(const Keys& config) {
+Described describe(const Keys& config, const std::vector<std::string>&) {
   const std::string type = config.text("model_type");
   config.require_flag("mlp_bias", false);
   if (config.has("pretraining_tp")) config.integer("pretraining_tp", 1, INT32_MAX);  // the same sums in pieces

@@ -52,8 +52,9 @@ void widen(NamedTensors& tensors) {
 PretrainedModel load_pretrained(const std::string& directory) {
   const DirectorySnapshot texts(directory, {kConfigFile, kGenerationFile});
   const Keys config = keys_of(texts, directory, kConfigFile);
-  const Described described = family_of(config).describe(config);
+  const Family& family = family_of(config);
   const TensorFiles files(directory);
+  const Described described = family.describe(config, files.names());
   PretrainedModel result{.model_type = config.text("model_type"), .module = nullptr, .stop = {}, .beam = {}};
   try {
     const ShapesOnly shapes_only;  // its tensors come from the files

@@ -80,7 +80,7 @@ Names names_of(const TransformerConfig& config) {
   return names;
 }
 
-Described describe(const Keys& config) {
+Described describe(const Keys& config, const std::vector<std::string>&) {
   const std::string type = config.text("model_type");
   const bool marian = type == "marian", bart = type == "bart";
   const int64_t width = size_of(config, "d_model");

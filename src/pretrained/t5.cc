@@ -1,5 +1,6 @@
 // T5 (Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
 // Transformer"), 1.0, 1.1 and Flan.
+#include <algorithm>
 #include <cmath>
 
 #include "pretrained/family.h"
@@ -37,11 +38,14 @@ Names names_of(const TransformerConfig& config, bool gated) {
   return names;
 }
 
-Described describe(const Keys& config) {
+Described describe(const Keys& config, const std::vector<std::string>& stored) {
   std::string projection = config.text("feed_forward_proj", "relu");
   const bool gated = projection.starts_with("gated-");
   if (projection != "relu" && projection != "gated-gelu" && projection != "gated-silu")
     config.fail("feed_forward_proj", "heed has relu, gated-gelu and gated-silu");
+  // Newer files call an own head tied, too: it is one that does not scale, and is there.
+  const bool scaled = config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", true));
+  const bool has_head = std::find(stored.begin(), stored.end(), "lm_head.weight") != stored.end();
   const int64_t width = size_of(config, "d_model"), encoder_layers = config.integer("num_layers", 1, 1000);
   const TransformerConfig own{.vocab_size = size_of(config, "vocab_size"),
                               .d_model = width,
@@ -52,7 +56,7 @@ Described describe(const Keys& config) {
                               .dropout = config.number("dropout_rate", 0, 0.99, 0.1),
                               .positions = "relative",
                               .max_positions = 1 << 20,  // none is special: attention knows distances alone
-                              .tie_embeddings = config.flag("tie_word_embeddings", true),
+                              .tie_embeddings = scaled || !has_head,
                               .pad_id = static_cast<int32_t>(config.integer("pad_token_id", 0, INT32_MAX, 0)),
                               .bos_id = static_cast<int32_t>(config.integer("decoder_start_token_id", 0, INT32_MAX, 0)),
                               .eos_id = static_cast<int32_t>(config.integer("eos_token_id", 0, INT32_MAX, 1))};
@@ -80,7 +84,7 @@ Described describe(const Keys& config) {
       .one_embedding = true,
       .relative_buckets = config.integer("relative_attention_num_buckets", 4, 1 << 20, 32),
       .relative_distance = config.integer("relative_attention_max_distance", 2, 1 << 20, 128),
-      .state_factor = own.tie_embeddings ? 1 / std::sqrt(static_cast<double>(width)) : 1};
+      .state_factor = scaled ? 1 / std::sqrt(static_cast<double>(width)) : 1};
   return {.make = [own, details] { return std::make_unique<Transformer>(own, details); },
           .names = names_of(own, gated)};
 }
