@@ -90,6 +90,37 @@ TEST_F(Functional, EmbeddingGradientsAddRepeatedIds) {
   EXPECT_THROW(F::embedding(Tensor::from<int32_t>({-1}, {1}), w), ShapeError);
 }
 
+TEST_F(Functional, EmbeddingsOfPaddingGetNoGradient) {
+  Variable w = leaf({4, 3});
+  F::sum(F::embedding(Tensor::from<int32_t>({2, 1, 2, 0}, {4}), w, 1, /*padding_id=*/2)).backward();
+  for (int64_t id = 0; id < 4; ++id) EXPECT_EQ(w.grad().at<double>(id, 0), id < 2 ? 1 : 0) << id;
+}
+
+TEST_F(Functional, RelativePositionBias) {
+  Variable w = leaf({8, 2});
+  const Tensor p = noise({1, 2, 5, 30});
+  for (const bool both_ways : {false, true})
+    expect_gradients([&] { return probe(F::relative_position_bias(w, 5, 30, both_ways, 12, 3), p); }, {w});
+  // By hand, 4 buckets for each way: distances 0 and 1 alone, then those below and from 2 sqrt(8 / 2) = 4 on.
+  const Tensor both = F::relative_position_bias(w, 1, 13, true, 8, 6).value();
+  const int64_t of_distance[13] = {3, 3, 3, 2, 2, 1, 0, 5, 6, 6, 7, 7, 7};
+  for (int64_t j = 0; j < 13; ++j) EXPECT_EQ(both.at<double>(0, 1, 0, j), w.value().at<double>(of_distance[j], 1)) << j;
+  // One way: what comes later shares the first bucket. Row i of the whole is that of query i alone.
+  const Tensor whole = F::relative_position_bias(w, 6, 6, false, 16).value();
+  EXPECT_EQ(whole.at<double>(0, 0, 1, 4), w.value().at<double>(0, 0));
+  const Tensor fourth = F::relative_position_bias(w, 1, 6, false, 16, 4).value();
+  for (int64_t j = 0; j < 6; ++j) EXPECT_EQ(fourth.at<double>(0, 1, 0, j), whole.at<double>(0, 1, 4, j));
+  EXPECT_THROW(F::relative_position_bias(leaf({3, 2}), 2, 2, true), ShapeError);
+  EXPECT_THROW(F::relative_position_bias(w, 2, 2, false, 4), ShapeError);
+}
+
+TEST_F(Functional, SoftcapGradients) {
+  Variable x = leaf({4, 6});
+  const Tensor p = noise({4, 6});
+  expect_gradients([&] { return probe(F::softcap(x, 1.5), p); }, {x});
+  EXPECT_NEAR(F::softcap(x, 1.5).value().at<double>(1, 2), 1.5 * std::tanh(x.value().at<double>(1, 2) / 1.5), 1e-14);
+}
+
 TEST_F(Functional, DropoutKeepsTheMeanAndBackwardUsesTheSameDraws) {
   Variable x(Tensor::full({200, 100}, 1, DType::f64), true);
   const Variable y = F::dropout(x, 0.3);

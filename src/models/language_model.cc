@@ -51,7 +51,7 @@ void check_details(const LanguageModelConfig& config, const LanguageModelDetails
 }  // namespace
 
 LanguageModel::LanguageModel(const LanguageModelConfig& config)
-    : LanguageModel(validated(config), {}, layers_of(config)) {}
+    : LanguageModel(config, {}, layers_of(validated(config))) {}
 
 LanguageModel::LanguageModel(const LanguageModelConfig& config, LanguageModelDetails details)
     : LanguageModel((check_details(config, details), config), details, details.layers) {}

@@ -63,6 +63,13 @@ std::vector<std::vector<int32_t>> TokenBatch::sentences() const {
 }
 
 struct Transformer::Stacks {
+  explicit Stacks(const TransformerConfig& c)
+      : encoder(static_cast<size_t>(c.num_encoder_layers), layer_options(c)),
+        decoder(static_cast<size_t>(c.num_decoder_layers), layer_options(c)),
+        encoder_norm(c.norm_first),
+        decoder_norm(c.norm_first) {}
+  explicit Stacks(const TransformerDetails& d)
+      : encoder(d.encoder), decoder(d.decoder), encoder_norm(d.encoder_norm), decoder_norm(d.decoder_norm) {}
   std::vector<TransformerLayerOptions> encoder, decoder;
   bool encoder_norm, decoder_norm;
 };
@@ -89,15 +96,10 @@ void check_details(const TransformerConfig& config, const TransformerDetails& de
 
 }  // namespace
 
-Transformer::Transformer(const TransformerConfig& config)
-    : Transformer(validated(config), {},
-                  {std::vector(static_cast<size_t>(config.num_encoder_layers), layer_options(config)),
-                   std::vector(static_cast<size_t>(config.num_decoder_layers), layer_options(config)),
-                   config.norm_first, config.norm_first}) {}
+Transformer::Transformer(const TransformerConfig& config) : Transformer(config, {}, Stacks(validated(config))) {}
 
 Transformer::Transformer(const TransformerConfig& config, TransformerDetails details)
-    : Transformer((check_details(config, details), config), details,
-                  {details.encoder, details.decoder, details.encoder_norm, details.decoder_norm}) {}
+    : Transformer((check_details(config, details), config), details, Stacks(details)) {}
 
 Transformer::Transformer(const TransformerConfig& config, std::optional<TransformerDetails> details,
                          const Stacks& stacks)

@@ -208,22 +208,71 @@ TEST_F(Layers, BlockGradientsPreAndPostNorm) {
     }
 }
 
-TEST_F(Layers, CachedStepsEqualTheWholeSequence) {
-  for (const bool rotary : {false, true}) {
-    MultiheadAttention attention({.embed_dim = 8, .num_heads = 2, .rotary = rotary});
-    attention.eval();
-    const NoGrad no_grad;
-    const Variable x(normal({3, 6, 8}, 0, 1));
-    const Tensor whole = attention(x, x, x, {.causal = Causal::top_left}).value();
-    KVCache cache;
-    for (int64_t t = 0; t < 6; ++t) {
-      const Variable step(x.value().slice(1, t, t + 1).contiguous());
-      const Tensor y = attention.step(step, cache).value();
-      EXPECT_LT(largest_difference(y, whole.slice(1, t, t + 1)), 2e-6);
-    }
-    cache.reorder({2, 2, 0});
-    EXPECT_EQ(cache.keys().size(0), 3);
+// Normalised heads, a window, a cap, norms behind sub-layers, heads of their own size: gradients by differences.
+TEST_F(Layers, GradientsOfBlocksAsOthersHaveThem) {
+  for (const bool norms : {false, true}) {
+    const TransformerLayerOptions options{.d_model = 6,
+                                          .nhead = 2,
+                                          .kv_heads = 1,
+                                          .dim_feedforward = 5,
+                                          .dropout = 0,
+                                          .norm = NormKind::rms_norm,
+                                          .norm_first = true,
+                                          .norm_after = norms,
+                                          .bias = false,
+                                          .qkv_bias = true,
+                                          .rotary = true,
+                                          .head_dim = 4,
+                                          .scale = 0.7,
+                                          .heads = {.norm = norms, .window = {.left = 2, .right = 0}, .softcap = 1.5}};
+    TransformerEncoderLayer layer(options);
+    layer.to(DType::f64);
+    Variable x = leaf({2, 5, 6}), mask = leaf({1, 2, 5, 5});
+    auto leaves = layer.parameters();
+    leaves.push_back(x);
+    leaves.push_back(mask);
+    const Tensor p = normal({2, 5, 6}, 0, 1, DType::f64);
+    expect_gradients([&] { return probe(layer(x, {.causal = Causal::top_left, .learned_mask = mask}), p); }, leaves);
   }
+  EXPECT_THROW(TransformerEncoderLayer({.d_model = 4, .nhead = 2, .norm_first = false, .norm_after = true}),
+               ShapeError);
+  EXPECT_THROW(MultiheadAttention({.embed_dim = 4, .kdim = 6, .heads = {.norm = true}}), ShapeError);
+}
+
+// What RMSNorm of heads is: q and k of length sqrt(D) times the weight, whatever the projection gives.
+TEST_F(Layers, HeadsAreNormalisedBeforeTheyTurn) {
+  MultiheadAttention attention(
+      {.embed_dim = 6, .num_heads = 3, .head_dim = 4, .rotary = true, .heads = {.norm = true}});
+  attention.eval();
+  const Variable x(normal({1, 7, 6}, 0, 3));
+  HeadRecord record{.want_vectors = true};
+  attention(x, x, x, {}, &record);
+  for (const Tensor& heads : {record.vectors.q, record.vectors.k})
+    for (int64_t h = 0; h < 3; ++h)
+      for (int64_t l = 0; l < 7; ++l) {
+        double squares = 0;
+        for (int64_t d = 0; d < 4; ++d) squares += std::pow(heads.at<float>(0, h, l, d), 2);
+        EXPECT_NEAR(squares, 4, 1e-3);
+      }
+}
+
+TEST_F(Layers, CachedStepsEqualTheWholeSequence) {
+  for (const HeadOptions& heads : {HeadOptions(), HeadOptions{.norm = true, .window = {2, 0}, .softcap = 2}})
+    for (const bool rotary : {false, true}) {
+      MultiheadAttention attention({.embed_dim = 8, .num_heads = 2, .rotary = rotary, .heads = heads});
+      attention.eval();
+      const NoGrad no_grad;
+      const Variable x(normal({3, 6, 8}, 0, 1));
+      const Tensor whole = attention(x, x, x, {.causal = Causal::top_left}).value();
+      KVCache cache;
+      for (int64_t t = 0; t < 6; ++t) {
+        const Variable step(x.value().slice(1, t, t + 1).contiguous());
+        const Tensor y = attention.step(step, cache).value();
+        EXPECT_LT(largest_difference(y, whole.slice(1, t, t + 1)), 2e-6);
+      }
+      cache.reorder({2, 2, 0});
+      EXPECT_EQ(cache.keys().size(0), 3);
+    }
 }
 
 TEST_F(Layers, SinusoidalPositionsFollowThePaper) {

@@ -77,6 +77,8 @@ void add(const Tensor& t, T number) {
 }
 
 Tensor changed(const Tensor& tensor, Change change, const std::string& name, const std::string& where) {
+  if (!is_floating(tensor.dtype()))
+    throw FormatError(where + ": tensor '" + name + "' is " + name_of(tensor.dtype()) + "; a parameter is floating");
   switch (change) {
     case Change::none:
       return tensor;

@@ -13,6 +13,7 @@ import random
 
 import torch
 import transformers
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 PIECES = 90
@@ -203,8 +204,14 @@ def stack(rows):
     return result
 
 
-def norms(model):
-    return {name: p.grad.double().norm().item() for name, p in model.named_parameters() if p.grad is not None}
+def norms(model, directory):
+    """Of the gradients of all that the file has; a class may know a tensor by a second name."""
+    names = set()
+    for path in directory.glob("model*.safetensors"):
+        with safe_open(path, "pt") as file:
+            names.update(file.keys())
+    return {name: p.grad.double().norm().item() for name, p in model.named_parameters()
+            if p.grad is not None and name in names}
 
 
 def write(directory, model, tensors, facts):
@@ -246,7 +253,7 @@ def causal_case(draw, config, directory):
         new = model.generate(torch.tensor([row]), max_new_tokens=6, do_sample=False, pad_token_id=0,
                              use_cache=False)[0, len(row):]
         greedy.append({"row": number, "ids": new.tolist()})
-    write(directory, model, tensors, {"task": "causal", "loss": loss.item(), "gradient_norms": norms(model),
+    write(directory, model, tensors, {"task": "causal", "loss": loss.item(), "gradient_norms": norms(model, directory),
                                       "greedy": greedy, "greedy_with": {"max_new_tokens": 6}})
 
 
@@ -282,7 +289,7 @@ def encoder_case(draw, config, directory):
     for layer in range(len(outputs[0][0].attentions)):
         tensors[f"attention.{layer}"] = stack([out.attentions[layer][0] for out, _ in outputs])
         tensors[f"hidden.{layer}"] = stack([out.hidden_states[layer][0] for out, _ in outputs])
-    write(directory, model, tensors, {"task": "encoder", "loss": loss.item(), "gradient_norms": norms(model)})
+    write(directory, model, tensors, {"task": "encoder", "loss": loss.item(), "gradient_norms": norms(model, directory)})
 
 
 def translator_case(draw, config, directory):
@@ -314,7 +321,7 @@ def translator_case(draw, config, directory):
                 of[f"cross_attention.{layer}"] = "cross_attentions"
             for name, field in of.items():
                 tensors[name] = stack([getattr(out, field)[layer][0] for out in outputs])
-    facts = {"task": "translation", "loss": loss.item(), "gradient_norms": norms(model), "greedy": [], "beam": [],
+    facts = {"task": "translation", "loss": loss.item(), "gradient_norms": norms(model, directory), "greedy": [], "beam": [],
              "greedy_with": {"num_beams": 1, "max_new_tokens": 8},
              "beam_with": {"num_beams": 3, "max_new_tokens": 8, "length_penalty": draw.choice([0.6, 1.0, 1.5])}}
     for number, source in enumerate(sources):

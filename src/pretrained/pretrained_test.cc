@@ -1,0 +1,247 @@
+#include "heed/pretrained.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "heed/io.h"
+#include "heed/random.h"
+#include "pretrained/keys.h"
+#include "pretrained/names.h"
+#include "pretrained/rotation.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConfig = R"({"model_type": "gpt2", "vocab_size": 20, "n_embd": 8, "n_head": 2, "n_layer": 2,
+  "n_positions": 16, "attn_pdrop": 0.1, "some_key_of_a_later_version": [1, {"a": null}], "eos_token_id": 3})";
+
+// A directory with a GPT-2 that is broken in one way.
+class Pretrained : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = fs::temp_directory_path() / ("heed_pretrained_" + std::to_string(getpid()));
+    fs::create_directory(directory_);
+    manual_seed(3);
+    const int64_t width = 8;
+    const auto matrix = [&](const std::string& name, int64_t rows, int64_t columns) {
+      tensors_.emplace_back(name, normal({rows, columns}, 0, 0.3));
+    };
+    const auto vector = [&](const std::string& name, int64_t size) {
+      tensors_.emplace_back(name, normal({size}, 0, 0.3));
+    };
+    matrix("wte.weight", 20, width);
+    matrix("wpe.weight", 16, width);
+    for (const std::string layer : {"h.0.", "h.1."}) {
+      for (const auto& [name, in, out] : {std::tuple("attn.c_attn", width, 3 * width),
+                                          {"attn.c_proj", width, width},
+                                          {"mlp.c_fc", width, 4 * width},
+                                          {"mlp.c_proj", 4 * width, width}}) {
+        matrix(layer + name + ".weight", in, out);
+        vector(layer + name + ".bias", out);
+      }
+      for (const char* norm : {"ln_1", "ln_2"})
+        for (const char* kind : {".weight", ".bias"}) vector(layer + norm + kind, width);
+    }
+    for (const char* kind : {".weight", ".bias"}) vector(std::string("ln_f") + kind, width);
+    write("config.json", kConfig);
+    save_safetensors(path("model.safetensors"), tensors_);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::string path(const std::string& name) const { return (directory_ / name).string(); }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
+  std::string refusal() const {
+    try {
+      load_pretrained(directory_.string());
+    } catch (const FormatError& e) {
+      return e.what();
+    } catch (const IoError& e) {
+      return e.what();
+    }
+    return "none";
+  }
+  void expect_refused(const std::string& part) const {
+    const std::string text = refusal();
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  }
+  std::string config_with(const std::string& from, const std::string& to) const {
+    std::string text = kConfig;
+    return text.replace(text.find(from), from.size(), to);
+  }
+
+  fs::path directory_;
+  NamedTensors tensors_;
+};
+
+TEST_F(Pretrained, LoadsWhatIsWhole) {
+  const PretrainedModel model = load_pretrained(directory_.string());
+  EXPECT_EQ(model.model_type, "gpt2");
+  EXPECT_EQ(model.stop, std::vector<int32_t>{3});
+  const auto& gpt = dynamic_cast<const LanguageModel&>(*model.module);
+  EXPECT_FALSE(gpt.training());
+  const NoGrad no_grad;
+  const Tensor logits = gpt.logits(TokenBatch::pad({{4, 5, 6}}, 0)).value();
+  EXPECT_EQ(logits.shape(), (Dims{1, 3, 20}));
+  for (const float x : logits.span<float>()) EXPECT_TRUE(std::isfinite(x));
+}
+
+TEST_F(Pretrained, FilesThatAreMissingOrBroken) {
+  fs::rename(path("model.safetensors"), path("weights"));
+  expect_refused("there is no model.safetensors");
+  write("pytorch_model.bin", "x");
+  expect_refused("pytorch_model.bin, which can hold programs; save them as model.safetensors");
+  fs::remove(path("pytorch_model.bin"));
+  fs::rename(path("weights"), path("model.safetensors"));
+  fs::resize_file(path("model.safetensors"), fs::file_size(path("model.safetensors")) - 8);
+  EXPECT_NE(refusal(), "none");
+  fs::remove(path("config.json"));
+  EXPECT_NE(refusal(), "none");
+  for (const char* text : {"", "[]", "{", "{\"model_type\": 3}", "null", "{\"model_type\": \"gpt2\"}"}) {
+    write("config.json", text);
+    EXPECT_NE(refusal(), "none") << text;
+  }
+  write("config.json", std::string(5'000'000, '['));
+  EXPECT_NE(refusal(), "none");
+}
+
+TEST_F(Pretrained, ConfigurationsThatChangeResults) {
+  for (const auto& [from, to, says] :
+       {std::tuple("\"gpt2\"", "\"mamba\"", "\"model_type\" is"),
+        {"\"n_head\": 2", "\"n_head\": 3", "not a multiple"},
+        {"\"n_head\": 2", "\"n_head\": -1", "whole number in"},
+        {"\"n_head\": 2", "\"n_head\": 2.5", "whole number in"},
+        {"\"n_embd\": 8", "\"n_embd\": 16", "gives (20, 8), the configuration asks for (20, 16)"},
+        {"\"vocab_size\": 20", "\"vocab_size\": 9000000000000000000", "whole number in"},
+        {"\"n_layer\": 2", "\"n_layer\": 1", "h.1.attn.c_attn.bias' has no place"},
+        {"\"n_layer\": 2", "\"n_layer\": 3", "there is no tensor 'h.2."},
+        {"\"attn_pdrop\": 0.1", "\"scale_attn_by_inverse_layer_idx\": true", "heed has this kind of model with false"},
+        {"\"attn_pdrop\": 0.1", "\"activation_function\": \"mish\"", "heed has relu"},
+        {"\"attn_pdrop\": 0.1", "\"attn_pdrop\": 7", "it must be in 0..0.99"}}) {
+    write("config.json", config_with(from, to));
+    expect_refused(says);
+  }
+  write("config.json", config_with("\"n_embd\": 8", "\"n_embd\": 8, \"n_inner\": null"));
+  EXPECT_EQ(refusal(), "none");
+}
+
+TEST_F(Pretrained, TensorsThatAreMissingOrUnknown) {
+  const auto with = [&](const std::function<void(NamedTensors&)>& change) {
+    NamedTensors tensors = tensors_;
+    change(tensors);
+    save_safetensors(path("model.safetensors"), tensors);
+  };
+  with([](NamedTensors& t) { t.pop_back(); });
+  expect_refused("there is no tensor 'ln_f.bias'");
+  with([](NamedTensors& t) { t.emplace_back("h.0.adapter.weight", Tensor::zeros({2})); });
+  expect_refused("'h.0.adapter.weight' has no place");
+  with([](NamedTensors& t) { t[0].second = Tensor::zeros({20}); });
+  expect_refused("gives (20)");
+  with([](NamedTensors& t) { t[0].second = Tensor::zeros({20, 8}, DType::i32); });
+  expect_refused("is i32; a parameter is floating");
+  with([](NamedTensors& t) { t[2].second = Tensor::zeros({8}); });
+  expect_refused("it must be a matrix");
+  with([](NamedTensors& t) {  // masks are no parameters
+    t.emplace_back("h.0.attn.bias", Tensor::zeros({1, 1, 16, 16}));
+    for (auto& [name, tensor] : t) name = "transformer." + name;
+  });
+  EXPECT_EQ(refusal(), "none");
+}
+
+TEST_F(Pretrained, Shards) {
+  const NamedTensors first(tensors_.begin(), tensors_.begin() + 5), rest(tensors_.begin() + 5, tensors_.end());
+  fs::remove(path("model.safetensors"));
+  save_safetensors(path("a.safetensors"), first);
+  save_safetensors(path("b.safetensors"), rest);
+  const auto index = [&](const std::string& file_of_first, const std::string& more = "") {
+    std::string map;
+    for (const auto& [name, tensor] : first) map += "\"" + name + "\": \"" + file_of_first + "\",";
+    for (const auto& [name, tensor] : rest) map += "\"" + name + "\": \"b.safetensors\",";
+    map.pop_back();
+    write("model.safetensors.index.json", "{\"metadata\": {}, \"weight_map\": {" + map + more + "}}");
+  };
+  index("a.safetensors");
+  EXPECT_EQ(refusal(), "none");
+  index("../a.safetensors");
+  expect_refused("it must be the name of a file in the same directory");
+  index("c.safetensors");
+  expect_refused("it names c.safetensors, which is not there");
+  index("b.safetensors");
+  expect_refused("is not in b.safetensors");
+  index("a.safetensors", ", \"x\": \"a.safetensors\"");
+  expect_refused("tensor \"x\" is not in a.safetensors");
+  save_safetensors(path("b.safetensors"), tensors_);
+  index("a.safetensors");
+  expect_refused("is in another file as well");
+  write("model.safetensors.index.json", "{}");
+  expect_refused("there is no \"weight_map\"");
+}
+
+TEST(Names, WritesBackWhatItRead) {
+  struct Two : Module {
+    Two() {
+      stacked = register_parameter("layers.0.stacked", Tensor::zeros({5, 2}));
+      turned = register_parameter("turned", Tensor::zeros({2, 3}));
+      norm = register_parameter("norm", Tensor::zeros({2}));
+      row = register_parameter("row", Tensor::zeros({4}));
+    }
+    Variable stacked, turned, norm, row;
+  } model;
+  const Names names{.rules = {{"layers.{}.stacked", {"l.{}.a", "l.{}.b"}},
+                              {"turned", {"t"}, Change::transpose},
+                              {"norm", {"n.weight"}, Change::add_one},
+                              {"row", {"row"}, Change::flatten},
+                              {"absent", {"absent"}}},
+                    .layers = 1,
+                    .prefixes = {"model.", ""},
+                    .without_prefix = {"row"},
+                    .old_endings = {{".gamma", ".weight"}}};
+  NamedTensors stored{{"model.l.0.a", normal({2, 2}, 0, 1)},
+                      {"model.l.0.b", normal({3, 2}, 0, 1)},
+                      {"model.t", normal({3, 2}, 0, 1)},
+                      {"model.n.gamma", Tensor::from<float>({0.5f, -0.25f}, {2})},
+                      {"row", normal({1, 4}, 0, 1)}};
+  std::vector<std::string> all;
+  std::map<std::string, Tensor> by_name(stored.begin(), stored.end());
+  for (const auto& [name, tensor] : stored) all.push_back(name);
+  const auto shape = [&](const std::string& name) {
+    const Dims& dims = by_name.at(name).shape();
+    return std::vector<int64_t>(dims.begin(), dims.end());
+  };
+  model.load(read_named(
+      names, model, all, [&](const std::string& name) { return by_name.at(name); }, "test"));
+  EXPECT_EQ(model.norm.value().data<float>()[0], 1.5f);
+  EXPECT_EQ(model.stacked.value().at<float>(2, 1), by_name.at("model.l.0.b").at<float>(0, 1));
+  EXPECT_EQ(model.turned.value().at<float>(1, 2), by_name.at("model.t").at<float>(2, 1));
+  NamedTensors own;
+  for (const auto& [name, parameter] : model.named_parameters()) own.emplace_back(name, parameter.value());
+  const NamedTensors written = write_named(names, own, all, shape);
+  ASSERT_EQ(written.size(), stored.size());
+  for (const auto& [name, tensor] : written) {
+    const Tensor& before = by_name.at(name);
+    ASSERT_EQ(tensor.shape(), before.shape()) << name;
+    for (int64_t i = 0; i < tensor.numel(); ++i) EXPECT_EQ(tensor.data<float>()[i], before.data<float>()[i]) << name;
+  }
+}
+
+TEST(Rotation, ScalingsThatAreNotKnown) {
+  const auto rotate = [](const char* json) { return rotation(Keys(nlohmann::json::parse(json), "config.json"), 8); };
+  EXPECT_EQ(rotate(R"({"max_position_embeddings": 64, "rope_theta": 500.0})").base, 500);
+  EXPECT_EQ(rotate(R"({"max_position_embeddings": 64, "partial_rotary_factor": 0.5})").size, 4);
+  EXPECT_THROW(rotate(R"({"max_position_embeddings": 64, "rope_scaling": {"rope_type": "spiral"}})"), FormatError);
+  EXPECT_THROW(rotate(R"({"max_position_embeddings": 64, "rope_scaling": {"type": "linear"}})"), FormatError);
+  EXPECT_THROW(rotate(R"({"max_position_embeddings": 64, "rope_scaling": 3})"), FormatError);
+  const Tensor linear =
+      rotate(R"({"max_position_embeddings": 64, "rope_scaling": {"type": "linear", "factor": 4}})").frequencies;
+  EXPECT_DOUBLE_EQ(linear.data<double>()[0], 0.25);
+}
+
+}  // namespace
+}  // namespace heed
