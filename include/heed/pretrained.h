@@ -10,6 +10,8 @@
 
 namespace heed::inline v0 {
 
+struct PretrainedLayout;
+
 /// A model of another maker.
 struct PretrainedModel {
   std::string model_type;          // "gpt2", as config.json says
@@ -18,6 +20,7 @@ struct PretrainedModel {
   /// or must begin and end with. Of a LanguageModel GenerateOptions::stop, of a Transformer BeamOptions.
   std::vector<int32_t> stop{};
   BeamOptions beam{};
+  std::shared_ptr<const PretrainedLayout> layout{};  // the files that it came from, for save_pretrained
 };
 
 /// The model of a directory: gpt2; llama, mistral, qwen2, qwen3, phi3; gemma, gemma2, gemma3_text; bert, distilbert,
@@ -27,5 +30,10 @@ struct PretrainedModel {
 /// config.json that would change results and that heed does not follow, and for tensors that are missing, misshapen or
 /// unknown.
 PretrainedModel load_pretrained(const std::string& directory);
+
+/// Writes a model in the layout that it came in: tensors by their names, in their dtypes, in one model.safetensors, and
+/// config.json, the tokenizer's and other texts as they were. The directory is new or empty; all is there or nothing.
+/// Throws UsageError for another one, FormatError for values that are not finite in the dtype, IoError.
+void save_pretrained(const PretrainedModel& model, const std::string& directory);
 
 }  // namespace heed::inline v0

@@ -105,8 +105,8 @@ Names names_of(const Kin& kin, const std::optional<NamedHead>& named) {
               .prefixes = {(kin.roberta() ? "roberta" : kin.type) + ".", ""},
               .without_prefix = {"cls.", "lm_head.", "classifier", "pre_classifier", "vocab_", "qa_outputs"},
               .old_endings = {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}},
-              .unused = {"*position_ids", "*token_type_ids", "cls.predictions.decoder.*", "cls.seq_relationship.*",
-                         "lm_head.decoder.*", "vocab_projector.weight"}};
+              .copies = {"cls.predictions.decoder.*", "lm_head.decoder.*", "vocab_projector.weight"},
+              .unused = {"*position_ids", "*token_type_ids", "cls.seq_relationship.*"}};
   add_layers(kin, names.rules);
   if (named) add_head(*named, names.rules);
   if (!named || named->dense != "pooler.dense") names.unused.emplace_back("pooler.*");

@@ -29,7 +29,7 @@ int64_t size_of(const Keys& config, const std::string& key) { return config.inte
 
 Described language_model(LanguageModelConfig config, LanguageModelDetails details, Names names) {
   names.layers = config.num_layers;
-  if (config.tie_embeddings) names.unused.emplace_back("lm_head.weight");  // the same once more
+  if (config.tie_embeddings) names.copies.emplace_back("lm_head.weight");
   return {.make = [config, details] { return std::make_unique<LanguageModel>(config, details); },
           .names = std::move(names)};
 }

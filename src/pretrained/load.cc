@@ -6,7 +6,7 @@
 #include "heed/random.h"
 #include "io/json.h"
 #include "pretrained/family.h"
-#include "pretrained/files.h"
+#include "pretrained/layout.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -53,9 +53,12 @@ PretrainedModel load_pretrained(const std::string& directory) {
   const DirectorySnapshot texts(directory, {kConfigFile, kGenerationFile});
   const Keys config = keys_of(texts, directory, kConfigFile);
   const Family& family = family_of(config);
-  const TensorFiles files(directory);
+  auto layout = std::make_shared<PretrainedLayout>(directory);
+  const TensorFiles& files = layout->tensors;
   const Described described = family.describe(config, files.names());
-  PretrainedModel result{.model_type = config.text("model_type"), .module = nullptr, .stop = {}, .beam = {}};
+  layout->names = described.names;
+  PretrainedModel result{
+      .model_type = config.text("model_type"), .module = nullptr, .stop = {}, .beam = {}, .layout = layout};
   try {
     const ShapesOnly shapes_only;  // its tensors come from the files
     result.module = described.make();

@@ -70,9 +70,11 @@ Names names_of(const TransformerConfig& config) {
               .prefixes = {"model.", ""},
               .without_prefix = {"lm_head.", "final_logits_bias"}};
   add_layers(names.rules);
-  if (!separate)  // the shared one once more
+  if (separate)
+    names.copies.emplace_back("lm_head.weight");
+  else
     for (const char* copy : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"})
-      names.unused.emplace_back(copy);
+      names.copies.emplace_back(copy);
   if (config.positions != "learned")
     for (const char* table : {"encoder.embed_positions.weights", "decoder.embed_positions.weights",
                               "encoder.embed_positions.weight", "decoder.embed_positions.weight"})

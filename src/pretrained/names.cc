@@ -35,6 +35,10 @@ bool matches(const std::string& name, const std::string& pattern) {
   return name == pattern;
 }
 
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) { return matches(name, pattern); });
+}
+
 bool begins_with_any(const std::string& name, const std::vector<std::string>& beginnings) {
   return std::any_of(beginnings.begin(), beginnings.end(), [&](const auto& b) { return name.starts_with(b); });
 }
@@ -121,6 +125,13 @@ Tensor stacked(const std::vector<Tensor>& parts, const std::string& own, const s
 
 }  // namespace
 
+std::vector<std::string> copies_in(const Names& names, const std::vector<std::string>& stored) {
+  std::vector<std::string> copies;
+  for (const auto& [plain, name] : Stored(names, stored).all())
+    if (matches_any(plain, names.copies)) copies.push_back(name);
+  return copies;
+}
+
 NamedTensors read_named(const Names& names, const Module& model, const std::vector<std::string>& stored,
                         const ReadTensor& read, const std::string& where) {
   const Stored there(names, stored);
@@ -149,7 +160,7 @@ NamedTensors read_named(const Names& names, const Module& model, const std::vect
   }
   for (const auto& [plain, name] : there.all()) {
     if (used.contains(plain)) continue;
-    if (std::none_of(names.unused.begin(), names.unused.end(), [&](const auto& p) { return matches(plain, p); }))
+    if (!matches_any(plain, names.unused) && !matches_any(plain, names.copies))
       throw FormatError(where + ": tensor '" + name + "' has no place in this kind of model; its results would differ");
   }
   return result;

@@ -34,8 +34,12 @@ struct Names {
   std::vector<std::string> prefixes{""};      // of all of them; the first that any tensor begins with
   std::vector<std::string> without_prefix{};  // beginnings of names that never have it
   std::vector<std::pair<std::string, std::string>> old_endings{};  // and what newer files have for them
+  std::vector<std::string> copies{};  // that repeat another tensor, as patterns of `unused`
   std::vector<std::string> unused{};  // names, also "*.ending" and "beginning.*", that may be there
 };
+
+/// Those of `stored` that repeat another one: they are not written, since they would soon differ.
+std::vector<std::string> copies_in(const Names& names, const std::vector<std::string>& stored);
 
 using ReadTensor = std::function<Tensor(const std::string& name)>;
 

@@ -11,9 +11,9 @@ namespace {
 Names names_of(const TransformerConfig& config, bool gated) {
   Names names{.rules = {{"embedding.weight", {"shared.weight"}}, {"output.weight", {"lm_head.weight"}}},
               .layers = std::max(config.num_encoder_layers, config.num_decoder_layers),
-              .unused = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
-                         "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}};
-  if (config.tie_embeddings) names.unused.emplace_back("lm_head.weight");
+              .copies = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"},
+              .unused = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}};
+  if (config.tie_embeddings) names.copies.emplace_back("lm_head.weight");
   for (const std::string stack : {"encoder", "decoder"}) {
     const bool crossed = stack == "decoder";
     const std::string own = stack + ".layers.{}.", block = stack + ".block.{}.layer.";

@@ -1,5 +1,6 @@
 // Models of other makers beside what PyTorch makes of them: every state, map, logit, gradient and continuation.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "heed/random.h"
 #include "heed/text_encoder.h"
 #include "pretrained/family.h"
+#include "pretrained/layout.h"
 #include "tests/shared.h"
 
 namespace heed {
@@ -182,6 +184,47 @@ TEST_P(LanguageModels, ContinuesGreedily) {
         .max_tokens = c.facts["greedy_with"]["max_new_tokens"], .sampling = {.temperature = 0}, .stop = ends};
     EXPECT_EQ(model.generate(rows.at(expected["row"].get<size_t>()), options), want);
   }
+}
+
+class Any : public testing::TestWithParam<std::string> {};
+
+TEST_P(Any, SavedAsItCame) {
+  NEEDS_CASES();
+  const Case c(GetParam());
+  const std::string copy =
+      (std::filesystem::temp_directory_path() / ("heed_saved_" + std::to_string(getpid()))).string();
+  std::filesystem::remove_all(copy);
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  save_pretrained(loaded, copy);
+  const SafetensorsFile after(copy + "/model.safetensors");
+  const std::vector<std::string> copies = copies_in(loaded.layout->names, loaded.layout->tensors.names());
+  size_t tensors = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(c.directory)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "config.json") {
+      EXPECT_EQ(read_file(copy + "/" + name), read_file(entry.path().string()));
+    }
+    if (!name.starts_with("model") || entry.path().extension() != ".safetensors") continue;
+    const SafetensorsFile before(entry.path().string());
+    for (const TensorInfo& info : before.tensors()) {
+      if (std::find(copies.begin(), copies.end(), info.name) != copies.end()) continue;
+      ++tensors;
+      ASSERT_TRUE(after.contains(info.name)) << info.name;
+      EXPECT_EQ(after.info(info.name).dtype_name, info.dtype_name) << info.name;
+      EXPECT_EQ(after.info(info.name).shape, info.shape) << info.name;
+      // 1 + weight, which Gemma's norms multiply by, rounds.
+      EXPECT_LT(difference(after.tensor(info.name), before.tensor(info.name), true), 2e-7) << info.name;
+    }
+  }
+  EXPECT_EQ(after.tensors().size(), tensors);
+  const NoGrad no_grad;
+  const PretrainedModel again = load_pretrained(copy);
+  const auto before = loaded.module->named_parameters(), now = again.module->named_parameters();
+  ASSERT_EQ(before.size(), now.size());
+  for (size_t i = 0; i < before.size(); ++i)
+    EXPECT_LT(difference(now[i].second.value(), before[i].second.value(), true), 2e-7) << before[i].first;
+  EXPECT_THROW(save_pretrained(loaded, copy), UsageError);
+  std::filesystem::remove_all(copy);
 }
 
 class TextEncoders : public testing::TestWithParam<std::string> {
@@ -364,18 +407,24 @@ std::string as_name(const testing::TestParamInfo<std::string>& info) {
       name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
 }
-INSTANTIATE_TEST_SUITE_P(Models, LanguageModels,
-                         testing::ValuesIn(cases("causal", {"gpt2", "llama", "mistral", "qwen2", "qwen3", "phi3",
-                                                            "gemma2", "gemma3"})),
-                         as_name);
-INSTANTIATE_TEST_SUITE_P(Models, Transformers,
-                         testing::ValuesIn(cases("translation",
-                                                 {"marian", "marian-separate", "nllb", "t5", "t5-v1.1", "bart"})),
-                         as_name);
-INSTANTIATE_TEST_SUITE_P(Models, TextEncoders,
-                         testing::ValuesIn(cases("encoder", {"bert", "bert-classifier", "distilbert", "roberta",
-                                                             "mpnet", "sentence-encoder", "sentence-encoder-cls"})),
-                         as_name);
+const std::vector<std::string> kLanguageModels =
+    cases("causal", {"gpt2", "llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3"});
+const std::vector<std::string> kTransformers =
+    cases("translation", {"marian", "marian-separate", "nllb", "t5", "t5-v1.1", "bart"});
+const std::vector<std::string> kTextEncoders = cases("encoder", {"bert", "bert-classifier", "distilbert", "roberta",
+                                                                 "mpnet", "sentence-encoder", "sentence-encoder-cls"});
+
+std::vector<std::string> all_cases() {
+  std::vector<std::string> all = kLanguageModels;
+  all.insert(all.end(), kTransformers.begin(), kTransformers.end());
+  all.insert(all.end(), kTextEncoders.begin(), kTextEncoders.end());
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, LanguageModels, testing::ValuesIn(kLanguageModels), as_name);
+INSTANTIATE_TEST_SUITE_P(Models, Transformers, testing::ValuesIn(kTransformers), as_name);
+INSTANTIATE_TEST_SUITE_P(Models, TextEncoders, testing::ValuesIn(kTextEncoders), as_name);
+INSTANTIATE_TEST_SUITE_P(Models, Any, testing::ValuesIn(all_cases()), as_name);
 
 }  // namespace
 }  // namespace heed
