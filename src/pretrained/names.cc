@@ -126,8 +126,9 @@ Tensor stacked(const std::vector<Tensor>& parts, const std::string& own, const s
 }  // namespace
 
 std::vector<std::string> copies_in(const Names& names, const std::vector<std::string>& stored) {
+  const Stored there(names, stored);
   std::vector<std::string> copies;
-  for (const auto& [plain, name] : Stored(names, stored).all())
+  for (const auto& [plain, name] : there.all())
     if (matches_any(plain, names.copies)) copies.push_back(name);
   return copies;
 }
