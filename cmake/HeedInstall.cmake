@@ -24,7 +24,7 @@ endfunction()
 
 set(attention_headers attention.h checked.h communicator.h dual.h error.h executor.h file_kind.h finite.h kinds.h kv_cache.h
                       model_files.h rotary.h score_mod.h tensor.h tree_sum.h workspace.h)
-set(text_headers text.h)
+set(text_headers text.h tokenizer.h)
 set(view_headers label.h view.h)
 set(mpi_headers attention_over_ranks.h mpi.h split.h)
 set(load_headers attended.h corpus.h load.h text_generator.h translator.h)
@@ -40,7 +40,7 @@ if(HEED_NN)
 endif()
 if(HEED_TEXT)
   heed_install(text DESCRIPTION "Vocabularies, BLEU and chrF" HEADERS ${text_headers}
-    REQUIRES sentencepiece libutf8proc)
+    REQUIRES sentencepiece libutf8proc libpcre2-8)
 endif()
 if(HEED_NN AND HEED_TEXT)
   heed_install(load DESCRIPTION "Models with their vocabularies: load, save, translate, generate" HEADERS ${load_headers}

@@ -19,6 +19,7 @@ BELOW = {
     "kernels": ["simd"],
     "io": ["core"],
     "text": ["core"],
+    "tokenizer": ["text"],
     "view": ["core"],
     "mpi": ["ranks", "attention"],
     "autograd": ["kernels", "attention"],
@@ -26,7 +27,7 @@ BELOW = {
     "models": ["nn"],
     "train": ["models", "io", "ranks"],
     "pretrained": ["models", "io"],
-    "load": ["train", "text", "pretrained"],
+    "load": ["train", "tokenizer", "pretrained"],
     "cli": ["load", "view", "mpi"],
 }
 
@@ -37,8 +38,9 @@ HEADERS = {
     "kv_cache": "attention", "rotary": "attention", "score_mod": "attention", "dual": "attention",
     "workspace": "attention", "checked": "core", "file_kind": "core", "finite": "core", "model_files": "core",
     "random": "autograd", "autograd": "autograd", "functional": "autograd", "profile": "autograd", "nn": "nn",
-    "models": "models", "text_encoder": "models", "config_fields": "models", "io": "io", "event_file": "io", "optim": "train", "train": "train",
-    "task": "train", "pretrained": "pretrained", "text": "text", "view": "view", "label": "view", "load": "load",
+    "models": "models", "text_encoder": "models", "config_fields": "models", "io": "io", "event_file": "io",
+    "optim": "train", "train": "train", "task": "train", "pretrained": "pretrained", "text": "text",
+    "tokenizer": "tokenizer", "view": "view", "label": "view", "load": "load",
     "attended": "load", "corpus": "load", "translator": "load", "text_generator": "load", "heed": "cli",
 }
 
@@ -48,14 +50,16 @@ SEAMS = {
     "tbb/": ["src/core/executor.cc"],
     "hwy/": ["src/simd/", "src/attention/", "src/kernels/"],
     "sentencepiece": ["src/text/"],
-    "utf8proc": ["src/text/", "src/view/"],
+    "utf8proc": ["src/text/", "src/tokenizer/", "src/view/"],
+    "pcre2.h": ["src/tokenizer/regex.cc"],
     "cairo": ["src/view/drawing.cc"],
     "pango": ["src/view/drawing.cc"],
     "CLI/": ["src/cli/"],
     "zip.h": ["src/io/"],
     "zlib.h": ["src/view/packing.cc", "src/io/directory.cc", "src/io/gzip.cc"],
     "toml++/": ["src/cli/config_file.cc"],
-    "nlohmann/": ["src/io/", "src/pretrained/", "src/train/", "src/cli/", "src/view/page.cc", "src/view/report.cc"],
+    "nlohmann/": ["src/io/", "src/pretrained/", "src/tokenizer/json.cc", "src/train/", "src/cli/", "src/view/page.cc",
+                  "src/view/report.cc"],
 }
 
 NULL_JSON = re.compile(r"^\s*(?:const )?(?:nlohmann::(?:ordered_)?json|Json) +\w+(?:;|\{\};| = nullptr;)", re.MULTILINE)

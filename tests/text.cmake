@@ -1,3 +1,8 @@
+find_package(nlohmann_json 3.11 REQUIRED)
 set(text_tests lines_test.cc metric_test.cc sentences_test.cc unicode_test.cc vocabulary_test.cc)
 list(TRANSFORM text_tests PREPEND ${CMAKE_SOURCE_DIR}/src/text/)
 heed_test(text_test ${text_tests} LIBS heed::text LABELS text)
+
+# Answers scripts/test-tokenizers, which compares it with other implementations.
+add_executable(tokenizer_probe tokenizer/probe.cc)
+target_link_libraries(tokenizer_probe PRIVATE heed_flags heed::text nlohmann_json::nlohmann_json)

@@ -2,20 +2,17 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
 #include <future>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <type_traits>
 #include <unordered_map>
 
 #include "heed/file_kind.h"
 #include "heed/text.h"
 #include "text/model_proto.h"
+#include "text/read_whole_file.h"
 #include "text/unicode.h"
 #include "text/vocabulary_format.h"
 
@@ -73,18 +70,6 @@ std::string training_line(std::string_view text, Spaces spaces) {
     rest.remove_prefix(c.length);
   }
   return collapse_spaces(out);
-}
-
-std::string read_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) throw IoError("read " + path.string() + ": it is a directory");
-  expect_regular_file(path.string(), largest_vocabulary_file);
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (in && in.peek() != std::ifstream::traits_type::eof()) bytes << in.rdbuf();
-  if (!in.is_open() || in.bad()) throw IoError("read " + path.string() + ": " + std::strerror(errno));
-  return std::move(bytes).str();
 }
 
 // Says in heed's terms what sentencepiece found wrong.
@@ -355,11 +340,11 @@ Vocabulary Vocabulary::from_text(std::string_view text, bool trust) {
 }
 
 Vocabulary Vocabulary::load(const std::filesystem::path& path, bool trust) {
-  return from_bytes(read_file(path), path.string(), trust);
+  return from_bytes(read_whole_file(path, largest_vocabulary_file), path.string(), trust);
 }
 
 Vocabulary Vocabulary::load_sentencepiece(const std::filesystem::path& path, bool trust) {
-  return from_sentencepiece(read_file(path), path.string(), trust);
+  return from_sentencepiece(read_whole_file(path, largest_vocabulary_file), path.string(), trust);
 }
 
 Vocabulary Vocabulary::from_bytes(std::string bytes, const std::string& name, bool trust) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "text/base64.h"
 #include "text/unicode.h"
 
 namespace heed::inline v0 {
@@ -15,7 +16,6 @@ constexpr std::string_view characters_header = "heed-vocabulary 1 characters";
 constexpr std::string_view foreign_header = "heed-vocabulary 1 sentencepiece";
 constexpr std::array<std::string_view, 3> space_names = {"collapse", "keep", "verbatim"};  // in the order of Spaces
 constexpr std::string_view hex_digits = "0123456789ABCDEF";
-constexpr std::string_view base64_digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 [[noreturn]] void fail(size_t line, const std::string& rule) {
   throw FormatError("vocabulary: line " + std::to_string(line) + ": " + rule);
@@ -66,36 +66,6 @@ std::string unescape(std::string_view text, size_t line, bool spaces) {
     out += c;
     i += 3;
   }
-  return out;
-}
-
-std::string to_base64(std::string_view bytes) {
-  std::string out;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t n = std::min<size_t>(3, bytes.size() - i);
-    uint32_t group = 0;
-    for (size_t j = 0; j < 3; ++j) group = group << 8 | (j < n ? static_cast<unsigned char>(bytes[i + j]) : 0u);
-    for (size_t j = 0; j < 4; ++j) out += j <= n ? base64_digits[group >> (18 - 6 * j) & 63] : '=';
-  }
-  return out;
-}
-
-std::string from_base64(std::string_view text, size_t line) {
-  if (text.empty() || text.size() % 4 != 0) fail(line, "base64 comes in groups of 4 digits");
-  const size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
-  std::string out;
-  uint32_t group = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool pad = i >= text.size() - padding;
-    const size_t digit = pad ? 0 : base64_digits.find(text[i]);
-    if (digit == std::string_view::npos) fail(line, "not a base64 digit at column " + std::to_string(i + 1));
-    group = group << 6 | static_cast<uint32_t>(digit);
-    if (i % 4 == 3) {
-      for (int shift = 16; shift >= 0; shift -= 8) out += static_cast<char>(group >> shift & 0xFF);
-      group = 0;
-    }
-  }
-  out.resize(out.size() - padding);
   return out;
 }
 
@@ -180,7 +150,7 @@ VocabularyFile parse_vocabulary(std::string_view text) {
   if (lines[0] == foreign_header) {
     if (lines.size() != 2) fail(2, "one line of base64 follows the header");
     file.foreign = true;
-    file.model = from_base64(lines[1], 2);
+    file.model = from_base64(lines[1], [](const std::string& rule) { fail(2, rule); });
     return file;
   }
 

@@ -1,0 +1,115 @@
+#include "tokenizer/added_tokens.h"
+
+#include <algorithm>
+
+#include "heed/error.h"
+#include "tokenizer/character_classes.h"
+
+namespace heed::inline v0 {
+namespace {
+
+constexpr size_t kLongest = 1024;  // bytes
+
+size_t last_character(std::string_view text) {
+  size_t at = text.size() - 1;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return at;
+}
+
+bool ends_with_word(std::string_view text) {
+  return !text.empty() && is_word_character(decode_utf8(text.substr(last_character(text))).code);
+}
+bool begins_with_word(std::string_view text) { return !text.empty() && is_word_character(decode_utf8(text).code); }
+
+// Where the whitespace at the end of a text begins.
+size_t trimmed_end(std::string_view text) {
+  while (!text.empty()) {
+    const size_t at = last_character(text);
+    if (!is_white_space(decode_utf8(text.substr(at)).code)) break;
+    text = text.substr(0, at);
+  }
+  return text.size();
+}
+// How many bytes of whitespace a text begins with.
+size_t leading_space(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const DecodedCharacter c = decode_utf8(text.substr(at));
+    if (!is_white_space(c.code)) break;
+    at += static_cast<size_t>(c.length);
+  }
+  return at;
+}
+
+}  // namespace
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model, const Normalizer* normalizer,
+                         const std::string& where) {
+  const auto model_size = static_cast<int32_t>(model.count());
+  for (AddedToken& token : tokens) {
+    if (token.content.size() > kLongest)
+      throw FormatError(where + ": an added token of " + std::to_string(token.content.size()) + " bytes; at most " +
+                        std::to_string(kLongest) + " are read");
+    if (token.content.empty() || by_content_.contains(token.content)) continue;
+    int32_t id = model.find(token.content);
+    if (id == TokenTable::kNone) id = std::max(model_size, largest_id() + 1);
+    if (token.special) special_.insert(token.content);
+    by_content_.emplace(token.content, tokens_.size());
+    by_id_.emplace(id, tokens_.size());
+    ids_.push_back(id);
+    tokens_.push_back(std::move(token));
+  }
+  std::vector<std::string> changed(tokens_.size());
+  std::vector<std::pair<std::string_view, int32_t>> given, normalized;
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    const auto place = static_cast<int32_t>(i);
+    if (!tokens_[i].normalized || !normalizer) {
+      (tokens_[i].normalized ? normalized : given).emplace_back(tokens_[i].content, place);
+      continue;
+    }
+    AlignedText text(tokens_[i].content, 0);
+    normalizer->apply(&text);
+    changed[i] = text.text();
+    normalized.emplace_back(changed[i], place);
+  }
+  as_given_ = Trie(std::move(given));
+  normalized_ = Trie(std::move(normalized));
+}
+
+std::vector<Section> AddedTokens::find(std::string_view text, bool normalized) const {
+  const Trie& trie = normalized ? normalized_ : as_given_;
+  std::vector<Section> sections;
+  size_t last = 0;  // end of the last section
+  for (size_t at = trie.next_root(text, 0); at < text.size();) {
+    size_t length = 0;
+    int32_t place = -1;
+    trie.prefixes(text.substr(at), [&](size_t n, int32_t found) { length = n, place = found; });
+    if (place < 0) {
+      at = trie.next_root(text, at + 1);
+      continue;
+    }
+    size_t begin = at, end = at + length;
+    at = trie.next_root(text, end);
+    const AddedToken& token = tokens_[static_cast<size_t>(place)];
+    if (token.single_word && (ends_with_word(text.substr(0, begin)) || begins_with_word(text.substr(end)))) continue;
+    if (token.lstrip) begin = std::max(trimmed_end(text.substr(0, begin)), last);
+    if (token.rstrip) end += leading_space(text.substr(end));
+    if (last < begin) sections.push_back({last, begin});
+    sections.push_back({begin, end, ids_[static_cast<size_t>(place)]});
+    last = end;
+  }
+  if (last < text.size()) sections.push_back({last, text.size()});
+  return sections;
+}
+
+int32_t AddedTokens::id_of(std::string_view token) const {
+  const auto found = by_content_.find(token);
+  return found == by_content_.end() ? TokenTable::kNone : ids_[found->second];
+}
+
+const AddedToken* AddedTokens::token(int32_t id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &tokens_[found->second];
+}
+
+}  // namespace heed::inline v0

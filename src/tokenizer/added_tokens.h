@@ -1,0 +1,59 @@
+// Tokens that are found in a text before anything else happens to it, such as "<|endoftext|>".
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/aligned_text.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/token_table.h"
+#include "tokenizer/trie.h"
+
+namespace heed::inline v0 {
+
+struct AddedToken {
+  std::string content{};
+  bool single_word = false;  // only where no letter or digit stands beside it
+  bool lstrip = false;       // with the whitespace before it
+  bool rstrip = false;       // with the whitespace behind it
+  bool normalized = false;   // found in the normalized text, as its normalized self
+  bool special = false;
+};
+
+/// A part of a text: a token, or what lies between two (id is TokenTable::kNone).
+struct Section {
+  size_t begin, end;
+  int32_t id = TokenTable::kNone;
+};
+
+class AddedTokens {
+ public:
+  AddedTokens() = default;
+  /// A token that the model has keeps its id, the others follow the model's in their order. Of equal ones the first
+  /// counts, empty ones none. `normalizer` may be null. Throws FormatError for one of more than 1024 bytes.
+  AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model, const Normalizer* normalizer,
+              const std::string& where);
+
+  /// The sections of a text as it was given, or of a normalized one. They may overlap where whitespace belongs to
+  /// two tokens.
+  std::vector<Section> find(std::string_view text, bool normalized) const;
+
+  int32_t id_of(std::string_view token) const;  // TokenTable::kNone
+  const AddedToken* token(int32_t id) const;    // null
+  bool is_special(std::string_view token) const { return special_.contains(token); }
+  int32_t largest_id() const { return by_id_.empty() ? -1 : by_id_.rbegin()->first; }
+
+ private:
+  std::vector<AddedToken> tokens_;
+  std::vector<int32_t> ids_;  // of each
+  std::map<std::string, size_t, std::less<>> by_content_;
+  std::map<int32_t, size_t> by_id_;
+  std::set<std::string, std::less<>> special_;
+  Trie as_given_, normalized_;  // of places in tokens_
+};
+
+}  // namespace heed::inline v0

@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <array>
+
+#include "text/unicode.h"
+#include "tokenizer/byte_characters.h"
+#include "tokenizer/decoder.h"
+
+namespace heed::inline v0 {
+namespace {
+
+void replace_all(std::string* text, std::string_view what, std::string_view by) {
+  if (what.empty() || text->find(what) == std::string::npos) return;
+  std::string out;
+  size_t last = 0;
+  for (size_t at; (at = text->find(what, last)) != std::string::npos; last = at + what.size()) {
+    out.append(*text, last, at - last);
+    out += by;
+  }
+  out.append(*text, last);
+  *text = std::move(out);
+}
+
+class ByteLevelDecoder : public Decoder {
+ public:
+  void apply(std::vector<std::string>* tokens) const override {
+    std::string bytes;
+    for (const std::string& token : *tokens) {
+      const size_t before = bytes.size();
+      for (std::string_view rest = token; !rest.empty();) {
+        const DecodedCharacter c = decode_utf8(rest);
+        const int byte = byte_of_character(c.code);
+        if (byte < 0) {  // a token that was added is no row of bytes
+          bytes.resize(before);
+          bytes += token;
+          break;
+        }
+        bytes += static_cast<char>(byte);
+        rest.remove_prefix(static_cast<size_t>(c.length));
+      }
+    }
+    *tokens = {sanitize_utf8(bytes)};
+  }
+};
+
+class MetaspaceDecoder : public Decoder {
+ public:
+  explicit MetaspaceDecoder(const MetaspaceOptions& o)
+      : mark_(o.replacement), prepends_(o.prepend != PrependScheme::never) {}
+  void apply(std::vector<std::string>* tokens) const override {
+    for (size_t i = 0; i < tokens->size(); ++i) replace_all(&(*tokens)[i], mark_, i == 0 && prepends_ ? "" : " ");
+  }
+
+ private:
+  std::string mark_;
+  bool prepends_;
+};
+
+class WordPieceDecoder : public Decoder {
+ public:
+  WordPieceDecoder(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
+  void apply(std::vector<std::string>* tokens) const override {
+    // English as it is written, of words with spaces between them.
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kCleanup{{{" .", "."},
+                                                                                             {" ?", "?"},
+                                                                                             {" !", "!"},
+                                                                                             {" ,", ","},
+                                                                                             {" ' ", "'"},
+                                                                                             {" n't", "n't"},
+                                                                                             {" 'm", "'m"},
+                                                                                             {" do not", " don't"},
+                                                                                             {" 's", "'s"},
+                                                                                             {" 've", "'ve"},
+                                                                                             {" 're", "'re"}}};
+    for (size_t i = 0; i < tokens->size(); ++i) {
+      std::string& token = (*tokens)[i];
+      if (i > 0) {
+        if (token.starts_with(prefix_)) {
+          token.erase(0, prefix_.size());
+        } else {
+          token.insert(0, " ");
+        }
+      }
+      if (!cleanup_) continue;
+      for (const auto& [what, by] : kCleanup) replace_all(&token, what, by);
+    }
+  }
+
+ private:
+  std::string prefix_;
+  bool cleanup_;
+};
+
+class ReplaceDecoder : public Decoder {
+ public:
+  ReplaceDecoder(Pattern pattern, std::string content) : pattern_(std::move(pattern)), content_(std::move(content)) {}
+  void apply(std::vector<std::string>* tokens) const override {
+    Pattern::Finder finder(pattern_);
+    std::vector<Part> parts;
+    for (std::string& token : *tokens) {
+      finder.find(token, &parts);
+      std::string out;
+      for (const Part& part : parts) {
+        if (part.match) {
+          out += content_;
+        } else {
+          out.append(token, part.begin, part.end - part.begin);
+        }
+      }
+      token = std::move(out);
+    }
+  }
+
+ private:
+  Pattern pattern_;
+  std::string content_;
+};
+
+class ByteFallbackDecoder : public Decoder {
+ public:
+  void apply(std::vector<std::string>* tokens) const override {
+    std::vector<std::string> out;
+    std::string bytes;
+    const auto flush = [&] {
+      if (bytes.empty()) return;
+      if (valid_utf8(bytes)) {
+        out.push_back(bytes);
+      } else {
+        out.insert(out.end(), bytes.size(), "\uFFFD");
+      }
+      bytes.clear();
+    };
+    for (std::string& token : *tokens) {
+      if (const int byte = byte_of_token(token); byte >= 0) {
+        bytes += static_cast<char>(byte);
+        continue;
+      }
+      flush();
+      out.push_back(std::move(token));
+    }
+    flush();
+    *tokens = std::move(out);
+  }
+
+ private:
+  static int digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+  }
+  // Of "<0x41>", or -1.
+  static int byte_of_token(std::string_view token) {
+    if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return -1;
+    const int high = token[3] == '+' ? 0 : digit(token[3]), low = digit(token[4]);  // "<0x+1>", too
+    return high < 0 || low < 0 ? -1 : high * 16 + low;
+  }
+};
+
+class FuseDecoder : public Decoder {
+ public:
+  void apply(std::vector<std::string>* tokens) const override {
+    std::string all;
+    for (const std::string& token : *tokens) all += token;
+    *tokens = {std::move(all)};
+  }
+};
+
+class StripDecoder : public Decoder {
+ public:
+  StripDecoder(std::string content, int64_t start, int64_t stop)
+      : content_(std::move(content)), start_(start), stop_(stop) {}
+  void apply(std::vector<std::string>* tokens) const override {
+    for (std::string& token : *tokens) {
+      std::string_view rest = token;
+      for (int64_t i = 0; i < start_ && rest.starts_with(content_); ++i) rest.remove_prefix(content_.size());
+      for (int64_t i = 0; i < stop_ && rest.ends_with(content_); ++i) rest.remove_suffix(content_.size());
+      token = std::string(rest);
+    }
+  }
+
+ private:
+  std::string content_;
+  int64_t start_, stop_;
+};
+
+class BpeDecoder : public Decoder {
+ public:
+  explicit BpeDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
+  void apply(std::vector<std::string>* tokens) const override {
+    for (size_t i = 0; i < tokens->size(); ++i)
+      replace_all(&(*tokens)[i], suffix_, i + 1 == tokens->size() ? "" : " ");
+  }
+
+ private:
+  std::string suffix_;
+};
+
+class Sequence : public Decoder {
+ public:
+  explicit Sequence(std::vector<DecoderPtr> decoders) : decoders_(std::move(decoders)) {}
+  void apply(std::vector<std::string>* tokens) const override {
+    for (const DecoderPtr& decoder : decoders_) decoder->apply(tokens);
+  }
+
+ private:
+  std::vector<DecoderPtr> decoders_;
+};
+
+}  // namespace
+
+DecoderPtr make_byte_level_decoder() { return std::make_unique<ByteLevelDecoder>(); }
+DecoderPtr make_metaspace_decoder(const MetaspaceOptions& o) { return std::make_unique<MetaspaceDecoder>(o); }
+DecoderPtr make_wordpiece_decoder(std::string prefix, bool cleanup) {
+  return std::make_unique<WordPieceDecoder>(std::move(prefix), cleanup);
+}
+DecoderPtr make_replace_decoder(Pattern pattern, std::string content) {
+  return std::make_unique<ReplaceDecoder>(std::move(pattern), std::move(content));
+}
+DecoderPtr make_byte_fallback_decoder() { return std::make_unique<ByteFallbackDecoder>(); }
+DecoderPtr make_fuse_decoder() { return std::make_unique<FuseDecoder>(); }
+DecoderPtr make_strip_decoder(std::string content, int64_t start, int64_t stop) {
+  return std::make_unique<StripDecoder>(std::move(content), start, stop);
+}
+DecoderPtr make_bpe_decoder(std::string suffix) { return std::make_unique<BpeDecoder>(std::move(suffix)); }
+DecoderPtr make_sequence(std::vector<DecoderPtr> decoders) { return std::make_unique<Sequence>(std::move(decoders)); }
+
+}  // namespace heed::inline v0

@@ -1,0 +1,25 @@
+// What stands behind a Tokenizer: the parts of a tokenizer.json, or one of heed's own vocabularies.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "heed/tokenizer.h"
+#include "tokenizer/aligned_text.h"
+
+namespace heed::inline v0 {
+
+class Tokenizer::Implementation {
+ public:
+  virtual ~Implementation() = default;
+  /// One text or two, of valid UTF-8 once their malformed bytes are replaced.
+  virtual Encoding encode(std::span<const AlignedText> texts, bool special_tokens) const = 0;
+  virtual std::string decode(std::span<const int32_t> ids, bool skip_special) const = 0;
+  virtual std::optional<std::string> token(int32_t id) const = 0;
+  virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
+  virtual int64_t size() const = 0;
+  virtual bool special(int32_t id) const = 0;
+};
+
+}  // namespace heed::inline v0

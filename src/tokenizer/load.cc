@@ -1,0 +1,119 @@
+#include "tokenizer/load.h"
+
+#include <array>
+
+#include "heed/model_files.h"
+#include "text/read_whole_file.h"
+#include "tokenizer/read_json.h"
+
+namespace heed::inline v0 {
+namespace {
+
+bool is_there(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool there = std::filesystem::exists(path, error);
+  if (error && error != std::errc::not_a_directory) throw IoError("read " + path.string() + ": " + error.message());
+  return there;
+}
+
+using Shared = std::shared_ptr<const Tokenizer::Implementation>;
+
+}  // namespace
+
+TokenizerConfig::TokenizerConfig(const std::filesystem::path& directory) {
+  const std::filesystem::path path = directory / "tokenizer_config.json";
+  if (!is_there(path)) return;
+  document_.emplace(read_whole_file(path, kLargestTokenizer), path.string());
+  root_ = document_->root();
+  if (!root_->is_object()) root_->refuse("is no object");
+}
+
+std::string TokenizerConfig::class_name() const {
+  std::string name = text_or("tokenizer_class", "");
+  if (name.ends_with("Fast")) name.resize(name.size() - 4);
+  return name;
+}
+
+bool TokenizerConfig::boolean_or(std::string_view key, bool otherwise) const {
+  return boolean(key).value_or(otherwise);
+}
+
+std::optional<bool> TokenizerConfig::boolean(std::string_view key) const {
+  const auto value = root_ ? root_->find(key) : std::nullopt;
+  if (!value) return std::nullopt;
+  return value->boolean();
+}
+
+std::string TokenizerConfig::text_or(std::string_view key, std::string_view otherwise) const {
+  return std::string(root_ ? root_->string_or(key, otherwise) : otherwise);
+}
+
+std::string TokenizerConfig::token_or(std::string_view key, std::string_view otherwise) const {
+  const auto value = root_ ? root_->find(key) : std::nullopt;
+  if (!value) return std::string(otherwise);
+  return std::string(value->is_object() ? value->at("content").string() : value->string());
+}
+
+std::vector<AddedToken> TokenizerConfig::special_tokens(std::vector<AddedToken> others) const {
+  std::vector<AddedToken> tokens;
+  const auto add = [&](const JsonValue& value, bool special) {
+    AddedToken& token = tokens.emplace_back();
+    token.special = special;
+    if (value.is_string()) {
+      token.content = value.string();
+      return;
+    }
+    token.content = value.at("content").string();
+    token.single_word = value.boolean_or("single_word", false);
+    token.lstrip = value.boolean_or("lstrip", false);
+    token.rstrip = value.boolean_or("rstrip", false);
+    token.normalized = value.boolean_or("normalized", false);
+    token.special = value.boolean_or("special", special);
+  };
+  static constexpr std::array<std::string_view, 7> kNames{"bos_token", "eos_token", "unk_token", "sep_token",
+                                                          "pad_token", "cls_token", "mask_token"};
+  if (root_) {
+    if (const auto decoder = root_->find("added_tokens_decoder"))
+      decoder->each_member([&](std::string_view, const JsonValue& value) { add(value, false); });
+    for (const std::string_view name : kNames)
+      if (const auto value = root_->find(name)) {
+        // Where the class gives such a token, that is how it is found.
+        AddedToken given{.content = token_or(name, ""), .special = true};
+        for (const AddedToken& other : others)
+          if (other.content == given.content) given = other;
+        if (value->is_object()) {
+          add(*value, true);
+        } else {
+          tokens.push_back(std::move(given));
+        }
+      }
+    for (const std::string_view name : {"additional_special_tokens", "extra_special_tokens"})
+      if (const auto list = root_->find(name); list && list->is_array())
+        list->each([&](const JsonValue& value) { add(value, true); });
+  }
+  tokens.insert(tokens.end(), others.begin(), others.end());
+  return tokens;
+}
+
+Tokenizer load_tokenizer(const std::string& directory, TokenizerSide side) {
+  const std::filesystem::path path(directory);
+  if (!std::filesystem::is_directory(path)) {
+    if (!is_there(path)) throw IoError("read " + directory + ": there is no such directory");
+    throw FormatError(directory + ": this is no directory; pass that which tokenizer.json is in");
+  }
+  const bool source = side == TokenizerSide::source;
+  if (source && is_there(path / kSourceVocabularyFile)) return Tokenizer(Vocabulary::load(path / kSourceVocabularyFile));
+  if (is_there(path / kVocabularyFile)) return Tokenizer(Vocabulary::load(path / kVocabularyFile));
+  if (is_there(path / "tokenizer.json"))
+    return Tokenizer::from_json(read_whole_file(path / "tokenizer.json", kLargestTokenizer),
+                                (path / "tokenizer.json").string());
+  const TokenizerConfig config(path);
+  if (is_there(path / "vocab.json") && is_there(path / "merges.txt"))
+    return Tokenizer(Shared(read_merges(path, config)));
+  if (is_there(path / "vocab.txt")) return Tokenizer(Shared(read_wordpieces(path, config)));
+  throw FormatError(directory +
+                    ": no tokenizer that heed reads: tokenizer.json, source.spm with target.spm and vocab.json, "
+                    "vocab.json with merges.txt, vocab.txt, tokenizer.model, spiece.model or sentencepiece.bpe.model");
+}
+
+}  // namespace heed::inline v0

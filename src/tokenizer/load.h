@@ -1,0 +1,43 @@
+// Directories as the hub has them.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tokenizer/json.h"
+#include "tokenizer/pipeline.h"
+
+namespace heed::inline v0 {
+
+inline constexpr uint64_t kLargestTokenizer = uint64_t{256} << 20;  // bytes of a file
+
+/// tokenizer_config.json, where there is one: the class, and what the files leave open.
+class TokenizerConfig {
+ public:
+  explicit TokenizerConfig(const std::filesystem::path& directory);
+
+  /// "LlamaTokenizer"; "Fast" at its end is left out. Empty where none is named.
+  std::string class_name() const;
+  bool boolean_or(std::string_view key, bool otherwise) const;
+  std::optional<bool> boolean(std::string_view key) const;
+  std::string text_or(std::string_view key, std::string_view otherwise) const;
+
+  /// "bos_token" and the like: a text, or the member "content" of an object; `otherwise` where it is not given.
+  std::string token_or(std::string_view key, std::string_view otherwise) const;
+  /// The special tokens that it gives, those with ids first; then `others`, if they are not among them.
+  std::vector<AddedToken> special_tokens(std::vector<AddedToken> others) const;
+
+ private:
+  std::optional<JsonDocument> document_;
+  std::optional<JsonValue> root_;
+};
+
+/// vocab.json and merges.txt: byte-level BPE.
+std::shared_ptr<const Pipeline> read_merges(const std::filesystem::path& directory, const TokenizerConfig& config);
+
+/// vocab.txt: BERT's WordPiece.
+std::shared_ptr<const Pipeline> read_wordpieces(const std::filesystem::path& directory, const TokenizerConfig& config);
+
+}  // namespace heed::inline v0

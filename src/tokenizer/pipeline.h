@@ -1,0 +1,78 @@
+// The parts of a tokenizer.json, one after the other: added tokens, normalizer, pre-tokenizer, model, post-processor;
+// and the decoder for the way back.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/decoder.h"
+#include "tokenizer/implementation.h"
+#include "tokenizer/model.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/post_processor.h"
+#include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/word_cache.h"
+
+namespace heed::inline v0 {
+
+struct Truncation {
+  enum class Strategy { longest_first, only_first, only_second };
+  size_t max_length = 0;  // with special tokens
+  Strategy strategy = Strategy::longest_first;
+  bool left = false;  // the beginning goes
+};
+
+struct Padding {
+  std::optional<size_t> length{};  // of every row; without it rows are not lengthened to each other here
+  size_t multiple_of = 0;
+  bool left = false;
+  int32_t id = 0, type_id = 0;
+};
+
+/// Tokens and what they are: shared, since post-processors look at their texts.
+struct Lexicon {
+  ModelPtr model;
+  AddedTokens added;
+  std::string_view text(int32_t id) const;
+};
+
+struct PipelineParts {
+  NormalizerPtr normalizer;         // may be null, and so may all but the lexicon
+  PreTokenizerPtr pre_tokenizer;
+  std::shared_ptr<const Lexicon> lexicon;
+  PostProcessorPtr post_processor;
+  DecoderPtr decoder;
+  std::optional<Truncation> truncation;
+  std::optional<Padding> padding;
+};
+
+class Pipeline : public Tokenizer::Implementation {
+ public:
+  explicit Pipeline(PipelineParts parts) : p_(std::move(parts)) {}
+
+  Encoding encode(std::span<const AlignedText> texts, bool special_tokens) const override;
+  std::string decode(std::span<const int32_t> ids, bool skip_special) const override;
+  std::optional<std::string> token(int32_t id) const override;
+  std::optional<int32_t> id_of(std::string_view token) const override;
+  int64_t size() const override;
+  bool special(int32_t id) const override;
+
+ private:
+  Encoding encode_text(const AlignedText& text, int32_t type_id, WordCache* cache) const;
+  void encode_section(const AlignedText& text, int32_t type_id, WordCache* cache, Encoding* out) const;
+  void truncate(std::vector<Encoding>* rows, bool special_tokens) const;
+  void pad(Encoding* row) const;
+
+  std::unique_ptr<WordCache> take_cache() const;
+  void give_back(std::unique_ptr<WordCache> cache) const;
+
+  PipelineParts p_;
+  // One for each call that is under way: what a thread learned is there for the next call.
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<WordCache>> caches_;
+};
+
+}  // namespace heed::inline v0

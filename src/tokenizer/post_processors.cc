@@ -1,0 +1,179 @@
+#include <algorithm>
+
+#include "text/unicode.h"
+#include "tokenizer/character_classes.h"
+#include "tokenizer/post_processor.h"
+
+namespace heed::inline v0 {
+namespace {
+
+constexpr char32_t kSpaceCharacter = U'\u0120';  // of byte_characters.h
+
+bool is_trimmed(char32_t code) { return code == kSpaceCharacter || is_white_space(code); }
+
+// Spaces belong to the tokens, but not to their offsets.
+void trim_offsets(Encoding* row, bool add_prefix_space, const TokenText& text) {
+  for (size_t i = 0; i < row->ids.size(); ++i) {
+    const std::string_view token = text(row->ids[i]);
+    uint32_t leading = 0, trailing = 0, run = 0;
+    bool only_spaces = true;
+    for (std::string_view rest = token; !rest.empty();) {
+      const DecodedCharacter c = decode_utf8(rest);
+      const bool trimmed = is_trimmed(c.code);
+      // A byte-level space is one byte of the text.
+      const uint32_t bytes = c.code == kSpaceCharacter ? 1 : static_cast<uint32_t>(c.length);
+      if (trimmed && only_spaces) leading += bytes;
+      run = trimmed ? run + bytes : 0;
+      only_spaces = only_spaces && trimmed;
+      rest.remove_prefix(static_cast<size_t>(c.length));
+    }
+    trailing = run;
+    ByteRange& range = row->offsets[i];
+    if (leading > 0) {
+      const bool first = i == 0 || range.begin == 0;
+      if (first && add_prefix_space) --leading;
+      range.begin = std::min(range.begin + leading, range.end);
+    }
+    if (trailing > 0 && range.end >= trailing) range.end = std::max(range.end - trailing, range.begin);
+  }
+}
+
+void append(const Encoding& from, Encoding* to) {
+  to->ids.insert(to->ids.end(), from.ids.begin(), from.ids.end());
+  to->type_ids.insert(to->type_ids.end(), from.type_ids.begin(), from.type_ids.end());
+  to->offsets.insert(to->offsets.end(), from.offsets.begin(), from.offsets.end());
+  to->added.insert(to->added.end(), from.added.begin(), from.added.end());
+}
+
+void append_special(int32_t id, int32_t type_id, Encoding* to) {
+  to->ids.push_back(id);
+  to->type_ids.push_back(type_id);
+  to->offsets.push_back({});
+  to->added.push_back(1);
+}
+
+class ByteLevelProcessor : public PostProcessor {
+ public:
+  ByteLevelProcessor(bool trim, bool prefix, TokenText text) : trim_(trim), prefix_(prefix), text_(std::move(text)) {}
+  void apply(std::vector<Encoding>* rows, bool) const override {
+    if (!trim_) return;
+    for (Encoding& row : *rows) trim_offsets(&row, prefix_, text_);
+  }
+  size_t adds(bool) const override { return 0; }
+
+ private:
+  bool trim_, prefix_;
+  TokenText text_;
+};
+
+class Template : public PostProcessor {
+ public:
+  Template(std::vector<TemplatePiece> single, std::vector<TemplatePiece> pair)
+      : single_(std::move(single)), pair_(std::move(pair)) {}
+  void apply(std::vector<Encoding>* rows, bool special_tokens) const override {
+    std::vector<Encoding> out;
+    for (const TemplatePiece& piece : rows->size() > 1 ? pair_ : single_) {
+      if (piece.sequence < 0) {
+        if (!special_tokens) continue;
+        Encoding added;
+        for (const int32_t id : piece.ids) append_special(id, piece.type_id, &added);
+        out.push_back(std::move(added));
+      } else if (static_cast<size_t>(piece.sequence) < rows->size()) {
+        Encoding row = (*rows)[static_cast<size_t>(piece.sequence)];
+        std::fill(row.type_ids.begin(), row.type_ids.end(), piece.type_id);
+        out.push_back(std::move(row));
+      }
+    }
+    *rows = std::move(out);
+  }
+  size_t adds(bool pair) const override {
+    size_t n = 0;
+    for (const TemplatePiece& piece : pair ? pair_ : single_) n += piece.ids.size();
+    return n;
+  }
+
+ private:
+  std::vector<TemplatePiece> single_, pair_;
+};
+
+// [CLS] first [SEP] second [SEP]
+class BertProcessor : public PostProcessor {
+ public:
+  BertProcessor(int32_t cls, int32_t sep) : cls_(cls), sep_(sep) {}
+  void apply(std::vector<Encoding>* rows, bool special_tokens) const override {
+    if (!special_tokens) return;
+    for (size_t i = 0; i < rows->size(); ++i) {
+      Encoding out;
+      const auto type_id = static_cast<int32_t>(i > 0);
+      if (i == 0) append_special(cls_, type_id, &out);
+      append((*rows)[i], &out);
+      append_special(sep_, type_id, &out);
+      (*rows)[i] = std::move(out);
+    }
+  }
+  size_t adds(bool pair) const override { return pair ? 3 : 2; }
+
+ private:
+  int32_t cls_, sep_;
+};
+
+// <s> first </s> </s> second </s>, all in segment 0.
+class RobertaProcessor : public PostProcessor {
+ public:
+  RobertaProcessor(int32_t cls, int32_t sep, bool trim, bool prefix, TokenText text)
+      : cls_(cls), sep_(sep), trim_(trim), prefix_(prefix), text_(std::move(text)) {}
+  void apply(std::vector<Encoding>* rows, bool special_tokens) const override {
+    for (size_t i = 0; i < rows->size(); ++i) {
+      Encoding& row = (*rows)[i];
+      if (trim_) trim_offsets(&row, prefix_, text_);
+      std::fill(row.type_ids.begin(), row.type_ids.end(), 0);
+      if (!special_tokens) continue;
+      Encoding out;
+      append_special(i == 0 ? cls_ : sep_, 0, &out);
+      append(row, &out);
+      append_special(sep_, 0, &out);
+      row = std::move(out);
+    }
+  }
+  size_t adds(bool pair) const override { return pair ? 4 : 2; }
+
+ private:
+  int32_t cls_, sep_;
+  bool trim_, prefix_;
+  TokenText text_;
+};
+
+class Sequence : public PostProcessor {
+ public:
+  explicit Sequence(std::vector<PostProcessorPtr> processors) : processors_(std::move(processors)) {}
+  void apply(std::vector<Encoding>* rows, bool special_tokens) const override {
+    for (const PostProcessorPtr& processor : processors_) processor->apply(rows, special_tokens);
+  }
+  size_t adds(bool pair) const override {
+    size_t n = 0;
+    for (const PostProcessorPtr& processor : processors_) n += processor->adds(pair);
+    return n;
+  }
+
+ private:
+  std::vector<PostProcessorPtr> processors_;
+};
+
+}  // namespace
+
+PostProcessorPtr make_byte_level_processor(bool trim_offsets, bool add_prefix_space, TokenText text) {
+  return std::make_unique<ByteLevelProcessor>(trim_offsets, add_prefix_space, std::move(text));
+}
+PostProcessorPtr make_bert_processor(int32_t cls, int32_t sep) { return std::make_unique<BertProcessor>(cls, sep); }
+PostProcessorPtr make_roberta_processor(int32_t cls, int32_t sep, bool trim_offsets, bool add_prefix_space,
+                                        TokenText text) {
+  return std::make_unique<RobertaProcessor>(cls, sep, trim_offsets, add_prefix_space, std::move(text));
+}
+PostProcessorPtr make_template(std::vector<TemplatePiece> single, std::vector<TemplatePiece> pair) {
+  return std::make_unique<Template>(std::move(single), std::move(pair));
+}
+PostProcessorPtr make_sequence(std::vector<PostProcessorPtr> processors) {
+  return std::make_unique<Sequence>(std::move(processors));
+}
+
+}  // namespace heed::inline v0

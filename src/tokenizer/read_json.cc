@@ -1,0 +1,364 @@
+#include "tokenizer/read_json.h"
+
+#include <limits>
+
+#include "text/base64.h"
+#include "text/unicode.h"
+
+namespace heed::inline v0 {
+namespace {
+
+[[noreturn]] void refuse_type(const JsonValue& part, std::string_view type) {
+  part.refuse("is of the type \"" + std::string(type.substr(0, 60)) + "\", which heed has not");
+}
+
+int32_t id_of(const JsonValue& value) {
+  const int64_t id = value.integer();
+  if (id < 0 || id > std::numeric_limits<int32_t>::max() - 1)
+    value.refuse("is " + std::to_string(id) + ", which is no id");
+  return static_cast<int32_t>(id);
+}
+
+size_t size_of(const JsonValue& part, std::string_view key, int64_t otherwise) {
+  const int64_t size = part.integer_or(key, otherwise);
+  if (size < 0) part.refuse("has a " + std::string(key) + " below 0");
+  return static_cast<size_t>(size);
+}
+
+Pattern pattern_of(const JsonValue& part, const std::string& where) {
+  const JsonValue pattern = part.at("pattern");
+  if (const auto text = pattern.find("String")) return Pattern(std::string(text->string()));
+  return Pattern(Regex(pattern.at("Regex").string(), where));
+}
+
+SplitBehavior behavior_of(const JsonValue& part, std::string_view name) {
+  if (name == "Removed") return SplitBehavior::removed;
+  if (name == "Isolated") return SplitBehavior::isolated;
+  if (name == "MergedWithPrevious") return SplitBehavior::merged_with_previous;
+  if (name == "MergedWithNext") return SplitBehavior::merged_with_next;
+  if (name == "Contiguous") return SplitBehavior::contiguous;
+  part.refuse("has the behavior \"" + std::string(name.substr(0, 60)) + "\", which heed has not");
+}
+
+// Older files have add_prefix_space, newer ones prepend_scheme.
+MetaspaceOptions metaspace_of(const JsonValue& part) {
+  MetaspaceOptions o;
+  o.replacement = part.string_or("replacement", "\u2581");
+  if (to_utf32(o.replacement).size() != 1) part.refuse("has a replacement that is not one character");
+  const bool prefix = part.boolean_or("add_prefix_space", true);
+  const std::string_view scheme = part.string_or("prepend_scheme", prefix ? "always" : "never");
+  if (scheme != "always" && scheme != "never" && scheme != "first")
+    part.refuse("has the prepend_scheme \"" + std::string(scheme.substr(0, 60)) + "\", which heed has not");
+  o.prepend = scheme == "always"  ? PrependScheme::always
+              : scheme == "never" ? PrependScheme::never
+                                  : PrependScheme::first;
+  if (!prefix && o.prepend != PrependScheme::never)
+    part.refuse("has add_prefix_space false and the prepend_scheme " + std::string(scheme));
+  o.split = part.boolean_or("split", true);
+  return o;
+}
+
+// ------------------------------------------------------------------------------------------------------ normalizers
+
+NormalizerPtr read_normalizer(const JsonValue& part, const std::string& where) {
+  const std::string_view type = part.at("type").string();
+  if (type == "NFC") return make_normal_form(NormalForm::c);
+  if (type == "NFD") return make_normal_form(NormalForm::d);
+  if (type == "NFKC") return make_normal_form(NormalForm::kc);
+  if (type == "NFKD") return make_normal_form(NormalForm::kd);
+  if (type == "Lowercase") return make_lowercase();
+  if (type == "StripAccents") return make_strip_accents();
+  if (type == "Nmt") return make_nmt();
+  if (type == "ByteLevel") return make_byte_level_normalizer();
+  if (type == "Strip") return make_strip(part.boolean_or("strip_left", true), part.boolean_or("strip_right", true));
+  if (type == "Prepend") return make_prepend(std::string(part.at("prepend").string()));
+  if (type == "Replace") return make_replace(pattern_of(part, where), std::string(part.at("content").string()));
+  if (type == "BertNormalizer") {
+    BertNormalizerOptions o;
+    o.clean_text = part.boolean_or("clean_text", true);
+    o.handle_chinese_chars = part.boolean_or("handle_chinese_chars", true);
+    if (const auto strip = part.find("strip_accents")) o.strip_accents = strip->boolean();
+    o.lowercase = part.boolean_or("lowercase", true);
+    return make_bert_normalizer(o);
+  }
+  if (type == "Precompiled") {
+    const auto map = part.find("precompiled_charsmap");
+    const std::string_view text = map ? map->string() : "";
+    if (text.empty()) return make_precompiled("", where);
+    return make_precompiled(from_base64(text, [&](const std::string& rule) { map->refuse(rule); }), where);
+  }
+  if (type == "Sequence") {
+    std::vector<NormalizerPtr> parts;
+    part.at("normalizers").each([&](const JsonValue& one) { parts.push_back(read_normalizer(one, where)); });
+    return make_sequence(std::move(parts));
+  }
+  refuse_type(part, type);
+}
+
+// -------------------------------------------------------------------------------------------------- pre-tokenizers
+
+// `last`: nothing but the model sees its words, and the model takes bytes.
+PreTokenizerPtr read_pre_tokenizer(const JsonValue& part, bool last, const std::string& where) {
+  const std::string_view type = part.at("type").string();
+  if (type == "ByteLevel")
+    return make_byte_level({.add_prefix_space = part.boolean_or("add_prefix_space", true),
+                            .use_regex = part.boolean_or("use_regex", true),
+                            .leave_bytes = last});
+  if (type == "Metaspace") return make_metaspace(metaspace_of(part));
+  if (type == "Split")
+    return make_split(pattern_of(part, where), behavior_of(part, part.at("behavior").string()),
+                      part.boolean_or("invert", false));
+  if (type == "BertPreTokenizer") return make_bert_pre_tokenizer();
+  if (type == "Digits") return make_digits(part.boolean_or("individual_digits", false));
+  if (type == "Punctuation") return make_punctuation(behavior_of(part, part.string_or("behavior", "Isolated")));
+  if (type == "Whitespace") return make_whitespace();
+  if (type == "WhitespaceSplit") return make_whitespace_split();
+  if (type == "Sequence") {
+    const JsonValue list = part.at("pretokenizers");
+    std::vector<PreTokenizerPtr> parts;
+    const size_t n = list.count();
+    list.each([&](const JsonValue& one) {
+      const bool is_last = last && parts.size() + 1 == n;
+      parts.push_back(read_pre_tokenizer(one, is_last, where));
+    });
+    return make_sequence(std::move(parts));
+  }
+  refuse_type(part, type);
+}
+
+// ---------------------------------------------------------------------------------------------------------- models
+
+ModelPtr read_bpe(const JsonValue& part, const std::string& where) {
+  if (const auto dropout = part.find("dropout"); dropout && dropout->number() > 0)
+    part.refuse("has dropout, which makes tokens random; set it to null");
+  BpeOptions o;
+  o.unk_token = part.string_or("unk_token", "");
+  o.continuing_subword_prefix = part.string_or("continuing_subword_prefix", "");
+  o.end_of_word_suffix = part.string_or("end_of_word_suffix", "");
+  o.fuse_unk = part.boolean_or("fuse_unk", false);
+  o.byte_fallback = part.boolean_or("byte_fallback", false);
+  o.ignore_merges = part.boolean_or("ignore_merges", false);
+  std::vector<Merge> merges;
+  part.at("merges").each([&](const JsonValue& merge) {
+    if (merge.is_string()) {
+      if (!merge.string().starts_with("#version")) merges.push_back(split_merge(merge.string(), where));
+      return;
+    }
+    if (!merge.is_array() || merge.count() != 2) merge.refuse("is no merge: that is a pair of tokens");
+    std::vector<std::string_view> pair;
+    merge.each([&](const JsonValue& token) { pair.push_back(token.string()); });
+    merges.emplace_back(pair[0], pair[1]);
+  });
+  return make_bpe(read_vocabulary(part.at("vocab"), where), merges, std::move(o), where);
+}
+
+ModelPtr read_unigram(const JsonValue& part, const std::string& where) {
+  TokenTable tokens;
+  std::vector<double> scores;
+  part.at("vocab").each([&](const JsonValue& entry) {
+    if (!entry.is_array() || entry.count() != 2) entry.refuse("is no token: that is a text and its score");
+    std::string_view text;
+    double score = 0;
+    entry.each([&](const JsonValue& value) { value.is_string() ? void(text = value.string()) : void(score = value.number()); });
+    tokens.add(text, static_cast<int32_t>(scores.size()));
+    scores.push_back(score);
+  });
+  tokens.finish(where);
+  UnigramOptions o;
+  if (const auto unk = part.find("unk_id")) o.unk_id = id_of(*unk);
+  o.byte_fallback = part.boolean_or("byte_fallback", false);
+  return make_unigram(std::move(tokens), std::move(scores), o, where);
+}
+
+ModelPtr read_model(const JsonValue& part, const std::string& where) {
+  // Older files leave the type out.
+  const auto named = part.find("type");
+  const bool pairs = part.at("vocab").is_array();
+  const std::string_view type = named                                    ? named->string()
+                                : part.find("merges")                    ? "BPE"
+                                : pairs                                  ? "Unigram"
+                                : part.find("max_input_chars_per_word") ? "WordPiece"
+                                                                         : "";
+  if (type == "BPE") return read_bpe(part, where);
+  if (type == "Unigram") return read_unigram(part, where);
+  if (type == "WordPiece") {
+    WordPieceOptions o;
+    o.unk_token = part.string_or("unk_token", "[UNK]");
+    o.continuing_subword_prefix = part.string_or("continuing_subword_prefix", "##");
+    o.max_input_chars_per_word = part.integer_or("max_input_chars_per_word", 100);
+    return make_wordpiece(read_vocabulary(part.at("vocab"), where), std::move(o), where);
+  }
+  if (type.empty()) part.refuse("has no type");
+  refuse_type(part, type);
+}
+
+// -------------------------------------------------------------------------------------------------- post-processors
+
+// ["[SEP]", 102]
+int32_t read_special_pair(const JsonValue& pair) {
+  if (!pair.is_array() || pair.count() != 2) pair.refuse("is no special token: that is a text and its id");
+  int32_t id = 0;
+  pair.each([&](const JsonValue& value) { value.is_string() ? void() : void(id = id_of(value)); });
+  return id;
+}
+
+std::vector<TemplatePiece> read_template(const JsonValue& pieces, const JsonValue& part) {
+  std::vector<TemplatePiece> out;
+  pieces.each([&](const JsonValue& piece) {
+    TemplatePiece& added = out.emplace_back();
+    if (const auto sequence = piece.find("Sequence")) {
+      const std::string_view id = sequence->at("id").string();
+      if (id != "A" && id != "B") sequence->refuse("names a text that is neither A nor B");
+      added.sequence = id == "B";
+      added.type_id = static_cast<int32_t>(sequence->integer_or("type_id", 0));
+      return;
+    }
+    const JsonValue special = piece.at("SpecialToken");
+    added.type_id = static_cast<int32_t>(special.integer_or("type_id", 0));
+    part.at("special_tokens").at(special.at("id").string()).at("ids").each([&](const JsonValue& id) {
+      added.ids.push_back(id_of(id));
+    });
+  });
+  return out;
+}
+
+PostProcessorPtr read_post_processor(const JsonValue& part, const TokenText& text) {
+  const std::string_view type = part.at("type").string();
+  if (type == "ByteLevel")
+    return make_byte_level_processor(part.boolean_or("trim_offsets", true), part.boolean_or("add_prefix_space", true),
+                                     text);
+  if (type == "BertProcessing")
+    return make_bert_processor(read_special_pair(part.at("cls")), read_special_pair(part.at("sep")));
+  if (type == "RobertaProcessing")
+    return make_roberta_processor(read_special_pair(part.at("cls")), read_special_pair(part.at("sep")),
+                                  part.boolean_or("trim_offsets", true), part.boolean_or("add_prefix_space", true),
+                                  text);
+  if (type == "TemplateProcessing")
+    return make_template(read_template(part.at("single"), part), read_template(part.at("pair"), part));
+  if (type == "Sequence") {
+    std::vector<PostProcessorPtr> parts;
+    part.at("processors").each([&](const JsonValue& one) { parts.push_back(read_post_processor(one, text)); });
+    return make_sequence(std::move(parts));
+  }
+  refuse_type(part, type);
+}
+
+// --------------------------------------------------------------------------------------------------------- decoders
+
+DecoderPtr read_decoder(const JsonValue& part, const std::string& where) {
+  const std::string_view type = part.at("type").string();
+  if (type == "ByteLevel") return make_byte_level_decoder();
+  if (type == "Metaspace") return make_metaspace_decoder(metaspace_of(part));
+  if (type == "WordPiece")
+    return make_wordpiece_decoder(std::string(part.string_or("prefix", "##")), part.boolean_or("cleanup", true));
+  if (type == "Replace") return make_replace_decoder(pattern_of(part, where), std::string(part.at("content").string()));
+  if (type == "ByteFallback") return make_byte_fallback_decoder();
+  if (type == "Fuse") return make_fuse_decoder();
+  if (type == "Strip") {
+    std::string content(part.at("content").string());
+    if (to_utf32(content).size() != 1) part.refuse("has a content that is not one character");
+    return make_strip_decoder(std::move(content), part.integer_or("start", 0), part.integer_or("stop", 0));
+  }
+  if (type == "BPEDecoder") return make_bpe_decoder(std::string(part.string_or("suffix", "</w>")));
+  if (type == "Sequence") {
+    std::vector<DecoderPtr> parts;
+    part.at("decoders").each([&](const JsonValue& one) { parts.push_back(read_decoder(one, where)); });
+    return make_sequence(std::move(parts));
+  }
+  refuse_type(part, type);
+}
+
+// ----------------------------------------------------------------------------------------------------------- the rest
+
+std::vector<AddedToken> read_added_tokens(const JsonValue& list) {
+  std::vector<AddedToken> tokens;
+  list.each([&](const JsonValue& entry) {
+    AddedToken& token = tokens.emplace_back();
+    token.content = entry.at("content").string();
+    token.single_word = entry.boolean_or("single_word", false);
+    token.lstrip = entry.boolean_or("lstrip", false);
+    token.rstrip = entry.boolean_or("rstrip", false);
+    token.special = entry.boolean_or("special", false);
+    token.normalized = entry.boolean_or("normalized", !token.special);
+  });
+  return tokens;
+}
+
+bool is_left(const JsonValue& part) {
+  const std::string_view direction = part.string_or("direction", "Right");
+  if (direction != "Left" && direction != "Right") part.refuse("has a direction that is neither Left nor Right");
+  return direction == "Left";
+}
+
+Truncation read_truncation(const JsonValue& part) {
+  Truncation t;
+  t.max_length = size_of(part, "max_length", 512);
+  const std::string_view strategy = part.string_or("strategy", "LongestFirst");
+  if (strategy == "OnlyFirst") {
+    t.strategy = Truncation::Strategy::only_first;
+  } else if (strategy == "OnlySecond") {
+    t.strategy = Truncation::Strategy::only_second;
+  } else if (strategy != "LongestFirst") {
+    part.refuse("has the strategy \"" + std::string(strategy.substr(0, 60)) + "\", which heed has not");
+  }
+  t.left = is_left(part);
+  return t;
+}
+
+Padding read_padding(const JsonValue& part) {
+  constexpr size_t kLongest = 1 << 24;  // tokens: a row of zeros should not take all memory
+  Padding p;
+  if (const auto strategy = part.find("strategy"); strategy && strategy->is_object())
+    p.length = size_of(*strategy, "Fixed", 0);
+  p.multiple_of = size_of(part, "pad_to_multiple_of", 0);
+  if (p.length.value_or(0) > kLongest || p.multiple_of > kLongest)
+    part.refuse("asks for rows of more than " + std::to_string(kLongest) + " tokens");
+  p.left = is_left(part);
+  p.id = static_cast<int32_t>(part.integer_or("pad_id", 0));
+  p.type_id = static_cast<int32_t>(part.integer_or("pad_type_id", 0));
+  return p;
+}
+
+}  // namespace
+
+Merge split_merge(std::string_view line, const std::string& where) {
+  const size_t space = line.find(' ');
+  if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
+    throw FormatError(where + ": '" + std::string(line.substr(0, 80)) +
+                      "' is no merge: that is two tokens with a space between them");
+  return {line.substr(0, space), line.substr(space + 1)};
+}
+
+TokenTable read_vocabulary(const JsonValue& vocabulary, const std::string& where) {
+  TokenTable tokens;
+  vocabulary.each_member([&](std::string_view text, const JsonValue& id) { tokens.add(text, id_of(id)); });
+  tokens.finish(where);
+  return tokens;
+}
+
+std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const std::string& where) {
+  PipelineParts parts;
+  if (const auto normalizer = root.find("normalizer")) parts.normalizer = read_normalizer(*normalizer, where);
+  const auto lexicon = std::make_shared<Lexicon>();
+  lexicon->model = read_model(root.at("model"), where);
+  if (const auto added = root.find("added_tokens"))
+    lexicon->added =
+        AddedTokens(read_added_tokens(*added), lexicon->model->tokens(), parts.normalizer.get(), where);
+  parts.lexicon = lexicon;
+  if (const auto pre_tokenizer = root.find("pre_tokenizer"))
+    parts.pre_tokenizer = read_pre_tokenizer(*pre_tokenizer, lexicon->model->takes_bytes(), where);
+  if (const auto post_processor = root.find("post_processor"))
+    parts.post_processor =
+        read_post_processor(*post_processor, [lexicon](int32_t id) { return lexicon->text(id); });
+  if (const auto decoder = root.find("decoder")) parts.decoder = read_decoder(*decoder, where);
+  if (const auto truncation = root.find("truncation")) parts.truncation = read_truncation(*truncation);
+  if (const auto padding = root.find("padding")) parts.padding = read_padding(*padding);
+  return std::make_shared<const Pipeline>(std::move(parts));
+}
+
+Tokenizer Tokenizer::from_json(std::string_view json, const std::string& where) {
+  const JsonDocument document(json, where);
+  return Tokenizer(std::shared_ptr<const Implementation>(read_tokenizer_json(document.root(), where)));
+}
+
+}  // namespace heed::inline v0

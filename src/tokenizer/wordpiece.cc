@@ -1,0 +1,66 @@
+#include <algorithm>
+
+#include "heed/error.h"
+#include "tokenizer/model.h"
+
+namespace heed::inline v0 {
+namespace {
+
+bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
+
+class WordPiece : public Model {
+ public:
+  WordPiece(TokenTable tokens, WordPieceOptions options, const std::string& where)
+      : Model(std::move(tokens)), o_(std::move(options)), unk_id_(tokens_.find(o_.unk_token)) {
+    if (unk_id_ == TokenTable::kNone)
+      throw FormatError(where + ": the vocabulary has no '" + o_.unk_token.substr(0, 80) +
+                        "', which a word without tokens becomes");
+  }
+
+  void tokenize(std::string_view word, bool, std::vector<WordToken>* out) const override {
+    const size_t before = out->size();
+    if (std::count_if(word.begin(), word.end(), begins_character) > o_.max_input_chars_per_word ||
+        !cut(word, out)) {
+      out->resize(before);
+      out->push_back({unk_id_, 0, static_cast<uint32_t>(word.size())});
+    }
+  }
+
+ private:
+  // False where what is left begins with no token.
+  bool cut(std::string_view word, std::vector<WordToken>* out) const {
+    std::string text;
+    for (size_t begin = 0; begin < word.size();) {
+      text = begin > 0 ? o_.continuing_subword_prefix : "";
+      const size_t prefix = text.size();
+      size_t length = word.size() - begin;
+      if (tokens_.longest() < prefix) return false;
+      if (length > tokens_.longest() - prefix) {
+        length = tokens_.longest() - prefix;
+        while (length > 0 && !begins_character(word[begin + length])) --length;
+      }
+      text += word.substr(begin, length);
+      int32_t id = TokenTable::kNone;
+      while (length > 0 && (id = tokens_.find(text)) == TokenTable::kNone) {
+        do --length;
+        while (length > 0 && !begins_character(word[begin + length]));
+        text.resize(prefix + length);
+      }
+      if (length == 0) return false;
+      out->push_back({id, static_cast<uint32_t>(begin), static_cast<uint32_t>(begin + length)});
+      begin += length;
+    }
+    return true;
+  }
+
+  WordPieceOptions o_;
+  int32_t unk_id_;
+};
+
+}  // namespace
+
+ModelPtr make_wordpiece(TokenTable tokens, WordPieceOptions options, const std::string& where) {
+  return std::make_unique<WordPiece>(std::move(tokens), std::move(options), where);
+}
+
+}  // namespace heed::inline v0
