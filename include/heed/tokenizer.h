@@ -43,9 +43,9 @@ class Tokenizer {
   /// are those of the pieces; for a sentencepiece model that heed did not make (see Vocabulary) each is the whole text.
   explicit Tokenizer(Vocabulary vocabulary);
 
-  /// With `special_tokens`, those that the model wants around a text, such as [CLS] and [SEP], are added. Special tokens
-  /// that are written in the text are found in either case. Throws ShapeError for a text of more than kLongestText
-  /// bytes, and Error where a regular expression of the file needs more steps than PCRE2 permits.
+  /// With `special_tokens`, those that the model wants around a text, such as [CLS] and [SEP], are added. Special
+  /// tokens that are written in the text are found in either case. Throws ShapeError for a text of more than
+  /// kLongestText bytes, and Error where a regular expression of the file needs more steps than PCRE2 permits.
   Encoding encode(std::string_view text, bool special_tokens = true) const;
 
   /// Two texts as one row, as models read a sentence and its premise. Each token's offsets are in its own text.
@@ -94,10 +94,11 @@ class TokenStream {
 /// A model that reads one language and writes another may have a tokenizer for each.
 enum class TokenizerSide : uint8_t { source, target };
 
-/// The tokenizer of a model's directory: heed's own vocabulary.txt, or as the hub has it tokenizer.json, else source.spm
-/// with target.spm and vocab.json (Marian), else vocab.json with merges.txt, else vocab.txt, else a sentencepiece model
-/// (tokenizer.model, spiece.model, sentencepiece.bpe.model), which heed reads by itself. tokenizer_config.json says what
-/// those leave open. Throws IoError, and FormatError where there is none, or where one breaks its format.
+/// The tokenizer of a model's directory: heed's own vocabulary.txt, or as the hub has it tokenizer.json, else
+/// source.spm with target.spm and vocab.json (Marian), else vocab.json with merges.txt, else vocab.txt, else a
+/// sentencepiece model (tokenizer.model, spiece.model, sentencepiece.bpe.model), which heed reads by itself.
+/// tokenizer_config.json says what those leave open. Throws IoError, and FormatError where there is none, or where one
+/// breaks its format.
 Tokenizer load_tokenizer(const std::string& directory, TokenizerSide side = TokenizerSide::source);
 
 }  // namespace heed::inline v0

@@ -59,19 +59,14 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model
     ids_.push_back(id);
     tokens_.push_back(std::move(token));
   }
-  std::vector<std::string> changed(tokens_.size());
   std::vector<std::pair<std::string_view, int32_t>> given, normalized;
-  for (size_t i = 0; i < tokens_.size(); ++i) {
-    const auto place = static_cast<int32_t>(i);
-    if (!tokens_[i].normalized || !normalizer) {
-      (tokens_[i].normalized ? normalized : given).emplace_back(tokens_[i].content, place);
-      continue;
-    }
-    AlignedText text(tokens_[i].content, 0);
-    normalizer->apply(&text);
-    changed[i] = text.text();
-    normalized.emplace_back(changed[i], place);
+  for (const AddedToken& token : tokens_) {
+    AlignedText text(token.content, 0);
+    if (token.normalized && normalizer) normalizer->apply(&text);
+    texts_.emplace_back(text.text());
   }
+  for (size_t i = 0; i < tokens_.size(); ++i)
+    (tokens_[i].normalized ? normalized : given).emplace_back(texts_[i], static_cast<int32_t>(i));
   as_given_ = Trie(std::move(given));
   normalized_ = Trie(std::move(normalized));
 }
@@ -107,9 +102,9 @@ int32_t AddedTokens::id_of(std::string_view token) const {
   return found == by_content_.end() ? TokenTable::kNone : ids_[found->second];
 }
 
-const AddedToken* AddedTokens::token(int32_t id) const {
+std::string_view AddedTokens::text(int32_t id) const {
   const auto found = by_id_.find(id);
-  return found == by_id_.end() ? nullptr : &tokens_[found->second];
+  return found == by_id_.end() ? std::string_view() : texts_[found->second];
 }
 
 }  // namespace heed::inline v0

@@ -43,13 +43,15 @@ class AddedTokens {
   std::vector<Section> find(std::string_view text, bool normalized) const;
 
   int32_t id_of(std::string_view token) const;  // TokenTable::kNone
-  const AddedToken* token(int32_t id) const;    // null
+  /// As decoders see it: the content, of a normalized token the normalized one. data() == nullptr for none.
+  std::string_view text(int32_t id) const;
   bool is_special(std::string_view token) const { return special_.contains(token); }
   int32_t largest_id() const { return by_id_.empty() ? -1 : by_id_.rbegin()->first; }
 
  private:
   std::vector<AddedToken> tokens_;
-  std::vector<int32_t> ids_;  // of each
+  std::vector<int32_t> ids_;        // of each
+  std::vector<std::string> texts_;  // of each
   std::map<std::string, size_t, std::less<>> by_content_;
   std::map<int32_t, size_t> by_id_;
   std::set<std::string, std::less<>> special_;

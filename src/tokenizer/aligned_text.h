@@ -40,7 +40,7 @@ class AlignedText {
   std::string_view borrowed_;  // or else own_
   std::string own_;
   uint32_t begin_ = 0;
-  bool straight_ = true;  // each character came from as many bytes, and they follow each other from begin_ on
+  bool straight_ = true;            // each character came from as many bytes, and they follow each other from begin_ on
   std::vector<ByteRange> sources_;  // of each byte, where not straight_
 };
 

@@ -18,14 +18,14 @@ class Decoder {
 };
 using DecoderPtr = std::unique_ptr<const Decoder>;
 
-DecoderPtr make_byte_level_decoder();                                    // ByteLevel
-DecoderPtr make_metaspace_decoder(const MetaspaceOptions& o);            // Metaspace
-DecoderPtr make_wordpiece_decoder(std::string prefix, bool cleanup);     // WordPiece
-DecoderPtr make_replace_decoder(Pattern pattern, std::string content);   // Replace
-DecoderPtr make_byte_fallback_decoder();                                 // ByteFallback
-DecoderPtr make_fuse_decoder();                                          // Fuse
+DecoderPtr make_byte_level_decoder();                                             // ByteLevel
+DecoderPtr make_metaspace_decoder(const MetaspaceOptions& o);                     // Metaspace
+DecoderPtr make_wordpiece_decoder(std::string prefix, bool cleanup);              // WordPiece
+DecoderPtr make_replace_decoder(Pattern pattern, std::string content);            // Replace
+DecoderPtr make_byte_fallback_decoder();                                          // ByteFallback
+DecoderPtr make_fuse_decoder();                                                   // Fuse
 DecoderPtr make_strip_decoder(std::string content, int64_t start, int64_t stop);  // Strip: `content` is a character
-DecoderPtr make_bpe_decoder(std::string suffix);                         // BPEDecoder
-DecoderPtr make_sequence(std::vector<DecoderPtr> decoders);              // Sequence
+DecoderPtr make_bpe_decoder(std::string suffix);                                  // BPEDecoder
+DecoderPtr make_sequence(std::vector<DecoderPtr> decoders);                       // Sequence
 
 }  // namespace heed::inline v0

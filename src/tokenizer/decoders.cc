@@ -186,8 +186,7 @@ class BpeDecoder : public Decoder {
  public:
   explicit BpeDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
   void apply(std::vector<std::string>* tokens) const override {
-    for (size_t i = 0; i < tokens->size(); ++i)
-      replace_all(&(*tokens)[i], suffix_, i + 1 == tokens->size() ? "" : " ");
+    for (size_t i = 0; i < tokens->size(); ++i) replace_all(&(*tokens)[i], suffix_, i + 1 == tokens->size() ? "" : " ");
   }
 
  private:

@@ -10,11 +10,17 @@
 
 namespace heed::inline v0 {
 
+/// A text as it was given, which offsets count in, and with U+FFFD for what is not UTF-8.
+struct GivenText {
+  std::string_view given;
+  AlignedText text;
+};
+
 class Tokenizer::Implementation {
  public:
   virtual ~Implementation() = default;
-  /// One text or two, of valid UTF-8 once their malformed bytes are replaced.
-  virtual Encoding encode(std::span<const AlignedText> texts, bool special_tokens) const = 0;
+  /// One text or two.
+  virtual Encoding encode(std::span<const GivenText> texts, bool special_tokens) const = 0;
   virtual std::string decode(std::span<const int32_t> ids, bool skip_special) const = 0;
   virtual std::optional<std::string> token(int32_t id) const = 0;
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;

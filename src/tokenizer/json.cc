@@ -11,7 +11,8 @@ constexpr size_t kDeepest = 64;
 
 std::string shown(std::string_view text) {
   constexpr size_t kLongest = 60;
-  std::string out = nlohmann::json(text.substr(0, kLongest)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  std::string out =
+      nlohmann::json(text.substr(0, kLongest)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   return text.size() > kLongest ? out + "..." : out;
 }
 

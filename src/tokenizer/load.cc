@@ -102,7 +102,8 @@ Tokenizer load_tokenizer(const std::string& directory, TokenizerSide side) {
     throw FormatError(directory + ": this is no directory; pass that which tokenizer.json is in");
   }
   const bool source = side == TokenizerSide::source;
-  if (source && is_there(path / kSourceVocabularyFile)) return Tokenizer(Vocabulary::load(path / kSourceVocabularyFile));
+  if (source && is_there(path / kSourceVocabularyFile))
+    return Tokenizer(Vocabulary::load(path / kSourceVocabularyFile));
   if (is_there(path / kVocabularyFile)) return Tokenizer(Vocabulary::load(path / kVocabularyFile));
   if (is_there(path / "tokenizer.json"))
     return Tokenizer::from_json(read_whole_file(path / "tokenizer.json", kLargestTokenizer),

@@ -46,7 +46,7 @@ struct BpeOptions {
   std::string unk_token{};  // empty: characters without a token are left out
   std::string continuing_subword_prefix{};
   std::string end_of_word_suffix{};
-  bool fuse_unk = false;      // unknown characters in a row are one token
+  bool fuse_unk = false;       // unknown characters in a row are one token
   bool byte_fallback = false;  // unknown characters become tokens <0xHH>
   bool ignore_merges = false;  // a word that is a token becomes that token
 };

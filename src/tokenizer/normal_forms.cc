@@ -23,8 +23,8 @@ int32_t combining_class(char32_t code) {
 
 void decompose(char32_t code, bool compatibly, std::vector<Character>* out) {
   std::array<utf8proc_int32_t, 32> codes{};  // the longest decomposition has 18
-  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE |
-                                                      (compatibly ? UTF8PROC_COMPAT : 0));
+  const auto options =
+      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatibly ? UTF8PROC_COMPAT : 0));
   const auto n = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), codes.data(),
                                          static_cast<utf8proc_ssize_t>(codes.size()), options, nullptr);
   for (utf8proc_ssize_t i = 0; i < n; ++i) {
@@ -42,9 +42,8 @@ void order(std::vector<Character>* characters) {
     }
     auto end = begin;
     while (end != characters->end() && end->combining_class != 0) ++end;
-    std::stable_sort(begin, end, [](const Character& a, const Character& b) {
-      return a.combining_class < b.combining_class;
-    });
+    std::stable_sort(begin, end,
+                     [](const Character& a, const Character& b) { return a.combining_class < b.combining_class; });
     begin = end;
   }
 }
@@ -52,8 +51,8 @@ void order(std::vector<Character>* characters) {
 // The character that two make up, or 0.
 char32_t composed(char32_t first, char32_t second) {
   std::array<utf8proc_int32_t, 3> pair{static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second), 0};
-  const auto n = utf8proc_normalize_utf32(pair.data(), 2,
-                                          static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const auto n =
+      utf8proc_normalize_utf32(pair.data(), 2, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   return n == 1 ? static_cast<char32_t>(pair[0]) : 0;
 }
 

@@ -1,5 +1,5 @@
-// What happens to a text before it is cut into words. Each says its part's type in tokenizer.json; where characters came
-// from is kept as the tokenizers package does.
+// What happens to a text before it is cut into words. Each says its part's type in tokenizer.json; where characters
+// came from is kept as the tokenizers package does.
 #pragma once
 
 #include <memory>
@@ -29,17 +29,17 @@ struct BertNormalizerOptions {
 
 enum class NormalForm { c, d, kc, kd };
 
-NormalizerPtr make_normal_form(NormalForm form);                      // NFC, NFD, NFKC, NFKD
-NormalizerPtr make_lowercase();                                       // Lowercase
-NormalizerPtr make_strip_accents();                                   // StripAccents
-NormalizerPtr make_strip(bool left, bool right);                      // Strip
-NormalizerPtr make_prepend(std::string prefix);                       // Prepend
-NormalizerPtr make_replace(Pattern pattern, std::string content);     // Replace
-NormalizerPtr make_nmt();                                             // Nmt
-NormalizerPtr make_byte_level_normalizer();                           // ByteLevel
-NormalizerPtr make_bert_normalizer(const BertNormalizerOptions& o);   // BertNormalizer
+NormalizerPtr make_normal_form(NormalForm form);                                 // NFC, NFD, NFKC, NFKD
+NormalizerPtr make_lowercase();                                                  // Lowercase
+NormalizerPtr make_strip_accents();                                              // StripAccents
+NormalizerPtr make_strip(bool left, bool right);                                 // Strip
+NormalizerPtr make_prepend(std::string prefix);                                  // Prepend
+NormalizerPtr make_replace(Pattern pattern, std::string content);                // Replace
+NormalizerPtr make_nmt();                                                        // Nmt
+NormalizerPtr make_byte_level_normalizer();                                      // ByteLevel
+NormalizerPtr make_bert_normalizer(const BertNormalizerOptions& o);              // BertNormalizer
 NormalizerPtr make_precompiled(std::string_view map, const std::string& where);  // Precompiled: the bytes of the map
-NormalizerPtr make_sequence(std::vector<NormalizerPtr> normalizers);  // Sequence
+NormalizerPtr make_sequence(std::vector<NormalizerPtr> normalizers);             // Sequence
 
 /// Replaces the characters of a text by others; a step of several normalizers.
 void decompose_canonically(AlignedText* text);

@@ -133,8 +133,8 @@ class Nmt : public Normalizer {
   }
   static bool is_space(char32_t code) {
     return code == 0x09 || code == 0x0A || code == 0x0C || code == 0x0D || code == 0x1680 ||
-           (code >= 0x200B && code <= 0x200F) || code == 0x2028 || code == 0x2029 || code == 0x2581 ||
-           code == 0xFEFF || code == 0xFFFD;
+           (code >= 0x200B && code <= 0x200F) || code == 0x2028 || code == 0x2029 || code == 0x2581 || code == 0xFEFF ||
+           code == 0xFFFD;
   }
 };
 
@@ -232,8 +232,7 @@ void lower_case(AlignedText* text) {
       rewriter.replace(length, U'i');
       rewriter.insert(U'\u0307');
     } else {
-      rewriter.replace(length,
-                       static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c.code))));
+      rewriter.replace(length, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c.code))));
     }
   }
   *text = std::move(out);

@@ -30,11 +30,11 @@ class OwnVocabulary : public Tokenizer::Implementation {
  public:
   explicit OwnVocabulary(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
 
-  Encoding encode(std::span<const AlignedText> texts, bool special_tokens) const override {
+  Encoding encode(std::span<const GivenText> texts, bool special_tokens) const override {
     Encoding out;
     for (size_t i = 0; i < texts.size(); ++i) {
       const auto type_id = static_cast<int32_t>(i);
-      append(texts[i], type_id, &out);
+      append(texts[i].text, type_id, &out);
       if (special_tokens && vocabulary_.eos_id() >= 0) {
         out.ids.push_back(vocabulary_.eos_id());
         out.offsets.push_back({});
@@ -103,10 +103,11 @@ class OwnVocabulary : public Tokenizer::Implementation {
                                 ? static_cast<size_t>(decode_utf8(written.text().substr(at)).length)
                                 : spelled_by(out->ids[i]);
       const size_t begin = at - std::min(at, prefix), end = at + length - std::min(at + length, prefix);
-      out->offsets.push_back(!exact              ? whole
-                             : begin < end       ? written.source(begin, end)
-                             : begin < written.size() ? ByteRange{written.source(begin).begin, written.source(begin).begin}
-                                                 : ByteRange{whole.end, whole.end});
+      out->offsets.push_back(!exact        ? whole
+                             : begin < end ? written.source(begin, end)
+                             : begin < written.size()
+                                 ? ByteRange{written.source(begin).begin, written.source(begin).begin}
+                                 : ByteRange{whole.end, whole.end});
       at += length;
     }
   }

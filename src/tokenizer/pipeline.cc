@@ -31,25 +31,26 @@ void cut(Encoding* row, size_t length, bool left) {
 }  // namespace
 
 std::string_view Lexicon::text(int32_t id) const {
-  if (const AddedToken* token = added.token(id)) return token->content;
+  if (const std::string_view token = added.text(id); token.data()) return token;
   return model->tokens().text(id);
 }
 
-Encoding Pipeline::encode(std::span<const AlignedText> texts, bool special_tokens) const {
+TokenText model_text(std::shared_ptr<const Lexicon> lexicon) {
+  return [lexicon = std::move(lexicon)](int32_t id) {
+    return lexicon->added.text(id).data() ? std::string_view() : lexicon->model->tokens().text(id);
+  };
+}
+
+Encoding Pipeline::encode(std::span<const GivenText> texts, bool special_tokens) const {
   std::unique_ptr<WordCache> cache = take_cache();
-  std::vector<Encoding> rows;
-  for (const AlignedText& text : texts)
-    rows.push_back(encode_text(text, static_cast<int32_t>(rows.size()), cache.get()));
+  std::vector<Row> rows;
+  for (const GivenText& text : texts)
+    rows.push_back({encode_text(text.text, static_cast<int32_t>(rows.size()), cache.get()), text.given});
   give_back(std::move(cache));
   if (p_.truncation) truncate(&rows, special_tokens);
   if (p_.post_processor) p_.post_processor->apply(&rows, special_tokens);
-  Encoding out = rows.empty() ? Encoding() : std::move(rows.front());
-  for (size_t i = 1; i < rows.size(); ++i) {
-    out.ids.insert(out.ids.end(), rows[i].ids.begin(), rows[i].ids.end());
-    out.type_ids.insert(out.type_ids.end(), rows[i].type_ids.begin(), rows[i].type_ids.end());
-    out.offsets.insert(out.offsets.end(), rows[i].offsets.begin(), rows[i].offsets.end());
-    out.added.insert(out.added.end(), rows[i].added.begin(), rows[i].added.end());
-  }
+  Encoding out = rows.empty() ? Encoding() : std::move(rows.front().tokens);
+  for (size_t i = 1; i < rows.size(); ++i) append(rows[i].tokens, &out);
   if (p_.padding) pad(&out);
   return out;
 }
@@ -100,7 +101,7 @@ void Pipeline::encode_section(const AlignedText& text, int32_t type_id, WordCach
   }
 }
 
-void Pipeline::truncate(std::vector<Encoding>* rows, bool special_tokens) const {
+void Pipeline::truncate(std::vector<Row>* rows, bool special_tokens) const {
   const Truncation& t = *p_.truncation;
   const bool pair = rows->size() > 1;
   const size_t added = special_tokens && p_.post_processor ? p_.post_processor->adds(pair) : 0;
@@ -108,7 +109,7 @@ void Pipeline::truncate(std::vector<Encoding>* rows, bool special_tokens) const 
     throw ShapeError("tokenize: truncation to " + std::to_string(t.max_length) + " tokens leaves no room for " +
                      std::to_string(added) + " special ones; mend tokenizer.json");
   const size_t most = t.max_length - added;
-  size_t first = (*rows)[0].ids.size(), second = pair ? (*rows)[1].ids.size() : 0;
+  size_t first = (*rows)[0].tokens.ids.size(), second = pair ? (*rows)[1].tokens.ids.size() : 0;
   if (first + second <= most) return;
   const size_t excess = first + second - most;
   using Strategy = Truncation::Strategy;
@@ -129,12 +130,13 @@ void Pipeline::truncate(std::vector<Encoding>* rows, bool special_tokens) const 
   } else {
     size_t& target = t.strategy == Strategy::only_first ? first : second;
     if (target <= excess)
-      throw ShapeError("tokenize: " + std::to_string(excess) + " tokens have to go, but the text that is to be cut has " +
-                       std::to_string(target) + "; pass a shorter text");
+      throw ShapeError("tokenize: " + std::to_string(excess) +
+                       " tokens have to go, but the text that is to be cut has " + std::to_string(target) +
+                       "; pass a shorter text");
     target -= excess;
   }
-  cut(&(*rows)[0], first, t.left);
-  if (pair) cut(&(*rows)[1], second, t.left);
+  cut(&(*rows)[0].tokens, first, t.left);
+  if (pair) cut(&(*rows)[1].tokens, second, t.left);
 }
 
 void Pipeline::pad(Encoding* row) const {

@@ -36,11 +36,14 @@ struct Padding {
 struct Lexicon {
   ModelPtr model;
   AddedTokens added;
-  std::string_view text(int32_t id) const;
+  std::string_view text(int32_t id) const;  // data() == nullptr where an id names none
 };
 
+/// For post-processors: the texts of the model's tokens alone.
+TokenText model_text(std::shared_ptr<const Lexicon> lexicon);
+
 struct PipelineParts {
-  NormalizerPtr normalizer;         // may be null, and so may all but the lexicon
+  NormalizerPtr normalizer;  // may be null, and so may all but the lexicon
   PreTokenizerPtr pre_tokenizer;
   std::shared_ptr<const Lexicon> lexicon;
   PostProcessorPtr post_processor;
@@ -53,7 +56,7 @@ class Pipeline : public Tokenizer::Implementation {
  public:
   explicit Pipeline(PipelineParts parts) : p_(std::move(parts)) {}
 
-  Encoding encode(std::span<const AlignedText> texts, bool special_tokens) const override;
+  Encoding encode(std::span<const GivenText> texts, bool special_tokens) const override;
   std::string decode(std::span<const int32_t> ids, bool skip_special) const override;
   std::optional<std::string> token(int32_t id) const override;
   std::optional<int32_t> id_of(std::string_view token) const override;
@@ -63,7 +66,7 @@ class Pipeline : public Tokenizer::Implementation {
  private:
   Encoding encode_text(const AlignedText& text, int32_t type_id, WordCache* cache) const;
   void encode_section(const AlignedText& text, int32_t type_id, WordCache* cache, Encoding* out) const;
-  void truncate(std::vector<Encoding>* rows, bool special_tokens) const;
+  void truncate(std::vector<Row>* rows, bool special_tokens) const;
   void pad(Encoding* row) const;
 
   std::unique_ptr<WordCache> take_cache() const;

@@ -70,21 +70,21 @@ std::shared_ptr<const Pipeline> read_merges(const std::filesystem::path& directo
   std::vector<AddedToken> tokens{special("<|endoftext|>")};
   if (roberta)
     tokens = {special("<s>"), special("</s>"), special("<unk>"), special("<pad>"), special("<mask>", /*lstrip=*/true)};
-  lexicon->added = AddedTokens(config.special_tokens(std::move(tokens)), lexicon->model->tokens(),
-                               parts.normalizer.get(), where);
+  lexicon->added =
+      AddedTokens(config.special_tokens(std::move(tokens)), lexicon->model->tokens(), parts.normalizer.get(), where);
   parts.lexicon = lexicon;
   const bool prefix = config.boolean_or("add_prefix_space", false);
-  parts.pre_tokenizer = qwen2 ? qwen2_words(prefix)
-                              : make_byte_level({.add_prefix_space = prefix, .leave_bytes = true});
+  parts.pre_tokenizer =
+      qwen2 ? qwen2_words(prefix) : make_byte_level({.add_prefix_space = prefix, .leave_bytes = true});
   if (roberta) {
     parts.post_processor = make_roberta_processor(id_of(*lexicon, config.token_or("cls_token", "<s>"), where),
                                                   id_of(*lexicon, config.token_or("sep_token", "</s>"), where), true,
-                                                  prefix, [lexicon](int32_t id) { return lexicon->text(id); });
+                                                  prefix, model_text(lexicon));
   } else if (config.boolean_or("add_bos_token", false)) {
     const TemplatePiece bos{.ids = {id_of(*lexicon, config.token_or("bos_token", "<|endoftext|>"), where)}};
     const TemplatePiece bos_of_second{.ids = bos.ids, .type_id = 1};
-    parts.post_processor = make_template({bos, {.sequence = 0}}, {bos, {.sequence = 0}, bos_of_second,
-                                                                  {.sequence = 1, .type_id = 1}});
+    parts.post_processor =
+        make_template({bos, {.sequence = 0}}, {bos, {.sequence = 0}, bos_of_second, {.sequence = 1, .type_id = 1}});
   }
   parts.decoder = make_byte_level_decoder();
   return std::make_shared<const Pipeline>(std::move(parts));
@@ -119,8 +119,8 @@ std::shared_ptr<const Pipeline> read_wordpieces(const std::filesystem::path& dir
   parts.lexicon = lexicon;
   parts.pre_tokenizer = make_bert_pre_tokenizer();
   const int32_t cls_id = id_of(*lexicon, cls, where), sep_id = id_of(*lexicon, sep, where);
-  parts.post_processor = mpnet ? make_roberta_processor(cls_id, sep_id, false, false, {})
-                               : make_bert_processor(cls_id, sep_id);
+  parts.post_processor =
+      mpnet ? make_roberta_processor(cls_id, sep_id, false, false, {}) : make_bert_processor(cls_id, sep_id);
   parts.decoder = make_wordpiece_decoder("##", true);
   return std::make_shared<const Pipeline>(std::move(parts));
 }

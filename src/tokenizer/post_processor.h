@@ -12,17 +12,26 @@
 
 namespace heed::inline v0 {
 
+/// The tokens of a text, and it. Without one for special tokens.
+struct Row {
+  Encoding tokens{};
+  std::string_view text{};
+};
+
+void append(const Encoding& from, Encoding* to);
+
 class PostProcessor {
  public:
   virtual ~PostProcessor() = default;
   /// `rows`: the texts' tokens, one or two of them; what it leaves there is joined in its order.
-  virtual void apply(std::vector<Encoding>* rows, bool special_tokens) const = 0;
+  virtual void apply(std::vector<Row>* rows, bool special_tokens) const = 0;
   /// How many tokens apply() adds to one text, or to two.
   virtual size_t adds(bool pair) const = 0;
 };
 using PostProcessorPtr = std::unique_ptr<const PostProcessor>;
 
-/// A token's text: what is trimmed off its offsets depends on it.
+/// A token's text: what is trimmed off its offsets depends on it. data() == nullptr for one that was found in the text,
+/// where it may have whitespace around it.
 using TokenText = std::function<std::string_view(int32_t id)>;
 
 /// A piece of a template: a text's tokens, or special tokens.
@@ -32,11 +41,10 @@ struct TemplatePiece {
   int32_t type_id = 0;
 };
 
-
 PostProcessorPtr make_byte_level_processor(bool trim_offsets, bool add_prefix_space, TokenText text);  // ByteLevel
 PostProcessorPtr make_bert_processor(int32_t cls, int32_t sep);                                        // BertProcessing
 PostProcessorPtr make_roberta_processor(int32_t cls, int32_t sep, bool trim_offsets, bool add_prefix_space,
-                                        TokenText text);                                       // RobertaProcessing
+                                        TokenText text);  // RobertaProcessing
 PostProcessorPtr make_template(std::vector<TemplatePiece> single, std::vector<TemplatePiece> pair);
 PostProcessorPtr make_sequence(std::vector<PostProcessorPtr> processors);  // Sequence
 

@@ -12,9 +12,12 @@ constexpr char32_t kSpaceCharacter = U'\u0120';  // of byte_characters.h
 bool is_trimmed(char32_t code) { return code == kSpaceCharacter || is_white_space(code); }
 
 // Spaces belong to the tokens, but not to their offsets.
-void trim_offsets(Encoding* row, bool add_prefix_space, const TokenText& text) {
-  for (size_t i = 0; i < row->ids.size(); ++i) {
-    const std::string_view token = text(row->ids[i]);
+void trim_row(Row* row, bool add_prefix_space, const TokenText& text) {
+  for (size_t i = 0; i < row->tokens.ids.size(); ++i) {
+    ByteRange& range = row->tokens.offsets[i];
+    std::string_view token = text(row->tokens.ids[i]);
+    if (!token.data())
+      token = row->text.substr(std::min<size_t>(range.begin, row->text.size()), range.end - range.begin);
     uint32_t leading = 0, trailing = 0, run = 0;
     bool only_spaces = true;
     for (std::string_view rest = token; !rest.empty();) {
@@ -28,21 +31,13 @@ void trim_offsets(Encoding* row, bool add_prefix_space, const TokenText& text) {
       rest.remove_prefix(static_cast<size_t>(c.length));
     }
     trailing = run;
-    ByteRange& range = row->offsets[i];
     if (leading > 0) {
       const bool first = i == 0 || range.begin == 0;
-      if (first && add_prefix_space) --leading;
+      if (first && add_prefix_space && leading == 1) leading = 0;  // it was added
       range.begin = std::min(range.begin + leading, range.end);
     }
     if (trailing > 0 && range.end >= trailing) range.end = std::max(range.end - trailing, range.begin);
   }
-}
-
-void append(const Encoding& from, Encoding* to) {
-  to->ids.insert(to->ids.end(), from.ids.begin(), from.ids.end());
-  to->type_ids.insert(to->type_ids.end(), from.type_ids.begin(), from.type_ids.end());
-  to->offsets.insert(to->offsets.end(), from.offsets.begin(), from.offsets.end());
-  to->added.insert(to->added.end(), from.added.begin(), from.added.end());
 }
 
 void append_special(int32_t id, int32_t type_id, Encoding* to) {
@@ -55,9 +50,9 @@ void append_special(int32_t id, int32_t type_id, Encoding* to) {
 class ByteLevelProcessor : public PostProcessor {
  public:
   ByteLevelProcessor(bool trim, bool prefix, TokenText text) : trim_(trim), prefix_(prefix), text_(std::move(text)) {}
-  void apply(std::vector<Encoding>* rows, bool) const override {
+  void apply(std::vector<Row>* rows, bool) const override {
     if (!trim_) return;
-    for (Encoding& row : *rows) trim_offsets(&row, prefix_, text_);
+    for (Row& row : *rows) trim_row(&row, prefix_, text_);
   }
   size_t adds(bool) const override { return 0; }
 
@@ -70,17 +65,17 @@ class Template : public PostProcessor {
  public:
   Template(std::vector<TemplatePiece> single, std::vector<TemplatePiece> pair)
       : single_(std::move(single)), pair_(std::move(pair)) {}
-  void apply(std::vector<Encoding>* rows, bool special_tokens) const override {
-    std::vector<Encoding> out;
+  void apply(std::vector<Row>* rows, bool special_tokens) const override {
+    std::vector<Row> out;
     for (const TemplatePiece& piece : rows->size() > 1 ? pair_ : single_) {
       if (piece.sequence < 0) {
         if (!special_tokens) continue;
-        Encoding added;
-        for (const int32_t id : piece.ids) append_special(id, piece.type_id, &added);
+        Row added;
+        for (const int32_t id : piece.ids) append_special(id, piece.type_id, &added.tokens);
         out.push_back(std::move(added));
       } else if (static_cast<size_t>(piece.sequence) < rows->size()) {
-        Encoding row = (*rows)[static_cast<size_t>(piece.sequence)];
-        std::fill(row.type_ids.begin(), row.type_ids.end(), piece.type_id);
+        Row row = (*rows)[static_cast<size_t>(piece.sequence)];
+        std::fill(row.tokens.type_ids.begin(), row.tokens.type_ids.end(), piece.type_id);
         out.push_back(std::move(row));
       }
     }
@@ -100,15 +95,15 @@ class Template : public PostProcessor {
 class BertProcessor : public PostProcessor {
  public:
   BertProcessor(int32_t cls, int32_t sep) : cls_(cls), sep_(sep) {}
-  void apply(std::vector<Encoding>* rows, bool special_tokens) const override {
+  void apply(std::vector<Row>* rows, bool special_tokens) const override {
     if (!special_tokens) return;
     for (size_t i = 0; i < rows->size(); ++i) {
       Encoding out;
       const auto type_id = static_cast<int32_t>(i > 0);
       if (i == 0) append_special(cls_, type_id, &out);
-      append((*rows)[i], &out);
+      append((*rows)[i].tokens, &out);
       append_special(sep_, type_id, &out);
-      (*rows)[i] = std::move(out);
+      (*rows)[i].tokens = std::move(out);
     }
   }
   size_t adds(bool pair) const override { return pair ? 3 : 2; }
@@ -122,10 +117,10 @@ class RobertaProcessor : public PostProcessor {
  public:
   RobertaProcessor(int32_t cls, int32_t sep, bool trim, bool prefix, TokenText text)
       : cls_(cls), sep_(sep), trim_(trim), prefix_(prefix), text_(std::move(text)) {}
-  void apply(std::vector<Encoding>* rows, bool special_tokens) const override {
+  void apply(std::vector<Row>* rows, bool special_tokens) const override {
     for (size_t i = 0; i < rows->size(); ++i) {
-      Encoding& row = (*rows)[i];
-      if (trim_) trim_offsets(&row, prefix_, text_);
+      if (trim_) trim_row(&(*rows)[i], prefix_, text_);
+      Encoding& row = (*rows)[i].tokens;
       std::fill(row.type_ids.begin(), row.type_ids.end(), 0);
       if (!special_tokens) continue;
       Encoding out;
@@ -146,7 +141,7 @@ class RobertaProcessor : public PostProcessor {
 class Sequence : public PostProcessor {
  public:
   explicit Sequence(std::vector<PostProcessorPtr> processors) : processors_(std::move(processors)) {}
-  void apply(std::vector<Encoding>* rows, bool special_tokens) const override {
+  void apply(std::vector<Row>* rows, bool special_tokens) const override {
     for (const PostProcessorPtr& processor : processors_) processor->apply(rows, special_tokens);
   }
   size_t adds(bool pair) const override {
@@ -160,6 +155,13 @@ class Sequence : public PostProcessor {
 };
 
 }  // namespace
+
+void append(const Encoding& from, Encoding* to) {
+  to->ids.insert(to->ids.end(), from.ids.begin(), from.ids.end());
+  to->type_ids.insert(to->type_ids.end(), from.type_ids.begin(), from.type_ids.end());
+  to->offsets.insert(to->offsets.end(), from.offsets.begin(), from.offsets.end());
+  to->added.insert(to->added.end(), from.added.begin(), from.added.end());
+}
 
 PostProcessorPtr make_byte_level_processor(bool trim_offsets, bool add_prefix_space, TokenText text) {
   return std::make_unique<ByteLevelProcessor>(trim_offsets, add_prefix_space, std::move(text));

@@ -43,14 +43,14 @@ struct ByteLevelOptions {
   bool leave_bytes = false;  // sets as_bytes instead of rewriting the text
 };
 
-PreTokenizerPtr make_byte_level(const ByteLevelOptions& o);                              // ByteLevel
-PreTokenizerPtr make_metaspace(MetaspaceOptions o);                                      // Metaspace
-PreTokenizerPtr make_split(Pattern pattern, SplitBehavior behavior, bool invert);        // Split
-PreTokenizerPtr make_bert_pre_tokenizer();                                               // BertPreTokenizer
-PreTokenizerPtr make_digits(bool individual);                                            // Digits
-PreTokenizerPtr make_punctuation(SplitBehavior behavior);                                // Punctuation
-PreTokenizerPtr make_whitespace();                                                       // Whitespace
-PreTokenizerPtr make_whitespace_split();                                                 // WhitespaceSplit
-PreTokenizerPtr make_sequence(std::vector<PreTokenizerPtr> pre_tokenizers);              // Sequence
+PreTokenizerPtr make_byte_level(const ByteLevelOptions& o);                        // ByteLevel
+PreTokenizerPtr make_metaspace(MetaspaceOptions o);                                // Metaspace
+PreTokenizerPtr make_split(Pattern pattern, SplitBehavior behavior, bool invert);  // Split
+PreTokenizerPtr make_bert_pre_tokenizer();                                         // BertPreTokenizer
+PreTokenizerPtr make_digits(bool individual);                                      // Digits
+PreTokenizerPtr make_punctuation(SplitBehavior behavior);                          // Punctuation
+PreTokenizerPtr make_whitespace();                                                 // Whitespace
+PreTokenizerPtr make_whitespace_split();                                           // WhitespaceSplit
+PreTokenizerPtr make_sequence(std::vector<PreTokenizerPtr> pre_tokenizers);        // Sequence
 
 }  // namespace heed::inline v0

@@ -53,9 +53,8 @@ void split(Words* words, SplitBehavior behavior, bool invert, const Find& find) 
 
 template <class Is>
 void split_characters(Words* words, SplitBehavior behavior, const Is& is) {
-  split(words, behavior, false, [&](std::string_view text, std::vector<Part>* parts) {
-    find_characters(text, is, parts);
-  });
+  split(words, behavior, false,
+        [&](std::string_view text, std::vector<Part>* parts) { find_characters(text, is, parts); });
 }
 
 // Writes every word anew; rewrite(rewriter) goes over one.
@@ -79,9 +78,8 @@ class Split : public PreTokenizer {
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
   void apply(Words* words) const override {
     Pattern::Finder finder(pattern_);
-    split(words, behavior_, invert_, [&](std::string_view text, std::vector<Part>* parts) {
-      finder.find(text, parts);
-    });
+    split(words, behavior_, invert_,
+          [&](std::string_view text, std::vector<Part>* parts) { finder.find(text, parts); });
   }
 
  private:
@@ -134,8 +132,8 @@ class Metaspace : public PreTokenizer {
     rewrite(words, [&](Rewriter* word) {
       const std::string_view text = word->rest();
       const bool marked = text.starts_with(' ') || text.starts_with(o_.replacement);
-      if (!marked && (o_.prepend == PrependScheme::always ||
-                      (o_.prepend == PrependScheme::first && word->here().begin == 0)))
+      if (!marked &&
+          (o_.prepend == PrependScheme::always || (o_.prepend == PrependScheme::first && word->here().begin == 0)))
         word->put_all(o_.replacement, word->here());
       while (!word->done()) {
         const size_t plain = std::min(word->rest().find(' '), word->rest().size());
@@ -148,9 +146,8 @@ class Metaspace : public PreTokenizer {
     if (!o_.split) return;
     const Pattern pattern(o_.replacement);
     Pattern::Finder finder(pattern);
-    split(words, SplitBehavior::merged_with_next, false, [&](std::string_view text, std::vector<Part>* parts) {
-      finder.find(text, parts);
-    });
+    split(words, SplitBehavior::merged_with_next, false,
+          [&](std::string_view text, std::vector<Part>* parts) { finder.find(text, parts); });
   }
 
  private:

@@ -140,7 +140,8 @@ class Precompiled : public Normalizer {
   }
 
   static int64_t characters(std::string_view text) {
-    return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+    return std::count_if(text.begin(), text.end(),
+                         [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
   }
 
   // More characters than before are new at the end; what fewer lack is taken off the last one, which may stand before
@@ -195,7 +196,8 @@ NormalizerPtr make_precompiled(std::string_view map, const std::string& where) {
   std::vector<uint32_t> units(bytes / 4);
   if (bytes > 0) std::memcpy(units.data(), map.data() + 4, bytes);
   std::string texts(map.substr(4 + bytes));
-  if (!valid_utf8(texts)) throw FormatError(where + ": the precompiled map of characters holds texts that are not UTF-8");
+  if (!valid_utf8(texts))
+    throw FormatError(where + ": the precompiled map of characters holds texts that are not UTF-8");
   return std::make_unique<Precompiled>(std::move(units), std::move(texts));
 }
 

@@ -159,7 +159,9 @@ ModelPtr read_unigram(const JsonValue& part, const std::string& where) {
     if (!entry.is_array() || entry.count() != 2) entry.refuse("is no token: that is a text and its score");
     std::string_view text;
     double score = 0;
-    entry.each([&](const JsonValue& value) { value.is_string() ? void(text = value.string()) : void(score = value.number()); });
+    entry.each([&](const JsonValue& value) {
+      value.is_string() ? void(text = value.string()) : void(score = value.number());
+    });
     tokens.add(text, static_cast<int32_t>(scores.size()));
     scores.push_back(score);
   });
@@ -174,11 +176,11 @@ ModelPtr read_model(const JsonValue& part, const std::string& where) {
   // Older files leave the type out.
   const auto named = part.find("type");
   const bool pairs = part.at("vocab").is_array();
-  const std::string_view type = named                                    ? named->string()
-                                : part.find("merges")                    ? "BPE"
-                                : pairs                                  ? "Unigram"
+  const std::string_view type = named                                   ? named->string()
+                                : part.find("merges")                   ? "BPE"
+                                : pairs                                 ? "Unigram"
                                 : part.find("max_input_chars_per_word") ? "WordPiece"
-                                                                         : "";
+                                                                        : "";
   if (type == "BPE") return read_bpe(part, where);
   if (type == "Unigram") return read_unigram(part, where);
   if (type == "WordPiece") {
@@ -342,14 +344,12 @@ std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const
   const auto lexicon = std::make_shared<Lexicon>();
   lexicon->model = read_model(root.at("model"), where);
   if (const auto added = root.find("added_tokens"))
-    lexicon->added =
-        AddedTokens(read_added_tokens(*added), lexicon->model->tokens(), parts.normalizer.get(), where);
+    lexicon->added = AddedTokens(read_added_tokens(*added), lexicon->model->tokens(), parts.normalizer.get(), where);
   parts.lexicon = lexicon;
   if (const auto pre_tokenizer = root.find("pre_tokenizer"))
     parts.pre_tokenizer = read_pre_tokenizer(*pre_tokenizer, lexicon->model->takes_bytes(), where);
   if (const auto post_processor = root.find("post_processor"))
-    parts.post_processor =
-        read_post_processor(*post_processor, [lexicon](int32_t id) { return lexicon->text(id); });
+    parts.post_processor = read_post_processor(*post_processor, model_text(lexicon));
   if (const auto decoder = root.find("decoder")) parts.decoder = read_decoder(*decoder, where);
   if (const auto truncation = root.find("truncation")) parts.truncation = read_truncation(*truncation);
   if (const auto padding = root.find("padding")) parts.padding = read_padding(*padding);

@@ -16,8 +16,11 @@ namespace {
 constexpr std::string_view kSpace =
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
 constexpr std::string_view kWord =
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}"
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{"
+    "1f169}"
     "\\x{1f170}-\\x{1f189}";
+// Outside of brackets Oniguruma counts these of Latin-1, too.
+constexpr std::string_view kWordAlone = "\\xb2\\xb3\\xb9\\xbc-\\xbe";
 constexpr std::string_view kHex = "0-9A-Fa-f";
 
 // Goes over a pattern once and writes what PCRE2 takes for the same.
@@ -55,6 +58,8 @@ class Translator {
     at_ += bytes;
   }
 
+  static std::string alone() { return std::string(kWord) + std::string(kWordAlone); }
+
   void put_class(std::string_view members, bool negated, bool in_class) {
     if (in_class && negated) refuse("a negated class within a class");
     out_ += in_class ? std::string(members) : (negated ? "[^" : "[") + std::string(members) + "]";
@@ -71,9 +76,9 @@ class Translator {
         // Within a class PCRE2's own: it takes U+180E for a space, which Oniguruma does not.
         return in_class ? take(2) : put_class(kSpace, true, false);
       case 'w':
-        return put_class(kWord, false, in_class);
+        return put_class(in_class ? std::string(kWord) : alone(), false, in_class);
       case 'W':
-        return put_class(kWord, true, in_class);
+        return put_class(alone(), true, in_class);
       case 'h':
         return put_class(kHex, false, in_class);
       case 'H':
@@ -112,7 +117,7 @@ class Translator {
   }
 
   void boundary(bool negated) {
-    const std::string word = "[" + std::string(kWord) + "]";
+    const std::string word = "[" + alone() + "]";
     const std::string inside = "(?<=" + word + ")(?=" + word + ")|(?<!" + word + ")(?!" + word + ")";
     const std::string edge = "(?<=" + word + ")(?!" + word + ")|(?<!" + word + ")(?=" + word + ")";
     out_ += "(?:" + (negated ? inside : edge) + ")";
@@ -234,9 +239,9 @@ Regex::Regex(std::string_view pattern, const std::string& where) : pattern_(patt
   auto code = std::make_shared<Code>();
   int error = 0;
   size_t offset = 0;
-  code->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
-                             nullptr);
+  code->code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr);
   if (!code->code) throw FormatError(where + ": the regular expression is broken: " + reason(error));
   pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // where there is none, it is interpreted
   code->context = pcre2_match_context_create(nullptr);

@@ -8,12 +8,12 @@
 namespace heed::inline v0 {
 namespace {
 
-AlignedText aligned(std::string_view text) {
+GivenText checked(std::string_view text) {
   if (text.size() > Tokenizer::kLongestText)
     throw ShapeError("tokenize: a text of " + std::to_string(text.size()) + " bytes; at most " +
                      std::to_string(Tokenizer::kLongestText) + " are taken: cut it");
-  const AlignedText given(text.data() ? text : "", 0);
-  if (valid_utf8(text)) return given;
+  if (!text.data()) text = "";
+  if (valid_utf8(text)) return {text, AlignedText(text, 0)};
   AlignedText out;
   for (size_t at = 0; at < text.size();) {
     const DecodedCharacter c = decode_utf8(text.substr(at));
@@ -21,18 +21,18 @@ AlignedText aligned(std::string_view text) {
     out.put(c.valid ? text.substr(at, length) : "\uFFFD", {begin, begin + length});
     at += length;
   }
-  return out;
+  return {text, std::move(out)};
 }
 
 }  // namespace
 
 Encoding Tokenizer::encode(std::string_view text, bool special_tokens) const {
-  const std::vector<AlignedText> texts{aligned(text)};
+  const std::vector<GivenText> texts{checked(text)};
   return implementation_->encode(texts, special_tokens);
 }
 
 Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second, bool special_tokens) const {
-  const std::vector<AlignedText> texts{aligned(first), aligned(second)};
+  const std::vector<GivenText> texts{checked(first), checked(second)};
   return implementation_->encode(texts, special_tokens);
 }
 

@@ -27,8 +27,7 @@ class Unigram : public Model {
     unknown_score_ = std::numeric_limits<double>::infinity();
     for (const double score : scores_) unknown_score_ = std::min(unknown_score_, score);
     unknown_score_ -= kUnknownPenalty;
-    for (int byte = 0; byte < 256; ++byte)
-      byte_ids_.push_back(tokens_.find(byte_token(static_cast<uint8_t>(byte))));
+    for (int byte = 0; byte < 256; ++byte) byte_ids_.push_back(tokens_.find(byte_token(static_cast<uint8_t>(byte))));
   }
 
   void tokenize(std::string_view word, bool, std::vector<WordToken>* out) const override {

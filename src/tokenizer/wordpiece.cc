@@ -19,8 +19,7 @@ class WordPiece : public Model {
 
   void tokenize(std::string_view word, bool, std::vector<WordToken>* out) const override {
     const size_t before = out->size();
-    if (std::count_if(word.begin(), word.end(), begins_character) > o_.max_input_chars_per_word ||
-        !cut(word, out)) {
+    if (std::count_if(word.begin(), word.end(), begins_character) > o_.max_input_chars_per_word || !cut(word, out)) {
       out->resize(before);
       out->push_back({unk_id_, 0, static_cast<uint32_t>(word.size())});
     }
