@@ -19,6 +19,7 @@ void add_generate(CLI::App& program);
 void add_help(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_score(CLI::App& program);
+void add_tokenize(CLI::App& program);
 void add_train(CLI::App& program);
 void add_translate(CLI::App& program);
 

@@ -50,6 +50,7 @@ constexpr Command kCommands[] = {
     {"Train and use models", add_score},
     {"Look", add_attend},
     {"Look", add_inspect},
+    {"Look", add_tokenize},
     {"Compute", add_attention},
     {"Compute", add_bench},
     {"Keep models", add_export},

@@ -1,6 +1,8 @@
 #include "tokenizer/json.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace heed::inline v0 {
@@ -14,6 +16,40 @@ std::string shown(std::string_view text) {
   std::string out =
       nlohmann::json(text.substr(0, kLongest)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   return text.size() > kLongest ? out + "..." : out;
+}
+
+// A number as the tokenizers package reads it: all digits as a whole number, then divided by a power of ten, each
+// rounded. Where scores of tokens are equal but for the last bit, its choice depends on it.
+double rounded_twice(std::string_view text) {
+  constexpr uint64_t kMost = (UINT64_MAX - 9) / 10;
+  uint64_t digits = 0;
+  int64_t exponent = 0;
+  const bool negative = text.starts_with('-');
+  bool fraction = false;
+  size_t at = negative;
+  for (; at < text.size() && (text[at] == '.' || (text[at] >= '0' && text[at] <= '9')); ++at) {
+    if (text[at] == '.') {
+      fraction = true;
+    } else if (digits <= kMost) {
+      digits = 10 * digits + static_cast<uint64_t>(text[at] - '0');
+      exponent -= fraction;
+    } else {
+      exponent += !fraction;
+    }
+  }
+  if (at < text.size()) {  // e-05
+    int64_t power = 0;
+    const size_t first = at + 1 + (text[at + 1] == '+');
+    const auto read = std::from_chars(text.data() + first, text.data() + text.size(), power);
+    if (read.ec != std::errc()) power = text[at + 1] == '-' ? -100000 : 100000;
+    exponent += power;
+  }
+  auto value = static_cast<double>(digits);
+  for (; exponent > 0 && value > 0 && std::isfinite(value); exponent -= std::min<int64_t>(exponent, 308))
+    value *= std::pow(10.0, std::min<int64_t>(exponent, 308));
+  for (; exponent < 0 && value > 0; exponent += std::min<int64_t>(-exponent, 308))
+    value /= std::pow(10.0, std::min<int64_t>(-exponent, 308));
+  return negative ? -value : value;
 }
 
 }  // namespace
@@ -37,11 +73,11 @@ class JsonReader {
   }
   bool number_unsigned(uint64_t value) {
     return value <= INT64_MAX ? number_integer(static_cast<int64_t>(value))
-                              : number_float(static_cast<double>(value), {});
+                              : number_float(static_cast<double>(value), "");
   }
-  bool number_float(double value, const std::string&) {
+  bool number_float(double value, const std::string& digits) {
     leaf(Type::real);
-    d_.nodes_.back().real = value;
+    d_.nodes_.back().real = digits.empty() ? value : rounded_twice(digits);
     return true;
   }
   bool string(const std::string& value) {

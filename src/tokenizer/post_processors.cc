@@ -18,22 +18,24 @@ void trim_row(Row* row, bool add_prefix_space, const TokenText& text) {
     std::string_view token = text(row->tokens.ids[i]);
     if (!token.data())
       token = row->text.substr(std::min<size_t>(range.begin, row->text.size()), range.end - range.begin);
-    uint32_t leading = 0, trailing = 0, run = 0;
+    uint32_t leading = 0, leading_characters = 0, trailing = 0;
     bool only_spaces = true;
     for (std::string_view rest = token; !rest.empty();) {
       const DecodedCharacter c = decode_utf8(rest);
       const bool trimmed = is_trimmed(c.code);
       // A byte-level space is one byte of the text.
       const uint32_t bytes = c.code == kSpaceCharacter ? 1 : static_cast<uint32_t>(c.length);
-      if (trimmed && only_spaces) leading += bytes;
-      run = trimmed ? run + bytes : 0;
+      if (trimmed && only_spaces) {
+        leading += bytes;
+        ++leading_characters;
+      }
+      trailing = trimmed ? trailing + bytes : 0;
       only_spaces = only_spaces && trimmed;
       rest.remove_prefix(static_cast<size_t>(c.length));
     }
-    trailing = run;
     if (leading > 0) {
       const bool first = i == 0 || range.begin == 0;
-      if (first && add_prefix_space && leading == 1) leading = 0;  // it was added
+      if (first && add_prefix_space && leading_characters == 1) leading = 0;  // it was added
       range.begin = std::min(range.begin + leading, range.end);
     }
     if (trailing > 0 && range.end >= trailing) range.end = std::max(range.end - trailing, range.begin);

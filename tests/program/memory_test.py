@@ -38,6 +38,7 @@ RUNS = {
               ["new", "new.html"]),
     "train a text": (["train", "--text", "train.tsv", "--model", "new", *TEXT, "--quiet"], ["new"]),
     "bench": (["bench", "--only", "attention", "--seconds", "0.01", "--json", "new.json"], ["new.json"]),
+    "tokenize": (["tokenize", "-m", "m"], []),
     "completion": (["completion", "bash"], []),
     "help": (["help", "translate"], []),
 }
@@ -45,7 +46,7 @@ RUNS = {
 ENOUGH = 250
 # Every which allocation fails: few of a translation's are inside sentencepiece, where a failure once was a crash.
 EVERY, OFTENER = 97, {"translate": 7, "train": 997}
-FRUGAL = ["translate", "translate paragraphs", "generate", "score", "inspect", "export", "average", "train",
+FRUGAL = ["translate", "translate paragraphs", "generate", "score", "inspect", "export", "average", "train", "tokenize",
           "completion", "help"]
 
 

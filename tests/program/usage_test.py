@@ -163,7 +163,7 @@ class Examples(ProgramTest):
         "translate": ["questions.es", "dev.es", "my-model"],
         "score": ["dev.en", "dev.es", "dev2.es", "translated.es", "eng-spa"],
         "export": ["my-model"], "generate": ["my-writer"], "inspect": ["models/spa-eng"],
-        "attend": ["weights.npz", "tokens.txt"],
+        "attend": ["weights.npz", "tokens.txt"], "tokenize": ["dev.es"],
         "average": ["run-1", "run-2", "run-3"],
     }
 
