@@ -6,3 +6,5 @@ heed_test(text_test ${text_tests} LIBS heed::text LABELS text)
 # Answers scripts/test-tokenizers, which compares it with other implementations.
 add_executable(tokenizer_probe tokenizer/probe.cc)
 target_link_libraries(tokenizer_probe PRIVATE heed_flags heed::text nlohmann_json::nlohmann_json)
+heed_test(tokenizer_conformance_test tokenizer/conformance_test.cc LIBS heed::text nlohmann_json::nlohmann_json
+          LABELS text)

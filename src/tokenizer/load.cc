@@ -109,6 +109,8 @@ Tokenizer load_tokenizer(const std::string& directory, TokenizerSide side) {
     return Tokenizer::from_json(read_whole_file(path / "tokenizer.json", kLargestTokenizer),
                                 (path / "tokenizer.json").string());
   const TokenizerConfig config(path);
+  if (is_there(path / "source.spm") && is_there(path / "target.spm"))
+    return Tokenizer(Shared(read_marian(path, config, side)));
   if (is_there(path / "vocab.json") && is_there(path / "merges.txt"))
     return Tokenizer(Shared(read_merges(path, config)));
   if (is_there(path / "vocab.txt")) return Tokenizer(Shared(read_wordpieces(path, config)));

@@ -40,4 +40,8 @@ std::shared_ptr<const Pipeline> read_merges(const std::filesystem::path& directo
 /// vocab.txt: BERT's WordPiece.
 std::shared_ptr<const Pipeline> read_wordpieces(const std::filesystem::path& directory, const TokenizerConfig& config);
 
+/// source.spm, target.spm and vocab.json; for the target target_vocab.json where the vocabularies are separate.
+std::shared_ptr<const Pipeline> read_marian(const std::filesystem::path& directory, const TokenizerConfig& config,
+                                            TokenizerSide side);
+
 }  // namespace heed::inline v0

@@ -1,46 +1,15 @@
-// The normalizer that sentencepiece writes into its models: a table from characters to texts, as a double-array trie
-// (darts-clone) over bytes, behind it the texts with a NUL each.
-//
-// The tokenizers package reads it otherwise than sentencepiece: by grapheme clusters, with the shortest entry that a
-// cluster begins with, and it puts that into the place of the whole cluster.
+// The normalizer of sentencepiece's models, as the tokenizers package reads its table: by grapheme clusters, with the
+// shortest entry that a cluster begins with, which it puts into the place of the whole cluster.
 #include <utf8proc.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstring>
 
+#include "tokenizer/character_map.h"
 #include "tokenizer/normalizer.h"
 
 namespace heed::inline v0 {
 namespace {
-
-class DoubleArray {
- public:
-  explicit DoubleArray(std::vector<uint32_t> units) : units_(std::move(units)) {}
-
-  // The value of the shortest key that `text` begins with, or -1.
-  int64_t shortest_prefix(std::string_view text) const {
-    size_t at = offset(unit(0));
-    for (const char c : text) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (byte == 0) return -1;
-      at ^= byte;
-      const uint32_t u = unit(at);
-      if ((u & (uint32_t{1} << 31 | 0xFF)) != byte) return -1;
-      at ^= offset(u);
-      if (u >> 8 & 1) return unit(at) & 0x7FFFFFFF;
-    }
-    return -1;
-  }
-
- private:
-  // What lies outside leads nowhere: its label is no byte.
-  uint32_t unit(size_t at) const { return at < units_.size() ? units_[at] : uint32_t{1} << 31; }
-  static size_t offset(uint32_t unit) { return size_t{unit >> 10} << ((unit & (1u << 9)) >> 6); }
-
-  std::vector<uint32_t> units_;
-};
 
 // One of the steps from the old text to the new one: `bytes` of the old text as they are, or a character.
 struct Step {
@@ -51,10 +20,10 @@ struct Step {
 
 class Precompiled : public Normalizer {
  public:
-  Precompiled(std::vector<uint32_t> units, std::string texts) : trie_(std::move(units)), texts_(std::move(texts)) {
+  explicit Precompiled(CharacterMap map) : map_(std::move(map)) {
     for (size_t c = 0; c < plain_.size(); ++c) {
       const std::string character(1, static_cast<char>(c));
-      plain_[c] = c != '\r' && !find(character);
+      plain_[c] = c != '\r' && !map_.shortest(character);
     }
   }
 
@@ -87,13 +56,6 @@ class Precompiled : public Normalizer {
     return byte < 0x80 && plain_[byte] && (at + 1 == text.size() || static_cast<unsigned char>(text[at + 1]) < 0x80);
   }
 
-  std::optional<std::string_view> find(std::string_view key) const {
-    const int64_t at = trie_.shortest_prefix(key);
-    if (at < 0 || static_cast<size_t>(at) > texts_.size()) return std::nullopt;
-    const std::string_view rest = std::string_view(texts_).substr(static_cast<size_t>(at));
-    return rest.substr(0, rest.find('\0'));
-  }
-
   static size_t cluster_size(std::string_view text) {
     utf8proc_int32_t state = 0;
     DecodedCharacter last = decode_utf8(text);
@@ -112,7 +74,7 @@ class Precompiled : public Normalizer {
   bool replace_cluster(std::string_view text, size_t begin, size_t end, std::vector<Step>* steps) const {
     constexpr size_t kLongestCluster = 5;  // bytes; longer ones are not looked up as a whole
     if (end - begin <= kLongestCluster) {
-      if (const auto content = find(text.substr(begin, end - begin))) {
+      if (const auto content = map_.shortest(text.substr(begin, end - begin))) {
         replace(text, begin, end, *content, steps);
         return true;
       }
@@ -120,7 +82,7 @@ class Precompiled : public Normalizer {
     bool changed = false;
     for (size_t at = begin; at < end;) {
       const size_t next = at + static_cast<size_t>(decode_utf8(text.substr(at)).length);
-      if (const auto content = find(text.substr(at, next - at))) {
+      if (const auto content = map_.shortest(text.substr(at, next - at))) {
         replace(text, at, next, *content, steps);
         changed = true;
       } else {
@@ -179,8 +141,7 @@ class Precompiled : public Normalizer {
     }
   }
 
-  DoubleArray trie_;
-  std::string texts_;
+  CharacterMap map_;
   std::array<bool, 128> plain_{};
 };
 
@@ -188,17 +149,7 @@ class Precompiled : public Normalizer {
 
 NormalizerPtr make_precompiled(std::string_view map, const std::string& where) {
   if (map.empty()) return make_sequence({});  // sentencepiece's way to write that there is none
-  uint32_t bytes = 0;
-  if (map.size() >= 4) std::memcpy(&bytes, map.data(), 4);
-  if (map.size() < 4 || bytes > map.size() - 4 || bytes % 4 != 0)
-    throw FormatError(where + ": the precompiled map of characters has " + std::to_string(map.size()) +
-                      " bytes, which do not hold the trie of " + std::to_string(bytes) + " that it begins with");
-  std::vector<uint32_t> units(bytes / 4);
-  if (bytes > 0) std::memcpy(units.data(), map.data() + 4, bytes);
-  std::string texts(map.substr(4 + bytes));
-  if (!valid_utf8(texts))
-    throw FormatError(where + ": the precompiled map of characters holds texts that are not UTF-8");
-  return std::make_unique<Precompiled>(std::move(units), std::move(texts));
+  return std::make_unique<Precompiled>(CharacterMap(map, where));
 }
 
 }  // namespace heed::inline v0

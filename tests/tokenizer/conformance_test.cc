@@ -1,0 +1,89 @@
+// Every text of the conformance set: the ids, with special tokens and without, and what they are decoded to.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "heed/tokenizer.h"
+#include "tests/shared.h"
+
+namespace heed {
+namespace {
+
+using Ids = std::vector<int32_t>;
+using nlohmann::json;
+
+const std::string kModels = "conformance/models";
+
+json expected_of(const std::filesystem::path& directory) {
+  std::ifstream in(directory / "expected.json");
+  return json::parse(in);
+}
+
+std::vector<std::filesystem::path> directories(const std::string& relative) {
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::directory_iterator(test::shared_path(relative)))
+    if (std::filesystem::exists(entry.path() / "expected.json")) found.push_back(entry.path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+TEST(TokenizerConformance, Texts) {
+  HEED_NEEDS_SHARED(kModels + "/tokenizers");
+  size_t cases = 0;
+  for (const auto& directory : directories(kModels + "/tokenizers")) {
+    SCOPED_TRACE(directory.filename());
+    const json expected = expected_of(directory);
+    const Tokenizer tokenizer = load_tokenizer(directory.string());
+    for (const json& one : expected["cases"]) {
+      const auto text = one["text"].get<std::string>();
+      const auto ids = one["ids"].get<Ids>();
+      EXPECT_EQ(tokenizer.encode(text).ids, ids) << text;
+      EXPECT_EQ(tokenizer.encode(text, false).ids, one["ids_plain"].get<Ids>()) << text;
+      EXPECT_EQ(tokenizer.decode(ids, false), one["decoded"].get<std::string>()) << text;
+      EXPECT_EQ(tokenizer.decode(ids, true), one["decoded_skip_special"].get<std::string>()) << text;
+      ++cases;
+    }
+    for (const json& one : expected.value("pairs", json::array())) {
+      const Encoding pair = tokenizer.encode_pair(one["first"].get<std::string>(), one["second"].get<std::string>());
+      EXPECT_EQ(pair.ids, one["ids"].get<Ids>());
+      EXPECT_EQ(pair.type_ids, one["type_ids"].get<Ids>());
+    }
+  }
+  EXPECT_GT(cases, 1000u);
+}
+
+// What the models of the set were given. Sentence encoders cut their texts, which is not the tokenizer's business.
+TEST(TokenizerConformance, Models) {
+  HEED_NEEDS_SHARED(kModels);
+  size_t rows = 0;
+  for (const auto& directory : directories(kModels)) {
+    SCOPED_TRACE(directory.filename());
+    const json expected = expected_of(directory);
+    if (!expected.contains("token_ids")) continue;
+    const Tokenizer tokenizer = load_tokenizer(directory.string());
+    const json& ids = expected["token_ids"];
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const json& given = expected["texts"][i];  // of a translator a pair
+      const auto text = given.is_object() ? given["source"].get<std::string>() : given.get<std::string>();
+      const json second = expected.contains("second_texts") ? expected["second_texts"][i] : json();
+      Ids got =
+          second.is_string() ? tokenizer.encode_pair(text, second.get<std::string>()).ids : tokenizer.encode(text).ids;
+      auto wanted = ids[i].get<Ids>();
+      if (directory.filename().string().starts_with("sentence-encoder") && got.size() > wanted.size()) {
+        wanted.pop_back();  // [SEP], which is kept
+        got.resize(wanted.size());
+      }
+      EXPECT_EQ(got, wanted) << text;
+      ++rows;
+    }
+  }
+  EXPECT_GT(rows, 50u);
+}
+
+}  // namespace
+}  // namespace heed
