@@ -83,8 +83,8 @@ class Bpe : public Model {
     for (const auto& [left, right] : merges) {
       both = left;
       both += right.substr(std::min(prefix, right.size()));
-      merges_.add(id_of(left, left, right, where), id_of(right, left, right, where),
-                  {rank++, id_of(both, left, right, where)});
+      const int32_t left_id = id_of(left, left, right, where), right_id = id_of(right, left, right, where);
+      merges_.add(left_id, right_id, {rank++, id_of(both, left, right, where)});
     }
   }
 

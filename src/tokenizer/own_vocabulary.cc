@@ -85,29 +85,25 @@ class OwnVocabulary : public Tokenizer::Implementation {
  private:
   void append(const AlignedText& text, int32_t type_id, Encoding* out) const {
     const std::vector<int32_t> ids = vocabulary_.encode(text.text());
-    const size_t before = out->ids.size();
     out->ids.insert(out->ids.end(), ids.begin(), ids.end());
     out->type_ids.resize(out->ids.size(), type_id);
     out->added.resize(out->ids.size(), 0);
-    if (text.size() == 0) return out->offsets.resize(out->ids.size());
+    if (text.size() == 0 || vocabulary_.foreign()) {
+      const ByteRange whole = text.size() == 0 ? ByteRange{} : text.source(0, text.size());
+      return out->offsets.resize(out->ids.size(), whole);
+    }
+    // The pieces spell the text, with a space before the first word where the vocabulary wants one.
     const AlignedText written = spelled(vocabulary_, text);
-    const ByteRange whole = text.source(0, text.size());
-    // The pieces of a text spell it, with a space before the first word where the vocabulary wants one.
-    size_t spelled_bytes = 0;
-    for (const int32_t id : ids) spelled_bytes += spelled_by(id);
-    const size_t prefix = spelled_bytes - std::min(spelled_bytes, written.size());
-    const bool exact = !vocabulary_.foreign() && prefix <= 1;
+    size_t bytes = 0;
+    for (const int32_t id : ids) bytes += spelled_by(id);
+    const size_t prefix = vocabulary_.of_characters() ? 0 : bytes - std::min(bytes, written.size());
     size_t at = 0;  // in the text with its prefix
-    for (size_t i = before; i < out->ids.size(); ++i) {
-      const size_t length = vocabulary_.of_characters() && out->ids[i] == vocabulary_.unk_id()
-                                ? static_cast<size_t>(decode_utf8(written.text().substr(at)).length)
-                                : spelled_by(out->ids[i]);
+    for (const int32_t id : ids) {
+      const bool unknown = vocabulary_.of_characters() && id == vocabulary_.unk_id();
+      const size_t length =
+          unknown ? static_cast<size_t>(decode_utf8(written.text().substr(at)).length) : spelled_by(id);
       const size_t begin = at - std::min(at, prefix), end = at + length - std::min(at + length, prefix);
-      out->offsets.push_back(!exact        ? whole
-                             : begin < end ? written.source(begin, end)
-                             : begin < written.size()
-                                 ? ByteRange{written.source(begin).begin, written.source(begin).begin}
-                                 : ByteRange{whole.end, whole.end});
+      out->offsets.push_back(begin < end ? written.source(begin, end) : ByteRange{});  // the space that was added
       at += length;
     }
   }

@@ -1,0 +1,306 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "heed/tokenizer.h"
+#include "tokenizer/regex.h"
+
+namespace heed::inline v0 {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// A small tokenizer.json; parts that are not given are null.
+struct Document {
+  std::string model = R"({"type":"WordPiece","unk_token":"[UNK]","vocab":{"[UNK]":0,"[CLS]":1,"[SEP]":2,)"
+                      R"("the":3,"cat":4,"##s":5,"é":6,"##e":7}})";
+  std::string normalizer = "null", pre_tokenizer = R"({"type":"BertPreTokenizer"})", post_processor = "null",
+              decoder = R"({"type":"WordPiece"})", added_tokens = "[]", rest{};
+  std::string text() const {
+    return R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":)" + added_tokens + R"(,"normalizer":)" +
+           normalizer + R"(,"pre_tokenizer":)" + pre_tokenizer + R"(,"post_processor":)" + post_processor +
+           R"(,"decoder":)" + decoder + R"(,"model":)" + model + rest + "}";
+  }
+  Tokenizer load() const { return Tokenizer::from_json(text(), "tokenizer.json"); }
+  std::string error() const {
+    return message_of([&] { load(); });
+  }
+};
+
+const std::string kBytes = R"({"type":"BPE","vocab":{"a":0,"b":1,"c":2,"Ġ":3,"ab":4,"abc":5,"Ã":6,"©":7},)"
+                           R"("merges":["a b",["ab","c"]]})";
+
+TEST(Tokenizer, IdsOffsetsAndTokens) {
+  Document d;
+  d.post_processor = R"({"type":"BertProcessing","cls":["[CLS]",1],"sep":["[SEP]",2]})";
+  const Tokenizer tokenizer = d.load();
+  const Encoding row = tokenizer.encode("the  cats dog");
+  EXPECT_EQ(row.ids, (Ids{1, 3, 4, 5, 0, 2}));
+  EXPECT_EQ(row.offsets, (std::vector<ByteRange>{{0, 0}, {0, 3}, {5, 8}, {8, 9}, {10, 13}, {0, 0}}));
+  EXPECT_EQ(row.added, (std::vector<uint8_t>{1, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(tokenizer.encode("the cats", false).ids, (Ids{3, 4, 5}));
+  const Encoding pair = tokenizer.encode_pair("the", "cats");
+  EXPECT_EQ(pair.ids, (Ids{1, 3, 2, 4, 5, 2}));
+  EXPECT_EQ(pair.type_ids, (Ids{0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(tokenizer.token(5), "##s");
+  EXPECT_EQ(tokenizer.token(8), std::nullopt);
+  EXPECT_EQ(tokenizer.token(-1), std::nullopt);
+  EXPECT_EQ(tokenizer.id_of("cat"), 4);
+  EXPECT_EQ(tokenizer.id_of("dog"), std::nullopt);
+  EXPECT_EQ(tokenizer.size(), 8);
+  EXPECT_EQ(tokenizer.decode(Ids{3, 4, 5}), "the cats");
+  EXPECT_EQ(tokenizer.decode(Ids{-1, 3, 999, 2147483647}), "the");  // what names no token adds nothing
+}
+
+TEST(Tokenizer, OffsetsAreThoseOfTheTextThatWasGiven) {
+  Document d;
+  d.normalizer = R"({"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,)"
+                 R"("lowercase":true})";
+  const Tokenizer tokenizer = d.load();
+  EXPECT_EQ(tokenizer.encode("\x01TH\u00C9 c\u00C4t").offsets, (std::vector<ByteRange>{{1, 5}, {6, 10}}));
+  EXPECT_EQ(tokenizer.encode("\xFF the\xC3").offsets, (std::vector<ByteRange>{{2, 5}}));  // not UTF-8: dropped here
+  EXPECT_EQ(tokenizer.encode("\u4E00\u4E01").offsets, (std::vector<ByteRange>{{0, 3}, {3, 6}}));
+}
+
+TEST(Tokenizer, AddedTokens) {
+  Document d;
+  d.added_tokens = R"([{"content":"<l>","lstrip":true},{"content":"<r>","rstrip":true,"special":true},)"
+                   R"({"content":"<w>","single_word":true},{"content":"<w><l>"}])";
+  const Tokenizer tokenizer = d.load();
+  EXPECT_EQ(tokenizer.encode("the <l><r> cat").ids, (Ids{3, 8, 9, 4}));
+  EXPECT_EQ(tokenizer.encode("the <l><r> cat").offsets, (std::vector<ByteRange>{{0, 3}, {3, 7}, {7, 11}, {11, 14}}));
+  EXPECT_EQ(tokenizer.encode("<w>").ids, (Ids{10}));
+  EXPECT_NE(tokenizer.encode("a<w>").ids.back(), 10);
+  EXPECT_EQ(tokenizer.encode("<w><l>").ids, (Ids{11}));  // the longest
+  EXPECT_TRUE(tokenizer.special(9));
+  EXPECT_FALSE(tokenizer.special(8));
+  EXPECT_EQ(tokenizer.decode(Ids{3, 9, 4}), "the cat");
+  EXPECT_EQ(tokenizer.decode(Ids{3, 9, 4}, false), "the <r> cat");
+}
+
+TEST(Tokenizer, BytesMergeAndComeBackOneByOne) {
+  Document d;
+  d.model = kBytes;
+  d.pre_tokenizer = R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":true})";
+  d.decoder = R"({"type":"ByteLevel"})";
+  const Tokenizer tokenizer = d.load();
+  const Encoding row = tokenizer.encode("abc abé");
+  EXPECT_EQ(row.ids, (Ids{5, 3, 4, 6, 7}));
+  EXPECT_EQ(row.offsets, (std::vector<ByteRange>{{0, 3}, {3, 4}, {4, 6}, {6, 8}, {6, 8}}));
+  TokenStream stream(tokenizer);
+  EXPECT_EQ(stream.push(5), "abc");
+  EXPECT_EQ(stream.push(6), "");
+  EXPECT_EQ(stream.push(7), "é");
+  EXPECT_EQ(stream.push(6), "");
+  EXPECT_EQ(stream.finish(), "\uFFFD");
+  // A word that is longer than what is searched without a queue.
+  std::string text;
+  Ids ids;
+  for (int i = 0; i < 100; ++i) text += "abcab", ids.insert(ids.end(), {5, 4});
+  EXPECT_EQ(tokenizer.encode(text).ids, ids);
+}
+
+TEST(Tokenizer, UnigramTakesTheMostProbableWayAndFusesTheUnknown) {
+  Document d;
+  d.model =
+      R"({"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["a",-2],["b",-2],["ab",-3.5],["abc",-9.0],["c",-2]]})";
+  d.pre_tokenizer = "null";
+  d.decoder = "null";
+  const Tokenizer tokenizer = d.load();
+  EXPECT_EQ(tokenizer.encode("abc").ids, (Ids{3, 5}));
+  EXPECT_EQ(tokenizer.encode("axyzb").ids, (Ids{1, 0, 2}));
+  EXPECT_EQ(tokenizer.decode(Ids{1, 2}), "a b");
+}
+
+TEST(Tokenizer, CutsAndPads) {
+  Document d;
+  d.rest = "";
+  std::string text = d.text();
+  text.replace(text.find(R"("truncation":null)"), 17,
+               R"("truncation":{"direction":"Right","max_length":2,"strategy":"LongestFirst","stride":0})");
+  text.replace(
+      text.find(R"("padding":null)"), 14,
+      R"("padding":{"strategy":{"Fixed":4},"direction":"Left","pad_to_multiple_of":null,"pad_id":9,"pad_type_id":1,)"
+      R"("pad_token":"x"})");
+  const Tokenizer tokenizer = Tokenizer::from_json(text, "tokenizer.json");
+  EXPECT_EQ(tokenizer.encode("the cat the").ids, (Ids{9, 9, 3, 4}));
+  EXPECT_EQ(tokenizer.encode_pair("the cat", "cat the").ids, (Ids{9, 9, 3, 4}));
+}
+
+TEST(Tokenizer, NamesWhatItHasNot) {
+  Document d;
+  d.normalizer = R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Unheard"}]})";
+  EXPECT_EQ(d.error(), R"(tokenizer.json: normalizer.normalizers[1] is of the type "Unheard", which heed has not)");
+  d = {};
+  d.pre_tokenizer = R"({"type":"UnicodeScripts"})";
+  EXPECT_EQ(d.error(), R"(tokenizer.json: pre_tokenizer is of the type "UnicodeScripts", which heed has not)");
+  d = {};
+  d.decoder = R"({"type":"CTC"})";
+  EXPECT_NE(d.error().find("decoder is of the type \"CTC\""), std::string::npos);
+  d = {};
+  d.model = R"({"type":"WordLevel","vocab":{}})";
+  EXPECT_NE(d.error().find("model is of the type \"WordLevel\""), std::string::npos);
+}
+
+TEST(Tokenizer, RefusesWhatIsBroken) {
+  const auto with_model = [](const std::string& model) {
+    Document d;
+    d.model = model;
+    return d.error();
+  };
+  EXPECT_EQ(with_model(R"({"type":"BPE","vocab":{"a":0},"merges":["a b"]})"),
+            "tokenizer.json: the merge of 'a' and 'b' needs the token 'b', which the vocabulary has not");
+  EXPECT_EQ(with_model(R"({"type":"BPE","vocab":{"a":0,"b":1},"merges":["a b"]})"),
+            "tokenizer.json: the merge of 'a' and 'b' needs the token 'ab', which the vocabulary has not");
+  EXPECT_EQ(with_model(R"({"type":"BPE","vocab":{"a":0},"merges":["a a a"]})"),
+            "tokenizer.json: 'a a a' is no merge: that is two tokens with a space between them");
+  EXPECT_EQ(with_model(R"({"type":"BPE","vocab":{"a":0,"b":0},"merges":[]})"),
+            "tokenizer.json: two tokens have the id 0");
+  EXPECT_NE(with_model(R"({"type":"BPE","vocab":{"a":-1},"merges":[]})").find("is -1, which is no id"),
+            std::string::npos);
+  EXPECT_NE(with_model(R"({"type":"BPE","vocab":{"a":4294967296},"merges":[]})").find("which is no id"),
+            std::string::npos);
+  EXPECT_NE(with_model(R"({"type":"WordPiece","vocab":{"a":0}})").find("has no '[UNK]'"), std::string::npos);
+  EXPECT_NE(with_model(R"({"type":"Unigram","unk_id":7,"vocab":[["a",0]]})").find("unk_id is 7"), std::string::npos);
+  EXPECT_NE(with_model(R"({"type":"BPE","vocab":{"a":0,"a":1},"merges":[]})").find("occurs twice"), std::string::npos);
+  EXPECT_NE(message_of([] { Tokenizer::from_json("", "x"); }).find("not JSON"), std::string::npos);
+  EXPECT_NE(message_of([] { Tokenizer::from_json("[]", "x"); }).find("is not an object"), std::string::npos);
+  EXPECT_EQ(message_of([] { Tokenizer::from_json(std::string(100'000'000, '['), "x"); }),
+            "x: nested deeper than 64 levels");
+  Document d;
+  d.added_tokens = R"([{"content":")" + std::string(2000, 'a') + R"("}])";
+  EXPECT_NE(d.error().find("an added token of 2000 bytes"), std::string::npos);
+}
+
+// Ids far apart take no memory for what lies between them.
+TEST(Tokenizer, HolesInAVocabulary) {
+  Document d;
+  d.model = R"({"type":"BPE","vocab":{"a":0,"b":2000000000},"merges":[]})";
+  d.pre_tokenizer = "null";
+  d.decoder = R"({"type":"Fuse"})";
+  const Tokenizer tokenizer = d.load();
+  EXPECT_EQ(tokenizer.encode("ab").ids, (Ids{0, 2000000000}));
+  EXPECT_EQ(tokenizer.decode(Ids{0, 1, 2000000000}), "ab");
+  EXPECT_EQ(tokenizer.size(), 2000000001);
+}
+
+TEST(Tokenizer, RegularExpressionsThatBlowUpEnd) {
+  Document d;
+  d.pre_tokenizer = R"({"type":"Split","pattern":{"Regex":"(?:a+)+$|(?:(?:a|aa)+)+c"},"behavior":"Isolated"})";
+  const Tokenizer tokenizer = d.load();
+  EXPECT_NE(message_of([&] { tokenizer.encode(std::string(5000, 'a') + "b"); }).find("fails on this text"),
+            std::string::npos);
+  d.pre_tokenizer = R"({"type":"Split","pattern":{"Regex":"(a"},"behavior":"Isolated"})";
+  EXPECT_NE(d.error().find("the regular expression is broken"), std::string::npos);
+}
+
+TEST(Regex, IsReadAsOnigurumaReadsIt) {
+  EXPECT_EQ(to_pcre2(R"(\h{,2}\p{Han}\p{^L}x{a)", "x"), R"([0-9A-Fa-f]{0,2}\p{sc:Han}\P{L}x\{a)");
+  for (const char* pattern :
+       {R"([a[bc]])", R"([a&&b])", R"(a{1,2}+)", R"((?m)a)", R"(\G)", R"([a)", R"(\)", R"((?~a))"})
+    EXPECT_NE(message_of([&] { to_pcre2(pattern, "x"); }).find("which heed does not read"), std::string::npos)
+        << pattern;
+}
+
+TEST(Tokenizer, HeedsOwnVocabularies) {
+  const std::vector<std::string> lines(20, "the cat sat on the mat and the cats ran");
+  const Tokenizer trained(Vocabulary::train(lines, {.size = 290}));
+  const std::string text = "  the cafe\u0301  cat ";
+  const Encoding row = trained.encode(text);
+  EXPECT_EQ(row.ids.back(), Vocabulary::eos);
+  EXPECT_EQ(row.added.back(), 1);
+  EXPECT_EQ(trained.decode(row.ids), "the café cat");
+  for (size_t i = 0; i + 1 < row.ids.size(); ++i) {
+    ASSERT_LE(row.offsets[i].begin, row.offsets[i].end);
+    ASSERT_LE(row.offsets[i].end, text.size());
+    if (i > 0) {
+      EXPECT_GE(row.offsets[i].begin, row.offsets[i - 1].begin);
+    }
+  }
+  EXPECT_EQ(row.offsets[row.ids.size() - 2].end, text.size() - 1);
+  const Tokenizer characters(Vocabulary::characters("abé"));
+  EXPECT_EQ(characters.encode("aéz\u20ACb").offsets, (std::vector<ByteRange>{{0, 1}, {1, 3}, {3, 4}, {4, 7}, {7, 8}}));
+  EXPECT_EQ(characters.encode("ab").added, (std::vector<uint8_t>{0, 0}));  // without an end of its own
+}
+
+TEST(Tokenizer, DirectoriesWithoutOneSayWhatIsRead) {
+  const std::filesystem::path empty = std::filesystem::path(testing::TempDir()) / "heed-no-tokenizer";
+  std::filesystem::create_directories(empty);
+  EXPECT_NE(message_of([&] { load_tokenizer(empty.string()); }).find("no tokenizer that heed reads"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { load_tokenizer((empty / "none").string()); }).find("there is no such directory"),
+            std::string::npos);
+  std::ofstream(empty / "vocab.json") << R"({"a":0})";
+  std::ofstream(empty / "merges.txt") << "#version: 0.2\n\n";
+  std::ofstream(empty / "tokenizer_config.json") << R"({"tokenizer_class":"CTRLTokenizer"})";
+  EXPECT_NE(message_of([&] { load_tokenizer(empty.string()); }).find("does not know how a CTRLTokenizer"),
+            std::string::npos);
+  std::filesystem::remove_all(empty);
+}
+
+// Files that somebody changed end in an Error or make a tokenizer that works, or says what it lacks.
+TEST(Tokenizer, ChangedFiles) {
+  Document d;
+  d.normalizer = R"({"type":"Sequence","normalizers":[{"type":"NFKC"},{"type":"Lowercase"},)"
+                 R"({"type":"Replace","pattern":{"Regex":"\\s+"},"content":" "},)"
+                 R"({"type":"Precompiled","precompiled_charsmap":"CAAAAAABAAAAAAAAYQA="}]})";
+  d.pre_tokenizer = R"({"type":"Sequence","pretokenizers":[{"type":"Metaspace","replacement":"▁"},)"
+                    R"({"type":"Split","pattern":{"String":"a"},"behavior":"Contiguous"},{"type":"ByteLevel"}]})";
+  d.post_processor = R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"s"}},{"Sequence":{"id":"A"}}],)"
+                     R"("pair":[{"Sequence":{"id":"A"}}],"special_tokens":{"s":{"ids":[1]}}})";
+  d.added_tokens = R"([{"id":9,"content":"<a>","lstrip":true,"normalized":true}])";
+  d.model = kBytes;
+  const std::string valid = d.text();
+  std::mt19937 random(5);
+  const auto draw = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  int loaded = 0;
+  for (int i = 0; i < 4000; ++i) {
+    std::string text = valid;
+    for (size_t changes = 1 + draw(3); changes > 0; --changes) {
+      const size_t at = draw(text.size());
+      switch (draw(5)) {
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, 1 + draw(20));
+          break;
+        case 2:
+          text.insert(at, text.substr(draw(text.size()), draw(30)));
+          break;
+        case 3:
+          text.insert(at, std::string(1, "0123456789[]{}\",:-e"[draw(19)]));
+          break;
+        default:
+          text[at] = "0123456789"[draw(10)];
+      }
+    }
+    try {
+      const Tokenizer tokenizer = Tokenizer::from_json(text, "x");
+      ++loaded;
+      const Encoding row = tokenizer.encode_pair("abc  <a> caf\u00E9 \u1E9B\u0323", "b\xFF");
+      tokenizer.decode(row.ids, false);
+      for (const ByteRange& range : row.offsets) ASSERT_LE(range.begin, range.end);
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_GT(loaded, 100);
+}
+
+}  // namespace
+}  // namespace heed::inline v0
