@@ -10,3 +10,8 @@ heed_test(tokenizer_conformance_test tokenizer/conformance_test.cc LIBS heed::te
           LABELS text)
 heed_test(tokenizer_test ${CMAKE_SOURCE_DIR}/src/tokenizer/tokenizer_test.cc LIBS heed::text LABELS text)
 heed_test(tokenizer_threads_test ${CMAKE_SOURCE_DIR}/src/tokenizer/threads_test.cc LIBS heed::text LABELS threads)
+
+# scripts/test-tokenizers takes more texts; these show that nothing is plainly different.
+add_test(NAME scripts.test-tokenizers COMMAND ${CMAKE_SOURCE_DIR}/scripts/test-tokenizers --texts 300)
+set_tests_properties(scripts.test-tokenizers PROPERTIES LABELS scripts TIMEOUT 600 SKIP_RETURN_CODE 77
+  ENVIRONMENT "HEED_SHARED=${HEED_SHARED};HEED_TOKENIZER_PROBE=$<TARGET_FILE:tokenizer_probe>")

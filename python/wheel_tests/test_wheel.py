@@ -113,7 +113,7 @@ def test_licences_of_all_that_is_inside():
     files = [pathlib.PurePosixPath(file) for file in metadata.files("heed-attention")]
     libraries = [file.name.partition("-")[0] for file in files if file.parts[0].endswith(".libs")]
     licences = {file.name for file in files if "licenses" in file.parts}
-    assert {"libtbb", "libsentencepiece", "libutf8proc"} <= set(libraries) and "libhwy" not in libraries
+    assert {"libtbb", "libsentencepiece", "libutf8proc", "libpcre2-8"} <= set(libraries) and "libhwy" not in libraries
     assert {"LICENSE", "NOTICE", "nanobind", "robin-map", "nlohmann-json3-dev", "libtbb12", "libhwy-dev",
             "libsentencepiece0"} <= licences
     assert "tatoeba" in metadata.distribution("heed-attention-spa-eng").read_text("licenses/NOTICE")
