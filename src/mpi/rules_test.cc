@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "attention/testing.h"
 #include "heed/attention_over_ranks.h"
@@ -107,28 +108,45 @@ Own of_rank(Communicator& c, const Example& e, const OverRanks& over, const Atte
 int64_t keys(int64_t rows) { return rows * 2 * (8 + 8) * 4; }
 int64_t queries(int64_t rows) { return rows * 4 * (8 + 8) * 4; }
 
+/// What each of n ranks sends of the example in even pieces.
+std::vector<Own> on_even_pieces(const Example& e, int n, Meeting meeting) {
+  std::vector<Own> all(static_cast<size_t>(n));
+  const Split split = Split::contiguous(e.L, n);
+  run_ranks(n, [&](Communicator& c) {
+    all[static_cast<size_t>(c.rank())] = of_rank(c, e, {split, split, meeting}, {.want_lse = true});
+  });
+  return all;
+}
+
+// docs/machines.md has the formulas. K and Q are the bytes of keys and values, and of queries and outputs.
 TEST(AttentionOverRanks, SendsWhatTheFormulaSays) {
   const Example e(1024);
-  for (const int n : {2, 4}) {
-    const Split split = Split::contiguous(e.L, n);
-    const int64_t rows = e.L / n;
-    run_ranks(n, [&](Communicator& c) {
-      const Own exact = of_rank(c, e, {split, split, Meeting::exact}, {.want_lse = true});
-      EXPECT_EQ(exact.forward.bytes, (n - 1) * keys(rows));
-      EXPECT_EQ(exact.forward.messages, 2 * (n - 1));  // a key head each
-    });
-    run_ranks(n, [&](Communicator& c) {
-      const Own ring = of_rank(c, e, {split, split, Meeting::ring}, {.want_lse = true});
-      EXPECT_EQ(ring.forward.bytes, (n - 1) * keys(rows));
-      EXPECT_EQ(ring.backward.bytes, 2 * (n - 1) * keys(rows));
-      EXPECT_EQ(ring.backward.messages, 4 * (n - 1));
-    });
+  const int64_t K = keys(e.L), Q = queries(e.L), lse = e.L * 4 * 4;
+  for (const int n : {2, 4, 8}) {
+    for (const Own& own : on_even_pieces(e, n, Meeting::exact)) {
+      EXPECT_EQ(own.forward.bytes, (n - 1) * K / n);
+      EXPECT_EQ(own.forward.messages, 2 * (n - 1));  // a key head each
+    }
+    for (const Own& own : on_even_pieces(e, n, Meeting::ring)) {
+      EXPECT_EQ(own.forward.bytes, (n - 1) * K / n);
+      EXPECT_EQ(own.forward.messages, 2 * (n - 1));
+      EXPECT_EQ(own.backward.bytes, 2 * (n - 1) * K / n);
+      EXPECT_EQ(own.backward.messages, 4 * (n - 1));
+    }
+    // Whole heads: what a rank has of others' heads goes there, and comes back. Two key heads keep two ranks busy.
+    for (const Meeting meeting : {Meeting::exact, Meeting::heads}) {
+      Traffic forward, backward;
+      for (const Own& own : on_even_pieces(e, n, meeting)) {
+        forward.bytes += own.forward.bytes, backward.bytes += own.backward.bytes;
+        backward.messages += own.backward.messages;
+      }
+      if (meeting == Meeting::heads) {
+        EXPECT_EQ(forward.bytes, (n - 1) * (K + Q + lse) / n);
+      }
+      EXPECT_EQ(backward.bytes, (n - 1) * (2 * K + 2 * Q + lse) / n);
+      EXPECT_EQ(backward.messages, 9 * 2 * (n - 1));  // nine tensors, between each rank with a head and the others
+    }
   }
-  const Split split = Split::contiguous(e.L, 2);  // as many ranks as key heads
-  run_ranks(2, [&](Communicator& c) {
-    const Own heads = of_rank(c, e, {split, split, Meeting::heads}, {.want_lse = true});
-    EXPECT_EQ(heads.forward.bytes, (keys(e.L) + queries(e.L)) / 4 + e.L / 2 * 2 * 4);  // and lse
-  });
 }
 
 TEST(AttentionOverRanks, CausalKeysGoOnlyWhereTheyAreSeen) {
@@ -140,6 +158,19 @@ TEST(AttentionOverRanks, CausalKeysGoOnlyWhereTheyAreSeen) {
       const Own own = of_rank(c, e, {split, split, meeting}, {.causal = Causal::top_left, .want_lse = true});
       EXPECT_EQ(own.forward.bytes, (n - 1 - c.rank()) * keys(e.L / n));
     });
+}
+
+TEST(AttentionOverRanks, ZigzagSendsThreeQuartersOfTheKeys) {
+  const Example e(1024);
+  for (const int n : {2, 4}) {
+    const Split split = Split::zigzag(e.L, n);
+    std::vector<int64_t> sent(static_cast<size_t>(n));
+    run_ranks(n, [&](Communicator& c) {
+      const Own own = of_rank(c, e, {split, split, Meeting::ring}, {.causal = Causal::top_left, .want_lse = true});
+      sent[static_cast<size_t>(c.rank())] = own.forward.bytes;
+    });
+    EXPECT_EQ(std::accumulate(sent.begin(), sent.end(), int64_t{0}), 3 * (n - 1) * keys(e.L) / 4);
+  }
 }
 
 TEST(AttentionOverRanks, InAWindowNeighboursAloneTalk) {

@@ -1,7 +1,12 @@
 // Training over ranks ends with the bits of one: for any number of them, of threads, of stops in between.
+#include <algorithm>
+#include <bit>
 #include <functional>
+#include <map>
 
 #include "heed/executor.h"
+#include "heed/functional.h"
+#include "heed/task.h"
 #include "ranks/testing.h"
 #include "train/testing.h"
 
@@ -180,26 +185,71 @@ TEST_F(TrainRanks, LogsWhatOneRankLogs) {
   for (const int ranks : {2, 3, 8}) EXPECT_EQ(losses(ranks), expected);
 }
 
-TEST_F(TrainRanks, AnUpdateSendsEachParameterTwice) {
-  constexpr int kRanks = 4;
-  LanguageModelConfig config = tiny_language_model();
-  config.d_model = 256;
-  config.dim_feedforward = 1024;
-  run_ranks(kRanks, [&](Communicator& c) {
-    LanguageModel model(config);
-    const std::vector<int32_t> text = counting(400, 1);
-    TrainOptions o = quick_text();
-    o.accumulate = 4;
-    o.validate_every = 100;
-    o.max_updates = 3;
-    std::vector<int64_t> sent;
+/// One parameter of 2^20 numbers, whose loss costs next to nothing.
+class WideTask final : public Task {
+ public:
+  static constexpr int64_t kParameters = 1 << 20, kBatches = 1000;
+  Module& model() override { return model_; }
+  Recipe settings() const override { return {}; }
+  Data data() const override { return {}; }
+  int64_t begin_epoch(int64_t) override { return kBatches; }
+  Step loss(int64_t) override { return {.loss = functional::sum(model_.all), .parts = {.count = 1}, .sequences = 1}; }
+  int64_t validation_batches() override { return 0; }
+  functional::LossParts validation(int64_t) override { return {}; }
+
+ private:
+  struct Wide : Module {
+    Wide() : all(register_parameter("all", Tensor::zeros({kParameters}))) {}
+    Variable all;
+  };
+  Wide model_;
+};
+
+/// What each rank sends in an update of 8 batches.
+std::vector<Traffic> sent_in_an_update(int ranks, const std::string& directory) {
+  std::vector<Traffic> sent(static_cast<size_t>(ranks));
+  run_ranks(ranks, [&](Communicator& c) {
+    WideTask task;
+    TrainOptions o{.accumulate = 8, .max_updates = 2, .save_minutes = 0};
     TrainHooks hooks;
     hooks.ranks = &c;
-    hooks.step = [&](const TrainStep&) { sent.push_back(c.sent().bytes); };
-    train(model, text, {}, o, directory("bytes"), hooks);
-    const double expected = 2.0 * (kRanks - 1) / kRanks * 4 * static_cast<double>(ParameterArena(model).size());
-    EXPECT_NEAR(static_cast<double>(sent[2] - sent[1]) / expected, 1, 0.05);  // slices are cut at 16,384 parameters
+    Traffic before;
+    hooks.step = [&](const TrainStep&) {
+      const Traffic now = c.sent();
+      sent[static_cast<size_t>(c.rank())] = {now.messages - before.messages, now.bytes - before.bytes};
+      before = now;
+    };
+    train(task, o, directory, hooks);
   });
+  return sent;
+}
+
+// docs/machines.md has the formulas.
+TEST_F(TrainRanks, AnUpdateSendsWhatTheFormulaSays) {
+  constexpr int64_t kP = WideTask::kParameters, kNorms = kP / ParameterArena::kSliceBlock;
+  constexpr int64_t kFigures = 5;                                     // of the log, in double
+  constexpr int64_t kShared = 2 * sizeof(double) + 2 * sizeof(bool);  // the clock twice; whether to save, to stop
+  // Other numbers of ranks than powers of two: the parts of the tree over 8 leaves that lie whole in each rank's.
+  const std::map<int, std::vector<int64_t>> ranks_and_parts{
+      {2, {}}, {3, {2, 2, 1}}, {4, {}}, {5, {1, 1, 1, 1, 1}}, {8, {}}};
+  for (const auto& [n, parts] : ranks_and_parts) {
+    const std::vector<Traffic> sent = sent_in_an_update(n, directory("sends" + std::to_string(n)));
+    int64_t bytes = 0, messages = 0, most = 0;
+    for (const Traffic& t : sent) bytes += t.bytes, messages += t.messages, most = std::max(most, t.bytes);
+    int64_t expected = (n - 1) * (4 * kP + 8 * kFigures + 8 * kNorms + kShared);  // gathered and told
+    if (parts.empty()) expected += (n - 1) * (4 * kP + 8 * kFigures);             // summed by halves
+    for (int rank = 0; rank < std::ssize(parts); ++rank) {
+      const int64_t own = slice_of(kP, rank, n, ParameterArena::kSliceBlock).size(),
+                    figures = slice_of(kFigures, rank, n).size();
+      expected += parts[static_cast<size_t>(rank)] * (4 * (kP - own) + 8 * (kFigures - figures));
+    }
+    EXPECT_EQ(bytes, expected) << n;
+    const int64_t rounds = parts.empty() ? std::countr_zero(static_cast<unsigned>(n)) : n - 1;
+    EXPECT_EQ(messages, 5 * n * rounds + 4 * (n - 1)) << n;
+    if (parts.empty()) {
+      EXPECT_LE(static_cast<double>(most), 1.01 * 2 * (n - 1) / n * 4 * kP) << n;
+    }
+  }
 }
 
 }  // namespace
