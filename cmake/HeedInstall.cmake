@@ -23,7 +23,7 @@ function(heed_install name)
 endfunction()
 
 set(attention_headers attention.h checked.h communicator.h dual.h error.h executor.h file_kind.h finite.h kinds.h kv_cache.h
-                      model_files.h rotary.h score_mod.h tensor.h tree_sum.h workspace.h)
+                      model_files.h rotary.h score_mod.h tensor.h timeline.h tree_sum.h workspace.h)
 set(text_headers text.h tokenizer.h)
 set(view_headers label.h view.h)
 set(mpi_headers attention_over_ranks.h mpi.h split.h)

@@ -7,7 +7,7 @@ python_packages="python3-venv python3-dev"
 test_packages="libgtest-dev librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin zsh mandoc
   python3-selenium chromium chromium-driver"
 reference_packages="doxygen"
-ci_packages="clang clang-format libclang-rt-14-dev ccache libmpich-dev mpich $reference_packages"
+ci_packages="clang clang-format libclang-rt-14-dev ccache libmpich-dev mpich slurm-wlm $reference_packages"
 aarch64_packages="cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user"
 aarch64_libraries="libhwy-dev libhwy1 libtbb-dev libtbb12 libtbbmalloc2 libtbbbind-2-5 libgtest-dev librapidcheck-dev"  # for arm64
 

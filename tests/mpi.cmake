@@ -20,6 +20,10 @@ if(TARGET heed_messages AND NOT HEED_SANITIZE)  # MPI itself leaks, and races by
       add_test(NAME ${program_name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/ranks_test.py -v)
       set_tests_properties(${program_name} PROPERTIES LABELS program TIMEOUT 1500 COST 200
         ENVIRONMENT "${program_environment};HEED_MPIRUN=${mpirun};LD_LIBRARY_PATH=${ARGN}")
+      string(REPLACE ranks slurm slurm_name ${program_name})
+      add_test(NAME ${slurm_name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/slurm_test.py -v)
+      set_tests_properties(${slurm_name} PROPERTIES LABELS program TIMEOUT 600 COST 60
+        ENVIRONMENT "${program_environment};HEED_MPIRUN=${mpirun};LD_LIBRARY_PATH=${ARGN}")
     endif()
   endfunction()
   heed_mpirun_test(mpi.mpirun ${MPIEXEC_EXECUTABLE})

@@ -36,7 +36,7 @@ HEADERS = {
     "communicator": "ranks", "tree_sum": "ranks", "mpi": "mpi", "split": "mpi", "attention_over_ranks": "mpi",
     "error": "core", "tensor": "core", "executor": "core", "kinds": "core", "attention": "attention",
     "kv_cache": "attention", "rotary": "attention", "score_mod": "attention", "dual": "attention",
-    "workspace": "attention", "checked": "core", "file_kind": "core", "finite": "core", "model_files": "core",
+    "workspace": "attention", "checked": "core", "file_kind": "core", "finite": "core", "timeline": "core", "model_files": "core",
     "random": "autograd", "autograd": "autograd", "functional": "autograd", "profile": "autograd", "nn": "nn",
     "models": "models", "text_encoder": "models", "config_fields": "models", "io": "io", "event_file": "io",
     "optim": "train", "train": "train", "task": "train", "pretrained": "pretrained", "text": "text",

@@ -16,6 +16,8 @@
 
 namespace heed::inline v0 {
 
+class Timeline;
+
 /// What ranks do together cannot go on: one of them failed, does not come within the time limit, or is at another call.
 class RankError : public IoError {
  public:
@@ -123,6 +125,9 @@ std::vector<T> joined(Communicator& ranks, const std::vector<T>& own) {
 }
 /// Likewise for lines of any letters.
 std::vector<std::string> joined_lines(Communicator& ranks, const std::vector<std::string>& own);
+
+/// In front of another communicator: its messages are noted in `timeline` while that notes. Both must outlive it.
+std::unique_ptr<Communicator> timed(Communicator& behind, Timeline& timeline);
 
 /// Runs `f` on `ranks` threads, each with its end of a communicator between them, and returns when all are done. When
 /// one throws, the calls of the others do, too, and its exception is thrown here. Throws ShapeError for no ranks.

@@ -1,10 +1,13 @@
-// Time by operation, for `heed bench --profile`. Costs one test of a pointer where nobody asks.
+// Time by operation, for `heed bench --profile` and `heed train --timeline`. Costs one test of a pointer where nobody
+// asks.
 #pragma once
 
 #include <chrono>
 #include <map>
 #include <string>
 #include <utility>
+
+#include "heed/timeline.h"
 
 namespace heed::inline v0 {
 
@@ -15,6 +18,7 @@ class Profile {
     int64_t calls = 0;
   };
   std::map<std::string, Entry> entries;
+  Timeline* timeline = nullptr;  // notes each operation, where there is one
 
   /// The profile that this thread's operations are added to; null for none.
   static Profile*& active();
@@ -29,10 +33,14 @@ class ProfileScope {
   }
   ~ProfileScope() {
     if (!profile_) return;
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    const auto end = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(end - start_).count();
     auto& entry = profile_->entries[name_];
     (backward_ ? entry.backward_seconds : entry.forward_seconds) += seconds;
     entry.calls += !backward_;
+    if (!profile_->timeline) return;
+    const std::string name = std::string(name_) + (backward_ ? " backward" : "");
+    profile_->timeline->add({.kind = Timeline::Kind::operation, .name = name}, start_, end);
   }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;

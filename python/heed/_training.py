@@ -85,6 +85,7 @@ class TrainOptions(TypedDict, total=False):
     html: Path
     html_lines: list[int]
     tensorboard: Path
+    timeline: Path
     # Further
     config: Path
     resume: Path

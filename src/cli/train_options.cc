@@ -128,9 +128,9 @@ constexpr uint64_t kMostConfigBytes = 1 << 20;
 
 // Options whose values are files or directories.
 constexpr const char* kPaths[] = {
-    "--pairs", "--source",     "--target",     "--valid-pairs", "--valid-source",      "--valid-target",
-    "--text",  "--valid-text", "--exclude",    "--vocabulary",  "--source-vocabulary", "--model",
-    "--init",  "--html",       "--tensorboard"};
+    "--pairs", "--source",     "--target",      "--valid-pairs", "--valid-source",      "--valid-target",
+    "--text",  "--valid-text", "--exclude",     "--vocabulary",  "--source-vocabulary", "--model",
+    "--init",  "--html",       "--tensorboard", "--timeline"};
 
 bool is_path(const std::string& name) {
   return std::find(std::begin(kPaths), std::end(kPaths), name) != std::end(kPaths);
@@ -534,6 +534,11 @@ void add_reports(CLI::App& command, TrainArguments& a) {
       ->group("Report");
   command.add_option("--tensorboard", a.tensorboard, "Write event files for TensorBoard into this directory")
       ->type_name("DIR")
+      ->group("Report");
+  command
+      .add_option("--timeline", a.timeline,
+                  "Write what each rank does when in the second update of this run, for ui.perfetto.dev")
+      ->type_name("FILE")
       ->group("Report");
 }
 

@@ -27,7 +27,7 @@ struct TrainArguments {
   int threads = 0;
   std::string vocab_type = "subwords";
   double character_coverage = 0.9995;
-  std::string html, html_lines, tensorboard, validate_by = "loss";
+  std::string html, html_lines, tensorboard, timeline, validate_by = "loss";
   std::string schedule = "inverse-square-root";
   // Each option sets both, where both have it.
   TransformerConfig translator{.max_positions = 512};

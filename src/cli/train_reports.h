@@ -1,14 +1,19 @@
-// What a training shows of itself while it goes on: the page of --html, the events of --tensorboard.
+// What a training shows of itself while it goes on: the page of --html, the events of --tensorboard, the update of
+// --timeline.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "cli/training.h"
 #include "cli/training_report.h"
+#include "heed/communicator.h"
 #include "heed/event_file.h"
+#include "heed/profile.h"
+#include "heed/timeline.h"
 #include "heed/train.h"
 
 namespace heed::cli {
@@ -50,6 +55,34 @@ class TensorBoard {
   TrainWatcher& watcher_;
   std::optional<EventFile> file_;
   bool failed_ = false;
+};
+
+/// What all ranks do in the second update of a run, as events of Chrome's trace format: a process for each rank, a
+/// thread for each of its threads, messages beside them. What fails there is said, and training goes on.
+class UpdateTimeline {
+ public:
+  /// Nothing happens where `path` is empty. `ranks`: nullptr where one process trains alone.
+  UpdateTimeline(const std::string& path, Communicator* ranks, TrainWatcher& watcher);
+  ~UpdateTimeline();
+  UpdateTimeline(const UpdateTimeline&) = delete;
+  UpdateTimeline& operator=(const UpdateTimeline&) = delete;
+
+  /// Those that the training is to talk over.
+  Communicator* ranks() { return timed_ ? timed_.get() : ranks_; }
+  /// Comes behind what the hooks do by now.
+  void attach(TrainHooks& hooks);
+
+ private:
+  void begin();
+  void end();
+
+  const std::string path_;
+  Communicator* const ranks_;
+  TrainWatcher& watcher_;
+  Timeline timeline_;
+  Profile profile_;
+  std::unique_ptr<Communicator> timed_;
+  int64_t updates_ = 0;  // of this run
 };
 
 }  // namespace heed::cli

@@ -255,7 +255,6 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
   watcher.begin(words);
   watcher.line(data + ", " + std::to_string(model.config().vocab_size) + " pieces, " +
                std::to_string(model.parameter_count()) + " parameters, " + std::to_string(threads()) + " threads");
-  hooks.ranks = a.ranks;
   hooks.step = [&](const TrainStep& s) { watcher.step(s); };
   hooks.progress = [&](const TrainProgress& p) { watcher.progress(p); };
   hooks.validation = [&](const Validation& v) {
@@ -267,6 +266,9 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
   html.attach(hooks);
   TensorBoard tensorboard(a.leads() ? a.tensorboard : "", watcher);
   tensorboard.attach(hooks);
+  UpdateTimeline timeline(a.timeline, a.ranks, watcher);
+  hooks.ranks = timeline.ranks();
+  timeline.attach(hooks);
   TrainOptions options = a.options;
   options.minutes_before = minutes_since_start(a);
   TrainResult result;
@@ -545,6 +547,7 @@ void check_training(const TrainArguments& a) {
   if (piped > 0 && a.ranks && a.ranks->size() > 1)
     throw UsageError("standard input reaches one rank of several; give files");
   if (!a.html.empty()) check_report_path(a.html, a.model, inputs);
+  if (!a.timeline.empty()) expect_other_file("--timeline", a.timeline, inputs);
 }
 
 TrainResult run_training(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {

@@ -46,8 +46,10 @@ std::unique_ptr<MpiRank> connected(double time_limit) {
   const MessagePassing& mpi = load();
   if (const int launched = launched_ranks(); launched > 1 && mpi.size == 1) {
     mpi.end();
-    throw UsageError("mpi::connect: " + std::to_string(launched) + " processes were started, and " + mpi.library +
-                     " knows of this one alone; start them with the mpirun of that MPI, or build heed with the other");
+    throw UsageError(
+        "mpi::connect: " + std::to_string(launched) + " processes were started, and " + mpi.library +
+        " knows of this one alone; start them with the mpirun of that MPI (or srun --mpi=pmix for Open MPI, pmi2 for "
+        "MPICH), or build heed with the other");
   }
   auto ranks = std::make_unique<MpiRank>(mpi);
   ranks->set_time_limit(time_limit);
@@ -69,7 +71,7 @@ bool speaks(Communicator* ranks, const std::exception& e) {
   if (auto* const own = dynamic_cast<MpiRank*>(ranks))
     silent = silent || own->hears_of_a_failure(own->rank() == 0 ? 0 : 1 + std::min(0.05 * own->rank(), 1.0));
   if (!ranks && !silent && number_in({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) > 0)
-    std::this_thread::sleep_for(std::chrono::seconds(1));  // rank 0 says it first, and mpirun ends the others
+    std::this_thread::sleep_for(kMostForALine);  // rank 0 says it first, and mpirun ends the others
   if (ranks && !silent) ranks->fail(e.what());
   // mpirun ends all ranks when one has ended: that is to be the one that speaks, after its line.
   if (silent) std::this_thread::sleep_for(kMostForALine);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "heed/timeline.h"
 #include "ranks/testing.h"
 
 namespace heed {
@@ -192,6 +193,36 @@ TEST(Communicator, RefusesRanksThatAreNot) {
   EXPECT_EQ(failure(1, [](Communicator& c) { c.broadcast({}, 3); }),
             "broadcast: rank 3 of 1, from rank 0; pass another of 0 to 0");
   EXPECT_EQ(failure(0, [](Communicator&) {}), "run_ranks: 0 ranks; pass 1 or more");
+}
+
+TEST(Communicator, NotesItsMessagesInATimeline) {
+  run_ranks(2, [](Communicator& c) {
+    Timeline timeline;
+    const std::unique_ptr<Communicator> noted = timed(c, timeline);
+    const int other = 1 - c.rank();
+    std::string out(static_cast<size_t>(16 + c.rank()), 'a'), in(static_cast<size_t>(16 + other), ' ');
+    noted->barrier();
+    timeline.begin();
+    const auto transfer = noted->start("swap", bytes(out), other, std::as_writable_bytes(std::span(in)), other);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    transfer->wait();
+    timeline.end();
+    noted->barrier();
+    EXPECT_EQ(in, std::string(in.size(), 'a'));
+    const std::vector<Timeline::Span> spans = timeline.spans();
+    ASSERT_EQ(spans.size(), 2u);
+    EXPECT_EQ(spans[0].kind, Timeline::Kind::message);
+    EXPECT_EQ(spans[1].kind, Timeline::Kind::wait);
+    for (const Timeline::Span& span : spans) {
+      EXPECT_EQ(span.name, "swap");
+      EXPECT_EQ(span.thread, 0);
+      EXPECT_EQ(std::pair(span.to, span.from), std::pair(other, other));
+      EXPECT_EQ(std::pair(span.sent, span.received), std::pair(std::ssize(out), std::ssize(in)));
+      EXPECT_EQ(span.end, spans[0].end);
+    }
+    EXPECT_GE(spans[0].begin, 0);
+    EXPECT_GE(spans[1].begin - spans[0].begin, 0.02);  // it was on its way before it was waited for
+  });
 }
 
 TEST(Communicator, DelaysAsAsked) {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "heed/profile.h"
+
 namespace heed::inline v0 {
 namespace {
 
@@ -102,10 +104,12 @@ GradientSum::GradientSum(Communicator& ranks, const ParameterArena& arena, int64
       sum_(sum_of(arena.dtype(), leaves_for(batches), arena.size(), ranks)) {}
 
 void GradientSum::add() {
+  const ProfileScope profile("sum of gradients");
   std::visit([&]<class T>(TreeSum<T>& sum) { sum.add(arena_.gradients().span<T>()); }, sum_);
 }
 
 void GradientSum::finish() {
+  const ProfileScope profile("sum of gradients");
   std::visit(
       [&]<class T>(TreeSum<T>& sum) {
         sum.reduce_scatter(ranks_, part<T>(arena_.gradients(), slice_of_arena(ranks_, arena_)));

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <utility>
 
+#include "heed/profile.h"
 #include "heed/random.h"
 #include "heed/task.h"
 #include "train/ranks.h"
@@ -190,7 +191,10 @@ class Trainer {
     if (!std::isfinite(gradient_norm_)) not_finite("the gradient");
     read_clock();
     rate_ = options_.learning_rate.at(state_.update + 1, progress());
-    optimiser_.step(rate_, to_mean * clip_scale(gradient_norm_, options_.clip_norm));
+    {
+      const ProfileScope profile("optimiser");
+      optimiser_.step(rate_, to_mean * clip_scale(gradient_norm_, options_.clip_norm));
+    }
     share_slices(ranks_, arena_);
     if (options_.accumulate > 1) default_generator().stream = first_stream(options_.accumulate);
     ++state_.update;

@@ -2,6 +2,7 @@
 
 HEED_TEST_ALL=1 kills ranks at 100 random moments instead of a few.
 """
+import json
 import os
 import random
 import re
@@ -22,6 +23,9 @@ RUN = ["train", "--pairs", "train.tsv", "--valid-pairs", "dev.tsv", "--model", "
        "--feed-forward", "16", "--batch-tokens", "64", "--accumulate", "8", "--max-updates", "12", "--validate-every",
        "4", "--average", "2", "--save-every", "1", "--log-every", "1", "--dropout", "0.1", "--validate-by", "bleu"]
 RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
+NAMESPACE = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
+CAN_MOUNT = subprocess.run([*NAMESPACE, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True,
+                           check=False).returncode == 0
 
 
 class RanksTest(TrainingTest):
@@ -55,8 +59,12 @@ class RanksTest(TrainingTest):
                 left.append(number)
         return sorted(found)
 
-    def trained_on(self, ranks, *arguments):
-        status, output, error = self.on_ranks(ranks, *arguments)
+    def on_rank(self, rank, script):
+        """A program that is heed, but for what this rank does first with its arguments."""
+        return ("sh", "-c", f'if [ {RANK} = {rank} ]; then {script}; fi; exec "$HEED_TEST_PROGRAM" "$@"', "heed")
+
+    def trained_on(self, ranks, *arguments, **options):
+        status, output, error = self.on_ranks(ranks, *arguments, **options)
         self.assertEqual((status, output), (0, ""), error)
         return error
 
@@ -84,6 +92,11 @@ class Bits(RanksTest):
                 losses = "loss [0-9.]+"  # rank 0 says what one process says, and the others nothing
                 self.assertEqual(re.findall(losses, error), re.findall(losses, alone))
 
+    def test_a_rank_that_starts_late(self):
+        self.trained_on(3, "--max-updates", "4", "--model", "late", program=self.on_rank(1, "sleep 3"))
+        self.train("--max-updates", "4", "--model", "one")
+        self.assertTrue(self.state("one") == self.state("late"))
+
     def test_of_a_text(self):
         text = ["--text", "book.txt", "--accumulate", "4"]
         self.write("book.txt", "the dog eats bread and the cat eats the hair of the dog today\n" * 60)
@@ -101,7 +114,7 @@ class Stops(RanksTest):
         self.train("--model", "whole", *long)
         expected = self.state("whole")
         choose = random.Random(5)
-        for attempt in range(100 if ALL else 4):
+        for attempt in range(100 if ALL else 10):
             with self.subTest(attempt):
                 ranks = choose.choice([2, 3, 4])
                 process = self.started(ranks, *long)
@@ -129,11 +142,33 @@ class Stops(RanksTest):
             *RUN, "--save-every", "0", "--validate-every", "1000000", "--max-updates", "1").stderr.decode())
 
 
-class Refusals(RanksTest):
-    def on_rank(self, rank, script):
-        """A program that is heed, but for what this rank does first with its arguments."""
-        return ("sh", "-c", f'if [ {RANK} = {rank} ]; then {script}; fi; exec "$HEED_TEST_PROGRAM" "$@"', "heed")
+class Timeline(RanksTest):
+    def test_an_update_of_all_ranks(self):
+        """The second update: operations and waits of each rank, messages with their bytes."""
+        self.trained_on(2, "--max-updates", "3", "--timeline", "trace.json")
+        events = json.loads((self.at / "trace.json").read_text())["traceEvents"]
+        spans = [(e["pid"], e["cat"], e["name"]) for e in events if e["ph"] in "Xb"]
+        for rank in (0, 1):
+            for span in (("operation", "linear"), ("operation", "linear backward"), ("operation", "optimiser"),
+                         ("wait", "waits: reduce_scatter"), ("message", "all_gather_slices")):
+                self.assertIn((rank, *span), spans)
+            steps = sum(span == (rank, "operation", "optimiser") for span in spans)
+            self.assertEqual(steps, 1)
+        sent = [e["args"] for e in events if e["ph"] == "b" and e["name"] == "reduce_scatter"]
+        received = sorted(message["received"] for message in sent)
+        self.assertEqual(sorted(message["sent"] for message in sent), received)
+        self.assertTrue(all(e["dur"] >= 0 for e in events if e["ph"] == "X"))
 
+    def test_alone_and_where_it_cannot_be_written(self):
+        self.train("--max-updates", "2", "--timeline", "trace.json", "--model", "one")
+        names = {e["name"] for e in json.loads((self.at / "trace.json").read_text())["traceEvents"]}
+        self.assertTrue({"linear", "optimiser"} <= names)
+        said = self.train("--max-updates", "2", "--timeline", "none/trace.json", "--model", "two")
+        self.assertIn("heed train: the timeline was not written: create none/trace.json: No such file", said)
+        self.assertTrue(self.state("one") == self.state("two"))
+
+
+class Refusals(RanksTest):
     def test_other_options(self):
         self.fails_with_one_line("^heed train: .* rank 0 is 'learning_rate .*' and of rank 1 'learning_rate 0.5';", 2,
                                  program=self.on_rank(1, 'set -- "$@" --learning-rate 0.5'))
@@ -150,6 +185,28 @@ class Refusals(RanksTest):
             with self.subTest(rank):
                 self.fails_with_one_line("^heed train: .*train.tsv.*No such file", 2,
                                          program=self.on_rank(rank, "cd other"))
+
+    @unittest.skipUnless(CAN_MOUNT, "SKIPPED: no file system can be mounted here")
+    def test_a_full_disk_on_rank_0(self):
+        (self.at / "small").mkdir()
+        mounts = 'mount -t tmpfs -o size=300k none small; exec "$HEED_TEST_PROGRAM" "$@"'
+        self.fails_with_one_line("^heed train: .*small/m.*No space left on device", 3, "--model", "small/m",
+                                 program=self.on_rank(0, f"exec {' '.join(NAMESPACE)} sh -c '{mounts}' heed \"$@\""))
+
+    def test_no_library_of_messages(self):
+        """What the loader finds is not one; each rank says so where no other can hear it, and rank 0 is first."""
+        self.write("broken/libheed_messages.so.1", "not a library")
+        path = f"{self.at}/broken"
+        self.fails_with_one_line("^heed train: mpi::connect: libheed_messages.so.1 cannot be loaded .*; build heed "
+                                 "where an MPI is installed", 2, program=("env", f"LD_LIBRARY_PATH={path}", HEED))
+
+    def test_what_mpirun_says_without_mpirun(self):
+        environment = dict(ENVIRONMENT, OMPI_COMM_WORLD_SIZE="2")
+        done = self.heed(*RUN, "--quiet", env=environment)
+        self.assertEqual(done.returncode, 2)
+        said = re.findall("^heed.*$", done.stderr.decode(), re.MULTILINE)
+        self.assertEqual(len(said), 1)
+        self.assertRegex(said[0], "mpi::connect: 2 processes were started, and .* knows of this one alone; ")
 
     def test_a_wrong_option(self):
         self.fails_with_one_line("^heed train: .*--no-such-option", 2, "--no-such-option")

@@ -1,0 +1,127 @@
+"""What updates and attention over ranks send, by formulas, and how long it takes on a link by the alpha-beta model: a
+message of n bytes takes latency + n / bandwidth seconds, and a rank's messages leave one after another.
+
+docs/machines.md has the formulas in words. N ranks, P parameters in float, G batches an update, a power of two."""
+import math
+import types
+
+BLOCK = 16384   # parameters; slices are cut at multiples
+FIGURES = 5     # of the log, summed over ranks, in double
+SHARED = 18     # bytes that rank 0 tells all: the clock twice, whether to save, whether to stop
+
+
+class Link:
+    def __init__(self, latency, bandwidth):
+        self.latency, self.bandwidth = latency, bandwidth  # seconds; bytes a second
+
+    @staticmethod
+    def of_ping_pong(rows):
+        """From one-way times of messages, the shortest and the longest."""
+        short, long = rows[0], rows[-1]
+        bandwidth = (long["bytes"] - short["bytes"]) / (long["seconds"] - short["seconds"])
+        return Link(short["seconds"] - short["bytes"] / bandwidth, bandwidth)
+
+    def seconds(self, rounds, size):
+        """Of `rounds` messages one after another, with `size` bytes in all."""
+        return rounds * self.latency + size / self.bandwidth
+
+
+# Updates -------------------------------------------------------------------------------------------------------------
+
+def halves(n):
+    return n & (n - 1) == 0
+
+
+def dealt(count, rank, n):
+    """[begin, end) of the rank's part of `count`."""
+    each, more = divmod(count, n)
+    begin = rank * each + min(rank, more)
+    return begin, begin + each + (rank < more)
+
+
+def whole_parts(begin, end):
+    """Of how many parts of a binary tree the leaves [begin, end) consist."""
+    parts = 0
+    while begin < end:
+        size = 1
+        while begin % (2 * size) == 0 and begin + 2 * size <= end:
+            size *= 2
+        begin, parts = begin + size, parts + 1
+    return parts
+
+
+def slice_size(length, rank, n, block):
+    begin, end = dealt(-(-length // block), rank, n)
+    return min(end * block, length) - min(begin * block, length)
+
+
+def summed(n, length, batches, block, width):
+    """Bytes that each rank sends to sum `length` numbers where N is no power of two: of its parts of the tree the
+    slices of the others."""
+    return [whole_parts(*dealt(batches, rank, n)) * width * (length - slice_size(length, rank, n, block))
+            for rank in range(n)]
+
+
+def update_bytes(n, parameters, batches):
+    """Of all ranks."""
+    blocks = -(-parameters // BLOCK)
+    gathered = (n - 1) * (4 * parameters + 8 * FIGURES + 8 * blocks + SHARED)
+    if halves(n):
+        return gathered + (n - 1) * (4 * parameters + 8 * FIGURES)
+    return gathered + sum(summed(n, parameters, batches, BLOCK, 4)) + sum(summed(n, FIGURES, batches, 1, 8))
+
+
+def update_most_bytes(n, parameters, batches):
+    """Of the rank that sends most, parameters and gradients alone."""
+    gathered = (n - 1) / n * 4 * parameters
+    return gathered + (gathered if halves(n) else max(summed(n, parameters, batches, BLOCK, 4)))
+
+
+def update_messages(n):
+    """Of all ranks: five sums or gatherings, four broadcasts. Where there are fewer figures than ranks, some have none
+    to be sent."""
+    if halves(n):
+        return 5 * n * int(math.log2(n)) + 4 * (n - 1)
+    without = sum(slice_size(FIGURES, rank, n, 1) == 0 for rank in range(n))
+    return 5 * n * (n - 1) + 4 * (n - 1) - without * (n - 1)
+
+
+def update_rounds(n):
+    """Messages one after another: gradients, figures both ways, the norm, parameters; the clock before the step, and
+    what rank 0 tells behind it, whose broadcasts follow each other closely."""
+    depth = math.ceil(math.log2(n))
+    return 5 * (depth if halves(n) else n - 1) + 2 * depth
+
+
+# Attention -----------------------------------------------------------------------------------------------------------
+
+def call(meeting, forward, n, sizes):
+    """Of one batch entry, as many key heads as query heads and at least as many as ranks, even pieces, no causal rule,
+    with lse. Bytes and messages are of all ranks."""
+    heads, length = sizes["heads"], sizes["length"]
+    keys = 4 * 2 * heads * length * sizes["width"]   # bytes of keys and values, K; as many of queries and outputs, Q
+    lse = 4 * heads * length
+    told = n * 8                                     # a word of each rank to the next: do the options agree
+    if meeting == "ring" or (meeting == "exact" and forward):
+        times = 1 if forward else 2
+        size, messages = times * (n - 1) * keys, times * n * (n - 1) * heads
+        rounds = heads if meeting == "exact" else heads * (n - 1) if forward else heads * n
+    else:
+        tensors = 5 if forward else 9                # q, k, v, out, lse; and their gradients, and that of out
+        share = (n - 1) / n
+        size = int(share * ((2 if forward else 4) * keys + lse))
+        deals = heads // n if meeting == "exact" else 1
+        messages, rounds = tensors * n * (n - 1) * deals, tensors * (n - 1) * deals
+    return types.SimpleNamespace(bytes=size + told, messages=messages + n, rounds=rounds + 1)
+
+
+# Outlook -------------------------------------------------------------------------------------------------------------
+
+OUTLOOK_LINKS = {"10 Gbit/s": Link(20e-6, 1.1e9), "100 Gbit/s": Link(3e-6, 11e9)}
+OUTLOOK_PARAMETERS = [5e6, 100e6]
+OUTLOOK_RANKS = [4, 16, 64, 256, 1024]
+
+
+def outlook(link, n, parameters):
+    """Seconds of communication an update, with at least as many batches as ranks."""
+    return link.seconds(update_rounds(n), 2 * (n - 1) / n * 4 * parameters)
