@@ -160,7 +160,7 @@ def call_rows(network):
     for row in network["calls"]:
         n, sent = row["ranks"], row["sent"]
         expected = model.call(row["meeting"], row["forward"], n, network["attention"])
-        predicted = link.seconds(expected.rounds, expected.bytes / n)
+        predicted = link.seconds(expected.rounds, expected.bytes / n) + expected.exposed * row["bare_seconds"]
         lines.append([f"{row['meeting']}, {'forward' if row['forward'] else 'backward'}", str(n),
                       of_formula(sent["bytes"], expected.bytes), of_formula(sent["messages"], expected.messages),
                       ms(row["seconds"]), ms(predicted), f"{predicted / row['seconds']:.2f}"])

@@ -97,7 +97,8 @@ def update_rounds(n):
 
 def call(meeting, forward, n, sizes):
     """Of one batch entry, as many key heads as query heads and at least as many as ranks, even pieces, no causal rule,
-    with lse. Bytes and messages are of all ranks."""
+    with lse. Bytes and messages are of all ranks; `exposed` is the share of the arithmetic that no message hides: that
+    of the last head, of the last keys of each head, or all of it."""
     heads, length = sizes["heads"], sizes["length"]
     keys = 4 * 2 * heads * length * sizes["width"]   # bytes of keys and values, K; as many of queries and outputs, Q
     lse = 4 * heads * length
@@ -106,13 +107,15 @@ def call(meeting, forward, n, sizes):
         times = 1 if forward else 2
         size, messages = times * (n - 1) * keys, times * n * (n - 1) * heads
         rounds = heads if meeting == "exact" else heads * (n - 1) if forward else heads * n
+        exposed = 1 / heads if meeting == "exact" else 1 / n
     else:
         tensors = 5 if forward else 9                # q, k, v, out, lse; and their gradients, and that of out
         share = (n - 1) / n
         size = int(share * ((2 if forward else 4) * keys + lse))
         deals = heads // n if meeting == "exact" else 1
         messages, rounds = tensors * n * (n - 1) * deals, tensors * (n - 1) * deals
-    return types.SimpleNamespace(bytes=size + told, messages=messages + n, rounds=rounds + 1)
+        exposed = 1
+    return types.SimpleNamespace(bytes=size + told, messages=messages + n, rounds=rounds + 1, exposed=exposed)
 
 
 # Outlook -------------------------------------------------------------------------------------------------------------

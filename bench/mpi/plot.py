@@ -41,7 +41,7 @@ class Panel:
         dash = ' stroke-dasharray="5 4"' if dashed else ""
         n, ms = points[-1]
         self.parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
-        self.parts.append(f'<text x="{self.x(n) - 4:.1f}" y="{self.y(ms) - 8:.1f}" text-anchor="end" fill="{colour}">'
+        self.parts.append(f'<text x="{self.x(n) - 4:.1f}" y="{self.y(ms) - 8:.1f}" text-anchor="end" style="fill: {colour}">'
                           f'{label}</text>')
 
     def dots(self, points, colour):
@@ -51,7 +51,7 @@ class Panel:
 
 def measured_panel(network):
     panel = Panel(LEFT, f"{network['parameters'] / 1e6:.2f} million parameters: measured (dots), model (lines)",
-                  [2, 3, 4, 5, 6, 7, 8], [30, 100, 300, 1000, 3000])
+                  [2, 3, 4, 5, 6, 7, 8], [100, 300, 1000, 3000])
     for i, ping_pong in enumerate(network["links"]):
         link = model.Link.of_ping_pong(ping_pong)
         predicted = [(row["ranks"], 1e3 * link.seconds(model.update_rounds(row["ranks"]), model.update_most_bytes(
