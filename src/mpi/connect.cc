@@ -55,6 +55,7 @@ std::unique_ptr<MpiRank> connected(double time_limit) {
   ranks->set_time_limit(time_limit);
   ranks->require_same("mpi::connect", std::string("heed " HEED_VERSION ", " __VERSION__ ", ") + fused_target(),
                       "the build", "start one build on all ranks, on processors with the same vector instructions");
+  ranks->meet();
   return ranks;
 }
 

@@ -1,9 +1,15 @@
 #include "mpi/mpi_rank.h"
 
 #include <sched.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <exception>
+#include <fstream>
 #include <limits>
 
 #include "ranks/errors.h"
@@ -18,6 +24,23 @@ using std::chrono::microseconds;
 enum Tag : int { kData = 1, kFailure = 2 };
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+constexpr double kLook = 0.2;  // seconds between two looks whether a process is still there
+
+/// Where process numbers mean the same.
+struct Place {
+  char boot[40]{};  // of this computer, since it was started
+  ino_t processes = 0;
+  pid_t process = ::getpid();
+};
+
+Place own_place() {
+  Place place;
+  std::ifstream("/proc/sys/kernel/random/boot_id").read(place.boot, sizeof place.boot - 1);
+  struct stat names {};
+  if (::stat("/proc/self/ns/pid", &names) == 0) place.processes = names.st_ino;
+  return place;
+}
 
 /// Between two looks: at first not at all, since most messages are near.
 void pause(int64_t turn) {
@@ -55,6 +78,8 @@ class MpiRank::Moving : public Transfer {
   }
   void wait() override {
     const Clock::time_point begin = Clock::now();
+    Clock::time_point looked = begin;
+    bool was_gone = false;
     for (int64_t turn = 0;; ++turn) {
       {
         const std::lock_guard lock(own_.mutex_);
@@ -65,6 +90,13 @@ class MpiRank::Moving : public Transfer {
               unlike(operation_, own_.rank(), from_, static_cast<size_t>(received_), static_cast<size_t>(expected_)));
         if (!in_ && !out_) return;
         if (turn % 16 == 15) own_.hear(operation_);
+        if (seconds_since(looked) > kLook) {
+          looked = Clock::now();
+          if (const int other = in_ ? from_ : to_; own_.is_gone(other)) {
+            if (was_gone) throw own_.broken(gone(operation_, own_.rank(), other));
+            was_gone = true;  // what it has sent before may still come
+          }
+        }
         // One rank speaks first, and the others hear of it.
         if (seconds_since(begin) > own_.time_limit() + 0.05 * own_.rank())
           throw own_.broken(late(operation_, own_.rank(), in_ ? from_ : to_, own_.time_limit()));
@@ -104,10 +136,24 @@ MpiRank::~MpiRank() {
   if (!failure_.empty()) return;  // MPI_Finalize would wait for ranks that are gone
   try {
     set_time_limit(std::numeric_limits<double>::infinity());  // others may work on, or fail
+    processes_.clear();                                       // who ends here has done its part
     barrier();
     mpi_.end();
   } catch (const RankError&) {
   }
+}
+
+void MpiRank::meet() {
+  const Place own = own_place();
+  for (const Place& place : joined(*this, std::vector<Place>{own})) {
+    const bool here = std::memcmp(place.boot, own.boot, sizeof own.boot) == 0 && place.processes == own.processes;
+    processes_.push_back(here && own.boot[0] ? place.process : 0);
+  }
+}
+
+bool MpiRank::is_gone(int other) const {
+  const pid_t process = processes_.empty() ? 0 : processes_[static_cast<size_t>(other)];
+  return process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;
 }
 
 void MpiRank::keep_moving() {

@@ -21,6 +21,13 @@ inline RankError late(const char* operation, int rank, int other, double seconds
   return {text.str(), false};
 }
 
+/// Rank `other`, for which rank `rank` waits, is no more.
+inline RankError gone(const char* operation, int rank, int other) {
+  return {std::string(operation) + ": rank " + std::to_string(rank) + " waits for rank " + std::to_string(other) +
+              ", which has ended without a word, killed perhaps, or out of memory; start all ranks again",
+          false};
+}
+
 /// A message of another size than the one expected.
 inline RankError unlike(const char* operation, int rank, int from, size_t came, size_t expected) {
   std::ostringstream text;

@@ -76,6 +76,13 @@ class Ranks(unittest.TestCase):
         self.assertNotEqual(run.returncode, 0)
         self.assertLess(time.monotonic() - began, 25)
         self.assertRegex(run.stdout + run.stderr, rf"signal {signal.SIGKILL.value}\b|EXIT CODE: 9")
+        # Open MPI gives the others a second, MPICH none.
+        said = re.findall("^heed: .*$", run.stderr, re.MULTILINE)
+        if re.search("EXIT CODE: 9", run.stdout + run.stderr):
+            self.assertLessEqual(len(said), 1)
+        else:
+            self.assertEqual(len(said), 1, run.stderr)
+            self.assertRegex(said[0], "barrier: rank [012] waits for rank [1-3], which has ended without a word")
 
     def test_without_mpirun(self):
         alone = subprocess.run([PROGRAM, "sums"], capture_output=True, text=True, timeout=120, check=True)

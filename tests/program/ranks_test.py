@@ -114,7 +114,8 @@ class Stops(RanksTest):
         self.train("--model", "whole", *long)
         expected = self.state("whole")
         choose = random.Random(5)
-        for attempt in range(100 if ALL else 10):
+        attempts, lines = 100 if ALL else 10, 0
+        for attempt in range(attempts):
             with self.subTest(attempt):
                 ranks = choose.choice([2, 3, 4])
                 process = self.started(ranks, *long)
@@ -122,13 +123,19 @@ class Stops(RanksTest):
                 time.sleep(choose.uniform(0, 0.3))
                 os.kill(choose.choice(self.ranks_of(process)), signal.SIGKILL)
                 killed = time.monotonic()
-                process.communicate(timeout=60)
+                said = re.findall("^heed train: .* has ended without a word", process.communicate(timeout=60)[1],
+                                  re.MULTILINE)
                 self.assertLess(time.monotonic() - killed, 20)
                 self.assertNotEqual(process.returncode, 0)
+                self.assertLessEqual(len(said), 1)
+                lines += len(said)
                 if choose.random() < 0.5:
                     self.trained_on(choose.choice([1, 2, 3, 4]), *long)
                     self.assertTrue(self.state() == expected)
                     shutil.rmtree(self.at / "m")
+        # Open MPI gives the others a second, MPICH none; rank 0 may be amid a save, and a machine busy.
+        if "HYDRA" not in subprocess.run([MPIRUN, "--version"], capture_output=True, text=True, check=True).stdout:
+            self.assertGreaterEqual(lines, attempts // 2)
 
     def test_sigterm_saves(self):
         self.train("--model", "whole")
