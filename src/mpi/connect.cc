@@ -71,8 +71,12 @@ bool speaks(Communicator* ranks, const std::exception& e) {
   // What ends one rank often ends all at once: those behind the first give it time to say so, and others to hear.
   if (auto* const own = dynamic_cast<MpiRank*>(ranks))
     silent = silent || own->hears_of_a_failure(own->rank() == 0 ? 0 : 1 + std::min(0.05 * own->rank(), 1.0));
-  if (!ranks && !silent && number_in({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) > 0)
-    std::this_thread::sleep_for(kMostForALine);  // rank 0 says it first, and mpirun ends the others
+  // Nobody to ask: on each computer its first rank says it, and that of rank 0 first, so that mpirun ends the others.
+  if (!ranks && !silent) {
+    silent = number_in({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) > 0;
+    if (!silent && number_in({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) > 0)
+      std::this_thread::sleep_for(kMostForALine);
+  }
   if (ranks && !silent) ranks->fail(e.what());
   // mpirun ends all ranks when one has ended: that is to be the one that speaks, after its line.
   if (silent) std::this_thread::sleep_for(kMostForALine);

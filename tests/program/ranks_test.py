@@ -201,7 +201,7 @@ class Refusals(RanksTest):
                                  program=self.on_rank(0, f"exec {' '.join(NAMESPACE)} sh -c '{mounts}' heed \"$@\""))
 
     def test_no_library_of_messages(self):
-        """What the loader finds is not one; each rank says so where no other can hear it, and rank 0 is first."""
+        """What the loader finds is not one, so no rank can hear another."""
         self.write("broken/libheed_messages.so.1", "not a library")
         path = f"{self.at}/broken"
         self.fails_with_one_line("^heed train: mpi::connect: libheed_messages.so.1 cannot be loaded .*; build heed "
