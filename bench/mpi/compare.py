@@ -92,13 +92,14 @@ class Steps:
         found = {"tokens": int(TOKENS), "disagreement": self.disagreement()}
         if found["disagreement"] > LOSS_TOLERANCE:
             return found
-        warm, updates = 4, 12 if self.options.quick else 24
+        warm, updates = 4, 8 if self.options.quick else 16
         times = {name: [] for name in self.ways}
-        for number in range(2 if self.options.quick else 7):
+        for number in range(2 if self.options.quick else 5):
             for name, way in self.ways.items():
                 answer = way(DROPOUT, warm + updates)
                 times[name].append(statistics.median(answer["seconds"][warm:]))
-                found.setdefault("torch", answer.get("version")) if "version" in answer else None
+                if "version" in answer:
+                    found["torch"] = answer["version"]
             print(f"steps, round {number + 1}", file=sys.stderr)
         found["seconds"] = {name: spread(t) for name, t in times.items()}
         found["speedup"] = {name: spread([b / a for a, b in zip(times[TWO], t)])
@@ -145,7 +146,7 @@ def update_rows(network):
                  of_formula(sent["messages"], model.update_messages(n)), f"{sent['most_bytes'] / least:.4f}"]
         for link, seconds in zip(links, row["seconds"]):
             measured = seconds - row["bare_seconds"]
-            predicted = link.seconds(model.update_rounds(n), model.update_most_bytes(n, parameters, batches))
+            predicted = model.update_seconds(link, n, parameters, batches)
             cells += [ms(measured), ms(predicted), f"{predicted / measured:.2f}"]
         lines.append(cells)
     head = ["ranks", "bytes an update, all ranks", "messages", "most of a rank, over 2 (N-1)/N 4 P"]
@@ -173,7 +174,7 @@ def outlook_rows():
     for parameters in model.OUTLOOK_PARAMETERS:
         for name, link in model.OUTLOOK_LINKS.items():
             lines.append([f"{parameters / 1e6:.0f} million parameters, {name}",
-                          *(ms(model.outlook(link, n, parameters)) for n in model.OUTLOOK_RANKS)])
+                          *(ms(model.update_seconds(link, n, parameters, n)) for n in model.OUTLOOK_RANKS)])
     return rows(["ms of communication an update", *(f"{n:,} ranks" for n in model.OUTLOOK_RANKS)], lines)
 
 

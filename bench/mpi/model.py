@@ -71,12 +71,6 @@ def update_bytes(n, parameters, batches):
     return gathered + sum(summed(n, parameters, batches, BLOCK, 4)) + sum(summed(n, FIGURES, batches, 1, 8))
 
 
-def update_most_bytes(n, parameters, batches):
-    """Of the rank that sends most, parameters and gradients alone."""
-    gathered = (n - 1) / n * 4 * parameters
-    return gathered + (gathered if halves(n) else max(summed(n, parameters, batches, BLOCK, 4)))
-
-
 def update_messages(n):
     """Of all ranks: five sums or gatherings, four broadcasts. Where there are fewer figures than ranks, some have none
     to be sent."""
@@ -86,11 +80,68 @@ def update_messages(n):
     return 5 * n * (n - 1) + 4 * (n - 1) - without * (n - 1)
 
 
-def update_rounds(n):
-    """Messages one after another: gradients, figures both ways, the norm, parameters; the clock before the step, and
-    what rank 0 tells behind it, whose broadcasts follow each other closely."""
-    depth = math.ceil(math.log2(n))
-    return 5 * (depth if halves(n) else n - 1) + 2 * depth
+class Ranks:
+    """Clocks of N ranks whose messages take as long as a link says."""
+
+    def __init__(self, n, link):
+        self.n, self.link = n, link
+        self.now, self.free = [0.0] * n, [0.0] * n  # and when the last message of each has left
+
+    def send(self, rank, size):
+        """When it is there."""
+        self.free[rank] = max(self.free[rank], self.now[rank]) + size / self.link.bandwidth
+        return self.free[rank] + self.link.latency
+
+    def exchange(self, to, size):
+        """Rank r sends size(r) bytes to rank to(r), and waits for what comes to it."""
+        arrivals = {to(rank): self.send(rank, size(rank)) for rank in range(self.n)}
+        self.now = [max(self.now[rank], arrivals[rank]) for rank in range(self.n)]
+
+    def broadcast(self, size):
+        """From rank 0 by a binomial tree, the farthest first."""
+        bit = 1 << (self.n - 1).bit_length()
+        while bit := bit >> 1:
+            for rank in range(0, self.n - bit, 2 * bit):
+                self.now[rank + bit] = max(self.now[rank + bit], self.send(rank, size))
+
+    def reduce_scatter(self, length, width, block, batches):
+        if halves(self.n):
+            for step in range(self.n.bit_length() - 1):
+                self.exchange(lambda rank, bit=1 << step: rank ^ bit, lambda _, s=step: width * length / 2**(s + 1))
+            return
+        parts = [whole_parts(*dealt(batches, rank, self.n)) for rank in range(self.n)]
+        for distance in range(1, self.n):
+            self.exchange(lambda rank, d=distance: (rank + d) % self.n, lambda rank, d=distance:
+                          parts[rank] * width * slice_size(length, (rank + d) % self.n, self.n, block))
+
+    def all_gather(self, length, width, block):
+        if halves(self.n):
+            for step in reversed(range(self.n.bit_length() - 1)):
+                self.exchange(lambda rank, bit=1 << step: rank ^ bit, lambda _, s=step: width * length / 2**(s + 1))
+            return
+        for distance in range(1, self.n):
+            self.exchange(lambda rank, d=distance: (rank + d) % self.n,
+                          lambda rank: width * slice_size(length, rank, self.n, block))
+
+    def update(self, parameters, batches):
+        self.reduce_scatter(parameters, 4, BLOCK, batches)
+        self.reduce_scatter(FIGURES, 8, 1, batches)
+        self.all_gather(FIGURES, 8, 1)
+        self.all_gather(-(-parameters // BLOCK), 8, 1)  # of the norm
+        self.broadcast(8)                               # the clock
+        self.all_gather(parameters, 4, BLOCK)
+        for size in (8, 1, 1):
+            self.broadcast(size)
+
+
+def update_seconds(link, n, parameters, batches):
+    """Of communication an update, where all ranks compute equally long: of the last of a few, since a rank that rank 0
+    tells last begins the next one late."""
+    ranks, before = Ranks(n, link), 0
+    for _ in range(4):
+        before = ranks.now[0]
+        ranks.update(parameters, batches)
+    return ranks.now[0] - before
 
 
 # Attention -----------------------------------------------------------------------------------------------------------
@@ -121,10 +172,5 @@ def call(meeting, forward, n, sizes):
 # Outlook -------------------------------------------------------------------------------------------------------------
 
 OUTLOOK_LINKS = {"10 Gbit/s": Link(20e-6, 1.1e9), "100 Gbit/s": Link(3e-6, 11e9)}
-OUTLOOK_PARAMETERS = [5e6, 100e6]
+OUTLOOK_PARAMETERS = [5_000_000, 100_000_000]
 OUTLOOK_RANKS = [4, 16, 64, 256, 1024]
-
-
-def outlook(link, n, parameters):
-    """Seconds of communication an update, with at least as many batches as ranks."""
-    return link.seconds(update_rounds(n), 2 * (n - 1) / n * 4 * parameters)

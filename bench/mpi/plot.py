@@ -54,8 +54,8 @@ def measured_panel(network):
                   [2, 3, 4, 5, 6, 7, 8], [100, 300, 1000, 3000])
     for i, ping_pong in enumerate(network["links"]):
         link = model.Link.of_ping_pong(ping_pong)
-        predicted = [(row["ranks"], 1e3 * link.seconds(model.update_rounds(row["ranks"]), model.update_most_bytes(
-            row["ranks"], network["parameters"], network["batches"]))) for row in network["updates"]]
+        predicted = [(row["ranks"], 1e3 * model.update_seconds(link, row["ranks"], network["parameters"],
+                                                               network["batches"])) for row in network["updates"]]
         panel.line(predicted, COLOURS[i], f"{8e-6 * link.bandwidth:.0f} Mbit/s, {1e3 * link.latency:.2g} ms")
         panel.dots([(row["ranks"], 1e3 * (row["seconds"][i] - row["bare_seconds"])) for row in network["updates"]],
                    COLOURS[i])
@@ -68,7 +68,7 @@ def outlook_panel():
     ranks = [2**k for k in range(1, 11)]
     for i, parameters in enumerate(model.OUTLOOK_PARAMETERS):
         for j, (name, link) in enumerate(model.OUTLOOK_LINKS.items()):
-            panel.line([(n, 1e3 * model.outlook(link, n, parameters)) for n in ranks], COLOURS[2 * i + j],
+            panel.line([(n, 1e3 * model.update_seconds(link, n, parameters, n)) for n in ranks], COLOURS[2 * i + j],
                        f"{parameters / 1e6:.0f} million, {name}", dashed=i == 0)
     return panel
 
