@@ -6,6 +6,7 @@
 
 #include "attention/testing.h"
 #include "heed/attention_over_ranks.h"
+#include "heed/score_mod.h"
 #include "ranks/testing.h"
 
 namespace heed {
@@ -170,6 +171,31 @@ TEST(AttentionOverRanks, ZigzagSendsThreeQuartersOfTheKeys) {
       sent[static_cast<size_t>(c.rank())] = own.forward.bytes;
     });
     EXPECT_EQ(std::accumulate(sent.begin(), sent.end(), int64_t{0}), 3 * (n - 1) * keys(e.L) / 4);
+  }
+}
+
+TEST(AttentionOverRanks, ZigzagDealsTheTilesEvenly) {
+  const Example e(4096);
+  for (const int n : {2, 4, 8}) {
+    const auto work = [&](const Split& split) {  // scores that each rank computes
+      std::vector<double> scores(static_cast<size_t>(n));
+      run_ranks(n, [&](Communicator& c) {
+        const OverRanks over{split, split, Meeting::ring};
+        const AttentionOptions o{.causal = Causal::top_left, .want_lse = true};
+        const auto own = [&](const Tensor& t) { return split.take(t.slice(1, 0, 1), 2, c.rank()); };
+        const Tensor q = own(e.q), k = own(e.k), v = own(e.v);
+        BackwardOptions backward;
+        backward.visitor = score_visitor([&, c = c.rank()](const auto& tile) {
+          scores[static_cast<size_t>(c)] += static_cast<double>(tile.queries) * tile.keys;
+        });
+        mpi::attention_backward(c, own(e.grad), q, k, v, mpi::attention(c, q, k, v, over, o), over, o, backward);
+      });
+      return scores;
+    };
+    const std::vector<double> even = work(Split::zigzag(e.L, n)), uneven = work(Split::contiguous(e.L, n));
+    const double mean = std::accumulate(even.begin(), even.end(), 0.0) / n;
+    for (const double scores : even) EXPECT_NEAR(scores / mean, 1, 0.03) << n << " ranks";
+    EXPECT_GT(uneven.back() / mean, 1.4);
   }
 }
 
