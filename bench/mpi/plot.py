@@ -36,13 +36,14 @@ class Panel:
     def y(self, ms):
         return TOP + PLOT_HEIGHT * (1 - self.share(ms, self.milliseconds))
 
-    def line(self, points, colour, label, dashed=False):
+    def line(self, points, colour, label, dashed=False, below=False):
         path = " ".join(f"{self.x(n):.1f},{self.y(ms):.1f}" for n, ms in points)
         dash = ' stroke-dasharray="5 4"' if dashed else ""
         n, ms = points[-1]
         self.parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
-        self.parts.append(f'<text x="{self.x(n) - 4:.1f}" y="{self.y(ms) - 8:.1f}" text-anchor="end" style="fill: {colour}">'
-                          f'{label}</text>')
+        y = self.y(ms) + (34 if below else -8)
+        self.parts.append(f'<text x="{self.x(n) - 4:.1f}" y="{y:.1f}" text-anchor="end" style="fill: {colour}">{label}'
+                          '</text>')
 
     def dots(self, points, colour):
         self.parts += [f'<circle cx="{self.x(n):.1f}" cy="{self.y(ms):.1f}" r="4" fill="{colour}"/>'
@@ -56,7 +57,8 @@ def measured_panel(network):
         link = model.Link.of_ping_pong(ping_pong)
         predicted = [(row["ranks"], 1e3 * model.update_seconds(link, row["ranks"], network["parameters"],
                                                                network["batches"])) for row in network["updates"]]
-        panel.line(predicted, COLOURS[i], f"{8e-6 * link.bandwidth:.0f} Mbit/s, {1e3 * link.latency:.2g} ms")
+        panel.line(predicted, COLOURS[i], f"{8e-6 * link.bandwidth:.0f} Mbit/s, {1e3 * link.latency:.2g} ms",
+                   below=i > 0)
         panel.dots([(row["ranks"], 1e3 * (row["seconds"][i] - row["bare_seconds"])) for row in network["updates"]],
                    COLOURS[i])
     return panel
