@@ -1,9 +1,11 @@
 #include "cli/train_reports.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "cli/paths.h"
 #include "heed/io.h"
 #include "heed/task.h"
 
@@ -113,6 +115,13 @@ std::vector<std::string> trace_events(const Timeline& timeline, int rank) {
 }
 
 }  // namespace
+
+void check_timeline_path(const std::string& path, const std::string& directory,
+                         const std::vector<std::string>& inputs) {
+  expect_other_file("--timeline", path, inputs);
+  if (same_file(std::filesystem::absolute(path).lexically_normal().parent_path().string(), directory))
+    throw UsageError("--timeline " + path + " stands among the files of the model; write it elsewhere");
+}
 
 UpdateTimeline::UpdateTimeline(const std::string& path, Communicator* ranks, TrainWatcher& watcher)
     : path_(path), ranks_(ranks), watcher_(watcher) {

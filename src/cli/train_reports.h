@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/training.h"
 #include "cli/training_report.h"
@@ -56,6 +57,9 @@ class TensorBoard {
   std::optional<EventFile> file_;
   bool failed_ = false;
 };
+
+/// Throws UsageError for a timeline in the place of what is read, or in the model's directory.
+void check_timeline_path(const std::string& path, const std::string& directory, const std::vector<std::string>& inputs);
 
 /// What all ranks do in the second update of a run, as events of Chrome's trace format: a process for each rank, a
 /// thread for each of its threads, messages beside them. What fails there is said, and training goes on.

@@ -547,7 +547,7 @@ void check_training(const TrainArguments& a) {
   if (piped > 0 && a.ranks && a.ranks->size() > 1)
     throw UsageError("standard input reaches one rank of several; give files");
   if (!a.html.empty()) check_report_path(a.html, a.model, inputs);
-  if (!a.timeline.empty()) expect_other_file("--timeline", a.timeline, inputs);
+  if (!a.timeline.empty()) check_timeline_path(a.timeline, a.model, inputs);
 }
 
 TrainResult run_training(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {

@@ -173,6 +173,8 @@ class Timeline(RanksTest):
         said = self.train("--max-updates", "2", "--timeline", "none/trace.json", "--model", "two")
         self.assertIn("heed train: the timeline was not written: create none/trace.json: No such file", said)
         self.assertTrue(self.state("one") == self.state("two"))
+        self.fails_with_one_line("^heed train: --timeline one/training.json stands among the files of the model; ", 2,
+                                 "--model", "one", "--timeline", "one/training.json")
 
 
 class Refusals(RanksTest):
