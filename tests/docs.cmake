@@ -33,4 +33,5 @@ add_test(NAME docs.links COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DI
 add_test(NAME docs.table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/readme-table --check)
 add_test(NAME docs.defaults COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/search-defaults table --check)
 add_test(NAME docs.products COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/measure-products --check)
-set_tests_properties(docs.links docs.table docs.defaults docs.products PROPERTIES LABELS docs TIMEOUT 60)
+add_test(NAME docs.ranks COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/bench/mpi/compare.py --check)
+set_tests_properties(docs.links docs.table docs.defaults docs.products docs.ranks PROPERTIES LABELS docs TIMEOUT 60)

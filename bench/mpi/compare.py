@@ -3,6 +3,7 @@
 
     bench/mpi/compare.py [--build build/bench] [--python build/python/venv] [--json FILE] [--quick]
     bench/mpi/compare.py --table FILE [--page FILE] [--plot FILE]        the tables and the plot of an earlier run
+    bench/mpi/compare.py --check                                         whether docs/ has those of bench/results/
 
 Bytes and messages are counted and held against formulas (model.py). mpi_bench measures updates and attention over links
 of known latency and bandwidth, with sleeps for what would be computed. Steps are those of the Multi30k model of
@@ -194,16 +195,28 @@ def table(result):
     return "\n".join(lines) + "\n"
 
 
+def check(result):
+    """Ends with an error where the page or the plot is not that of the result."""
+    page, picture = (ROOT / name for name in ("docs/machines.md", "docs/images/ranks.svg"))
+    if table(result) not in page.read_text(encoding="utf-8"):
+        sys.exit(f"{page} has other tables than bench/results/mpi.json; bring it up to date with --table and --page")
+    if plot.svg(result["network"]) != picture.read_text(encoding="utf-8"):
+        sys.exit(f"{picture} is not the plot of bench/results/mpi.json; write it with --table and --plot")
+
+
 def main():
     parser = turns.parser(__doc__)
     parser.add_argument("--python", type=pathlib.Path, default=ROOT / "build/python/venv", help="with torch")
     parser.add_argument("--mpirun", default="mpirun")
     parser.add_argument("--plot", type=pathlib.Path, help="with --table: write the plot there, as SVG")
+    parser.add_argument("--check", action="store_true", help="whether docs/ has the tables and the plot; no more")
     arguments = parser.parse_args()
+    if arguments.check:
+        return check(json.loads((ROOT / "bench/results/mpi.json").read_text(encoding="utf-8")))
     if arguments.table and arguments.plot:
         result = json.loads(arguments.table.read_text(encoding="utf-8"))
         arguments.plot.write_text(plot.svg(result["network"]), encoding="utf-8")
-    turns.finish(arguments, "mpi", run, table)
+    return turns.finish(arguments, "mpi", run, table)
 
 
 if __name__ == "__main__":
