@@ -8,9 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "heed/communicator.h"
 #include "heed/load.h"
 
 namespace heed::inline v0 {
+
+/// Of so many lines, from the first on, sentences are sorted by length and share batches; longer texts are taken in
+/// parts of this size.
+inline constexpr int64_t kLinesTogether = 2048;
 
 struct TranslateOptions {
   BeamOptions beam{};      // its streams are set here
@@ -19,6 +24,9 @@ struct TranslateOptions {
   int64_t first_line = 0;  // lines before these: draws are functions of the seed, the line's number and the step
   /// Called before each batch, by whichever thread decodes it; what it throws ends the call.
   std::function<void()> on_batch{};
+  /// Others that make the same call: batches are dealt over them. Rank 0 gets what one process would, the others
+  /// nothing.
+  Communicator* ranks = nullptr;
 };
 
 struct Translation {

@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/over_ranks.h"
 #include "cli/train_display.h"
 #include "cli/training.h"
 #include "heed/executor.h"
-#include "heed/mpi.h"
 
 namespace heed::cli {
 namespace {
@@ -72,25 +72,17 @@ TrainResult train_as_asked(CLI::App& command, TrainArguments& a) {
   return run_training(command, a, silent);
 }
 
-TrainResult train_over_ranks(CLI::App& command, TrainArguments& a) {
-  std::unique_ptr<Communicator> ranks;
-  try {
-    ranks = mpi::connect(a.rank_timeout);
-    a.ranks = ranks.get();
-    return train_as_asked(command, a);
-  } catch (const std::exception& e) {
-    if (mpi::speaks(ranks.get(), e)) throw;
-    throw ExitStatus{1};
-  }
-}
-
 void train(CLI::App& command, TrainArguments& a) {
   if (a.dump_config) {
     apply_config(command, a);
     std::cout << options_as_toml(command, TomlOf::all_described);
     return;
   }
-  const TrainResult result = mpi::launched_ranks() > 1 ? train_over_ranks(command, a) : train_as_asked(command, a);
+  TrainResult result;
+  over_ranks(a.rank_timeout, [&](Communicator* ranks) {
+    a.ranks = ranks;
+    result = train_as_asked(command, a);
+  });
   if (result.reason == StopReason::interrupted) throw ExitStatus{128 + caught_signal};
 }
 

@@ -31,7 +31,6 @@
 #include "heed/task.h"
 #include "heed/text.h"
 #include "heed/translator.h"
-#include "heed/tree_sum.h"
 
 namespace heed::cli {
 namespace {
@@ -319,22 +318,16 @@ TextPairs spread(const TextPairs& texts, int64_t count) {
   return some;
 }
 
-// BLEU of what the model makes of the pairs greedily. Pieces are dealt over the ranks, the same ones for any number of
-// them: what is translated together may decide between words that are all but equal.
+// BLEU of what the model makes of the pairs greedily, on every rank.
 double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const TextPairs& texts,
                    Communicator* ranks) {
-  constexpr int64_t kPiece = 16;  // lines
-  const int64_t all = std::ssize(texts.source), pieces = (all + kPiece - 1) / kPiece;
-  const IndexRange own = ranks ? leaves_of(pieces, ranks->rank(), ranks->size()) : IndexRange{0, pieces};
   std::vector<std::string> translations;
-  for (int64_t piece = own.begin; piece < own.end; ++piece) {
-    const auto first = texts.source.begin() + kPiece * piece,
-               last = texts.source.begin() + std::min(kPiece * (piece + 1), all);
-    for (TranslatedLine& line : translate_lines(std::array{&model}, vocabularies.source, vocabularies.vocabulary,
-                                                std::vector<std::string>(first, last), {.beam = {.beam = 1}}))
-      translations.push_back(std::move(line.best.front().text));
-  }
-  return bleu(ranks ? joined_lines(*ranks, translations) : translations, texts.target).score;
+  for (TranslatedLine& line : translate_lines(std::array{&model}, vocabularies.source, vocabularies.vocabulary,
+                                              texts.source, {.beam = {.beam = 1}, .ranks = ranks}))
+    translations.push_back(std::move(line.best.front().text));
+  const bool leads = !ranks || ranks->rank() == 0;
+  const double score = leads ? bleu(translations, texts.target).score : 0;
+  return ranks ? of_lead(*ranks, score) : score;
 }
 
 std::pair<int, int> parse_columns(const std::string& text) {

@@ -7,15 +7,21 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <deque>
+#include <filesystem>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/line_reader.h"
+#include "cli/over_ranks.h"
 #include "cli/paths.h"
 #include "heed/io.h"
 #include "heed/text.h"
@@ -23,8 +29,6 @@
 
 namespace heed::cli {
 namespace {
-
-constexpr size_t kWindow = 2048;  // lines that are taken together, at most
 
 constexpr const char* kStandardInput = "-";
 
@@ -35,6 +39,8 @@ struct TranslateArguments {
   bool trust = false, scores = false, token_scores = false, no_split = false, json = false, sample = false;
   Sampling sampling;
   TranslateOptions options;
+  double rank_timeout = 600;
+  bool leads() const { return !options.ranks || options.ranks->rank() == 0; }  // reads, writes and speaks
 };
 
 // "▁the:-0.1053 ▁dog:-0.3567 </s>:-0.0012": pieces have no spaces.
@@ -107,33 +113,41 @@ class Input {
   Input(const Input&) = delete;
   Input& operator=(const Input&) = delete;
 
-  /// What there is without waiting on, a line at least; none at the end.
-  std::vector<std::string> next() {
-    for (; at_ < texts_.size() || reader_; reader_.reset(), ++at_) {
-      if (!reader_ && texts_[at_] == kStandardInput) reader_.emplace(STDIN_FILENO, "standard input");
-      std::vector<std::string> lines;
-      for (; !reader_ && at_ < texts_.size() && texts_[at_] != kStandardInput && lines.size() < kWindow; ++at_)
-        add_lines(texts_[at_], lines);
-      if (!lines.empty()) return lines;
-      const int64_t before = reader_->replaced();
-      lines = reader_->read(kWindow);
-      replaced_ += reader_->replaced() - before;
-      if (!lines.empty()) return lines;
+  /// What there is without waiting on, a line at least and `most` at the most; none at the end.
+  std::vector<std::string> next(size_t most) {
+    std::vector<std::string> lines;
+    while (lines.empty() && (at_ < texts_.size() || reader_ || !given_.empty())) {
+      if (!reader_ && given_.empty()) begin_next();
+      const int64_t before = reader_ ? reader_->replaced() : 0;
+      if (reader_) {
+        lines = reader_->read(most);
+        replaced_ += reader_->replaced() - before;
+        if (lines.empty()) reader_.reset(), ++at_;
+      } else {
+        const auto last = given_.begin() + static_cast<std::ptrdiff_t>(std::min(most, given_.size()));
+        lines.assign(std::move_iterator(given_.begin()), std::move_iterator(last));
+        given_.erase(given_.begin(), last);
+      }
     }
-    return {};
+    return lines;
   }
   int64_t replaced() const { return replaced_; }
 
  private:
-  void add_lines(const std::string& text, std::vector<std::string>& lines) {
-    std::istringstream in(text.empty() ? "\n" : text);
-    for (std::string& line : read_lines(in, "the text", &replaced_)) lines.push_back(std::move(line));
+  // Standard input, or all texts before it.
+  void begin_next() {
+    if (texts_[at_] == kStandardInput) return void(reader_.emplace(STDIN_FILENO, "standard input"));
+    for (; at_ < texts_.size() && texts_[at_] != kStandardInput; ++at_) {
+      std::istringstream in(texts_[at_].empty() ? "\n" : texts_[at_]);
+      for (std::string& line : read_lines(in, "the text", &replaced_)) given_.push_back(std::move(line));
+    }
   }
 
   std::vector<std::string> texts_;
   size_t at_ = 0;
   int file_ = -1;
   std::optional<LineReader> reader_;
+  std::deque<std::string> given_;  // lines of texts
   int64_t replaced_ = 0;
 };
 
@@ -142,43 +156,111 @@ class Input {
                     "; each translation belongs to a line");
 }
 
-void translate(const TranslateArguments& a) {
+// Lines, each with a translation that is given where translations are to be scored.
+struct Window {
+  std::vector<std::string> lines, given;
+};
+
+// Reads it, on rank 0.
+class Windows {
+ public:
+  explicit Windows(const TranslateArguments& a) : a_(a) {
+    if (!a.leads()) return;
+    input_.emplace(a);
+    if (!a.force.empty()) given_ = read_lines(a.force, &replaced_);
+  }
+
+  /// The next one, the same on all ranks; without lines at the end.
+  Window next() {
+    Window window;
+    if (a_.leads()) {
+      const int ranks = a_.options.ranks ? a_.options.ranks->size() : 1;
+      window.lines = input_->next(static_cast<size_t>(kLinesTogether * ranks));
+      if (!a_.force.empty()) window.given = given_of(window.lines.size());
+    }
+    if (!a_.options.ranks) return window;
+    return {lines_of_lead(*a_.options.ranks, window.lines), lines_of_lead(*a_.options.ranks, window.given)};
+  }
+  int64_t replaced() const { return replaced_ + (input_ ? input_->replaced() : 0); }
+
+ private:
+  std::vector<std::string> given_of(size_t lines) {
+    const size_t before = std::exchange(done_, done_ + lines);
+    if (done_ > given_.size()) throw_unequal(a_.force, given_.size(), "more");
+    if (lines == 0 && done_ < given_.size()) throw_unequal(a_.force, given_.size(), std::to_string(done_));
+    const auto first = given_.begin() + static_cast<std::ptrdiff_t>(before);
+    return {first, first + static_cast<std::ptrdiff_t>(lines)};
+  }
+  static std::vector<std::string> lines_of_lead(Communicator& ranks, const std::vector<std::string>& lines) {
+    std::string text;
+    for (const std::string& line : lines) text += line + '\n';
+    text = text_of_lead(ranks, std::move(text));
+    std::vector<std::string> all;
+    for (size_t begin = 0; begin < text.size(); begin += all.back().size() + 1)
+      all.push_back(text.substr(begin, text.find('\n', begin) - begin));
+    return all;
+  }
+
+  const TranslateArguments& a_;
+  std::optional<Input> input_;
+  std::vector<std::string> given_;
+  size_t done_ = 0;
+  int64_t replaced_ = 0;
+};
+
+// Translates all there is, and hands the text of each window to `put`.
+void translate_all(const TranslateArguments& a, const Translator& translator, Windows& windows,
+                   const std::function<void(const std::string&)>& put) {
+  TranslateOptions options = a.options;
+  for (Window window; !(window = windows.next()).lines.empty(); options.first_line += std::ssize(window.lines)) {
+    const std::vector<TranslatedLine> results = a.force.empty() ? translator.translate(window.lines, options)
+                                                                : translator.score(window.lines, window.given, options);
+    int64_t number = options.first_line;
+    std::string out;
+    for (size_t i = 0; i < results.size(); ++i)
+      out += a.json ? as_json(a, window.lines[i], results[i], ++number) : rendered(a, results[i], ++number);
+    put(out);
+    for (size_t i = 0; i < results.size(); ++i)
+      if (results[i].cut)
+        warn("translate", "line " + std::to_string(options.first_line + static_cast<int64_t>(i) + 1) +
+                              " is longer than the model takes and was cut to " +
+                              std::to_string(translator.max_source_tokens()) + " tokens");
+  }
+}
+
+// What decides the translations.
+void require_same(const CLI::App& command, const TranslateArguments& a, const std::vector<std::string>& models) {
+  std::string has;
+  for (const CLI::Option* option : command.get_options([](const CLI::Option* o) { return !o->empty(); }))
+    if (option->get_group() != kCommonGroup)
+      for (const std::string& value : option->results()) has += option->get_name() + ' ' + value + ' ';
+  for (const std::string& model : models)
+    for (const std::string& file : model_paths(model))
+      if (std::filesystem::exists(file)) {
+        const Checksum sum = checksum_of_file(file);
+        has += std::filesystem::path(file).filename().string() + ' ' + std::to_string(sum.bytes) + ' ' +
+               std::to_string(sum.crc32) + ' ';
+      }
+  a.options.ranks->require_same("translate", has, "what was asked for, with the model,",
+                                "start all ranks with the same of both");
+}
+
+void translate(const CLI::App& command, const TranslateArguments& a) {
   const std::vector<std::string> models = a.models.empty() ? std::vector{find_model("")} : a.models;
   // The text may be replaced by its translation, which is written once all of it was read.
   if (!is_standard_stream(a.output)) {
     for (const std::string& model : models) expect_other_file("--output", a.output, model_paths(model));
     expect_other_file("--output", a.output, {a.force});
   }
-  Input input(a);
+  if (a.options.ranks) require_same(command, a, models);
+  Windows windows(a);
   const Translator translator(models, a.trust);
-  int64_t replaced = 0;
-  std::vector<std::string> given;
-  if (!a.force.empty()) given = read_lines(a.force, &replaced);
-  const auto answer_all = [&](const std::function<void(const std::string&)>& put) {
-    int64_t done = 0;
-    for (std::vector<std::string> lines; !(lines = input.next()).empty();) {
-      const int64_t before = done, after = done + std::ssize(lines);
-      if (!a.force.empty() && after > std::ssize(given)) throw_unequal(a.force, given.size(), "more");
-      TranslateOptions options = a.options;
-      options.first_line = before;
-      const std::vector<TranslatedLine> results =
-          a.force.empty() ? translator.translate(lines, options)
-                          : translator.score(lines, {given.begin() + before, given.begin() + after}, options);
-      std::string out;
-      for (size_t i = 0; i < results.size(); ++i)
-        out += a.json ? as_json(a, lines[i], results[i], ++done) : rendered(a, results[i], ++done);
-      put(out);
-      for (size_t i = 0; i < results.size(); ++i)
-        if (results[i].cut)
-          warn("translate", "line " + std::to_string(before + static_cast<int64_t>(i) + 1) +
-                                " is longer than the model takes and was cut to " +
-                                std::to_string(translator.max_source_tokens()) + " tokens");
-    }
-    if (!a.force.empty() && done < std::ssize(given)) throw_unequal(a.force, given.size(), std::to_string(done));
-  };
-  write_output(a.output, [&](FileWriter& file) { answer_all([&](const std::string& text) { file.write(text); }); });
-  replaced += input.replaced();
-  if (replaced > 0) warn("translate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
+  if (!a.leads()) return translate_all(a, translator, windows, [](const std::string&) {});
+  write_output(a.output, [&](FileWriter& file) {
+    translate_all(a, translator, windows, [&](const std::string& text) { file.write(text); });
+  });
+  if (const int64_t replaced = windows.replaced(); replaced > 0)
+    warn("translate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
 }
 
 void add_sampling_options(CLI::App& command, TranslateArguments& a, CLI::Option* force) {
@@ -255,17 +337,22 @@ void add_translate(CLI::App& program) {
           ->type_name("FILE")
           ->excludes(command->get_option("--n-best"));
   add_sampling_options(*command, *a, force);
+  command->add_option("--rank-timeout", a->rank_timeout, "Seconds that a rank under mpirun waits for another one")
+      ->check(finite_number());
   command->footer(
       "Examples:\n"
       "  heed translate \"Hola, mi nombre es Alex.\"\n"
       "  heed translate --scores < questions.es > questions.en");
-  command->callback([a] {
+  command->callback([command, a] {
     a->options.beam.beam = std::max(a->options.beam.beam, a->options.beam.n_best);
     a->options.split = !a->no_split;
     if (a->sample) a->options.beam.sampling = a->sampling;
     // Without a column there would be nothing to see.
     a->scores = a->scores || (!a->force.empty() && !a->token_scores);
-    translate(*a);
+    over_ranks(a->rank_timeout, [&](Communicator* ranks) {
+      a->options.ranks = ranks;
+      translate(*command, *a);
+    });
   });
 }
 

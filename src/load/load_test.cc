@@ -333,6 +333,29 @@ TEST_F(Stored, ATranslationEndsWhereABatchThrows) {
   EXPECT_THROW(translator.translate(lines, {.batch = 4, .on_batch = fail}), std::runtime_error);
 }
 
+TEST_F(Stored, RanksTranslateAsOneProcess) {
+  save(translator(), at("one"));
+  std::vector<std::string> lines(static_cast<size_t>(kLinesTogether) + 40, "el perro");
+  for (size_t i = 0; i < lines.size(); i += 3) lines[i] = i % 2 ? "" : "la casa. el perro.";
+  const TranslateOptions options{.beam = {.beam = 1, .max_length = 3, .want_alignment = true}};
+  const std::vector<TranslatedLine> expected = Translator(at("one")).translate(lines, options);
+  run_ranks(3, [&](Communicator& ranks) {
+    TranslateOptions over = options;
+    over.ranks = &ranks;
+    const std::vector<TranslatedLine> results = Translator(at("one")).translate(lines, over);
+    ASSERT_EQ(results.size(), ranks.rank() == 0 ? lines.size() : 0u);
+    for (size_t i = 0; i < results.size(); ++i) {
+      ASSERT_EQ(results[i].best.size(), 1u);
+      const Translation &one = expected[i].best[0], &other = results[i].best[0];
+      ASSERT_EQ(one.text, other.text);
+      ASSERT_EQ(one.score, other.score);
+      ASSERT_EQ(one.log_probability, other.log_probability);
+      ASSERT_EQ(one.tokens, other.tokens);
+      ASSERT_EQ(one.alignment, other.alignment);
+    }
+  });
+}
+
 TEST_F(Stored, OptionsAreCheckedWhereNothingIsToTranslate) {
   save(translator(), at("one"));
   const Translator translator(at("one"));

@@ -6,6 +6,7 @@
 
 #include "heed/executor.h"
 #include "heed/text.h"
+#include "load/translations.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -127,6 +128,66 @@ Translation translation_of(const Texts& texts, const Part& part, const Hypothesi
   return t;
 }
 
+using Batch = std::vector<size_t>;  // indices of parts
+
+// Long ones first: they wait for each other less. Lines are taken together in parts of the text, and nothing else
+// decides what shares a batch.
+std::vector<Batch> batches_of(const std::vector<Part>& parts, bool given, size_t size) {
+  const auto together = [&](size_t i) { return parts[i].line / static_cast<size_t>(kLinesTogether); };
+  std::vector<size_t> order;
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (given || !parts[i].ids.empty()) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return together(a) != together(b) ? together(a) > together(b) : parts[a].ids.size() < parts[b].ids.size();
+  });
+  std::vector<Batch> batches;
+  for (const size_t i : order) {
+    if (batches.empty() || batches.back().size() == size || together(batches.back().front()) != together(i))
+      batches.emplace_back();
+    batches.back().push_back(i);
+  }
+  std::reverse(batches.begin(), batches.end());
+  return batches;
+}
+
+void work_on_batch(const Texts& texts, const Batch& batch, bool given, const TranslateOptions& options,
+                   std::vector<Part>& parts) {
+  std::vector<std::vector<int32_t>> sources, targets;
+  BeamOptions beam = options.beam;
+  beam.streams.clear();
+  for (const size_t i : batch) {
+    sources.push_back(parts[i].ids);
+    targets.push_back(parts[i].given);
+    beam.streams.push_back((static_cast<uint64_t>(options.first_line) + parts[i].line) << 20 |
+                           (parts[i].number & 0xFFFFF));
+  }
+  std::vector<std::vector<Hypothesis>> found;
+  if (given)
+    for (Hypothesis& h : score(texts.models, sources, targets, beam)) found.push_back({std::move(h)});
+  else
+    found = heed::translate(texts.models, sources, beam);
+  for (size_t n = 0; n < batch.size(); ++n) {
+    Part& part = parts[batch[n]];
+    for (const Hypothesis& h : found[n]) part.best.push_back(translation_of(texts, part, h, beam.want_alignment));
+  }
+}
+
+// What each rank has found, in its batches' order, on rank 0.
+void gather(Communicator& ranks, const std::vector<Batch>& batches, std::vector<Part>& parts) {
+  const auto size = static_cast<size_t>(ranks.size()), own = static_cast<size_t>(ranks.rank());
+  const auto each_part = [&](size_t rank, const auto& f) {
+    for (size_t b = rank; b < batches.size(); b += size)
+      for (const size_t i : batches[b]) f(parts[i].best);
+  };
+  std::vector<std::byte> found;
+  if (own != 0) each_part(own, [&](const std::vector<Translation>& best) { append_bytes(best, found); });
+  const std::vector<std::vector<std::byte>> all = ranks.gather(found);
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    std::span<const std::byte> rest = all[rank];
+    each_part(rank, [&](std::vector<Translation>& best) { best = take_translations(rest); });
+  }
+}
+
 // Translates the parts, or scores what is given, and says which lines were cut.
 void work_on(const Texts& texts, std::vector<Part>& parts, bool given, const TranslateOptions& options,
              std::vector<TranslatedLine>& lines) {
@@ -134,45 +195,25 @@ void work_on(const Texts& texts, std::vector<Part>& parts, bool given, const Tra
   BeamOptions checked = options.beam;
   checked.streams.clear();
   heed::translate(texts.models, std::vector<std::vector<int32_t>>{}, checked);  // there may be nothing but blank lines
-  std::vector<size_t> order;
   const auto longest = static_cast<size_t>(longest_source(texts.models));
-  for (size_t i = 0; i < parts.size(); ++i) {
-    std::vector<int32_t>& ids = parts[i].ids = texts.source.encode(parts[i].text);
-    if (ids.size() > longest) {
-      ids.resize(longest);
-      lines[parts[i].line].cut = true;
-    }
-    if (given || !ids.empty()) order.push_back(i);
+  for (Part& part : parts) {
+    part.ids = texts.source.encode(part.text);
+    if (part.ids.size() <= longest) continue;
+    part.ids.resize(longest);
+    lines[part.line].cut = true;
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return parts[a].ids.size() < parts[b].ids.size(); });
-  // Batches are dealt to threads: they wait for each other less often than the parts of one batch. Long ones come
-  // first.
-  const size_t size = static_cast<size_t>(options.batch), batches = (order.size() + size - 1) / size;
-  parallel_for(default_executor(), static_cast<int64_t>(batches), [&](int64_t tile) {
+  // Batches are dealt to ranks and threads: they wait for each other less often than the parts of one batch.
+  const std::vector<Batch> batches = batches_of(parts, given, static_cast<size_t>(options.batch));
+  const int64_t rank = options.ranks ? options.ranks->rank() : 0, ranks = options.ranks ? options.ranks->size() : 1;
+  const int64_t own = std::max<int64_t>(std::ssize(batches) - rank + ranks - 1, 0) / ranks;
+  parallel_for(default_executor(), own, [&](int64_t n) {
     if (options.on_batch) options.on_batch();
-    const size_t begin = (batches - 1 - static_cast<size_t>(tile)) * size, end = std::min(order.size(), begin + size);
-    std::vector<std::vector<int32_t>> sources, targets;
-    BeamOptions beam = options.beam;
-    beam.streams.clear();
-    for (size_t i = begin; i < end; ++i) {
-      const Part& part = parts[order[i]];
-      sources.push_back(part.ids);
-      targets.push_back(part.given);
-      beam.streams.push_back((static_cast<uint64_t>(options.first_line) + part.line) << 20 | (part.number & 0xFFFFF));
-    }
-    std::vector<std::vector<Hypothesis>> found;
-    if (given)
-      for (Hypothesis& h : score(texts.models, sources, targets, beam)) found.push_back({std::move(h)});
-    else
-      found = heed::translate(texts.models, sources, beam);
-    for (size_t i = begin; i < end; ++i) {
-      Part& part = parts[order[i]];
-      for (const Hypothesis& h : found[i - begin])
-        part.best.push_back(translation_of(texts, part, h, beam.want_alignment));
-    }
+    work_on_batch(texts, batches[static_cast<size_t>(n * ranks + rank)], given, options, parts);
   });
+  if (options.ranks) gather(*options.ranks, batches, parts);
 }
+
+bool has_results(const TranslateOptions& options) { return !options.ranks || options.ranks->rank() == 0; }
 
 }  // namespace
 
@@ -182,6 +223,7 @@ std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> 
   std::vector<TranslatedLine> results(lines.size());
   std::vector<Part> parts = parts_of(lines, options.split);
   work_on({models, source, target}, parts, /*given=*/false, options, results);
+  if (!has_results(options)) return {};
   const auto n_best = static_cast<size_t>(options.beam.n_best);
   for (Part& part : parts) {
     std::vector<Translation>& best = results[part.line].best;
@@ -216,6 +258,7 @@ std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> mode
                         std::to_string(tokens) + " tokens; the model takes at most " + std::to_string(longest));
   }
   work_on({models, source, target}, parts, /*given=*/true, options, results);
+  if (!has_results(options)) return {};
   for (size_t i = 0; i < lines.size(); ++i) {
     results[i].best = std::move(parts[i].best);
     results[i].best.at(0).text = given[i];

@@ -1,4 +1,5 @@
-"""heed train under mpirun: the bits of one process for any number of ranks and stops, and one line for what fails.
+"""heed train and translate under mpirun: the bits of one process for any number of ranks and stops, and one line for
+what fails.
 
 HEED_TEST_ALL=1 kills ranks at 100 random moments instead of a few.
 """
@@ -242,6 +243,68 @@ class Refusals(RanksTest):
         self.trained_on(4, "--accumulate", "1", "--max-updates", "4", "--model", "four")
         self.train("--accumulate", "1", "--max-updates", "4", "--model", "one")
         self.assertTrue(self.state("one") == self.state("four"))
+
+
+class Translate(RanksTest):
+    """Batches of lines are dealt; rank 0 reads, writes and speaks."""
+
+    def setUp(self):
+        super().setUp()
+        self.train()
+        source, target = zip(*(line.split("\t") for line in corpus(4500, seed=4).splitlines()))
+        self.write("in.es", "\n".join(source))  # three times 2,048 lines are begun
+        self.write("in.en", "\n".join(target))
+
+    def translated(self, ranks, *arguments, stdin=None):
+        done = subprocess.run([MPIRUN, "-np", str(ranks), HEED, "translate", "--model", "m", "--threads", "1",
+                               *arguments], cwd=self.at, env=ENVIRONMENT, capture_output=True, timeout=240,
+                              stdin=stdin or subprocess.DEVNULL)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        return done.stdout
+
+    def test_any_number_of_ranks(self):
+        for numbers, options in (((2, 3), ["--beam", "1", "--json"]),
+                                 ((4,), ["--sample", "--seed", "5", "--n-best", "2", "--max-length", "8"]),
+                                 ((3,), ["--force", "in.en", "--alignment", "--token-scores"])):
+            expected = self.succeeds("translate", "--model", "m", "--input", "in.es", *options)
+            for ranks in numbers:
+                with self.subTest(options=options, ranks=ranks):
+                    self.assertTrue(self.translated(ranks, "--input", "in.es", *options).decode() == expected)
+
+    def test_rank_0_has_standard_input(self):
+        few = self.write("few.es", "\n".join(line.split("\t")[0] for line in corpus(100).splitlines()))
+        expected = self.succeeds("translate", "--model", "m", "--input", "few.es")
+        with open(few, "rb") as stdin:
+            self.assertEqual(self.translated(3, "--output", "out.en", stdin=stdin), b"")
+        self.assertEqual((self.at / "out.en").read_text(), expected)
+
+    def test_fewer_lines_than_ranks(self):
+        expected = self.succeeds("translate", "--model", "m", "el perro", "", "a\nb").encode()
+        self.assertEqual(self.translated(4, "el perro", "", "a\nb"), expected)
+        self.assertEqual(self.translated(2), b"")
+
+    def test_what_fails_is_one_line(self):
+        for line, *arguments in (("read missing.es: No such file", "--input", "missing.es"),
+                                 (".*/dev/full: No space left", "--input", "dev.tsv", "--output", "/dev/full"),
+                                 ("dev.tsv has 20 lines but the input has more", "--input", "in.es", "--force",
+                                  "dev.tsv"),
+                                 (".*--beam", "--beam", "0")):
+            with self.subTest(line):
+                self.fails_with_one_line(f"^heed translate: {line}", 3, *arguments, run=["translate", "--model", "m"])
+
+    def test_another_model_on_a_rank(self):
+        self.train("--model", "other/m", "--seed", "9")
+        self.fails_with_one_line("^heed translate: what was asked for, with the model, of rank 0 is .* of rank 1 ", 2,
+                                 run=["translate", "--model", "m", "el perro"],
+                                 program=("sh", "-c", f'if [ {RANK} = 1 ]; then cd other; fi; '
+                                          'exec "$HEED_TEST_PROGRAM" "$@"', "heed"))
+
+    def test_a_rank_that_stands_still(self):
+        os.mkfifo(self.at / "silent")
+        process = self.started(2, run=["translate", "--model", "m", "--rank-timeout", "1", "--input", "silent"])
+        said = re.findall("^heed translate: .*has waited 1 s for rank 0.*$", process.stderr.read(), re.MULTILINE)
+        self.assertEqual(len(said), 1)
+        self.assertNotEqual(process.wait(60), 0)
 
 
 if __name__ == "__main__":
