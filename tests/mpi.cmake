@@ -1,6 +1,9 @@
 set(mpi ${CMAKE_SOURCE_DIR}/src/mpi)
 heed_test(mpi_attention_test ${mpi}/attention_test.cc LIBS heed::mpi rapidcheck LABELS threads)
 heed_test(mpi_rules_test ${mpi}/rules_test.cc LIBS heed::mpi LABELS threads)
+if(HEED_NN)
+  heed_test(context_ranks_test ${CMAKE_SOURCE_DIR}/src/train/context_ranks_test.cc LIBS heed::nn heed::mpi LABELS threads)
+endif()
 
 if(TARGET heed_messages AND NOT HEED_SANITIZE)  # MPI itself leaks, and races by design
   add_executable(mpi_ranks ${CMAKE_CURRENT_SOURCE_DIR}/mpi/ranks.cc)

@@ -22,7 +22,7 @@ BELOW = {
     "tokenizer": ["text"],
     "view": ["core"],
     "mpi": ["ranks", "attention"],
-    "autograd": ["kernels", "attention"],
+    "autograd": ["kernels", "attention", "ranks"],
     "nn": ["autograd"],
     "models": ["nn"],
     "train": ["models", "io", "ranks"],
@@ -33,10 +33,11 @@ BELOW = {
 
 # The room that a public header belongs to.
 HEADERS = {
-    "communicator": "ranks", "tree_sum": "ranks", "mpi": "mpi", "split": "mpi", "attention_over_ranks": "mpi",
+    "communicator": "ranks", "tree_sum": "ranks", "mpi": "mpi", "split": "ranks", "attention_over_ranks": "mpi",
     "error": "core", "tensor": "core", "executor": "core", "kinds": "core", "attention": "attention",
-    "kv_cache": "attention", "rotary": "attention", "score_mod": "attention", "dual": "attention",
-    "workspace": "attention", "checked": "core", "file_kind": "core", "finite": "core", "timeline": "core", "model_files": "core",
+    "kv_cache": "attention", "attention_operator": "attention", "rotary": "attention", "score_mod": "attention",
+    "dual": "attention", "workspace": "attention", "checked": "core", "file_kind": "core", "finite": "core",
+    "timeline": "core", "model_files": "core",
     "random": "autograd", "autograd": "autograd", "functional": "autograd", "profile": "autograd", "nn": "nn",
     "models": "models", "text_encoder": "models", "config_fields": "models", "io": "io", "event_file": "io",
     "optim": "train", "train": "train", "task": "train", "pretrained": "pretrained", "text": "text",

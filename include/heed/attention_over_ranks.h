@@ -3,7 +3,7 @@
 // options of the whole.
 #pragma once
 
-#include "heed/attention.h"
+#include "heed/attention_operator.h"
 #include "heed/communicator.h"
 #include "heed/split.h"
 
@@ -53,6 +53,9 @@ AttentionResult attention(Communicator& ranks, const Tensor& q, const Tensor& k,
 AttentionGradients attention_backward(Communicator& ranks, const Tensor& grad_out, const Tensor& q, const Tensor& k,
                                       const Tensor& v, const AttentionResult& forward, const OverRanks& over,
                                       const AttentionOptions& options = {}, const BackwardOptions& backward = {});
+
+/// The two for a layer's attention, of queries and keys that are split alike. `ranks` must outlive it.
+AttentionOperator attention_operator(Communicator& ranks, const Split& rows, Meeting meeting = Meeting::exact);
 
 }  // namespace mpi
 }  // namespace heed::inline v0

@@ -4,10 +4,11 @@
 
 #include <cstdint>
 
-#include "heed/attention.h"
+#include "heed/attention_operator.h"
 #include "heed/autograd.h"
 #include "heed/kinds.h"
 #include "heed/rotary.h"
+#include "heed/split.h"
 
 namespace heed::inline v0 {
 
@@ -56,11 +57,18 @@ Variable log_softmax(const Variable& x);  // over the last dimension
 /// NoGrad a float16 or bfloat16 weight gives float32. The row of `padding_id` gets no gradient (torch's padding_idx).
 Variable embedding(const Tensor& ids, const Variable& weight, double factor = 1, int32_t padding_id = -1);
 
+/// Of sequences that are split over ranks the rows that `rank` has, and attention over all ranks' rows.
+struct SplitRows {
+  Split split;
+  int rank = 0;
+  AttentionOperator attention{};
+};
+
 /// Zeroes each element with probability p and divides the rest by 1 - p; itself when p is 0. Takes one stream of
-/// default_generator().
-Variable dropout(const Variable& x, double p);
-/// residual + dropout(x, p) in one pass.
-Variable dropout_add(const Variable& x, const Variable& residual, double p);
+/// default_generator(). Where x (B, own rows, width) is `rows` of a whole, it is treated as that would be.
+Variable dropout(const Variable& x, double p, const SplitRows* rows = nullptr);
+/// residual + dropout(x, p, rows) in one pass.
+Variable dropout_add(const Variable& x, const Variable& residual, double p, const SplitRows* rows = nullptr);
 
 /// Rotates the first `heads` heads of every row of x (B, L, heads' * head_size), heads' >= heads, by position;
 /// the rest is copied. Su et al. 2021, "RoFormer", 3.2.2.
@@ -79,9 +87,11 @@ struct PackedHeads {
 /// Attention straight from packed projections, nothing transposed: -> (B, Lq, q.heads * v.size).
 /// `weights`, when not null, receives (B, Hq, Lq, Lk), or what options.selection leaves of it (its top_p must be 1).
 /// With options.q_offsets and k_offsets every x is (1, T, width), its T rows those of a ragged batch; no weights then.
-/// `learned_mask` as above.
+/// With `rows` every x has these of a whole, and `options` are the whole's; no weights then, either, and no
+/// `learned_mask`, which is as above.
 Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const PackedHeads& v,
-                          AttentionOptions options = {}, Tensor* weights = nullptr, const Variable& learned_mask = {});
+                          AttentionOptions options = {}, Tensor* weights = nullptr, const SplitRows* rows = nullptr,
+                          const Variable& learned_mask = {});
 
 /// The mask (1, H, queries, keys) that adds to a score what `weight` (buckets, H) has for the distance of its key from
 /// its query: half of the buckets a single distance each, the others ever more of them, up to max_distance (Raffel et

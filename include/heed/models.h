@@ -260,8 +260,11 @@ class LanguageModel : public Module {
   Variable logits(const TokenBatch& text) const;
   /// Mean loss over all tokens but the first of each text, which has nothing before it. With options.r_drop each text
   /// goes through twice, and counts twice in `parts`.
+  /// With `split` the tokens that predict are split over ranks, which all make this call with all tokens: computed, and
+  /// counted in the mean and in `parts`, are the predictions of this rank's rows. Texts have split.length() + 1 tokens,
+  /// or fewer.
   Variable loss(const TokenBatch& texts, const functional::CrossEntropyOptions& options = {},
-                functional::LossParts* parts = nullptr) const;
+                functional::LossParts* parts = nullptr, const functional::SplitRows* split = nullptr) const;
   /// Goes on with `prompt`, which must not be empty; returns the new tokens. Keys and values of earlier tokens are
   /// cached. A text may grow beyond max_positions: of a longer prompt the last max_positions tokens count, and whenever
   /// that many are cached, the last max_positions / 2 (1 at least) are read anew at positions 0, 1, ... and the rest is
@@ -283,7 +286,8 @@ class LanguageModel : public Module {
   friend class Generation;
   LanguageModel(const LanguageModelConfig& config, std::optional<LanguageModelDetails> details,
                 const std::vector<TransformerLayerOptions>& layers);
-  Variable embed(const TokenBatch& text, int64_t first_position) const;
+  Variable embed(const TokenBatch& text, int64_t first_position, const functional::SplitRows* split = nullptr) const;
+  Variable split_hidden(const TokenBatch& own, const functional::SplitRows& split) const;
   Variable logits_of(const Variable& states) const;
   Tensor next_logits(const std::vector<int32_t>& ids, std::vector<KVCache>& caches) const;
   LanguageModelConfig config_;

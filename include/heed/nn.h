@@ -170,14 +170,16 @@ class MultiheadAttention : public Module {
 
   struct Call {
     Causal causal = Causal::none;
-    Tensor mask{};                                                // as AttentionOptions::mask
-    Variable learned_mask{};                                      // instead: an additive one with a gradient
-    std::variant<WholeBatch, PaddedKeys, PackedTokens> tokens{};  // which of the inputs' rows there are
+    Tensor mask{};            // as AttentionOptions::mask
+    Variable learned_mask{};  // instead: an additive one with a gradient
+    /// Which rows the inputs have. Of rows split over ranks all ranks make the call; self-attention alone.
+    std::variant<WholeBatch, PaddedKeys, PackedTokens, functional::SplitRows> tokens{};
+    const functional::SplitRows* split() const { return std::get_if<functional::SplitRows>(&tokens); }
     Tensor positions{};  // (L) or (B, L) int32: of rotary self-attention. Absent: its options'
   };
   /// query (B, Lq, E), key (B, Lk, kdim), value (B, Lk, vdim) -> (B, Lq, E). Rank 2 inputs are one batch entry.
   /// The same variable for all three is one product. Throws ShapeError for inputs that do not fit, and where packed
-  /// tokens are to be recorded.
+  /// tokens or split rows are to be recorded.
   Variable operator()(const Variable& query, const Variable& key, const Variable& value, const Call& call,
                       HeadRecord* record = nullptr) const;
   Variable operator()(const Variable& query, const Variable& key, const Variable& value) const {
@@ -212,7 +214,8 @@ class MultiheadAttention : public Module {
 class FeedForward : public Module {
  public:
   FeedForward(int64_t width, int64_t hidden, FeedForwardKind kind = {}, double dropout = 0, bool bias = true);
-  Variable operator()(const Variable& x) const;
+  /// Where x has `rows` of a whole, with the whole's dropout.
+  Variable operator()(const Variable& x, const functional::SplitRows* rows = nullptr) const;
   FeedForwardKind kind() const { return kind_; }
   double dropout() const { return dropout_; }
   Linear linear1, linear2;
@@ -299,7 +302,7 @@ class TransformerEncoderLayer : public Module {
 
  private:
   template <class Attend>
-  Variable block(const Variable& x, Attend&& attend) const;
+  Variable block(const Variable& x, const functional::SplitRows* rows, Attend&& attend) const;
   TransformerLayerOptions options_;
 };
 

@@ -42,6 +42,10 @@ class Task {
   virtual int64_t begin_epoch(int64_t epoch) = 0;
   /// The loss of batch 0, 1, ... of that epoch.
   virtual Step loss(int64_t batch) = 0;
+  /// With TrainOptions::context_ranks above 1, once, before any batch: of every batch's sequences this rank computes
+  /// some rows from now on, and `context` are the ranks that have the others. What loss() and validation() return is
+  /// of these rows. Throws ShapeError for a task whose sequences cannot be split: any, unless it overrides this.
+  virtual void split_over(Communicator& context, const MakeAttentionOperator& attention);
   /// Of the validation data; 0: there are none.
   virtual int64_t validation_batches() = 0;
   /// Of batch 0, 1, ... of them: nll and count, asked under an Evaluation. Their sums give the loss per token.

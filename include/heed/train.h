@@ -8,10 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "heed/attention_operator.h"
 #include "heed/communicator.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "heed/optim.h"
+#include "heed/split.h"
 
 namespace heed::inline v0 {
 
@@ -43,6 +45,10 @@ struct TrainOptions {
   /// Batches an update: its gradient is that of the mean loss over the tokens of all of them, added in pairs (a binary
   /// tree), so that it is the same wherever they are computed. The last update of an epoch may have fewer.
   int64_t accumulate = 1;
+
+  /// Ranks that compute each sequence of a text together, each some of its tokens, so that none has the whole: a power
+  /// of two that divides the number of ranks and is at most `block`. Weights depend on it as they do on `batch`.
+  int64_t context_ranks = 1;
 
   AdamW::Options adamw{};
   /// Schedule::linear ends where the training does: its progress is the largest of those towards max_updates,
@@ -132,11 +138,16 @@ class TrainingDiffers : public FormatError {
   using FormatError::FormatError;
 };
 
+/// Attention between `ranks`, which have `rows` of every sequence.
+using MakeAttentionOperator = std::function<AttentionOperator(Communicator& ranks, const Split& rows)>;
+
 struct TrainHooks {
   /// Others that train the same model, each with a model, data and options of its own that are equal: batches of an
   /// update (TrainOptions::accumulate) and of the validation are dealt over them. nullptr: nobody. Rank 0 reads and
   /// writes the directory, and its hooks decide; `bleu` and `encode` are asked on every rank.
   Communicator* ranks = nullptr;
+  /// For context_ranks above 1: mpi::attention_operator.
+  MakeAttentionOperator attention{};
   std::vector<std::pair<std::string, std::string>> files{};  // of the directory: written with the first save of the run
   std::function<void(const TrainStep&)> step{};              // each update
   std::function<void(const TrainProgress&)> progress{};      // each log_every updates

@@ -19,8 +19,9 @@ struct IndexRange {
   bool operator==(const IndexRange&) const = default;
 };
 
-/// The leaves of a rank: `leaves` dealt in contiguous ranges whose sizes differ by 1 at most. Some are empty where
-/// there are fewer leaves than ranks.
+/// The leaves of a rank: `leaves` dealt in contiguous ranges whose sizes differ by 1 at most, the first at rank 0. Some
+/// are empty where there are fewer leaves than ranks. Of n times as many over n times as many ranks, each n-th of the
+/// ranks has an n-th of the leaves, dealt alike.
 IndexRange leaves_of(int64_t leaves, int rank, int ranks);
 
 /// The numbers of `length` that a rank has after reduce_scatter, and that it brings to all_gather_slices: disjoint,

@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "heed/profile.h"
 #include "heed/random.h"
@@ -381,7 +382,32 @@ void check_probability(const char* op, double p) {
 
 }  // namespace
 
-Variable dropout(const Variable& x, double p) {
+namespace {
+
+// Elements that lie side by side, in memory and in the whole that draws are counted through.
+struct Run {
+  int64_t at, count, first;
+};
+
+std::vector<Run> runs_of(const char* op, const Variable& x, const SplitRows* rows) {
+  if (!rows) return {{0, x.value().numel(), 0}};
+  const int64_t own = rows->split.rows(rows->rank);
+  if (x.shape().rank() != 3 || x.size(1) != own)
+    throw ShapeError(std::string(op) + ": input " + to_string(x.shape()) + " is not (B, rows, width) of the " +
+                     std::to_string(own) + " rows of rank " + std::to_string(rows->rank));
+  std::vector<Run> runs;
+  int64_t at = 0;
+  for (int64_t b = 0; b < x.size(0); ++b)
+    for (const IndexRange& piece : rows->split.of(rows->rank)) {
+      runs.push_back({at, piece.size() * x.size(2), (b * rows->split.length() + piece.begin) * x.size(2)});
+      at += runs.back().count;
+    }
+  return runs;
+}
+
+}  // namespace
+
+Variable dropout(const Variable& x, double p, const SplitRows* rows) {
   const char* op = "dropout";
   check_probability(op, p);
   if (p == 0) return x;
@@ -389,16 +415,17 @@ Variable dropout(const Variable& x, double p) {
   Generator& generator = default_generator();
   return dispatch(op, x.dtype(), [&, seed = generator.seed, stream = generator.next()](auto tag) {
     using T = decltype(tag);
-    const auto drop = [=](const Tensor& in) {
+    const auto drop = [=, runs = runs_of(op, x, rows)](const Tensor& in) {
       const Tensor out = Tensor::empty(in.shape(), in.dtype());
-      dropout_forward<T>(in.data<T>(), out.data<T>(), in.numel(), p, seed, stream, ex());
+      for (const auto& [at, count, first] : runs)
+        dropout_forward<T>(in.data<T>() + at, out.data<T>() + at, count, p, seed, stream, ex(), first);
       return out;
     };
     return custom_op(op, {x}, drop(packed(x)), [=](const Tensor& grad, Gradients& g) { g.set(0, drop(grad)); });
   });
 }
 
-Variable dropout_add(const Variable& x, const Variable& residual, double p) {
+Variable dropout_add(const Variable& x, const Variable& residual, double p, const SplitRows* rows) {
   const char* op = "dropout_add";
   check_probability(op, p);
   if (p == 0) return add(x, residual);
@@ -407,13 +434,16 @@ Variable dropout_add(const Variable& x, const Variable& residual, double p) {
   Generator& generator = default_generator();
   return dispatch(op, x.dtype(), [&, seed = generator.seed, stream = generator.next()](auto tag) {
     using T = decltype(tag);
-    const Tensor y = Tensor::empty(x.shape(), x.dtype());
-    dropout_add_forward<T>(packed(x).template data<T>(), packed(residual).template data<T>(), y.data<T>(), y.numel(), p,
-                           seed, stream, ex());
+    const std::vector<Run> runs = runs_of(op, x, rows);
+    const Tensor input = packed(x), beside = packed(residual), y = Tensor::empty(x.shape(), x.dtype());
+    for (const auto& [at, count, first] : runs)
+      dropout_add_forward<T>(input.data<T>() + at, beside.data<T>() + at, y.data<T>() + at, count, p, seed, stream,
+                             ex(), first);
     return custom_op(op, {x, residual}, y, [=](const Tensor& grad, Gradients& g) {
       if (g.wanted(0)) {
         const Tensor dx = Tensor::empty(grad.shape(), grad.dtype());
-        dropout_forward<T>(grad.data<T>(), dx.data<T>(), grad.numel(), p, seed, stream, ex());
+        for (const auto& [at, count, first] : runs)
+          dropout_forward<T>(grad.data<T>() + at, dx.data<T>() + at, count, p, seed, stream, ex(), first);
         g.set(0, dx);
       }
       g.set(1, grad);
@@ -513,7 +543,7 @@ bool overlap(const PackedHeads& a, const PackedHeads& b) {
 }  // namespace
 
 Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const PackedHeads& v, AttentionOptions options,
-                          Tensor* weights, const Variable& learned_mask) {
+                          Tensor* weights, const SplitRows* rows, const Variable& learned_mask) {
   const char* op = "attention";
   const ProfileScope profile(op);
   options = with_mask(for_tape(std::move(options)), learned_mask);
@@ -521,6 +551,9 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
   const bool ragged = options.q_offsets.defined() || options.k_offsets.defined();
   if (ragged && weights)
     throw ShapeError("attention: packed heads of a ragged batch give no weights; give a padded batch");
+  if (rows && weights) throw ShapeError("attention: rows that are split over ranks give no weights; give all of them");
+  if (rows && learned_mask.defined())
+    throw ShapeError("attention: rows that are split over ranks take no learned mask; give all of them");
   const auto view_of = [ragged](const Tensor& x, const PackedHeads& h, const char* what) {
     return heads_view(x, h, what, ragged);
   };
@@ -530,12 +563,19 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
   const PackedHeads out_heads{.x = {}, .offset = 0, .heads = q.heads, .size = v.size};
   AttentionResult result;
   result.out = view_of(y, out_heads, "output");
-  if (options.want_lse)
+  if (options.want_lse && !rows)
     result.lse = Tensor::empty(ragged ? Dims{q.heads, length} : Dims{batch, q.heads, length}, qx.dtype());
   if (weights)
     result.weights = *weights = Tensor::empty(options.selection.shape(batch, q.heads, length, kx.size(1)), qx.dtype());
-  heed::attention(qv, kv, vv, result, options);
+  if (rows) {
+    const AttentionResult own = rows->attention.forward(qv, kv, vv, options);
+    result.out.copy_from(own.out);
+    result.lse = own.lse;
+  } else {
+    heed::attention(qv, kv, vv, result, options);
+  }
   result.weights = {};
+  const auto other_backward = rows ? rows->attention.backward : nullptr;
 
   std::vector<Variable> inputs{q.x, k.x, v.x};
   if (learned_mask.defined()) inputs.push_back(learned_mask);
@@ -559,12 +599,18 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
       }
       view[i] = view_of(buffer[owner], *parts[i], "gradient");
     }
-    const bool want_mask = learned_mask.defined() && g.wanted(3);
-    const Tensor dmask = want_mask ? Tensor::empty(learned_mask.shape(), learned_mask.dtype()) : Tensor();
-    attention_backward(view_of(grad, out_heads, "output"), qv, kv, vv, result,
-                       AttentionGradients{.q = view[0], .k = view[1], .v = view[2], .mask = dmask, .sinks = {}},
-                       options);
-    if (want_mask) g.set(3, dmask);
+    const Tensor of_out = view_of(grad, out_heads, "output");
+    if (other_backward) {
+      const AttentionGradients own = other_backward(of_out, qv, kv, vv, result, options);
+      view[0].copy_from(own.q), view[1].copy_from(own.k), view[2].copy_from(own.v);
+    } else {
+      const bool want_mask = learned_mask.defined() && g.wanted(3);
+      const Tensor dmask = want_mask ? Tensor::empty(learned_mask.shape(), learned_mask.dtype()) : Tensor();
+      attention_backward(of_out, qv, kv, vv, result,
+                         AttentionGradients{.q = view[0], .k = view[1], .v = view[2], .mask = dmask, .sinks = {}},
+                         options);
+      if (want_mask) g.set(3, dmask);
+    }
     for (size_t i = 0; i < 3; ++i)
       if (buffer[i].defined()) g.set(i, buffer[i]);
   });

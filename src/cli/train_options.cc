@@ -122,7 +122,7 @@ constexpr const char* kPairsOnly[] = {
     "--pairs",           "--source",      "--target",         "--valid-pairs",           "--valid-source",
     "--valid-target",    "--columns",     "--exclude",        "--batch-tokens",          "--max-length",
     "--subword-dropout", "--validate-by", "--bleu-sentences", "--separate-vocabularies", "--source-vocabulary"};
-constexpr const char* kTextOnly[] = {"--valid-text", "--vocab-type", "--block", "--batch"};
+constexpr const char* kTextOnly[] = {"--valid-text", "--vocab-type", "--block", "--batch", "--context-ranks"};
 
 constexpr uint64_t kMostConfigBytes = 1 << 20;
 
@@ -517,6 +517,8 @@ void add_steps(CLI::App& command, TrainArguments& a) {
   training("--save-minutes", o.save_minutes, "Minutes between saves; 0 for none but at validations");
   training("--save-every", o.save_every, "Updates between saves; 0 for none by count");
   training("--log-every", o.log_every, "Updates between progress lines");
+  training("--context-ranks", o.context_ranks,
+           "Under mpirun: ranks that share each piece of --text, so that none has all of its tokens; a power of two");
   training("--rank-timeout", a.rank_timeout, "Seconds that a rank under mpirun waits for another one");
 }
 

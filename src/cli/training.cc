@@ -21,6 +21,7 @@
 #include "cli/train_directory.h"
 #include "cli/train_reports.h"
 #include "cli/training_report.h"
+#include "heed/attention_over_ranks.h"
 #include "heed/communicator.h"
 #include "heed/config_fields.h"
 #include "heed/executor.h"
@@ -254,6 +255,7 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
   watcher.begin(words);
   watcher.line(data + ", " + std::to_string(model.config().vocab_size) + " pieces, " +
                std::to_string(model.parameter_count()) + " parameters, " + std::to_string(threads()) + " threads");
+  hooks.attention = [](Communicator& ranks, const Split& rows) { return mpi::attention_operator(ranks, rows); };
   hooks.step = [&](const TrainStep& s) { watcher.step(s); };
   hooks.progress = [&](const TrainProgress& p) { watcher.progress(p); };
   hooks.validation = [&](const Validation& v) {

@@ -92,15 +92,17 @@ constexpr int64_t kWords = 1024;  // drawn at a time: 4 KB
 constexpr int64_t kPast = 128;    // written past them at most: four vectors of 64 bytes
 
 template <class T>
-void run(const T* x, const T* residual, T* y, int64_t n, double p, uint64_t seed, uint64_t stream, Executor& ex) {
+void run(const T* x, const T* residual, T* y, int64_t n, double p, uint64_t seed, uint64_t stream, Executor& ex,
+         int64_t first) {
   const uint64_t threshold = keep_threshold(p);  // up to 2^32, when nothing is dropped
   const T factor = static_cast<T>(1 / (1 - p));
   for_chunks(n, kChunk, ex, [&](int64_t begin, int64_t end) {
-    alignas(64) uint32_t mask[kWords + kPast];
+    alignas(64) uint32_t words[kWords + 4 + kPast];
     for (int64_t at = begin; at < end; at += kWords) {
-      const int64_t count = std::min(kWords, end - at);
+      const int64_t count = std::min(kWords, end - at), past = (first + at) % 4;
       HEED_DISPATCH(KeepMask)
-      (static_cast<uint64_t>(at / 4), stream, seed, threshold, (count + 3) / 4, mask);
+      (static_cast<uint64_t>((first + at) / 4), stream, seed, threshold, (past + count + 3) / 4, words);
+      const uint32_t* const mask = words + past;
       if constexpr (std::is_same_v<T, float>)
         HEED_DISPATCH(Apply)(x + at, residual ? residual + at : nullptr, mask, factor, y + at, count);
       else
@@ -113,21 +115,23 @@ void run(const T* x, const T* residual, T* y, int64_t n, double p, uint64_t seed
 }  // namespace
 
 template <class T>
-void dropout_forward(const T* x, T* y, int64_t n, double p, uint64_t seed, uint64_t stream, Executor& ex) {
-  run<T>(x, nullptr, y, n, p, seed, stream, ex);
+void dropout_forward(const T* x, T* y, int64_t n, double p, uint64_t seed, uint64_t stream, Executor& ex,
+                     int64_t first) {
+  run<T>(x, nullptr, y, n, p, seed, stream, ex, first);
 }
 
 template <class T>
 void dropout_add_forward(const T* x, const T* residual, T* y, int64_t n, double p, uint64_t seed, uint64_t stream,
-                         Executor& ex) {
-  run<T>(x, residual, y, n, p, seed, stream, ex);
+                         Executor& ex, int64_t first) {
+  run<T>(x, residual, y, n, p, seed, stream, ex, first);
 }
 
-template void dropout_forward(const float*, float*, int64_t, double, uint64_t, uint64_t, Executor&);
-template void dropout_forward(const double*, double*, int64_t, double, uint64_t, uint64_t, Executor&);
-template void dropout_add_forward(const float*, const float*, float*, int64_t, double, uint64_t, uint64_t, Executor&);
-template void dropout_add_forward(const double*, const double*, double*, int64_t, double, uint64_t, uint64_t,
-                                  Executor&);
+template void dropout_forward(const float*, float*, int64_t, double, uint64_t, uint64_t, Executor&, int64_t);
+template void dropout_forward(const double*, double*, int64_t, double, uint64_t, uint64_t, Executor&, int64_t);
+template void dropout_add_forward(const float*, const float*, float*, int64_t, double, uint64_t, uint64_t, Executor&,
+                                  int64_t);
+template void dropout_add_forward(const double*, const double*, double*, int64_t, double, uint64_t, uint64_t, Executor&,
+                                  int64_t);
 
 }  // namespace heed::inline v0
 #endif

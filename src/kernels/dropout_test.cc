@@ -55,6 +55,17 @@ TEST(Dropout, InPlaceIsTheSame) {
   EXPECT_EQ(x, y);
 }
 
+TEST(Dropout, APartIsDroppedAsInTheWhole) {
+  test::on_each_target([&] {
+    const Values<float> x = test::normals<float>(5000, 1), whole = dropped(x, 0.3, 5, 6);
+    for (const int64_t first : {1, 2, 3, 4, 1023, 2050}) {
+      Values<float> part(2500);
+      dropout_forward(x.data() + first, part.data(), 2500, 0.3, 5, 6, test::one_thread(), first);
+      ASSERT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + first)) << first;
+    }
+  });
+}
+
 TEST(Dropout, KeepsItsShareAndItsMean) {
   const int64_t n = 1'000'000;
   const Values<float> y = dropped(Values<float>(static_cast<size_t>(n), 1.0f), 0.1, 1, 2);

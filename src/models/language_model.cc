@@ -22,6 +22,18 @@ void penalise(const std::set<int32_t>& tokens, double penalty, float* logits) {
     logits[id] = static_cast<float>(logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty);
 }
 
+// This rank's of the tokens, which are filled up to the length of the split.
+std::vector<int32_t> rows_of(std::vector<int32_t> tokens, const functional::SplitRows& split, int32_t filling) {
+  if (std::ssize(tokens) > split.split.length())
+    throw ShapeError("LanguageModel: a text of " + std::to_string(tokens.size() + 1) + " tokens, and the split has " +
+                     std::to_string(split.split.length()) + " rows; give one more at most");
+  tokens.resize(static_cast<size_t>(split.split.length()), filling);
+  std::vector<int32_t> own;
+  for (const IndexRange& piece : split.split.of(split.rank))
+    own.insert(own.end(), tokens.begin() + piece.begin, tokens.begin() + piece.end);
+  return own;
+}
+
 }  // namespace
 
 int64_t parameter_count(const LanguageModelConfig& c) {
@@ -77,7 +89,8 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config, std::optional<La
   register_module("", *layers_);
 }
 
-Variable LanguageModel::embed(const TokenBatch& text, int64_t first_position) const {
+Variable LanguageModel::embed(const TokenBatch& text, int64_t first_position,
+                              const functional::SplitRows* split) const {
   const bool sinusoidal = config_.positions == "sinusoidal";
   return TokenEmbedding{.model = "LanguageModel",
                         .table = embedding_,
@@ -87,7 +100,7 @@ Variable LanguageModel::embed(const TokenBatch& text, int64_t first_position) co
                         .max_positions = config_.max_positions,
                         .learned = positions_,
                         .sinusoidal = sinusoidal ? &sinusoidal_ : nullptr,
-                        .dropout = training() ? config_.dropout : 0}(text, first_position);
+                        .dropout = training() ? config_.dropout : 0}(text, first_position, split);
 }
 
 Variable LanguageModel::hidden(const TokenBatch& text, AttentionRecord* record) const {
@@ -111,8 +124,14 @@ Variable LanguageModel::logits_of(const Variable& states) const {
 
 Variable LanguageModel::logits(const TokenBatch& text) const { return logits_of(hidden(text)); }
 
+Variable LanguageModel::split_hidden(const TokenBatch& own, const functional::SplitRows& split) const {
+  MultiheadAttention::Call call{.causal = Causal::top_left, .tokens = split};
+  if (config_.positions == "rotary") call.positions = positions_of(split);
+  return (*layers_)(embed(own, 0, &split), call);
+}
+
 Variable LanguageModel::loss(const TokenBatch& texts, const functional::CrossEntropyOptions& options,
-                             functional::LossParts* parts) const {
+                             functional::LossParts* parts, const functional::SplitRows* split) const {
   const std::vector<std::vector<int32_t>> read = texts.sentences();
   std::vector<std::vector<int32_t>> inputs, labels;
   for (int pass = 0; pass < (options.r_drop > 0 ? 2 : 1); ++pass)
@@ -120,11 +139,15 @@ Variable LanguageModel::loss(const TokenBatch& texts, const functional::CrossEnt
       if (text.empty()) throw ShapeError("LanguageModel: text " + std::to_string(inputs.size()) + " is empty");
       inputs.emplace_back(text.begin(), text.end() - 1);
       labels.emplace_back(text.begin() + 1, text.end());
+      if (!split) continue;
+      inputs.back() = rows_of(inputs.back(), *split, 0);
+      labels.back() = rows_of(labels.back(), *split, options.ignore_index);
     }
   const auto batch_of = [&](const std::vector<std::vector<int32_t>>& sentences, int32_t pad_id) {
-    return texts.is_packed() ? TokenBatch::pack(sentences) : TokenBatch::pad(sentences, pad_id);
+    return texts.is_packed() && !split ? TokenBatch::pack(sentences) : TokenBatch::pad(sentences, pad_id);
   };
-  const Variable states = hidden(batch_of(inputs, 0));
+  const TokenBatch batch = batch_of(inputs, 0);
+  const Variable states = split ? split_hidden(batch, *split) : hidden(batch);
   const Tensor targets = batch_of(labels, options.ignore_index).ids;
   if (details_ && details_->logit_softcap != 0) {
     const Variable rows = functional::reshape(logits_of(states), {targets.numel(), config_.vocab_size});

@@ -12,22 +12,46 @@ static int64_t longest_of(const TokenBatch& packed) {
   return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
 }
 
-Variable TokenEmbedding::operator()(const TokenBatch& batch, int64_t first_position) const {
+Tensor positions_of(const functional::SplitRows& split) {
+  const Tensor positions = Tensor::empty({split.split.rows(split.rank)}, DType::i32);
+  int32_t* next = positions.data<int32_t>();
+  for (const IndexRange& piece : split.split.of(split.rank)) {
+    std::iota(next, next + piece.size(), static_cast<int32_t>(piece.begin));
+    next += piece.size();
+  }
+  return positions;
+}
+
+// Those of split rows, (rows, E).
+static Tensor sinusoidal_rows(const SinusoidalPositions& sinusoidal, const functional::SplitRows& split, int64_t width,
+                              DType dtype) {
+  const Tensor rows = Tensor::empty({split.split.rows(split.rank), width}, dtype);
+  int64_t at = 0;
+  for (const IndexRange& piece : split.split.of(split.rank)) {
+    rows.slice(0, at, at + piece.size()).copy_from(sinusoidal.rows(piece.begin, piece.size(), dtype));
+    at += piece.size();
+  }
+  return rows;
+}
+
+Variable TokenEmbedding::operator()(const TokenBatch& batch, int64_t first_position,
+                                    const functional::SplitRows* split) const {
   const Tensor& ids = batch.ids;
-  const int64_t length = batch.is_packed() ? longest_of(batch) : ids.size(1);
+  const int64_t length = split ? split->split.length() : batch.is_packed() ? longest_of(batch) : ids.size(1);
   if (first_position + length > max_positions)
     throw ShapeError(std::string(model) + ": " + std::to_string(first_position + length) + " tokens, the model takes " +
                      std::to_string(max_positions) + "; split the text");
   Variable x = functional::embedding(ids, table, factor, padding_id);
   if (sinusoidal) {
-    const Tensor rows = sinusoidal->rows(first_position, length, x.dtype());
+    const Tensor rows = split ? sinusoidal_rows(*sinusoidal, *split, x.size(2), x.dtype())
+                              : sinusoidal->rows(first_position, length, x.dtype());
     if (batch.is_packed())
       x = functional::add(x, functional::embedding(batch.positions.reshape(ids.shape()), Variable(rows)));
     else
       x = functional::add(x, Variable(rows.expand(x.shape()).contiguous()));
   } else if (learned.defined()) {
-    Tensor positions = batch.positions;
-    if (!batch.is_packed()) {
+    Tensor positions = split ? positions_of(*split) : batch.positions;
+    if (!split && !batch.is_packed()) {
       positions = Tensor::empty({length}, DType::i32);
       std::iota(positions.data<int32_t>(), positions.data<int32_t>() + length, static_cast<int32_t>(first_position));
     }
@@ -37,7 +61,7 @@ Variable TokenEmbedding::operator()(const TokenBatch& batch, int64_t first_posit
     }
     x = functional::add(x, functional::embedding(positions.expand(ids.shape()), learned));
   }
-  return functional::dropout(norm ? (*norm)(x) : x, dropout);
+  return functional::dropout(norm ? (*norm)(x) : x, dropout, split);
 }
 
 }  // namespace heed::inline v0

@@ -40,6 +40,9 @@ TransformerLayerOptions layer_options(const Config& c) {
           .rotary = c.positions == "rotary"};
 }
 
+/// The positions (rows) int32 of split rows.
+Tensor positions_of(const functional::SplitRows& split);
+
 /// Attention from the tokens of one batch to those of another, both padded or both packed.
 MultiheadAttention::Call call_of(const TokenBatch& queries, const TokenBatch& keys, Causal causal);
 
@@ -55,9 +58,10 @@ struct TokenEmbedding {
   int64_t position_offset = 0;  // the row of `learned` that is position 0's
   const LayerNorm* norm = nullptr;
   int32_t padding_id = -1;  // of functional::embedding
-  /// ids (B, L) at positions first, first + 1, ..., or at those of a packed batch -> (B, L, E). Throws ShapeError past
-  /// max_positions.
-  Variable operator()(const TokenBatch& batch, int64_t first_position) const;
+  /// ids (B, L) at positions first, first + 1, ..., at those of a packed batch, or at those of split rows -> (B, L, E).
+  /// Throws ShapeError past max_positions.
+  Variable operator()(const TokenBatch& batch, int64_t first_position,
+                      const functional::SplitRows* split = nullptr) const;
 };
 
 }  // namespace heed::inline v0

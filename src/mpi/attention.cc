@@ -72,5 +72,16 @@ AttentionGradients attention_backward(Communicator& ranks, const Tensor& grad_ou
   return own;
 }
 
+AttentionOperator attention_operator(Communicator& ranks, const Split& rows, Meeting meeting) {
+  const OverRanks over{rows, rows, meeting};
+  return {[&ranks, over](const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+            return attention(ranks, q, k, v, over, options);
+          },
+          [&ranks, over](const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v,
+                         const AttentionResult& forward, const AttentionOptions& options) {
+            return attention_backward(ranks, grad_out, q, k, v, forward, over, options);
+          }};
+}
+
 }  // namespace mpi
 }  // namespace heed::inline v0

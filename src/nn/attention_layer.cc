@@ -173,10 +173,13 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
     how.q_offsets = packed->q_offsets;
     how.k_offsets = packed->k_offsets;
   }
+  const functional::SplitRows* const split = call.split();
+  if (split && record)
+    throw ShapeError("MultiheadAttention: rows that are split over ranks are not recorded; give all of them");
   if (record) how.selection = record->selection;
   if (record && record->want_vectors) record->vectors = {unpacked(q), unpacked(k), unpacked(v)};
   Tensor* const weights = record && record->want_weights ? &record->weights : nullptr;
-  Variable out = out_proj(functional::packed_attention(q, k, v, std::move(how), weights, call.learned_mask));
+  Variable out = out_proj(functional::packed_attention(q, k, v, std::move(how), weights, split, call.learned_mask));
   if (query.shape().rank() == 2) out = functional::reshape(out, {query.size(0), o.embed_dim});
   return out;
 }

@@ -82,7 +82,7 @@ FeedForward::FeedForward(int64_t width, int64_t hidden, FeedForwardKind kind, do
   register_module("linear2", linear2);
 }
 
-Variable FeedForward::operator()(const Variable& x) const {
+Variable FeedForward::operator()(const Variable& x, const functional::SplitRows* rows) const {
   Variable h;
   if (kind_.gated)
     h = functional::gated(kind_.activation, linear1(x));
@@ -90,7 +90,7 @@ Variable FeedForward::operator()(const Variable& x) const {
     h = functional::linear_relu(x, linear1.weight, linear1.bias);
   else
     h = functional::activation(kind_.activation, linear1(x));
-  if (training()) h = functional::dropout(h, dropout_);
+  if (training()) h = functional::dropout(h, dropout_, rows);
   return linear2(h);
 }
 

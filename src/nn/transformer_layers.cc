@@ -22,8 +22,9 @@ MultiheadAttentionOptions attention_options(const TransformerLayerOptions& o, bo
 }
 
 // residual + dropout(x): the residual connection of every sub-layer (Vaswani et al. 2017, 5.4).
-Variable residual(const Variable& x, const Variable& sublayer, double dropout, bool training) {
-  return functional::dropout_add(sublayer, x, training ? dropout : 0);
+Variable residual(const Variable& x, const Variable& sublayer, double dropout, bool training,
+                  const functional::SplitRows* rows = nullptr) {
+  return functional::dropout_add(sublayer, x, training ? dropout : 0, rows);
 }
 
 // What a record asks of the layers.
@@ -105,23 +106,23 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& 
 
 Variable TransformerEncoderLayer::operator()(const Variable& x, const MultiheadAttention::Call& call,
                                              HeadRecord* record) const {
-  return block(x, [&](const Variable& y) { return self_attn(y, y, y, call, record); });
+  return block(x, call.split(), [&](const Variable& y) { return self_attn(y, y, y, call, record); });
 }
 
 Variable TransformerEncoderLayer::step(const Variable& x, KVCache& cache) const {
-  return block(x, [&](const Variable& y) { return self_attn.step(y, cache); });
+  return block(x, nullptr, [&](const Variable& y) { return self_attn.step(y, cache); });
 }
 
 template <class Attend>
-Variable TransformerEncoderLayer::block(const Variable& x, Attend&& attend) const {
+Variable TransformerEncoderLayer::block(const Variable& x, const functional::SplitRows* rows, Attend&& attend) const {
   const double p = options_.dropout;
   const auto after = [](const std::unique_ptr<Norm>& norm, const Variable& y) { return norm ? (*norm)(y) : y; };
   if (options_.norm_first) {
-    const Variable h = residual(x, after(norm1_after, attend(norm1(x))), p, training());
-    return residual(h, after(norm2_after, feed_forward(norm2(h))), p, training());
+    const Variable h = residual(x, after(norm1_after, attend(norm1(x))), p, training(), rows);
+    return residual(h, after(norm2_after, feed_forward(norm2(h), rows)), p, training(), rows);
   }
-  const Variable h = norm1(residual(x, attend(x), p, training()));
-  return norm2(residual(h, feed_forward(h), p, training()));
+  const Variable h = norm1(residual(x, attend(x), p, training(), rows));
+  return norm2(residual(h, feed_forward(h, rows), p, training(), rows));
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& o)

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "heed/timeline.h"
+#include "ranks/some_ranks.h"
 #include "ranks/testing.h"
 
 namespace heed {
@@ -74,6 +75,35 @@ TEST(Communicator, SharesValuesAndLines) {
       EXPECT_EQ(joined_lines(c, lines), all_lines);
     });
   }
+}
+
+TEST(SomeRanks, AreRanksAmongThemselves) {
+  run_ranks(6, [](Communicator& all) {
+    const int half = all.rank() % 2;
+    SomeRanks some(all, {4 + half, half, 2 + half});
+    EXPECT_EQ(some.size(), 3);
+    EXPECT_EQ(some.rank(), (all.rank() / 2 + 1) % 3);
+    EXPECT_EQ(of_lead(some, all.rank()), 4 + half);
+    EXPECT_EQ(joined(some, std::vector{all.rank()}), (std::vector{4 + half, half, 2 + half}));
+    EXPECT_GT(all.sent().bytes, 0);
+  });
+  run_ranks(2, [](Communicator& all) {
+    EXPECT_THROW(SomeRanks(all, {1 - all.rank()}), ShapeError);
+    SomeRanks alone(all, {all.rank()});
+    EXPECT_THROW(alone.send({}, 1), ShapeError);
+  });
+}
+
+TEST(SomeRanks, OfAFailureAllHear) {
+  EXPECT_THROW(run_ranks(4,
+                         [](Communicator& all) {
+                           const int half = all.rank() / 2;
+                           SomeRanks some(all, {2 * half, 2 * half + 1});
+                           if (all.rank() == 3) throw FormatError("on rank 3");
+                           some.barrier();
+                           EXPECT_THROW(all.barrier(), RankError);
+                         }),
+               FormatError);
 }
 
 TEST(Communicator, KeepsTheOrderOfMessages) {

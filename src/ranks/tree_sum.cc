@@ -55,9 +55,8 @@ void add(std::span<const T> left, std::span<const T> right, std::span<T> to) {
 }  // namespace
 
 IndexRange leaves_of(int64_t leaves, int rank, int ranks) {
-  const int64_t each = leaves / ranks, more = leaves % ranks;  // the first `more` ranks have one more
-  const int64_t begin = rank * each + std::min<int64_t>(rank, more);
-  return {begin, begin + each + (rank < more)};
+  const auto first_of = [&](int64_t of) { return (of * leaves + ranks - 1) / ranks; };
+  return {first_of(rank), first_of(rank + 1)};
 }
 
 IndexRange slice_of(int64_t length, int rank, int ranks, int64_t block) {

@@ -97,6 +97,19 @@ double gradient_norm(Communicator& ranks, const ParameterArena& arena) {
   return std::sqrt(sum);
 }
 
+std::vector<int> by_part(int ranks, int64_t context) {
+  std::vector<int> order;
+  for (int64_t part = 0; part < context; ++part)
+    for (int64_t first = 0; first < ranks; first += context) order.push_back(static_cast<int>(first + part));
+  return order;
+}
+
+std::vector<int> context_of(int group, int groups, int ranks) {
+  std::vector<int> members;
+  for (int rank = group; rank < ranks; rank += groups) members.push_back(rank);
+  return members;
+}
+
 GradientSum::GradientSum(Communicator& ranks, const ParameterArena& arena, int64_t batches)
     : ranks_(ranks),
       arena_(arena),

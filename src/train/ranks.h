@@ -2,6 +2,7 @@
 #pragma once
 
 #include <variant>
+#include <vector>
 
 #include "heed/communicator.h"
 #include "heed/optim.h"
@@ -26,6 +27,12 @@ Tensor gather_slices(Communicator& ranks, const ParameterArena& arena, const Ten
 void share_slices(Communicator& ranks, const ParameterArena& arena);
 /// The norm of gradients of which each rank has its slice.
 double gradient_norm(Communicator& ranks, const ParameterArena& arena);
+
+/// All ranks in the order of the sums, where `context` neighbours have the sequences of one batch: first those with the
+/// first part of the sequences, then those with the second, and so on.
+std::vector<int> by_part(int ranks, int64_t context);
+/// Of so many ranks in that order, in `groups` that compute a batch each, those of one group.
+std::vector<int> context_of(int group, int groups, int ranks);
 
 /// Leaves of the tree that adds so many batches.
 int64_t leaves_for(int64_t batches);

@@ -24,9 +24,11 @@ constexpr const char* kRDrop = "r_drop";
 constexpr const char* kScheduleEpochs = "schedule_epochs";
 constexpr const char* kAccumulate = "accumulate";
 constexpr const char* kCriterion = "criterion";
+constexpr const char* kContextRanks = "context_ranks";
 // What states say that are older than these options.
 const std::map<std::string, std::string> kBefore{{kFloor, "0"},          {kSubwordDropout, "0"}, {kRDrop, "0"},
-                                                 {kScheduleEpochs, "0"}, {kAccumulate, "1"},     {kCriterion, "loss"}};
+                                                 {kScheduleEpochs, "0"}, {kAccumulate, "1"},     {kCriterion, "loss"},
+                                                 {kContextRanks, "1"}};
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr double kLargest = std::numeric_limits<double>::max();
 
@@ -161,7 +163,9 @@ Recipe settings_of_pairs(const TrainOptions& o) {
 }
 
 Recipe settings_of_text(const TrainOptions& o, int64_t block) {
-  return {{"batch", std::to_string(o.batch)}, {"block", std::to_string(block)}};
+  return {{"batch", std::to_string(o.batch)},
+          {"block", std::to_string(block)},
+          {kContextRanks, std::to_string(o.context_ranks)}};
 }
 
 std::string write_state(const TrainState& s, const Recipe& recipe) {

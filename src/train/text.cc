@@ -2,6 +2,7 @@
 #include "heed/train.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "heed/task.h"
 #include "train/batches.h"
@@ -26,13 +27,14 @@ int64_t batches_of(const std::vector<int32_t>& text, int64_t block) {
   return last < 1 ? 0 : (last + tokens - 1) / tokens;
 }
 
-functional::LossParts parts_of(LanguageModel& model, const std::vector<int32_t>& text, int64_t block, int64_t batch) {
+functional::LossParts parts_of(LanguageModel& model, const std::vector<int32_t>& text, int64_t block, int64_t batch,
+                               const functional::SplitRows* split = nullptr) {
   std::vector<std::vector<int32_t>> pieces;
   const int64_t first = batch * blocks_together(block) * block, last = static_cast<int64_t>(text.size()) - 1;
   for (int64_t i = 0; i < blocks_together(block) && first + i * block < last; ++i)
     pieces.push_back(piece(text, first + i * block, block));
   functional::LossParts parts;
-  model.loss(TokenBatch::pad(pieces, 0), {}, &parts);
+  model.loss(TokenBatch::pad(pieces, 0), {}, &parts, split);
   return parts;
 }
 
@@ -62,30 +64,45 @@ class TextTask final : public Task {
   Module& model() override { return model_; }
   Recipe settings() const override { return settings_of_text(options_, block_); }
   Data data() const override { return {fingerprint(training_), fingerprint(validation_)}; }
+  void split_over(Communicator& context, const MakeAttentionOperator& attention) override {
+    if (block_ < context.size())
+      throw ShapeError("train: context_ranks is " + std::to_string(context.size()) + "; it must be at most " +
+                       std::to_string(block_) + ", the block");
+    // Late tokens see most of the others: pairs of pieces from both ends are equal work.
+    const Split rows = Split::zigzag(block_, context.size());
+    split_ = {rows, context.rank(), attention(context, rows)};
+  }
   int64_t begin_epoch(int64_t epoch) override {
     epoch_ = epoch;
     return std::max<int64_t>(static_cast<int64_t>(training_.size()) / block_ / options_.batch, 1);
   }
   Step loss(int64_t batch) override {
-    Step step{.sequences = options_.batch};
+    Step step{.sequences = !split_ || split_->rank == 0 ? options_.batch : 0};
     std::vector<std::vector<int32_t>> pieces;
     const int64_t places = static_cast<int64_t>(training_.size()) - block_;
     for (const int64_t begin : random_offsets(options_.seed, epoch_, batch, options_.batch, places))
       pieces.push_back(piece(training_, begin, block_));
     step.flop = static_cast<double>(options_.batch) * training_flop(model_.config(), block_);
     if (options_.r_drop > 0) step.flop *= 2;
-    step.loss = model_.loss(TokenBatch::pad(pieces, 0),
-                            {.label_smoothing = options_.label_smoothing, .r_drop = options_.r_drop}, &step.parts);
+    step.flop /= static_cast<double>(options_.context_ranks);
+    step.loss =
+        model_.loss(TokenBatch::pad(pieces, 0),
+                    {.label_smoothing = options_.label_smoothing, .r_drop = options_.r_drop}, &step.parts, split());
     return step;
   }
   int64_t validation_batches() override { return batches_of(validation_, block_); }
-  functional::LossParts validation(int64_t batch) override { return parts_of(model_, validation_, block_, batch); }
+  functional::LossParts validation(int64_t batch) override {
+    return parts_of(model_, validation_, block_, batch, split());
+  }
 
  private:
+  const functional::SplitRows* split() const { return split_ ? &*split_ : nullptr; }
+
   LanguageModel& model_;
   const TrainOptions& options_;
   const std::vector<int32_t>&training_, &validation_;
   const int64_t block_;
+  std::optional<functional::SplitRows> split_;
   int64_t epoch_ = 1;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "heed/profile.h"
 #include "heed/random.h"
 #include "heed/task.h"
+#include "ranks/some_ranks.h"
 #include "train/ranks.h"
 #include "train/state.h"
 
@@ -35,11 +37,13 @@ class Trainer {
         options_(options),
         directory_(directory),
         hooks_(hooks),
-        ranks_(hooks.ranks ? *hooks.ranks : alone()),
+        all_ranks_(hooks.ranks ? *hooks.ranks : alone()),
         recipe_(recipe_of(task, options)) {}
 
   TrainResult run() {
-    require_same_training(ranks_, recipe_);
+    require_same_training(all_ranks_, recipe_);
+    if (options_.context_ranks > 1)
+      task_.split_over(context_.emplace(ranks_, context_of(group(), groups(), ranks_.size())), hooks_.attention);
     if (leads()) files_.emplace(directory_);  // until the end, so that nobody else trains here
     const bool resumed = load_state();
     if (leads()) {
@@ -106,6 +110,10 @@ class Trainer {
   }
 
  private:
+  // Ranks that compute the same batches.
+  int groups() const { return ranks_.size() / static_cast<int>(options_.context_ranks); }
+  int group() const { return ranks_.rank() % groups(); }
+
   void message(const std::string& text) const {
     if (hooks_.message) hooks_.message(text);
   }
@@ -153,11 +161,11 @@ class Trainer {
 
   // Leaves the gradient of a batch in the arena: of its mean loss where it is the update's only one, else of the sum
   // over its tokens, whose mean is taken when all are there.
-  Measured backward(int64_t leaf, int64_t batches) {
+  Measured backward(int64_t leaf) {
     // Where an update has several batches each has draws of its own, wherever it is computed.
     if (options_.accumulate > 1) default_generator().stream = first_stream(leaf);
     const auto [loss, parts, sequences, flop] = task_.loss(state_.batch + leaf);
-    if (batches == 1) {
+    if (leaves_of_update_ == 1) {
       loss.backward();
     } else {
       const Tensor tokens = Tensor::zeros(loss.shape(), loss.dtype());
@@ -178,15 +186,16 @@ class Trainer {
   int64_t update() {
     arena_.zero_gradients();
     const int64_t batches = std::min(options_.accumulate, batches_in_epoch_ - state_.batch);
+    leaves_of_update_ = leaves_for(batches) * options_.context_ranks;
     Measured sum{};
-    if (batches == 1 && ranks_.size() == 1) {
-      sum = backward(0, 1);
+    if (leaves_of_update_ == 1 && ranks_.size() == 1) {
+      sum = backward(0);
     } else {
       sum = update_over_ranks(batches);
     }
     const auto [loss, nll, tokens, sequences, flop] = sum;
     if (!std::isfinite(loss)) not_finite("the loss");
-    const double to_mean = batches == 1 ? 1 : 1 / std::max(tokens, 1.0);
+    const double to_mean = leaves_of_update_ == 1 ? 1 : 1 / std::max(tokens, 1.0);
     gradient_norm_ = to_mean * (ranks_.size() == 1 ? arena_.gradient_norm() : gradient_norm(ranks_, arena_));
     if (!std::isfinite(gradient_norm_)) not_finite("the gradient");
     read_clock();
@@ -210,14 +219,17 @@ class Trainer {
     return batches;
   }
 
+  // A batch is a leaf of the sums or, where its sequences are split, one for each part of them: those of the first part
+  // of all batches, then those of the second, and so on. A rank has leaves of one part.
   Measured update_over_ranks(int64_t batches) {
-    GradientSum gradients(ranks_, arena_, batches);
+    GradientSum gradients(ranks_, arena_, leaves_of_update_);
     const IndexRange own = gradients.leaves();
     Measured sum{};
-    TreeSum<double> measured(leaves_for(batches), static_cast<int64_t>(sum.size()), ranks_.rank(), ranks_.size());
+    TreeSum<double> measured(leaves_of_update_, static_cast<int64_t>(sum.size()), ranks_.rank(), ranks_.size());
     for (int64_t leaf = own.begin; leaf < own.end; ++leaf) {
       if (leaf != own.begin) arena_.zero_gradients();
-      measured.add(leaf < batches ? backward(leaf, batches) : Measured{});
+      const int64_t batch = leaf % leaves_for(batches);
+      measured.add(batch < batches ? backward(batch) : Measured{});
       gradients.add();
     }
     gradients.finish();
@@ -400,7 +412,7 @@ class Trainer {
   // Batches are dealt over the ranks, and their losses added in order.
   double validation_nll() {
     const Evaluation evaluation(task_.model());
-    const IndexRange own = leaves_of(task_.validation_batches(), ranks_.rank(), ranks_.size());
+    const IndexRange own = leaves_of(task_.validation_batches(), group(), groups());
     std::vector<functional::LossParts> parts;
     for (int64_t batch = own.begin; batch < own.end; ++batch) parts.push_back(task_.validation(batch));
     double nll = 0;
@@ -517,8 +529,11 @@ class Trainer {
   const TrainOptions& options_;
   const std::string directory_;
   const TrainHooks& hooks_;
-  Communicator& ranks_;
+  Communicator& all_ranks_;
   const Recipe recipe_;
+  SomeRanks ordered_{all_ranks_, by_part(all_ranks_.size(), options_.context_ranks)};
+  Communicator& ranks_{ordered_};
+  std::optional<SomeRanks> context_;  // that have the other tokens of this rank's sequences
   ParameterArena arena_{task_.model()};
   const IndexRange slice_ = slice_of_arena(ranks_, arena_);
   AdamW optimiser_{arena_, options_.adamw, slice_};
@@ -530,7 +545,8 @@ class Trainer {
   Clock::time_point last_save_, window_start_;
   double now_ = 0, start_ = 0, seconds_before_ = 0, validation_seconds_ = 0, rate_ = 0, gradient_norm_ = 0, loss_ = 0,
          measured_flop_ = 0;
-  int64_t updates_before_ = 0, measured_tokens_ = 0, batches_in_epoch_ = 0, last_saved_update_ = -1;
+  int64_t leaves_of_update_ = 1, updates_before_ = 0, measured_tokens_ = 0, batches_in_epoch_ = 0,
+          last_saved_update_ = -1;
 };
 
 }  // namespace
@@ -556,6 +572,8 @@ void validate(const TrainOptions& o) {
                      std::to_string(kMostPieces));
   at_least("block", static_cast<double>(o.block), 0);
   at_least("accumulate", static_cast<double>(o.accumulate), 1);
+  if (!std::has_single_bit(static_cast<uint64_t>(o.context_ranks)) || o.context_ranks < 1)
+    throw ShapeError("train: context_ranks is " + std::to_string(o.context_ranks) + "; it must be a power of two");
   at_least("clip_norm", o.clip_norm, 0);
   at_least("max_updates", static_cast<double>(o.max_updates), 0);
   at_least("max_epochs", static_cast<double>(o.max_epochs), 0);
@@ -596,7 +614,18 @@ TrainResult train(Task& task, const TrainOptions& options, const std::string& di
     throw ShapeError("train: bleu_sentences needs TrainHooks::bleu, which translates and scores them");
   if (options.criterion == Criterion::bleu && task.validation_batches() == 0)
     throw ShapeError("train: choosing the weights by BLEU needs validation pairs; give some");
+  if (const int ranks = hooks.ranks ? hooks.ranks->size() : 1; ranks % options.context_ranks != 0)
+    throw ShapeError("train: context_ranks is " + std::to_string(options.context_ranks) + " and there " +
+                     (ranks == 1 ? "is 1 rank" : "are " + std::to_string(ranks) + " ranks") +
+                     "; start a multiple of it, by mpirun for one");
+  if (options.context_ranks > 1 && !hooks.attention)
+    throw ShapeError("train: context_ranks needs TrainHooks::attention; pass mpi::attention_operator");
   return Trainer(task, options, directory, hooks).run();
+}
+
+void Task::split_over(Communicator& context, const MakeAttentionOperator&) {
+  throw ShapeError("train: context_ranks is " + std::to_string(context.size()) +
+                   "; this task's sequences cannot be split over ranks, only those of a text");
 }
 
 void check_ids(const std::vector<int32_t>& ids, int64_t vocab_size) {

@@ -23,6 +23,11 @@ ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROO
 RUN = ["train", "--pairs", "train.tsv", "--valid-pairs", "dev.tsv", "--model", "m", *TINY, "--d-model", "16",
        "--feed-forward", "16", "--batch-tokens", "64", "--accumulate", "8", "--max-updates", "12", "--validate-every",
        "4", "--average", "2", "--save-every", "1", "--log-every", "1", "--dropout", "0.1", "--validate-by", "bleu"]
+# The same of a text.
+BOOK = "the dog eats bread and the cat eats the hair of the dog today\n" * 60
+OF_PAIRS = TINY.index("--batch-tokens")
+RUN_ON_TEXT = ["train", "--text", "book.txt", *TINY[:OF_PAIRS], *TINY[OF_PAIRS + 2:], "--accumulate", "4",
+               "--max-updates", "12", "--dropout", "0.1"]
 RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
 NAMESPACE = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
 CAN_MOUNT = subprocess.run([*NAMESPACE, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True,
@@ -99,14 +104,60 @@ class Bits(RanksTest):
         self.assertTrue(self.state("one") == self.state("late"))
 
     def test_of_a_text(self):
-        text = ["--text", "book.txt", "--accumulate", "4"]
-        self.write("book.txt", "the dog eats bread and the cat eats the hair of the dog today\n" * 60)
-        of_pairs = TINY.index("--batch-tokens")
-        options = ["train", *TINY[:of_pairs], *TINY[of_pairs + 2:], "--max-updates", "12", "--dropout", "0.1"]
+        self.write("book.txt", BOOK)
         for ranks, directory in ((1, "one"), (3, "three")):
-            status, _, error = self.on_ranks(ranks, *text, "--model", directory, run=options)
+            status, _, error = self.on_ranks(ranks, "--model", directory, run=RUN_ON_TEXT)
             self.assertEqual(status, 0, error)
         self.assertTrue(self.state("one") == self.state("three"))
+
+
+class ContextRanks(RanksTest):
+    """Ranks that share each piece of a text."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("book.txt", BOOK)
+
+    def trained_on(self, ranks, *arguments):
+        status, output, error = self.on_ranks(ranks, *arguments, run=RUN_ON_TEXT)
+        self.assertEqual((status, output), (0, ""), error)
+        return error
+
+    def test_bits_of_their_number(self):
+        for context, ranks, more in ((2, 2, 4), (4, 4, 8)):
+            with self.subTest(context):
+                given = ["--context-ranks", str(context)]
+                error = self.trained_on(ranks, "--model", f"m{ranks}", *given)
+                self.assertIn("finished", error)
+                self.trained_on(more, "--model", "more", "--max-updates", "5", "--schedule", "constant", *given)
+                self.trained_on(more, "--model", f"m{ranks}-{more}", *given)
+                self.assertTrue(self.state(f"m{ranks}-{more}") == self.state(f"m{ranks}"))
+                self.assertFalse(self.state(f"m{ranks}") == self.state("more"))
+                shutil.rmtree(self.at / "more")
+
+    def test_stops_and_goes_on(self):
+        fixed = ["--context-ranks", "2", "--schedule", "constant"]
+        self.trained_on(2, "--model", "whole", *fixed)
+        self.trained_on(2, *fixed, "--model", "cut", "--max-updates", "5")
+        status, _, error = self.on_ranks(4, "--resume", "cut", "--max-updates", "12", run=["train"])
+        self.assertEqual(status, 0, error)
+        self.assertTrue(self.state("cut") == self.state("whole"))
+
+    def test_refusals(self):
+        for ranks, line, arguments in (
+                (3, "--context-ranks is 2 and there are 3 ranks; start a multiple", ["--context-ranks", "2"]),
+                (3, "--context-ranks is 3; it must be a power of two", ["--context-ranks", "3"]),
+                (2, "--context-ranks is 2; it must be at most 1, the --block", ["--context-ranks", "2", "--block", "1"])):
+            with self.subTest(line):
+                self.fails_with_one_line(f"^heed train: {line}", ranks, *arguments, "--model", "never",
+                                         run=RUN_ON_TEXT)
+                self.assertFalse((self.at / "never").exists())
+        self.refuses(2, "--context-ranks is 2 and there is 1 rank", *RUN_ON_TEXT, "--context-ranks", "2", "--model", "m")
+        self.fails_with_one_line("^heed train: --context-ranks is for language models; give --text", 2,
+                                 "--context-ranks", "2")
+        self.trained_on(2, "--context-ranks", "2", "--model", "m")
+        self.fails_with_one_line("^heed train: m/training.json: this run began with --context-ranks 2, not 1;", 2,
+                                 "--model", "m", run=RUN_ON_TEXT)
 
 
 class Stops(RanksTest):
