@@ -196,6 +196,21 @@ Call Call::of_heads(IndexRange key_heads) const {
   return some;
 }
 
+AttentionResult Call::empty_result() const {
+  AttentionResult own;
+  own.out = Tensor::empty({q.size(0), q.size(1), q.size(2), whole.Dv}, q.dtype());
+  if (options.want_lse) own.lse = Tensor::empty({q.size(0), q.size(1), q.size(2)}, compute());
+  return own;
+}
+
+AttentionResult Call::of_key_head(const AttentionResult& own, int64_t key_head) const {
+  const int64_t begin = key_head * group(), end = begin + group();
+  AttentionResult some;
+  some.out = own.out.slice(1, begin, end);
+  if (own.lse.defined()) some.lse = own.lse.slice(1, begin, end);
+  return some;
+}
+
 std::vector<int64_t> Call::entries() const {
   if (options.causal != Causal::bottom_right || !options.key_lengths.defined()) return {-1};
   std::vector<int64_t> list;

@@ -39,6 +39,10 @@ struct Call {
   AttentionOptions part(int64_t b, int64_t query, IndexRange key_rows) const;
   /// The same of some key heads, whose tensors are views: what is in memory twice is then a head's.
   Call of_heads(IndexRange key_heads) const;
+  /// out and lse (where wanted) of this rank's rows, with memory to be written, and
+  AttentionResult empty_result() const;
+  /// views of what the query heads of a key head have of them.
+  AttentionResult of_key_head(const AttentionResult& own, int64_t key_head) const;
   /// Entries that part() is to be asked for one by one; otherwise {-1}.
   std::vector<int64_t> entries() const;
 

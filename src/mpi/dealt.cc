@@ -136,9 +136,7 @@ AttentionResult dealt_forward(const Call& call, int64_t together) {
   const bool ragged = call.whole.ragged;
   Dims shape = call.q.shape();
   shape[3] = call.whole.Dv;
-  AttentionResult own;
-  own.out = Tensor::empty(shape, call.q.dtype());
-  if (call.options.want_lse) own.lse = Tensor::empty({shape[0], shape[1], shape[2]}, call.compute());
+  const AttentionResult own = call.empty_result();
   in_turns(call, "mpi::attention", together, [&](const Deal& deal) {
     const Turn turn(call, deal);
     shape[1] = deal.query_heads().size();

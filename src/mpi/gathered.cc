@@ -46,9 +46,9 @@ class Gathering {
   std::vector<std::unique_ptr<Communicator::Transfer>> transfers_;
 };
 
-/// This rank's queries, piece after piece, against all keys, into out and lse (where defined).
-void compute(const Call& call, Implementation implementation, const Tensor& k, const Tensor& v, const Tensor& out,
-             const Tensor& lse) {
+/// This rank's queries, piece after piece, against all keys, into `own`.
+void compute(const Call& call, Implementation implementation, const Tensor& k, const Tensor& v,
+             const AttentionResult& own) {
   int64_t at = 0;
   for (const IndexRange& piece : call.over.queries.of(call.rank())) {
     for (const int64_t entry : call.entries()) {
@@ -61,10 +61,10 @@ void compute(const Call& call, Implementation implementation, const Tensor& k, c
       if (call.mask.defined()) o.mask = heads_slice(call.mask, 0, batch);
       if (call.mask.defined() && call.mask_rows) o.mask = o.mask.slice(2, at, at + piece.size());
       AttentionResult into;
-      into.out = part(out);
-      if (lse.defined()) into.lse = Tensor::empty({batch.size(), call.whole.Hq, piece.size()}, call.compute());
+      into.out = part(own.out);
+      if (own.lse.defined()) into.lse = Tensor::empty({batch.size(), call.whole.Hq, piece.size()}, call.compute());
       heed::attention(part(call.q), k.slice(0, batch.begin, batch.end), v.slice(0, batch.begin, batch.end), into, o);
-      if (lse.defined()) part(lse).copy_from(into.lse);
+      if (own.lse.defined()) part(own.lse).copy_from(into.lse);
     }
     at += piece.size();
   }
@@ -74,9 +74,7 @@ void compute(const Call& call, Implementation implementation, const Tensor& k, c
 
 AttentionResult gathered_forward(const Call& call) {
   const Sizes& s = call.whole;
-  AttentionResult own;
-  own.out = Tensor::empty({s.B, s.Hq, call.q.size(2), s.Dv}, call.q.dtype());
-  if (call.options.want_lse) own.lse = Tensor::empty({s.B, s.Hq, call.q.size(2)}, call.compute());
+  const AttentionResult own = call.empty_result();
   const Implementation implementation = choose(s, call.options);
   // Keys that no query of this rank may see are not sent, and not read.
   const Tensor k = Tensor::zeros({s.B, 1, s.Lk, s.D}, call.k.dtype());
@@ -88,9 +86,7 @@ AttentionResult gathered_forward(const Call& call) {
     const Call some = next->call();
     next.reset();
     if (head + 1 < s.Hkv) next.emplace(call.of_heads({head + 1, head + 2}));
-    const IndexRange heads{head * call.group(), (head + 1) * call.group()};
-    compute(some, implementation, k, v, own.out.slice(1, heads.begin, heads.end),
-            own.lse.defined() ? own.lse.slice(1, heads.begin, heads.end) : Tensor());
+    compute(some, implementation, k, v, call.of_key_head(own, head));
   }
   return own;
 }

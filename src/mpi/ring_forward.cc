@@ -40,8 +40,8 @@ class Merged {
   Tensor out_, lse_;
 };
 
-/// One key head, and the query heads that read it, into out and lse (where defined).
-void forward_of_head(const Call& call, const Tensor& out, const Tensor& lse) {
+/// One key head, and the query heads that read it, into `own`.
+void forward_of_head(const Call& call, const AttentionResult& own) {
   const Tensor q = call.q.to(call.compute());
   std::vector<Merged> merged(call.entries().size() * call.over.queries.of(call.rank()).size());
   around_the_ring(call, "mpi::attention",
@@ -57,23 +57,17 @@ void forward_of_head(const Call& call, const Tensor& out, const Tensor& lse) {
                   });
   // Once more over the queries, with no keys.
   each_pair(call, {}, true, [&](const Pair& pair) {
-    pair.of_queries(out).copy_from(merged[pair.number].out());
-    if (lse.defined()) pair.of_queries(lse).copy_from(merged[pair.number].lse());
+    pair.of_queries(own.out).copy_from(merged[pair.number].out());
+    if (own.lse.defined()) pair.of_queries(own.lse).copy_from(merged[pair.number].lse());
   });
 }
 
 }  // namespace
 
 AttentionResult ring_forward(const Call& call) {
-  const Sizes& s = call.whole;
-  AttentionResult own;
-  own.out = Tensor::empty({s.B, s.Hq, call.q.size(2), s.Dv}, call.q.dtype());
-  if (call.options.want_lse) own.lse = Tensor::empty({s.B, s.Hq, call.q.size(2)}, call.compute());
-  for (int64_t head = 0; head < s.Hkv; ++head) {
-    const IndexRange heads{head * call.group(), (head + 1) * call.group()};
-    forward_of_head(call.of_heads({head, head + 1}), own.out.slice(1, heads.begin, heads.end),
-                    own.lse.defined() ? own.lse.slice(1, heads.begin, heads.end) : Tensor());
-  }
+  const AttentionResult own = call.empty_result();
+  for (int64_t head = 0; head < call.whole.Hkv; ++head)
+    forward_of_head(call.of_heads({head, head + 1}), call.of_key_head(own, head));
   return own;
 }
 
