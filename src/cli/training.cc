@@ -275,7 +275,8 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
   TrainResult result;
   try {
     result = train(model, training, validation, options, a.model, hooks);
-  } catch (const ShapeError&) {
+  } catch (const ShapeError& e) {
+    if (a.ranks) a.ranks->fail(e.what());  // before this takes its time: others may be about to say the same
     const bool learned = a.leads() && std::filesystem::exists(a.model + "/" + kStateFile);
     if (prepared.fresh && !learned) forget_directory(a.model, prepared.made);
     throw;
@@ -541,6 +542,11 @@ void check_training(const TrainArguments& a) {
   if (piped > 1) throw UsageError("standard input is named twice; it can be read once, give files for the rest");
   if (piped > 0 && a.ranks && a.ranks->size() > 1)
     throw UsageError("standard input reaches one rank of several; give files");
+  const int ranks = a.ranks ? a.ranks->size() : 1;
+  if (a.options.context_ranks > 1 && ranks % a.options.context_ranks != 0)
+    throw UsageError("--context-ranks is " + std::to_string(a.options.context_ranks) + " and there " +
+                     (ranks == 1 ? "is 1 rank" : "are " + std::to_string(ranks) + " ranks") +
+                     "; start a multiple of it, as mpirun -np " + std::to_string(2 * a.options.context_ranks));
   if (!a.html.empty()) check_report_path(a.html, a.model, inputs);
   if (!a.timeline.empty()) check_timeline_path(a.timeline, a.model, inputs);
 }

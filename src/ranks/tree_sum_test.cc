@@ -58,6 +58,26 @@ void expect_same_bits_on_any_number() {
   }
 }
 
+TEST(Leaves, AreDealtEvenlyAndAlikeInEachPart) {
+  for (const int64_t leaves : {0, 1, 2, 5, 8, 16})
+    for (const int ranks : {1, 2, 3, 5, 8, 20}) {
+      int64_t next = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const IndexRange own = leaves_of(leaves, rank, ranks);
+        EXPECT_EQ(own.begin, next);
+        EXPECT_GE(own.size(), leaves / ranks);
+        EXPECT_LE(own.size(), (leaves + ranks - 1) / ranks);
+        next = own.end;
+        for (const int parts : {2, 4, 6})
+          for (int part = 0; part < parts; ++part)
+            EXPECT_EQ(leaves_of(parts * leaves, part * ranks + rank, parts * ranks),
+                      (IndexRange{part * leaves + own.begin, part * leaves + own.end}));
+      }
+      EXPECT_EQ(next, leaves);
+      if (leaves > 0) EXPECT_GT(leaves_of(leaves, 0, ranks).size(), 0);
+    }
+}
+
 TEST(TreeSum, SameBitsForAnyNumberOfRanks) {
   expect_same_bits_on_any_number<float>();
   expect_same_bits_on_any_number<double>();

@@ -241,7 +241,7 @@ TEST_F(ContextRanks, Refusals) {
   EXPECT_EQ(refusal(3, options(3)), "train: context_ranks is 3; it must be a power of two");
   EXPECT_EQ(refusal(1, options(0)), "train: context_ranks is 0; it must be a power of two");
   EXPECT_EQ(refusal(3, options(2)),
-            "train: context_ranks is 2 and there are 3 ranks; start a multiple of it, by mpirun for one");
+            "train: context_ranks is 2 and there are 3 ranks; pass TrainHooks::ranks of a multiple of it");
   EXPECT_EQ(refusal(2, options(2), TrainHooks{}),
             "train: context_ranks needs TrainHooks::attention; pass mpi::attention_operator");
   TrainOptions o = options(4);

@@ -615,9 +615,8 @@ TrainResult train(Task& task, const TrainOptions& options, const std::string& di
   if (options.criterion == Criterion::bleu && task.validation_batches() == 0)
     throw ShapeError("train: choosing the weights by BLEU needs validation pairs; give some");
   if (const int ranks = hooks.ranks ? hooks.ranks->size() : 1; ranks % options.context_ranks != 0)
-    throw ShapeError("train: context_ranks is " + std::to_string(options.context_ranks) + " and there " +
-                     (ranks == 1 ? "is 1 rank" : "are " + std::to_string(ranks) + " ranks") +
-                     "; start a multiple of it, by mpirun for one");
+    throw ShapeError("train: context_ranks is " + std::to_string(options.context_ranks) + " and there are " +
+                     std::to_string(ranks) + " ranks; pass TrainHooks::ranks of a multiple of it");
   if (options.context_ranks > 1 && !hooks.attention)
     throw ShapeError("train: context_ranks needs TrainHooks::attention; pass mpi::attention_operator");
   return Trainer(task, options, directory, hooks).run();

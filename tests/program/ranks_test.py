@@ -147,7 +147,7 @@ class ContextRanks(RanksTest):
         for ranks, line, arguments in (
                 (3, "--context-ranks is 2 and there are 3 ranks; start a multiple", ["--context-ranks", "2"]),
                 (3, "--context-ranks is 3; it must be a power of two", ["--context-ranks", "3"]),
-                (2, "--context-ranks is 2; it must be at most 1, the --block", ["--context-ranks", "2", "--block", "1"])):
+                (2, "--context-ranks is 2; it must be at most 1, the block", ["--context-ranks", "2", "--block", "1"])):
             with self.subTest(line):
                 self.fails_with_one_line(f"^heed train: {line}", ranks, *arguments, "--model", "never",
                                          run=RUN_ON_TEXT)
