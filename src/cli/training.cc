@@ -546,7 +546,7 @@ void check_training(const TrainArguments& a) {
   if (a.options.context_ranks > 1 && ranks % a.options.context_ranks != 0)
     throw UsageError("--context-ranks is " + std::to_string(a.options.context_ranks) + " and there " +
                      (ranks == 1 ? "is 1 rank" : "are " + std::to_string(ranks) + " ranks") +
-                     "; start a multiple of it, as mpirun -np " + std::to_string(2 * a.options.context_ranks));
+                     "; start a multiple of it, as mpirun -np " + std::to_string(a.options.context_ranks));
   if (!a.html.empty()) check_report_path(a.html, a.model, inputs);
   if (!a.timeline.empty()) check_timeline_path(a.timeline, a.model, inputs);
 }

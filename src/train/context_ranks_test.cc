@@ -5,6 +5,7 @@
 
 #include "heed/attention_over_ranks.h"
 #include "heed/executor.h"
+#include "ranks/testing.h"
 #include "train/testing.h"
 
 namespace heed::inline v0 {
@@ -221,6 +222,34 @@ TEST_F(ContextRanks, AsOneRankButForRounding) {
     ASSERT_EQ(seen[other].size(), seen[0].size());
     for (size_t i = 0; i < seen[0].size(); ++i) EXPECT_NEAR(seen[other][i], seen[0][i], 2e-5 * seen[0][i]) << i;
   }
+}
+
+TEST_F(ContextRanks, ARankThatFailsAnywhereCostsNothing) {
+  const std::string whole = directory("whole");
+  train_on(4, whole, options(2));
+  int failures = 0;
+  for (int64_t message = 5;; message += 301, ++failures) {
+    const std::string cut = directory("cut" + std::to_string(message));
+    bool ended = true;
+    try {
+      run_ranks(4, [&](Communicator& c) {
+        manual_seed(3);
+        LanguageModelConfig config = tiny_language_model();
+        config.attention_dropout = 0.1;
+        LanguageModel model(config);
+        test::Failing failing(c, message);
+        TrainHooks hooks{.ranks = c.rank() == 2 ? &failing : &c, .attention = exact};
+        train(model, text_, validation_text_, options(2), cut, hooks);
+      });
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("the cable is out"), std::string::npos) << e.what();
+      ended = false;
+      train_on(2, cut, options(2));
+    }
+    EXPECT_TRUE(state_bytes(whole) == state_bytes(cut)) << message;
+    if (ended) break;
+  }
+  EXPECT_GE(failures, 3);
 }
 
 TEST_F(ContextRanks, Refusals) {
