@@ -142,14 +142,12 @@ SentencePairs multi30k(const std::string& directory, int64_t vocabulary_size) {
 // Batches of `tokens`, of sentences of like length as a library that pads wants them, spread evenly over those of an
 // epoch from the shortest sentences to the longest.
 json spread_batches(const SentencePairs& pairs, int64_t tokens, const TransformerConfig& config) {
-  std::vector<int64_t> order = in_order(pairs);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    const auto lengths = [&](int64_t i) {
-      return std::pair{pairs.target[static_cast<size_t>(i)].size(), pairs.source[static_cast<size_t>(i)].size()};
-    };
-    return lengths(a) < lengths(b);
+  PairsInMemory in_memory(pairs);
+  std::vector<SizedPair> order = sized(in_memory, 0, in_memory.size());
+  std::stable_sort(order.begin(), order.end(), [](const SizedPair& a, const SizedPair& b) {
+    return std::pair{a.tokens.target, a.tokens.source} < std::pair{b.tokens.target, b.tokens.source};
   });
-  const std::vector<Batch> all = cut_batches(pairs, order, tokens);
+  const std::vector<Batch> all = cut_batches(order, tokens);
   json batches = json::array();
   int64_t target_tokens = 0;
   double flop = 0;
@@ -160,7 +158,7 @@ json spread_batches(const SentencePairs& pairs, int64_t tokens, const Transforme
       sides["source"].push_back(pairs.source[static_cast<size_t>(pair)]);
       sides["target"].push_back(pairs.target[static_cast<size_t>(pair)]);
     }
-    const BatchTokens gathered = gather(pairs, batch, config);
+    const BatchTokens gathered = gather(in_memory, batch, config);
     target_tokens += gathered.target_tokens;
     flop += gathered.flop;
     batches.push_back(std::move(sides));

@@ -22,6 +22,39 @@ struct SentencePairs {
   std::vector<std::vector<int32_t>> source, target;
 };
 
+/// Sentence pairs to learn from that need not lie in memory: a file (TokenPairs, heed/token_file.h), or your own.
+class PairCorpus {
+ public:
+  struct Pair {
+    std::vector<int32_t> source, target;  // token ids without bos and eos
+  };
+  struct Lengths {
+    int64_t source = 0, target = 0;  // tokens
+  };
+
+  virtual ~PairCorpus() = default;
+  /// Pairs; all calls below take 0..size() - 1.
+  virtual int64_t size() const = 0;
+  /// Of pairs [begin, end): all of them are asked for at the start and at the beginning of each epoch, some thousand at
+  /// a time.
+  virtual std::vector<Lengths> lengths(int64_t begin, int64_t end) = 0;
+  /// From anywhere, but those of a while lie in some 64 stretches.
+  virtual Pair read(int64_t index) = 0;
+  /// A checksum in a few letters: a training goes on with the same pairs only.
+  virtual std::string fingerprint() const = 0;
+};
+
+/// The tokens of a text to learn from, likewise.
+class TextCorpus {
+ public:
+  virtual ~TextCorpus() = default;
+  /// Tokens.
+  virtual int64_t size() const = 0;
+  /// Tokens [begin, end), from anywhere.
+  virtual std::vector<int32_t> read(int64_t begin, int64_t end) = 0;
+  virtual std::string fingerprint() const = 0;
+};
+
 /// What chooses the best weights, and what patience waits for.
 enum class Criterion : uint8_t {
   loss,  // of the validation data
@@ -29,7 +62,8 @@ enum class Criterion : uint8_t {
 };
 
 struct TrainOptions {
-  // Batches of sentence pairs, shuffled anew each epoch. A batch holds at most batch_tokens tokens on its longer side,
+  // Batches of sentence pairs, shuffled anew each epoch: all pairs together, or where there are more than 2^20, that
+  // many at a time, which are 64 stretches from anywhere. A batch holds at most batch_tokens tokens on its longer side,
   // source or target, end tokens included.
   int64_t batch_tokens = 4096;
   int64_t max_length = 200;    // pairs with more tokens than this on a side are left out
@@ -184,9 +218,16 @@ struct TrainHooks {
 TrainResult train(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
 
+/// The same for pairs that need not lie in memory, without subword_dropout: what is kept of them in memory does not
+/// grow with their number.
+TrainResult train(Transformer& model, PairCorpus& training, const SentencePairs& validation,
+                  const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
+
 /// The same for the tokens of a text. Validation reads its text in blocks that follow each other without overlapping,
 /// so the first tokens of a block have little before them.
 TrainResult train(LanguageModel& model, const std::vector<int32_t>& training, const std::vector<int32_t>& validation,
+                  const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
+TrainResult train(LanguageModel& model, TextCorpus& training, const std::vector<int32_t>& validation,
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
 
 /// Throws FormatError where config.json or a vocabulary of a directory are not those that its training was saved with:

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "core/philox.h"
+#include "train/state.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -15,60 +17,130 @@ uint64_t below(uint64_t bound, const PhiloxCounter& counter, const PhiloxKey& ke
 }
 
 // Domains of their own: dropout counts streams from 0.
-constexpr uint32_t kBatchDomain = 0x62617463u, kTextDomain = 0x74657874u, kEpochDomain = 0x65706f63u;
+constexpr uint32_t kBatchDomain = 0x62617463u, kBlockDomain = 0x626c6f63u, kTextDomain = 0x74657874u,
+                   kEpochDomain = 0x65706f63u;
 
-// Fisher and Yates's, a function of (seed, epoch) only: std::shuffle would depend on the standard library.
-void shuffle(std::vector<int64_t>& items, uint64_t seed, int64_t epoch) {
+// Fisher and Yates's, a function of (seed, epoch, domain, window) only: std::shuffle would depend on the standard
+// library.
+template <class T>
+void shuffle(std::vector<T>& items, uint64_t seed, int64_t epoch, uint32_t domain, int64_t window = 0) {
   const auto e = static_cast<uint32_t>(epoch);
   const PhiloxKey key = philox_key(seed);
   for (size_t i = items.size(); i > 1; --i) {
-    const uint64_t draw = items.size() - i;
-    const PhiloxCounter counter{static_cast<uint32_t>(draw), static_cast<uint32_t>(draw >> 32), e, kBatchDomain};
+    const PhiloxCounter counter{static_cast<uint32_t>(items.size() - i), static_cast<uint32_t>(window), e, domain};
     std::swap(items[i - 1], items[below(i, counter, key)]);
   }
 }
 
 }  // namespace
 
-std::vector<int64_t> in_order(const SentencePairs& pairs) {
-  std::vector<int64_t> order(pairs.source.size());
-  std::iota(order.begin(), order.end(), int64_t{0});
-  return order;
+std::vector<SizedPair> sized(PairCorpus& pairs, int64_t begin, int64_t end) {
+  std::vector<SizedPair> all;
+  for (const PairCorpus::Lengths& tokens : pairs.lengths(begin, end)) all.push_back({begin + std::ssize(all), tokens});
+  return all;
 }
 
-std::vector<Batch> cut_batches(const SentencePairs& pairs, const std::vector<int64_t>& order, int64_t batch_tokens) {
+bool usable(const PairCorpus::Lengths& tokens, int64_t longest) {
+  return std::min(tokens.source, tokens.target) > 0 && std::max(tokens.source, tokens.target) <= longest;
+}
+
+void keep_usable(std::vector<SizedPair>& pairs, int64_t longest) {
+  std::erase_if(pairs, [&](const SizedPair& pair) { return !usable(pair.tokens, longest); });
+}
+
+std::vector<Batch> cut_batches(std::span<const SizedPair> pairs, int64_t batch_tokens) {
   std::vector<Batch> batches;
   int64_t source = 0, target = 0;  // tokens of the last batch
-  for (const int64_t i : order) {
-    const auto more_source = static_cast<int64_t>(pairs.source[static_cast<size_t>(i)].size()) + 1;
-    const auto more_target = static_cast<int64_t>(pairs.target[static_cast<size_t>(i)].size()) + 1;
+  for (const auto& [index, tokens] : pairs) {
+    const int64_t more_source = tokens.source + 1, more_target = tokens.target + 1;
     if (batches.empty() || std::max(source + more_source, target + more_target) > batch_tokens) {
       batches.emplace_back();
       source = target = 0;
     }
-    batches.back().push_back(i);
+    batches.back().push_back(index);
     source += more_source;
     target += more_target;
   }
   return batches;
 }
 
-std::vector<Batch> make_batches(const SentencePairs& pairs, const TrainOptions& options, int64_t epoch) {
-  std::vector<int64_t> order = in_order(pairs);
-  shuffle(order, options.seed, epoch);
-  return cut_batches(pairs, order, options.batch_tokens);
+int64_t Windows::count(int64_t pairs) const {
+  return (pairs + pairs_of_block * blocks - 1) / (pairs_of_block * blocks);
 }
 
-BatchTokens gather(const SentencePairs& pairs, const Batch& batch, const TransformerConfig& config) {
+EpochBatches::EpochBatches(PairCorpus& pairs, const TrainOptions& options, int64_t longest, int64_t epoch,
+                           const Windows& windows)
+    : pairs_(pairs),
+      batch_tokens_(options.batch_tokens),
+      longest_(longest),
+      epoch_(epoch),
+      seed_(options.seed),
+      windows_(windows),
+      blocks_(static_cast<size_t>((pairs.size() + windows.pairs_of_block - 1) / windows.pairs_of_block)) {
+  std::iota(blocks_.begin(), blocks_.end(), int64_t{0});
+  const int64_t count = windows_.count(pairs.size());
+  if (count > 1) shuffle(blocks_, seed_, epoch_, kBlockDomain);
+  for (int64_t window = 0; window < count; ++window) {
+    enter(window);
+    first_.push_back(first_.back() + std::ssize(batches_));
+  }
+}
+
+void EpochBatches::enter(int64_t window) {
+  const int64_t count = windows_.count(pairs_.size()), blocks = std::ssize(blocks_);
+  std::vector<SizedPair> chosen;
+  for (int64_t i = window * blocks / count; i < (window + 1) * blocks / count; ++i) {  // windows of about one size
+    const int64_t begin = blocks_[static_cast<size_t>(i)] * windows_.pairs_of_block;
+    std::vector<SizedPair> block = sized(pairs_, begin, std::min(begin + windows_.pairs_of_block, pairs_.size()));
+    keep_usable(block, longest_);
+    chosen.insert(chosen.end(), block.begin(), block.end());
+  }
+  shuffle(chosen, seed_, epoch_, kBatchDomain, window);
+  batches_ = cut_batches(chosen, batch_tokens_);
+  window_ = window;
+}
+
+const Batch& EpochBatches::operator[](int64_t batch) {
+  const int64_t window = std::upper_bound(first_.begin(), first_.end(), batch) - first_.begin() - 1;
+  if (window != window_) enter(window);
+  return batches_[static_cast<size_t>(batch - first_[static_cast<size_t>(window)])];
+}
+
+PairCorpus::Lengths PairsInMemory::lengths_of(size_t index) const {
+  return {std::ssize(pairs_.source[index]), std::ssize(pairs_.target[index])};
+}
+
+std::vector<PairCorpus::Lengths> PairsInMemory::lengths(int64_t begin, int64_t end) {
+  std::vector<Lengths> all;
+  for (int64_t i = begin; i < end; ++i) all.push_back(lengths_of(static_cast<size_t>(i)));
+  return all;
+}
+
+PairCorpus::Pair PairsInMemory::read(int64_t index) {
+  return {pairs_.source[static_cast<size_t>(index)], pairs_.target[static_cast<size_t>(index)]};
+}
+
+std::string PairsInMemory::fingerprint() const {
+  Fingerprint print;
+  for (const auto* side : {&pairs_.source, &pairs_.target})
+    for (size_t i = 0; i < side->size(); ++i)
+      if (usable(lengths_of(i), longest_)) print.add((*side)[i]);
+  return print.text();
+}
+
+BatchTokens gather(PairCorpus& pairs, const Batch& batch, const TransformerConfig& config) {
   BatchTokens tokens;
   std::vector<std::vector<int32_t>> source, target;
   for (const int64_t i : batch) {
-    source.push_back(pairs.source[static_cast<size_t>(i)]);
-    target.push_back(pairs.target[static_cast<size_t>(i)]);
+    PairCorpus::Pair pair = pairs.read(i);
+    check_ids(pair.source, config.source_pieces());
+    check_ids(pair.target, config.vocab_size);
     // With the end tokens.
-    const int64_t source_length = std::ssize(source.back()) + 1, target_length = std::ssize(target.back()) + 1;
+    const int64_t source_length = std::ssize(pair.source) + 1, target_length = std::ssize(pair.target) + 1;
     tokens.target_tokens += target_length;
     tokens.flop += training_flop(config, source_length, target_length);
+    source.push_back(std::move(pair.source));
+    target.push_back(std::move(pair.target));
   }
   tokens.source = source;
   tokens.target = target;

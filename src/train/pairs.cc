@@ -2,6 +2,7 @@
 #include "heed/train.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "heed/task.h"
 #include "train/batches.h"
@@ -19,22 +20,12 @@ void check_pairs(const SentencePairs& pairs, const TransformerConfig& config, co
   for (const auto& sentence : pairs.target) check_ids(sentence, config.vocab_size);
 }
 
-// Pairs that are not empty and short enough.
-SentencePairs usable(const SentencePairs& pairs, int64_t max_length, int64_t* left_out) {
-  SentencePairs kept;
-  for (size_t i = 0; i < pairs.source.size(); ++i) {
-    const auto longest = static_cast<int64_t>(std::max(pairs.source[i].size(), pairs.target[i].size()));
-    if (pairs.source[i].empty() || pairs.target[i].empty() || longest > max_length) {
-      ++*left_out;
-      continue;
-    }
-    kept.source.push_back(pairs.source[i]);
-    kept.target.push_back(pairs.target[i]);
-  }
-  return kept;
+// Longer pairs are left out; one more for the end token.
+int64_t longest_of(const Transformer& model, const TrainOptions& options) {
+  return std::min(options.max_length, model.config().max_positions - 1);
 }
 
-functional::LossParts parts_of(Transformer& model, const SentencePairs& pairs, const Batch& batch) {
+functional::LossParts parts_of(Transformer& model, PairCorpus& pairs, const Batch& batch) {
   const BatchTokens tokens = gather(pairs, batch, model.config());
   functional::LossParts parts;
   model.loss(tokens.source, tokens.target, {}, &parts);
@@ -43,33 +34,41 @@ functional::LossParts parts_of(Transformer& model, const SentencePairs& pairs, c
 
 class PairsTask final : public Task {
  public:
-  PairsTask(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
-            const TrainOptions& options, const TrainHooks& hooks)
+  PairsTask(Transformer& model, PairCorpus& training, const SentencePairs& validation, const TrainOptions& options,
+            const TrainHooks& hooks)
       : model_(model),
         options_(options),
         hooks_(hooks),
-        training_(keep_usable(training, "training", &hooks)),
-        validation_(keep_usable(validation, "validation", &hooks)),
-        validation_batches_(cut_batches(validation_, in_order(validation_), options.batch_tokens)) {
+        longest_(longest_of(model, options)),
+        training_(training),
+        validation_(validation, longest_) {
+    check_pairs(validation, model.config(), "validation");
     if (options.subword_dropout > 0 && !hooks.encode)
       throw ShapeError("train: subword_dropout needs TrainHooks::encode, which makes the pieces of an epoch");
-    if (training_.source.empty())
+    if (count_usable(training_, "training") == 0)
       throw ShapeError("train: the training data has no sentence pairs" +
-                       std::string(training.source.empty() ? "" : " that are not empty and short enough") +
+                       std::string(training.size() == 0 ? "" : " that are not empty and short enough") +
                        "; give a corpus, or raise max_length");
+    count_usable(validation_, "validation");
+    std::vector<SizedPair> all = sized(validation_, 0, validation_.size());
+    keep_usable(all, longest_);
+    validation_batches_ = cut_batches(all, options.batch_tokens);
   }
 
   Module& model() override { return model_; }
-  Recipe settings() const override { return settings_of_pairs(options_); }
-  Data data() const override { return {fingerprint(training_), fingerprint(validation_)}; }
+  Recipe settings() const override { return settings_of_pairs(options_, training_.size()); }
+  Data data() const override { return {training_.fingerprint(), validation_.fingerprint()}; }
   int64_t begin_epoch(int64_t epoch) override {
-    if (options_.subword_dropout > 0)
-      epoch_ = keep_usable(hooks_.encode(options_.subword_dropout, epoch_seed(options_.seed, epoch)), "training");
-    batches_ = make_batches(pairs(), options_, epoch);
-    return static_cast<int64_t>(batches_.size());
+    batches_.reset();
+    if (options_.subword_dropout > 0) {
+      encoded_ = hooks_.encode(options_.subword_dropout, epoch_seed(options_.seed, epoch));
+      check_pairs(encoded_, model_.config(), "training");
+    }
+    batches_.emplace(pairs(), options_, longest_, epoch);
+    return batches_->size();
   }
   Step loss(int64_t batch) override {
-    const Batch& chosen = batches_[static_cast<size_t>(batch)];
+    const Batch& chosen = (*batches_)[batch];
     const BatchTokens tokens = gather(pairs(), chosen, model_.config());
     Step step{.sequences = static_cast<int64_t>(chosen.size()), .flop = tokens.flop};
     if (options_.r_drop > 0) step.flop *= 2;
@@ -84,28 +83,31 @@ class PairsTask final : public Task {
 
  private:
   // As this epoch has them.
-  const SentencePairs& pairs() const { return options_.subword_dropout > 0 ? epoch_ : training_; }
+  PairCorpus& pairs() { return options_.subword_dropout > 0 ? epoch_ : training_; }
 
-  // Says to `hooks` how many were left out.
-  SentencePairs keep_usable(const SentencePairs& pairs, const char* what, const TrainHooks* hooks = nullptr) const {
-    check_pairs(pairs, model_.config(), what);
-    int64_t left_out = 0;
-    // One more for the end token.
-    const int64_t longest = std::min(options_.max_length, model_.config().max_positions - 1);
-    SentencePairs kept = usable(pairs, longest, &left_out);
-    if (left_out > 0 && hooks && hooks->message)
-      hooks->message("left out " + std::to_string(left_out) + " of " + std::to_string(pairs.source.size()) + " " +
-                     what + " pairs: empty, or longer than " + std::to_string(longest) + " tokens");
-    return kept;
+  // Says how many are not.
+  int64_t count_usable(PairCorpus& pairs, const char* what) const {
+    constexpr int64_t kAtOnce = 1 << 14;
+    int64_t count = 0;
+    for (int64_t begin = 0; begin < pairs.size(); begin += kAtOnce)
+      for (const PairCorpus::Lengths& tokens : pairs.lengths(begin, std::min(begin + kAtOnce, pairs.size())))
+        count += usable(tokens, longest_);
+    if (const int64_t left_out = pairs.size() - count; left_out > 0 && hooks_.message)
+      hooks_.message("left out " + std::to_string(left_out) + " of " + std::to_string(pairs.size()) + " " + what +
+                     " pairs: empty, or longer than " + std::to_string(longest_) + " tokens");
+    return count;
   }
 
   Transformer& model_;
   const TrainOptions& options_;
   const TrainHooks& hooks_;
-  const SentencePairs training_, validation_;
-  const std::vector<Batch> validation_batches_;
-  SentencePairs epoch_;  // with subword_dropout
-  std::vector<Batch> batches_;
+  const int64_t longest_;
+  PairCorpus& training_;
+  PairsInMemory validation_;
+  std::vector<Batch> validation_batches_;
+  SentencePairs encoded_;  // with subword_dropout
+  PairsInMemory epoch_{encoded_};
+  std::optional<EpochBatches> batches_;
 };
 
 }  // namespace
@@ -113,6 +115,19 @@ class PairsTask final : public Task {
 TrainResult train(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks) {
   validate(options);
+  check_pairs(training, model.config(), "training");
+  PairsInMemory pairs(training, longest_of(model, options));
+  PairsTask task(model, pairs, validation, options, hooks);
+  return train(task, options, directory, hooks);
+}
+
+TrainResult train(Transformer& model, PairCorpus& training, const SentencePairs& validation,
+                  const TrainOptions& options, const std::string& directory, const TrainHooks& hooks) {
+  validate(options);
+  if (options.subword_dropout > 0)
+    throw ShapeError(
+        "train: subword_dropout makes other pieces of a text each epoch; these pairs are tokens already, "
+        "give 0 for it");
   PairsTask task(model, training, validation, options, hooks);
   return train(task, options, directory, hooks);
 }
@@ -121,8 +136,9 @@ double validation_nll(Transformer& model, const SentencePairs& pairs, int64_t ba
   const Evaluation evaluation(model);
   double nll = 0;
   int64_t count = 0;
-  for (const Batch& batch : cut_batches(pairs, in_order(pairs), batch_tokens)) {
-    const functional::LossParts parts = parts_of(model, pairs, batch);
+  PairsInMemory all(pairs);
+  for (const Batch& batch : cut_batches(sized(all, 0, all.size()), batch_tokens)) {
+    const functional::LossParts parts = parts_of(model, all, batch);
     nll += parts.nll;
     count += parts.count;
   }

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "io/mapped_file.h"
+#include "train/batches.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -25,10 +26,11 @@ constexpr const char* kScheduleEpochs = "schedule_epochs";
 constexpr const char* kAccumulate = "accumulate";
 constexpr const char* kCriterion = "criterion";
 constexpr const char* kContextRanks = "context_ranks";
+constexpr const char* kShuffled = "shuffled";
 // What states say that are older than these options.
 const std::map<std::string, std::string> kBefore{{kFloor, "0"},          {kSubwordDropout, "0"}, {kRDrop, "0"},
                                                  {kScheduleEpochs, "0"}, {kAccumulate, "1"},     {kCriterion, "loss"},
-                                                 {kContextRanks, "1"}};
+                                                 {kContextRanks, "1"},   {kShuffled, "all"}};
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr double kLargest = std::numeric_limits<double>::max();
 
@@ -37,33 +39,21 @@ std::string shortest(double value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
-// FNV-1a over lengths and ids: tells whether a directory belongs to this data, no more.
-class Fingerprint {
- public:
-  void add(const std::vector<int32_t>& ids) {
-    add(ids.size());
-    for (const int32_t id : ids) add(static_cast<uint32_t>(id));
-  }
-  std::string text() const {
-    char text[24];
-    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash_));
-    return text;
-  }
-
- private:
-  void add(uint64_t value) {
-    for (int byte = 0; byte < 8; ++byte) hash_ = (hash_ ^ (value >> 8 * byte & 0xff)) * 0x100000001b3u;
-  }
-  uint64_t hash_ = 0xcbf29ce484222325u;
-};
-
 }  // namespace
 
-std::string fingerprint(const SentencePairs& pairs) {
-  Fingerprint print;
-  for (const auto* side : {&pairs.source, &pairs.target})
-    for (const auto& sentence : *side) print.add(sentence);
-  return print.text();
+void Fingerprint::add(const std::vector<int32_t>& ids) {
+  add(ids.size());
+  for (const int32_t id : ids) add(static_cast<uint32_t>(id));
+}
+
+void Fingerprint::add(uint64_t value) {
+  for (int byte = 0; byte < 8; ++byte) hash_ = (hash_ ^ (value >> 8 * byte & 0xff)) * 0x100000001b3u;
+}
+
+std::string Fingerprint::text() const {
+  char text[24];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash_));
+  return text;
 }
 
 std::string fingerprint(const std::vector<int32_t>& ids) {
@@ -156,10 +146,14 @@ Recipe recipe_of(const Task& task, const TrainOptions& o) {
   return recipe;
 }
 
-Recipe settings_of_pairs(const TrainOptions& o) {
+Recipe settings_of_pairs(const TrainOptions& o, int64_t pairs) {
+  const Windows windows;
   return {{"batch_tokens", std::to_string(o.batch_tokens)},
           {"max_length", std::to_string(o.max_length)},
-          {kSubwordDropout, shortest(o.subword_dropout)}};
+          {kSubwordDropout, shortest(o.subword_dropout)},
+          {kShuffled, windows.count(pairs) > 1
+                          ? std::to_string(windows.blocks) + " x " + std::to_string(windows.pairs_of_block)
+                          : "all"}};
 }
 
 Recipe settings_of_text(const TrainOptions& o, int64_t block) {

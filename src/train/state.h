@@ -44,10 +44,20 @@ struct TrainState {
 };
 
 Recipe recipe_of(const Task& task, const TrainOptions& options);
-/// Those of pairs and of a text; `block` as the training uses it.
-Recipe settings_of_pairs(const TrainOptions& options);
+/// Those of so many pairs and of a text; `block` as the training uses it.
+Recipe settings_of_pairs(const TrainOptions& options, int64_t pairs);
 Recipe settings_of_text(const TrainOptions& options, int64_t block);
-std::string fingerprint(const SentencePairs& pairs);
+
+/// FNV-1a over lengths and ids: tells whether a directory belongs to this data, no more.
+class Fingerprint {
+ public:
+  void add(const std::vector<int32_t>& ids);
+  std::string text() const;  // 16 hexadecimal digits
+
+ private:
+  void add(uint64_t value);
+  uint64_t hash_ = 0xcbf29ce484222325u;
+};
 std::string fingerprint(const std::vector<int32_t>& text);
 
 /// Its last field, crc32, is the CRC-32 of the text without that field.

@@ -38,16 +38,29 @@ functional::LossParts parts_of(LanguageModel& model, const std::vector<int32_t>&
   return parts;
 }
 
+class TextInMemory final : public TextCorpus {
+ public:
+  explicit TextInMemory(const std::vector<int32_t>& text) : text_(text) {}
+  int64_t size() const override { return std::ssize(text_); }
+  std::vector<int32_t> read(int64_t begin, int64_t end) override {
+    return {text_.begin() + begin, text_.begin() + end};
+  }
+  std::string fingerprint() const override { return heed::fingerprint(text_); }
+
+ private:
+  const std::vector<int32_t>& text_;
+};
+
 class TextTask final : public Task {
  public:
-  TextTask(LanguageModel& model, const std::vector<int32_t>& training, const std::vector<int32_t>& validation,
+  TextTask(LanguageModel& model, TextCorpus& training, const std::vector<int32_t>& validation,
            const TrainOptions& options)
       : model_(model),
         options_(options),
         training_(training),
         validation_(validation),
         block_(options.block ? options.block : model.config().max_positions) {
-    const int64_t positions = model.config().max_positions, tokens = static_cast<int64_t>(training.size());
+    const int64_t positions = model.config().max_positions, tokens = training.size();
     if (block_ > positions)
       throw ShapeError("train: block is " + std::to_string(block_) + "; it must be in 1.." + std::to_string(positions) +
                        ", the model's max_positions");
@@ -57,13 +70,12 @@ class TextTask final : public Task {
                        "; give more text or a shorter block");
     if (validation.size() == 1)
       throw ShapeError("train: the validation text has one token, so there is nothing to predict; give more of it");
-    check_ids(training, model.config().vocab_size);
     check_ids(validation, model.config().vocab_size);
   }
 
   Module& model() override { return model_; }
   Recipe settings() const override { return settings_of_text(options_, block_); }
-  Data data() const override { return {fingerprint(training_), fingerprint(validation_)}; }
+  Data data() const override { return {training_.fingerprint(), fingerprint(validation_)}; }
   void split_over(Communicator& context, const MakeAttentionOperator& attention) override {
     if (block_ < context.size())
       throw ShapeError("train: context_ranks is " + std::to_string(context.size()) + "; it must be at most " +
@@ -74,14 +86,14 @@ class TextTask final : public Task {
   }
   int64_t begin_epoch(int64_t epoch) override {
     epoch_ = epoch;
-    return std::max<int64_t>(static_cast<int64_t>(training_.size()) / block_ / options_.batch, 1);
+    return std::max<int64_t>(training_.size() / block_ / options_.batch, 1);
   }
   Step loss(int64_t batch) override {
     Step step{.sequences = !split_ || split_->rank == 0 ? options_.batch : 0};
     std::vector<std::vector<int32_t>> pieces;
-    const int64_t places = static_cast<int64_t>(training_.size()) - block_;
+    const int64_t places = training_.size() - block_;
     for (const int64_t begin : random_offsets(options_.seed, epoch_, batch, options_.batch, places))
-      pieces.push_back(piece(training_, begin, block_));
+      check_ids(pieces.emplace_back(training_.read(begin, begin + block_ + 1)), model_.config().vocab_size);
     step.flop = static_cast<double>(options_.batch) * training_flop(model_.config(), block_);
     if (options_.r_drop > 0) step.flop *= 2;
     step.flop /= static_cast<double>(options_.context_ranks);
@@ -100,7 +112,8 @@ class TextTask final : public Task {
 
   LanguageModel& model_;
   const TrainOptions& options_;
-  const std::vector<int32_t>&training_, &validation_;
+  TextCorpus& training_;
+  const std::vector<int32_t>& validation_;
   const int64_t block_;
   std::optional<functional::SplitRows> split_;
   int64_t epoch_ = 1;
@@ -109,6 +122,14 @@ class TextTask final : public Task {
 }  // namespace
 
 TrainResult train(LanguageModel& model, const std::vector<int32_t>& training, const std::vector<int32_t>& validation,
+                  const TrainOptions& options, const std::string& directory, const TrainHooks& hooks) {
+  validate(options);
+  check_ids(training, model.config().vocab_size);
+  TextInMemory text(training);
+  return train(model, text, validation, options, directory, hooks);
+}
+
+TrainResult train(LanguageModel& model, TextCorpus& training, const std::vector<int32_t>& validation,
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks) {
   validate(options);
   TextTask task(model, training, validation, options);

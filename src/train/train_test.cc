@@ -1,10 +1,12 @@
 #include "heed/train.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "core/memory.h"
@@ -262,7 +264,7 @@ TEST_F(Train, ResumingWithOtherOptionsOrDataIsRefused) {
 }
 
 TEST_F(Train, DamageOfTheStateIsFoundWhereverItIs) {
-  const Recipe recipe = settings_of_pairs(quick());
+  const Recipe recipe = settings_of_pairs(quick(), /*pairs=*/60);
   TrainState state{.update = 7, .best_nll = 0.5, .checkpoints = {3}};
   state.files = {{kModelFile, {.bytes = 9, .crc32 = 0xCBF43926}}, {"config.json", {.bytes = 1, .crc32 = 2}}};
   const std::string text = write_state(state, recipe);
@@ -657,13 +659,22 @@ TEST_F(Train, RefusesWhatDoesNotFit) {
   EXPECT_THROW(validate(options), ShapeError);
 }
 
+std::vector<Batch> batches_of(const SentencePairs& pairs, const TrainOptions& options, int64_t epoch,
+                              const Windows& windows = {}) {
+  PairsInMemory in_memory(pairs);
+  EpochBatches all(in_memory, options, /*longest=*/100, epoch, windows);
+  std::vector<Batch> batches;
+  for (int64_t batch = 0; batch < all.size(); ++batch) batches.push_back(all[batch]);
+  return batches;
+}
+
 TEST_F(Train, BatchesHoldEveryPairOnceAndMixLengths) {
   const SentencePairs pairs = reversing(3000, 20, 12, 3);
   TrainOptions options;
   options.batch_tokens = 500;
   const auto batches = [&](uint64_t seed, int64_t epoch) {
     options.seed = seed;
-    return make_batches(pairs, options, epoch);
+    return batches_of(pairs, options, epoch);
   };
   const std::vector<Batch> one = batches(1, 1);
   EXPECT_EQ(batches(1, 1), one);
@@ -685,14 +696,93 @@ TEST_F(Train, BatchesHoldEveryPairOnceAndMixLengths) {
   EXPECT_EQ(seen, std::vector<int>(pairs.source.size(), 1));
 }
 
+// Numbers of the order as it was when all pairs were shuffled in one array: a corpus of one window keeps it.
+TEST_F(Train, TheOrderOfASmallCorpusStays) {
+  TrainOptions options;
+  options.batch_tokens = 12;
+  options.seed = 7;
+  EXPECT_EQ(batches_of(reversing(12, 5, 12, 3), options, 2),
+            (std::vector<Batch>{{10, 8, 0}, {4, 6}, {1, 3, 2}, {11, 9}, {5, 7}}));
+}
+
+TEST_F(Train, WindowsHoldEveryPairOnceFromStretchesAnywhere) {
+  const SentencePairs pairs = reversing(1003, 20, 12, 3);
+  const Windows windows{.pairs_of_block = 10, .blocks = 7};  // 101 blocks in 15 windows of 6 or 7
+  TrainOptions options;
+  options.batch_tokens = 100;
+  const std::vector<Batch> one = batches_of(pairs, options, 1, windows);
+  EXPECT_EQ(batches_of(pairs, options, 1, windows), one);
+  EXPECT_NE(batches_of(pairs, options, 2, windows), one);
+  std::vector<int> seen(pairs.source.size());
+  std::vector<int64_t> order;
+  for (const Batch& batch : one)
+    for (const int64_t i : batch) ++seen[static_cast<size_t>(i)], order.push_back(i);
+  EXPECT_EQ(seen, std::vector<int>(pairs.source.size(), 1));
+  const auto blocks_of = [&](size_t begin, size_t end) {
+    std::set<int64_t> blocks;
+    for (size_t i = begin; i < end; ++i) blocks.insert(order[i] / 10);
+    return blocks;
+  };
+  const std::set<int64_t> first = blocks_of(0, 60);
+  EXPECT_EQ(first.size(), 6u);                      // a window has no more
+  EXPECT_GT(blocks_of(0, 20).size(), 4u);           // which are mixed,
+  EXPECT_GT(*first.rbegin() - *first.begin(), 30);  // and from anywhere
+
+  // From anywhere in the epoch without what was before.
+  PairsInMemory in_memory(pairs);
+  EpochBatches again(in_memory, options, 100, 1, windows);
+  ASSERT_EQ(again.size(), std::ssize(one));
+  for (const int64_t batch : {again.size() - 1, int64_t{0}, again.size() / 2, again.size() / 3})
+    EXPECT_EQ(again[batch], one[static_cast<size_t>(batch)]);
+}
+
+// Counts what is read of the pairs.
+class Watched final : public PairCorpus {
+ public:
+  explicit Watched(const SentencePairs& pairs) : pairs_(pairs) {}
+  int64_t size() const override { return pairs_.size(); }
+  std::vector<Lengths> lengths(int64_t begin, int64_t end) override { return pairs_.lengths(begin, end); }
+  Pair read(int64_t index) override {
+    ++reads;
+    return pairs_.read(index);
+  }
+  std::string fingerprint() const override { return pairs_.fingerprint(); }
+  int64_t reads = 0;
+
+ private:
+  PairsInMemory pairs_;
+};
+
+TEST_F(Train, ACorpusElsewhereTrainsAsOneInMemoryAndIsReadAsItGoes) {
+  const SentencePairs pairs = reversing(300, 8, 12, 3);
+  TrainOptions options = quick();
+  options.max_updates = 6;
+  const auto fresh = [] {
+    manual_seed(3);
+    return Transformer(tiny());
+  };
+  Transformer one = fresh();
+  train(one, pairs, {}, options, directory("memory"));
+  Watched watched(pairs);
+  Transformer other = fresh();
+  train(other, watched, {}, options, directory("elsewhere"));
+  EXPECT_EQ(model_bytes(directory("memory")), model_bytes(directory("elsewhere")));
+  EXPECT_GT(watched.reads, 0);
+  EXPECT_LT(watched.reads, 150);  // those of six batches
+  options.subword_dropout = 0.1;
+  EXPECT_THROW(train(other, watched, {}, options, directory("none")), ShapeError);
+}
+
 TEST_F(Train, ABatchIsCutByItsLongerSideAndALongPairStandsAlone) {
   const SentencePairs pairs{.source = {{4, 4, 4}, {4}, {4}, std::vector<int32_t>(30, 4), {4}},
                             .target = {{4}, {4, 4, 4, 4}, {4, 4}, {4}, {4}}};
   // With their end tokens: 4|2, 2|5, 2|3, 31|2, 2|2.
-  EXPECT_EQ(cut_batches(pairs, in_order(pairs), 10), (std::vector<Batch>{{0, 1, 2}, {3}, {4}}));
-  EXPECT_EQ(cut_batches(pairs, in_order(pairs), 9), (std::vector<Batch>{{0, 1}, {2}, {3}, {4}}));
-  EXPECT_EQ(cut_batches(pairs, {4, 2, 0}, 8), (std::vector<Batch>{{4, 2, 0}}));
-  EXPECT_TRUE(cut_batches(pairs, {}, 8).empty());
+  PairsInMemory in_memory(pairs);
+  const std::vector<SizedPair> all = sized(in_memory, 0, 5);
+  EXPECT_EQ(cut_batches(all, 10), (std::vector<Batch>{{0, 1, 2}, {3}, {4}}));
+  EXPECT_EQ(cut_batches(all, 9), (std::vector<Batch>{{0, 1}, {2}, {3}, {4}}));
+  EXPECT_EQ(cut_batches(std::array{all[4], all[2], all[0]}, 8), (std::vector<Batch>{{4, 2, 0}}));
+  EXPECT_TRUE(cut_batches({}, 8).empty());
 }
 
 TEST_F(Train, LearnsToReverse) {
