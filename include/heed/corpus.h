@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
+#include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -21,9 +24,9 @@ using Say = std::function<void(const std::string&)>;
 /// "-" for standard input. A file that exists is no pattern. Throws IoError for a pattern that fits no file.
 std::vector<std::string> files_of(const std::vector<std::string>& names);
 
-/// The bytes of a file or of standard input, unpacked where gzip compressed them. Throws IoError, and FormatError for
-/// compressed data that is broken.
-std::string read_data(const std::string& file);
+/// The bytes of a file or of standard input, unpacked where gzip compressed them, as they are read. Throws IoError, and
+/// reading does, too; FormatError for compressed data that is broken.
+std::unique_ptr<std::istream> open_data(const std::string& file);
 
 /// As messages call a file of data.
 std::string name_of_data(const std::string& file);
@@ -36,11 +39,36 @@ struct PairFiles {
   bool empty() const { return pairs.empty() && source.empty() && target.empty(); }
 };
 
-/// All pairs, in the order of the files; `columns` are those of source and target, from 1. Empty where no file is
-/// named. Blank lines at the end of a file are no pairs. `what` names the data where malformed UTF-8 was replaced.
-/// Throws UsageError where both kinds of files are named, or sources without targets; IoError, FormatError.
+/// The pairs one after the other, in the order of the files; `columns` are those of source and target, from 1. Blank
+/// lines at the end of a file are no pairs. One file of pairs is open at a time, and a line of it in memory. Throws
+/// UsageError where both kinds of files are named, or sources without targets; next() throws IoError, FormatError.
+class PairReader {
+ public:
+  explicit PairReader(const PairFiles& files, std::pair<int, int> columns = {1, 2});
+  ~PairReader();
+  /// False at the end.
+  bool next(std::string& source, std::string& target);
+  /// Malformed UTF-8 sequences in the files that are read.
+  int64_t replaced() const { return replaced_; }
+
+ private:
+  struct Open;
+  bool open_next();
+  bool next_of_sides(std::string& source, std::string& target);
+
+  std::pair<int, int> columns_;
+  std::vector<std::string> pairs_, sources_, targets_;
+  size_t file_ = 0;
+  std::unique_ptr<Open> open_;
+  int64_t replaced_ = 0;
+};
+
+/// All of them; none where no file is named. `what` names the data where malformed UTF-8 was replaced. Throws as
+/// PairReader.
 TextPairs read_pairs(const PairFiles& files, std::pair<int, int> columns = {1, 2}, const Say& say = {},
                      const std::string& what = "data");
+/// The lines of files, as exclude_sources() takes them.
+std::unordered_set<std::string> lines_in(const std::vector<std::string>& files);
 /// Leaves out the pairs whose source is a line of the files, and says how many.
 void exclude_sources(TextPairs& texts, const std::vector<std::string>& files, const Say& say = {});
 /// Takes about this part of the pairs away and returns it, in order. All pairs of a source stay together, and a hash of
@@ -53,11 +81,28 @@ SentencePairs encode(const Vocabulary& source, const Vocabulary& target, const T
 
 // ---------------------------------------------------------------------------------------------- texts
 
+/// The lines of texts behind each other, each with its newline; the last one may have none. Malformed UTF-8 is
+/// replaced, byte order marks dropped, and a file ends with a newline where another follows. Throws IoError,
+/// FormatError.
+class TextReader {
+ public:
+  explicit TextReader(const std::vector<std::string>& files);
+  /// False at the end.
+  bool next(std::string& line);
+  /// Malformed UTF-8 sequences so far.
+  int64_t replaced() const { return replaced_; }
+
+ private:
+  std::vector<std::string> files_;
+  size_t file_ = 0;
+  std::unique_ptr<std::istream> in_;
+  int64_t replaced_ = 0;
+};
+
 struct TextParts {
   std::string training{}, validation{};
 };
-/// The texts of files behind each other, and either others to validate on or `fraction` of their end. Malformed UTF-8
-/// is replaced and counted, byte order marks dropped, and a file ends with a newline where another follows. Throws
+/// The texts of files as TextReader has them, and either others to validate on or `fraction` of their end. Throws
 /// FormatError for an empty text.
 TextParts read_text_parts(const std::vector<std::string>& text, const std::vector<std::string>& validation,
                           double fraction, const Say& say = {});

@@ -37,6 +37,7 @@
 #include "heed/corpus.h"
 #include "heed/load.h"
 #include "heed/text_generator.h"
+#include "heed/token_file.h"
 #include "heed/translator.h"
 #endif
 

@@ -53,6 +53,8 @@ struct Checksum {
   bool operator==(const Checksum&) const = default;
 };
 Checksum checksum_of(std::string_view content);
+/// Of a content that `sum` is of the beginning of.
+Checksum extended(Checksum sum, std::span<const std::byte> more);
 Checksum checksum_of_file(const std::string& path);  // throws IoError
 
 /// Replaces files of a directory all at once, on any file system: nothing but the files named here is written, replaced
@@ -209,12 +211,17 @@ void save_npz(const std::string& path, const NamedTensors& tensors, bool compres
 
 // ---------------------------------------------------------------------------------------------- compressed files
 
+/// Bytes one behind the other: puts the next ones into `into`, which has room, and returns how many; 0 at the end only.
+using ReadBytes = std::function<size_t(std::span<char> into)>;
+
 /// Whether the bytes begin as gzip's do.
 bool is_gzip(std::string_view bytes);
 
 /// What was compressed: all members, one behind the other. Throws FormatError for data that is broken or cut, for what
 /// else follows it, and beyond 64 MiB for what unpacks to more than 100 times its size, which no text does.
 std::string gunzip(std::string_view packed, const std::string& where);
+/// The same while it is read, and throws then.
+ReadBytes gunzip(ReadBytes packed, const std::string& where);
 
 // ---------------------------------------------------------------------------------------------- configurations
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "heed/error.h"
@@ -39,6 +40,22 @@ std::vector<std::string> read_lines(const std::filesystem::path& path, int64_t* 
 /// The same from a stream, such as standard input; `name` stands for it in messages.
 std::vector<std::string> read_lines(std::istream& in, const std::string& name, int64_t* replaced = nullptr);
 
+/// Those lines one after the other. Nothing but the line is kept in memory.
+class LineStream {
+ public:
+  LineStream(std::istream& in, std::string name) : in_(in), name_(std::move(name)) {}
+  /// False at the end. Throws IoError.
+  bool next(std::string& line);
+  /// Malformed sequences so far.
+  int64_t replaced() const { return replaced_; }
+
+ private:
+  std::istream& in_;
+  std::string name_;
+  bool first_ = true;
+  int64_t replaced_ = 0;
+};
+
 /// Whether a text shows nothing: whitespace, controls and characters without width (U+200B, U+FEFF) at the most.
 bool is_blank(std::string_view text);
 
@@ -66,6 +83,27 @@ TextPairs read_pairs_tsv(const std::filesystem::path& path, int source_column = 
 
 /// The same from a stream; `name` stands for it in messages.
 TextPairs read_pairs_tsv(std::istream& in, const std::string& name, int source_column = 1, int target_column = 2);
+
+/// Those pairs one after the other.
+class PairStream {
+ public:
+  /// Throws ShapeError for a column below 1.
+  PairStream(std::istream& in, const std::string& name, int source_column, int target_column);
+  /// False at the end. Throws IoError, FormatError.
+  bool next(std::string& source, std::string& target);
+  int64_t replaced() const { return lines_.replaced(); }
+
+ private:
+  void take_columns(std::string_view line, std::string& source, std::string& target) const;
+
+  LineStream lines_;
+  std::string name_;
+  size_t source_column_, target_column_;
+  std::string line_;    // that comes behind the blank ones
+  bool held_ = false;   // it is there
+  int64_t blank_ = 0;   // lines in front of it that are still to come
+  int64_t number_ = 0;  // of the line that came last
+};
 
 /// A vocabulary that heed did not make, where that was not said to be trusted.
 class UntrustedError : public FormatError {

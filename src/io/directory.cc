@@ -31,12 +31,6 @@ bool is_file_name(const std::string& name) {
          name != kLock && !is_part(name);
 }
 
-Checksum extended(Checksum sum, std::span<const std::byte> bytes) {
-  sum.bytes += bytes.size();
-  sum.crc32 = static_cast<uint32_t>(::crc32_z(sum.crc32, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-  return sum;
-}
-
 class SummingWriter : public DescriptorWriter {
  public:
   using DescriptorWriter::DescriptorWriter;
@@ -182,6 +176,13 @@ class Lock {
 };
 
 }  // namespace
+
+Checksum extended(Checksum sum, std::span<const std::byte> bytes) {
+  if (bytes.empty()) return sum;  // zlib begins anew at a null pointer
+  sum.bytes += bytes.size();
+  sum.crc32 = static_cast<uint32_t>(::crc32_z(sum.crc32, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  return sum;
+}
 
 Checksum checksum_of(std::string_view content) {
   return extended({}, std::as_bytes(std::span(content.data(), content.size())));

@@ -196,6 +196,17 @@ std::string read_descriptor(int fd, const std::string& path, uint64_t limit) {
   return text;
 }
 
+void read_at(int fd, uint64_t offset, std::span<std::byte> into, const std::string& path) {
+  while (!into.empty()) {
+    const ssize_t got = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno("read", path, errno);
+    if (got == 0) throw FormatError(path + ": ends at byte " + std::to_string(offset) + ", before what it should hold");
+    offset += static_cast<uint64_t>(got);
+    into = into.subspan(static_cast<size_t>(got));
+  }
+}
+
 std::string read_file(const std::string& path, uint64_t limit) {
   const Descriptor fd(path, O_RDONLY);
   if (!fd.ok()) throw_errno("open", path, errno);

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -61,6 +62,8 @@ std::vector<std::string> entries_of(int directory, const std::string& shown);
 
 struct stat status_of(int fd, const std::string& path);  // throws IoError
 std::string read_descriptor(int fd, const std::string& path, uint64_t limit);
+/// Fills `into` with what stands at `offset`. Throws IoError, and FormatError where the file ends before.
+void read_at(int fd, uint64_t offset, std::span<std::byte> into, const std::string& path);
 FileBytes map_descriptor(int fd, const std::string& path);
 
 std::string random_name();  // 16 hexadecimal digits

@@ -1,70 +1,128 @@
-#include "heed/io.h"
-
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
 #include <new>
+#include <utility>
 
 #include "heed/error.h"
+#include "heed/io.h"
 
 namespace heed::inline v0 {
 namespace {
 
-constexpr size_t kAlwaysPermitted = size_t{64} << 20, kMostRatio = 100;
+constexpr uint64_t kAlwaysPermitted = uint64_t{64} << 20, kMostRatio = 100;
 constexpr size_t kPiece = size_t{1} << 18;
 
-class Inflater {
+// Unpacks members that stand one behind the other, as their bytes come.
+class Unpacker {
  public:
-  Inflater() {
-    if (inflateInit2(&stream, /*a gzip header:*/ 16 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
+  Unpacker(ReadBytes packed, std::string where) : packed_(std::move(packed)), where_(std::move(where)) {
+    if (inflateInit2(&stream_, /*a gzip header:*/ 16 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
   }
-  ~Inflater() { inflateEnd(&stream); }
-  Inflater(const Inflater&) = delete;
-  Inflater& operator=(const Inflater&) = delete;
-  z_stream stream{};
+  ~Unpacker() { inflateEnd(&stream_); }
+  Unpacker(const Unpacker&) = delete;
+  Unpacker& operator=(const Unpacker&) = delete;
+
+  size_t read(std::span<char> into) {
+    stream_.next_out = reinterpret_cast<Bytef*>(into.data());
+    stream_.avail_out = static_cast<uInt>(into.size());
+    while (stream_.avail_out == into.size() && (within_ || begin_member())) unpack();
+    return into.size() - stream_.avail_out;
+  }
+
+ private:
+  uint64_t used() const { return read_ - stream_.avail_in; }
+
+  // Makes at least `wanted` bytes of input be there, unless it ends before.
+  void look(size_t wanted) {
+    while (stream_.avail_in < wanted && !ended_) {
+      if (stream_.avail_in > 0) std::memmove(input_.data(), stream_.next_in, stream_.avail_in);
+      const size_t got = packed_(std::span(input_).subspan(stream_.avail_in));
+      stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
+      stream_.avail_in += static_cast<uInt>(got);
+      read_ += got;
+      ended_ = got == 0;
+    }
+  }
+
+  bool begin_member() {
+    look(2);
+    if (stream_.avail_in == 0) return false;
+    const std::string_view next(reinterpret_cast<const char*>(stream_.next_in), stream_.avail_in);
+    if (is_gzip(next)) {
+      inflateReset(&stream_);
+      return within_ = true;
+    }
+    const uint64_t at = used();
+    while (at > 0 && stream_.avail_in > 0 && *stream_.next_in == 0) {  // padding of a tape
+      ++stream_.next_in;
+      --stream_.avail_in;
+      look(1);
+    }
+    if (stream_.avail_in == 0) return false;
+    throw FormatError(where_ + ": what stands at byte " + std::to_string(at) +
+                      " is not gzip; compress the file anew, or unpack it");
+  }
+
+  void unpack() {
+    look(1);
+    const uInt room = stream_.avail_out;
+    const int result = inflate(&stream_, Z_NO_FLUSH);
+    unpacked_ += room - stream_.avail_out;
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();
+    if (unpacked_ > kAlwaysPermitted && unpacked_ / kMostRatio > used())
+      throw FormatError(where_ + ": unpacks to more than " + std::to_string(kMostRatio) +
+                        " times its size; unpack it yourself if it is meant to");
+    if (result == Z_STREAM_END) {
+      within_ = false;
+    } else if (result == Z_BUF_ERROR && ended_) {
+      throw FormatError(where_ + ": the compressed data is cut off after " + std::to_string(read_) +
+                        " bytes; get the whole file");
+    } else if (result != Z_OK && result != Z_BUF_ERROR) {
+      throw FormatError(where_ + ": the compressed data is broken at byte " + std::to_string(used()) + ": " +
+                        (stream_.msg ? stream_.msg : "it needs a dictionary"));
+    }
+  }
+
+  ReadBytes packed_;
+  std::string where_;
+  z_stream stream_{};
+  std::array<char, kPiece> input_;
+  uint64_t read_ = 0, unpacked_ = 0;
+  bool within_ = false, ended_ = false;  // a member; the input
 };
 
 }  // namespace
 
 bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
 
+ReadBytes gunzip(ReadBytes packed, const std::string& where) {
+  return [unpacker = std::make_shared<Unpacker>(std::move(packed), where)](std::span<char> into) {
+    return unpacker->read(into);
+  };
+}
+
 std::string gunzip(std::string_view packed, const std::string& where) {
-  Inflater inflater;
-  z_stream& stream = inflater.stream;
+  const ReadBytes unpacked = gunzip(
+      [packed](std::span<char> into) mutable {
+        const size_t count = packed.copy(into.data(), into.size());
+        packed.remove_prefix(count);
+        return count;
+      },
+      where);
   std::string text;
-  size_t used = 0;  // of packed
-  for (bool within = false; within || used < packed.size();) {
-    if (!within && !is_gzip(packed.substr(used))) {
-      if (packed.find_first_not_of('\0', used) == std::string_view::npos && used > 0) break;  // padding of a tape
-      throw FormatError(where + ": what stands at byte " + std::to_string(used) +
-                        " is not gzip; compress the file anew, or unpack it");
-    }
-    within = true;
-    const size_t in = std::min(packed.size() - used, kPiece), before = text.size();
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data() + used));
-    stream.avail_in = static_cast<uInt>(in);
-    text.resize(before + kPiece);
-    stream.next_out = reinterpret_cast<Bytef*>(text.data() + before);
-    stream.avail_out = static_cast<uInt>(kPiece);
-    const int result = inflate(&stream, Z_NO_FLUSH);
-    if (result == Z_MEM_ERROR) throw std::bad_alloc();
-    used += in - stream.avail_in;
-    text.resize(before + kPiece - stream.avail_out);
-    if (text.size() > kAlwaysPermitted && text.size() / kMostRatio > used)
-      throw FormatError(where + ": unpacks to more than " + std::to_string(kMostRatio) +
-                        " times its size; unpack it yourself if it is meant to");
-    if (result == Z_STREAM_END) {
-      within = false;
-      inflateReset(&stream);
-    } else if (result == Z_BUF_ERROR || (result == Z_OK && used == packed.size() && stream.avail_out > 0)) {
-      throw FormatError(where + ": the compressed data is cut off after " + std::to_string(packed.size()) +
-                        " bytes; get the whole file");
-    } else if (result != Z_OK) {
-      throw FormatError(where + ": the compressed data is broken at byte " + std::to_string(used) + ": " +
-                        (stream.msg ? stream.msg : "it needs a dictionary"));
+  for (size_t size = 0;; text.resize(size)) {
+    text.resize(size + kPiece);
+    const size_t got = unpacked(std::span(text).subspan(size));
+    size += got;
+    if (got == 0) {
+      text.resize(size);
+      return text;
     }
   }
-  return text;
 }
 
 }  // namespace heed::inline v0

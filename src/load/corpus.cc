@@ -1,8 +1,9 @@
 #include "heed/corpus.h"
 
 #include <algorithm>
+#include <istream>
 #include <iterator>
-#include <sstream>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -22,43 +23,13 @@ std::string names_of(const std::vector<std::string>& files) {
   return names;
 }
 
-std::vector<std::string> read_data_lines(const std::string& file, int64_t* replaced = nullptr) {
-  std::istringstream in(read_data(file));
-  return read_lines(in, name_of_data(file), replaced);
-}
-
-void append(std::vector<std::string>& all, std::vector<std::string> more) {
-  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
-}
-
 std::string read_text(const std::vector<std::string>& names, const char* what, const Say& say) {
   std::string text;
-  int64_t replaced = 0;
-  const std::vector<std::string> files = files_of(names);
-  for (const std::string& file : files) {
-    std::string bytes = read_data(file);
-    if (bytes.starts_with("\xEF\xBB\xBF")) bytes.erase(0, 3);
-    if (!text.empty() && text.back() != '\n') text += '\n';
-    text += sanitize_utf8(bytes, &replaced);
-  }
-  say_replaced(say, replaced, what);
-  if (text.empty()) throw FormatError(names_of(files) + " is empty; give a text to learn from");
+  TextReader reader(names);
+  for (std::string line; reader.next(line);) text += line;
+  say_replaced(say, reader.replaced(), what);
+  if (text.empty()) throw FormatError(names_of(files_of(names)) + " is empty; give a text to learn from");
   return text;
-}
-
-// The lines of one side's file and the other's. Only the longer one may end in blank lines more.
-void read_sides(const std::string& source, const std::string& target, TextPairs& texts) {
-  std::vector<std::string> sources = read_data_lines(source, &texts.replaced),
-                           targets = read_data_lines(target, &texts.replaced);
-  const size_t source_lines = sources.size(), target_lines = targets.size();
-  while (sources.size() > targets.size() && sources.back().empty()) sources.pop_back();
-  while (targets.size() > sources.size() && targets.back().empty()) targets.pop_back();
-  if (sources.size() != targets.size())
-    throw FormatError(name_of_data(source) + " has " + std::to_string(source_lines) + " lines but " +
-                      name_of_data(target) + " has " + std::to_string(target_lines) +
-                      "; each line of one must belong to a line of the other");
-  append(texts.source, std::move(sources));
-  append(texts.target, std::move(targets));
 }
 
 // FNV-1a, then a mixing step (splitmix64's), for texts that differ in their last characters only.
@@ -86,35 +57,118 @@ TextPairs take(TextPairs& texts, Chosen&& chosen) {
 
 }  // namespace
 
-TextPairs read_pairs(const PairFiles& files, std::pair<int, int> columns, const Say& say, const std::string& what) {
-  TextPairs texts;
+PairReader::PairReader(const PairFiles& files, std::pair<int, int> columns)
+    : columns_(columns), sources_(files_of(files.source)), targets_(files_of(files.target)) {
   if (!files.pairs.empty() && (!files.source.empty() || !files.target.empty()))
     throw UsageError("read_pairs: files of pairs and files of one side are named; name either");
   if (files.source.empty() != files.target.empty())
     throw UsageError("read_pairs: files of one side are named; name those of the other, too");
-  for (const std::string& file : files_of(files.pairs)) {
-    std::istringstream in(read_data(file));
-    TextPairs more = read_pairs_tsv(in, name_of_data(file), columns.first, columns.second);
-    append(texts.source, std::move(more.source));
-    append(texts.target, std::move(more.target));
-    texts.replaced += more.replaced;
+  if (sources_.size() != targets_.size())
+    throw UsageError("read_pairs: " + std::to_string(sources_.size()) + " files of sources are named and " +
+                     std::to_string(targets_.size()) + " of targets; each file of sources needs its file of targets");
+  pairs_ = files_of(files.pairs);
+}
+
+struct PairReader::Open {
+  std::unique_ptr<std::istream> in, targets_in;
+  std::optional<PairStream> pairs;
+  std::optional<LineStream> sources, targets;
+  int64_t lines = 0;  // that both sides have
+
+  int64_t replaced() const { return pairs ? pairs->replaced() : sources->replaced() + targets->replaced(); }
+};
+
+PairReader::~PairReader() = default;
+
+bool PairReader::open_next() {
+  auto open = std::make_unique<Open>();
+  if (file_ < pairs_.size()) {
+    open->in = open_data(pairs_[file_]);
+    open->pairs.emplace(*open->in, name_of_data(pairs_[file_]), columns_.first, columns_.second);
+  } else if (file_ < sources_.size()) {
+    open->in = open_data(sources_[file_]);
+    open->targets_in = open_data(targets_[file_]);
+    open->sources.emplace(*open->in, name_of_data(sources_[file_]));
+    open->targets.emplace(*open->targets_in, name_of_data(targets_[file_]));
+  } else {
+    return false;
   }
-  const std::vector<std::string> sources = files_of(files.source), targets = files_of(files.target);
-  if (sources.size() != targets.size())
-    throw UsageError("read_pairs: " + std::to_string(sources.size()) + " files of sources are named and " +
-                     std::to_string(targets.size()) + " of targets; each file of sources needs its file of targets");
-  for (size_t i = 0; i < sources.size(); ++i) read_sides(sources[i], targets[i], texts);
+  open_ = std::move(open);
+  return true;
+}
+
+bool PairReader::next(std::string& source, std::string& target) {
+  while (open_ || open_next()) {
+    if (open_->pairs ? open_->pairs->next(source, target) : next_of_sides(source, target)) return true;
+    replaced_ += open_->replaced();
+    open_.reset();
+    ++file_;
+  }
+  return false;
+}
+
+// Only the longer side may end in blank lines more.
+bool PairReader::next_of_sides(std::string& source, std::string& target) {
+  const bool has_source = open_->sources->next(source), has_target = open_->targets->next(target);
+  if (has_source && has_target) {
+    ++open_->lines;
+    return true;
+  }
+  int64_t more = has_source || has_target;
+  bool blank = (has_source ? source : target).empty();
+  LineStream& longer = has_source ? *open_->sources : *open_->targets;
+  for (std::string line; more > 0 && longer.next(line); ++more) blank &= line.empty();
+  if (more == 0 || blank) return false;
+  throw FormatError(name_of_data(sources_[file_]) + " has " + std::to_string(open_->lines + (has_source ? more : 0)) +
+                    " lines but " + name_of_data(targets_[file_]) + " has " +
+                    std::to_string(open_->lines + (has_target ? more : 0)) +
+                    "; each line of one must belong to a line of the other");
+}
+
+TextReader::TextReader(const std::vector<std::string>& names) : files_(files_of(names)) {}
+
+bool TextReader::next(std::string& line) {
+  for (; file_ < files_.size(); ++file_, in_.reset()) {
+    const bool begins = !in_;
+    if (begins) in_ = open_data(files_[file_]);
+    if (!std::getline(*in_, line)) continue;
+    if (!in_->eof()) line += '\n';
+    if (begins) line = without_byte_order_mark(line);
+    if (line.empty()) continue;
+    if (line.back() != '\n' && file_ + 1 < files_.size()) line += '\n';
+    line = sanitize_utf8(line, &replaced_);
+    return true;
+  }
+  return false;
+}
+
+TextPairs read_pairs(const PairFiles& files, std::pair<int, int> columns, const Say& say, const std::string& what) {
+  TextPairs texts;
+  PairReader reader(files, columns);
+  for (std::string source, target; reader.next(source, target);) {
+    texts.source.push_back(source);
+    texts.target.push_back(target);
+  }
+  texts.replaced = reader.replaced();
   say_replaced(say, texts.replaced, what);
   return texts;
 }
 
+std::unordered_set<std::string> lines_in(const std::vector<std::string>& names) {
+  std::unordered_set<std::string> lines;
+  for (const std::string& file : files_of(names)) {
+    const std::unique_ptr<std::istream> in = open_data(file);
+    LineStream stream(*in, name_of_data(file));
+    for (std::string line; stream.next(line);) lines.insert(std::move(line));
+  }
+  return lines;
+}
+
 void exclude_sources(TextPairs& texts, const std::vector<std::string>& names, const Say& say) {
-  const std::vector<std::string> files = files_of(names);
-  std::unordered_set<std::string> excluded;
-  for (const std::string& file : files)
-    for (std::string& line : read_data_lines(file)) excluded.insert(std::move(line));
+  const std::unordered_set<std::string> excluded = lines_in(names);
   const TextPairs out = take(texts, [&](const std::string& source) { return excluded.contains(source); });
-  if (say) say("left out " + std::to_string(out.source.size()) + " pairs whose source is in " + names_of(files));
+  if (say)
+    say("left out " + std::to_string(out.source.size()) + " pairs whose source is in " + names_of(files_of(names)));
 }
 
 TextPairs hold_out(TextPairs& texts, double fraction) {

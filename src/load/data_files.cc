@@ -1,14 +1,23 @@
 #include "heed/corpus.h"
 
+#include <fcntl.h>
 #include <glob.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <new>
+#include <span>
+#include <streambuf>
+#include <utility>
 
 #include "heed/io.h"
+#include "io/file_system.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -26,11 +35,71 @@ std::vector<std::string> matches(const std::string& pattern) {
   return files;
 }
 
-std::string read_standard_input() {
-  std::string bytes{std::istreambuf_iterator<char>(std::cin), {}};
-  if (std::cin.bad()) throw IoError("read standard input: failed");
-  return bytes;
+ReadBytes bytes_of_file(const std::string& file) {
+  const auto fd = std::make_shared<Descriptor>(file, O_RDONLY);
+  if (!fd->ok()) throw_errno("open", file, errno);
+  return [fd, file](std::span<char> into) {
+    while (true) {
+      const ssize_t got = ::read(fd->get(), into.data(), into.size());
+      if (got >= 0) return static_cast<size_t>(got);
+      if (errno != EINTR) throw_errno("read", file, errno);
+    }
+  };
 }
+
+size_t read_standard_input(std::span<char> into) {
+  std::cin.read(into.data(), std::ssize(into));
+  if (std::cin.bad()) throw IoError("read standard input: failed");
+  return static_cast<size_t>(std::cin.gcount());
+}
+
+// A file's, unpacked where gzip compressed them.
+ReadBytes bytes_of(const std::string& file) {
+  ReadBytes bytes = file == "-" ? ReadBytes(read_standard_input) : bytes_of_file(file);
+  std::string begin(2, '\0');
+  size_t there = 0;
+  while (there < begin.size()) {
+    const size_t got = bytes(std::span(begin).subspan(there));
+    if (got == 0) break;
+    there += got;
+  }
+  begin.resize(there);
+  const bool packed = is_gzip(begin);
+  if (!packed && file.ends_with(".gz")) throw FormatError(file + ": this is not gzip; compress it anew, or rename it");
+  ReadBytes whole = [begin, bytes = std::move(bytes)](std::span<char> into) mutable {
+    if (begin.empty()) return bytes(into);
+    const size_t count = begin.copy(into.data(), into.size());
+    begin.erase(0, count);
+    return count;
+  };
+  return packed ? gunzip(std::move(whole), name_of_data(file)) : whole;
+}
+
+class DataBuffer final : public std::streambuf {
+ public:
+  explicit DataBuffer(ReadBytes bytes) : bytes_(std::move(bytes)) {}
+
+ private:
+  int_type underflow() override {
+    const size_t got = bytes_(buffer_);
+    setg(buffer_.data(), buffer_.data(), buffer_.data() + got);
+    return got == 0 ? traits_type::eof() : traits_type::to_int_type(buffer_[0]);
+  }
+
+  ReadBytes bytes_;
+  std::array<char, 1 << 16> buffer_;
+};
+
+class DataStream final : public std::istream {
+ public:
+  explicit DataStream(ReadBytes bytes) : std::istream(nullptr), buffer_(std::move(bytes)) {
+    rdbuf(&buffer_);
+    exceptions(std::ios::badbit);  // what the buffer throws comes through
+  }
+
+ private:
+  DataBuffer buffer_;
+};
 
 }  // namespace
 
@@ -48,11 +117,8 @@ std::vector<std::string> files_of(const std::vector<std::string>& names) {
   return files;
 }
 
-std::string read_data(const std::string& file) {
-  std::string bytes = file == "-" ? read_standard_input() : read_file(file);
-  if (is_gzip(bytes)) return gunzip(bytes, name_of_data(file));
-  if (file.ends_with(".gz")) throw FormatError(file + ": this is not gzip; compress it anew, or rename it");
-  return bytes;
+std::unique_ptr<std::istream> open_data(const std::string& file) {
+  return std::make_unique<DataStream>(bytes_of(file));
 }
 
 std::string name_of_data(const std::string& file) { return file == "-" ? "standard input" : file; }

@@ -46,8 +46,14 @@ void Fingerprint::add(const std::vector<int32_t>& ids) {
   for (const int32_t id : ids) add(static_cast<uint32_t>(id));
 }
 
+void Fingerprint::add(std::string_view bytes) {
+  for (const char byte : bytes) hash_ = (hash_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
+}
+
 void Fingerprint::add(uint64_t value) {
-  for (int byte = 0; byte < 8; ++byte) hash_ = (hash_ ^ (value >> 8 * byte & 0xff)) * 0x100000001b3u;
+  char bytes[8];
+  for (int byte = 0; byte < 8; ++byte) bytes[byte] = static_cast<char>(value >> 8 * byte & 0xff);
+  add(std::string_view(bytes, sizeof bytes));
 }
 
 std::string Fingerprint::text() const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -48,10 +49,11 @@ Recipe recipe_of(const Task& task, const TrainOptions& options);
 Recipe settings_of_pairs(const TrainOptions& options, int64_t pairs);
 Recipe settings_of_text(const TrainOptions& options, int64_t block);
 
-/// FNV-1a over lengths and ids: tells whether a directory belongs to this data, no more.
+/// FNV-1a over lengths and ids, or bytes: tells whether a directory belongs to this data, no more.
 class Fingerprint {
  public:
   void add(const std::vector<int32_t>& ids);
+  void add(std::string_view bytes);
   std::string text() const;  // 16 hexadecimal digits
 
  private:
