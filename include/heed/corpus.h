@@ -102,12 +102,15 @@ class TextReader {
 struct TextParts {
   std::string training{}, validation{};
 };
-/// The texts of files as TextReader has them, and either others to validate on or `fraction` of their end. Throws
-/// FormatError for an empty text.
+/// All of them, and `what` names the text where malformed UTF-8 was replaced. Throws FormatError for an empty text.
+std::string read_text(const std::vector<std::string>& files, const std::string& what, const Say& say = {});
+/// The texts of files, and either others to validate on or `fraction` of their end. Throws as read_text().
 TextParts read_text_parts(const std::vector<std::string>& text, const std::vector<std::string>& validation,
                           double fraction, const Say& say = {});
 /// The lines of a text, each with its newline.
 std::vector<std::string> lines_of(const std::string& text);
+/// The pieces of a line of a text. Sets `changed` where the vocabulary cannot write it as it is.
+std::vector<int32_t> encode_line(const Vocabulary& vocabulary, const std::string& line, bool* changed);
 /// The pieces of a text. Says how many lines the vocabulary changes, if any; `what` names the text.
 std::vector<int32_t> encode_text(const Vocabulary& vocabulary, const std::string& text, const std::string& what,
                                  const Say& say = {});

@@ -18,6 +18,7 @@ void add_export(CLI::App& program);
 void add_generate(CLI::App& program);
 void add_help(CLI::App& program);
 void add_inspect(CLI::App& program);
+void add_prepare(CLI::App& program);
 void add_score(CLI::App& program);
 void add_tokenize(CLI::App& program);
 void add_train(CLI::App& program);

@@ -45,6 +45,7 @@ struct Command {
 };
 constexpr Command kCommands[] = {
     {"Train and use models", add_train},
+    {"Train and use models", add_prepare},
     {"Train and use models", add_translate},
     {"Train and use models", add_generate},
     {"Train and use models", add_score},

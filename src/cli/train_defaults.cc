@@ -9,6 +9,7 @@
 
 #include "heed/optim.h"
 #include "heed/random.h"
+#include "heed/text.h"
 #include "heed/train.h"
 
 namespace heed::cli {
@@ -258,6 +259,19 @@ class Chooser {
 };
 
 }  // namespace
+
+bool TextFacts::add(const std::string& line) {
+  const size_t before = characters_.size();
+  bytes_ += std::ssize(line);
+  for (const char32_t code : to_utf32(line)) characters_.insert(code);
+  return characters_.size() > before;
+}
+
+TrainFacts TextFacts::completed(TrainFacts facts) const {
+  facts.bytes = bytes_;
+  facts.characters = std::ssize(characters_);
+  return facts;
+}
 
 std::vector<Choice> choose_defaults(const TrainFacts& facts, const GivenOptions& given) {
   return Chooser(facts, given).choose();

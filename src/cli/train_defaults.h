@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,19 @@ struct TrainFacts {
   int64_t validation_bytes = 0;  // as bytes
   double minutes = 0;            // that are left; 0 for no such limit
   double flops = 0;              // useful floating-point operations a second (training_flop); 0: not measured
+};
+
+/// Counts the lines of texts.
+class TextFacts {
+ public:
+  /// Returns whether the line has characters that those before it had not.
+  bool add(const std::string& line);
+  /// `facts` with bytes and characters.
+  TrainFacts completed(TrainFacts facts) const;
+
+ private:
+  int64_t bytes_ = 0;
+  std::unordered_set<char32_t> characters_;
 };
 
 /// Options of one kind with their values, in the order in which they are named, and why.

@@ -284,10 +284,30 @@ std::vector<Choice> choose_options(CLI::App& command, TrainArguments& arguments,
   return choices;
 }
 
-void choose_vocabulary_size(CLI::App& command, int64_t size) {
-  CLI::Option* option = command.get_option("--vocab-size");
+void set_option(CLI::App& command, const std::string& name, const std::string& value) {
+  CLI::Option* option = command.get_option(name);
   option->clear();
-  give(option, {std::to_string(size)});
+  give(option, {value});
+}
+
+std::pair<int, int> parse_columns(const std::string& text) {
+  int source = 0, target = 0;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%d,%d%c", &source, &target, &rest) != 2 || source < 1 || target < 1)
+    throw UsageError("--columns " + text + ": give the columns of source and target, counted from 1, as in 2,1");
+  return {source, target};
+}
+
+void check_pair_files(const PairFiles& files, const std::string& prefix) {
+  const std::string dashes = "--" + prefix;
+  if (!files.pairs.empty() && (!files.source.empty() || !files.target.empty()))
+    throw UsageError("give either " + dashes + "pairs, or " + dashes + "source and " + dashes + "target");
+  if (files.source.empty() != files.target.empty())
+    throw UsageError("give both " + dashes + "source and " + dashes + "target");
+  const size_t sources = files_of(files.source).size(), targets = files_of(files.target).size();
+  if (sources != targets)
+    throw UsageError(dashes + "source names " + std::to_string(sources) + " files and " + dashes + "target " +
+                     std::to_string(targets) + "; each file of sources needs its file of targets");
 }
 
 void apply_config(CLI::App& command, TrainArguments& arguments) {

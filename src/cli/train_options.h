@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/train_defaults.h"
@@ -53,8 +54,14 @@ void apply_config(CLI::App& command, TrainArguments& a);
 
 /// Chooses what is open, see choose_defaults().
 std::vector<Choice> choose_options(CLI::App& command, TrainArguments& a, const TrainFacts& facts);
-/// The vocabulary turned out smaller than it was chosen.
-void choose_vocabulary_size(CLI::App& command, int64_t size);
+/// What the data decides, whatever was given or chosen.
+void set_option(CLI::App& command, const std::string& name, const std::string& value);
+
+/// The columns of source and target of "2,1". Throws UsageError.
+std::pair<int, int> parse_columns(const std::string& text);
+/// Throws UsageError where --pairs, --source and --target do not go together, or the options with `prefix` in front of
+/// their names.
+void check_pair_files(const PairFiles& files, const std::string& prefix = "");
 
 enum class TomlOf : uint8_t {
   given,          // what was given or chosen, paths as they were typed

@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <numbers>
 #include <optional>
 #include <span>
-#include <unordered_set>
 #include <utility>
 
 #include "cli/commands.h"
@@ -31,6 +31,7 @@
 #include "heed/random.h"
 #include "heed/task.h"
 #include "heed/text.h"
+#include "heed/token_file.h"
 #include "heed/translator.h"
 
 namespace heed::cli {
@@ -59,11 +60,15 @@ std::string fixed(double value, const char* format) {
 }
 
 std::string file_names(std::initializer_list<std::vector<std::string>> lists) {
-  std::string names;
+  constexpr size_t kMost = 20;  // more do not fit into a line
+  std::vector<std::string> files;
   for (const std::vector<std::string>& list : lists)
-    for (const std::string& file : files_of(list))
-      names += (names.empty() ? "" : ", ") + std::filesystem::path(name_of_data(file)).filename().string();
-  return names;
+    for (std::string& file : files_of(list)) files.push_back(std::move(file));
+  std::string names;
+  for (size_t i = 0; i < std::min(files.size(), kMost); ++i)
+    names += (names.empty() ? "" : ", ") + std::filesystem::path(name_of_data(files[i])).filename().string();
+  return files.size() <= kMost ? names
+                               : names + " and " + with_commas(static_cast<int64_t>(files.size() - kMost)) + " more";
 }
 
 // Without files they came from memory.
@@ -171,39 +176,28 @@ double minutes_since_start(const TrainArguments& a) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - a.started).count() / 60;
 }
 
-// Sums up the data. Characters are counted with each line.
-class Facts {
- public:
-  explicit Facts(TrainFacts facts) : facts_(std::move(facts)) {}
-  void add(const std::string& line) {
-    facts_.bytes += std::ssize(line);
-    for (const char32_t code : to_utf32(line)) characters_.insert(code);
-  }
-  TrainFacts operator()() const {
-    TrainFacts facts = facts_;
-    facts.characters = std::ssize(characters_);
-    return facts;
-  }
-
- private:
-  TrainFacts facts_;
-  std::unordered_set<char32_t> characters_;
-};
-
-TrainFacts facts_of(const TextPairs& texts, const TextPairs& validation) {
-  Facts facts({.pairs = std::ssize(texts.source)});
+int64_t bytes_of(const TextPairs& texts) {
+  int64_t bytes = 0;
   for (const auto* side : {&texts.source, &texts.target})
-    for (const std::string& line : *side) facts.add(line);
-  TrainFacts all = facts();
-  for (const auto* side : {&validation.source, &validation.target})
-    for (const std::string& line : *side) all.validation_bytes += std::ssize(line);
-  return all;
+    for (const std::string& line : *side) bytes += std::ssize(line);
+  return bytes;
 }
 
-TrainFacts facts_of(const TextParts& texts) {
-  Facts facts({.text = true, .validation_bytes = std::ssize(texts.validation)});
-  for (const std::string& line : lines_of(texts.training)) facts.add(line);
-  return facts();
+TrainFacts facts_of(const TextPairs& texts) {
+  TextFacts facts;
+  for (const auto* side : {&texts.source, &texts.target})
+    for (const std::string& line : *side) facts.add(line);
+  return facts.completed({.pairs = std::ssize(texts.source)});
+}
+
+TrainFacts facts_of(const std::string& text) {
+  TextFacts facts;
+  for (const std::string& line : lines_of(text)) facts.add(line);
+  return facts.completed({.text = true});
+}
+
+TrainFacts facts_of(const TokenFileInfo& info) {
+  return {.text = info.text, .pairs = info.pairs, .bytes = info.bytes, .characters = info.characters};
 }
 
 // Chooses what nobody gave, and says so. `learn` makes a vocabulary of --vocab-size pieces, or of as many as the text
@@ -239,7 +233,7 @@ LearnVocabulary choose(CLI::App& command, TrainArguments& a, TrainWatcher& watch
     if (a.separate_vocabularies && a.source_vocabulary.empty()) add(Side::source);
     if (a.separate_vocabularies && a.vocabulary.empty()) add(Side::target);
     std::erase_if(learned, [&](const auto& side) { return side.second.size() != smallest; });
-    choose_vocabulary_size(command, smallest);
+    set_option(command, "--vocab-size", std::to_string(smallest));
     if (smallest < chosen) watcher.say("the text gives no more than " + std::to_string(smallest) + " pieces");
   }
   settle(a, watcher);
@@ -248,9 +242,9 @@ LearnVocabulary choose(CLI::App& command, TrainArguments& a, TrainWatcher& watch
 
 // Trains, says how it goes, and writes the card with what `parts` makes of the result. `data` begins the first line.
 // `hooks` may hold what else the training needs.
-template <class Model, class Data, class Parts>
+template <class Model, class Training, class Data, class Parts>
 TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& watcher, const Prepared& prepared,
-                Model& model, const Data& training, const Data& validation, bool validates, const TrainWords& words,
+                Model& model, Training& training, const Data& validation, bool validates, const TrainWords& words,
                 const std::string& data, TrainHooks hooks, std::optional<ReportOnTraining> report, Parts&& parts) {
   watcher.begin(words);
   watcher.line(data + ", " + std::to_string(model.config().vocab_size) + " pieces, " +
@@ -333,45 +327,87 @@ double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const
   return ranks ? of_lead(*ranks, score) : score;
 }
 
-std::pair<int, int> parse_columns(const std::string& text) {
-  int source = 0, target = 0;
-  char rest = 0;
-  if (std::sscanf(text.c_str(), "%d,%d%c", &source, &target, &rest) != 2 || source < 1 || target < 1)
-    throw UsageError("--columns " + text + ": give the columns of source and target, counted from 1, as in 2,1");
-  return {source, target};
-}
-
 // Those of --pairs, --source and --target, or of the options with "valid-" in front.
 TextPairs read_named_pairs(const PairFiles& files, const std::string& columns, const std::string& prefix,
                            const Say& say) {
-  const std::string dashes = "--" + prefix;
-  if (!files.pairs.empty() && (!files.source.empty() || !files.target.empty()))
-    throw UsageError("give either " + dashes + "pairs, or " + dashes + "source and " + dashes + "target");
-  if (files.source.empty() != files.target.empty())
-    throw UsageError("give both " + dashes + "source and " + dashes + "target");
-  const size_t sources = files_of(files.source).size(), targets = files_of(files.target).size();
-  if (sources != targets)
-    throw UsageError(dashes + "source names " + std::to_string(sources) + " files and " + dashes + "target " +
-                     std::to_string(targets) + "; each file of sources needs its file of targets");
+  check_pair_files(files, prefix);
   return read_pairs(files, parse_columns(columns), say, prefix.empty() ? "training data" : "validation data");
 }
 
-// What the model's card says of its data and scores.
-CardParts translator_card(const TrainArguments& a, const TransformerConfig& shape, const SentencePairs& training,
-                          const TextPairs& valid_texts, const TrainResult& result) {
+// The training data where it is tokens that heed prepare made.
+std::optional<TokenFile> tokens_in(const std::vector<std::string>& names) {
+  const std::vector<std::string> files = files_of(names);
+  if (files.size() != 1 || !is_token_file(files.front())) return {};
+  return TokenFile(files.front());
+}
+
+void expect_the_vocabulary(const std::string& has, const std::string& expected, const TokenFile& tokens,
+                           const std::string& of) {
+  if (has != expected)
+    throw UsageError(tokens.path() + " was prepared with another vocabulary than " + of +
+                     "; prepare it with --vocabulary " + of);
+}
+
+// Lets the tokens decide what follows from them; throws UsageError for what cannot be done with tokens.
+void take_over(const TokenFile& tokens, CLI::App& command, TrainArguments& a) {
+  const TokenFileInfo& info = tokens.info();
+  const auto refuse = [&](bool given, const std::string& option, const std::string& remedy) {
+    if (given) throw UsageError(option + " needs texts, and " + tokens.path() + " holds tokens; " + remedy);
+  };
+  refuse(!a.exclude.empty(), "--exclude", "give it to heed prepare");
+  refuse(a.options.subword_dropout > 0, "--subword-dropout", "give 0 for it, or train on the texts");
+  refuse(!info.text && a.valid_fraction > 0, "--valid-fraction", "give --valid-pairs");
+  refuse(!a.html.empty() && (info.text ? a.valid_text.empty() : a.valid_pairs.empty() && !a.valid_pairs_in_memory),
+         "--html", info.text ? "give --valid-text to watch" : "give --valid-pairs to watch");
+  if (a.separate_vocabularies && info.source_vocabulary.empty())
+    throw UsageError(tokens.path() +
+                     " was prepared with one vocabulary; leave out --separate-vocabularies, or give it "
+                     "to heed prepare");
+  a.separate_vocabularies = !info.source_vocabulary.empty();
+  for (const auto& [given, stored] :
+       {std::pair{a.vocabulary, info.vocabulary}, std::pair{a.source_vocabulary, info.source_vocabulary}})
+    if (!given.empty()) expect_the_vocabulary(load_vocabulary(given, a.trust).to_text(), stored, tokens, given);
+  const Vocabulary vocabulary = Vocabulary::from_bytes(info.vocabulary, tokens.path(), a.trust);
+  a.vocab_type = vocabulary.of_characters() ? "characters" : "subwords";
+  set_option(command, "--vocab-size", std::to_string(vocabulary.size()));
+  if (!info.text) set_option(command, "--subword-dropout", "0");
+}
+
+Vocabulary vocabulary_of(const TokenFile& tokens, Side side, bool trust) {
+  const TokenFileInfo& info = tokens.info();
+  return Vocabulary::from_bytes(side == Side::source ? info.source_vocabulary : info.vocabulary, tokens.path(), trust);
+}
+
+// The directory may have been there.
+void expect_the_vocabularies(const Prepared& prepared, const TokenFile& tokens, const std::string& directory) {
+  const TokenFileInfo& info = tokens.info();
+  const std::string& source = info.source_vocabulary.empty() ? info.vocabulary : info.source_vocabulary;
+  expect_the_vocabulary(prepared.vocabulary.to_text(), info.vocabulary, tokens, directory + "/" + kVocabularyFile);
+  expect_the_vocabulary(prepared.source.to_text(), source, tokens, directory + "/" + kSourceVocabularyFile);
+}
+
+// What is told of sentence pairs.
+TokenFileInfo amount_of(const SentencePairs& pairs) {
   const auto tokens = [](const std::vector<std::vector<int32_t>>& sentences) {
     int64_t count = 0;
-    for (const auto& sentence : sentences) count += static_cast<int64_t>(sentence.size());
-    return with_commas(count);
+    for (const auto& sentence : sentences) count += std::ssize(sentence);
+    return count;
   };
+  return {
+      .pairs = std::ssize(pairs.source), .source_tokens = tokens(pairs.source), .target_tokens = tokens(pairs.target)};
+}
+
+// What the model's card says of its data and scores.
+CardParts translator_card(const TrainArguments& a, const TransformerConfig& shape, const TokenFileInfo& training,
+                          const TextPairs& valid_texts, const TrainResult& result) {
   CardParts parts{
       .summary = "A Transformer that translates, trained by heed " HEED_VERSION ".",
       .vocabulary = shape.source_vocab_size == 0
                         ? "pieces for both languages"
                         : "pieces for the target, " + with_commas(shape.source_vocab_size) + " for the source",
-      .data = {{"Training", of_files(a.pairs) + ": " + with_commas(static_cast<int64_t>(training.source.size())) +
-                                " sentence pairs, " + tokens(training.source) + " source and " +
-                                tokens(training.target) + " target tokens"}},
+      .data = {{"Training", of_files(a.pairs) + ": " + with_commas(training.pairs) + " sentence pairs, " +
+                                with_commas(training.source_tokens) + " source and " +
+                                with_commas(training.target_tokens) + " target tokens"}},
       .scored_on = "validation pairs"};
   if (valid_texts.source.empty()) return parts;
   parts.data.emplace_back("Validation", (a.valid_fraction > 0 ? "held out" : of_files(a.valid_pairs)) + ": " +
@@ -392,11 +428,19 @@ CardParts translator_card(const TrainArguments& a, const TransformerConfig& shap
 TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {
   const Say say = [&](const std::string& text) { watcher.say(text); };
   check_early(a.translator, a);
-  TextPairs texts = a.pairs_in_memory ? *a.pairs_in_memory : read_named_pairs(a.pairs, a.columns, "", say);
+  check_pair_files(a.pairs);
+  const std::optional<TokenFile> tokens = tokens_in(a.pairs.pairs);
+  if (tokens) take_over(*tokens, command, a);
+  TextPairs texts;
+  if (a.pairs_in_memory)
+    texts = *a.pairs_in_memory;
+  else if (!tokens)
+    texts = read_named_pairs(a.pairs, a.columns, "", say);
   TextPairs valid_texts =
       a.valid_pairs_in_memory ? *a.valid_pairs_in_memory : read_named_pairs(a.valid_pairs, a.columns, "valid-", say);
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
-  if (texts.source.empty()) throw FormatError(of_files(a.pairs) + " holds no sentence pairs to train on");
+  const std::unique_ptr<PairCorpus> corpus = tokens ? tokens->pairs() : nullptr;
+  if (!tokens && texts.source.empty()) throw FormatError(of_files(a.pairs) + " holds no sentence pairs to train on");
   if (a.valid_fraction > 0) {
     try {
       valid_texts = hold_out(texts, a.valid_fraction);
@@ -412,17 +456,23 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
       parse_line_numbers(a.html_lines, std::ssize(watched_texts.source),
                          valid_texts.source.empty() ? "the training data" : "the validation data");
   const auto learn = [&](Side side, bool fewer_will_do) {
+    if (tokens) return vocabulary_of(*tokens, side, a.trust);
     std::vector<std::string> lines = side == Side::target ? texts.target : texts.source;
     if (side == Side::both) lines.insert(lines.end(), texts.target.begin(), texts.target.end());
     return Vocabulary::train(
         lines, {.size = a.vocab_size(), .fewer_will_do = fewer_will_do, .character_coverage = a.character_coverage});
   };
-  const LearnVocabulary vocabularies =
-      choose(command, a, watcher, a.open ? facts_of(texts, valid_texts) : TrainFacts{}, learn);
+  TrainFacts facts;
+  if (a.open) {
+    facts = tokens ? facts_of(tokens->info()) : facts_of(texts);
+    facts.validation_bytes = bytes_of(valid_texts);
+  }
+  const LearnVocabulary vocabularies = choose(command, a, watcher, facts, learn);
   options.bleu_sentences = std::min(options.bleu_sentences, std::ssize(valid_texts.source));
   TransformerConfig shape = a.translator;
   const std::string kept_options = options_to_keep(command);
   const Prepared prepared = prepare_over_ranks(a, shape, kept_options, vocabularies);
+  if (tokens) expect_the_vocabularies(prepared, *tokens, a.model);
   const Vocabulary& vocabulary = prepared.vocabulary;
   const SentencePairs training = encode(prepared.source, vocabulary, texts),
                       validation = encode(prepared.source, vocabulary, valid_texts);
@@ -430,8 +480,9 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
   manual_seed(a.options.seed);
   Transformer model(shape);
   begin_with(model, a, prepared);
-  const std::string data = std::to_string(training.source.size()) + " training and " +
-                           std::to_string(validation.source.size()) + " validation pairs";
+  const TokenFileInfo amount = tokens ? tokens->info() : amount_of(training);
+  const std::string data =
+      std::to_string(amount.pairs) + " training and " + std::to_string(validation.source.size()) + " validation pairs";
   auto report = begin_report(a, model, data, [&] {
     Watched w = watch(model, prepared.source, vocabulary,
                       watched_pairs(watched_texts, valid_texts.source.empty() ? training : validation, watched));
@@ -440,38 +491,58 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
                     " pairs from all over the validation data, decoded greedily with the weights as they are.";
     return w;
   });
-  return run(
-      command, a, watcher, prepared, model, training, validation, !validation.source.empty(), {}, data,
-      {.files = {{kTrainOptionsFile, kept_options}},
-       .bleu = [&](int64_t sentences) { return greedy_bleu(model, prepared, spread(valid_texts, sentences), a.ranks); },
-       .encode = [&](double dropout,
-                     uint64_t seed) { return encode(prepared.source, vocabulary, texts, dropout, seed); }},
-      std::move(report),
-      [&](const TrainResult& result) { return translator_card(a, shape, training, valid_texts, result); });
+  const auto learn_from = [&](auto& pairs) {
+    return run(
+        command, a, watcher, prepared, model, pairs, validation, !validation.source.empty(), {}, data,
+        {.files = {{kTrainOptionsFile, kept_options}},
+         .bleu =
+             [&](int64_t sentences) { return greedy_bleu(model, prepared, spread(valid_texts, sentences), a.ranks); },
+         .encode = [&](double dropout,
+                       uint64_t seed) { return encode(prepared.source, vocabulary, texts, dropout, seed); }},
+        std::move(report),
+        [&](const TrainResult& result) { return translator_card(a, shape, amount, valid_texts, result); });
+  };
+  return corpus ? learn_from(*corpus) : learn_from(training);
 }
 
 TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {
   const Say say = [&](const std::string& text) { watcher.say(text); };
   a.options.bleu_sentences = 0;
   check_early(a.language_model, a);
-  const TextParts texts = read_text_parts(a.text, a.valid_text, a.valid_fraction, say);
+  const std::optional<TokenFile> tokens = tokens_in(a.text);
+  if (tokens) take_over(*tokens, command, a);
+  const std::unique_ptr<TextCorpus> corpus = tokens ? tokens->text() : nullptr;
+  TextParts texts;
+  if (!tokens)
+    texts = read_text_parts(a.text, a.valid_text, a.valid_fraction, say);
+  else if (!a.valid_text.empty())
+    texts.validation = read_text(a.valid_text, "validation text", say);
+  else
+    say("no validation: of tokens no part is held out; give --valid-text for one");
   const std::vector<std::string> watched_text = lines_of(texts.validation.empty() ? texts.training : texts.validation);
   const std::vector<int64_t> watched = parse_line_numbers(
       a.html_lines, std::ssize(watched_text), texts.validation.empty() ? "the training text" : "the validation text");
   for (const int64_t number : watched)
     if (watched_text[static_cast<size_t>(number - 1)] == "\n")
       throw UsageError("--html-lines: line " + std::to_string(number) + " is empty; choose one with words");
-  const auto learn = [&](Side, bool fewer_will_do) {
+  const auto learn = [&](Side side, bool fewer_will_do) {
+    if (tokens) return vocabulary_of(*tokens, side, a.trust);
     if (a.vocab_type == "characters") return Vocabulary::characters(texts.training);
     return Vocabulary::train(lines_of(texts.training), {.size = a.vocab_size(),
                                                         .fewer_will_do = fewer_will_do,
                                                         .character_coverage = a.character_coverage,
                                                         .spaces = Spaces::verbatim});
   };
-  const LearnVocabulary vocabularies = choose(command, a, watcher, a.open ? facts_of(texts) : TrainFacts{}, learn);
+  TrainFacts facts;
+  if (a.open) {
+    facts = tokens ? facts_of(tokens->info()) : facts_of(texts.training);
+    facts.validation_bytes = std::ssize(texts.validation);
+  }
+  const LearnVocabulary vocabularies = choose(command, a, watcher, facts, learn);
   LanguageModelConfig shape = a.language_model;
   const std::string kept_options = options_to_keep(command);
   const Prepared prepared = prepare_over_ranks(a, shape, kept_options, vocabularies);
+  if (tokens) expect_the_vocabularies(prepared, *tokens, a.model);
   const Vocabulary& vocabulary = prepared.vocabulary;
   const std::vector<int32_t> training = encode_text(vocabulary, texts.training, "training text", say),
                              validation = encode_text(vocabulary, texts.validation, "validation text", say);
@@ -485,30 +556,35 @@ TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& wa
   manual_seed(a.options.seed);
   LanguageModel model(shape);
   begin_with(model, a, prepared);
+  const int64_t bytes = tokens ? tokens->info().bytes : std::ssize(texts.training),
+                count = tokens ? tokens->info().target_tokens : std::ssize(training);
   const std::string data =
-      std::to_string(training.size()) + " training and " + std::to_string(validation.size()) + " validation tokens";
+      std::to_string(count) + " training and " + std::to_string(validation.size()) + " validation tokens";
   auto report = begin_report(a, model, data, [&] {
     return watch(model, vocabulary, watched_lines(watched_text, vocabulary, watched, shape.max_positions));
   });
-  return run(command, a, watcher, prepared, model, training, validation, !validation.empty(),
-             {.tokens = "tokens", .sequences = "blocks", .bits = bits}, data,
-             {.files = {{kTrainOptionsFile, kept_options}}}, std::move(report), [&](const TrainResult& result) {
-               const auto amount = [](const std::string& text, const std::vector<int32_t>& ids) {
-                 return with_commas(static_cast<int64_t>(text.size())) + " bytes, " +
-                        with_commas(static_cast<int64_t>(ids.size())) + " tokens";
-               };
-               CardParts parts{.summary = "A language model, trained by heed " HEED_VERSION ".",
-                               .vocabulary = vocabulary.of_characters() ? "characters" : "pieces",
-                               .data = {{"Training", file_names({a.text}) + ": " + amount(texts.training, training)}},
-                               .scored_on = "validation text"};
-               if (validation.empty()) return parts;
-               parts.data.emplace_back("Validation", (a.valid_text.empty() ? "the end of " + file_names({a.text})
-                                                                           : file_names({a.valid_text})) +
-                                                         ": " + amount(texts.validation, validation));
-               parts.scores = {{"Loss", fixed(result.best_nll, "%.4f nats a token")}};
-               if (bits > 0) parts.scores.emplace_back("Bits", fixed(bits * result.best_nll, "%.4f a byte"));
-               return parts;
-             });
+  const auto learn_from = [&](auto& text) {
+    return run(command, a, watcher, prepared, model, text, validation, !validation.empty(),
+               {.tokens = "tokens", .sequences = "blocks", .bits = bits}, data,
+               {.files = {{kTrainOptionsFile, kept_options}}}, std::move(report), [&](const TrainResult& result) {
+                 const auto amount = [](int64_t of_text, int64_t ids) {
+                   return with_commas(of_text) + " bytes, " + with_commas(ids) + " tokens";
+                 };
+                 CardParts parts{.summary = "A language model, trained by heed " HEED_VERSION ".",
+                                 .vocabulary = vocabulary.of_characters() ? "characters" : "pieces",
+                                 .data = {{"Training", file_names({a.text}) + ": " + amount(bytes, count)}},
+                                 .scored_on = "validation text"};
+                 if (validation.empty()) return parts;
+                 parts.data.emplace_back(
+                     "Validation",
+                     (a.valid_text.empty() ? "the end of " + file_names({a.text}) : file_names({a.valid_text})) + ": " +
+                         amount(std::ssize(texts.validation), std::ssize(validation)));
+                 parts.scores = {{"Loss", fixed(result.best_nll, "%.4f nats a token")}};
+                 if (bits > 0) parts.scores.emplace_back("Bits", fixed(bits * result.best_nll, "%.4f a byte"));
+                 return parts;
+               });
+  };
+  return corpus ? learn_from(*corpus) : learn_from(training);
 }
 
 // The files that are read.

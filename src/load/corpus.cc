@@ -23,15 +23,6 @@ std::string names_of(const std::vector<std::string>& files) {
   return names;
 }
 
-std::string read_text(const std::vector<std::string>& names, const char* what, const Say& say) {
-  std::string text;
-  TextReader reader(names);
-  for (std::string line; reader.next(line);) text += line;
-  say_replaced(say, reader.replaced(), what);
-  if (text.empty()) throw FormatError(names_of(files_of(names)) + " is empty; give a text to learn from");
-  return text;
-}
-
 // FNV-1a, then a mixing step (splitmix64's), for texts that differ in their last characters only.
 uint64_t hash_of(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325u;
@@ -203,6 +194,15 @@ SentencePairs encode(const Vocabulary& source, const Vocabulary& target, const T
   return pairs;
 }
 
+std::string read_text(const std::vector<std::string>& names, const std::string& what, const Say& say) {
+  std::string text;
+  TextReader reader(names);
+  for (std::string line; reader.next(line);) text += line;
+  say_replaced(say, reader.replaced(), what);
+  if (text.empty()) throw FormatError(names_of(files_of(names)) + " is empty; give a text to learn from");
+  return text;
+}
+
 TextParts read_text_parts(const std::vector<std::string>& text, const std::vector<std::string>& validation,
                           double fraction, const Say& say) {
   TextParts parts{.training = read_text(text, "training text", say)};
@@ -229,15 +229,22 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+std::vector<int32_t> encode_line(const Vocabulary& vocabulary, const std::string& line, bool* changed) {
+  const std::vector<int32_t> pieces = vocabulary.encode(line);
+  std::string back;
+  for (const int32_t id : pieces) back += vocabulary.bytes(id);
+  *changed = back != line;
+  return pieces;
+}
+
 std::vector<int32_t> encode_text(const Vocabulary& vocabulary, const std::string& text, const std::string& what,
                                  const Say& say) {
   std::vector<int32_t> ids;
   int64_t changed = 0, lines = 0;
   for (const std::string& line : lines_of(text)) {
-    const std::vector<int32_t> pieces = vocabulary.encode(line);
-    std::string back;
-    for (const int32_t id : pieces) back += vocabulary.bytes(id);
-    changed += back != line;
+    bool changes = false;
+    const std::vector<int32_t> pieces = encode_line(vocabulary, line, &changes);
+    changed += changes;
     ++lines;
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "heed/io.h"
+#include "heed/token_file.h"
 #include "io/file_system.h"
 
 namespace heed::inline v0 {
@@ -55,6 +56,8 @@ size_t read_standard_input(std::span<char> into) {
 
 // A file's, unpacked where gzip compressed them.
 ReadBytes bytes_of(const std::string& file) {
+  if (is_token_file(file))
+    throw FormatError(file + ": tokens that heed prepare made; they go into heed train --pairs or --text, alone");
   ReadBytes bytes = file == "-" ? ReadBytes(read_standard_input) : bytes_of_file(file);
   std::string begin(2, '\0');
   size_t there = 0;

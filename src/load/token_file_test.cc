@@ -36,7 +36,9 @@ class TokenFiles : public TrainTest {
     return path(name);
   }
 
-  void put(const std::string& name, std::string_view bytes) const { std::ofstream(path(name), std::ios::binary) << bytes; }
+  void put(const std::string& name, std::string_view bytes) const {
+    std::ofstream(path(name), std::ios::binary) << bytes;
+  }
 
   static void expect_pairs(PairCorpus& file, const SentencePairs& pairs) {
     ASSERT_EQ(file.size(), std::ssize(pairs.source));

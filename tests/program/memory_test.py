@@ -36,6 +36,7 @@ RUNS = {
     "train": (["train", "--pairs", "train.tsv", "--valid-pairs", "dev.tsv", "--model", "new", *TINY, "--d-model", "16",
                "--feed-forward", "16", "--max-updates", "2", "--validate-every", "1", "--html", "new.html", "--quiet"],
               ["new", "new.html"]),
+    "prepare": (["prepare", "--pairs", "train.tsv", "--to", "new", "--vocab-size", "300", "--quiet"], ["new"]),
     "train a text": (["train", "--text", "train.tsv", "--model", "new", *TEXT, "--quiet"], ["new"]),
     "bench": (["bench", "--only", "attention", "--seconds", "0.01", "--json", "new.json"], ["new.json"]),
     "tokenize": (["tokenize", "-m", "m"], []),
@@ -46,7 +47,7 @@ RUNS = {
 ENOUGH = 250
 # Every which allocation fails: few of a translation's are inside sentencepiece, where a failure once was a crash.
 EVERY, OFTENER = 97, {"translate": 7, "train": 997}
-FRUGAL = ["translate", "translate paragraphs", "generate", "score", "inspect", "export", "average", "train", "tokenize",
+FRUGAL = ["translate", "translate paragraphs", "generate", "score", "inspect", "export", "average", "train", "prepare", "tokenize",
           "completion", "help"]
 
 

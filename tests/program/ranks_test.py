@@ -103,6 +103,14 @@ class Bits(RanksTest):
         self.train("--max-updates", "4", "--model", "one")
         self.assertTrue(self.state("one") == self.state("late"))
 
+    def test_of_prepared_tokens(self):
+        self.train("--model", "texts")
+        self.succeeds("prepare", "--pairs", "train.tsv", "--vocab-size", "300", "--to", "corpus.tokens", "--quiet")
+        of_tokens = ["corpus.tokens" if word == "train.tsv" else word for word in RUN]
+        status, _, error = self.on_ranks(3, "--model", "tokens", run=of_tokens)
+        self.assertEqual(status, 0, error)
+        self.assertTrue(self.state("tokens") == self.state("texts"))
+
     def test_of_a_text(self):
         self.write("book.txt", BOOK)
         for ranks, directory in ((1, "one"), (3, "three")):

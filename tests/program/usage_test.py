@@ -164,7 +164,7 @@ class Examples(ProgramTest):
         "score": ["dev.en", "dev.es", "dev2.es", "translated.es", "eng-spa"],
         "export": ["my-model"], "generate": ["my-writer"], "inspect": ["models/spa-eng"],
         "attend": ["weights.npz", "tokens.txt"], "tokenize": ["dev.es"],
-        "average": ["run-1", "run-2", "run-3"],
+        "average": ["run-1", "run-2", "run-3"], "prepare": ["part-1.tsv", "part-2.tsv"],
     }
 
     def prepare(self, names, example):
@@ -181,6 +181,8 @@ class Examples(ProgramTest):
             elif name == "weights.npz":
                 with zipfile.ZipFile(self.at / name, "w") as archive:
                     archive.writestr("w.npy", npy((2, 2), [0.5, 0.5, 0, 1]))
+            elif name.endswith(".tsv"):
+                self.write(name, "el perro\tthe dog\n" * 9)
             else:
                 self.write(name, "el\nperro\n")
         packed = "--q-heads" in example
