@@ -33,10 +33,11 @@ def write_pairs(path, size):
     written = 0
     with open(path, "w", encoding="utf-8", buffering=1 << 20) as file:
         while written < size:
-            drawn = choose.choices(pairs, cum_weights=weights, k=200000)
-            while len(drawn) > 30:
+            drawn, at = choose.choices(pairs, cum_weights=weights, k=200000), 0
+            while at < len(drawn):
                 length = choose.randint(4, 30)
-                sentence, drawn = drawn[:length], drawn[length:]
+                sentence = drawn[at:at + length]
+                at += length
                 written += file.write(" ".join(w[0] for w in sentence) + "\t" + " ".join(w[1] for w in sentence) + "\n")
     return written
 

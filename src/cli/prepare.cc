@@ -35,25 +35,19 @@ struct PrepareArguments {
   bool learns() const { return vocabulary.empty() || (separate_vocabularies && source_vocabulary.empty()); }
 };
 
-// Lines from all over a text, all of them where they fit: the same for the same text.
+// Lines from all over a text, all of them where they fit: the same ones each time.
 class Sample {
  public:
   void add(const std::string& line) {
     const uint64_t rank = mixed(++count_);
     if (rank > highest_) return;
-    lines_.emplace_back(rank, line);
+    ranks_.push_back(rank);
+    lines_.push_back(line);
     bytes_ += line.size();
-    while (bytes_ > kMost) {
-      highest_ /= 2;
-      std::erase_if(lines_, [&](const auto& kept) { return kept.first > highest_; });
-      bytes_ = 0;
-      for (const auto& [of, kept] : lines_) bytes_ += kept.size();
-    }
+    while (bytes_ > kMost) halve();
   }
   bool whole() const { return lines_.size() == count_; }
-  void append_to(std::vector<std::string>& lines) const {
-    for (const auto& [rank, line] : lines_) lines.push_back(line);
-  }
+  const std::vector<std::string>& lines() const { return lines_; }
 
  private:
   static constexpr uint64_t kMost = uint64_t{1} << 25;  // bytes
@@ -64,8 +58,22 @@ class Sample {
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
     return x ^ x >> 31;
   }
+  void halve() {
+    highest_ /= 2;
+    size_t kept = 0;
+    bytes_ = 0;
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      if (ranks_[i] > highest_) continue;
+      bytes_ += lines_[i].size();
+      ranks_[kept] = ranks_[i];
+      std::swap(lines_[kept++], lines_[i]);
+    }
+    ranks_.resize(kept);
+    lines_.resize(kept);
+  }
 
-  std::vector<std::pair<uint64_t, std::string>> lines_;
+  std::vector<uint64_t> ranks_;
+  std::vector<std::string> lines_;
   uint64_t count_ = 0, bytes_ = 0, highest_ = ~uint64_t{0};
 };
 
@@ -99,7 +107,7 @@ class Texts {
 // What a first reading finds.
 struct Survey {
   TrainFacts facts;
-  Sample source, target;
+  Sample source, target;   // the second of both sides, unless they have vocabularies of their own
   std::string characters;  // lines that have each one
 };
 
@@ -111,7 +119,7 @@ Survey survey(const PrepareArguments& a, ProgressLine& progress) {
   for (std::string source, target; texts.next(source, target); ++lines) {
     if (!a.of_text()) {
       facts.add(source);
-      found.source.add(source);
+      (a.separate_vocabularies ? found.source : found.target).add(source);
     }
     const bool has_new = facts.add(target);
     if (a.vocab_type == "subwords") found.target.add(target);
@@ -150,24 +158,19 @@ class Vocabularies {
       warn("prepare", to_line(choice));
       size = std::stoll(choice.options.front().second);
     }
-    const auto make = [&](bool of_source, bool of_target, bool fewer_will_do) {
-      std::vector<std::string> lines;
-      if (of_source) found.source.append_to(lines);
-      if (of_target) found.target.append_to(lines);
-      return Vocabulary::train(lines, {.size = size,
-                                       .fewer_will_do = fewer_will_do,
-                                       .character_coverage = a_.character_coverage,
-                                       .spaces = a_.of_text() ? Spaces::verbatim : Spaces::collapse});
+    const auto make = [&](const Sample& sample, bool fewer_will_do) {
+      return Vocabulary::train(sample.lines(), {.size = size,
+                                                .fewer_will_do = fewer_will_do,
+                                                .character_coverage = a_.character_coverage,
+                                                .spaces = a_.of_text() ? Spaces::verbatim : Spaces::collapse});
     };
-    const bool open = a_.vocab_size == 0, separate = a_.separate_vocabularies;
-    const bool no_target = !target_, no_source = separate && !source_;
-    if (no_target) target_ = make(!separate, true, open);
-    if (no_source) source_ = make(true, false, open);
-    // Of one size, as heed train makes them.
-    if (!separate || !open) return;
+    const bool open = a_.vocab_size == 0, no_target = !target_, no_source = a_.separate_vocabularies && !source_;
+    if (no_target) target_ = make(found.target, open);
+    if (no_source) source_ = make(found.source, open);
+    // Those of both sides are of one size, as heed train makes them.
     size = std::min(no_target ? target_->size() : size, no_source ? source_->size() : size);
-    if (no_target && target_->size() != size) target_ = make(false, true, false);
-    if (no_source && source_->size() != size) source_ = make(true, false, false);
+    if (no_target && target_->size() != size) target_ = make(found.target, false);
+    if (no_source && source_->size() != size) source_ = make(found.source, false);
   }
 
   const PrepareArguments& a_;

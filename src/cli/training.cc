@@ -430,6 +430,7 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
   check_early(a.translator, a);
   check_pair_files(a.pairs);
   const std::optional<TokenFile> tokens = tokens_in(a.pairs.pairs);
+  const std::unique_ptr<PairCorpus> corpus = tokens ? tokens->pairs() : nullptr;
   if (tokens) take_over(*tokens, command, a);
   TextPairs texts;
   if (a.pairs_in_memory)
@@ -439,7 +440,6 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
   TextPairs valid_texts =
       a.valid_pairs_in_memory ? *a.valid_pairs_in_memory : read_named_pairs(a.valid_pairs, a.columns, "valid-", say);
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
-  const std::unique_ptr<PairCorpus> corpus = tokens ? tokens->pairs() : nullptr;
   if (!tokens && texts.source.empty()) throw FormatError(of_files(a.pairs) + " holds no sentence pairs to train on");
   if (a.valid_fraction > 0) {
     try {
@@ -510,8 +510,8 @@ TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& wa
   a.options.bleu_sentences = 0;
   check_early(a.language_model, a);
   const std::optional<TokenFile> tokens = tokens_in(a.text);
-  if (tokens) take_over(*tokens, command, a);
   const std::unique_ptr<TextCorpus> corpus = tokens ? tokens->text() : nullptr;
+  if (tokens) take_over(*tokens, command, a);
   TextParts texts;
   if (!tokens)
     texts = read_text_parts(a.text, a.valid_text, a.valid_fraction, say);

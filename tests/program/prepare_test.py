@@ -60,7 +60,7 @@ class Tokens(PrepareTest):
         self.same("texts", "tokens")
         self.assertIn("300 training and 20 validation pairs", of_tokens)
         self.assertEqual(of_texts.count("\n"), of_tokens.count("\n"))
-        card = (self.at / "tokens/README.md").read_text()
+        card = (self.at / "tokens/MODEL_CARD.md").read_text()
         self.assertRegex(card, r"corpus.tokens: 300 sentence pairs, [\d,]+ source and [\d,]+ target tokens")
 
     def test_vocabularies_of_each_side(self):
@@ -92,7 +92,7 @@ class Tokens(PrepareTest):
         self.write("a.txt", text[:5000])
         self.write("b.txt.gz", gzip.compress(text[5000:].encode()))
         self.write("dev.txt", text[:900])
-        for kind in (["--vocab-size", "280"], ["--vocab-type", "characters"]):
+        for kind in (["--vocab-size", "300"], ["--vocab-type", "characters"]):
             with self.subTest(kind):
                 self.prepare("--text", "[ab].txt*", *kind)
                 for data, model in [(["[ab].txt*", *kind], "texts"), (["corpus.tokens"], "tokens")]:
@@ -116,7 +116,7 @@ class Tokens(PrepareTest):
             self.train("--pairs", data, "--model", model, preexec_fn=few_files)
         self.same("parts", "all")
         self.same("tokens", "all")
-        self.assertIn("part-019.tsv and 980 more: 1,000 sentence pairs", (self.at / "parts/README.md").read_text())
+        self.assertIn("part-019.tsv and 980 more: 1,000 sentence pairs", (self.at / "parts/MODEL_CARD.md").read_text())
 
     def test_sources_left_out(self):
         self.write("out.txt", self.lines[0].split("\t")[0] + "\n")
@@ -142,7 +142,7 @@ class Refused(PrepareTest):
     def test_wrong_use(self):
         self.prepare("--pairs", "train.tsv", "--vocab-size", "300")
         self.write("book.txt", "the cat sat on the mat\n" * 50)
-        self.prepare("--text", "book.txt", "--vocab-size", "270", to="text.tokens")
+        self.prepare("--text", "book.txt", "--vocab-size", "280", to="text.tokens")
         self.write("notes.txt", "mine\n")
         self.train("--pairs", "train.tsv", "--vocab-size", "310", "--model", "m")
         os.mkfifo(self.at / "pipe")
@@ -239,17 +239,28 @@ class Refused(PrepareTest):
 class Memory(PrepareTest):
     @unittest.skipIf(SANITIZED, "SKIPPED: a sanitizer keeps what was freed")
     def test_does_not_grow_with_the_corpus(self):
-        few = corpus(40000)
-        peaks = []
-        for times in (1, 8):  # 2 and 16 MB
-            self.write("long.tsv", few * times)
-            run = [HEED, "prepare", "--pairs", "long.tsv", "--vocab-size", "300", "--threads", "1", "--quiet"]
-            prepared = peak_of(subprocess.Popen([*run, "--to", "long.tokens"], cwd=self.at))
-            trained = peak_of(subprocess.Popen([HEED, "train", *TINY, "--max-updates", "30", "--quiet", "--pairs",
-                                                "long.tokens", "--model", f"m{times}"], cwd=self.at))
-            self.assertTrue((self.at / f"m{times}/model.safetensors").exists())
-            peaks.append((prepared, trained))
-        print("RssAnon in KiB, prepare and train, of one and eight times the corpus:", peaks)
+        self.train("--pairs", "train.tsv", "--model", "m")
+        some = corpus(20000).splitlines()
+        with open(self.at / "some.tsv", "w", encoding="utf-8") as file:  # about 200 bytes a line
+            for i in range(0, len(some), 8):
+                sides = [line.split("\t") for line in some[i:i + 8]]
+                file.write(" ".join(s for s, _ in sides) + "\t" + " ".join(t for _, t in sides) + "\n")
+        size, peaks = (self.at / "some.tsv").stat().st_size, {}
+        for times in (5, 50):
+            (self.at / "some.tokens").unlink(missing_ok=True)
+            run = [HEED, "prepare", "--vocabulary", "m/vocabulary.txt", "--to", "some.tokens", "--threads", "1",
+                   "--quiet", "--pairs", *["some.tsv"] * times]
+            prepared = subprocess.Popen(run, cwd=self.at)
+            peaks[times] = [peak_of(prepared)]
+            self.assertEqual(prepared.returncode, 0)
+            trained = subprocess.Popen([HEED, "train", *TINY, "--max-updates", "30", "--quiet", "--pairs",
+                                        "some.tokens", "--model", f"m{times}"], cwd=self.at)
+            peaks[times].append(peak_of(trained))
+            self.assertEqual(trained.returncode, 0)
+        more = 45 * size / 1024
+        self.assertGreater(more, 15000)
+        for few, many in zip(peaks[5], peaks[50]):
+            self.assertLess(many - few, more / 3, peaks)  # of a window's pairs, lengths are kept
 
 
 if __name__ == "__main__":
