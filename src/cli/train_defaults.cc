@@ -261,15 +261,20 @@ class Chooser {
 }  // namespace
 
 bool TextFacts::add(const std::string& line) {
-  const size_t before = characters_.size();
+  const int64_t before = characters_;
   bytes_ += std::ssize(line);
-  for (const char32_t code : to_utf32(line)) characters_.insert(code);
-  return characters_.size() > before;
+  for (const char32_t code : to_utf32(line)) {
+    if (!seen_[code]) {
+      seen_[code] = true;
+      ++characters_;
+    }
+  }
+  return characters_ > before;
 }
 
 TrainFacts TextFacts::completed(TrainFacts facts) const {
   facts.bytes = bytes_;
-  facts.characters = std::ssize(characters_);
+  facts.characters = characters_;
   return facts;
 }
 

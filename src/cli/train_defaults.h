@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -30,8 +29,8 @@ class TextFacts {
   TrainFacts completed(TrainFacts facts) const;
 
  private:
-  int64_t bytes_ = 0;
-  std::unordered_set<char32_t> characters_;
+  int64_t bytes_ = 0, characters_ = 0;
+  std::vector<bool> seen_ = std::vector<bool>(0x110000);  // each character
 };
 
 /// Options of one kind with their values, in the order in which they are named, and why.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -262,7 +261,7 @@ void TokenFile::State::read_end() {
   fingerprint = print.text();
   const size_t list = trailer.info - trailer.blocks;
   blocks.resize(list / sizeof(Block));
-  std::memcpy(blocks.data(), both.data(), list);
+  both.copy(reinterpret_cast<char*>(blocks.data()), list);
   info = read_info(both.substr(list), path, &id_bytes);
   check_layout(trailer.blocks);
 }
