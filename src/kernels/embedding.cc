@@ -26,7 +26,8 @@ void embedding_backward(const int32_t* ids, const T* dy, T scale, T* dtable, int
   // Threads take columns, so that tokens of one id are added in their order.
   for_chunks(width, 64, ex, [&](int64_t begin, int64_t end) {
     for (int64_t t = 0; t < tokens; ++t)
-      for (int64_t j = begin; j < end && ids[t] != padding_id; ++j) dtable[ids[t] * width + j] += scale * dy[t * width + j];
+      for (int64_t j = begin; j < end && ids[t] != padding_id; ++j)
+        dtable[ids[t] * width + j] += scale * dy[t * width + j];
   });
 }
 

@@ -47,8 +47,8 @@ RUNS = {
 ENOUGH = 250
 # Every which allocation fails: few of a translation's are inside sentencepiece, where a failure once was a crash.
 EVERY, OFTENER = 97, {"translate": 7, "train": 997}
-FRUGAL = ["translate", "translate paragraphs", "generate", "score", "inspect", "export", "average", "train", "prepare", "tokenize",
-          "completion", "help"]
+FRUGAL = ["translate", "translate paragraphs", "generate", "score", "inspect", "export", "average", "train", "prepare",
+          "tokenize", "completion", "help"]
 
 
 class Memory(ProgramTest):
