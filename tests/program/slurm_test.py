@@ -94,7 +94,7 @@ class SlurmTest(TrainingTest):
                               check=False).stdout
 
     def until(self, condition, what):
-        end = time.monotonic() + 90
+        end = time.monotonic() + 180
         while not condition():
             if time.monotonic() > end:
                 logs = [f"{p.name}:\n{p.read_text()[-1500:]}" for p in self.at.glob("slurm/*.log")]
