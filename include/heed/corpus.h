@@ -25,7 +25,7 @@ using Say = std::function<void(const std::string&)>;
 std::vector<std::string> files_of(const std::vector<std::string>& names);
 
 /// The bytes of a file or of standard input, unpacked where gzip compressed them, as they are read. Throws IoError, and
-/// reading does, too; FormatError for compressed data that is broken.
+/// reading does, too; FormatError for a file of tokens, and for compressed data that is broken.
 std::unique_ptr<std::istream> open_data(const std::string& file);
 
 /// As messages call a file of data.

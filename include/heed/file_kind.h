@@ -39,6 +39,7 @@ inline std::string_view foreign_format(std::string_view bytes) {
       {"\x93NUMPY", "an npy file"},
       {"\x1f\x8b", "compressed by gzip"},
       {"\x28\xb5\x2f\xfd", "compressed by zstd"},
+      {"heed tokens", "tokens that heed prepare made, for heed train"},
       {"version https://git-lfs", "a pointer of Git LFS: fetch the file itself with git lfs pull"},
   };
   for (const auto& [beginning, name] : kBeginnings)

@@ -37,6 +37,8 @@ std::vector<std::string> matches(const std::string& pattern) {
 }
 
 ReadBytes bytes_of_file(const std::string& file) {
+  if (is_token_file(file))
+    throw FormatError(file + ": tokens that heed prepare made; they go into heed train --pairs or --text, alone");
   const auto fd = std::make_shared<Descriptor>(file, O_RDONLY);
   if (!fd->ok()) throw_errno("open", file, errno);
   return [fd, file](std::span<char> into) {
@@ -56,8 +58,6 @@ size_t read_standard_input(std::span<char> into) {
 
 // A file's, unpacked where gzip compressed them.
 ReadBytes bytes_of(const std::string& file) {
-  if (is_token_file(file))
-    throw FormatError(file + ": tokens that heed prepare made; they go into heed train --pairs or --text, alone");
   ReadBytes bytes = file == "-" ? ReadBytes(read_standard_input) : bytes_of_file(file);
   std::string begin(2, '\0');
   size_t there = 0;
