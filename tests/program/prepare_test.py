@@ -1,7 +1,6 @@
 """heed prepare: tokens give the training of their texts, in memory that does not grow with them, and what is damaged,
 hostile or not heed's is refused in one line."""
 import gzip
-import json
 import os
 import pathlib
 import random
@@ -11,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from program import HEED, SANITIZED, TINY, ProgramTest, TrainingTest, corpus, snapshot
+from program import HEED, SANITIZED, TINY, TrainingTest, corpus
 
 SHORT = ["--max-updates", "6", "--validate-every", "3", "--average", "2", "--log-every", "1", "--patience", "0"]
 TEXT = ["--preset", "tiny", "--d-model", "16", "--block", "16", "--batch", "4", "--max-updates", "4", "--seed", "1",
@@ -54,7 +53,8 @@ class PrepareTest(TrainingTest):
 class Tokens(PrepareTest):
     def test_pairs_train_as_their_texts(self):
         said = self.prepare("--pairs", "train.tsv", "--vocab-size", "300")
-        self.assertRegex(said, r"^wrote corpus.tokens: 300 pairs, [\d,]+ source and [\d,]+ target tokens, 300 pieces\n$")
+        self.assertRegex(said, r"^wrote corpus.tokens: 300 pairs, [\d,]+ source and [\d,]+ target tokens, 300 "
+                               r"pieces\n$")
         of_texts = self.train("--pairs", "train.tsv", "--model", "texts")
         of_tokens = self.train("--pairs", "corpus.tokens", "--model", "tokens")
         self.same("texts", "tokens")
@@ -96,7 +96,8 @@ class Tokens(PrepareTest):
             with self.subTest(kind):
                 self.prepare("--text", "[ab].txt*", *kind)
                 for data, model in [(["[ab].txt*", *kind], "texts"), (["corpus.tokens"], "tokens")]:
-                    done = self.heed("train", *TEXT, "--valid-text", "dev.txt", "--model", model + kind[1], "--text", *data)
+                    done = self.heed("train", *TEXT, "--valid-text", "dev.txt", "--model", model + kind[1],
+                                     "--text", *data)
                     self.assertEqual(done.returncode, 0, done.stderr.decode())
                 self.same("texts" + kind[1], "tokens" + kind[1])
         done = self.heed("train", *TEXT, "--text", "corpus.tokens", "--model", "unwatched")
@@ -181,7 +182,8 @@ class Refused(PrepareTest):
                 (2, "corpus.tokens was prepared with another vocabulary than m/vocabulary.txt; prepare it with",
                  [*train, "--vocabulary", "m/vocabulary.txt"]),
                 (2, "another vocabulary than m/vocabulary.txt", [*train, "--init", "m"]),
-                (2, "m has a model with --vocab-size 310, not 300", [*self.RUN, "--model", "m", "--pairs", "corpus.tokens"]),
+                (2, "m has a model with --vocab-size 310, not 300",
+                 [*self.RUN, "--model", "m", "--pairs", "corpus.tokens"]),
                 (1, "text.tokens: the tokens of a text, for a language model",
                  [*self.RUN, "--model", "new", "--pairs", "text.tokens"]),
                 (1, "corpus.tokens: sentence pairs, for a translator",
@@ -197,8 +199,7 @@ class Refused(PrepareTest):
             with self.subTest(size=size):
                 self.write("cut.tokens", whole[:size])
                 self.refuses(1, "cut.tokens", *self.RUN, "--pairs", "cut.tokens", "--model", "new")
-        ids = (self.at / "corpus.tokens").stat().st_size - len(whole) + 16
-        for at in [ids, ids + 999, *(choose.randrange(16, len(whole) - 40) for _ in range(8))]:
+        for at in [16, 1015, *(choose.randrange(16, len(whole) - 40) for _ in range(8))]:
             with self.subTest(at=at):
                 self.write("flipped.tokens", whole[:at] + bytes([whole[at] ^ 64]) + whole[at + 1:])
                 done = self.heed(*self.RUN, "--quiet", "--pairs", "flipped.tokens", "--model", f"m{at}")
