@@ -18,7 +18,7 @@ namespace heed::cli {
 namespace {
 
 struct TokenizeArguments {
-  std::string model, input, output;
+  std::string model, file, input, output;
   bool pieces = false, decode = false, no_special = false, target = false;
 };
 
@@ -86,6 +86,8 @@ void each_line(const TokenizeArguments& a, const Take& take) {
 }
 
 void tokenize(TokenizeArguments& a) {
+  if (!a.file.empty() && !a.input.empty()) throw UsageError("a file and --input are given; give one of them");
+  if (a.input.empty()) a.input = a.file;
   if (a.pieces && a.decode) throw UsageError("--pieces and --decode are given; give one of them");
   const std::string model = find_model(a.model);
   if (!is_standard_stream(a.output)) {
@@ -112,8 +114,8 @@ void add_tokenize(CLI::App& program) {
       "Prints the ids of each line as a model reads it, with its special tokens. The model's directory is one of "
       "heed's, "
       "or one with a tokenizer.json or the other files that Hugging Face's hub has.");
-  command->add_option("-i,--input,file", a->input, "Read this file, a text a line; - for standard input [-]")
-      ->type_name("FILE");
+  command->add_option("file", a->file, "Read this file, a text a line; - for standard input [-]")->type_name("FILE");
+  command->add_option("-i,--input", a->input, "The same as an option")->type_name("FILE");
   command
       ->add_option("-o,--output", a->output,
                    "Write to this file, which is there when all is written; - for standard output [-]")

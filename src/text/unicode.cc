@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 
@@ -60,10 +61,9 @@ bool final_sigma(const std::u32string& text, size_t at) {
 
 }  // namespace
 
-DecodedCharacter decode_utf8(std::string_view text) {
+DecodedCharacter decode_beyond_ascii(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
-  if (lead < 0x80) return {lead, 1, true};
   int trail = 0;
   // The second byte's range shuts out overlong forms, surrogates and codes above U+10FFFF.
   unsigned char low = 0x80;
@@ -96,6 +96,13 @@ DecodedCharacter decode_utf8(std::string_view text) {
 
 bool valid_utf8(std::string_view text) {
   while (!text.empty()) {
+    if (uint64_t eight = 0; text.size() >= sizeof eight) {  // of ASCII at once
+      std::memcpy(&eight, text.data(), sizeof eight);
+      if ((eight & 0x8080808080808080u) == 0) {
+        text.remove_prefix(sizeof eight);
+        continue;
+      }
+    }
     const DecodedCharacter c = decode_utf8(text);
     if (!c.valid) return false;
     text.remove_prefix(c.length);

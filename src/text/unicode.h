@@ -16,8 +16,13 @@ struct DecodedCharacter {
   bool valid;
 };
 
+DecodedCharacter decode_beyond_ascii(std::string_view text);
+
 /// The first character of a non-empty text; where malformed, the maximal subpart.
-DecodedCharacter decode_utf8(std::string_view text);
+inline DecodedCharacter decode_utf8(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  return lead < 0x80 ? DecodedCharacter{lead, 1, true} : decode_beyond_ascii(text);
+}
 
 bool valid_utf8(std::string_view text);
 

@@ -217,6 +217,16 @@ constexpr size_t kMostHeap = 64 << 10;  // KiB
 constexpr size_t kJitStack = 4 << 20;
 constexpr size_t kLongestPattern = 100'000;  // bytes
 
+// One for each thread: to make one takes longer than most matches.
+pcre2_jit_stack* stack_of_thread(void*) {
+  struct Stack {
+    ~Stack() { pcre2_jit_stack_free(stack); }
+    pcre2_jit_stack* stack = pcre2_jit_stack_create(32 << 10, kJitStack, nullptr);
+  };
+  static thread_local const Stack stack;
+  return stack.stack;
+}
+
 }  // namespace
 
 std::string to_pcre2(std::string_view pattern, const std::string& where) { return Translator(pattern, where)(); }
@@ -249,26 +259,17 @@ Regex::Regex(std::string_view pattern, const std::string& where) : pattern_(patt
   pcre2_set_match_limit(code->context, kMostSteps);
   pcre2_set_depth_limit(code->context, kMostDepth);
   pcre2_set_heap_limit(code->context, kMostHeap);
+  pcre2_jit_stack_assign(code->context, stack_of_thread, nullptr);
   code_ = std::move(code);
 }
 
 struct Regex::Finder::State {
-  ~State() {
-    pcre2_match_data_free(data);
-    pcre2_match_context_free(context);
-    pcre2_jit_stack_free(stack);
-  }
-  pcre2_match_data* data = nullptr;
-  pcre2_match_context* context = nullptr;
-  pcre2_jit_stack* stack = nullptr;
+  ~State() { pcre2_match_data_free(data); }
+  pcre2_match_data* data = pcre2_match_data_create(1, nullptr);
 };
 
 Regex::Finder::Finder(const Regex& regex) : state_(std::make_unique<State>()), regex_(regex) {
-  state_->data = pcre2_match_data_create(1, nullptr);
-  state_->context = pcre2_match_context_copy(regex.code_->context);
-  if (!state_->data || !state_->context) throw std::bad_alloc();
-  state_->stack = pcre2_jit_stack_create(32 << 10, kJitStack, nullptr);
-  if (state_->stack) pcre2_jit_stack_assign(state_->context, nullptr, state_->stack);
+  if (!state_->data) throw std::bad_alloc();
 }
 
 Regex::Finder::~Finder() = default;
@@ -282,7 +283,7 @@ void Regex::Finder::begin(std::string_view text) {
 bool Regex::Finder::next(std::pair<size_t, size_t>* match) {
   while (at_ <= text_.size()) {
     const int found = pcre2_match(regex_.code_->code, reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), at_,
-                                  PCRE2_NO_UTF_CHECK, state_->data, state_->context);
+                                  PCRE2_NO_UTF_CHECK, state_->data, regex_.code_->context);
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
     if (found < 0)
