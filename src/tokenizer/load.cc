@@ -44,6 +44,10 @@ std::optional<bool> TokenizerConfig::boolean(std::string_view key) const {
   return value->boolean();
 }
 
+int64_t TokenizerConfig::integer_or(std::string_view key, int64_t otherwise) const {
+  return root_ ? root_->integer_or(key, otherwise) : otherwise;
+}
+
 std::string TokenizerConfig::text_or(std::string_view key, std::string_view otherwise) const {
   return std::string(root_ ? root_->string_or(key, otherwise) : otherwise);
 }
@@ -114,6 +118,8 @@ Tokenizer load_tokenizer(const std::string& directory, TokenizerSide side) {
   if (is_there(path / "vocab.json") && is_there(path / "merges.txt"))
     return Tokenizer(Shared(read_merges(path, config)));
   if (is_there(path / "vocab.txt")) return Tokenizer(Shared(read_wordpieces(path, config)));
+  for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
+    if (is_there(path / name)) return Tokenizer(Shared(read_sentencepiece(path / name, config)));
   throw FormatError(directory +
                     ": no tokenizer that heed reads: tokenizer.json, source.spm with target.spm and vocab.json, "
                     "vocab.json with merges.txt, vocab.txt, tokenizer.model, spiece.model or sentencepiece.bpe.model");

@@ -22,6 +22,7 @@ class TokenizerConfig {
   std::string class_name() const;
   bool boolean_or(std::string_view key, bool otherwise) const;
   std::optional<bool> boolean(std::string_view key) const;
+  int64_t integer_or(std::string_view key, int64_t otherwise) const;
   std::string text_or(std::string_view key, std::string_view otherwise) const;
 
   /// "bos_token" and the like: a text, or the member "content" of an object; `otherwise` where it is not given.
@@ -39,6 +40,9 @@ std::shared_ptr<const Pipeline> read_merges(const std::filesystem::path& directo
 
 /// vocab.txt: BERT's WordPiece.
 std::shared_ptr<const Pipeline> read_wordpieces(const std::filesystem::path& directory, const TokenizerConfig& config);
+
+/// A sentencepiece model, for the classes that heed knows.
+std::shared_ptr<const Pipeline> read_sentencepiece(const std::filesystem::path& file, const TokenizerConfig& config);
 
 /// source.spm, target.spm and vocab.json; for the target target_vocab.json where the vocabularies are separate.
 std::shared_ptr<const Pipeline> read_marian(const std::filesystem::path& directory, const TokenizerConfig& config,

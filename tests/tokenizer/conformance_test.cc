@@ -57,6 +57,30 @@ TEST(TokenizerConformance, Texts) {
   EXPECT_GT(cases, 1000u);
 }
 
+// The same ids from the older files alone: vocab.json with merges.txt, vocab.txt, and sentencepiece models.
+TEST(TokenizerConformance, WithoutTokenizerJson) {
+  HEED_NEEDS_SHARED(kModels + "/tokenizers");
+  for (const char* name :
+       {"bytelevel-gpt2", "bytelevel-roberta", "bytelevel-qwen2", "wordpiece-uncased", "wordpiece-cased", "bpe-mistral",
+        "bpe-gemma", "bpe-nllb", "unigram-t5", "unigram-xlm-roberta"}) {
+    SCOPED_TRACE(name);
+    const std::filesystem::path from = test::shared_path(kModels + "/tokenizers/" + name);
+    const auto to = std::filesystem::path(testing::TempDir()) / (std::string("heed-") + name);
+    std::filesystem::remove_all(to);
+    std::filesystem::create_directories(to);
+    for (const auto& entry : std::filesystem::directory_iterator(from))
+      if (entry.path().filename() != "tokenizer.json")
+        std::filesystem::create_symlink(std::filesystem::absolute(entry.path()), to / entry.path().filename());
+    const Tokenizer tokenizer = load_tokenizer(to.string());
+    for (const json& one : expected_of(from)["cases"]) {
+      const auto text = one["text"].get<std::string>();
+      EXPECT_EQ(tokenizer.encode(text).ids, one["ids"].get<Ids>()) << text;
+      EXPECT_EQ(tokenizer.decode(one["ids"].get<Ids>(), true), one["decoded_skip_special"].get<std::string>()) << text;
+    }
+    std::filesystem::remove_all(to);
+  }
+}
+
 // What the models of the set were given.
 TEST(TokenizerConformance, Models) {
   HEED_NEEDS_SHARED(kModels);
