@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""heed's tokenizers beside the package `tokenizers` (written in Rust) on 10 MB of text, one thread each: a table, and all
-figures as JSON.
+"""heed's tokenizers beside the package `tokenizers` (written in Rust) on 10 MB of text, one thread each: a table, and
+all figures as JSON.
 
     bench/tokenizers/compare.py [--build build/bench] [--python build/python/venv] [--json FILE] [--quick]
     bench/tokenizers/compare.py --table FILE [--page FILE]        the table of an earlier run
@@ -44,7 +44,8 @@ def run(arguments):
             for lines in (False, True):
                 request = {"directory": str(SHARED / "conformance/models/tokenizers" / directory), "file": str(path),
                            "lines": lines}
-                found = turns.rounds_of(peers, request, 0.1, 3 if arguments.quick else 9, 60 if arguments.quick else 300)
+                rounds, budget = (3, 60) if arguments.quick else (9, 300)
+                found = turns.rounds_of(peers, request, 0.1, rounds, budget)
                 if found.refusals:
                     sys.exit(f"{name}: {found.refusals}")
                 times = found.times
@@ -62,7 +63,8 @@ def table(result):
     lines = ["| 10 MB of text | heed, MB/s | tokenizers, MB/s | heed is faster by |", "|---|---|---|---|"]
     for row in result["rows"]:
         speed = row["megabytes_per_second"]
-        lines.append(f"| {row['name']}, {'line by line' if row['lines'] else 'as one'} | {speed['heed']['median']:.1f} | "
+        how = "line by line" if row["lines"] else "as one"
+        lines.append(f"| {row['name']}, {how} | {speed['heed']['median']:.1f} | "
                      f"{speed['tokenizers']['median']:.1f} | {ratio(row['ratio'])} |")
     return "\n".join(lines) + "\n"
 
