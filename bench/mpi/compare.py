@@ -66,6 +66,13 @@ class Steps:
         return self.heed([self.options.mpirun, "-np", "2"], 1, dropout, updates)
 
     def torch(self, variant, dropout, updates):
+        for _ in range(3):  # another process may have taken the port
+            answer = self.try_torch(variant, dropout, updates)
+            if answer:
+                return answer
+        raise RuntimeError("DistributedDataParallel ended with an error; --verbose shows it")
+
+    def try_torch(self, variant, dropout, updates):
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
@@ -80,9 +87,7 @@ class Steps:
                                           stderr=None if turns.VERBOSE else subprocess.DEVNULL,
                                           preexec_fn=lambda cpu=cpus[rank % len(cpus)]: os.sched_setaffinity(0, {cpu})))
         outputs = [r.communicate()[0] for r in ranks]
-        if any(r.returncode for r in ranks):
-            raise RuntimeError("DistributedDataParallel ended with an error; --verbose shows it")
-        return json.loads(outputs[0])
+        return None if any(r.returncode for r in ranks) else json.loads(outputs[0])
 
     def disagreement(self):
         """The largest difference of losses of any two ways, without dropout."""

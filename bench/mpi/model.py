@@ -34,9 +34,7 @@ def halves(n):
 
 def dealt(count, rank, n):
     """[begin, end) of the rank's part of `count`."""
-    each, more = divmod(count, n)
-    begin = rank * each + min(rank, more)
-    return begin, begin + each + (rank < more)
+    return -(-rank * count // n), -(-(rank + 1) * count // n)
 
 
 def whole_parts(begin, end):

@@ -84,8 +84,8 @@ class Communicator {
   /// Likewise on every rank.
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> bytes);
 
-  /// Throws RankError, which names two ranks and what they have, unless `own` is the same on all: on all ranks the same
-  /// one, which is rank 0's to print. `what` it is, and what to do when it is not, stand in the text.
+  /// Throws RankError, which names two ranks and what they have, unless `own` is the same on all: on rank 0, whose
+  /// failure the others then hear of. `what` it is, and what to do when it is not, stand in the text.
   void require_same(const char* operation, const std::string& own, const char* what, const char* remedy);
 
   /// Tells all others that this rank cannot go on: their calls throw RankError with `reason`. Waits for nobody.

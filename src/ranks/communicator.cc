@@ -81,10 +81,12 @@ void Communicator::require_same(const char* operation, const std::string& own, c
   };
   for (size_t other = 1; other < all.size(); ++other) {
     if (all[other] == all[0]) continue;
-    barrier();  // all have found it before the first of them fails
+    // All find it, and rank 0 is to say it: its failure ends this call of the others.
+    std::byte none{};
+    if (rank() != 0) exchange(operation, {}, kNobody, std::span(&none, 1), 0);
     throw RankError(std::string(operation) + ": " + what + " of rank 0 is " + text(0) + " and of rank " +
                         std::to_string(other) + " " + text(other) + "; " + remedy,
-                    rank() != 0);
+                    false);
   }
 }
 

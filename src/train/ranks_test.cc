@@ -231,7 +231,7 @@ TEST_F(TrainRanks, AnUpdateSendsWhatTheFormulaSays) {
   constexpr int64_t kShared = 2 * sizeof(double) + 2 * sizeof(bool);  // the clock twice; whether to save, to stop
   // Other numbers of ranks than powers of two: the parts of the tree over 8 leaves that lie whole in each rank's.
   const std::map<int, std::vector<int64_t>> ranks_and_parts{
-      {2, {}}, {3, {2, 2, 1}}, {4, {}}, {5, {1, 1, 1, 1, 1}}, {8, {}}};
+      {2, {}}, {3, {2, 2, 1}}, {4, {}}, {5, {1, 1, 1, 2, 1}}, {8, {}}};
   for (const auto& [n, parts] : ranks_and_parts) {
     const std::vector<Traffic> sent = sent_in_an_update(n, directory("sends" + std::to_string(n)));
     int64_t bytes = 0, messages = 0, most = 0;
