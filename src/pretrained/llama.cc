@@ -56,7 +56,6 @@ Names names_of(const std::string& type) {
 Described describe(const Keys& config, const std::vector<std::string>&) {
   const std::string type = config.text("model_type");
   config.require_flag("mlp_bias", false);
-  if (config.has("pretraining_tp")) config.integer("pretraining_tp", 1, INT32_MAX);  // the same sums in pieces
   const int64_t width = size_of(config, "hidden_size"), heads = size_of(config, "num_attention_heads");
   const int64_t head_dim =
       config.integer("head_dim", 1, 65536, type == "qwen3" ? 128 : std::max<int64_t>(1, width / heads));

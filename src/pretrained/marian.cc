@@ -119,6 +119,9 @@ Described describe(const Keys& config, const std::vector<std::string>&) {
     details.position_offset = 2;
   } else if (width % 2) {
     config.fail("d_model", "it must be even, for sines and cosines");
+  } else if (constexpr int64_t kMost = int64_t{1} << 26; width > kMost / own.max_positions) {  // before it is made
+    config.fail("max_position_embeddings", "a table of so many positions and of the width " + std::to_string(width) +
+                                               " would take more than 256 MiB");
   } else {
     const double half = static_cast<double>(width) / 2;
     details.fixed_positions = marian ? sinusoids(0, own.max_positions, width, half)

@@ -132,6 +132,15 @@ TEST_F(Pretrained, ConfigurationsThatChangeResults) {
   EXPECT_EQ(refusal(), "none");
 }
 
+// What no file holds is not made before it is looked at.
+TEST_F(Pretrained, PositionsThatWouldTakeTheMemory) {
+  write("config.json", R"({"model_type": "marian", "vocab_size": 20, "d_model": 512, "encoder_layers": 1,
+    "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 8,
+    "decoder_ffn_dim": 8, "max_position_embeddings": 10000000, "pad_token_id": 1, "decoder_start_token_id": 1,
+    "eos_token_id": 0, "activation_function": "swish"})");
+  expect_refused("would take more than 256 MiB");
+}
+
 TEST_F(Pretrained, TensorsThatAreMissingOrUnknown) {
   const auto with = [&](const std::function<void(NamedTensors&)>& change) {
     NamedTensors tensors = tensors_;
