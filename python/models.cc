@@ -139,9 +139,10 @@ auto interruptible(TranslateOptions& options, Compute&& compute) {
 List translate_texts(const StoredModel& model, H line_list, TranslateCall call, bool details) {
   const std::vector<std::string> lines = texts("translate: texts", line_list);
   const Transformer* const models[] = {&model.as<Transformer>()};
+  call.options.beam = model.completed(std::move(call.options.beam));
   List all;
   for (const TranslatedLine& line : interruptible(call.options, [&] {
-         return translate_lines(models, model.source_vocabulary(), model.vocabulary(), lines, call.options);
+         return translate_lines(models, model.source_tokenizer(), model.tokenizer(), lines, call.options);
        })) {
     if (!details) {
       all.append(nb::cast(line.best.at(0).text));
@@ -164,7 +165,7 @@ List score_translations(const StoredModel& model, H line_list, H given_list, H l
   options.batch = integer("score: batch", batch, kCount);
   List all;
   for (const TranslatedLine& line : interruptible(options, [&] {
-         return score_lines(models, model.source_vocabulary(), model.vocabulary(), lines, given, options);
+         return score_lines(models, model.source_tokenizer(), model.tokenizer(), lines, given, options);
        }))
     all.append(as_tuple(line.best.at(0), line.cut));
   return all;
@@ -177,7 +178,7 @@ class Text {
  public:
   Text(const StoredModel& model, const std::string& prompt, ContinueOptions options) {
     options.tokens.on_token = [this](int32_t) { return !interrupt_->pending(); };
-    continuation_.emplace(model.as<LanguageModel>(), model.vocabulary(), prompt, std::move(options));
+    continuation_.emplace(model, prompt, std::move(options));
   }
   Text(const Text&) = delete;
   Text& operator=(const Text&) = delete;
@@ -222,7 +223,7 @@ Tuple score_text_of(const StoredModel& model, H given) {
   TextScore score;
   {
     const nb::gil_scoped_release others_may_run;
-    score = score_text(model.as<LanguageModel>(), model.vocabulary(), whole);
+    score = score_text(model, whole);
   }
   return nb::make_tuple(score.tokens, score.bytes, score.nats);
 }
@@ -326,9 +327,8 @@ Tuple attended_translating(const StoredModel& model, H sentence, H given, H beam
   std::vector<SeenAttention> attentions;
   {
     const nb::gil_scoped_release others_may_run;
-    seen =
-        see_translation(model.as<Transformer>(), model.source_vocabulary(), model.vocabulary(), whole, wanted, width);
-    attentions = attention_of(seen, model.source_vocabulary(), model.vocabulary());
+    seen = see_translation(model, whole, wanted, width);
+    attentions = attention_of(seen, model);
   }
   return nb::make_tuple(seen.translation, as_list(attentions));
 }
@@ -345,8 +345,8 @@ Tuple attended_reading(const StoredModel& model, H given, H max_tokens) {
   std::vector<SeenAttention> attentions;
   {
     const nb::gil_scoped_release others_may_run;
-    seen = see_text(language_model, model.vocabulary(), whole, more);
-    attentions = attention_of(seen, model.vocabulary());
+    seen = see_text(model, whole, more);
+    attentions = attention_of(seen, model);
   }
   return nb::make_tuple(seen.text, as_list(attentions));
 }

@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "heed/load.h"
 #include "heed/models.h"
-#include "heed/text.h"
+#include "heed/tokenizer.h"
 
 namespace heed::inline v0 {
 
@@ -14,8 +15,9 @@ struct Tokens {
   std::vector<std::string> labels;
   std::vector<int32_t> words;  // the word of each token, from 0
 };
-/// Tokens as a reader wants them: without the mark of a space, but where they are one.
-Tokens tokens_of(const Vocabulary& vocabulary, const std::vector<int32_t>& ids);
+/// Tokens as a reader wants them: without the space in front, which is U+2581 where it is the token. A sign is a word
+/// of its own, and so is a special token.
+Tokens tokens_of(const Tokenizer& tokenizer, const std::vector<int32_t>& ids);
 
 /// layers x (1, H, Lq, Lk) -> (layers, H, Lq, Lk)
 Tensor stacked(const std::vector<Tensor>& layers);
@@ -30,24 +32,23 @@ struct SeenTranslation {
   Variable hidden;  // (1, Lt, E) of the decoder
 };
 
-/// A text as a language model took it, likewise.
+/// A text as a language model or a text encoder took it, likewise.
 struct SeenText {
   std::string text;
   std::vector<int32_t> ids;
-  AttentionRecord record;
-  Variable hidden;    // (1, L, E)
-  int64_t given = 0;  // so many of ids, the model wrote the rest; 0: all of them
+  AttentionRecord record;  // `decoder` of a language model, `encoder` of a text encoder
+  Variable hidden;         // (1, L, E)
+  int64_t given = 0;       // so many of ids, the model wrote the rest; 0: all of them
 };
 
-/// Translates a text as one sentence, or takes `given` for its translation where that is not empty. Malformed UTF-8 is
-/// replaced. Throws UsageError for a text without tokens, ShapeError for more than the model takes, Error where what
-/// the model computes is not finite.
-SeenTranslation see_translation(const Transformer& model, const Vocabulary& of_source, const Vocabulary& of_target,
-                                const std::string& text, const std::string& given = "", int64_t beam = 5,
-                                bool want_vectors = false);
-/// Reads a text, and lets the model write `generate` tokens more, the likeliest each. Throws likewise.
-SeenText see_text(const LanguageModel& model, const Vocabulary& vocabulary, const std::string& text,
-                  int64_t generate = 0, bool want_vectors = false);
+/// Translates a text as one sentence with a Transformer, or takes `given` for its translation where that is not empty.
+/// Malformed UTF-8 is replaced. Throws UsageError for a text without tokens, ShapeError for more than the model takes,
+/// Error where what the model computes is not finite.
+SeenTranslation see_translation(const StoredModel& model, const std::string& text, const std::string& given = "",
+                                int64_t beam = 5, bool want_vectors = false);
+/// Reads a text with a LanguageModel, and lets it write `generate` tokens more, the likeliest each; or with a
+/// TextEncoder, which writes none. Throws likewise.
+SeenText see_text(const StoredModel& model, const std::string& text, int64_t generate = 0, bool want_vectors = false);
 
 /// Attention of one kind.
 struct SeenAttention {
@@ -58,9 +59,8 @@ struct SeenAttention {
 };
 /// "Encoder", "Decoder" and "Cross", without those that the model has no layers of. A row of "Cross" is the token that
 /// is produced there.
-std::vector<SeenAttention> attention_of(const SeenTranslation& seen, const Vocabulary& of_source,
-                                        const Vocabulary& of_target);
+std::vector<SeenAttention> attention_of(const SeenTranslation& seen, const StoredModel& model);
 /// "Self-attention".
-std::vector<SeenAttention> attention_of(const SeenText& seen, const Vocabulary& vocabulary);
+std::vector<SeenAttention> attention_of(const SeenText& seen, const StoredModel& model);
 
 }  // namespace heed::inline v0

@@ -14,7 +14,9 @@
 #include "heed/io.h"
 #include "heed/model_files.h"
 #include "heed/models.h"
+#include "heed/pretrained.h"
 #include "heed/text.h"
+#include "heed/tokenizer.h"
 
 namespace heed::inline v0 {
 
@@ -41,33 +43,54 @@ void register_architecture(Architecture architecture);
 
 // ---------------------------------------------------------------------------------------------- whole models
 
-/// A model with its vocabularies. Movable.
+/// A model with its tokenizers. Movable.
 class StoredModel {
  public:
-  /// `source`: of what it reads, where that is not `vocabulary`.
+  /// One of heed's own. `source`: of what it reads, where that is not `vocabulary`.
   StoredModel(std::unique_ptr<Module> module, Vocabulary vocabulary, std::optional<Vocabulary> source = {});
+  /// Another maker's.
+  StoredModel(PretrainedModel model, Tokenizer tokenizer, std::optional<Tokenizer> source = {});
 
-  Module& module() const { return *module_; }
-  const Vocabulary& vocabulary() const { return vocabulary_; }  // of what it writes
-  const Vocabulary& source_vocabulary() const { return source_ ? *source_ : vocabulary_; }
-  bool has_source_vocabulary() const { return source_.has_value(); }
+  Module& module() const { return *model_.module; }
+  const Tokenizer& tokenizer() const { return tokenizer_; }  // of what it writes
+  const Tokenizer& source_tokenizer() const { return source_tokenizer_ ? *source_tokenizer_ : tokenizer_; }
+
+  /// "gpt2", or empty for one of heed's own.
+  const std::string& model_type() const { return model_.model_type; }
+  /// Another maker's, for save_pretrained(); of heed's own the module alone.
+  const PretrainedModel& pretrained() const { return model_; }
+
+  /// Vocabularies are what heed's own models have; throws UsageError for another maker's.
+  const Vocabulary& vocabulary() const;
+  const Vocabulary& source_vocabulary() const { return source_vocabulary_ ? *source_vocabulary_ : vocabulary(); }
+  bool has_source_vocabulary() const { return source_vocabulary_.has_value(); }
+
+  /// Options with what the model's texts must have, or may not: tokens that end them, that are never written, that a
+  /// translation begins and ends with.
+  GenerateOptions completed(GenerateOptions options) const;
+  BeamOptions completed(BeamOptions options) const;
 
   /// The model as what it is. Throws UsageError where it is another kind.
   template <class Model>
   Model& as() const {
-    if (auto* const model = dynamic_cast<Model*>(module_.get())) return *model;
+    if (auto* const model = dynamic_cast<Model*>(model_.module.get())) return *model;
     throw UsageError("StoredModel::as: the model is of another kind; config.json of its directory says which");
   }
 
  private:
-  std::unique_ptr<Module> module_;
-  Vocabulary vocabulary_;
-  std::optional<Vocabulary> source_;
+  PretrainedModel model_;
+  std::optional<Vocabulary> vocabulary_, source_vocabulary_;
+  Tokenizer tokenizer_;
+  std::optional<Tokenizer> source_tokenizer_;
 };
 
-/// The model of a directory: float32, or in half precision where the file has all matrices so, and not in training.
-/// Everything is checked before memory is taken. `trust` takes a vocabulary that heed did not make (see Vocabulary).
-/// Throws IoError, FormatError and UntrustedError.
+/// Whether a directory holds another maker's model: its config.json has a "model_type", and no "architecture" of
+/// heed's. Throws IoError and FormatError.
+bool is_pretrained(const std::string& directory);
+
+/// The model of a directory, heed's own or another maker's (load_pretrained, load_tokenizer): float32, or in half
+/// precision where the file has all matrices so, and not in training. Everything is checked before memory is taken.
+/// `trust` takes a vocabulary that heed did not make (see Vocabulary). Throws IoError, FormatError and UntrustedError.
 StoredModel load(const std::string& directory, bool trust = false);
 
 /// A model outside any file: what write_parts() makes of one, make_model() turns into it again.
@@ -77,6 +100,7 @@ struct ModelParts {
                                           // has its own
   NamedTensors tensors;                   // its parameters, which share their memory
 };
+/// Throws UsageError for another maker's model.
 ModelParts write_parts(const StoredModel& model);
 /// As load(), which reads the parts from files: `where` names them in messages. The tensors are copied.
 StoredModel make_model(const ModelParts& parts, const std::string& where, bool trust = false);

@@ -151,6 +151,8 @@ class Transformer : public Module {
   std::vector<Hypothesis> score(const TokenBatch& source, const TokenBatch& target,
                                 const BeamOptions& options = {}) const;
 
+  /// Of states (..., E) that decode() gave: (..., V).
+  Variable logits_of(const Variable& states) const;
   const Variable& output_weight() const { return output_.defined() ? output_ : target_embedding(); }
   const Variable& target_embedding() const { return target_.defined() ? target_ : source_; }
 
@@ -162,7 +164,6 @@ class Transformer : public Module {
   Variable embed_target(const TokenBatch& batch, int64_t first_position) const;
   Variable embed(const TokenBatch& batch, const Variable& table, const Variable& learned, const LayerNorm* norm,
                  int64_t first_position) const;
-  Variable logits_of(const Variable& states) const;
   Tensor decoder_bias(int64_t position) const;
   std::vector<KVCache> memory_of(const std::vector<std::vector<int32_t>>& sentences) const;
   TransformerConfig config_;
@@ -279,6 +280,8 @@ class LanguageModel : public Module {
   /// ShapeError for ids outside the vocabulary and fewer than 2 tokens, Error where a logit is not finite.
   std::vector<float> log_probabilities(const std::vector<int32_t>& text) const;
 
+  /// Of states (..., E) that hidden() gave: (..., V).
+  Variable logits_of(const Variable& states) const;
   const Variable& output_weight() const { return output_.defined() ? output_ : embedding_; }  // (V, E)
   const Variable& embedding() const { return embedding_; }                                    // (V, E)
 
@@ -288,7 +291,6 @@ class LanguageModel : public Module {
                 const std::vector<TransformerLayerOptions>& layers);
   Variable embed(const TokenBatch& text, int64_t first_position, const functional::SplitRows* split = nullptr) const;
   Variable split_hidden(const TokenBatch& own, const functional::SplitRows& split) const;
-  Variable logits_of(const Variable& states) const;
   Tensor next_logits(const std::vector<int32_t>& ids, std::vector<KVCache>& caches) const;
   LanguageModelConfig config_;
   std::optional<LanguageModelDetails> details_;

@@ -1,4 +1,4 @@
-// Text in, text on: language models with their vocabularies.
+// Text in, text on: language models with their tokenizers.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@
 namespace heed::inline v0 {
 
 struct ContinueOptions {
-  GenerateOptions tokens{};         // `stop`, `never` and `on_token` of it are added to
+  GenerateOptions tokens{};         // StoredModel::completed() adds to them
   std::vector<std::string> stop{};  // texts that end what is written; they are not part of it
   /// Called with whole characters as soon as they are certain.
   std::function<void(const std::string&)> on_text{};
 };
 
-/// How probable a model finds a text. The first token has nothing before it: neither it nor its bytes count.
+/// How probable a model finds a text. The first token has nothing before it: neither it nor its bytes count; where the
+/// tokenizer adds one in front of a text, all of the text counts.
 struct TextScore {
   int64_t tokens = 0, bytes = 0;
   double nats = 0;  // -log p of all tokens
@@ -30,18 +31,19 @@ class TextGenerator {
   /// Throws as load(), and UsageError where the directory holds another kind of model.
   explicit TextGenerator(const std::string& directory, bool trust = false);
 
-  /// What the model makes follow a text, without it. A text without tokens counts as a newline: a text begins as if a
-  /// line had just ended. Special pieces are never written, and the end of a text ends it. Throws as
+  /// What the model makes follow a text, without it. Special tokens that the tokenizer adds in front of a text, such as
+  /// Llama's <s>, are in front of it. One without tokens counts as a newline: a text begins as if a line had just
+  /// ended. Special tokens are not part of what is returned, and the end of a text ends it. Throws as
   /// LanguageModel::generate.
   std::string continue_text(const std::string& prompt, const ContinueOptions& options = {}) const;
 
   TextScore score(const std::string& text) const;  // score_text()
 
-  /// Characters of a text that are unknown to the vocabulary.
+  /// Characters of a text that the tokenizer has no token for.
   int64_t unknown_in(const std::string& text) const;
 
   const LanguageModel& model() const { return stored_.as<LanguageModel>(); }
-  const Vocabulary& vocabulary() const { return stored_.vocabulary(); }
+  const StoredModel& stored() const { return stored_; }
 
  private:
   StoredModel stored_;
@@ -52,8 +54,7 @@ class TextGenerator {
 class Continuation {
  public:
   /// Throws as continue_text() does.
-  Continuation(const LanguageModel& model, const Vocabulary& vocabulary, const std::string& prompt,
-               ContinueOptions options = {});
+  Continuation(const StoredModel& model, const std::string& prompt, ContinueOptions options = {});
   ~Continuation();
   Continuation(const Continuation&) = delete;
   Continuation& operator=(const Continuation&) = delete;
@@ -66,7 +67,10 @@ class Continuation {
   std::unique_ptr<State> state_;
 };
 
+/// The ids that a language model goes on from: of special tokens those in front of the text alone.
+std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& text);
+
 /// How probable a language model finds a text. Throws ShapeError for one of fewer than 2 tokens.
-TextScore score_text(const LanguageModel& model, const Vocabulary& vocabulary, const std::string& text);
+TextScore score_text(const StoredModel& model, const std::string& text);
 
 }  // namespace heed::inline v0

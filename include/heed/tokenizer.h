@@ -59,6 +59,13 @@ class Tokenizer {
   std::optional<std::string> token(int32_t id) const;
   std::optional<int32_t> id_of(std::string_view token) const;
 
+  /// The same as a reader wants it: what it adds to a text behind others, with the space in front where a word begins.
+  /// A special token, and one that is no text by itself, as it is stored; nothing where an id names none.
+  std::string written(int32_t id) const;
+
+  /// What stands for characters that it has no token for.
+  std::optional<int32_t> unknown() const;
+
   /// One more than the largest id.
   int64_t size() const;
 

@@ -1,4 +1,4 @@
-// Text in, text out: Transformers with their vocabularies.
+// Text in, text out: Transformers with their tokenizers.
 #pragma once
 
 #include <cstdint>
@@ -45,42 +45,37 @@ struct TranslatedLine {
 /// Each line's translations, in order. Blank lines (is_blank) stay as they are. Where a line is split, its translation
 /// is joined of those of its sentences, with what stood between them; the n-th best is made of the n-th best of each,
 /// and words are counted through the line. Several models translate as one (an ensemble). They must not be in training.
-/// `source` is the vocabulary of what they read, `target` of what they write. Throws ShapeError for options out of
+/// `source` is the tokenizer of what they read, `target` of what they write. Throws ShapeError for options out of
 /// range.
-std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> models, const Vocabulary& source,
-                                            const Vocabulary& target, const std::vector<std::string>& lines,
+std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> models, const Tokenizer& source,
+                                            const Tokenizer& target, const std::vector<std::string>& lines,
                                             const TranslateOptions& options = {});
 
 /// The same for translations that are given, one for each line: their scores, tokens and alignment. Lines are taken
 /// whole. Throws FormatError for a translation that is longer than the models take.
-std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> models, const Vocabulary& source,
-                                        const Vocabulary& target, const std::vector<std::string>& lines,
+std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> models, const Tokenizer& source,
+                                        const Tokenizer& target, const std::vector<std::string>& lines,
                                         const std::vector<std::string>& given, const TranslateOptions& options = {});
 
-/// One model, or several that translate as one, with their vocabularies.
+/// One model, or several that translate as one, with their tokenizers.
 class Translator {
  public:
-  /// Throws as load(), and UsageError where a directory holds another kind of model, or the vocabularies are not the
+  /// Throws as load(), and UsageError where a directory holds another kind of model, or the tokenizers are not the
   /// same.
   explicit Translator(const std::vector<std::string>& directories, bool trust = false);
   explicit Translator(const std::string& directory, bool trust = false)
       : Translator(std::vector<std::string>{directory}, trust) {}
 
+  /// Options are completed as the model wants it (StoredModel::completed).
   std::vector<TranslatedLine> translate(const std::vector<std::string>& lines,
-                                        const TranslateOptions& options = {}) const {
-    return translate_lines(models_, source_vocabulary(), vocabulary(), lines, options);
-  }
-
+                                        const TranslateOptions& options = {}) const;
   std::vector<TranslatedLine> score(const std::vector<std::string>& lines, const std::vector<std::string>& given,
-                                    const TranslateOptions& options = {}) const {
-    return score_lines(models_, source_vocabulary(), vocabulary(), lines, given, options);
-  }
+                                    const TranslateOptions& options = {}) const;
 
   std::span<const Transformer* const> models() const { return models_; }
   const Transformer& model() const { return *models_.front(); }
-  const Vocabulary& vocabulary() const { return stored_.front().vocabulary(); }  // of what they write
-  const Vocabulary& source_vocabulary() const { return stored_.front().source_vocabulary(); }
-  int64_t max_source_tokens() const;  // the end token not counted
+  const StoredModel& stored() const { return stored_.front(); }  // the first
+  int64_t max_source_tokens() const;                             // special tokens not counted
 
  private:
   std::vector<StoredModel> stored_;

@@ -1,8 +1,8 @@
 // heed attend: what attends to what while a model translates or reads a text.
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -19,10 +19,11 @@
 #include "cli/paths.h"
 #include "cli/weights_file.h"
 #include "heed/io.h"
+#include "heed/load.h"
 #include "heed/models.h"
 #include "heed/text.h"
+#include "heed/text_encoder.h"
 #include "heed/text_generator.h"
-#include "heed/translator.h"
 #include "heed/view.h"
 
 namespace heed::cli {
@@ -48,25 +49,17 @@ struct Looked {
   Page page{};  // for --html
 };
 
-// Pieces as a reader wants them: a word's first piece plain, a piece that goes on with a word behind a dot.
-std::vector<std::string> pieces_of(const Vocabulary& vocabulary, const std::vector<int32_t>& ids) {
-  constexpr std::string_view kSpaceMark = "\u2581";
-  std::vector<std::string> pieces;
-  bool new_line = true;
-  for (const int32_t id : ids) {
-    std::string piece = vocabulary.piece(id);
-    const std::string text = vocabulary.bytes(id);
-    if (text == "\n" || vocabulary.of_characters())
-      piece = text == " " ? std::string(kSpaceMark) : text;
-    else if (piece.starts_with(kSpaceMark) && piece != kSpaceMark)
-      piece.erase(0, kSpaceMark.size());
-    else if (const auto first = static_cast<unsigned char>(piece[0]);
-             !new_line && (first >= 0x80 || std::isalnum(first)))
-      piece.insert(0, "\u00B7");
-    new_line = text == "\n";
-    pieces.push_back(std::move(piece));
-  }
-  return pieces;
+// Tokens as a reader wants them: a word's first plain, one that goes on with a word behind a dot. Where each is a
+// character there are no dots.
+std::vector<std::string> pieces_of(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  Tokens tokens = tokens_of(tokenizer, ids);
+  const auto one_character = [](const std::string& label) {
+    return std::count_if(label.begin(), label.end(), [](char c) { return (c & 0xC0) != 0x80; }) == 1;
+  };
+  const bool characters = std::all_of(tokens.labels.begin(), tokens.labels.end(), one_character);
+  for (size_t i = 1; i < tokens.labels.size() && !characters; ++i)
+    if (tokens.words[i] == tokens.words[i - 1]) tokens.labels[i].insert(0, "\u00B7");
+  return std::move(tokens.labels);
 }
 
 // layers x (1, H, Lq, Lk) -> (layers, H, Lq, Lk)
@@ -170,12 +163,11 @@ void warn_of_replaced(const std::string& text) {
   if (replaced > 0) warn("attend", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
 }
 
-Looked look_at_translator(const AttendArguments& a, const Translator& translator, const std::string& text,
-                          const std::string& wanted) {
-  const Vocabulary &of_source = translator.source_vocabulary(), &of_target = translator.vocabulary();
+Looked look_at_translation(const AttendArguments& a, const StoredModel& model, const std::string& text,
+                           const std::string& wanted) {
+  const Tokenizer &of_source = model.source_tokenizer(), &of_target = model.tokenizer();
   warn_of_replaced(text);
-  const SeenTranslation seen =
-      see_translation(translator.model(), of_source, of_target, text, wanted, a.beam, /*want_vectors=*/!a.html.empty());
+  const SeenTranslation seen = see_translation(model, text, wanted, a.beam, /*want_vectors=*/!a.html.empty());
   const AttentionRecord& record = seen.record;
   Looked looked{.text = seen.translation};
   looked.map.weights = stack(a.encoder ? record.encoder : a.decoder ? record.decoder : record.cross);
@@ -183,50 +175,54 @@ Looked look_at_translator(const AttendArguments& a, const Translator& translator
   looked.map.key_labels = a.decoder ? pieces_of(of_target, seen.input) : pieces_of(of_source, seen.source);
   // A row of cross-attention is where the model looks while it produces the next token.
   looked.map.query_labels = a.encoder || a.decoder ? looked.map.key_labels : pieces_of(of_target, seen.output);
-  if (!a.html.empty())
-    looked.page =
-        translation_page(seen, chosen_layer(a, looked.map.weights.size(0)), translator.model(), of_source, of_target);
+  if (!a.html.empty()) looked.page = translation_page(seen, chosen_layer(a, looked.map.weights.size(0)), model);
   return looked;
 }
 
-Looked look_at_language_model(const AttendArguments& a, const TextGenerator& generator, const std::string& given) {
-  const LanguageModel& model = generator.model();
-  const Vocabulary& vocabulary = generator.vocabulary();
+void check_longest(const AttendArguments& a, const StoredModel& model, const std::string& given) {
+  const int64_t given_tokens = std::ssize(prompt_ids(model.tokenizer(), sanitize_utf8(given))),
+                longest = model.as<LanguageModel>().config().max_positions;
+  if (given_tokens > longest - a.generate)
+    throw UsageError("--generate " + std::to_string(a.generate) + ": with the " + std::to_string(given_tokens) +
+                     " tokens of the text that is more than the " + std::to_string(longest) +
+                     " that the model takes; generate fewer, or shorten the text");
+}
+
+Looked look_at_text(const AttendArguments& a, const StoredModel& model, const std::string& given) {
   warn_of_replaced(given);
-  if (a.generate > 0) {
-    const int64_t given_tokens = std::ssize(vocabulary.encode(sanitize_utf8(given))),
-                  longest = model.config().max_positions;
-    if (given_tokens > longest - a.generate)
-      throw UsageError("--generate " + std::to_string(a.generate) + ": with the " + std::to_string(given_tokens) +
-                       " tokens of the text that is more than the " + std::to_string(longest) +
-                       " that the model takes; generate fewer, or shorten the text");
-  }
-  const SeenText seen = see_text(model, vocabulary, given, a.generate, /*want_vectors=*/!a.html.empty());
-  Looked looked{.text = seen.text, .map = {.weights = stack(seen.record.decoder)}, .kind = "causal self-attention"};
-  looked.map.query_labels = looked.map.key_labels = pieces_of(vocabulary, seen.ids);
-  if (!a.html.empty())
-    looked.page = language_model_page(seen, chosen_layer(a, looked.map.weights.size(0)), model, vocabulary);
+  if (a.generate > 0) check_longest(a, model, given);
+  const SeenText seen = see_text(model, given, a.generate, /*want_vectors=*/!a.html.empty());
+  const bool encoder = !seen.record.encoder.empty();
+  Looked looked{.text = seen.text,
+                .map = {.weights = stack(encoder ? seen.record.encoder : seen.record.decoder)},
+                .kind = encoder ? "self-attention" : "causal self-attention"};
+  looked.map.query_labels = looked.map.key_labels = pieces_of(model.tokenizer(), seen.ids);
+  if (!a.html.empty()) looked.page = text_page(seen, chosen_layer(a, looked.map.weights.size(0)), model);
   return looked;
 }
 
 // The text, and the one to compare it with where there is one.
 std::vector<Looked> look_at_texts(const AttendArguments& a) {
   const std::string directory = find_model(a.model);
+  const StoredModel model = load(directory, a.trust);
   std::vector<Looked> looked;
-  if (std::holds_alternative<TransformerConfig>(load_config(directory))) {
+  if (dynamic_cast<const Transformer*>(&model.module())) {
     if (a.generate > 0)
       throw UsageError(directory + " holds a translator, which ends its sentences itself; leave out --generate");
-    const Translator translator(directory, a.trust);
-    looked.push_back(look_at_translator(a, translator, a.text, a.target));
-    if (!a.compare.empty()) looked.push_back(look_at_translator(a, translator, a.compare, ""));
-  } else {
-    if (a.encoder || a.cross || !a.target.empty())
-      throw UsageError(directory + " holds a language model, which has self-attention alone; leave out --encoder, " +
-                       "--cross and --target");
-    const TextGenerator generator(directory, a.trust);
-    looked.push_back(look_at_language_model(a, generator, a.text));
-    if (!a.compare.empty()) looked.push_back(look_at_language_model(a, generator, a.compare));
+    looked.push_back(look_at_translation(a, model, a.text, a.target));
+    if (!a.compare.empty()) looked.push_back(look_at_translation(a, model, a.compare, ""));
+    return looked;
   }
+  if (dynamic_cast<const TextEncoder*>(&model.module())) {
+    if (a.decoder || a.cross || !a.target.empty() || a.generate > 0)
+      throw UsageError(directory + " holds an encoder, which reads a text and writes none; leave out --decoder, " +
+                       "--cross, --target and --generate");
+  } else if (a.encoder || a.cross || !a.target.empty()) {
+    throw UsageError(directory + " holds a language model, which has self-attention alone; leave out --encoder, " +
+                     "--cross and --target");
+  }
+  looked.push_back(look_at_text(a, model, a.text));
+  if (!a.compare.empty()) looked.push_back(look_at_text(a, model, a.compare));
   return looked;
 }
 
@@ -399,8 +395,9 @@ void add_attend(CLI::App& program) {
       "Show what attends to what while a model translates or reads a text\n\n"
       "Translates the text and shows the attention of the model: a map in the terminal, and pictures where asked for.\n"
       "Rows are queries, columns are keys. By default: cross-attention of the last layer, mean of its heads. Of a\n"
-      "language model: self-attention over the text, each token with those before it. With --from: what another\n"
-      "program saved, (Lq, Lk), (H, Lq, Lk) or (N, H, Lq, Lk).");
+      "language model: self-attention over the text, each token with those before it; of an encoder such as BERT: "
+      "each\n"
+      "with all. With --from: what another program saved, (Lq, Lk), (H, Lq, Lk) or (N, H, Lq, Lk).");
   command->add_option("text", a->text, "The sentence");
   command->add_option("--target", a->target, "Look at this translation instead of the model's own")->check(not_empty());
   command->add_option("-m,--model", a->model, "Directory of the model [HEED_MODEL, else the bundled one]")

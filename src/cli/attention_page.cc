@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "heed/attention.h"
-#include "heed/functional.h"
+#include "heed/text_encoder.h"
 
 namespace heed::cli {
 namespace {
@@ -39,14 +39,43 @@ std::vector<PageVectors> chosen_vectors(const std::vector<HeadVectors>& layers, 
   return chosen;
 }
 
-// What each hidden state (1, L, E) predicts. `output`: what came, L or L - 1 of them; where nothing came, the
+// Of all layers, 0: 1 / sqrt(D). Layers of more than one scale have no numbers to show.
+double scale_of(const std::vector<TransformerLayerOptions>& layers) {
+  return layers.empty() ? 0 : layers.front().scale.value_or(0);
+}
+
+// What the page computes from vectors (H, L, D) is what the model computed: (H, Lq, Lk).
+bool explains(const PageVectors& vectors, const Tensor& weights, double scale, bool causal) {
+  const auto batched = [](const Tensor& x) {
+    return x.to(DType::f32).contiguous().reshape({1, x.size(0), x.size(1), x.size(2)});
+  };
+  AttentionOptions options{.want_weights = true};
+  if (scale > 0) options.scale = scale;
+  if (causal) options.causal = Causal::top_left;
+  const Tensor made = attention(batched(vectors.q), batched(vectors.k), batched(vectors.v), options).weights;
+  constexpr float kNoticed = 1e-3F;
+  const Tensor expected = weights.contiguous();
+  const std::span<float> a = made.span<float>(), b = expected.span<float>();
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!(std::abs(a[i] - b[i]) <= kNoticed)) return false;
+  return true;
+}
+
+// Chooses vectors for a group that has its weights (N, H, Lq, Lk).
+void add_vectors(PageGroup& group, const std::vector<HeadVectors>& layers, int64_t first, double scale, bool causal) {
+  group.scale = scale;
+  group.vectors = chosen_vectors(layers, std::min<int64_t>(first, std::ssize(layers) - 1));
+  for (size_t l = 0; l < group.vectors.size(); ++l)
+    if (group.vectors[l].q.defined() &&
+        !explains(group.vectors[l], group.map.weights.select(0, static_cast<int64_t>(l)), scale, causal))
+      group.vectors[l] = {};
+}
+
+// What each row of logits (1, L, V) predicts. `output`: what came, L or L - 1 of them; where nothing came, the
 // likeliest.
-std::vector<PageStep> steps_of(const Variable& hidden, const Variable& output_weight,
-                               const std::vector<int32_t>& output, const Vocabulary& vocabulary) {
+std::vector<PageStep> steps_of(const Tensor& logits, const std::vector<int32_t>& output, const Tokenizer& tokenizer) {
   constexpr size_t kCandidates = 5;
-  const NoGrad no_grad;
-  const Tensor logits = functional::linear(hidden, output_weight).value();  // (1, L, V)
-  const Tokens names = tokens_of(vocabulary, output);
+  const Tokens names = tokens_of(tokenizer, output);
   std::vector<PageStep> steps;
   for (size_t i = 0; i < static_cast<size_t>(logits.size(1)); ++i) {
     const Tensor row = logits.select(0, 0).select(0, static_cast<int64_t>(i)).to(DType::f64).contiguous();
@@ -62,7 +91,7 @@ std::vector<PageStep> steps_of(const Variable& hidden, const Variable& output_we
     };
     std::partial_sort(order.begin(), order.begin() + static_cast<int64_t>(count), order.end(), likelier);
     order.resize(count);
-    const Tokens candidates = tokens_of(vocabulary, order);
+    const Tokens candidates = tokens_of(tokenizer, order);
     PageStep step{.token = i < output.size() ? names.labels[i] : candidates.labels[0]};
     for (size_t c = 0; c < count; ++c)
       step.candidates.emplace_back(candidates.labels[c],
@@ -186,18 +215,22 @@ PageGroup causal() {
 
 std::vector<PageGroup> textbook_examples() { return {basic_self_attention(), circle(), causal()}; }
 
-Page translation_page(const SeenTranslation& seen, int64_t layer, const Transformer& model, const Vocabulary& of_source,
-                      const Vocabulary& of_target) {
+Page translation_page(const SeenTranslation& seen, int64_t layer, const StoredModel& stored) {
+  const NoGrad no_grad;
+  const auto& model = stored.as<Transformer>();
   Page page{.title = seen.text,
             .text = seen.translation,
-            .steps = steps_of(seen.hidden, model.output_weight(), seen.output, of_target)};
-  for (SeenAttention& attention : attention_of(seen, of_source, of_target)) {
+            .steps = steps_of(model.logits_of(seen.hidden).value(), seen.output, stored.tokenizer())};
+  for (SeenAttention& attention : attention_of(seen, stored)) {
     const bool decoder = attention.name == "Decoder", cross = attention.name == "Cross";
     const std::vector<HeadVectors>& vectors = decoder ? seen.record.decoder_vectors
                                               : cross ? seen.record.cross_vectors
                                                       : seen.record.encoder_vectors;
+    const double scale = !model.details()   ? 0
+                         : decoder || cross ? scale_of(model.details()->decoder)
+                                            : scale_of(model.details()->encoder);
     PageGroup group = group_of(std::move(attention));
-    group.vectors = chosen_vectors(vectors, std::min<int64_t>(layer, std::ssize(vectors) - 1));
+    add_vectors(group, vectors, layer, scale, decoder);
     group.step_keys = decoder ? StepKeys::output : cross ? StepKeys::input : StepKeys::none;
     if (decoder) group.mask = causal_mask(std::ssize(seen.input));
     page.groups.push_back(std::move(group));
@@ -206,18 +239,25 @@ Page translation_page(const SeenTranslation& seen, int64_t layer, const Transfor
   return page;
 }
 
-Page language_model_page(const SeenText& seen, int64_t layer, const LanguageModel& model,
-                         const Vocabulary& vocabulary) {
-  // A text is followed to what would come next; of one that the model wrote itself that is not known yet.
-  const int64_t first = std::max<int64_t>(seen.given, 1), end = std::ssize(seen.ids) + (seen.given > 0 ? 0 : 1);
-  const Variable hidden(seen.hidden.value().slice(1, first - 1, end - 1));
-  Page page{.title = seen.text,
-            .steps = steps_of(hidden, model.output_weight(), {seen.ids.begin() + first, seen.ids.end()}, vocabulary)};
-  PageGroup group = group_of(attention_of(seen, vocabulary).at(0));
-  group.vectors = chosen_vectors(seen.record.decoder_vectors, layer);
-  group.step_keys = StepKeys::output;
-  group.first_step = first - 1;
-  group.mask = causal_mask(std::ssize(seen.ids));
+Page text_page(const SeenText& seen, int64_t layer, const StoredModel& stored) {
+  const NoGrad no_grad;
+  Page page{.title = seen.text};
+  PageGroup group = group_of(attention_of(seen, stored).at(0));
+  if (const auto* encoder = dynamic_cast<const TextEncoder*>(&stored.module())) {
+    add_vectors(group, seen.record.encoder_vectors, layer, scale_of(encoder->config().layers), /*causal=*/false);
+  } else {
+    const auto& model = stored.as<LanguageModel>();
+    // A text is followed to what would come next; of one that the model wrote itself that is not known yet.
+    const int64_t first = std::max<int64_t>(seen.given, 1), end = std::ssize(seen.ids) + (seen.given > 0 ? 0 : 1);
+    const Variable hidden(seen.hidden.value().slice(1, first - 1, end - 1));
+    page.steps =
+        steps_of(model.logits_of(hidden).value(), {seen.ids.begin() + first, seen.ids.end()}, stored.tokenizer());
+    add_vectors(group, seen.record.decoder_vectors, layer, model.details() ? scale_of(model.details()->layers) : 0,
+                /*causal=*/true);
+    group.step_keys = StepKeys::output;
+    group.first_step = first - 1;
+    group.mask = causal_mask(std::ssize(seen.ids));
+  }
   page.groups.push_back(std::move(group));
   for (PageGroup& example : textbook_examples()) page.groups.push_back(std::move(example));
   return page;

@@ -5,18 +5,18 @@
 #include <vector>
 
 #include "heed/attended.h"
-#include "heed/models.h"
-#include "heed/text.h"
+#include "heed/load.h"
 #include "heed/view.h"
 
 namespace heed::cli {
 
 /// Encoder, decoder and cross-attention, the steps of the output with the likeliest tokens, and the examples.
-/// `layer`: whose vectors come first into the page, from 0; those of other layers while there is room.
-Page translation_page(const SeenTranslation& seen, int64_t layer, const Transformer& model, const Vocabulary& of_source,
-                      const Vocabulary& of_target);
-/// Self-attention, the likeliest tokens behind each token (where the model wrote some: at those), and the examples.
-Page language_model_page(const SeenText& seen, int64_t layer, const LanguageModel& model, const Vocabulary& vocabulary);
+/// `layer`: whose vectors come first into the page, from 0; those of other layers while there is room, and of none
+/// whose weights are more than the softmax of what vectors and scale give, as with T5's biases.
+Page translation_page(const SeenTranslation& seen, int64_t layer, const StoredModel& model);
+/// Self-attention, of a language model with the likeliest tokens behind each token (where the model wrote some: at
+/// those), and the examples.
+Page text_page(const SeenText& seen, int64_t layer, const StoredModel& model);
 
 /// Puts the groups of another text, but for the examples, beside those of `page`.
 void compare_with(const Page& other, Page* page);

@@ -319,8 +319,9 @@ TextPairs spread(const TextPairs& texts, int64_t count) {
 double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const TextPairs& texts,
                    Communicator* ranks) {
   std::vector<std::string> translations;
-  for (TranslatedLine& line : translate_lines(std::array{&model}, vocabularies.source, vocabularies.vocabulary,
-                                              texts.source, {.beam = {.beam = 1}, .ranks = ranks}))
+  for (TranslatedLine& line :
+       translate_lines(std::array{&model}, Tokenizer(vocabularies.source), Tokenizer(vocabularies.vocabulary),
+                       texts.source, {.beam = {.beam = 1}, .ranks = ranks}))
     translations.push_back(std::move(line.best.front().text));
   const bool leads = !ranks || ranks->rank() == 0;
   const double score = leads ? bleu(translations, texts.target).score : 0;

@@ -207,10 +207,11 @@ Watched watch(const Transformer& model, const Vocabulary& of_source, const Vocab
     if (behind >= 0) ids.push_back(behind);
     return ids;
   };
+  const Tokenizer source_tokens(of_source), target_tokens(of_target);
   for (const auto& [source, target, text] : watched.sentences) {
-    const std::vector<std::string> read = tokens_of(of_source, with(source, -1, config.eos_id)).labels,
-                                   input = tokens_of(of_target, with(target, config.bos_id, -1)).labels,
-                                   output = tokens_of(of_target, with(target, -1, config.eos_id)).labels;
+    const std::vector<std::string> read = tokens_of(source_tokens, with(source, -1, config.eos_id)).labels,
+                                   input = tokens_of(target_tokens, with(target, config.bos_id, -1)).labels,
+                                   output = tokens_of(target_tokens, with(target, -1, config.eos_id)).labels;
     watched.kinds.push_back(
         {{"Encoder", "Each token of the input looks at the input.", read, read},
          {"Decoder", "Each token of the reference looks at itself and those before it, to find the next one.", input,
@@ -231,8 +232,9 @@ Watched watch(const Transformer& model, const Vocabulary& of_source, const Vocab
 
 Watched watch(const LanguageModel& model, const Vocabulary& vocabulary, std::vector<WatchedSentence> sentences) {
   Watched watched{.sentences = std::move(sentences), .perplexity = true};
+  const Tokenizer tokens(vocabulary);
   for (const WatchedSentence& sentence : watched.sentences) {
-    const std::vector<std::string> labels = tokens_of(vocabulary, sentence.target).labels;
+    const std::vector<std::string> labels = tokens_of(tokens, sentence.target).labels;
     watched.kinds.push_back(
         {{"Self-attention", "Each token looks at itself and those before it, to find the next one.", labels, labels}});
   }

@@ -4,38 +4,35 @@
 #include <string_view>
 #include <utility>
 
+#include "heed/text_encoder.h"
+#include "heed/text_generator.h"
+
 namespace heed::inline v0 {
 namespace {
 
-std::vector<int32_t> encoded(const std::string& text, const Vocabulary& vocabulary) {
-  std::vector<int32_t> ids = vocabulary.encode(sanitize_utf8(text));
-  if (ids.empty()) throw UsageError("attend: the text is empty; pass one with a word");
-  return ids;
+// Letters and digits; what is not ASCII counts as a letter.
+bool of_word(char c) { return static_cast<unsigned char>(c) >= 0x80 || std::isalnum(static_cast<unsigned char>(c)); }
+
+void expect_tokens(const Tokenizer& tokenizer, const std::string& text) {
+  if (tokenizer.encode(text, /*special_tokens=*/false).ids.empty())
+    throw UsageError("attend: the text is empty; pass one with a word");
 }
 
 }  // namespace
 
-Tokens tokens_of(const Vocabulary& vocabulary, const std::vector<int32_t>& ids) {
+Tokens tokens_of(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   constexpr std::string_view kSpaceMark = "\u2581";
   Tokens tokens;
-  const auto of_word = [](unsigned char first) { return first >= 0x80 || std::isalnum(first); };
-  bool in_word = false;  // the token before, where each character is a token
+  bool goes_on = false;  // the token before may be continued
   for (const int32_t id : ids) {
-    std::string piece = vocabulary.piece(id);
-    bool begins = tokens.words.empty();
-    if (vocabulary.of_characters()) {
-      const bool word = of_word(static_cast<unsigned char>(piece[0]));
-      begins = !(word && in_word);
-      in_word = word;
-      if (piece == " ") piece = kSpaceMark;
-    } else {
-      const bool spaced = piece.starts_with(kSpaceMark) && piece != kSpaceMark;
-      if (spaced) piece.erase(0, kSpaceMark.size());
-      // Signs, and tokens such as </s>, are words of their own.
-      begins = begins || spaced || piece == kSpaceMark || !of_word(static_cast<unsigned char>(piece[0]));
-    }
+    std::string text = tokenizer.written(id);
+    const bool spaced = text.starts_with(' ') || text == kSpaceMark;
+    if (spaced) text.erase(0, text == kSpaceMark ? kSpaceMark.size() : 1);
+    const bool special = tokenizer.special(id);
+    const bool begins = !goes_on || spaced || special || text.empty() || !of_word(text.front());
+    goes_on = !special && !text.empty() && of_word(text.back());
     tokens.words.push_back(tokens.words.empty() ? 0 : tokens.words.back() + begins);
-    tokens.labels.push_back(std::move(piece));
+    tokens.labels.push_back(text.empty() ? std::string(kSpaceMark) : std::move(text));
   }
   return tokens;
 }
@@ -48,18 +45,22 @@ Tensor stacked(const std::vector<Tensor>& layers) {
   return all;
 }
 
-SeenTranslation see_translation(const Transformer& model, const Vocabulary& of_source, const Vocabulary& of_target,
-                                const std::string& text, const std::string& given, int64_t beam, bool want_vectors) {
+SeenTranslation see_translation(const StoredModel& stored, const std::string& text, const std::string& given,
+                                int64_t beam, bool want_vectors) {
   const NoGrad no_grad;
+  const auto& model = stored.as<Transformer>();
+  const bool whole = model.details().has_value();  // sources with their special tokens
   SeenTranslation seen;
   seen.text = sanitize_utf8(text);
-  seen.source = encoded(text, of_source);
-  seen.output = given.empty() ? model.translate({seen.source}, {.beam = beam}).at(0).at(0).ids
-                              : of_target.encode(sanitize_utf8(given));
-  seen.translation = of_target.decode(seen.output);
+  expect_tokens(stored.source_tokenizer(), seen.text);
+  seen.source = stored.source_tokenizer().encode(seen.text, /*special_tokens=*/whole).ids;
+  seen.output = given.empty()
+                    ? model.translate({seen.source}, stored.completed(BeamOptions{.beam = beam})).at(0).at(0).ids
+                    : stored.tokenizer().encode(sanitize_utf8(given), /*special_tokens=*/false).ids;
+  seen.translation = stored.tokenizer().decode(seen.output);
   seen.input = seen.output;
   seen.input.insert(seen.input.begin(), model.config().bos_id);
-  seen.source.push_back(model.config().eos_id);
+  if (!whole) seen.source.push_back(model.config().eos_id);
   seen.output.push_back(model.config().eos_id);
   seen.record.want_vectors = want_vectors;
   const int32_t pad = model.config().pad_id;
@@ -70,26 +71,35 @@ SeenTranslation see_translation(const Transformer& model, const Vocabulary& of_s
   return seen;
 }
 
-SeenText see_text(const LanguageModel& model, const Vocabulary& vocabulary, const std::string& text, int64_t generate,
-                  bool want_vectors) {
+SeenText see_text(const StoredModel& stored, const std::string& text, int64_t generate, bool want_vectors) {
   const NoGrad no_grad;
-  SeenText seen{.text = {}, .ids = encoded(text, vocabulary), .record = {}, .hidden = {}, .given = 0};
-  if (generate > 0) {
-    seen.given = static_cast<int64_t>(seen.ids.size());
-    for (const int32_t id : model.generate(seen.ids, {.max_tokens = generate, .sampling = {.temperature = 0}}))
-      seen.ids.push_back(id);
-  }
-  seen.text = vocabulary.decode(seen.ids);
+  const Tokenizer& tokenizer = stored.tokenizer();
+  SeenText seen;
+  const std::string whole = sanitize_utf8(text);
+  expect_tokens(tokenizer, whole);
   seen.record.want_vectors = want_vectors;
-  seen.hidden = model.hidden(TokenBatch::pad({seen.ids}, 0), &seen.record);
-  check_finite("attend", "what the model makes of the text", seen.hidden.value(), model);
+  if (const auto* encoder = dynamic_cast<const TextEncoder*>(&stored.module())) {
+    if (generate > 0) throw UsageError("attend: a " + stored.model_type() + " writes nothing; generate 0 tokens");
+    seen.ids = tokenizer.encode(whole).ids;
+    seen.hidden = encoder->hidden(TokenBatch::pad({seen.ids}, 0), {}, &seen.record);
+  } else {
+    const auto& model = stored.as<LanguageModel>();
+    seen.ids = prompt_ids(tokenizer, whole);
+    if (generate > 0) {
+      seen.given = std::ssize(seen.ids);
+      const GenerateOptions likeliest{.max_tokens = generate, .sampling = {.temperature = 0}};
+      for (const int32_t id : model.generate(seen.ids, likeliest)) seen.ids.push_back(id);
+    }
+    seen.hidden = model.hidden(TokenBatch::pad({seen.ids}, 0), &seen.record);
+  }
+  seen.text = tokenizer.decode(seen.ids);
+  check_finite("attend", "what the model makes of the text", seen.hidden.value(), stored.module());
   return seen;
 }
 
-std::vector<SeenAttention> attention_of(const SeenTranslation& seen, const Vocabulary& of_source,
-                                        const Vocabulary& of_target) {
-  const Tokens source = tokens_of(of_source, seen.source), input = tokens_of(of_target, seen.input),
-               output = tokens_of(of_target, seen.output);
+std::vector<SeenAttention> attention_of(const SeenTranslation& seen, const StoredModel& model) {
+  const Tokens source = tokens_of(model.source_tokenizer(), seen.source),
+               input = tokens_of(model.tokenizer(), seen.input), output = tokens_of(model.tokenizer(), seen.output);
   std::vector<SeenAttention> all;
   const auto add = [&](const char* name, const char* title, const std::vector<Tensor>& weights, const Tokens& queries,
                        const Tokens& keys) {
@@ -104,8 +114,11 @@ std::vector<SeenAttention> attention_of(const SeenTranslation& seen, const Vocab
   return all;
 }
 
-std::vector<SeenAttention> attention_of(const SeenText& seen, const Vocabulary& vocabulary) {
-  const Tokens tokens = tokens_of(vocabulary, seen.ids);
+std::vector<SeenAttention> attention_of(const SeenText& seen, const StoredModel& model) {
+  const Tokens tokens = tokens_of(model.tokenizer(), seen.ids);
+  if (!seen.record.encoder.empty())
+    return {{"Self-attention", "Self-attention: each token looks at all tokens of the text.",
+             stacked(seen.record.encoder), tokens, tokens}};
   return {{"Self-attention", "Self-attention: each token looks at itself and those before it, to find the next one.",
            stacked(seen.record.decoder), tokens, tokens}};
 }

@@ -8,6 +8,7 @@
 
 #include "heed/checked.h"
 #include "heed/random.h"
+#include "io/json.h"
 #include "load/configuration.h"
 
 namespace heed::inline v0 {
@@ -32,6 +33,14 @@ void check_size(int64_t parameters, const SafetensorsFile& file) {
   uint64_t held = 0;
   for (const TensorInfo& info : file.tensors()) held += *checked_product(info.shape);  // SafetensorsFile checked it
   check_parameters(file.path(), held, parameters);
+}
+
+StoredModel loaded_pretrained(const std::string& directory) {
+  PretrainedModel model = load_pretrained(directory);
+  Tokenizer tokenizer = load_tokenizer(directory, TokenizerSide::target);
+  std::optional<Tokenizer> source;
+  if (dynamic_cast<const Transformer*>(model.module.get())) source = load_tokenizer(directory, TokenizerSide::source);
+  return {std::move(model), std::move(tokenizer), std::move(source)};
 }
 
 // `where` names the tensors in messages.
@@ -96,9 +105,51 @@ Vocabulary load_vocabulary(const std::string& path, bool trust) {
 }
 
 StoredModel::StoredModel(std::unique_ptr<Module> module, Vocabulary vocabulary, std::optional<Vocabulary> source)
-    : module_(std::move(module)), vocabulary_(std::move(vocabulary)), source_(std::move(source)) {}
+    : model_{.model_type = {}, .module = std::move(module)},
+      vocabulary_(std::move(vocabulary)),
+      source_vocabulary_(std::move(source)),
+      tokenizer_(*vocabulary_) {
+  if (source_vocabulary_) source_tokenizer_.emplace(*source_vocabulary_);
+}
+
+StoredModel::StoredModel(PretrainedModel model, Tokenizer tokenizer, std::optional<Tokenizer> source)
+    : model_(std::move(model)), tokenizer_(std::move(tokenizer)), source_tokenizer_(std::move(source)) {}
+
+const Vocabulary& StoredModel::vocabulary() const {
+  if (vocabulary_) return *vocabulary_;
+  throw UsageError("StoredModel::vocabulary: the model is a " + model_type() +
+                   " of another maker, which has a tokenizer; use tokenizer()");
+}
+
+GenerateOptions StoredModel::completed(GenerateOptions options) const {
+  if (vocabulary_) {
+    for (const int32_t id : {vocabulary_->pad_id(), vocabulary_->unk_id(), vocabulary_->bos_id()})
+      if (id >= 0) options.never.push_back(id);
+    if (vocabulary_->eos_id() >= 0) options.stop.push_back(vocabulary_->eos_id());
+  }
+  options.stop.insert(options.stop.end(), model_.stop.begin(), model_.stop.end());
+  return options;
+}
+
+BeamOptions StoredModel::completed(BeamOptions options) const {
+  const BeamOptions& own = model_.beam;
+  options.never.insert(options.never.end(), own.never.begin(), own.never.end());
+  options.renormalize = options.renormalize || own.renormalize;
+  options.until_no_better = options.until_no_better || own.until_no_better;
+  if (!options.first_token) options.first_token = own.first_token;
+  if (!options.last_token) options.last_token = own.last_token;
+  return options;
+}
+
+bool is_pretrained(const std::string& directory) {
+  const DirectorySnapshot files(directory, {kConfigFile});
+  const std::string where = directory + "/" + kConfigFile;
+  const nlohmann::json config = parse_json(files.read(kConfigFile, kLargestConfig), where);
+  return config.is_object() && config.contains("model_type") && !config.contains("architecture");
+}
 
 StoredModel load(const std::string& directory, bool trust) {
+  if (is_pretrained(directory)) return loaded_pretrained(directory);
   const DirectorySnapshot files(directory, kModelFiles);
   const ModelPlan plan = read_plan(files.read(kConfigFile, kLargestConfig), directory + "/" + kConfigFile);
   std::vector<Vocabulary> vocabularies;

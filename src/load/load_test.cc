@@ -368,13 +368,12 @@ TEST_F(Stored, OptionsAreCheckedWhereNothingIsToTranslate) {
 
 TEST_F(Stored, WhatATranslatorAttendsTo) {
   const StoredModel model = translator();
-  const Vocabulary& vocabulary = model.vocabulary();
   const auto& transformer = model.as<Transformer>();
-  const SeenTranslation seen = see_translation(transformer, vocabulary, vocabulary, "el perro", "la casa");
+  const SeenTranslation seen = see_translation(model, "el perro", "la casa");
   EXPECT_EQ(seen.translation, "la casa");
   EXPECT_EQ(seen.source.back(), transformer.config().eos_id);
   EXPECT_EQ(seen.input.front(), transformer.config().bos_id);
-  const std::vector<SeenAttention> all = attention_of(seen, vocabulary, vocabulary);
+  const std::vector<SeenAttention> all = attention_of(seen, model);
   ASSERT_EQ(all.size(), 3u);
   for (const SeenAttention& one : all) {
     EXPECT_EQ(one.weights.size(2), std::ssize(one.queries.labels));
@@ -383,7 +382,7 @@ TEST_F(Stored, WhatATranslatorAttendsTo) {
   }
   EXPECT_EQ(all[2].name, "Cross");
   EXPECT_EQ(all[2].queries.labels.back(), "</s>");
-  EXPECT_THROW(see_translation(transformer, vocabulary, vocabulary, " "), UsageError);
+  EXPECT_THROW(see_translation(model, " "), UsageError);
 }
 
 TEST_F(Stored, NobodyElsesFilesAreTouched) {

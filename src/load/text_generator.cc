@@ -4,59 +4,87 @@
 #include <optional>
 #include <utility>
 
-#include "load/text_stream.h"
+#include "load/stop_texts.h"
 
 namespace heed::inline v0 {
 namespace {
 
 StoredModel load_language_model(const std::string& directory, bool trust) {
-  expect_config<LanguageModelConfig>(load_config(directory), directory);
-  return load(directory, trust);
+  if (!is_pretrained(directory)) expect_config<LanguageModelConfig>(load_config(directory), directory);
+  StoredModel model = load(directory, trust);
+  if (!dynamic_cast<const LanguageModel*>(&model.module()))
+    throw UsageError(directory + " holds a " + model.model_type() +
+                     ", which does not go on with a text; name the directory of a language model");
+  return model;
+}
+
+// The tokens of a text, with those that are added in front of it.
+Encoding begun(const Tokenizer& tokenizer, const std::string& text) {
+  const auto in_text = [](uint8_t added) { return added == 0; };
+  Encoding tokens = tokenizer.encode(text);
+  auto end = std::find_if(tokens.added.rbegin(), tokens.added.rend(), in_text).base();
+  if (end == tokens.added.begin()) {  // a text without tokens does not tell front from end
+    tokens = tokenizer.encode("a");
+    end = std::find_if(tokens.added.begin(), tokens.added.end(), in_text);
+  }
+  const auto count = static_cast<size_t>(end - tokens.added.begin());
+  tokens.ids.resize(count);
+  tokens.offsets.resize(count);
+  tokens.added.resize(count);
+  return tokens;
 }
 
 }  // namespace
+
+std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& text) {
+  return begun(tokenizer, text).ids;
+}
 
 TextGenerator::TextGenerator(const std::string& directory, bool trust)
     : stored_(load_language_model(directory, trust)) {}
 
 std::string TextGenerator::continue_text(const std::string& prompt, const ContinueOptions& options) const {
-  Continuation more(model(), vocabulary(), prompt, options);
+  Continuation more(stored_, prompt, options);
   std::string text;
   for (std::string piece; !(piece = more.next()).empty();) text += piece;
   return text;
 }
 
-TextScore TextGenerator::score(const std::string& text) const { return score_text(model(), vocabulary(), text); }
+TextScore TextGenerator::score(const std::string& text) const { return score_text(stored_, text); }
 
 int64_t TextGenerator::unknown_in(const std::string& text) const {
-  const std::vector<int32_t> ids = vocabulary().encode(text);
-  return std::count(ids.begin(), ids.end(), vocabulary().unk_id());
+  const std::optional<int32_t> unknown = stored_.tokenizer().unknown();
+  if (!unknown) return 0;
+  const std::vector<int32_t> ids = prompt_ids(stored_.tokenizer(), text);
+  return std::count(ids.begin(), ids.end(), *unknown);
 }
 
 struct Continuation::State {
-  const Vocabulary& vocabulary;
   std::function<void(const std::string&)> on_text;
   std::function<bool(int32_t)> on_token;
   Generation tokens;
-  TextStream stream;
+  TokenStream characters;
+  StopTexts stops;
   bool ended = false;
+  std::string rest() {
+    std::string text = stops.push(characters.finish());
+    return text + stops.finish();
+  }
 };
 
-Continuation::Continuation(const LanguageModel& model, const Vocabulary& vocabulary, const std::string& prompt,
-                           ContinueOptions given) {
-  std::vector<int32_t> ids = vocabulary.encode(prompt);
-  if (ids.empty()) ids = vocabulary.encode("\n");
-  if (ids.empty()) ids = {vocabulary.unk_id()};
-  GenerateOptions options = std::move(given.tokens);
-  for (const int32_t id : {vocabulary.pad_id(), vocabulary.unk_id(), vocabulary.bos_id()})
-    if (id >= 0) options.never.push_back(id);
-  if (vocabulary.eos_id() >= 0) options.stop.push_back(vocabulary.eos_id());
+Continuation::Continuation(const StoredModel& model, const std::string& prompt, ContinueOptions given) {
+  const Tokenizer& tokenizer = model.tokenizer();
+  std::vector<int32_t> ids = prompt_ids(tokenizer, prompt);
+  if (ids.empty()) ids = prompt_ids(tokenizer, "\n");
+  if (ids.empty()) ids = {tokenizer.unknown().value_or(0)};
+  GenerateOptions options = model.completed(std::move(given.tokens));
   const std::function<bool(int32_t)> on_token = std::exchange(options.on_token, {});
-  state_.reset(new State{vocabulary,
-                         std::move(given.on_text),
+  state_.reset(new State{std::move(given.on_text),
                          on_token,
-                         {model, ids, std::move(options)},
-                         TextStream(std::move(given.stop))});
+                         {model.as<LanguageModel>(), ids, std::move(options)},
+                         TokenStream(tokenizer),
+                         StopTexts(std::move(given.stop))});
+  for (const int32_t id : ids) state_->characters.push(id);  // the first word may need a space in front
 }
 
 Continuation::~Continuation() = default;
@@ -66,24 +94,25 @@ std::string Continuation::next() {
   std::string piece;
   while (piece.empty() && !s.ended) {
     const std::optional<int32_t> id = s.tokens.next();
-    piece = id ? s.stream.push(s.vocabulary.bytes(*id)) : s.stream.finish();
+    piece = id ? s.stops.push(s.characters.push(*id)) : s.rest();
     if (s.on_text && !piece.empty()) s.on_text(piece);
-    s.ended = !id || s.stream.stopped();
+    s.ended = !id || s.stops.stopped();
     if (s.ended || !s.on_token || s.on_token(*id)) continue;
     s.ended = true;
-    const std::string rest = s.stream.finish();
+    const std::string rest = s.rest();
     if (s.on_text && !rest.empty()) s.on_text(rest);
     piece += rest;
   }
   return piece;
 }
 
-TextScore score_text(const LanguageModel& model, const Vocabulary& vocabulary, const std::string& text) {
-  const std::vector<int32_t> ids = vocabulary.encode(text);
-  if (ids.size() < 2) throw ShapeError("score: the text has fewer than 2 tokens; nothing is predicted");
-  TextScore score{.tokens = static_cast<int64_t>(ids.size()) - 1};
-  for (const float log_p : model.log_probabilities(ids)) score.nats -= static_cast<double>(log_p);
-  for (size_t i = 1; i < ids.size(); ++i) score.bytes += static_cast<int64_t>(vocabulary.bytes(ids[i]).size());
+TextScore score_text(const StoredModel& model, const std::string& text) {
+  const Encoding tokens = begun(model.tokenizer(), text);
+  if (tokens.ids.size() < 2) throw ShapeError("score: the text has fewer than 2 tokens; nothing is predicted");
+  TextScore score{.tokens = std::ssize(tokens.ids) - 1};
+  for (const float log_p : model.as<LanguageModel>().log_probabilities(tokens.ids))
+    score.nats -= static_cast<double>(log_p);
+  score.bytes = std::ssize(text) - (tokens.added.front() ? 0 : int64_t{tokens.offsets.front().end});
   return score;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 #include "heed/executor.h"
 #include "heed/text.h"
@@ -11,21 +12,19 @@
 namespace heed::inline v0 {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\u2581";  // begins a piece that begins a word
-
-// The word of each piece: words are what spaces separate.
-std::vector<size_t> words_of(const Vocabulary& vocabulary, const std::vector<int32_t>& ids) {
+// The word of each token: words are what spaces separate.
+std::vector<size_t> words_of(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   std::vector<size_t> words;
   for (const int32_t id : ids) {
-    const bool begins = vocabulary.piece(id).starts_with(kSpaceMark);
+    const bool begins = tokenizer.written(id).starts_with(' ');
     words.push_back(words.empty() ? 0 : words.back() + begins);
   }
   return words;
 }
 
 // Each target word with the source word that its pieces attended to most.
-std::vector<std::pair<int64_t, int64_t>> align(const Vocabulary& of_source, const std::vector<int32_t>& source,
-                                               const Vocabulary& of_target, const std::vector<int32_t>& target,
+std::vector<std::pair<int64_t, int64_t>> align(const Tokenizer& of_source, const std::vector<int32_t>& source,
+                                               const Tokenizer& of_target, const std::vector<int32_t>& target,
                                                const Tensor& attention) {  // (target + 1, source + 1)
   std::vector<std::pair<int64_t, int64_t>> pairs;
   const std::vector<size_t> source_words = words_of(of_source, source), target_words = words_of(of_target, target);
@@ -40,11 +39,27 @@ std::vector<std::pair<int64_t, int64_t>> align(const Vocabulary& of_source, cons
   return pairs;
 }
 
-// The end token comes behind them.
+// Special tokens are in the sources of models with details; the others' get their end when they are translated.
+bool takes_whole_sources(std::span<const Transformer* const> models) { return models.front()->details().has_value(); }
+
 int64_t longest_source(std::span<const Transformer* const> models) {
   int64_t longest = std::numeric_limits<int64_t>::max();
-  for (const Transformer* model : models) longest = std::min(longest, model->config().max_positions - 1);
-  return longest;
+  for (const Transformer* model : models) longest = std::min(longest, model->config().max_positions);
+  return takes_whole_sources(models) ? longest : longest - 1;
+}
+
+// The ids of a text, and whether they were too many.
+std::pair<std::vector<int32_t>, bool> source_ids(const Tokenizer& tokenizer, std::string_view text, bool whole,
+                                                 size_t longest) {
+  Encoding tokens = tokenizer.encode(text, /*special_tokens=*/whole);
+  const bool cut = tokens.ids.size() > longest;
+  if (cut) {
+    const auto last = std::find(tokens.added.rbegin(), tokens.added.rend(), 0);
+    const auto behind = last - tokens.added.rbegin();  // special tokens at the end stay
+    tokens.ids.erase(tokens.ids.begin() + std::max<int64_t>(static_cast<int64_t>(longest) - behind, 0),
+                     tokens.ids.end() - behind);
+  }
+  return {std::move(tokens.ids), cut};
 }
 
 // What is translated at once: a sentence of a line, or all of it.
@@ -111,8 +126,8 @@ void append(Translation& to, const Translation& next, std::string_view line, std
 // What the models read and write.
 struct Texts {
   std::span<const Transformer* const> models;
-  const Vocabulary& source;
-  const Vocabulary& target;
+  const Tokenizer& source;
+  const Tokenizer& target;
 };
 
 Translation translation_of(const Texts& texts, const Part& part, const Hypothesis& h, bool want_alignment) {
@@ -120,8 +135,8 @@ Translation translation_of(const Texts& texts, const Part& part, const Hypothesi
   for (char& c : t.text)
     if (c == '\n' || c == '\r' || c == '\t') c = ' ';  // a line stays one, and tabs are the source's
   for (size_t i = 0; i < h.token_log_probabilities.size(); ++i) {
-    const int32_t id = i < h.ids.size() ? h.ids[i] : texts.target.eos_id();
-    t.tokens.emplace_back(texts.target.piece(id), h.token_log_probabilities[i]);
+    const int32_t id = i < h.ids.size() ? h.ids[i] : texts.models.front()->config().eos_id;
+    t.tokens.emplace_back(texts.target.token(id).value_or(""), h.token_log_probabilities[i]);
   }
   if (want_alignment && h.alignment.defined())
     t.alignment = align(texts.source, part.ids, texts.target, h.ids, h.alignment);
@@ -197,10 +212,9 @@ void work_on(const Texts& texts, std::vector<Part>& parts, bool given, const Tra
   heed::translate(texts.models, std::vector<std::vector<int32_t>>{}, checked);  // there may be nothing but blank lines
   const auto longest = static_cast<size_t>(longest_source(texts.models));
   for (Part& part : parts) {
-    part.ids = texts.source.encode(part.text);
-    if (part.ids.size() <= longest) continue;
-    part.ids.resize(longest);
-    lines[part.line].cut = true;
+    bool cut = false;
+    std::tie(part.ids, cut) = source_ids(texts.source, part.text, takes_whole_sources(texts.models), longest);
+    lines[part.line].cut = lines[part.line].cut || cut;
   }
   // Batches are dealt to ranks and threads: they wait for each other less often than the parts of one batch.
   const std::vector<Batch> batches = batches_of(parts, given, static_cast<size_t>(options.batch));
@@ -217,8 +231,8 @@ bool has_results(const TranslateOptions& options) { return !options.ranks || opt
 
 }  // namespace
 
-std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> models, const Vocabulary& source,
-                                            const Vocabulary& target, const std::vector<std::string>& lines,
+std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> models, const Tokenizer& source,
+                                            const Tokenizer& target, const std::vector<std::string>& lines,
                                             const TranslateOptions& options) {
   std::vector<TranslatedLine> results(lines.size());
   std::vector<Part> parts = parts_of(lines, options.split);
@@ -241,8 +255,8 @@ std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> 
   return results;
 }
 
-std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> models, const Vocabulary& source,
-                                        const Vocabulary& target, const std::vector<std::string>& lines,
+std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> models, const Tokenizer& source,
+                                        const Tokenizer& target, const std::vector<std::string>& lines,
                                         const std::vector<std::string>& given, const TranslateOptions& options) {
   if (lines.size() != given.size())
     throw ShapeError("score: " + std::to_string(lines.size()) + " lines and " + std::to_string(given.size()) +
@@ -251,7 +265,7 @@ std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> mode
   std::vector<Part> parts;
   for (size_t i = 0; i < lines.size(); ++i) {
     parts.push_back({i, 0, {}, lines[i]});
-    parts.back().given = target.encode(given[i]);
+    parts.back().given = target.encode(given[i], /*special_tokens=*/false).ids;
     const auto longest = static_cast<size_t>(longest_source(models)), tokens = parts.back().given.size();
     if (tokens > longest)
       throw FormatError("translation " + std::to_string(static_cast<size_t>(options.first_line) + i + 1) + " has " +
@@ -266,20 +280,57 @@ std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> mode
   return results;
 }
 
+namespace {
+
+StoredModel load_transformer(const std::string& directory, bool trust) {
+  if (!is_pretrained(directory)) expect_config<TransformerConfig>(load_config(directory), directory);
+  StoredModel model = load(directory, trust);
+  if (!dynamic_cast<const Transformer*>(&model.module()))
+    throw UsageError(directory + " holds a " + model.model_type() +
+                     ", which does not translate; name the directory of a model with an encoder and a decoder");
+  return model;
+}
+
+bool same_tokens(const Tokenizer& a, const Tokenizer& b) {
+  if (a.size() != b.size()) return false;
+  for (int32_t id = 0; id < static_cast<int32_t>(a.size()); ++id)
+    if (a.token(id) != b.token(id)) return false;
+  return true;
+}
+
+}  // namespace
+
 Translator::Translator(const std::vector<std::string>& directories, bool trust) {
   for (const std::string& directory : directories) {
-    expect_config<TransformerConfig>(load_config(directory), directory);
-    stored_.push_back(load(directory, trust));
+    stored_.push_back(load_transformer(directory, trust));
     models_.push_back(&stored_.back().as<Transformer>());
     const StoredModel& first = stored_.front();
     const StoredModel& last = stored_.back();
-    if (first.vocabulary().to_text() != last.vocabulary().to_text() ||
-        first.source_vocabulary().to_text() != last.source_vocabulary().to_text())
+    if (!same_tokens(first.tokenizer(), last.tokenizer()) ||
+        !same_tokens(first.source_tokenizer(), last.source_tokenizer()) ||
+        models_.front()->details().has_value() != models_.back()->details().has_value())
       throw UsageError("the vocabulary of " + directory + " is not that of " + directories.front() +
                        "; models that translate together need one vocabulary");
   }
 }
 
-int64_t Translator::max_source_tokens() const { return longest_source(models_); }
+std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>& lines,
+                                                  const TranslateOptions& options) const {
+  TranslateOptions completed = options;
+  completed.beam = stored().completed(options.beam);
+  return translate_lines(models_, stored().source_tokenizer(), stored().tokenizer(), lines, completed);
+}
+
+std::vector<TranslatedLine> Translator::score(const std::vector<std::string>& lines,
+                                              const std::vector<std::string>& given,
+                                              const TranslateOptions& options) const {
+  return score_lines(models_, stored().source_tokenizer(), stored().tokenizer(), lines, given, options);
+}
+
+int64_t Translator::max_source_tokens() const {
+  const int64_t longest = longest_source(models_);
+  if (!takes_whole_sources(models_)) return longest;
+  return longest - std::ssize(stored().source_tokenizer().encode("").ids);
+}
 
 }  // namespace heed::inline v0

@@ -88,6 +88,9 @@ class Bpe : public Model {
     }
   }
 
+  std::optional<int32_t> unknown() const override {
+    return unk_id_ == TokenTable::kNone ? std::nullopt : std::optional(unk_id_);
+  }
   bool takes_bytes() const override {
     return o_.continuing_subword_prefix.empty() && o_.end_of_word_suffix.empty() && !o_.byte_fallback;
   }

@@ -24,6 +24,7 @@ class Tokenizer::Implementation {
   virtual std::string decode(std::span<const int32_t> ids, bool skip_special) const = 0;
   virtual std::optional<std::string> token(int32_t id) const = 0;
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
+  virtual std::optional<int32_t> unknown() const = 0;
   virtual int64_t size() const = 0;
   virtual bool special(int32_t id) const = 0;
 };

@@ -107,6 +107,7 @@ class MarianModel : public Model {
       token->id = id == TokenTable::kNone ? unk_id_ : id;
     }
   }
+  std::optional<int32_t> unknown() const override { return unk_id_; }
 
  private:
   ModelPtr pieces_;

@@ -29,6 +29,7 @@ class Model {
   /// token and there is none for what is unknown.
   virtual void tokenize(std::string_view word, bool as_bytes, std::vector<WordToken>* out) const = 0;
   virtual bool takes_bytes() const { return false; }
+  virtual std::optional<int32_t> unknown() const { return std::nullopt; }
 
   const TokenTable& tokens() const { return tokens_; }
 

@@ -76,6 +76,11 @@ class OwnVocabulary : public Tokenizer::Implementation {
     return std::nullopt;
   }
 
+  std::optional<int32_t> unknown() const override {
+    const int32_t id = vocabulary_.unk_id();
+    return id < 0 ? std::nullopt : std::optional(id);
+  }
+
   int64_t size() const override { return vocabulary_.size(); }
 
   bool special(int32_t id) const override {

@@ -60,6 +60,7 @@ class Pipeline : public Tokenizer::Implementation {
   std::string decode(std::span<const int32_t> ids, bool skip_special) const override;
   std::optional<std::string> token(int32_t id) const override;
   std::optional<int32_t> id_of(std::string_view token) const override;
+  std::optional<int32_t> unknown() const override { return p_.lexicon->model->unknown(); }
   int64_t size() const override;
   bool special(int32_t id) const override;
 

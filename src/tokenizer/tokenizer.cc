@@ -3,7 +3,9 @@
 #include <vector>
 
 #include "text/unicode.h"
+#include "tokenizer/byte_characters.h"
 #include "tokenizer/implementation.h"
+#include "tokenizer/model.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -24,6 +26,23 @@ GivenText checked(std::string_view text) {
   return {text, std::move(out)};
 }
 
+// What byte-level tokenizers store for part of a character, as <0xHH>; others as it is.
+std::string shown_bytes(const std::string& stored) {
+  std::string shown;
+  for (std::string_view rest = stored; !rest.empty();) {
+    const DecodedCharacter c = decode_utf8(rest);
+    const int byte = byte_of_character(c.code);
+    if (byte < 0) return stored;
+    if (byte < 0x80) {
+      shown += static_cast<char>(byte);
+    } else {
+      shown += byte_token(static_cast<uint8_t>(byte));
+    }
+    rest.remove_prefix(static_cast<size_t>(c.length));
+  }
+  return shown;
+}
+
 }  // namespace
 
 Encoding Tokenizer::encode(std::string_view text, bool special_tokens) const {
@@ -42,6 +61,19 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
 
 std::optional<std::string> Tokenizer::token(int32_t id) const { return implementation_->token(id); }
 std::optional<int32_t> Tokenizer::id_of(std::string_view token) const { return implementation_->id_of(token); }
+std::optional<int32_t> Tokenizer::unknown() const { return implementation_->unknown(); }
+
+std::string Tokenizer::written(int32_t id) const {
+  std::string stored = token(id).value_or("");
+  if (special(id)) return stored;
+  // Decoders treat the first token otherwise than those behind it.
+  const std::vector<int32_t> twice(2, id);
+  const std::string first = decode({&id, 1}, /*skip_special=*/false), both = decode(twice, /*skip_special=*/false);
+  if (both.size() <= first.size() || !both.starts_with(first)) return stored;
+  std::string text = both.substr(first.size());
+  return text.find("\uFFFD") == std::string::npos ? text : shown_bytes(stored);
+}
+
 int64_t Tokenizer::size() const { return implementation_->size(); }
 bool Tokenizer::special(int32_t id) const { return implementation_->special(id); }
 

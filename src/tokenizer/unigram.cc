@@ -30,6 +30,7 @@ class Unigram : public Model {
     for (int byte = 0; byte < 256; ++byte) byte_ids_.push_back(tokens_.find(byte_token(static_cast<uint8_t>(byte))));
   }
 
+  std::optional<int32_t> unknown() const override { return o_.unk_id; }
   void tokenize(std::string_view word, bool, std::vector<WordToken>* out) const override {
     std::vector<Best> best(word.size() + 1);
     search(word, &best);

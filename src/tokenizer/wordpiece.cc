@@ -25,6 +25,8 @@ class WordPiece : public Model {
     }
   }
 
+  std::optional<int32_t> unknown() const override { return unk_id_; }
+
  private:
   // False where what is left begins with no token.
   bool cut(std::string_view word, std::vector<WordToken>* out) const {

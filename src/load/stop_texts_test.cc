@@ -1,17 +1,15 @@
-#include "load/text_stream.h"
+#include "load/stop_texts.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
-
-#include "heed/text.h"
 
 namespace heed::inline v0 {
 namespace {
 
 // What comes out after each byte, and at the end.
 std::vector<std::string> byte_by_byte(const std::string& text, const std::vector<std::string>& stops = {}) {
-  TextStream stream(stops);
+  StopTexts stream(stops);
   std::vector<std::string> out;
   for (const char c : text) out.push_back(stream.push(std::string(1, c)));
   out.push_back(stream.finish());
@@ -24,41 +22,7 @@ std::string joined(const std::vector<std::string>& parts) {
   return all;
 }
 
-TEST(TextStream, PassesWholeCharactersAtOnce) {
-  EXPECT_EQ(byte_by_byte("aé€😀"), (std::vector<std::string>{"a", "", "é", "", "", "€", "", "", "", "😀", ""}));
-}
-
-TEST(TextStream, MalformedBytesAreReplacedAsSoonAsTheyAreSure) {
-  EXPECT_EQ(byte_by_byte("\xff"), (std::vector<std::string>{"\uFFFD", ""}));
-  EXPECT_EQ(byte_by_byte("\xe2\x82"), (std::vector<std::string>{"", "", "\uFFFD"}));
-  EXPECT_EQ(byte_by_byte("\xe2\x82x"), (std::vector<std::string>{"", "", "\uFFFDx", ""}));
-  EXPECT_EQ(byte_by_byte("\xf0\x9f\xc3\xa9"), (std::vector<std::string>{"", "", "\uFFFD", "é", ""}));
-  EXPECT_EQ(byte_by_byte("\xed\xa0\x80"), (std::vector<std::string>{"", "\uFFFD\uFFFD", "\uFFFD", ""}));
-  EXPECT_EQ(byte_by_byte("\x80\xc0\xf5"), (std::vector<std::string>{"\uFFFD", "\uFFFD", "\uFFFD", ""}));
-}
-
-TEST(TextStream, RandomBytesComeOutAsSanitized) {
-  std::mt19937 random(3);
-  const std::vector<std::string> parts{"a",    "é",        "€",    "😀",        "\xff", "\xe2",
-                                       "\x82", "\xf0\x9f", "\x80", "\xed\xa0", "\n"};
-  for (int i = 0; i < 5000; ++i) {
-    std::string text;
-    for (unsigned n = random() % 12; n > 0; --n) text += parts[random() % parts.size()];
-    TextStream stream({});
-    std::string out;
-    for (size_t at = 0; at < text.size();) {
-      const size_t n = std::min<size_t>(1 + random() % 3, text.size() - at);
-      const std::string part = stream.push(std::string_view(text).substr(at, n));
-      ASSERT_EQ(sanitize_utf8(part), part);
-      out += part;
-      at += n;
-    }
-    out += stream.finish();
-    ASSERT_EQ(out, sanitize_utf8(text)) << testing::PrintToString(text);
-  }
-}
-
-TEST(TextStream, EndsBeforeAStopStringThatComesInParts) {
+TEST(StopTexts, EndsBeforeOneThatComesInParts) {
   EXPECT_EQ(byte_by_byte("one\n\ntwo", {"\n\n"}), (std::vector<std::string>{"o", "n", "e", "", "", "", "", "", ""}));
   EXPECT_EQ(byte_by_byte("one\ntwo", {"\n\n"}), (std::vector<std::string>{"o", "n", "e", "", "\nt", "w", "o", ""}));
   EXPECT_EQ(joined(byte_by_byte("aab", {"ab"})), "a");
@@ -67,14 +31,14 @@ TEST(TextStream, EndsBeforeAStopStringThatComesInParts) {
   EXPECT_EQ(joined(byte_by_byte("what comes", {"never"})), "what comes");
   EXPECT_EQ(joined(byte_by_byte("nev", {"never"})), "nev");
   EXPECT_EQ(joined(byte_by_byte("café", {"é"})), "caf");
-  TextStream stream({"b"});
+  StopTexts stream({"b"});
   EXPECT_EQ(stream.push("abc"), "a");
   EXPECT_TRUE(stream.stopped());
   EXPECT_EQ(stream.push("d"), "");
   EXPECT_EQ(stream.finish(), "");
 }
 
-TEST(TextStream, CutsLikeASearchOfTheWhole) {
+TEST(StopTexts, CutsLikeASearchOfTheWhole) {
   std::mt19937 random(4);
   for (int i = 0; i < 20000; ++i) {
     std::string text;

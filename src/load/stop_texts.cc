@@ -1,28 +1,21 @@
-#include "load/text_stream.h"
+#include "load/stop_texts.h"
 
 #include <algorithm>
 
-#include "heed/text.h"
-
 namespace heed::inline v0 {
 
-std::string TextStream::push(std::string_view bytes) {
+std::string StopTexts::push(std::string_view text) {
   if (stopped_) return {};
-  bytes_ += bytes;
-  const size_t whole = bytes_.size() - incomplete_utf8(bytes_);
-  text_ += sanitize_utf8(std::string_view(bytes_).substr(0, whole));
-  bytes_.erase(0, whole);
+  text_ += text;
   return release(/*all=*/false);
 }
 
-std::string TextStream::finish() {
+std::string StopTexts::finish() {
   if (stopped_) return {};
-  text_ += sanitize_utf8(bytes_);
-  bytes_.clear();
   return release(/*all=*/true);
 }
 
-std::string TextStream::release(bool all) {
+std::string StopTexts::release(bool all) {
   size_t end = std::string::npos;
   for (const std::string& stop : stops_) end = std::min(end, text_.find(stop));
   if (end != std::string::npos) {
