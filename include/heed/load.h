@@ -201,7 +201,8 @@ struct StoredFiles {
 /// Reads the headers of a directory's files, or of one .safetensors, .npy or .npz file. Throws IoError, and
 /// FormatError where a file breaks its format or the directory holds no model.
 StoredFiles inspect(const std::string& path);
-/// That the files are those of one model: what load() would refuse without reading the weights. Throws FormatError.
+/// That the files are those of one model: what load() would refuse. Of heed's own models the weights are not read.
+/// Throws FormatError.
 void check(const StoredFiles& files, const std::string& directory);
 
 }  // namespace heed::inline v0

@@ -245,7 +245,16 @@ void require_same(const CLI::App& command, const TranslateArguments& a, const st
                                 "start all ranks with the same of both");
 }
 
-void translate(const CLI::App& command, const TranslateArguments& a) {
+// A model of another maker is searched as it says, but for what is asked for.
+void take_defaults(const CLI::App& command, const Translator& translator, TranslateArguments& a) {
+  if (translator.stored().model_type().empty()) return;
+  const BeamOptions& own = translator.stored().pretrained().beam;
+  BeamOptions& beam = a.options.beam;
+  if (command.count("--beam") == 0) beam.beam = std::max(own.beam, beam.n_best);
+  if (command.count("--length-penalty") == 0) beam.length_penalty = own.length_penalty;
+}
+
+void translate(const CLI::App& command, TranslateArguments& a) {
   const std::vector<std::string> models = a.models.empty() ? std::vector{find_model("")} : a.models;
   // The text may be replaced by its translation, which is written once all of it was read.
   if (!is_standard_stream(a.output)) {
@@ -255,6 +264,7 @@ void translate(const CLI::App& command, const TranslateArguments& a) {
   if (a.options.ranks) require_same(command, a, models);
   Windows windows(a);
   const Translator translator(models, a.trust);
+  take_defaults(command, translator, a);
   if (!a.leads()) return translate_all(a, translator, windows, [](const std::string&) {});
   write_output(a.output, [&](FileWriter& file) {
     translate_all(a, translator, windows, [&](const std::string& text) { file.write(text); });
@@ -328,6 +338,17 @@ void add_translate(CLI::App& program) {
       ->check(CLI::Range(1, 1000));
   command->add_option("--batch", a->options.batch, "Sentences decoded together")->check(CLI::Range(1, 1 << 16));
   command->add_flag("--no-split", a->no_split, "Take each line as one sentence");
+  command->add_option("--prefix", a->options.prefix, "Put this before each sentence, as T5's tasks want it")
+      ->type_name("TEXT")
+      ->default_str("");
+  command->add_option("--from", a->options.source_language, "Language of the text, for a model of many: eng_Latn, en")
+      ->type_name("CODE")
+      ->check(not_empty())
+      ->default_str("");
+  command->add_option("--to", a->options.target_language, "Language of the translation, likewise")
+      ->type_name("CODE")
+      ->check(not_empty())
+      ->default_str("");
   command->add_flag("--scores", a->scores, "Add the score");
   command->add_flag("--token-scores", a->token_scores, "Add each piece with its log-probability");
   command->add_flag("--alignment", beam.want_alignment, "Add word alignments, source-target, from cross-attention");

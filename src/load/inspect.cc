@@ -93,7 +93,7 @@ StoredFiles inspect_directory(const fs::path& directory) {
     if (name.ends_with(".safetensors")) {
       found.tensors.push_back(tensors_of(name, files.safetensors(name)));
     } else if (name == kConfigFile) {
-      found.config = files.read(name, 1 << 16);
+      found.config = files.read(name, kLargestConfig);
     } else {
       std::string text = files.read(name, kLargestVocabulary);
       const uint64_t bytes = text.size();
@@ -117,6 +117,10 @@ StoredFiles inspect(const std::string& path) {
 }
 
 void check(const StoredFiles& files, const std::string& directory) {
+  if (is_pretrained(directory)) {
+    load(directory);  // its tensors are mapped
+    return;
+  }
   const ModelPlan plan = read_plan(files.config.value_or(""), directory + "/" + kConfigFile);
   for (size_t i = 0; i < plan.pieces.size(); ++i) {
     const auto held = std::find_if(files.vocabularies.begin(), files.vocabularies.end(),

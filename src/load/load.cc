@@ -8,6 +8,7 @@
 
 #include "heed/checked.h"
 #include "heed/random.h"
+#include "heed/text_encoder.h"
 #include "io/json.h"
 #include "load/configuration.h"
 
@@ -35,11 +36,27 @@ void check_size(int64_t parameters, const SafetensorsFile& file) {
   check_parameters(file.path(), held, parameters);
 }
 
+void check_ids(const std::string& directory, const Tokenizer& tokenizer, int64_t rows) {
+  if (tokenizer.size() > rows)
+    throw FormatError(directory + ": the tokenizer's ids go to " + std::to_string(tokenizer.size() - 1) +
+                      ", but the model embeds " + std::to_string(rows) +
+                      "; the two belong to different models, or tokens were added without rows for them");
+}
+
 StoredModel loaded_pretrained(const std::string& directory) {
   PretrainedModel model = load_pretrained(directory);
+  const Module* const module = model.module.get();
   Tokenizer tokenizer = load_tokenizer(directory, TokenizerSide::target);
   std::optional<Tokenizer> source;
-  if (dynamic_cast<const Transformer*>(model.module.get())) source = load_tokenizer(directory, TokenizerSide::source);
+  if (const auto* transformer = dynamic_cast<const Transformer*>(module)) {
+    source = load_tokenizer(directory, TokenizerSide::source);
+    check_ids(directory, *source, transformer->config().source_pieces());
+    check_ids(directory, tokenizer, transformer->config().vocab_size);
+  } else if (const auto* encoder = dynamic_cast<const TextEncoder*>(module)) {
+    check_ids(directory, tokenizer, encoder->config().vocab_size);
+  } else if (const auto* language_model = dynamic_cast<const LanguageModel*>(module)) {
+    check_ids(directory, tokenizer, language_model->config().vocab_size);
+  }
   return {std::move(model), std::move(tokenizer), std::move(source)};
 }
 

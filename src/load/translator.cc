@@ -48,10 +48,24 @@ int64_t longest_source(std::span<const Transformer* const> models) {
   return takes_whole_sources(models) ? longest : longest - 1;
 }
 
+// The token of a language; none where none is asked for.
+std::optional<int32_t> language_token(const Tokenizer& tokenizer, const std::string& language) {
+  if (language.empty()) return {};
+  for (const std::string& token : {language, "__" + language + "__"})
+    if (const std::optional<int32_t> id = tokenizer.id_of(token)) return id;
+  throw UsageError("translate: the language " + language +
+                   " is no token of the model's; name it as its tokenizer does, such as fra_Latn or fr");
+}
+
 // The ids of a text, and whether they were too many.
-std::pair<std::vector<int32_t>, bool> source_ids(const Tokenizer& tokenizer, std::string_view text, bool whole,
-                                                 size_t longest) {
+std::pair<std::vector<int32_t>, bool> source_ids(const Tokenizer& tokenizer, const std::string& text,
+                                                 std::optional<int32_t> language, bool whole, size_t longest) {
   Encoding tokens = tokenizer.encode(text, /*special_tokens=*/whole);
+  if (language) {
+    if (tokens.added.empty() || !tokens.added.front())
+      throw UsageError("translate: the tokenizer puts no language in front of a text; leave out the source language");
+    tokens.ids.front() = *language;
+  }
   const bool cut = tokens.ids.size() > longest;
   if (cut) {
     const auto last = std::find(tokens.added.rbegin(), tokens.added.rend(), 0);
@@ -169,6 +183,7 @@ void work_on_batch(const Texts& texts, const Batch& batch, bool given, const Tra
                    std::vector<Part>& parts) {
   std::vector<std::vector<int32_t>> sources, targets;
   BeamOptions beam = options.beam;
+  if (const auto language = language_token(texts.target, options.target_language)) beam.first_token = language;
   beam.streams.clear();
   for (const size_t i : batch) {
     sources.push_back(parts[i].ids);
@@ -211,9 +226,11 @@ void work_on(const Texts& texts, std::vector<Part>& parts, bool given, const Tra
   checked.streams.clear();
   heed::translate(texts.models, std::vector<std::vector<int32_t>>{}, checked);  // there may be nothing but blank lines
   const auto longest = static_cast<size_t>(longest_source(texts.models));
+  const std::optional<int32_t> language = language_token(texts.source, options.source_language);
   for (Part& part : parts) {
     bool cut = false;
-    std::tie(part.ids, cut) = source_ids(texts.source, part.text, takes_whole_sources(texts.models), longest);
+    std::tie(part.ids, cut) = source_ids(texts.source, options.prefix + std::string(part.text), language,
+                                         takes_whole_sources(texts.models), longest);
     lines[part.line].cut = lines[part.line].cut || cut;
   }
   // Batches are dealt to ranks and threads: they wait for each other less often than the parts of one batch.
