@@ -29,7 +29,10 @@ const nlohmann::json& Keys::need(const std::string& key) const {
 }
 
 void Keys::fail(const std::string& key, const std::string& rule) const {
-  throw FormatError(where_ + ": \"" + key + "\" is " + in_quotes(need(key).dump()) + "; " + rule);
+  constexpr size_t kLongest = 80;
+  std::string value = need(key).dump(-1, ' ', /*ensure_ascii=*/true);
+  if (value.size() > kLongest) value.replace(kLongest, std::string::npos, "...");
+  throw FormatError(where_ + ": \"" + key + "\" is " + value + "; " + rule);
 }
 
 int64_t Keys::integer(const std::string& key, int64_t lowest, int64_t highest, std::optional<int64_t> fallback) const {
