@@ -30,10 +30,12 @@
 
 #if __has_include("heed/text.h")
 #include "heed/text.h"
+#include "heed/tokenizer.h"
 #endif
 
 #if __has_include("heed/load.h")
 #include "heed/attended.h"
+#include "heed/chat.h"
 #include "heed/corpus.h"
 #include "heed/load.h"
 #include "heed/text_generator.h"

@@ -312,6 +312,9 @@ class Generation {
 
   /// The next token; none where the text has ended. Throws Error where a logit is not finite.
   std::optional<int32_t> next();
+  /// Goes on with another prompt, as a new Generation would; draws go on as well. Keys and values of the tokens that it
+  /// begins with, as far as they are those in view, are kept. Throws as the constructor does.
+  void restart(const std::vector<int32_t>& prompt);
 
  private:
   struct State;

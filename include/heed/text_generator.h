@@ -55,12 +55,16 @@ class Continuation {
  public:
   /// Throws as continue_text() does.
   Continuation(const StoredModel& model, const std::string& prompt, ContinueOptions options = {});
+  /// Of a prompt that is ids already, special tokens among them.
+  Continuation(const StoredModel& model, const std::vector<int32_t>& prompt, ContinueOptions options = {});
   ~Continuation();
   Continuation(const Continuation&) = delete;
   Continuation& operator=(const Continuation&) = delete;
 
   /// Whole characters, as soon as they are certain; empty where the text has ended.
   std::string next();
+  /// Goes on with another prompt: Generation::restart.
+  void restart(const std::vector<int32_t>& prompt);
 
  private:
   struct State;

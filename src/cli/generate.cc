@@ -1,4 +1,6 @@
 // heed generate: a language model goes on with a text.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,15 +13,17 @@
 #include <numbers>
 
 #include "cli/commands.h"
+#include "cli/line_reader.h"
 #include "cli/paths.h"
+#include "heed/chat.h"
 #include "heed/text_generator.h"
 
 namespace heed::cli {
 namespace {
 
 struct GenerateArguments {
-  std::string prompt, model, input, output;
-  bool trust = false, no_prompt = false, score = false, json = false;
+  std::string prompt, model, input, output, chat_template, system;
+  bool trust = false, no_prompt = false, score = false, json = false, interactive = false;
   std::vector<std::string> stop;
   int64_t samples = 1;
   GenerateOptions options;
@@ -82,6 +86,42 @@ void write_samples(const GenerateArguments& a, const TextGenerator& generator, c
   }
 }
 
+std::string chosen_template(const GenerateArguments& a) {
+  return a.chat_template == "auto" ? chat_template_of(a.model) : a.chat_template;
+}
+
+// Each line is answered as it comes.
+void talk(const GenerateArguments& a, const TextGenerator& generator) {
+  const bool asks = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
+  ContinueOptions options{
+      .tokens = a.options, .stop = a.stop, .on_text = [](const std::string& text) { std::cout << text << std::flush; }};
+  Chat chat(generator.stored(), chosen_template(a), a.system, options);
+  LineReader lines(STDIN_FILENO, "standard input");
+  for (;;) {
+    if (asks) std::cerr << "> " << std::flush;
+    const std::vector<std::string> line = lines.read(1);
+    if (line.empty()) break;
+    if (is_blank(line[0])) continue;
+    const std::string answer = chat.answer(line[0]);
+    if (!answer.ends_with('\n')) std::cout << '\n';
+    finish_output();
+  }
+  if (lines.replaced() > 0)
+    warn("generate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(lines.replaced()) + " places");
+}
+
+// One answer, or several.
+void write_answers(const GenerateArguments& a, const TextGenerator& generator, const std::string& said,
+                   FileWriter& out) {
+  for (int64_t sample = 0; sample < a.samples; ++sample) {
+    if (sample > 0) out.write("---\n");
+    ContinueOptions options{
+        .tokens = a.options, .stop = a.stop, .on_text = [&](const std::string& text) { out.write(text); }};
+    options.tokens.sample = static_cast<uint64_t>(sample);
+    if (!Chat(generator.stored(), chosen_template(a), a.system, options).answer(said).ends_with('\n')) out.write("\n");
+  }
+}
+
 void generate(GenerateArguments& a, bool prompt_given) {
   for (const std::string& stop : a.stop)
     if (stop.empty()) throw UsageError("--stop is empty; give the text that ends the output");
@@ -91,9 +131,18 @@ void generate(GenerateArguments& a, bool prompt_given) {
   if (a.model.empty() && named) a.model = named;
   if (a.model.empty())
     throw UsageError("--model is missing: the directory of a language model, as heed train --text makes it");
+  if (a.interactive && (prompt_given || !a.input.empty() || !a.output.empty() || a.score || a.samples > 1))
+    throw UsageError(
+        "--interactive reads what is said and prints what is answered; leave out the prompt, --input, "
+        "--output, --samples and --score");
+  if (a.interactive && a.chat_template.empty()) a.chat_template = "auto";
+  if (!a.system.empty() && a.chat_template.empty())
+    throw UsageError("--system is told in a conversation; add --chat-template auto, or --interactive");
+  if (a.score && !a.chat_template.empty()) throw UsageError("--score takes a text as it is; leave out --chat-template");
   // The text may be replaced by what becomes of it.
   if (!is_standard_stream(a.output)) expect_other_file("--output", a.output, model_paths(a.model));
   const TextGenerator generator(a.model, a.trust);
+  if (a.interactive) return talk(a, generator);
   int64_t replaced = 0;
   const std::string prompt = sanitize_utf8(prompt_given ? a.prompt
                                            : a.score    ? read_text(a.input)
@@ -108,6 +157,8 @@ void generate(GenerateArguments& a, bool prompt_given) {
   write_output(a.output, [&](FileWriter& out) {
     if (a.score)
       score(generator, prompt, a.json, out);
+    else if (!a.chat_template.empty())
+      write_answers(a, generator, prompt, out);
     else
       write_samples(a, generator, prompt, out);
   });
@@ -158,12 +209,27 @@ void add_generate(CLI::App& program) {
       ->default_str("")
       ->expected(1)
       ->allow_extra_args(false);
+  std::vector<std::string> templates = chat_templates();
+  templates.insert(templates.begin(), "auto");
+  command
+      ->add_option("--chat-template", a->chat_template,
+                   "Put the prompt to the model as what a user says, and print its answer: the way of writing that it "
+                   "was taught; auto: what its directory says, plain: a dialogue as texts have it")
+      ->transform(one_of(templates))
+      ->type_name("NAME")
+      ->default_str("");
+  command->add_option("--system", a->system, "What the model is told before the conversation")
+      ->type_name("TEXT")
+      ->default_str("");
+  command->add_flag("--interactive", a->interactive,
+                    "Talk: answer each line of standard input, with all that was said");
   command->add_flag("--no-prompt", a->no_prompt, "Print only what follows the prompt");
   CLI::Option* score = command->add_flag("--score", a->score, "Write nothing: print how probable the text is");
   command->add_flag("--json", a->json, "Print the score as JSON, with all digits")->needs(score);
   command->footer(
       "Examples:\n  heed generate --model my-writer --temperature 0.8 --top-k 50 \"Once upon a time\"\n"
-      "  heed generate --model my-writer --score < book.txt");
+      "  heed generate --model my-writer --score < book.txt\n"
+      "  heed generate --model ~/Qwen2-0.5B-Instruct --interactive --temperature 0.7");
   command->callback([a, prompt] { generate(*a, prompt->count() > 0); });
 }
 

@@ -34,6 +34,14 @@ Encoding begun(const Tokenizer& tokenizer, const std::string& text) {
   return tokens;
 }
 
+// What the model reads first. A text without tokens counts as a newline.
+std::vector<int32_t> begun_prompt(const Tokenizer& tokenizer, const std::string& prompt) {
+  std::vector<int32_t> ids = prompt_ids(tokenizer, prompt);
+  if (ids.empty()) ids = prompt_ids(tokenizer, "\n");
+  if (ids.empty()) ids = {tokenizer.unknown().value_or(0)};
+  return ids;
+}
+
 }  // namespace
 
 std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& text) {
@@ -60,31 +68,50 @@ int64_t TextGenerator::unknown_in(const std::string& text) const {
 }
 
 struct Continuation::State {
+  const StoredModel& model;
+  std::vector<std::string> stop;
   std::function<void(const std::string&)> on_text;
   std::function<bool(int32_t)> on_token;
   Generation tokens;
   TokenStream characters;
   StopTexts stops;
   bool ended = false;
+
   std::string rest() {
     std::string text = stops.push(characters.finish());
     return text + stops.finish();
   }
+  // The first word that is written may need a space in front.
+  void follow(const std::vector<int32_t>& prompt) {
+    constexpr int64_t kSeen = 16;
+    for (auto id = prompt.end() - std::min(kSeen, std::ssize(prompt)); id != prompt.end(); ++id) characters.push(*id);
+  }
 };
 
-Continuation::Continuation(const StoredModel& model, const std::string& prompt, ContinueOptions given) {
-  const Tokenizer& tokenizer = model.tokenizer();
-  std::vector<int32_t> ids = prompt_ids(tokenizer, prompt);
-  if (ids.empty()) ids = prompt_ids(tokenizer, "\n");
-  if (ids.empty()) ids = {tokenizer.unknown().value_or(0)};
+Continuation::Continuation(const StoredModel& model, const std::string& prompt, ContinueOptions options)
+    : Continuation(model, begun_prompt(model.tokenizer(), prompt), std::move(options)) {}
+
+Continuation::Continuation(const StoredModel& model, const std::vector<int32_t>& prompt, ContinueOptions given) {
   GenerateOptions options = model.completed(std::move(given.tokens));
-  const std::function<bool(int32_t)> on_token = std::exchange(options.on_token, {});
-  state_.reset(new State{std::move(given.on_text),
-                         on_token,
-                         {model.as<LanguageModel>(), ids, std::move(options)},
-                         TokenStream(tokenizer),
-                         StopTexts(std::move(given.stop))});
-  for (const int32_t id : ids) state_->characters.push(id);  // the first word may need a space in front
+  std::function<bool(int32_t)> on_token = std::exchange(options.on_token, {});
+  state_.reset(new State{model,
+                         std::move(given.stop),
+                         std::move(given.on_text),
+                         std::move(on_token),
+                         {model.as<LanguageModel>(), prompt, std::move(options)},
+                         TokenStream(model.tokenizer()),
+                         StopTexts({})});
+  state_->stops = StopTexts(state_->stop);
+  state_->follow(prompt);
+}
+
+void Continuation::restart(const std::vector<int32_t>& prompt) {
+  State& s = *state_;
+  s.tokens.restart(prompt);
+  s.characters = TokenStream(s.model.tokenizer());
+  s.stops = StopTexts(s.stop);
+  s.ended = false;
+  s.follow(prompt);
 }
 
 Continuation::~Continuation() = default;

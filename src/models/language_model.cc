@@ -178,7 +178,8 @@ struct Generation::State {
   std::vector<int32_t> window{};  // what is in view
   std::vector<int32_t> next{};    // of it what is not cached yet
   std::set<int32_t> seen{};
-  int64_t generated = 0;
+  int64_t generated = 0;  // of this prompt
+  uint64_t drawn = 0;     // of all
   bool ended = false;
 
   size_t longest() const { return static_cast<size_t>(model.config().max_positions); }
@@ -199,15 +200,29 @@ struct Generation::State {
 };
 
 Generation::Generation(const LanguageModel& model, const std::vector<int32_t>& prompt, GenerateOptions options) {
-  if (prompt.empty()) throw ShapeError("generate: the prompt is empty; give one token at least");
   validate(options);
   Sampler draw(options.sampling, model.config().vocab_size, options.never, "generate");
   state_ = std::make_unique<State>(State{model, std::move(options), std::move(draw)});
+  state_->caches.resize(static_cast<size_t>(model.config().num_layers));
+  restart(prompt);
+}
+
+void Generation::restart(const std::vector<int32_t>& prompt) {
+  if (prompt.empty()) throw ShapeError("generate: the prompt is empty; give one token at least");
   State& s = *state_;
-  s.caches.resize(static_cast<size_t>(model.config().num_layers));
-  s.window.assign(prompt.end() - static_cast<std::ptrdiff_t>(std::min(prompt.size(), s.longest())), prompt.end());
-  s.next = s.window;
-  s.seen.insert(s.window.begin(), s.window.end());
+  std::vector<int32_t> window(prompt.end() - static_cast<std::ptrdiff_t>(std::min(prompt.size(), s.longest())),
+                              prompt.end());
+  // The last token is read in any case: the next one is predicted there.
+  const int64_t most = std::min(s.caches.front().length(), std::ssize(window) - 1);
+  const auto differ = std::mismatch(s.window.begin(), s.window.begin() + most, window.begin()).first;
+  const int64_t kept = differ - s.window.begin();
+  for (KVCache& cache : s.caches)
+    if (cache.defined()) cache.truncate(kept);
+  s.window = std::move(window);
+  s.next.assign(s.window.begin() + kept, s.window.end());
+  s.seen = {s.window.begin(), s.window.end()};
+  s.generated = 0;
+  s.ended = false;
 }
 
 Generation::~Generation() = default;
@@ -219,7 +234,7 @@ std::optional<int32_t> Generation::next() {
   const Tensor logits = s.model.next_logits(s.next, s.caches);
   check_finite("generate", "a logit", logits, s.model);
   if (s.options.repetition_penalty != 1) penalise(s.seen, s.options.repetition_penalty, logits.data<float>());
-  const int32_t id = s.draw(logits.span<float>(), s.options.sample, static_cast<uint64_t>(s.generated));
+  const int32_t id = s.draw(logits.span<float>(), s.options.sample, s.drawn++);
   s.seen.insert(id);
   s.ended = std::find(s.options.stop.begin(), s.options.stop.end(), id) != s.options.stop.end();
   if (s.ended) return {};

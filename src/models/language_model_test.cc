@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <random>
 #include <set>
 
 #include "heed/executor.h"
@@ -233,6 +234,38 @@ TEST(LanguageModel, AGenerationGivesTheSameTokensOneByOne) {
   EXPECT_EQ(one.next(), std::nullopt);
   EXPECT_THROW(Generation(model, {}), ShapeError);
   EXPECT_THROW(Generation(model, {1}, {.max_tokens = -1}), ShapeError);
+}
+
+TEST(LanguageModel, AGenerationThatRestartsGivesWhatANewOneWould) {
+  manual_seed(4);
+  LanguageModel model(tiny());
+  model.eval();
+  const int64_t longest = model.config().max_positions;
+  const GenerateOptions options{.max_tokens = 4, .sampling = {.temperature = 0}, .repetition_penalty = 1.3};
+  std::vector<int32_t> text{1, 2};
+  Generation goes_on(model, text, options);
+  const auto rest = [](Generation& generation) {
+    std::vector<int32_t> ids;
+    while (const auto id = generation.next()) ids.push_back(*id);
+    return ids;
+  };
+  std::vector<int32_t> written = rest(goes_on);
+  std::mt19937 random(6);
+  for (int turn = 0; turn < 30; ++turn) {
+    // Behind what is cached, within it, the same again, something else, or more than is taken.
+    text.insert(text.end(), written.begin(), written.end());
+    const auto kind = turn % 5;
+    if (kind == 1) text.resize(text.size() / 2 + 1);
+    if (kind == 3) text = {static_cast<int32_t>(random() % 7), 3};
+    if (kind == 4) text.resize(static_cast<size_t>(longest) + 3, static_cast<int32_t>(random() % 7));
+    if (kind == 0) text.push_back(static_cast<int32_t>(random() % 7));
+    goes_on.restart(text);
+    written = rest(goes_on);
+    Generation fresh(model, text, options);
+    ASSERT_EQ(written, rest(fresh)) << turn;
+    if (std::ssize(text) > longest) text = {1};
+  }
+  EXPECT_THROW(goes_on.restart({}), ShapeError);
 }
 
 TEST(LanguageModel, RefusesWhatDoesNotFit) {
