@@ -274,6 +274,13 @@ class LanguageModel : public Module {
   /// training. Throws ShapeError for options out of range and ids outside the vocabulary, Error where a logit is not
   /// finite.
   std::vector<int32_t> generate(const std::vector<int32_t>& prompt, const GenerateOptions& options = {}) const;
+  /// Goes on with many prompts, up to `together` at once: the matrices are read once for a token of each. Text i is
+  /// drawn as sample options.sample + i, and may differ from the one that it is by itself where rounding decides.
+  /// `on_token` (text, token) as that of the options, which must be empty. Throws as generate() does, and ShapeError
+  /// for `together` below 1.
+  std::vector<std::vector<int32_t>> generate(std::span<const std::vector<int32_t>> prompts,
+                                             const GenerateOptions& options, int64_t together = 8,
+                                             const std::function<bool(size_t, int32_t)>& on_token = {}) const;
   /// The natural log of the probability of each token of a text but the first, given those before it. A text longer
   /// than max_positions is read in windows of so many tokens that slide on: like generate(), each token is predicted
   /// with at least max_positions / 2 (1 at least) before it in view. The model must not be in training. Throws
@@ -292,6 +299,7 @@ class LanguageModel : public Module {
   Variable embed(const TokenBatch& text, int64_t first_position, const functional::SplitRows* split = nullptr) const;
   Variable split_hidden(const TokenBatch& own, const functional::SplitRows& split) const;
   Tensor next_logits(const std::vector<int32_t>& ids, std::vector<KVCache>& caches) const;
+  Tensor next_logits(const std::vector<int32_t>& ids, std::span<std::vector<KVCache>* const> texts) const;
   LanguageModelConfig config_;
   std::optional<LanguageModelDetails> details_;
   Variable embedding_, output_;  // (V, E); output undefined where tied
@@ -317,6 +325,7 @@ class Generation {
   void restart(const std::vector<int32_t>& prompt);
 
  private:
+  friend class LanguageModel;
   struct State;
   std::unique_ptr<State> state_;
 };

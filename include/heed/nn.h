@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -189,6 +190,8 @@ class MultiheadAttention : public Module {
   /// attends to all of them. An undefined cache is made for this input; a full one grows. For decoding, under NoGrad.
   /// `mask` as Call::mask, over all keys.
   Variable step(const Variable& x, KVCache& cache, const Tensor& mask = {}) const;
+  /// The same of B texts of unlike length: x (B, 1, E), a token of each, behind what its own cache (of one text) holds.
+  Variable step(const Variable& x, std::span<KVCache* const> caches) const;
   /// Keys and values of a memory (B, Lk, E), projected once for many queries (cross-attention while decoding).
   KVCache project_memory(const Variable& memory) const;
   /// query (B, Lq, E) over that memory -> (B, Lq, E).
@@ -293,6 +296,7 @@ class TransformerEncoderLayer : public Module {
   Variable operator()(const Variable& x) const { return (*this)(x, {}); }
   /// Causal decoding: x (B, L, E) stands behind what the cache holds.
   Variable step(const Variable& x, KVCache& cache) const;
+  Variable step(const Variable& x, std::span<KVCache* const> caches) const;
 
   const TransformerLayerOptions& options() const { return options_; }
   MultiheadAttention self_attn;
@@ -339,6 +343,8 @@ class TransformerEncoder : public Module {
   Variable operator()(Variable x, const MultiheadAttention::Call& call, AttentionRecord* record = nullptr) const;
   /// Causal decoding: x (B, L, E) stands behind what the caches, one a layer, hold already.
   Variable step(Variable x, std::vector<KVCache>& caches) const;
+  /// A token of each of B texts, x (B, 1, E), whose layers' caches are texts[b].
+  Variable step(Variable x, std::span<std::vector<KVCache>* const> texts) const;
   std::vector<std::unique_ptr<TransformerEncoderLayer>> layers;
   std::unique_ptr<Norm> norm;
 };

@@ -37,6 +37,11 @@ class TextGenerator {
   /// LanguageModel::generate.
   std::string continue_text(const std::string& prompt, const ContinueOptions& options = {}) const;
 
+  /// The same for many prompts, up to `together` at once (LanguageModel::generate). The options' on_text and on_token
+  /// are not called.
+  std::vector<std::string> continue_texts(const std::vector<std::string>& prompts, const ContinueOptions& options = {},
+                                          int64_t together = 8) const;
+
   TextScore score(const std::string& text) const;  // score_text()
 
   /// Characters of a text that the tokenizer has no token for.

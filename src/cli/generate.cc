@@ -22,10 +22,11 @@ namespace heed::cli {
 namespace {
 
 struct GenerateArguments {
-  std::string prompt, model, input, output, chat_template, system;
+  std::vector<std::string> prompts;
+  std::string model, input, output, chat_template, system;
   bool trust = false, no_prompt = false, score = false, json = false, interactive = false;
   std::vector<std::string> stop;
-  int64_t samples = 1;
+  int64_t samples = 1, batch = 8;
   GenerateOptions options;
 };
 
@@ -68,21 +69,30 @@ void score(const TextGenerator& generator, const std::string& text, bool json, F
 }
 
 // The prompt and what the model makes follow it, as it comes.
-void write_samples(const GenerateArguments& a, const TextGenerator& generator, const std::string& prompt,
+void write_one(const GenerateArguments& a, const TextGenerator& generator, const std::string& prompt, FileWriter& out) {
+  char last = '\n';  // of the text so far
+  const auto print = [&](const std::string& text) {
+    if (text.empty()) return;
+    out.write(text);
+    last = text.back();
+  };
+  if (!a.no_prompt) print(prompt);
+  generator.continue_text(prompt, {.tokens = a.options, .stop = a.stop, .on_text = print});
+  if (last != '\n') out.write("\n");
+}
+
+// All texts of all prompts, several at once.
+void write_samples(const GenerateArguments& a, const TextGenerator& generator, const std::vector<std::string>& prompts,
                    FileWriter& out) {
-  for (int64_t sample = 0; sample < a.samples; ++sample) {
-    if (sample > 0) out.write("---\n");
-    char last = '\n';  // of the text so far
-    const auto print = [&](const std::string& text) {
-      if (text.empty()) return;
-      out.write(text);
-      last = text.back();
-    };
-    if (!a.no_prompt) print(prompt);
-    ContinueOptions options{.tokens = a.options, .stop = a.stop, .on_text = print};
-    options.tokens.sample = static_cast<uint64_t>(sample);
-    generator.continue_text(prompt, options);
-    if (last != '\n') out.write("\n");
+  std::vector<std::string> all;
+  for (const std::string& prompt : prompts) all.insert(all.end(), static_cast<size_t>(a.samples), prompt);
+  if (all.size() == 1) return write_one(a, generator, all[0], out);
+  const std::vector<std::string> texts = generator.continue_texts(all, {.tokens = a.options, .stop = a.stop}, a.batch);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (i > 0) out.write("---\n");
+    std::string text = a.no_prompt ? texts[i] : all[i] + texts[i];
+    if (!text.empty() && !text.ends_with('\n')) text += '\n';
+    out.write(text);
   }
 }
 
@@ -111,14 +121,15 @@ void talk(const GenerateArguments& a, const TextGenerator& generator) {
 }
 
 // One answer, or several.
-void write_answers(const GenerateArguments& a, const TextGenerator& generator, const std::string& said,
+void write_answers(const GenerateArguments& a, const TextGenerator& generator, const std::vector<std::string>& said,
                    FileWriter& out) {
-  for (int64_t sample = 0; sample < a.samples; ++sample) {
-    if (sample > 0) out.write("---\n");
+  for (int64_t i = 0; i < std::ssize(said) * a.samples; ++i) {
+    if (i > 0) out.write("---\n");
     ContinueOptions options{
         .tokens = a.options, .stop = a.stop, .on_text = [&](const std::string& text) { out.write(text); }};
-    options.tokens.sample = static_cast<uint64_t>(sample);
-    if (!Chat(generator.stored(), chosen_template(a), a.system, options).answer(said).ends_with('\n')) out.write("\n");
+    options.tokens.sample = static_cast<uint64_t>(i);
+    Chat chat(generator.stored(), chosen_template(a), a.system, options);
+    if (!chat.answer(said[static_cast<size_t>(i / a.samples)]).ends_with('\n')) out.write("\n");
   }
 }
 
@@ -138,29 +149,33 @@ void generate(GenerateArguments& a, bool prompt_given) {
   if (a.interactive && a.chat_template.empty()) a.chat_template = "auto";
   if (!a.system.empty() && a.chat_template.empty())
     throw UsageError("--system is told in a conversation; add --chat-template auto, or --interactive");
+  if (a.score && a.prompts.size() > 1) throw UsageError("--score takes one text; give it by itself");
   if (a.score && !a.chat_template.empty()) throw UsageError("--score takes a text as it is; leave out --chat-template");
   // The text may be replaced by what becomes of it.
   if (!is_standard_stream(a.output)) expect_other_file("--output", a.output, model_paths(a.model));
   const TextGenerator generator(a.model, a.trust);
   if (a.interactive) return talk(a, generator);
-  int64_t replaced = 0;
-  const std::string prompt = sanitize_utf8(prompt_given ? a.prompt
-                                           : a.score    ? read_text(a.input)
-                                                        : read_prompt(a.input),
-                                           &replaced);
-  if (replaced > 0)
-    warn("generate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places of the " +
-                         (a.score ? "text" : "prompt"));
+  std::vector<std::string> prompts = a.prompts;
+  if (!prompt_given) prompts = {a.score ? read_text(a.input) : read_prompt(a.input)};
   const char* const what = a.score ? "text" : "prompt";
-  if (const int64_t unknown = generator.unknown_in(prompt); unknown > 0)
+  int64_t replaced = 0, unknown = 0;
+  for (std::string& prompt : prompts) {
+    int64_t here = 0;
+    prompt = sanitize_utf8(prompt, &here);
+    replaced += here;
+    unknown += generator.unknown_in(prompt);
+  }
+  if (replaced > 0)
+    warn("generate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places of the " + what);
+  if (unknown > 0)
     warn("generate", std::to_string(unknown) + " characters of the " + what + " are unknown to the model's vocabulary");
   write_output(a.output, [&](FileWriter& out) {
     if (a.score)
-      score(generator, prompt, a.json, out);
+      score(generator, prompts.at(0), a.json, out);
     else if (!a.chat_template.empty())
-      write_answers(a, generator, prompt, out);
+      write_answers(a, generator, prompts, out);
     else
-      write_samples(a, generator, prompt, out);
+      write_samples(a, generator, prompts, out);
   });
 }
 
@@ -175,7 +190,11 @@ void add_generate(CLI::App& program) {
       "from standard input; one newline at its end is not part of it. The same seed gives the same text.");
   command->option_defaults()->always_capture_default();
   command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  CLI::Option* prompt = command->add_option("prompt", a->prompt, "The text to go on with")->default_str("");
+  CLI::Option* prompt =
+      command->add_option("prompt", a->prompts, "The text to go on with, or several, with a line of --- between them")
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+          ->type_name("TEXT")
+          ->default_str("");
   command->add_option("-i,--input", a->input, "Read the prompt from this file; - for standard input [-]")
       ->type_name("FILE");
   command
@@ -202,7 +221,10 @@ void add_generate(CLI::App& program) {
                    "Scores of tokens that are in the text are divided by it (multiplied, where negative); 1: nothing")
       ->check(finite_number());
   command->add_option("-s,--seed", o.sampling.seed, "Seed of the draws")->check(whole_number());
-  command->add_option("--samples", a->samples, "Texts, with a line of --- between them")->check(CLI::Range(1, 1 << 20));
+  command->add_option("--samples", a->samples, "Texts of each prompt, with a line of --- between them")
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--batch", a->batch, "Texts written at once, where there are several")
+      ->check(CLI::Range(1, 1 << 16));
   command->add_option("--stop", a->stop, "End before this text; several times for several texts")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("TEXT")

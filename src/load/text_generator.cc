@@ -42,6 +42,12 @@ std::vector<int32_t> begun_prompt(const Tokenizer& tokenizer, const std::string&
   return ids;
 }
 
+// The first word that is written may need a space in front.
+void follow(const std::vector<int32_t>& prompt, TokenStream* characters) {
+  constexpr int64_t kSeen = 16;
+  for (auto id = prompt.end() - std::min(kSeen, std::ssize(prompt)); id != prompt.end(); ++id) characters->push(*id);
+}
+
 }  // namespace
 
 std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& text) {
@@ -56,6 +62,37 @@ std::string TextGenerator::continue_text(const std::string& prompt, const Contin
   std::string text;
   for (std::string piece; !(piece = more.next()).empty();) text += piece;
   return text;
+}
+
+std::vector<std::string> TextGenerator::continue_texts(const std::vector<std::string>& prompts,
+                                                       const ContinueOptions& options, int64_t together) const {
+  struct Written {
+    TokenStream characters;
+    StopTexts stops;
+    std::string text{};
+  };
+  const Tokenizer& tokenizer = stored_.tokenizer();
+  std::vector<std::vector<int32_t>> ids;
+  std::vector<Written> written;
+  for (const std::string& prompt : prompts) {
+    ids.push_back(begun_prompt(tokenizer, prompt));
+    written.push_back({TokenStream(tokenizer), StopTexts(options.stop)});
+    follow(ids.back(), &written.back().characters);
+  }
+  GenerateOptions tokens = stored_.completed(options.tokens);
+  tokens.on_token = {};
+  model().generate(ids, tokens, together, [&](size_t at, int32_t id) {
+    Written& w = written[at];
+    w.text += w.stops.push(w.characters.push(id));
+    return !w.stops.stopped();
+  });
+  std::vector<std::string> texts;
+  for (Written& w : written) {
+    w.text += w.stops.push(w.characters.finish());
+    w.text += w.stops.finish();
+    texts.push_back(std::move(w.text));
+  }
+  return texts;
 }
 
 TextScore TextGenerator::score(const std::string& text) const { return score_text(stored_, text); }
@@ -81,11 +118,6 @@ struct Continuation::State {
     std::string text = stops.push(characters.finish());
     return text + stops.finish();
   }
-  // The first word that is written may need a space in front.
-  void follow(const std::vector<int32_t>& prompt) {
-    constexpr int64_t kSeen = 16;
-    for (auto id = prompt.end() - std::min(kSeen, std::ssize(prompt)); id != prompt.end(); ++id) characters.push(*id);
-  }
 };
 
 Continuation::Continuation(const StoredModel& model, const std::string& prompt, ContinueOptions options)
@@ -102,7 +134,7 @@ Continuation::Continuation(const StoredModel& model, const std::vector<int32_t>&
                          TokenStream(model.tokenizer()),
                          StopTexts({})});
   state_->stops = StopTexts(state_->stop);
-  state_->follow(prompt);
+  follow(prompt, &state_->characters);
 }
 
 void Continuation::restart(const std::vector<int32_t>& prompt) {
@@ -111,7 +143,7 @@ void Continuation::restart(const std::vector<int32_t>& prompt) {
   s.characters = TokenStream(s.model.tokenizer());
   s.stops = StopTexts(s.stop);
   s.ended = false;
-  s.follow(prompt);
+  follow(prompt, &s.characters);
 }
 
 Continuation::~Continuation() = default;

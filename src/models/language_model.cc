@@ -163,6 +163,18 @@ Tensor LanguageModel::next_logits(const std::vector<int32_t>& ids, std::vector<K
   return logits_of(Variable(last)).value().to(DType::f32).reshape({config_.vocab_size});
 }
 
+// Logits (B, V), float32, of what follows a token of each text.
+Tensor LanguageModel::next_logits(const std::vector<int32_t>& ids, std::span<std::vector<KVCache>* const> texts) const {
+  const Tensor x = Tensor::empty({std::ssize(ids), 1, config_.d_model});
+  for (size_t b = 0; b < ids.size(); ++b)
+    x.select(0, static_cast<int64_t>(b))
+        .copy_from(embed(TokenBatch::pad({{ids[b]}}, 0), texts[b]->front().length()).value().select(0, 0));
+  return logits_of(layers_->step(Variable(x), texts))
+      .value()
+      .to(DType::f32)
+      .reshape({std::ssize(ids), config_.vocab_size});
+}
+
 std::vector<int32_t> LanguageModel::generate(const std::vector<int32_t>& prompt, const GenerateOptions& options) const {
   Generation text(*this, prompt, options);
   std::vector<int32_t> ids;
@@ -197,6 +209,9 @@ struct Generation::State {
     for (KVCache& cache : caches) cache.clear();
     next = window;
   }
+
+  std::optional<int32_t> draw_from(const Tensor& logits);  // (V)
+  bool is_done() const { return ended || generated >= options.max_tokens; }
 };
 
 Generation::Generation(const LanguageModel& model, const std::vector<int32_t>& prompt, GenerateOptions options) {
@@ -229,19 +244,69 @@ Generation::~Generation() = default;
 
 std::optional<int32_t> Generation::next() {
   State& s = *state_;
-  if (s.ended || s.generated >= s.options.max_tokens) return {};
+  if (s.is_done()) return {};
   const NoGrad no_grad;
-  const Tensor logits = s.model.next_logits(s.next, s.caches);
-  check_finite("generate", "a logit", logits, s.model);
-  if (s.options.repetition_penalty != 1) penalise(s.seen, s.options.repetition_penalty, logits.data<float>());
-  const int32_t id = s.draw(logits.span<float>(), s.options.sample, s.drawn++);
-  s.seen.insert(id);
-  s.ended = std::find(s.options.stop.begin(), s.options.stop.end(), id) != s.options.stop.end();
-  if (s.ended) return {};
-  ++s.generated;
-  s.take(id);
-  s.ended = s.options.on_token && !s.options.on_token(id);
+  return s.draw_from(s.model.next_logits(s.next, s.caches));
+}
+
+std::optional<int32_t> Generation::State::draw_from(const Tensor& logits) {
+  check_finite("generate", "a logit", logits, model);
+  if (options.repetition_penalty != 1) penalise(seen, options.repetition_penalty, logits.data<float>());
+  const int32_t id = draw(logits.span<float>(), options.sample, drawn++);
+  seen.insert(id);
+  ended = std::find(options.stop.begin(), options.stop.end(), id) != options.stop.end();
+  if (ended) return {};
+  ++generated;
+  take(id);
+  ended = options.on_token && !options.on_token(id);
   return id;
+}
+
+std::vector<std::vector<int32_t>> LanguageModel::generate(std::span<const std::vector<int32_t>> prompts,
+                                                          const GenerateOptions& options, int64_t together,
+                                                          const std::function<bool(size_t, int32_t)>& on_token) const {
+  if (together < 1) throw ShapeError("generate: " + std::to_string(together) + " texts together; it must be 1 or more");
+  if (options.on_token) throw ShapeError("generate: of many prompts on_token is an argument; leave it out of options");
+  const NoGrad no_grad;
+  std::vector<std::vector<int32_t>> written(prompts.size());
+  std::vector<std::unique_ptr<Generation>> open;
+  std::vector<size_t> texts;  // of those that are open
+  const auto take = [&](size_t at, const Tensor& logits) {
+    if (const std::optional<int32_t> id = open[at]->state_->draw_from(logits)) written[texts[at]].push_back(*id);
+  };
+  for (size_t begun = 0; begun < prompts.size() || !open.empty();) {
+    for (; begun < prompts.size() && std::ssize(open) < together; ++begun) {
+      GenerateOptions own = options;
+      own.sample += begun;
+      if (on_token) own.on_token = [&on_token, begun](int32_t id) { return on_token(begun, id); };
+      open.push_back(std::make_unique<Generation>(*this, prompts[begun], std::move(own)));
+      texts.push_back(begun);
+    }
+    std::vector<size_t> steps;  // those of which one token is to be read
+    std::vector<int32_t> ids;
+    std::vector<std::vector<KVCache>*> caches;
+    for (size_t at = 0; at < open.size(); ++at) {
+      Generation::State& s = *open[at]->state_;
+      if (s.is_done()) continue;
+      if (s.next.size() == 1 && s.caches.front().defined()) {
+        steps.push_back(at);
+        ids.push_back(s.next[0]);
+        caches.push_back(&s.caches);
+      } else {
+        take(at, next_logits(s.next, s.caches));
+      }
+    }
+    if (!steps.empty()) {
+      const Tensor logits = next_logits(ids, caches);
+      for (size_t i = 0; i < steps.size(); ++i) take(steps[i], logits.select(0, static_cast<int64_t>(i)));
+    }
+    for (size_t at = open.size(); at-- > 0;) {
+      if (!open[at]->state_->is_done()) continue;
+      open.erase(open.begin() + static_cast<int64_t>(at));
+      texts.erase(texts.begin() + static_cast<int64_t>(at));
+    }
+  }
+  return written;
 }
 
 std::vector<float> LanguageModel::log_probabilities(const std::vector<int32_t>& text) const {

@@ -268,6 +268,35 @@ TEST(LanguageModel, AGenerationThatRestartsGivesWhatANewOneWould) {
   EXPECT_THROW(goes_on.restart({}), ShapeError);
 }
 
+TEST(LanguageModel, ManyTextsAtOnceAreWhatEachIsByItself) {
+  for (const char* positions : {"learned", "sinusoidal", "rotary"}) {
+    manual_seed(4);
+    LanguageModelConfig config = tiny();
+    config.positions = positions;
+    LanguageModel model(config);
+    model.eval();
+    std::mt19937 random(8);
+    std::vector<std::vector<int32_t>> prompts;
+    for (int i = 0; i < 9; ++i) {
+      std::vector<int32_t>& prompt = prompts.emplace_back(1 + random() % 12);
+      for (int32_t& id : prompt) id = static_cast<int32_t>(random() % static_cast<uint64_t>(config.vocab_size));
+    }
+    const GenerateOptions options{.max_tokens = 20, .sampling = {.seed = 3}, .repetition_penalty = 1.2, .stop = {2}};
+    std::vector<std::vector<int32_t>> alone;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      GenerateOptions own = options;
+      own.sample = i;
+      alone.push_back(model.generate(prompts[i], own));
+    }
+    for (const int64_t together : {1, 4, 9, 100}) EXPECT_EQ(model.generate(prompts, options, together), alone);
+    std::vector<size_t> told(prompts.size());
+    const auto most_two = [&](size_t text, int32_t) { return ++told[text] < 2; };
+    for (const std::vector<int32_t>& text : model.generate(prompts, options, 4, most_two)) EXPECT_LE(text.size(), 2u);
+    EXPECT_THROW(model.generate(prompts, options, 0), ShapeError);
+    EXPECT_THROW(model.generate(prompts, {.on_token = [](int32_t) { return true; }}), ShapeError);
+  }
+}
+
 TEST(LanguageModel, RefusesWhatDoesNotFit) {
   LanguageModel model(tiny());
   model.eval();

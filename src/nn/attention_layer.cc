@@ -197,6 +197,30 @@ Variable MultiheadAttention::step(const Variable& x, KVCache& cache, const Tenso
   return out;
 }
 
+Variable MultiheadAttention::step(const Variable& x, std::span<KVCache* const> caches) const {
+  if (grad_enabled() && x.requires_grad())
+    throw ShapeError("MultiheadAttention: a cache is for decoding; put NoGrad around it");
+  if (x.shape().rank() != 3 || x.size(0) != std::ssize(caches) || x.size(1) != 1)
+    throw ShapeError("MultiheadAttention: step() of " + std::to_string(caches.size()) +
+                     " texts takes a token of each, (B, 1, E)");
+  // One product for all texts: the matrices are read once. Attention is each text's own.
+  const Projections own = project_self(x, {});
+  const Tensor q = unpacked(own.q), k = unpacked(own.k), v = unpacked(own.v), y = empty_output(own.q);
+  const AttentionResult all = packed_result(own.q, y, 0, nullptr);
+  const std::unique_ptr<Executor> alone = make_executor(1);
+  parallel_for(default_executor(), std::ssize(caches), [&](int64_t b) {
+    KVCache& cache = *caches[static_cast<size_t>(b)];
+    AttentionOptions how = attention_options(Causal::top_left);
+    how.executor = alone.get();
+    cache.reserve(cache.length() + 1);
+    AttentionResult into;
+    into.out = all.out.slice(0, b, b + 1);
+    cache.attend(q.slice(0, b, b + 1), k.slice(0, b, b + 1), v.slice(0, b, b + 1), into, std::move(how),
+                 options_.rotary ? std::optional(options_.rotary_options) : std::nullopt);
+  });
+  return out_proj(Variable(y));
+}
+
 // Attention of packed queries, keys and values behind those of a cache; inference only.
 Variable MultiheadAttention::attend(const functional::PackedHeads& q, const functional::PackedHeads& k,
                                     const functional::PackedHeads& v, KVCache& cache, AttentionOptions options) const {

@@ -113,6 +113,10 @@ Variable TransformerEncoderLayer::step(const Variable& x, KVCache& cache) const 
   return block(x, nullptr, [&](const Variable& y) { return self_attn.step(y, cache); });
 }
 
+Variable TransformerEncoderLayer::step(const Variable& x, std::span<KVCache* const> caches) const {
+  return block(x, nullptr, [&](const Variable& y) { return self_attn.step(y, caches); });
+}
+
 template <class Attend>
 Variable TransformerEncoderLayer::block(const Variable& x, const functional::SplitRows* rows, Attend&& attend) const {
   const double p = options_.dropout;
@@ -218,6 +222,15 @@ Variable TransformerEncoder::operator()(Variable x, const MultiheadAttention::Ca
 
 Variable TransformerEncoder::step(Variable x, std::vector<KVCache>& caches) const {
   for (size_t l = 0; l < layers.size(); ++l) x = layers[l]->step(x, caches.at(l));
+  return norm ? (*norm)(x) : x;
+}
+
+Variable TransformerEncoder::step(Variable x, std::span<std::vector<KVCache>* const> texts) const {
+  std::vector<KVCache*> caches(texts.size());
+  for (size_t l = 0; l < layers.size(); ++l) {
+    for (size_t b = 0; b < texts.size(); ++b) caches[b] = &texts[b]->at(l);
+    x = layers[l]->step(x, caches);
+  }
   return norm ? (*norm)(x) : x;
 }
 

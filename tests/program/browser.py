@@ -54,7 +54,7 @@ def set_screen(driver, width, height, dark=False, reduced=False, phone=False):
 
 
 def wait(condition, says="it did not happen"):
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240  # a machine may be busy
     while time.monotonic() < end:
         if condition():
             return

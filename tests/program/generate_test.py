@@ -265,8 +265,27 @@ class Generate(ProgramTest):
             with self.subTest(f"{option} {value}"):
                 self.refuses(2, says, "generate", "--model", CHARACTER_MODEL, "one", option, value)
         self.refuses(2, "--model is missing", "generate", "one")
-        self.refuses(2, "unknown argument", "generate", "--model", CHARACTER_MODEL, "one", "two")
+        self.refuses(2, "--score takes one text", "generate", "--model", CHARACTER_MODEL, "one", "two", "--score")
+        self.refuses(2, "leave out the prompt", "generate", "--model", CHARACTER_MODEL, "one", "--interactive")
+        self.refuses(2, "--system", "generate", "--model", CHARACTER_MODEL, "one", "--system", "Be kind.")
+        self.refuses(2, "'jinja' is not one of", "generate", "--model", CHARACTER_MODEL, "one", "--chat-template", "jinja")
+        self.refuses(2, "no token of the model's", "generate", "--model", CHARACTER_MODEL, "one", "--chat-template", "gemma")
         self.refuses(1, "none", "generate", "--model", "none", "one")
+
+    def test_several_prompts(self):
+        each = [self.generate(CHARACTER_MODEL, prompt, "--temperature", "0", "--max-tokens", "30")
+                for prompt in ("one", "two", "one two")]
+        for batch in ("1", "2", "8"):
+            self.assertEqual(self.generate(CHARACTER_MODEL, "one", "two", "one two", "--temperature", "0", "--max-tokens",
+                                           "30", "--batch", batch), "---\n".join(each))
+
+    def test_talking(self):
+        options = ["--model", CHARACTER_MODEL, "--temperature", "0", "--max-tokens", "20", "--chat-template", "plain"]
+        first, second = self.succeeds("generate", *options, "--interactive", stdin="one\n\ntwo\n").splitlines()
+        self.assertEqual(self.succeeds("generate", *options, "one"), first + "\n")
+        told = f"User: one\nAssistant: {first}\nUser: two\nAssistant:"
+        whole = self.succeeds("generate", *options[:-2], "--no-prompt", "--stop", "\nUser:", told)
+        self.assertEqual(whole.strip(" "), second + "\n")
 
     def test_model_from_the_environment(self):
         self.assertEqual(self.succeeds("generate", "one", env={"HEED_MODEL": str(CHARACTER_MODEL)}),
