@@ -280,12 +280,12 @@ class Generate(ProgramTest):
                                            "30", "--batch", batch), "---\n".join(each))
 
     def test_talking(self):
-        options = ["--model", CHARACTER_MODEL, "--temperature", "0", "--max-tokens", "20", "--chat-template", "plain"]
-        first, second = self.succeeds("generate", *options, "--interactive", stdin="one\n\ntwo\n").splitlines()
-        self.assertEqual(self.succeeds("generate", *options, "one"), first + "\n")
+        options = ["--model", SUBWORD_MODEL, "--temperature", "0", "--max-tokens", "20", "--chat-template", "plain"]
+        whole = self.succeeds("generate", *options, "--interactive", stdin="one\n\ntwo\n")
+        first = self.succeeds("generate", *options, "one").removesuffix("\n")
         told = f"User: one\nAssistant: {first}\nUser: two\nAssistant:"
-        whole = self.succeeds("generate", *options[:-2], "--no-prompt", "--stop", "\nUser:", told)
-        self.assertEqual(whole.strip(" "), second + "\n")
+        second = self.succeeds("generate", *options[:-2], "--no-prompt", "--stop", "\nUser:", told).lstrip(" ")
+        self.assertEqual(whole, first + "\n" + second)
 
     def test_model_from_the_environment(self):
         self.assertEqual(self.succeeds("generate", "one", env={"HEED_MODEL": str(CHARACTER_MODEL)}),
