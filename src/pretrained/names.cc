@@ -1,11 +1,13 @@
 #include "pretrained/names.h"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "heed/checked.h"
+#include "heed/executor.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -80,6 +82,21 @@ void add(const Tensor& t, T number) {
   for (T& x : t.span<T>()) x += number;
 }
 
+// (M, N) -> (N, M), in blocks that fit the first cache.
+Tensor turned(const Tensor& tensor) {
+  constexpr int64_t kBlock = 64;
+  const Tensor from = tensor.transpose(0, 1), to = Tensor::empty(from.shape(), from.dtype());
+  for (int64_t row = 0; row < to.size(0); row += kBlock)
+    for (int64_t column = 0; column < to.size(1); column += kBlock) {
+      const auto block = [&](const Tensor& t) {
+        return t.slice(0, row, std::min(row + kBlock, t.size(0)))
+            .slice(1, column, std::min(column + kBlock, t.size(1)));
+      };
+      block(to).copy_from(block(from));
+    }
+  return to;
+}
+
 Tensor changed(const Tensor& tensor, Change change, const std::string& name, const std::string& where) {
   if (!is_floating(tensor.dtype()))
     throw FormatError(where + ": tensor '" + name + "' is " + name_of(tensor.dtype()) + "; a parameter is floating");
@@ -90,7 +107,7 @@ Tensor changed(const Tensor& tensor, Change change, const std::string& name, con
       if (tensor.rank() != 2)
         throw FormatError(where + ": tensor '" + name + "' has shape " + to_string(tensor.shape()) +
                           "; it must be a matrix");
-      return tensor.transpose(0, 1).contiguous();
+      return turned(tensor);
     case Change::flatten:
       return tensor.contiguous().reshape({tensor.numel()});
     case Change::add_one: {
@@ -140,24 +157,50 @@ NamedTensors read_named(const Names& names, const Module& model, const std::vect
   NamedTensors result;
   std::map<std::string, Dims> expected;
   for (const auto& [name, parameter] : model.named_parameters()) expected.emplace(name, parameter.shape());
-  for (const NameRule& rule : rules_of(names)) {
+  struct Wanted {
+    NameRule rule;
+    Dims shape;
+    std::vector<std::string> stored{};
+    Tensor value{};
+    std::exception_ptr failure{};
+  };
+  std::vector<Wanted> all;
+  for (NameRule& rule : rules_of(names)) {
     const auto own = expected.find(rule.own);
     if (own == expected.end()) continue;  // the model has it not: no bias, say. Its tensors are unknown then
-    std::vector<Tensor> parts;
-    for (const std::string& plain : rule.theirs) {
+    Wanted& wanted = all.emplace_back(Wanted{std::move(rule), own->second});
+    for (const std::string& plain : wanted.rule.theirs) {
       const std::string* const name = there.find(plain);
       if (!name) throw FormatError(where + ": there is no tensor '" + there.prefix() + plain + "'");
       if (!used.insert(plain).second)
         throw Error("pretrained: the rules use '" + plain + "' twice");  // a mistake of the family's page
-      parts.push_back(changed(read(*name), rule.change, *name, where));
-      if (parts.back().rank() == 0)
-        throw FormatError(where + ": tensor '" + *name + "' is a single number; it must be a vector or a matrix");
+      wanted.stored.push_back(*name);
     }
-    const Tensor value = stacked(parts, rule.own, where);
-    if (!(value.shape() == own->second))
-      throw FormatError(where + ": '" + *there.find(rule.theirs[0]) + "' gives " + to_string(value.shape()) +
-                        ", the configuration asks for " + to_string(own->second));
-    result.emplace_back(rule.own, value);
+  }
+  const auto make = [&](Wanted& wanted) {
+    std::vector<Tensor> parts;
+    for (const std::string& name : wanted.stored) {
+      parts.push_back(changed(read(name), wanted.rule.change, name, where));
+      if (parts.back().rank() == 0)
+        throw FormatError(where + ": tensor '" + name + "' is a single number; it must be a vector or a matrix");
+    }
+    wanted.value = stacked(parts, wanted.rule.own, where);
+    if (!(wanted.value.shape() == wanted.shape))
+      throw FormatError(where + ": '" + wanted.stored[0] + "' gives " + to_string(wanted.value.shape()) +
+                        ", the configuration asks for " + to_string(wanted.shape));
+  };
+  // What is turned or joined is copied, which takes most of the time until the first token.
+  parallel_for(default_executor(), std::ssize(all), [&](int64_t i) {
+    Wanted& wanted = all[static_cast<size_t>(i)];
+    try {
+      make(wanted);
+    } catch (...) {
+      wanted.failure = std::current_exception();
+    }
+  });
+  for (Wanted& wanted : all) {
+    if (wanted.failure) std::rethrow_exception(wanted.failure);
+    result.emplace_back(wanted.rule.own, std::move(wanted.value));
   }
   for (const auto& [plain, name] : there.all()) {
     if (used.contains(plain)) continue;
