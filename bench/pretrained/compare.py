@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Other people's models in heed beside PyTorch, CTranslate2, ONNX Runtime and OpenVINO: a table, and all figures as JSON.
+
+    bench/peers/install                          the peers, into build/peers
+    bench/pretrained/compare.py [--build build/bench] [--peers build/peers] [--models build/models] [--json FILE] [--quick]
+    bench/pretrained/compare.py --table FILE [--page FILE]        the table of an earlier run
+
+Turns, rounds and ratios are those of bench/turns.py. Weights are random, of true shapes (make_models.py); which tokens
+come does not change what it costs. Decoding reads every weight once a token: its limit is memory's bandwidth, which
+this machine's read test gives in the same run; that of prompts, sentences and training is the multiply-adds.
+"""
+import datetime
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import turns  # noqa: E402
+from turns import ROOT, Peer, commit, machine, ratio, significant, spread  # noqa: E402
+
+PEERS = ["torch", "ctranslate2", "onnxruntime", "openvino"]
+
+
+def cases():
+    """Numbers that a token reads (decoding) or multiplies (everything else) are counted from the shapes."""
+    gpt2, llama, minilm, bert = 124_439_808 - 1024 * 768, 1_235_814_400, 10_646_784, 85_647_362
+    for model, numbers, size, dtype, title in (("gpt2", gpt2, 4, "float32", "GPT-2 124M, float32"),
+                                               ("gpt2-bf16", gpt2, 2, "bfloat16", "GPT-2 124M, bfloat16"),
+                                               ("llama-1b-bf16", llama, 2, "bfloat16", "Llama 1B, bfloat16")):
+        for kind, texts, length, tokens, what in (("decode", 1, 16, 32, "one text, 32 tokens"),
+                                                  ("decode", 8, 16, 32, "8 texts at once, 32 tokens each"),
+                                                  ("prompt", 1, 512, 1, "a prompt of 512 tokens")):
+            yield {"name": f"{title}: {what}", "model": model, "numbers": numbers, "bytes": numbers * size,
+                   "request": {"kind": kind, "texts": texts, "length": length, "tokens": tokens, "dtype": dtype}}
+    for length in (16, 128):
+        yield {"name": f"MiniLM-L6: 64 sentences of {length} tokens", "model": "minilm-l6", "numbers": minilm,
+               "request": {"kind": "encode", "texts": 64, "length": length, "dtype": "float32"}}
+    yield {"name": "BERT-base: a step of training, 8 x 128", "model": "bert-base", "numbers": bert,
+           "request": {"kind": "train", "texts": 8, "length": 128, "dtype": "float32"}}
+    yield {"name": "GPT-2 124M: a step of training, 4 x 1024", "model": "gpt2", "numbers": gpt2,
+           "request": {"kind": "train", "texts": 4, "length": 1024, "dtype": "float32"}}
+
+
+def share_of_limit(case, seconds, limits):
+    """Of what the machine reads or multiplies in that time: what the model needs at the least, attention left out."""
+    r = case["request"]
+    if r["kind"] == "decode" and r["texts"] == 1:
+        return case["bytes"] * r["tokens"] / seconds / limits["bandwidth"]
+    flops = 2 * case["numbers"] * r["texts"] * (r["length"] + r.get("tokens", 1) - 1)
+    return flops * (3 if r["kind"] == "train" else 1) / seconds / limits["peak"]
+
+
+def start_seconds(heed, directory, runs):
+    times = []
+    for _ in range(runs + 1):
+        begin = time.perf_counter()
+        subprocess.run([heed, "logits", "--model", directory, "--ids", "1 2 3", "--out", "/dev/null"], check=True,
+                       stdout=subprocess.DEVNULL)
+        times.append(time.perf_counter() - begin)
+    return spread(times[1:])  # the first one reads from disk
+
+
+def run(arguments):
+    n = arguments.threads
+    python = arguments.peers / "bin/python"
+    subprocess.run([python, ROOT / "bench/pretrained/make_models.py", arguments.models], check=True)
+    heed = Peer("heed", [arguments.build / "bench/pretrained/pretrained_bench"], n)
+    peers = [heed] + [Peer(p, [python, ROOT / f"bench/peers/pretrained_{p}_peer.py"], n) for p in PEERS]
+    result = {"date": datetime.date.today().isoformat(), "commit": commit(), **machine(), "threads": n,
+              "quick": arguments.quick, "versions": {p.label: p.version for p in peers}, "rows": []}
+    try:
+        for case in cases():
+            if not re.search(arguments.only, case["name"]):
+                continue
+            begin = time.monotonic()
+            request = {**case["request"], "directory": str((arguments.models / case["model"]).resolve())}
+            limits = {"peak": heed.ask({"op": "peak"})["flops"],
+                      "bandwidth": heed.ask({"op": "bandwidth", "bytes": 1 << 30})["bytes"]}
+            found = turns.rounds_of(peers, request, 0.1, 3 if arguments.quick else 9, 60 if arguments.quick else 300)
+            times = found.times
+            if "heed" not in times:
+                sys.exit(f"{case['name']}: {found.refusals['heed']}")
+            others = [p for p in times if p != "heed"]
+            best = min(others, key=lambda p: statistics.median(times[p])) if others else None
+            result["rows"].append({
+                **case, "limits": limits, "seconds": {p: spread(t) for p, t in times.items()}, "best": best,
+                "speedup": spread([b / a for a, b in zip(times["heed"], times[best])]) if best else None,
+                "share": spread([share_of_limit(case, t, limits) for t in times["heed"]]), "refusals": found.refusals})
+            print(f"{case['name']}  ({time.monotonic() - begin:.0f} s)", file=sys.stderr)
+        result["start"] = start_seconds(arguments.build / "src/cli/heed", arguments.models / "gpt2",
+                                        5 if arguments.quick else 31)
+    finally:
+        for p in peers:
+            p.close()
+    return result
+
+
+def table(result):
+    labels = {"torch": "PyTorch", "ctranslate2": "CTranslate2", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+    lines = ["| model | heed, ms | of the limit | best peer, ms | heed is faster by |", "|---|---|---|---|---|"]
+    for row in result["rows"]:
+        seconds, best = row["seconds"], row["best"]
+        peer = f"{labels[best]} {significant(1e3 * seconds[best]['median'])}" if best else "-"
+        lines.append(f"| {row['name']} | {significant(1e3 * seconds['heed']['median'])} | "
+                     f"{100 * row['share']['median']:.0f} % | {peer} | {ratio(row['speedup'])} |")
+    start = result["start"]
+    lines += ["", f"From the start of the program to the logits of GPT-2 124M, float32, on a warm file: "
+                  f"{1e3 * start['median']:.0f} ms ({1e3 * start['lower']:.0f}-{1e3 * start['upper']:.0f})."]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    parser = turns.parser(__doc__)
+    parser.add_argument("--models", type=pathlib.Path, default=ROOT / "build/models")
+    parser.add_argument("--only", default="", help="cases whose name has this regular expression")
+    turns.finish(parser.parse_args(), "pretrained", run, table)

@@ -1,0 +1,78 @@
+// heed's side of compare.py. Requests: {"directory": a model's, "kind": "decode", "prompt", "texts", "encode", "train"}
+// and what each kind takes; ids are any.
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/serve/serve.h"
+#include "heed/models.h"
+#include "heed/optim.h"
+#include "heed/pretrained.h"
+#include "heed/text_encoder.h"
+
+namespace {
+
+using heed::bench::Call;
+using Ids = std::vector<int32_t>;
+
+std::vector<Ids> some_texts(int64_t count, int64_t length) {
+  std::mt19937 random(1);
+  std::vector<Ids> texts(static_cast<size_t>(count), Ids(static_cast<size_t>(length)));
+  for (Ids& text : texts)
+    for (int32_t& id : text) id = static_cast<int32_t>(random() % 30000);
+  return texts;
+}
+
+// Texts of `length` tokens, and `tokens` more of each.
+Call generating(const heed::LanguageModel& model, const nlohmann::json& request) {
+  const std::vector<Ids> prompts = some_texts(request["texts"], request["length"]);
+  const heed::GenerateOptions options{.max_tokens = request["tokens"], .sampling = {.temperature = 0}};
+  if (prompts.size() == 1) return [&model, prompts, options] { model.generate(prompts[0], options); };
+  return [&model, prompts, options] { model.generate(prompts, options, std::ssize(prompts)); };
+}
+
+Call encoding(const heed::TextEncoder& model, const nlohmann::json& request) {
+  const heed::TokenBatch batch = heed::TokenBatch::pack(some_texts(request["texts"], request["length"]));
+  return [&model, batch] {
+    const heed::NoGrad no_grad;
+    model.hidden(batch);
+  };
+}
+
+// A step of AdamW.
+Call training(heed::Module& model, const nlohmann::json& request) {
+  model.train();
+  const std::vector<Ids> texts = some_texts(request["texts"], request["length"]);
+  const auto arena = std::make_shared<heed::ParameterArena>(model);
+  const auto optimizer = std::make_shared<heed::AdamW>(*arena, heed::AdamW::Options{});
+  const heed::Tensor labels = heed::Tensor::zeros({std::ssize(texts)}, heed::DType::i32);
+  return [&model, arena, optimizer, batch = heed::TokenBatch::pack(texts), labels] {
+    if (const auto* const language_model = dynamic_cast<heed::LanguageModel*>(&model))
+      language_model->loss(batch).backward();
+    else
+      heed::functional::cross_entropy(dynamic_cast<heed::TextEncoder&>(model).logits(batch), labels).backward();
+    optimizer->step(/*learning_rate=*/1e-6);
+    model.zero_grad();
+  };
+}
+
+Call prepare(const nlohmann::json& request) {
+  static std::string directory;
+  static heed::PretrainedModel held;
+  if (directory != request["directory"]) {
+    held = {};  // one at a time: they are large
+    directory = request["directory"];
+    held = heed::load_pretrained(directory);
+  }
+  held.module->eval();
+  const std::string kind = request["kind"];
+  if (kind == "train") return training(*held.module, request);
+  if (const auto* const encoder = dynamic_cast<heed::TextEncoder*>(held.module.get()))
+    return encoding(*encoder, request);
+  return generating(dynamic_cast<heed::LanguageModel&>(*held.module), request);
+}
+
+}  // namespace
+
+int main() { return heed::bench::serve("heed", HEED_BENCH_BUILD, prepare); }
