@@ -1,5 +1,5 @@
-// heed's side of compare.py. Requests: {"directory": a model's, "kind": "decode", "prompt", "texts", "encode", "train"}
-// and what each kind takes; ids are any.
+// heed's side of compare.py. Requests: {"directory": a model's, "kind": "decode", "prompt", "record", "encode" or
+// "train", "texts", "length", "tokens"}; ids are any.
 #include <memory>
 #include <random>
 #include <string>
@@ -30,6 +30,19 @@ Call generating(const heed::LanguageModel& model, const nlohmann::json& request)
   const heed::GenerateOptions options{.max_tokens = request["tokens"], .sampling = {.temperature = 0}};
   if (prompts.size() == 1) return [&model, prompts, options] { model.generate(prompts[0], options); };
   return [&model, prompts, options] { model.generate(prompts, options, std::ssize(prompts)); };
+}
+
+// One text, and the maps of all its layers and heads, as heed attend --generate shows them: it is read once more.
+Call recording(const heed::LanguageModel& model, const nlohmann::json& request) {
+  const Ids prompt = some_texts(1, request["length"])[0];
+  const heed::GenerateOptions options{.max_tokens = request["tokens"], .sampling = {.temperature = 0}};
+  return [&model, prompt, options] {
+    const heed::NoGrad no_grad;
+    Ids text = prompt;
+    for (const int32_t id : model.generate(prompt, options)) text.push_back(id);
+    heed::AttentionRecord record;
+    model.hidden(heed::TokenBatch::pad({text}, 0), &record);
+  };
 }
 
 Call encoding(const heed::TextEncoder& model, const nlohmann::json& request) {
@@ -70,7 +83,8 @@ Call prepare(const nlohmann::json& request) {
   if (kind == "train") return training(*held.module, request);
   if (const auto* const encoder = dynamic_cast<heed::TextEncoder*>(held.module.get()))
     return encoding(*encoder, request);
-  return generating(dynamic_cast<heed::LanguageModel&>(*held.module), request);
+  const auto& model = dynamic_cast<heed::LanguageModel&>(*held.module);
+  return kind == "record" ? recording(model, request) : generating(model, request);
 }
 
 }  // namespace
