@@ -53,7 +53,8 @@ void UnpackedForward(const T* x, const W* w, const T* bias, T* y, int64_t rows, 
   const auto tile = [&](int64_t i) {
     const int64_t row = i / across * kForwardRows, column = i % across * width;
     DotProduct(std::min(kForwardRows, rows - row), std::min(width, out - column), in, x + row * in, w + column * in,
-               bias ? bias + column : nullptr, relu, y + row * out + column, out);
+               bias ? bias + column : nullptr, relu, y + row * out + column, out,
+               in * out * static_cast<int64_t>(sizeof(W)) > kFarBytes);
   };
   if (rows * in * out < kAlone) {
     for (int64_t i = 0; i < across * down; ++i) tile(i);

@@ -127,9 +127,9 @@ TEST(Linear, GradientsHaveTheSameBitsFromManyThreads) {
 }
 
 TEST(Linear, FewRowsAreSummedAlikeOnEachTarget) {
-  // All tails of rows, columns and vectors, and weights of several tiles: the bits of each element are those that its
-  // row and its weight give alone.
-  const int64_t shapes[][3] = {{7, 37, 11}, {5, 3, 6}, {95, 700, 50}};
+  // All tails of rows, columns and vectors, weights of several tiles, and one that is read by one stream: the bits of
+  // each element are those that its row and its weight give alone.
+  const int64_t shapes[][3] = {{7, 37, 11}, {5, 3, 6}, {95, 700, 50}, {7, 1030, 521}};
   for (const auto& s : shapes) {
     check<float>(s[0], s[1], s[2], 2e-6);
     check<double>(s[0], s[1], s[2], 1e-14);
@@ -172,7 +172,7 @@ TEST(Linear, ForwardHasTheSameBitsFromManyThreads) {
 template <class W>
 void expect_bits_of_the_widened(W (*round)(float)) {
   for (const int64_t rows : {1, 5, 7, 97, 385})
-    for (const auto& [in, out] : {std::pair{1, 3}, {37, 130}, {700, 50}, {5000, 9}}) {
+    for (const auto& [in, out] : {std::pair{1, 3}, {37, 130}, {700, 50}, {5000, 9}, {1030, 521}}) {
       SCOPED_TRACE(testing::Message() << rows << " x " << in << " -> " << out);
       Layer<float> l{rows, in, out};
       std::vector<W> kept;
