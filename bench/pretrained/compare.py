@@ -25,32 +25,36 @@ PEERS = ["torch", "ctranslate2", "onnxruntime", "openvino"]
 
 
 def cases():
-    """Numbers that a token reads (decoding) or multiplies (everything else) are counted from the shapes."""
-    gpt2, llama, minilm, bert = 124_439_808 - 1024 * 768, 1_235_814_400, 10_646_784, 85_647_362
-    for model, numbers, size, dtype, title in (("gpt2", gpt2, 4, "float32", "GPT-2 124M, float32"),
-                                               ("gpt2-bf16", gpt2, 2, "bfloat16", "GPT-2 124M, bfloat16"),
-                                               ("llama-1b-bf16", llama, 2, "bfloat16", "Llama 1B, bfloat16")):
+    """Numbers that a token goes through in the layers, and in the output's matrix where a prediction is made there."""
+    gpt2, gpt2_head = 85_056_000, 50257 * 768
+    llama, llama_head = 973_146_112, 128256 * 2048
+    for model, body, head, size, dtype, title in (
+            ("gpt2", gpt2, gpt2_head, 4, "float32", "GPT-2 124M, float32"),
+            ("gpt2-bf16", gpt2, gpt2_head, 2, "bfloat16", "GPT-2 124M, bfloat16"),
+            ("llama-1b-bf16", llama, llama_head, 2, "bfloat16", "Llama 1B, bfloat16")):
         for kind, texts, length, tokens, what in (("decode", 1, 16, 32, "one text, 32 tokens"),
                                                   ("decode", 8, 16, 32, "8 texts at once, 32 tokens each"),
                                                   ("prompt", 1, 512, 1, "a prompt of 512 tokens")):
-            yield {"name": f"{title}: {what}", "model": model, "numbers": numbers, "bytes": numbers * size,
+            yield {"name": f"{title}: {what}", "model": model, "body": body, "head": head, "size": size,
                    "request": {"kind": kind, "texts": texts, "length": length, "tokens": tokens, "dtype": dtype}}
     for length in (16, 128):
-        yield {"name": f"MiniLM-L6: 64 sentences of {length} tokens", "model": "minilm-l6", "numbers": minilm,
+        yield {"name": f"MiniLM-L6: 64 sentences of {length} tokens", "model": "minilm-l6", "body": 10_646_784, "head": 0,
                "request": {"kind": "encode", "texts": 64, "length": length, "dtype": "float32"}}
-    yield {"name": "BERT-base: a step of training, 8 x 128", "model": "bert-base", "numbers": bert,
+    yield {"name": "BERT-base: a step of training, 8 x 128", "model": "bert-base", "body": 85_054_464, "head": 0,
            "request": {"kind": "train", "texts": 8, "length": 128, "dtype": "float32"}}
-    yield {"name": "GPT-2 124M: a step of training, 4 x 1024", "model": "gpt2", "numbers": gpt2,
+    yield {"name": "GPT-2 124M: a step of training, 4 x 1024", "model": "gpt2", "body": gpt2, "head": gpt2_head,
            "request": {"kind": "train", "texts": 4, "length": 1024, "dtype": "float32"}}
 
 
 def share_of_limit(case, seconds, limits):
-    """Of what the machine reads or multiplies in that time: what the model needs at the least, attention left out."""
+    """Of what the machine reads or multiplies in that time, what the model needs at the least; attention is left out."""
     r = case["request"]
+    tokens = r.get("tokens", 0)
     if r["kind"] == "decode" and r["texts"] == 1:
-        return case["bytes"] * r["tokens"] / seconds / limits["bandwidth"]
-    flops = 2 * case["numbers"] * r["texts"] * (r["length"] + r.get("tokens", 1) - 1)
-    return flops * (3 if r["kind"] == "train" else 1) / seconds / limits["peak"]
+        return (case["body"] + case["head"]) * case["size"] * tokens / seconds / limits["bandwidth"]
+    predictions = r["length"] if r["kind"] == "train" else tokens
+    products = r["texts"] * (case["body"] * (r["length"] + max(tokens - 1, 0)) + case["head"] * predictions)
+    return 2 * products * (3 if r["kind"] == "train" else 1) / seconds / limits["peak"]
 
 
 def start_seconds(heed, directory, runs):
