@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "heed/attention_operator.h"
 #include "heed/autograd.h"
@@ -31,6 +32,8 @@ Variable multiply(const Variable& a, const Variable& b);  // same shape
 Variable scale(const Variable& x, double factor);
 Variable sum(const Variable& x);  // all elements, () shaped
 Variable reshape(const Variable& x, const Dims& shape);
+/// The parts behind each other along dimension `dim`; all other sizes agree. Throws ShapeError where they do not.
+Variable concatenate(const std::vector<Variable>& parts, int dim);
 
 Variable activation(Activation kind, const Variable& x);
 inline Variable relu(const Variable& x) { return activation(Activation::relu, x); }
@@ -44,6 +47,9 @@ inline Variable softcap(const Variable& x, double cap) { return scale(tanh(scale
 /// or the last dimension odd.
 Variable gated(Activation kind, const Variable& gate_up, double alpha = 1);
 inline Variable swiglu(const Variable& gate_up, double alpha = 1) { return gated(Activation::silu, gate_up, alpha); }
+/// What gpt-oss makes of gate_up (..., 2 * width) = gate, then up, in front of gated: min(gate, limit), and 1 + up held
+/// within -limit..limit. Throws ShapeError for a limit that is not above 0, or an odd last dimension.
+Variable bounded_gate(const Variable& gate_up, double limit);
 
 /// Over the last dimension. Ba et al. 2016, eq. 4; weight and bias (width) may be undefined.
 Variable layer_norm(const Variable& x, const Variable& weight, const Variable& bias, double epsilon = 1e-5);
@@ -88,10 +94,10 @@ struct PackedHeads {
 /// `weights`, when not null, receives (B, Hq, Lq, Lk), or what options.selection leaves of it (its top_p must be 1).
 /// With options.q_offsets and k_offsets every x is (1, T, width), its T rows those of a ragged batch; no weights then.
 /// With `rows` every x has these of a whole, and `options` are the whole's; no weights then, either, and no
-/// `learned_mask`, which is as above.
+/// `learned_mask`, which is as above, nor `learned_sinks`, which are options.sinks with a gradient.
 Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const PackedHeads& v,
                           AttentionOptions options = {}, Tensor* weights = nullptr, const SplitRows* rows = nullptr,
-                          const Variable& learned_mask = {});
+                          const Variable& learned_mask = {}, const Variable& learned_sinks = {});
 
 /// The mask (1, H, queries, keys) that adds to a score what `weight` (buckets, H) has for the distance of its key from
 /// its query: half of the buckets a single distance each, the others ever more of them, up to max_distance (Raffel et

@@ -15,6 +15,8 @@ enum class Activation : uint8_t { relu, gelu, gelu_tanh, silu, tanh };
 struct FeedForwardKind {
   Activation activation = Activation::relu;
   bool gated = false;
+  double alpha = 1;  // of functional::gated
+  double limit = 0;  // of functional::bounded_gate in front of it; 0: none
 };
 struct NamedFeedForwardKind {
   const char* name;  // in configurations

@@ -119,6 +119,7 @@ struct HeadOptions {
   double norm_epsilon = 1e-6;  // of it
   Window window{};             // of self-attention, in step() too
   double softcap = 0;          // as AttentionOptions::softcap
+  bool sinks = false;          // learned ones, as AttentionOptions::sinks: a head may attend to nothing (gpt-oss)
 };
 
 struct MultiheadAttentionOptions {
@@ -202,6 +203,7 @@ class MultiheadAttention : public Module {
   Variable in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias;
   Linear out_proj;
   std::unique_ptr<RMSNorm> q_norm, k_norm;  // of the heads, where options().heads.norm
+  Variable sinks;                           // (num_heads), where options().heads.sinks
 
  private:
   struct Projections;

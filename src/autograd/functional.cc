@@ -221,6 +221,37 @@ Variable reshape(const Variable& x, const Dims& shape) {
                    [from = x.shape()](const Tensor& grad, Gradients& g) { g.set(0, grad.reshape(from)); });
 }
 
+Variable concatenate(const std::vector<Variable>& parts, int dim) {
+  const char* op = "concatenate";
+  const ProfileScope profile(op);
+  if (parts.empty()) throw ShapeError("concatenate: no parts; give one at least");
+  Dims shape = parts[0].shape();
+  if (dim < 0 || dim >= shape.rank())
+    throw ShapeError("concatenate: dimension " + std::to_string(dim) + " of " + to_string(shape) +
+                     "; pass one that is there");
+  shape[dim] = 0;
+  for (const Variable& part : parts) {
+    check_same_dtype(op, parts[0], part);
+    Dims fitting = part.shape();
+    if (fitting.rank() == shape.rank()) fitting[dim] = parts[0].size(dim);
+    if (!(fitting == parts[0].shape()))
+      throw ShapeError("concatenate: shapes " + to_string(parts[0].shape()) + " and " + to_string(part.shape()) +
+                       " differ elsewhere than in dimension " + std::to_string(dim));
+    shape[dim] += part.size(dim);
+  }
+  const Tensor y = Tensor::empty(shape, parts[0].dtype());
+  std::vector<int64_t> ends;
+  for (const Variable& part : parts) {
+    const int64_t begin = ends.empty() ? 0 : ends.back();
+    ends.push_back(begin + part.size(dim));
+    y.slice(dim, begin, ends.back()).copy_from(part.value());
+  }
+  return custom_op(op, parts, y, [=](const Tensor& grad, Gradients& g) {
+    for (size_t i = 0; i < ends.size(); ++i)
+      if (g.wanted(i)) g.set(i, grad.slice(dim, i == 0 ? 0 : ends[i - 1], ends[i]).contiguous());
+  });
+}
+
 Variable activation(Activation kind, const Variable& x) {
   const char* op = "activation";
   const ProfileScope profile(op);
@@ -254,6 +285,28 @@ Variable gated(Activation kind, const Variable& gate_up, double alpha) {
     return custom_op(op, {gate_up}, y, [=](const Tensor& grad, Gradients& g) {
       const Tensor dx = Tensor::empty(input.shape(), input.dtype());
       gated_backward<T>(kind, grad.data<T>(), input.data<T>(), dx.data<T>(), rows, twice / 2, ex(), slope);
+      g.set(0, dx);
+    });
+  });
+}
+
+Variable bounded_gate(const Variable& gate_up, double limit) {
+  const char* op = "bounded_gate";
+  const ProfileScope profile(op);
+  const int64_t twice = last_dim(op, gate_up);
+  if (twice % 2)
+    throw ShapeError("bounded_gate: the last dimension of " + to_string(gate_up.shape()) +
+                     " is odd; it holds gate, then up");
+  if (!(limit > 0)) throw ShapeError("bounded_gate: the limit is " + std::to_string(limit) + "; it must be above 0");
+  return dispatch(op, gate_up.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor input = packed(gate_up), y = Tensor::empty(input.shape(), input.dtype());
+    const int64_t rows = rows_of(input);
+    const T most = static_cast<T>(limit);
+    bounded_gate_forward<T>(input.data<T>(), y.data<T>(), rows, twice / 2, most, ex());
+    return custom_op(op, {gate_up}, y, [=](const Tensor& grad, Gradients& g) {
+      const Tensor dx = Tensor::empty(input.shape(), input.dtype());
+      bounded_gate_backward<T>(grad.data<T>(), input.data<T>(), dx.data<T>(), rows, twice / 2, most, ex());
       g.set(0, dx);
     });
   });
@@ -497,6 +550,13 @@ AttentionOptions with_mask(AttentionOptions options, const Variable& learned_mas
   return options;
 }
 
+AttentionOptions with_sinks(AttentionOptions options, const Variable& learned_sinks) {
+  if (!learned_sinks.defined()) return options;
+  if (options.sinks.defined()) throw ShapeError("attention: pass either options.sinks or learned_sinks, not both");
+  options.sinks = learned_sinks.value();
+  return options;
+}
+
 }  // namespace
 
 Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v, AttentionOptions options,
@@ -543,17 +603,18 @@ bool overlap(const PackedHeads& a, const PackedHeads& b) {
 }  // namespace
 
 Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const PackedHeads& v, AttentionOptions options,
-                          Tensor* weights, const SplitRows* rows, const Variable& learned_mask) {
+                          Tensor* weights, const SplitRows* rows, const Variable& learned_mask,
+                          const Variable& learned_sinks) {
   const char* op = "attention";
   const ProfileScope profile(op);
-  options = with_mask(for_tape(std::move(options)), learned_mask);
+  options = with_sinks(with_mask(for_tape(std::move(options)), learned_mask), learned_sinks);
   const Tensor qx = packed(q.x), kx = packed(k.x), vx = packed(v.x);
   const bool ragged = options.q_offsets.defined() || options.k_offsets.defined();
   if (ragged && weights)
     throw ShapeError("attention: packed heads of a ragged batch give no weights; give a padded batch");
   if (rows && weights) throw ShapeError("attention: rows that are split over ranks give no weights; give all of them");
-  if (rows && learned_mask.defined())
-    throw ShapeError("attention: rows that are split over ranks take no learned mask; give all of them");
+  if (rows && (learned_mask.defined() || learned_sinks.defined()))
+    throw ShapeError("attention: rows that are split over ranks take no learned mask or sinks; give all of them");
   const auto view_of = [ragged](const Tensor& x, const PackedHeads& h, const char* what) {
     return heads_view(x, h, what, ragged);
   };
@@ -579,6 +640,8 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
 
   std::vector<Variable> inputs{q.x, k.x, v.x};
   if (learned_mask.defined()) inputs.push_back(learned_mask);
+  const size_t sinks_at = inputs.size();
+  if (learned_sinks.defined()) inputs.push_back(learned_sinks);
   return custom_op(op, std::move(inputs), y, [=](const Tensor& grad, Gradients& g) {
     // One gradient buffer per distinct input: the parts of one packed projection share it, but for those that overlap.
     const PackedHeads* parts[] = {&q, &k, &v};
@@ -606,10 +669,13 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
     } else {
       const bool want_mask = learned_mask.defined() && g.wanted(3);
       const Tensor dmask = want_mask ? Tensor::empty(learned_mask.shape(), learned_mask.dtype()) : Tensor();
+      const bool want_sinks = learned_sinks.defined() && g.wanted(sinks_at);
+      const Tensor dsinks = want_sinks ? Tensor::empty(learned_sinks.shape(), learned_sinks.dtype()) : Tensor();
       attention_backward(of_out, qv, kv, vv, result,
-                         AttentionGradients{.q = view[0], .k = view[1], .v = view[2], .mask = dmask, .sinks = {}},
+                         AttentionGradients{.q = view[0], .k = view[1], .v = view[2], .mask = dmask, .sinks = dsinks},
                          options);
       if (want_mask) g.set(3, dmask);
+      if (want_sinks) g.set(sinks_at, dsinks);
     }
     for (size_t i = 0; i < 3; ++i)
       if (buffer[i].defined()) g.set(i, buffer[i]);

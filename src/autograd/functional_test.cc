@@ -66,6 +66,42 @@ TEST_F(Functional, SwigluIsSiluOfGateTimesUp) {
   EXPECT_NEAR(F::swiglu(x, 1.702).value().at<double>(1, 2), gate / (1 + std::exp(-1.702 * gate)) * up, 1e-14);
 }
 
+TEST_F(Functional, BoundedGates) {
+  Variable x = leaf({3, 8}, 2);
+  const Tensor p = noise({3, 8});
+  expect_gradients([&] { return probe(F::bounded_gate(x, 1.5), p); }, {x});
+  const Tensor from = Tensor::from<double>({9, -9, std::nan(""), 9, -9, 0.5}, {1, 6});
+  const std::vector<double> want{2, -9, std::nan(""), 3, -1, 1.5};
+  const Tensor y = F::bounded_gate(Variable(from), 2).value();
+  for (int64_t i = 0; i < 6; ++i) {
+    const double expected = want[static_cast<size_t>(i)], got = y.at<double>(0, i);
+    EXPECT_TRUE(got == expected || (std::isnan(got) && std::isnan(expected))) << i << ": " << got;
+  }
+  for (const double limit : {0.0, -1.0, std::nan("")}) EXPECT_THROW(F::bounded_gate(x, limit), ShapeError) << limit;
+  EXPECT_THROW(F::bounded_gate(leaf({2, 3}), 1), ShapeError);
+}
+
+TEST_F(Functional, PartsBehindEachOther) {
+  Variable a = leaf({2, 1, 3}), b = leaf({2, 4, 3});
+  const Tensor whole = F::concatenate({a, b, a}, 1).value();
+  ASSERT_EQ(whole.shape(), (Dims{2, 6, 3}));
+  for (int64_t i = 0; i < 2; ++i)
+    for (int64_t row = 0; row < 6; ++row)
+      for (int64_t j = 0; j < 3; ++j) {
+        const bool of_b = row > 0 && row < 5;
+        EXPECT_EQ(whole.at<double>(i, row, j),
+                  of_b ? b.value().at<double>(i, row - 1, j) : a.value().at<double>(i, 0, j));
+      }
+  const Tensor p = noise({2, 6, 3}), q = noise({4, 1, 3});
+  expect_gradients([&] { return probe(F::concatenate({a, b, a}, 1), p); }, {a, b});
+  expect_gradients([&] { return probe(F::concatenate({a, a}, 0), q); }, {a});
+  EXPECT_THROW(F::concatenate({}, 0), ShapeError);
+  EXPECT_THROW(F::concatenate({a, b}, 0), ShapeError);
+  EXPECT_THROW(F::concatenate({a, leaf({2, 3})}, 1), ShapeError);
+  EXPECT_THROW(F::concatenate({a}, 3), ShapeError);
+  EXPECT_THROW(F::concatenate({a, Variable(normal({2, 1, 3}, 0, 1))}, 1), ShapeError);
+}
+
 TEST_F(Functional, NormGradients) {
   Variable x = leaf({4, 6}), w = leaf({6}), b = leaf({6});
   const Tensor p = noise({4, 6});
@@ -195,6 +231,34 @@ TEST_F(Functional, PackedAttentionIsAttentionOfTheUnpackedHeads) {
   const Tensor packed = F::packed_attention(q, k, v, {.causal = Causal::top_left}).value();
   for (int64_t i = 0; i < packed.numel(); ++i) EXPECT_NEAR(packed.data<double>()[i], plain.data<double>()[i], 1e-12);
   EXPECT_THROW(F::packed_attention(q, k, {qkv, 10, 1, 4}), ShapeError);
+}
+
+// A sink is one more key of that score, whose value is 0.
+TEST_F(Functional, LearnedSinks) {
+  Variable x = leaf({2, 3, 12}), sinks = leaf({2}), mask = leaf({1, 2, 3, 3});
+  const auto attend = [&](const Variable& added) {
+    return F::packed_attention({x, 0, 2, 2}, {x, 4, 2, 2}, {x, 8, 2, 2}, {.causal = Causal::top_left}, nullptr, nullptr,
+                               added, sinks);
+  };
+  const Tensor y = attend({}).value(), p = noise({2, 3, 4});
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t h = 0; h < 2; ++h)
+      for (int64_t i = 0; i < 3; ++i) {
+        double sum = std::exp(sinks.value().at<double>(h)), out = 0;
+        for (int64_t j = 0; j <= i; ++j) {
+          double score = 0;
+          for (int64_t d = 0; d < 2; ++d)
+            score += x.value().at<double>(b, i, 2 * h + d) * x.value().at<double>(b, j, 4 + 2 * h + d) / std::sqrt(2.0);
+          sum += std::exp(score);
+          out += std::exp(score) * x.value().at<double>(b, j, 8 + 2 * h);
+        }
+        EXPECT_NEAR(y.at<double>(b, i, 2 * h), out / sum, 1e-12);
+      }
+  expect_gradients([&] { return probe(attend({}), p); }, {x, sinks});
+  expect_gradients([&] { return probe(attend(mask), p); }, {x, sinks, mask});
+  EXPECT_THROW(F::packed_attention({x, 0, 2, 2}, {x, 4, 2, 2}, {x, 8, 2, 2}, {.sinks = sinks.value()}, nullptr, nullptr,
+                                   {}, sinks),
+               ShapeError);
 }
 
 TEST_F(Functional, PackedAttentionOfHeadsThatOverlap) {

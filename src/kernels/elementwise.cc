@@ -39,6 +39,29 @@ void scale(const T* x, T factor, T* y, int64_t n, Executor& ex) {
 }
 
 template <class T>
+void bounded_gate_forward(const T* gate_up, T* y, int64_t rows, int64_t width, T limit, Executor& ex) {
+  for_rows(rows, 2 * width, ex, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const T *gate = gate_up + row * 2 * width, *up = gate + width;
+      T *of_gate = y + row * 2 * width, *of_up = of_gate + width;
+      for (int64_t i = 0; i < width; ++i) of_gate[i] = gate[i] > limit ? limit : gate[i];
+      for (int64_t i = 0; i < width; ++i) of_up[i] = 1 + (up[i] > limit ? limit : up[i] < -limit ? -limit : up[i]);
+    }
+  });
+}
+
+template <class T>
+void bounded_gate_backward(const T* dy, const T* gate_up, T* dx, int64_t rows, int64_t width, T limit, Executor& ex) {
+  for_rows(rows, 2 * width, ex, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t gate = row * 2 * width, up = gate + width;
+      for (int64_t i = gate; i < up; ++i) dx[i] = gate_up[i] > limit ? 0 : dy[i];
+      for (int64_t i = up; i < up + width; ++i) dx[i] = gate_up[i] > limit || gate_up[i] < -limit ? 0 : dy[i];
+    }
+  });
+}
+
+template <class T>
 std::vector<double> sums_of_squares(const T* x, int64_t n, Executor& ex) {
   std::vector<double> parts(static_cast<size_t>((n + kChunk - 1) / kChunk));
   for_chunks(n, kChunk, ex, [&](int64_t begin, int64_t end) {
@@ -76,13 +99,15 @@ bool all_finite(const T* x, int64_t n, Executor& ex) {
   return finite;
 }
 
-#define HEED_ELEMENTWISE(T)                                                   \
-  template void add(const T*, const T*, T*, int64_t, Executor&);              \
-  template void accumulate(const T*, T*, int64_t, Executor&);                 \
-  template void multiply(const T*, const T*, T*, int64_t, Executor&);         \
-  template void scale(const T*, T, T*, int64_t, Executor&);                   \
-  template std::vector<double> sums_of_squares(const T*, int64_t, Executor&); \
-  template double sum_of_squares(const T*, int64_t, Executor&);               \
+#define HEED_ELEMENTWISE(T)                                                                    \
+  template void add(const T*, const T*, T*, int64_t, Executor&);                               \
+  template void accumulate(const T*, T*, int64_t, Executor&);                                  \
+  template void multiply(const T*, const T*, T*, int64_t, Executor&);                          \
+  template void scale(const T*, T, T*, int64_t, Executor&);                                    \
+  template void bounded_gate_forward(const T*, T*, int64_t, int64_t, T, Executor&);            \
+  template void bounded_gate_backward(const T*, const T*, T*, int64_t, int64_t, T, Executor&); \
+  template std::vector<double> sums_of_squares(const T*, int64_t, Executor&);                  \
+  template double sum_of_squares(const T*, int64_t, Executor&);                                \
   template bool all_finite(const T*, int64_t, Executor&);
 HEED_ELEMENTWISE(float)
 HEED_ELEMENTWISE(double)

@@ -16,6 +16,11 @@ template <class T>
 void multiply(const T* a, const T* b, T* y, int64_t n, Executor& ex);  // y = a * b
 template <class T>
 void scale(const T* x, T factor, T* y, int64_t n, Executor& ex);  // y = factor * x; y may be x
+/// Of rows of 2 * width, the gate first: min(gate, limit), and 1 + up held within -limit..limit. NaN stays.
+template <class T>
+void bounded_gate_forward(const T* gate_up, T* y, int64_t rows, int64_t width, T limit, Executor& ex);
+template <class T>
+void bounded_gate_backward(const T* dy, const T* gate_up, T* dx, int64_t rows, int64_t width, T limit, Executor& ex);
 
 /// Of each kChunk numbers, in double.
 template <class T>

@@ -88,6 +88,7 @@ MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
     register_module("q_norm", *q_norm);
     register_module("k_norm", *k_norm);
   }
+  if (o.heads.sinks) sinks = register_parameter("sinks", constant({o.num_heads}, 0));
   if (out_proj.bias.defined()) out_proj.bias.value().fill(0);
 }
 
@@ -179,7 +180,8 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
   if (record) how.selection = record->selection;
   if (record && record->want_vectors) record->vectors = {unpacked(q), unpacked(k), unpacked(v)};
   Tensor* const weights = record && record->want_weights ? &record->weights : nullptr;
-  Variable out = out_proj(functional::packed_attention(q, k, v, std::move(how), weights, split, call.learned_mask));
+  Variable out =
+      out_proj(functional::packed_attention(q, k, v, std::move(how), weights, split, call.learned_mask, sinks));
   if (query.shape().rank() == 2) out = functional::reshape(out, {query.size(0), o.embed_dim});
   return out;
 }
@@ -192,6 +194,7 @@ Variable MultiheadAttention::step(const Variable& x, KVCache& cache, const Tenso
   const Projections own = project_self(as_batch(x), {});  // the cache turns what it takes
   AttentionOptions how = attention_options(Causal::top_left);
   how.mask = mask;
+  if (sinks.defined()) how.sinks = sinks.value();
   Variable out = out_proj(attend(own.q, own.k, own.v, cache, std::move(how)));
   if (x.shape().rank() == 2) out = functional::reshape(out, {x.size(0), options_.embed_dim});
   return out;

@@ -84,12 +84,15 @@ FeedForward::FeedForward(int64_t width, int64_t hidden, FeedForwardKind kind, do
 
 Variable FeedForward::operator()(const Variable& x, const functional::SplitRows* rows) const {
   Variable h;
-  if (kind_.gated)
-    h = functional::gated(kind_.activation, linear1(x));
-  else if (kind_.activation == Activation::relu)
+  if (kind_.gated) {
+    h = linear1(x);
+    if (kind_.limit != 0) h = functional::bounded_gate(h, kind_.limit);
+    h = functional::gated(kind_.activation, h, kind_.alpha);
+  } else if (kind_.activation == Activation::relu) {
     h = functional::linear_relu(x, linear1.weight, linear1.bias);
-  else
+  } else {
     h = functional::activation(kind_.activation, linear1(x));
+  }
   if (training()) h = functional::dropout(h, dropout_, rows);
   return linear2(h);
 }

@@ -176,6 +176,25 @@ TEST_F(Layers, FeedForwardsByName) {
     EXPECT_THROW(F::gated(Activation::gelu, Variable(normal({2, 4}, 0, 1)), alpha), ShapeError) << alpha;
 }
 
+// gpt-oss: (up + 1) * gate * sigmoid(alpha * gate), both held within a limit.
+TEST_F(Layers, FeedForwardsWithABoundedGate) {
+  const double alpha = 1.702, limit = 1.5;
+  FeedForward layer(4, 6, {.activation = Activation::silu, .gated = true, .alpha = alpha, .limit = limit});
+  layer.to(DType::f64);
+  Variable x = leaf({3, 4}, 3);
+  const Tensor h = layer.linear1(x).value(), bent = Tensor::empty({3, 6}, DType::f64);
+  for (int64_t i = 0; i < 3; ++i)
+    for (int64_t j = 0; j < 6; ++j) {
+      const double gate = std::min(h.at<double>(i, j), limit), up = std::clamp(h.at<double>(i, 6 + j), -limit, limit);
+      bent.at<double>(i, j) = (up + 1) * gate / (1 + std::exp(-alpha * gate));
+    }
+  EXPECT_LT(largest_difference(layer(x).value(), layer.linear2(Variable(bent)).value()), 1e-12);
+  auto leaves = layer.parameters();
+  leaves.push_back(x);
+  const Tensor p = normal({3, 4}, 0, 1, DType::f64);
+  expect_gradients([&] { return probe(layer(x), p); }, leaves);
+}
+
 TEST_F(Layers, PackedTokensAreNotRecorded) {
   MultiheadAttention layer(4, 2);
   const Variable x = Variable(normal({1, 5, 4}, 0, 1));
@@ -208,23 +227,24 @@ TEST_F(Layers, BlockGradientsPreAndPostNorm) {
     }
 }
 
-// Normalised heads, a window, a cap, norms behind sub-layers, heads of their own size: gradients by differences.
+// Normalised heads, a window, a cap, sinks, norms behind sub-layers, heads of their own size: gradients by differences.
 TEST_F(Layers, GradientsOfBlocksAsOthersHaveThem) {
   for (const bool norms : {false, true}) {
-    const TransformerLayerOptions options{.d_model = 6,
-                                          .nhead = 2,
-                                          .kv_heads = 1,
-                                          .dim_feedforward = 5,
-                                          .dropout = 0,
-                                          .norm = NormKind::rms_norm,
-                                          .norm_first = true,
-                                          .norm_after = norms,
-                                          .bias = false,
-                                          .qkv_bias = true,
-                                          .rotary = true,
-                                          .head_dim = 4,
-                                          .scale = 0.7,
-                                          .heads = {.norm = norms, .window = {.left = 2, .right = 0}, .softcap = 1.5}};
+    const TransformerLayerOptions options{
+        .d_model = 6,
+        .nhead = 2,
+        .kv_heads = 1,
+        .dim_feedforward = 5,
+        .dropout = 0,
+        .norm = NormKind::rms_norm,
+        .norm_first = true,
+        .norm_after = norms,
+        .bias = false,
+        .qkv_bias = true,
+        .rotary = true,
+        .head_dim = 4,
+        .scale = 0.7,
+        .heads = {.norm = norms, .window = {.left = 2, .right = 0}, .softcap = 1.5, .sinks = norms}};
     TransformerEncoderLayer layer(options);
     layer.to(DType::f64);
     Variable x = leaf({2, 5, 6}), mask = leaf({1, 2, 5, 5});
@@ -257,9 +277,11 @@ TEST_F(Layers, HeadsAreNormalisedBeforeTheyTurn) {
 }
 
 TEST_F(Layers, CachedStepsEqualTheWholeSequence) {
-  for (const HeadOptions& heads : {HeadOptions(), HeadOptions{.norm = true, .window = {2, 0}, .softcap = 2}})
+  for (const HeadOptions& heads :
+       {HeadOptions(), HeadOptions{.norm = true, .window = {2, 0}, .softcap = 2}, HeadOptions{.sinks = true}})
     for (const bool rotary : {false, true}) {
       MultiheadAttention attention({.embed_dim = 8, .num_heads = 2, .rotary = rotary, .heads = heads});
+      if (heads.sinks) attention.sinks.value().copy_from(normal({2}, 0, 1));
       attention.eval();
       const NoGrad no_grad;
       const Variable x(normal({3, 6, 8}, 0, 1));

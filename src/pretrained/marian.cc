@@ -63,7 +63,7 @@ Names names_of(const TransformerConfig& config) {
                         {"source_embedding.weight", {separate ? "encoder.embed_tokens.weight" : "shared.weight"}},
                         {"target_embedding.weight", {"decoder.embed_tokens.weight"}},
                         {"output.weight", {"lm_head.weight"}},
-                        {"output.bias", {"final_logits_bias"}, Change::flatten},
+                        {"output.bias", {"final_logits_bias"}, Change::reshape},
                         {"source_positions.weight", {"encoder.embed_positions.weight"}},
                         {"target_positions.weight", {"decoder.embed_positions.weight"}}},
               .layers = std::max(config.num_encoder_layers, config.num_decoder_layers),

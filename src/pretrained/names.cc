@@ -23,7 +23,7 @@ std::vector<NameRule> rules_of(const Names& names) {
   for (const NameRule& rule : names.rules) {  // stacks may differ in length: a rule of no parameter does nothing
     const bool by_layer = rule.own.find("{}") != std::string::npos;
     for (int64_t layer = 0; layer < (by_layer ? names.layers : 1); ++layer) {
-      NameRule one{of_layer(rule.own, layer), rule.theirs, rule.change};
+      NameRule one{of_layer(rule.own, layer), rule.theirs, rule.change, rule.alternating};
       for (std::string& name : one.theirs) name = of_layer(name, layer);
       all.push_back(std::move(one));
     }
@@ -102,14 +102,14 @@ Tensor changed(const Tensor& tensor, Change change, const std::string& name, con
     throw FormatError(where + ": tensor '" + name + "' is " + name_of(tensor.dtype()) + "; a parameter is floating");
   switch (change) {
     case Change::none:
+    case Change::reshape:
       return tensor;
     case Change::transpose:
+      if (tensor.rank() == 3 && tensor.size(0) == 1) return tensor.select(0, 0).transpose(0, 1).contiguous();
       if (tensor.rank() != 2)
         throw FormatError(where + ": tensor '" + name + "' has shape " + to_string(tensor.shape()) +
                           "; it must be a matrix");
       return turned(tensor);
-    case Change::flatten:
-      return tensor.contiguous().reshape({tensor.numel()});
     case Change::add_one: {
       const Tensor wide = tensor.to(DType::f32).clone();  // 1 + w has more digits than a half has
       add<float>(wide, 1);
@@ -117,6 +117,13 @@ Tensor changed(const Tensor& tensor, Change change, const std::string& name, con
     }
   }
   return tensor;
+}
+
+// Rows 0, 2, ..., then the others; `undone`: the first of each half, the second ones, ...
+Tensor halves_apart(const Tensor& tensor, bool undone) {
+  Dims pairs{undone ? 2 : tensor.size(0) / 2, undone ? tensor.size(0) / 2 : 2};
+  for (int d = 1; d < tensor.rank(); ++d) pairs.push_back(tensor.size(d));
+  return tensor.reshape(pairs).transpose(0, 1).contiguous().reshape(tensor.shape());
 }
 
 Tensor stacked(const std::vector<Tensor>& parts, const std::string& own, const std::string& where) {
@@ -185,9 +192,12 @@ NamedTensors read_named(const Names& names, const Module& model, const std::vect
         throw FormatError(where + ": tensor '" + name + "' is a single number; it must be a vector or a matrix");
     }
     wanted.value = stacked(parts, wanted.rule.own, where);
+    if (wanted.rule.change == Change::reshape && wanted.value.numel() == numel(wanted.shape))
+      wanted.value = wanted.value.contiguous().reshape(wanted.shape);
     if (!(wanted.value.shape() == wanted.shape))
       throw FormatError(where + ": '" + wanted.stored[0] + "' gives " + to_string(wanted.value.shape()) +
                         ", the configuration asks for " + to_string(wanted.shape));
+    if (wanted.rule.alternating) wanted.value = halves_apart(wanted.value, false);
   };
   // What is turned or joined is copied, which takes most of the time until the first token.
   parallel_for(default_executor(), std::ssize(all), [&](int64_t i) {
@@ -223,9 +233,12 @@ NamedTensors write_named(const Names& names, const NamedTensors& own, const std:
       const std::string* const name = there.find(plain);
       if (!name) throw FormatError("write_named: the file has no tensor '" + plain + "' to write to");
       const std::vector<int64_t> dims = shape(*name);
-      const int64_t rows = rule.change == Change::none || rule.change == Change::add_one ? dims.at(0) : dims.at(1);
+      const int64_t rows = rule.change == Change::reshape     ? found->second.size(0)
+                           : rule.change == Change::transpose ? dims.back()
+                                                              : dims.at(0);
       Tensor part = found->second.slice(0, row, row + rows);
       row += rows;
+      if (rule.alternating) part = halves_apart(part, true);
       if (rule.change == Change::transpose) part = part.transpose(0, 1);
       part = part.contiguous().reshape(Dims(dims));
       if (rule.change == Change::add_one && of == Of::values) {

@@ -14,9 +14,9 @@ namespace heed::inline v0 {
 /// What is done to a tensor on its way in, and undone on its way out.
 enum class Change : uint8_t {
   none,
-  transpose,  // a matrix is (in, out) there
+  transpose,  // a matrix is (in, out) there, or (1, in, out)
   add_one,    // a norm multiplies by 1 + weight there
-  flatten,    // (1, n) there, a vector here
+  reshape,    // the same numbers in another shape there; for a parameter of one tensor
 };
 
 /// One parameter of heed's and the tensors that it is made of, rows of the first first. "{}" in names stands for the
@@ -25,6 +25,7 @@ struct NameRule {
   std::string own;
   std::vector<std::string> theirs;
   Change change = Change::none;
+  bool alternating = false;  // rows of the two halves alternate there
 };
 
 /// How a family names its tensors.

@@ -200,23 +200,29 @@ TEST(Names, WritesBackWhatItRead) {
       turned = register_parameter("turned", Tensor::zeros({2, 3}));
       norm = register_parameter("norm", Tensor::zeros({2}));
       row = register_parameter("row", Tensor::zeros({4}));
+      cube = register_parameter("cube", Tensor::zeros({2, 6}));
+      expert = register_parameter("expert", Tensor::zeros({4, 3}));
+      expert_bias = register_parameter("expert_bias", Tensor::zeros({4}));
     }
-    Variable stacked, turned, norm, row;
+    Variable stacked, turned, norm, row, cube, expert, expert_bias;
   } model;
   const Names names{.rules = {{"layers.{}.stacked", {"l.{}.a", "l.{}.b"}},
                               {"turned", {"t"}, Change::transpose},
                               {"norm", {"n.weight"}, Change::add_one},
-                              {"row", {"row"}, Change::flatten},
+                              {"row", {"row"}, Change::reshape},
+                              {"cube", {"cube"}, Change::reshape},
+                              {"expert", {"expert"}, Change::transpose, /*alternating=*/true},
+                              {"expert_bias", {"expert_bias"}, Change::reshape, true},
                               {"absent", {"absent"}}},
                     .layers = 1,
                     .prefixes = {"model.", ""},
-                    .without_prefix = {"row"},
+                    .without_prefix = {"row", "cube", "expert"},
                     .old_endings = {{".gamma", ".weight"}}};
-  NamedTensors stored{{"model.l.0.a", normal({2, 2}, 0, 1)},
-                      {"model.l.0.b", normal({3, 2}, 0, 1)},
-                      {"model.t", normal({3, 2}, 0, 1)},
-                      {"model.n.gamma", Tensor::from<float>({0.5f, -0.25f}, {2})},
-                      {"row", normal({1, 4}, 0, 1)}};
+  NamedTensors stored{
+      {"model.l.0.a", normal({2, 2}, 0, 1)}, {"model.l.0.b", normal({3, 2}, 0, 1)},
+      {"model.t", normal({3, 2}, 0, 1)},     {"model.n.gamma", Tensor::from<float>({0.5f, -0.25f}, {2})},
+      {"row", normal({1, 4}, 0, 1)},         {"cube", normal({2, 3, 2}, 0, 1)},
+      {"expert", normal({1, 3, 4}, 0, 1)},   {"expert_bias", normal({1, 4}, 0, 1)}};
   std::vector<std::string> all;
   std::map<std::string, Tensor> by_name(stored.begin(), stored.end());
   for (const auto& [name, tensor] : stored) all.push_back(name);
@@ -229,6 +235,12 @@ TEST(Names, WritesBackWhatItRead) {
   EXPECT_EQ(model.norm.value().data<float>()[0], 1.5f);
   EXPECT_EQ(model.stacked.value().at<float>(2, 1), by_name.at("model.l.0.b").at<float>(0, 1));
   EXPECT_EQ(model.turned.value().at<float>(1, 2), by_name.at("model.t").at<float>(2, 1));
+  EXPECT_EQ(model.cube.value().at<float>(1, 3), by_name.at("cube").at<float>(1, 1, 1));
+  for (int64_t row = 0; row < 4; ++row) {  // columns 0 and 2, then 1 and 3
+    const int64_t there = row < 2 ? 2 * row : 2 * row - 3;
+    EXPECT_EQ(model.expert.value().at<float>(row, 1), by_name.at("expert").at<float>(0, 1, there));
+    EXPECT_EQ(model.expert_bias.value().at<float>(row), by_name.at("expert_bias").at<float>(0, there));
+  }
   NamedTensors own;
   for (const auto& [name, parameter] : model.named_parameters()) own.emplace_back(name, parameter.value());
   const NamedTensors written = write_named(names, own, all, shape);
