@@ -7,4 +7,5 @@ heed_test(view_test ${CMAKE_SOURCE_DIR}/src/view/color_map_test.cc ${CMAKE_SOURC
   LIBS heed::view PkgConfig::zlib_test nlohmann_json::nlohmann_json)
 # Apart, because it reads PNG with cairo: view_test checks that text loads no cairo.
 pkg_check_modules(cairo_test REQUIRED IMPORTED_TARGET cairo glib-2.0)
-heed_test(picture_test ${CMAKE_SOURCE_DIR}/src/view/picture_test.cc LIBS heed::view PkgConfig::cairo_test)
+heed_test(picture_test ${CMAKE_SOURCE_DIR}/src/view/picture_test.cc LIBS heed::view PkgConfig::cairo_test
+  PkgConfig::zlib_test)

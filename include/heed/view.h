@@ -2,7 +2,7 @@
 // and a page about a training.
 //
 // Terminal maps, pages and statistics need Unicode tables and zlib. Pictures are drawn by cairo and pango, which
-// libheed_pictures brings in the first time one of the render_png/svg/pdf functions is called.
+// libheed_pictures brings in the first time one of the render_png/svg/pdf functions, or read_png, is called.
 #pragma once
 
 #include <cstdint>
@@ -97,6 +97,14 @@ struct PictureOptions {
 std::string render_png(const AttentionMap& map, const PictureOptions& options = {});
 std::string render_svg(const AttentionMap& map, const PictureOptions& options = {});
 std::string render_pdf(const AttentionMap& map, const PictureOptions& options = {});
+
+/// The most pixels of a picture that read_png takes.
+inline constexpr uint64_t kMostPixels = uint64_t{1} << 25;
+/// The picture of a PNG file: (H, W, 3) u8, red, green and blue. Of 16 bits a value the upper 8 count; what is
+/// transparent is laid over white; grey and palettes become colours; colour profiles are not looked at. No file makes
+/// it take more than 1 GiB of memory. Throws IoError; FormatError for what is no PNG, is damaged or too large;
+/// MemoryError; Error where libheed_pictures cannot be loaded.
+Tensor read_png(const std::string& path);
 
 // ---------------------------------------------------------------------------------------------- statistics
 

@@ -581,14 +581,44 @@ void draw(const Drawing& drawing, std::string* bytes) {
   if (drawing.format == PictureFormat::svg) describe_svg(drawing, bytes);
 }
 
-}  // namespace
-}  // namespace heed::inline v0
+cairo_status_t read_from(void* file, unsigned char* to, unsigned int length) {
+  return std::fread(to, 1, length, static_cast<std::FILE*>(file)) == length ? CAIRO_STATUS_SUCCESS
+                                                                            : CAIRO_STATUS_READ_ERROR;
+}
 
-// Exceptions stay inside: the program and this library may differ in their run time.
-extern "C" __attribute__((visibility("default"))) bool heed_draw_1(const heed::Drawing& drawing, std::string* bytes,
-                                                                   std::string* failure) {
+void read_png(std::FILE* file, Pixels* pixels) {
+  const Surface opaque = [&] {
+    const Surface stored(cairo_image_surface_create_from_png_stream(read_from, file));
+    const cairo_status_t status = cairo_surface_status(stored.get());
+    if (status != CAIRO_STATUS_SUCCESS)  // which is said to be of memory where the file is damaged, too
+      throw std::runtime_error("it is damaged or cut off, or there is too little memory");
+    const int width = cairo_image_surface_get_width(stored.get()),
+              height = cairo_image_surface_get_height(stored.get());
+    Surface on_white(cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height));
+    const Context context(cairo_create(on_white.get()));
+    cairo_set_source_rgb(context.get(), 1, 1, 1);
+    cairo_paint(context.get());
+    cairo_set_source_surface(context.get(), stored.get(), 0, 0);
+    cairo_paint(context.get());
+    check(cairo_status(context.get()));
+    return on_white;
+  }();
+  cairo_surface_flush(opaque.get());
+  pixels->height = cairo_image_surface_get_height(opaque.get());
+  pixels->width = cairo_image_surface_get_width(opaque.get());
+  pixels->rgb.reserve(static_cast<size_t>(pixels->height * pixels->width * 3));
+  const unsigned char* const data = cairo_image_surface_get_data(opaque.get());
+  for (int64_t y = 0; y < pixels->height; ++y) {
+    const auto* row = reinterpret_cast<const uint32_t*>(data + y * cairo_image_surface_get_stride(opaque.get()));
+    for (int64_t x = 0; x < pixels->width; ++x)
+      for (const int shift : {16, 8, 0}) pixels->rgb.push_back(static_cast<uint8_t>(row[x] >> shift));
+  }
+}
+
+template <class Work>
+bool attempt(std::string* failure, Work&& work) {
   try {
-    heed::draw(drawing, bytes);
+    work();
     return true;
   } catch (const std::bad_alloc&) {
     failure->clear();
@@ -597,4 +627,18 @@ extern "C" __attribute__((visibility("default"))) bool heed_draw_1(const heed::D
     *failure = reason.what();
     return false;
   }
+}
+
+}  // namespace
+}  // namespace heed::inline v0
+
+// Exceptions stay inside: the program and this library may differ in their run time.
+extern "C" __attribute__((visibility("default"))) bool heed_draw_1(const heed::Drawing& drawing, std::string* bytes,
+                                                                   std::string* failure) {
+  return heed::attempt(failure, [&] { heed::draw(drawing, bytes); });
+}
+
+extern "C" __attribute__((visibility("default"))) bool heed_read_png_1(std::FILE* file, heed::Pixels* pixels,
+                                                                       std::string* failure) {
+  return heed::attempt(failure, [&] { heed::read_png(file, pixels); });
 }

@@ -1,7 +1,9 @@
-// What libheed_pictures is asked to draw: everything checked and resolved, so that it needs no other part of heed.
+// What libheed_pictures is asked to draw or to read: everything checked and resolved, so that it needs no other part of
+// heed.
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -31,8 +33,17 @@ inline constexpr const char* kNoFont = "no font is installed; install one, fonts
 /// Renders into `bytes`; false where that failed, with the reason in `failure`, which is empty for too little memory.
 using DrawFunction = bool (*)(const Drawing& drawing, std::string* bytes, std::string* failure);
 
-/// The one symbol of the library. Change the number with the struct above: a stale library is then refused.
+/// The picture in a PNG file, from where the file stands; alpha is over white.
+struct Pixels {
+  int64_t height = 0, width = 0;
+  std::vector<uint8_t> rgb;  // (height, width, 3)
+};
+/// False as above.
+using ReadPngFunction = bool (*)(std::FILE* file, Pixels* pixels, std::string* failure);
+
+/// The symbols of the library. Change a number with the structs above: a stale library is then refused.
 inline constexpr const char* kDrawSymbol = "heed_draw_1";
+inline constexpr const char* kReadPngSymbol = "heed_read_png_1";
 inline constexpr const char* kPicturesLibrary = "libheed_pictures.so.1";
 
 }  // namespace heed::inline v0

@@ -1,42 +1,14 @@
-// Pictures, without cairo: checks, resolves, and hands the drawing to libheed_pictures, loaded when first needed.
-#include <dlfcn.h>
-
+// Pictures, without cairo: checks, resolves, and hands the drawing to libheed_pictures.
 #include <algorithm>
 #include <cmath>
 
 #include "heed/label.h"
 #include "heed/view.h"
-#include "view/drawing.h"
 #include "view/panels.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HEED_LEAK_CHECK
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define HEED_LEAK_CHECK
-#endif
-#ifdef HEED_LEAK_CHECK
-// fontconfig's patterns point to their parts by encoded offsets, which the leak checker cannot follow.
-extern "C" const char* __lsan_default_suppressions();
-extern "C" const char* __lsan_default_suppressions() { return "leak:libfontconfig\n"; }
-#endif
+#include "view/pictures_library.h"
 
 namespace heed::inline v0 {
 namespace {
-
-DrawFunction load_draw() {
-  // By its bare name: the dynamic loader looks where the program's run path says (beside it, in the library
-  // directory it was installed with), then in the system's places. Never unloaded: GLib does not survive that.
-  void* library = dlopen(kPicturesLibrary, RTLD_NOW | RTLD_LOCAL);
-  void* symbol = library ? dlsym(library, kDrawSymbol) : nullptr;
-  if (!symbol) {
-    const char* reason = dlerror();
-    throw Error(std::string("picture: ") + kPicturesLibrary + " cannot be loaded (" + (reason ? reason : "unknown") +
-                "); it comes with heed and needs cairo and pango (on Debian: apt install libpangocairo-1.0-0)");
-  }
-  return reinterpret_cast<DrawFunction>(symbol);
-}
 
 constexpr int64_t kMaximumCells = 1024;   // along an axis: about what a page can show
 constexpr int kMaximumLabelColumns = 48;  // display columns
@@ -92,7 +64,7 @@ std::string render(const AttentionMap& map, const PictureOptions& options, Pictu
   drawing.key_axis = truncate(printable(options.key_axis), kMaximumLabelColumns);
   drawing.notes = std::move(panels.notes);
 
-  static const DrawFunction draw = load_draw();
+  static const auto draw = reinterpret_cast<DrawFunction>(pictures_symbol("picture", kDrawSymbol));
   std::string bytes, failure;
   if (draw(drawing, &bytes, &failure)) return bytes;
   if (failure.empty()) throw MemoryError("picture: there is too little memory to draw it; try a smaller one");

@@ -1,11 +1,16 @@
 #include <cairo.h>
 #include <glib.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "heed/view.h"
@@ -271,6 +276,119 @@ TEST(Picture, RefusesWhatCannotBeDrawn) {
   AttentionMap map = one_hot(4, 5, 1, 3);
   map.key_labels = {"one"};
   EXPECT_THROW(render_pdf(map), ShapeError);
+}
+
+// ------------------------------------------------------------------------------------------------ read_png
+
+std::string big_endian(uint64_t value, int bytes) {
+  std::string text;
+  for (int i = bytes - 1; i >= 0; --i) text.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+  return text;
+}
+
+std::string chunk(const std::string& type, const std::string& data) {
+  const std::string body = type + data;
+  const uLong sum = crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()));
+  return big_endian(data.size(), 4) + body + big_endian(sum, 4);
+}
+
+std::string deflated(const std::string& data) {
+  uLongf size = compressBound(data.size());
+  std::string result(size, '\0');
+  EXPECT_EQ(compress(reinterpret_cast<Bytef*>(result.data()), &size, reinterpret_cast<const Bytef*>(data.data()),
+                     data.size()),
+            Z_OK);
+  result.resize(size);
+  return result;
+}
+
+const std::string kSignature = "\x89PNG\r\n\x1a\n"s;
+
+// `rows` are the bytes of each line; `more` stands in front of them.
+std::string png(uint64_t width, uint64_t height, int depth, int kind, const std::vector<std::string>& rows,
+                const std::string& more = "") {
+  std::string lines;
+  for (const std::string& row : rows) lines += '\0' + row;
+  const std::string header = big_endian(width, 4) + big_endian(height, 4) +
+                             big_endian(static_cast<uint64_t>(depth), 1) + big_endian(static_cast<uint64_t>(kind), 1) +
+                             "\0\0\0"s;
+  return kSignature + chunk("IHDR", header) + more + chunk("IDAT", deflated(lines)) + chunk("IEND", "");
+}
+
+class ReadPng : public testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove_all(path_); }
+  Tensor read(const std::string& bytes) const {
+    std::ofstream(path_, std::ios::binary) << bytes;
+    return read_png(path_);
+  }
+  void expect_pixels(const std::string& bytes, const Dims& shape, const std::vector<int>& want) const {
+    const Tensor got = read(bytes);
+    ASSERT_EQ(got.shape(), shape);
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got.data<uint8_t>()[i], want[i]) << i;
+  }
+  void expect_refused(const std::string& bytes, const std::string& part) const {
+    try {
+      read(bytes);
+      ADD_FAILURE() << "taken, without: " << part;
+    } catch (const FormatError& e) {
+      const std::string text = e.what();
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+      EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    }
+  }
+  const std::string path_ =
+      (std::filesystem::temp_directory_path() / ("heed_read_png_" + std::to_string(getpid()))).string();
+};
+
+constexpr int kGrey = 0, kColors = 2, kPalette = 3, kWithAlpha = 6;
+
+TEST_F(ReadPng, EveryKindOfColor) {
+  expect_pixels(png(2, 2, 8, kColors, {"\x01\x02\x03\xff\x00\x80"s, "\x10\x20\x30\x40\x50\x60"}), {2, 2, 3},
+                {1, 2, 3, 255, 0, 128, 16, 32, 48, 64, 80, 96});
+  expect_pixels(png(3, 1, 8, kGrey, {"\x00\x7f\xff"s}), {1, 3, 3}, {0, 0, 0, 127, 127, 127, 255, 255, 255});
+  expect_pixels(png(8, 1, 1, kGrey, {"\xa0"}), {1, 8, 3}, {255, 255, 255, 0, 0, 0, 255, 255, 255, 0, 0, 0});
+  expect_pixels(png(1, 1, 16, kColors, {"\x12\xff\x34\x00\x56\x80"s}), {1, 1, 3}, {0x12, 0x34, 0x56});
+  const std::string palette = chunk("PLTE", "\x0a\x0b\x0c\xc8\xc9\xca"s), clear = chunk("tRNS", "\xff\x00"s);
+  expect_pixels(png(2, 1, 8, kPalette, {"\x00\x01"s}, palette), {1, 2, 3}, {10, 11, 12, 200, 201, 202});
+  expect_pixels(png(2, 1, 8, kPalette, {"\x00\x01"s}, palette + clear), {1, 2, 3}, {10, 11, 12, 255, 255, 255});
+}
+
+TEST_F(ReadPng, WhatIsTransparentIsOverWhite) {
+  expect_pixels(png(2, 1, 8, kWithAlpha, {"\x01\x02\x03\xff\x01\x02\x03\x00"s}), {1, 2, 3}, {1, 2, 3, 255, 255, 255});
+  const Tensor half = read(png(1, 1, 8, kWithAlpha, {"\x00\x80\xff\x80"s}));
+  for (const auto& [channel, value] : {std::pair(0, 0), {1, 128}, {2, 255}})
+    EXPECT_NEAR(half.at<uint8_t>(0, 0, channel), (value * 128 + 255 * 127) / 255.0, 1) << channel;
+}
+
+TEST_F(ReadPng, WhatIsBrokenOrTooLargeIsRefused) {
+  const std::string row(300, 'a'), whole = png(100, 2, 8, kColors, {row, row});
+  for (const std::string& text : {""s, "GIF89a"s, "\xff\xd8\xff\xe0 a JPEG, with some more bytes"s, whole.substr(1)})
+    expect_refused(text, "it is no PNG");
+  for (size_t bytes = 33; bytes + 12 < whole.size(); ++bytes)
+    expect_refused(whole.substr(0, bytes), "the PNG cannot be read");
+  std::string spoiled = whole;
+  spoiled[50] ^= 1;
+  expect_refused(spoiled, "the PNG cannot be read");
+  expect_refused(png(0, 2, 8, kColors, {}), "0 x 2 pixels; sides must be in 1..32767");
+  expect_refused(png(40000, 1, 8, kColors, {}), "40000 x 1 pixels");
+  expect_refused(png(uint64_t{1} << 31, uint64_t{1} << 31, 8, kColors, {}), "sides must be in 1..32767");
+  expect_refused(png(6000, 6000, 8, kColors, {}), "at most 33554432 pixels are read");
+  expect_refused(png(5000, 5000, 8, kColors, {row}), "the PNG cannot be read");  // there is less than it says
+  expect_refused(png(2, 2, 7, kColors, {row}), "the PNG cannot be read");        // no such depth
+}
+
+// Text beside the picture that is compressed a thousandfold.
+TEST_F(ReadPng, TextThatWouldTakeTheMemoryIsNotRead) {
+  const std::string text = chunk("zTXt", "Comment\0\0"s + deflated(std::string(100'000'000, ' ')));
+  expect_pixels(png(1, 1, 8, kColors, {"\x01\x02\x03"}, text), {1, 1, 3}, {1, 2, 3});
+}
+
+TEST_F(ReadPng, WhatIsNoFile) {
+  EXPECT_THROW(read_png(path_), IoError);
+  EXPECT_THROW(read_png(std::filesystem::temp_directory_path().string()), IoError);
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THROW(read_png(path_), IoError);
 }
 
 }  // namespace
