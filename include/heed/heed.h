@@ -16,6 +16,7 @@
 #include "heed/autograd.h"
 #include "heed/event_file.h"
 #include "heed/functional.h"
+#include "heed/image_encoder.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "heed/nn.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "heed/image_encoder.h"
 #include "heed/models.h"
 
 namespace heed::inline v0 {
@@ -15,7 +16,7 @@ struct PretrainedLayout;
 /// A model of another maker.
 struct PretrainedModel {
   std::string model_type;          // "gpt2", as config.json says
-  std::unique_ptr<Module> module;  // a LanguageModel, TextEncoder or Transformer; not in training
+  std::unique_ptr<Module> module;  // a LanguageModel, TextEncoder, ImageEncoder or Transformer; not in training
   /// How its maker writes with it, by generation_config.json: tokens that end a text; what a translation may not have,
   /// or must begin and end with. Of a LanguageModel GenerateOptions::stop, of a Transformer BeamOptions.
   std::vector<int32_t> stop{};
@@ -24,16 +25,19 @@ struct PretrainedModel {
 };
 
 /// The model of a directory: gpt2; llama, mistral, qwen2, qwen3, phi3; gemma, gemma2, gemma3_text; bert, distilbert,
-/// roberta, xlm-roberta, mpnet; marian, bart, m2m_100, t5. Tensors are used
-/// where the files are mapped, but for those that must be turned or joined; matrices stay in half precision where all
-/// of them are so (Module::keep_matrices_as). Throws IoError, and FormatError for another kind of model, for keys of
-/// config.json that would change results and that heed does not follow, and for tensors that are missing, misshapen or
-/// unknown.
+/// roberta, xlm-roberta, mpnet; vit; marian, bart, m2m_100, t5. Tensors are used where the files are mapped, but for
+/// those that must be turned or joined; matrices stay in half precision where all of them are so
+/// (Module::keep_matrices_as). Throws IoError, and FormatError for another kind of model, for keys of config.json that
+/// would change results and that heed does not follow, and for tensors that are missing, misshapen or unknown.
 PretrainedModel load_pretrained(const std::string& directory);
 
 /// Writes a model in the layout that it came in: tensors by their names, in their dtypes, in one model.safetensors, and
 /// config.json, the tokenizer's and other texts as they were. The directory is new or empty; all is there or nothing.
 /// Throws UsageError for another one, FormatError for values that are not finite in the dtype, IoError.
 void save_pretrained(const PretrainedModel& model, const std::string& directory);
+
+/// What preprocessor_config.json of a directory says is done to a picture for its ImageEncoder, as transformers'
+/// ViTImageProcessor and DeiTImageProcessor do it. Throws IoError, FormatError.
+ImagePreparation load_image_preparation(const std::string& directory);
 
 }  // namespace heed::inline v0

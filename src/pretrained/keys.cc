@@ -4,10 +4,12 @@
 #include <sstream>
 
 #include "heed/error.h"
-#include "heed/io.h"
+#include "io/json.h"
 
 namespace heed::inline v0 {
 namespace {
+
+constexpr uint64_t kLargest = 1 << 20;  // bytes of a file
 
 std::string range(double lowest, double highest) {
   std::ostringstream text;
@@ -132,6 +134,13 @@ void Keys::require_flag(const std::string& key, bool value) const {
 
 void Keys::require_text(const std::string& key, const std::string& value) const {
   if (text(key, value) != value) fail(key, "heed has this kind of model with '" + value + "'");
+}
+
+Keys read_keys(const DirectorySnapshot& files, const std::string& directory, const std::string& name) {
+  const std::string where = directory + "/" + name;
+  nlohmann::json json = parse_json(files.read(name, kLargest), where);
+  if (!json.is_object()) throw FormatError(where + ": it is no JSON object");
+  return {std::move(json), where};
 }
 
 }  // namespace heed::inline v0

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "heed/io.h"
+
 namespace heed::inline v0 {
 
 /// Reads the keys that count and passes over the rest. A key that is null is absent. Throws FormatError with the file,
@@ -19,6 +21,7 @@ class Keys {
   bool has(const std::string& key) const { return find(key) != nullptr; }
   /// Written down as null, which says "none" where an absent key stands for a default.
   bool is_null(const std::string& key) const { return object_.contains(key) && !has(key); }
+  bool is_number(const std::string& key) const { return has(key) && find(key)->is_number(); }
   /// Without a fallback the key must be there.
   int64_t integer(const std::string& key, int64_t lowest, int64_t highest, std::optional<int64_t> fallback = {}) const;
   double number(const std::string& key, double lowest, double highest, std::optional<double> fallback = {}) const;
@@ -48,5 +51,8 @@ class Keys {
   nlohmann::json object_ = nlohmann::json::object();
   std::string where_;
 };
+
+/// Those of a JSON file of a directory. Throws IoError where it is not there.
+Keys read_keys(const DirectorySnapshot& files, const std::string& directory, const std::string& name);
 
 }  // namespace heed::inline v0

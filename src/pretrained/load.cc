@@ -4,23 +4,13 @@
 #include "heed/model_files.h"
 #include "heed/pretrained.h"
 #include "heed/random.h"
-#include "io/json.h"
 #include "pretrained/family.h"
 #include "pretrained/layout.h"
 
 namespace heed::inline v0 {
 namespace {
 
-constexpr uint64_t kLargestConfig = 1 << 20;  // bytes
-
 constexpr const char* kGenerationFile = "generation_config.json";
-
-Keys keys_of(const DirectorySnapshot& files, const std::string& directory, const std::string& name) {
-  const std::string where = directory + "/" + name;
-  nlohmann::json json = parse_json(files.read(name, kLargestConfig), where);
-  if (!json.is_object()) throw FormatError(where + ": it is no JSON object");
-  return {std::move(json), where};
-}
 
 // Older files have these keys in config.json.
 void read_writing(const Keys& keys, PretrainedModel& model) {
@@ -51,7 +41,7 @@ void widen(NamedTensors& tensors) {
 
 PretrainedModel load_pretrained(const std::string& directory) {
   const DirectorySnapshot texts(directory, {kConfigFile, kGenerationFile});
-  const Keys config = keys_of(texts, directory, kConfigFile);
+  const Keys config = read_keys(texts, directory, kConfigFile);
   const Family& family = family_of(config);
   auto layout = std::make_shared<PretrainedLayout>(directory);
   const TensorFiles& files = layout->tensors;
@@ -75,7 +65,7 @@ PretrainedModel load_pretrained(const std::string& directory) {
     throw FormatError(directory + ": " + e.what());
   }
   result.module->eval();
-  read_writing(texts.contains(kGenerationFile) ? keys_of(texts, directory, kGenerationFile) : config, result);
+  read_writing(texts.contains(kGenerationFile) ? read_keys(texts, directory, kGenerationFile) : config, result);
   return result;
 }
 

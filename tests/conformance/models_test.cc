@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "heed/image_encoder.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "heed/pretrained.h"
@@ -307,6 +308,56 @@ TEST_P(TextEncoders, LossAndGradients) {
   expect_gradients(c, model);
 }
 
+class ImageEncoders : public testing::TestWithParam<std::string> {};
+
+TEST_P(ImageEncoders, StatesMapsAndLogits) {
+  NEEDS_CASES();
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  const auto& model = dynamic_cast<const ImageEncoder&>(*loaded.module);
+  const NoGrad no_grad;
+  AttentionRecord record;
+  record.want_states = true;
+  const Variable states = model.hidden(c.expected.tensor("pixel_values"), &record);
+  EXPECT_LT(difference(states.value(), c.expected.tensor("last_hidden_state")), 1e-4);
+  ASSERT_EQ(model.config().classes > 0, c.expected.contains("logits"));
+  if (model.config().classes > 0) {
+    EXPECT_LT(difference(model.apply_head(states).value(), c.expected.tensor("logits")), 1e-4);
+  }
+  for (size_t l = 0; l < model.config().layers.size(); ++l) {
+    const std::string n = std::to_string(l);
+    EXPECT_LT(difference(record.encoder_states.at(l), c.expected.tensor("hidden." + n)), 1e-4) << n;
+    EXPECT_LT(difference(record.encoder.at(l), c.expected.tensor("attention." + n), true), map_tolerance()) << n;
+  }
+}
+
+TEST_P(ImageEncoders, LossAndGradients) {
+  NEEDS_CASES();
+  const Case c(GetParam());
+  if (!c.facts.contains("loss")) GTEST_SKIP() << GetParam() << " has no loss";
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  loaded.module->to(DType::f32);
+  const auto& model = dynamic_cast<const ImageEncoder&>(*loaded.module);
+  const Variable logits = model.logits(c.expected.tensor("pixel_values"));
+  const Variable loss = functional::cross_entropy(logits, c.expected.tensor("labels").to(DType::i32));
+  EXPECT_NEAR(loss.value().item(), c.facts["loss"].get<double>(), 1e-5);
+  loss.backward();
+  expect_gradients(c, *loaded.module);
+}
+
+TEST_P(ImageEncoders, PreparesPictures) {
+  NEEDS_CASES();
+  const Case c(GetParam());
+  const ImagePreparation how = load_image_preparation(c.directory);
+  if (!c.expected.contains("picture.0")) GTEST_SKIP() << GetParam() << " has no pictures";
+  for (int64_t n = 0; c.expected.contains("picture." + std::to_string(n)); ++n) {
+    const Tensor got = prepare_image(c.expected.tensor("picture." + std::to_string(n)), how);
+    const Tensor want = c.expected.tensor("prepared." + std::to_string(n));
+    ASSERT_EQ(got.shape(), want.shape()) << n;
+    EXPECT_LT(difference(got, want), 1e-6) << n;
+  }
+}
+
 class Transformers : public testing::TestWithParam<std::string> {};
 
 TEST_P(Transformers, StatesMapsAndLogits) {
@@ -413,17 +464,20 @@ const std::vector<std::string> kTransformers =
     cases("translation", {"marian", "marian-separate", "nllb", "t5", "t5-v1.1", "bart"});
 const std::vector<std::string> kTextEncoders = cases("encoder", {"bert", "bert-classifier", "distilbert", "roberta",
                                                                  "mpnet", "sentence-encoder", "sentence-encoder-cls"});
+const std::vector<std::string> kImageEncoders = cases("image", {"vit"});
 
 std::vector<std::string> all_cases() {
   std::vector<std::string> all = kLanguageModels;
   all.insert(all.end(), kTransformers.begin(), kTransformers.end());
   all.insert(all.end(), kTextEncoders.begin(), kTextEncoders.end());
+  all.insert(all.end(), kImageEncoders.begin(), kImageEncoders.end());
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, LanguageModels, testing::ValuesIn(kLanguageModels), as_name);
 INSTANTIATE_TEST_SUITE_P(Models, Transformers, testing::ValuesIn(kTransformers), as_name);
 INSTANTIATE_TEST_SUITE_P(Models, TextEncoders, testing::ValuesIn(kTextEncoders), as_name);
+INSTANTIATE_TEST_SUITE_P(Models, ImageEncoders, testing::ValuesIn(kImageEncoders), as_name);
 INSTANTIATE_TEST_SUITE_P(Models, Any, testing::ValuesIn(all_cases()), as_name);
 
 }  // namespace

@@ -11,6 +11,8 @@ import json
 import pathlib
 import random
 
+import numpy as np
+import PIL.Image
 import torch
 import transformers
 from safetensors import safe_open
@@ -145,6 +147,31 @@ def mpnet(draw):
     return transformers.MPNetConfig(**encoder_sizes(draw))  # its code takes 32 buckets, whatever it is told
 
 
+def vit(draw):
+    heads = draw.choice([1, 2, 4])
+    return transformers.ViTConfig(
+        hidden_size=draw.width(heads), num_attention_heads=heads, num_hidden_layers=draw.randint(1, 3),
+        intermediate_size=draw.choice([16, 33]), hidden_act=draw.choice(["gelu", "relu", "silu", "gelu_new"]),
+        layer_norm_eps=draw.choice([1e-12, 1e-5]), image_size=draw.choice([8, 13, (9, 14)]),
+        patch_size=draw.choice([2, 4, (3, 5)]), num_channels=draw.choice([1, 3]), qkv_bias=draw.random() < 0.6,
+        num_labels=draw.choice([2, 3, 5]))
+
+
+def image_processor(draw):
+    many = dict(
+        do_resize=draw.random() < 0.8, do_rescale=draw.random() < 0.8, do_normalize=draw.random() < 0.8,
+        size=draw.choice([11, {"height": 14, "width": 9}, {"shortest_edge": 10}]), resample=draw.choice([2, 3]),
+        rescale_factor=draw.choice([1 / 255, 1 / 127.5]), image_mean=draw.choice([[0.5, 0.5, 0.5], [0.485, 0.456, 0.406]]),
+        image_std=draw.choice([[0.5, 0.5, 0.5], [0.229, 0.224, 0.225]]), do_center_crop=draw.random() < 0.4,
+        crop_size={"height": 7, "width": 8})
+    some = {key: value for key, value in many.items() if draw.random() < 0.7}
+    some["crop_size"] = many["crop_size"]
+    kind = draw.choice([transformers.ViTImageProcessorPil, transformers.DeiTImageProcessorPil])
+    if isinstance(some.get("size"), dict) or kind is transformers.DeiTImageProcessorPil:
+        some.setdefault("do_resize", True)
+    return kind(**some)
+
+
 def translator_sizes(draw, **more):
     heads = draw.choice([1, 2, 4])
     return dict(vocab_size=PIECES, d_model=draw.width(heads), encoder_attention_heads=heads,
@@ -181,6 +208,7 @@ def t5(draw):
 
 CAUSAL = [gpt2, llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3]
 ENCODERS = [bert, distilbert, roberta, xlm_roberta, mpnet]
+IMAGES = [vit]
 TRANSLATORS = [marian, bart, m2m_100, t5]
 HEADS = [transformers.AutoModelForMaskedLM, transformers.AutoModelForSequenceClassification,
          transformers.AutoModelForTokenClassification, transformers.AutoModelForQuestionAnswering]
@@ -204,14 +232,14 @@ def stack(rows):
     return result
 
 
-def norms(model, directory):
+def norms(model, directory, stored_name=lambda name: name):
     """Of the gradients of all that the file has; a class may know a tensor by a second name."""
     names = set()
     for path in directory.glob("model*.safetensors"):
         with safe_open(path, "pt") as file:
             names.update(file.keys())
-    return {name: p.grad.double().norm().item() for name, p in model.named_parameters()
-            if p.grad is not None and name in names}
+    return {stored_name(name): p.grad.double().norm().item() for name, p in model.named_parameters()
+            if p.grad is not None and stored_name(name) in names}
 
 
 def write(directory, model, tensors, facts):
@@ -220,7 +248,7 @@ def write(directory, model, tensors, facts):
     (directory / "expected.json").write_text(json.dumps(facts, indent=1))
 
 
-def stored(draw, kind, config, directory):
+def stored(draw, kind, config, directory, **how):
     """Saves a model in some precision and returns what the file has, in float64."""
     model = kind.from_config(config)
     for p in model.parameters():
@@ -228,7 +256,7 @@ def stored(draw, kind, config, directory):
             p.data = torch.randn_like(p) * 0.3 + (1 if p.dim() == 1 and p.mean() > 0.5 else 0)
     model.tie_weights()
     precision = draw.choice([torch.float32, torch.float16, torch.bfloat16])
-    model.to(precision).save_pretrained(directory, max_shard_size=draw.choice(["50KB", "5GB"]))
+    model.to(precision).save_pretrained(directory, max_shard_size=draw.choice(["50KB", "5GB"]), **how)
     return kind.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager").eval()
 
 
@@ -292,6 +320,45 @@ def encoder_case(draw, config, directory):
     write(directory, model, tensors, {"task": "encoder", "loss": loss.item(), "gradient_norms": norms(model, directory)})
 
 
+VIT_NAMES = [("layers.", "encoder.layer."), ("q_proj", "attention.query"), ("k_proj", "attention.key"),
+             ("v_proj", "attention.value"), ("attention.o_proj", "attention.output.dense"),
+             ("mlp.fc1", "intermediate.dense"), ("mlp.fc2", "output.dense")]
+
+
+def image_case(draw, config, directory):
+    older = draw.random() < 0.6  # names, which transformers 5 writes unless it is told not to
+    classifies = draw.random() < 0.7
+    kind = transformers.AutoModelForImageClassification if classifies else transformers.AutoModel
+    model = stored(draw, kind, config, directory, save_original_format=older)
+    sides = config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
+    pixels = torch.randn(2, config.num_channels, *sides, dtype=torch.float32)
+    out = model(pixels.double(), output_hidden_states=True, output_attentions=True)
+    base = model.base_model(pixels.double()).last_hidden_state
+    facts, tensors = {"task": "image"}, {"pixel_values": pixels, "last_hidden_state": base.float()}
+    if classifies:
+        labels = torch.tensor([draw.randrange(config.num_labels) for _ in pixels])
+        loss = torch.nn.functional.cross_entropy(out.logits, labels)
+        loss.backward()
+
+        def stored_name(name):
+            for now, then in VIT_NAMES if older else []:
+                name = name.replace(now, then)
+            return name
+        tensors.update(labels=labels, logits=out.logits.float())
+        facts.update(loss=loss.item(), gradient_norms=norms(model, directory, stored_name))
+    for layer in range(len(out.attentions)):
+        tensors[f"attention.{layer}"] = out.attentions[layer].float()
+        tensors[f"hidden.{layer}"] = out.hidden_states[layer].float()
+    processor = image_processor(draw)
+    processor.save_pretrained(directory)
+    for number in range(3):
+        shape = (draw.randint(16, 60), draw.randint(16, 60), 3)
+        picture = np.random.default_rng(draw.randrange(1 << 30)).integers(0, 256, shape, dtype=np.uint8)
+        tensors[f"picture.{number}"] = torch.from_numpy(picture)
+        tensors[f"prepared.{number}"] = processor(PIL.Image.fromarray(picture), return_tensors="pt").pixel_values.float()
+    write(directory, model, tensors, facts)
+
+
 def translator_case(draw, config, directory):
     model = stored(draw, transformers.AutoModelForSeq2SeqLM, config, directory)
     if config.model_type in ("marian", "m2m_100"):  # whose written padding has no position
@@ -346,7 +413,8 @@ def main():
     a = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    for make_case, families in (causal_case, CAUSAL), (encoder_case, ENCODERS), (translator_case, TRANSLATORS):
+    for make_case, families in ((causal_case, CAUSAL), (encoder_case, ENCODERS), (image_case, IMAGES),
+                                (translator_case, TRANSLATORS)):
         for family in families:
             for number in range(a.each):
                 draw = Draw(f"{a.seed} {family.__name__} {number}")

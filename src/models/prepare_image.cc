@@ -1,0 +1,134 @@
+#include <algorithm>
+#include <cmath>
+
+#include "heed/image_encoder.h"
+
+namespace heed::inline v0 {
+namespace {
+
+// Pillow's numbers: weights are whole, of 2^22 in all, so that a sum of bytes times weights stays below 2^31.
+constexpr int kBits = 22;
+
+double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
+
+double cubic(double x) {
+  constexpr double a = -0.5;
+  x = std::abs(x);
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+// What one line of pixels becomes: output i is the sum of `weights` times the inputs from `first` on.
+struct Mix {
+  int64_t first = 0;
+  std::vector<int32_t> weights;
+};
+
+std::vector<Mix> mixes(int64_t from, int64_t to, Resampling resampling) {
+  const double scale = static_cast<double>(from) / static_cast<double>(to), widened = std::max(scale, 1.0);
+  const double support = (resampling == Resampling::bilinear ? 1 : 2) * widened;
+  std::vector<Mix> all;
+  for (int64_t i = 0; i < to; ++i) {
+    const double center = (static_cast<double>(i) + 0.5) * scale;
+    const auto first = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
+    const auto end = std::min(static_cast<int64_t>(center + support + 0.5), from);
+    std::vector<double> weights;
+    double sum = 0;
+    for (int64_t x = first; x < end; ++x) {
+      const double distance = (static_cast<double>(x) - center + 0.5) * (1 / widened);
+      weights.push_back(resampling == Resampling::bilinear ? triangle(distance) : cubic(distance));
+      sum += weights.back();
+    }
+    Mix mix{.first = first, .weights = {}};
+    for (const double weight : weights)
+      mix.weights.push_back(static_cast<int32_t>(std::round(weight / sum * (1 << kBits))));
+    all.push_back(std::move(mix));
+  }
+  return all;
+}
+
+uint8_t mixed(const Mix& mix, const uint8_t* from, int64_t stride) {
+  int32_t sum = 1 << (kBits - 1);
+  for (const int32_t weight : mix.weights) {
+    sum += weight * *from;
+    from += stride;
+  }
+  return static_cast<uint8_t>(std::clamp(sum >> kBits, 0, 255));
+}
+
+void check(const Tensor& picture) {
+  if (picture.rank() != 3 || picture.size(2) != 3 || picture.dtype() != DType::u8)
+    throw ShapeError("prepare_image: a picture " + to_string(picture.shape()) + " of " + name_of(picture.dtype()) +
+                     "; give (H, W, 3) of u8");
+  for (const int64_t side : {picture.size(0), picture.size(1)})
+    if (side < 1 || side > kLongestSide)
+      throw ShapeError("prepare_image: a picture with a side of " + std::to_string(side) +
+                       " pixels; it must be in 1.." + std::to_string(kLongestSide));
+}
+
+ImageSize with_shorter_side(const Tensor& picture, int64_t shorter) {
+  const int64_t height = picture.size(0), width = picture.size(1);
+  if (width <= height) return {shorter * height / width, shorter};
+  return {shorter, shorter * width / height};
+}
+
+Tensor middle(const Tensor& picture, const ImageSize& size) {
+  const int64_t height = picture.size(0), width = picture.size(1);
+  if (size.height < 1 || size.height > height || size.width < 1 || size.width > width)
+    throw ShapeError("prepare_image: " + std::to_string(size.height) + " x " + std::to_string(size.width) +
+                     " pixels are to be cut out of " + std::to_string(height) + " x " + std::to_string(width) +
+                     "; resize the picture to that at least");
+  const int64_t top = (height - size.height) / 2, left = (width - size.width) / 2;
+  return picture.slice(0, top, top + size.height).slice(1, left, left + size.width);
+}
+
+}  // namespace
+
+Tensor resize_image(const Tensor& picture, ImageSize size, Resampling resampling) {
+  check(picture);
+  const int64_t height = picture.size(0), width = picture.size(1);
+  for (const int64_t side : {size.height, size.width})
+    if (side < 1 || side > kLongestSide)
+      throw ShapeError("prepare_image: a picture is to get a side of " + std::to_string(side) +
+                       " pixels; it must be in 1.." + std::to_string(kLongestSide));
+  Tensor lines = picture.contiguous();
+  if (size.width != width) {
+    const std::vector<Mix> columns = mixes(width, size.width, resampling);
+    const Tensor narrow = Tensor::empty({height, size.width, 3}, DType::u8);
+    uint8_t* to = narrow.data<uint8_t>();
+    for (int64_t y = 0; y < height; ++y)
+      for (const Mix& mix : columns)
+        for (int64_t c = 0; c < 3; ++c) *to++ = mixed(mix, lines.data<uint8_t>() + (y * width + mix.first) * 3 + c, 3);
+    lines = narrow;
+  }
+  if (size.height == height) return lines;
+  const Tensor result = Tensor::empty({size.height, size.width, 3}, DType::u8);
+  uint8_t* to = result.data<uint8_t>();
+  const int64_t row = size.width * 3;
+  for (const Mix& mix : mixes(height, size.height, resampling))
+    for (int64_t x = 0; x < row; ++x) *to++ = mixed(mix, lines.data<uint8_t>() + mix.first * row + x, row);
+  return result;
+}
+
+Tensor prepare_image(const Tensor& picture, const ImagePreparation& how) {
+  check(picture);
+  Tensor pixels = picture;
+  if (how.size)
+    pixels = resize_image(pixels, *how.size, how.resampling);
+  else if (how.shorter_side)
+    pixels = resize_image(pixels, with_shorter_side(pixels, *how.shorter_side), how.resampling);
+  if (how.crop) pixels = middle(pixels, *how.crop);
+  const int64_t height = pixels.size(0), width = pixels.size(1);
+  const Tensor result = Tensor::empty({1, 3, height, width});
+  float* to = result.data<float>();
+  for (int c = 0; c < 3; ++c) {
+    const auto mean = static_cast<float>(how.mean[static_cast<size_t>(c)]);
+    const auto deviation = static_cast<float>(how.deviation[static_cast<size_t>(c)]);
+    for (int64_t y = 0; y < height; ++y)
+      for (int64_t x = 0; x < width; ++x)
+        *to++ = (static_cast<float>(pixels.at<uint8_t>(y, x, c) * how.factor) - mean) / deviation;
+  }
+  return result;
+}
+
+}  // namespace heed::inline v0

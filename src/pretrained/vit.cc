@@ -1,0 +1,92 @@
+// The Vision Transformer (Dosovitskiy et al. 2021), alone or with its classifier.
+#include <algorithm>
+#include <cmath>
+
+#include "heed/image_encoder.h"
+#include "pretrained/family.h"
+
+namespace heed::inline v0 {
+namespace {
+
+// A number for both sides, or height and width.
+ImageSize sides(const Keys& config, const std::string& key, int64_t fallback) {
+  if (!config.has(key) || config.is_number(key)) {
+    const int64_t side = config.integer(key, 1, kLongestSide, fallback);
+    return {side, side};
+  }
+  const std::vector<double> both = config.numbers(key, 1, kLongestSide);
+  if (both.size() != 2 || std::floor(both[0]) != both[0] || std::floor(both[1]) != both[1])
+    config.fail(key, "it must be one whole number, or two, height and width");
+  return {static_cast<int64_t>(both[0]), static_cast<int64_t>(both[1])};
+}
+
+int64_t classes_of(const Keys& config) {
+  const std::vector<std::string> names = config.texts("architectures");
+  if (names.empty() || names[0].ends_with("Model")) return 0;
+  if (!names[0].ends_with("ForImageClassification"))
+    config.fail("architectures", "heed has ViTModel and ViTForImageClassification");
+  const std::optional<Keys> by_number = config.object("id2label");
+  return by_number ? std::max<int64_t>(by_number->size(), 1) : 2;
+}
+
+Names names_of(bool older, bool classifies) {
+  Names names{.rules = {{"class_token", {"embeddings.cls_token"}, Change::reshape},
+                        {"positions.weight", {"embeddings.position_embeddings"}, Change::reshape},
+                        {"patches.weight", {"embeddings.patch_embeddings.projection.weight"}, Change::reshape},
+                        {"patches.bias", {"embeddings.patch_embeddings.projection.bias"}}},
+              .prefixes = {"vit.", ""},
+              .without_prefix = {"classifier."}};
+  const std::string own = "layers.{}.", theirs = older ? "encoder.layer.{}." : "layers.{}.";
+  const std::string heads = theirs + (older ? "attention.attention." : "attention.");
+  const auto pick = [older](const char* old, const char* now) { return std::string(older ? old : now); };
+  for (const std::string kind : {".weight", ".bias"}) {
+    const auto rule = [&](const std::string& to, const std::string& from) {
+      names.rules.push_back({own + to + kind, {theirs + from + kind}});
+    };
+    names.rules.push_back({own + "self_attn.in_proj_" + kind.substr(1),
+                           {heads + pick("query", "q_proj") + kind, heads + pick("key", "k_proj") + kind,
+                            heads + pick("value", "v_proj") + kind}});
+    rule("self_attn.out_proj", pick("attention.output.dense", "attention.o_proj"));
+    rule("norm1", "layernorm_before");
+    rule("norm2", "layernorm_after");
+    rule("linear1", pick("intermediate.dense", "mlp.fc1"));
+    rule("linear2", pick("output.dense", "mlp.fc2"));
+    names.rules.push_back({"norm" + kind, {"layernorm" + kind}});
+    names.rules.push_back({"head.output" + kind, {"classifier" + kind}});
+  }
+  if (!classifies) names.unused = {"pooler.*"};
+  return names;
+}
+
+Described describe(const Keys& config, const std::vector<std::string>& stored) {
+  const int64_t width = size_of(config, "hidden_size"), heads = size_of(config, "num_attention_heads");
+  ImageEncoderConfig own{.image = sides(config, "image_size", 224),
+                         .patch = sides(config, "patch_size", 16),
+                         .channels = config.integer("num_channels", 1, 1000, 3),
+                         .d_model = width,
+                         .dropout = config.number("hidden_dropout_prob", 0, 0.99, 0),
+                         .classes = classes_of(config)};
+  const TransformerLayerOptions layer{
+      .d_model = width,
+      .nhead = heads,
+      .dim_feedforward = size_of(config, "intermediate_size"),
+      .dropout = own.dropout,
+      .attention_dropout = config.number("attention_probs_dropout_prob", 0, 0.99, 0),
+      .activation = {activation_of(config, "hidden_act", "gelu")},
+      .norm_epsilon = config.number("layer_norm_eps", 0, 1, 1e-12),
+      .norm_first = true,
+      .qkv_bias = config.flag("qkv_bias", true),
+      .head_dim = config.integer("head_dim", 1, 65536, std::max<int64_t>(1, width / heads))};
+  own.layers.assign(static_cast<size_t>(config.integer("num_hidden_layers", 1, 1000)), layer);
+  const bool older = std::any_of(stored.begin(), stored.end(),
+                                 [](const auto& name) { return name.find("encoder.layer.") != std::string::npos; });
+  Names names = names_of(older, own.classes > 0);
+  names.layers = std::ssize(own.layers);
+  return {.make = [own] { return std::make_unique<ImageEncoder>(own); }, .names = std::move(names)};
+}
+
+}  // namespace
+
+const Family kVit{.model_types = {"vit"}, .describe = describe};
+
+}  // namespace heed::inline v0
