@@ -116,6 +116,17 @@ def gemma3(draw):
                                          sliding_window=draw.choice([2, 5]), layer_types=types)
 
 
+def gpt_oss(draw):
+    sizes = decoder_sizes(draw)
+    turned = draw.choice([rope(draw), {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 8.0, "truncate": False,
+                                       "original_max_position_embeddings": 16}])
+    return transformers.GptOssConfig(
+        **sizes, head_dim=draw.choice([4, 8]), num_local_experts=1, num_experts_per_tok=1, rope_parameters=turned,
+        sliding_window=draw.choice([1, 3, 7]), attention_bias=draw.random() < 0.7, swiglu_limit=draw.choice([0.8, 7.0]),
+        swiglu_alpha=draw.choice([1.0, 1.702]),
+        layer_types=draw.choice([None, draw.layer_types(sizes["num_hidden_layers"])]))
+
+
 def encoder_sizes(draw, **more):
     heads = draw.choice([1, 2, 4])
     return dict(vocab_size=PIECES, hidden_size=draw.width(heads), num_attention_heads=heads,
@@ -206,7 +217,7 @@ def t5(draw):
         tie_word_embeddings=draw.random() < 0.5)
 
 
-CAUSAL = [gpt2, llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3]
+CAUSAL = [gpt2, llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3, gpt_oss]
 ENCODERS = [bert, distilbert, roberta, xlm_roberta, mpnet]
 IMAGES = [vit]
 TRANSLATORS = [marian, bart, m2m_100, t5]
@@ -257,7 +268,8 @@ def stored(draw, kind, config, directory, **how):
     model.tie_weights()
     precision = draw.choice([torch.float32, torch.float16, torch.bfloat16])
     model.to(precision).save_pretrained(directory, max_shard_size=draw.choice(["50KB", "5GB"]), **how)
-    return kind.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager").eval()
+    return kind.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager",
+                                experts_implementation="eager").eval()
 
 
 def causal_case(draw, config, directory):
