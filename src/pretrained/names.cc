@@ -177,6 +177,10 @@ NamedTensors read_named(const Names& names, const Module& model, const std::vect
     if (own == expected.end()) continue;  // the model has it not: no bias, say. Its tensors are unknown then
     Wanted& wanted = all.emplace_back(Wanted{std::move(rule), own->second});
     for (const std::string& plain : wanted.rule.theirs) {
+      if (plain.empty()) {
+        wanted.stored.emplace_back();
+        continue;
+      }
       const std::string* const name = there.find(plain);
       if (!name) throw FormatError(where + ": there is no tensor '" + there.prefix() + plain + "'");
       if (!used.insert(plain).second)
@@ -187,6 +191,10 @@ NamedTensors read_named(const Names& names, const Module& model, const std::vect
   const auto make = [&](Wanted& wanted) {
     std::vector<Tensor> parts;
     for (const std::string& name : wanted.stored) {
+      if (name.empty()) {
+        parts.push_back(Tensor::zeros(parts.back().shape(), parts.back().dtype()));
+        continue;
+      }
       parts.push_back(changed(read(name), wanted.rule.change, name, where));
       if (parts.back().rank() == 0)
         throw FormatError(where + ": tensor '" + name + "' is a single number; it must be a vector or a matrix");
@@ -228,14 +236,18 @@ NamedTensors write_named(const Names& names, const NamedTensors& own, const std:
   for (const NameRule& rule : rules_of(names)) {
     const auto found = values.find(rule.own);
     if (found == values.end()) continue;
-    int64_t row = 0;
+    int64_t row = 0, rows = 0;
     for (const std::string& plain : rule.theirs) {
+      if (plain.empty()) {
+        row += rows;
+        continue;
+      }
       const std::string* const name = there.find(plain);
       if (!name) throw FormatError("write_named: the file has no tensor '" + plain + "' to write to");
       const std::vector<int64_t> dims = shape(*name);
-      const int64_t rows = rule.change == Change::reshape     ? found->second.size(0)
-                           : rule.change == Change::transpose ? dims.back()
-                                                              : dims.at(0);
+      rows = rule.change == Change::reshape     ? found->second.size(0)
+             : rule.change == Change::transpose ? dims.back()
+                                                : dims.at(0);
       Tensor part = found->second.slice(0, row, row + rows);
       row += rows;
       if (rule.alternating) part = halves_apart(part, true);

@@ -19,8 +19,8 @@ enum class Change : uint8_t {
   reshape,    // the same numbers in another shape there; for a parameter of one tensor
 };
 
-/// One parameter of heed's and the tensors that it is made of, rows of the first first. "{}" in names stands for the
-/// number of a layer.
+/// One parameter of heed's and the tensors that it is made of, rows of the first first; "" for zeros, as many rows as
+/// the one before has. "{}" in names stands for the number of a layer.
 struct NameRule {
   std::string own;
   std::vector<std::string> theirs;

@@ -141,6 +141,55 @@ TEST_F(Pretrained, PositionsThatWouldTakeTheMemory) {
   expect_refused("would take more than 256 MiB");
 }
 
+// Of pictures and of what comes before them nothing is taken that would be computed otherwise.
+TEST_F(Pretrained, ConfigurationsOfPictures) {
+  const std::string config =
+      R"({"model_type": "vit", "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1,
+    "intermediate_size": 8, "image_size": 8, "patch_size": 4, "architectures": ["ViTForImageClassification"]})";
+  for (const auto& [from, to, says] :
+       {std::tuple("\"image_size\": 8", "\"image_size\": [8, 8, 8]", "one whole number, or two, height and width"),
+        {"\"image_size\": 8", "\"image_size\": [8, 4.5]", "one whole number, or two, height and width"},
+        {"\"image_size\": 8", "\"image_size\": 40000", "whole number in 1..32767"},
+        {"\"image_size\": 8", "\"image_size\": 2", "patches of 4 x 4 in a picture of 2 x 2"},
+        {"\"image_size\": 8", "\"image_size\": 32767", "there is no tensor 'embeddings.cls_token'"},
+        {"ForImageClassification", "ForMaskedImageModeling", "heed has ViTModel and ViTForImageClassification"}}) {
+    std::string changed = config;
+    write("config.json", changed.replace(changed.find(from), std::string(from).size(), to));
+    expect_refused(says);
+  }
+}
+
+TEST_F(Pretrained, PreparationsOfPictures) {
+  const auto preparation = [&](const std::string& text) {
+    write("preprocessor_config.json", text);
+    return load_image_preparation(directory_.string());
+  };
+  EXPECT_THROW(load_image_preparation(directory_.string()), IoError);
+  const ImagePreparation plain = preparation("{}");
+  EXPECT_EQ(plain.size->height, 224);
+  EXPECT_EQ(plain.resampling, Resampling::bilinear);
+  EXPECT_FALSE(plain.crop);
+  EXPECT_DOUBLE_EQ(plain.factor, 1.0 / 255);
+  EXPECT_EQ(plain.deviation[2], 0.5);
+  const ImagePreparation deit = preparation(R"({"feature_extractor_type": "DeiTFeatureExtractor"})");
+  EXPECT_EQ(deit.size->width, 256);
+  EXPECT_EQ(deit.resampling, Resampling::bicubic);
+  EXPECT_EQ(deit.crop->width, 224);
+  const ImagePreparation bare =
+      preparation(R"({"do_resize": false, "do_rescale": false, "do_normalize": false, "size": {"shortest_edge": 9}})");
+  EXPECT_FALSE(bare.size || bare.shorter_side);
+  EXPECT_EQ(bare.factor, 1);
+  EXPECT_EQ(bare.mean[0], 0);
+  EXPECT_EQ(bare.deviation[0], 1);
+  EXPECT_EQ(preparation(R"({"size": {"shortest_edge": 9}})").shorter_side, 9);
+  for (const char* text :
+       {"", "[]", R"({"image_processor_type": "CLIPImageProcessor"})", R"({"resample": 1})", R"({"size": 0})",
+        R"({"size": 40000})", R"({"size": {"height": 4}})", R"({"size": "large"})", R"({"do_resize": 1})",
+        R"({"size": {"shortest_edge": 4, "longest_edge": 9}})", R"({"image_std": [0, 1, 1]})",
+        R"({"image_mean": [0.5]})", R"({"image_mean": 0.5})", R"({"do_pad": true})", R"({"rescale_factor": "x"})"})
+    EXPECT_THROW(preparation(text), FormatError) << text;
+}
+
 TEST_F(Pretrained, TensorsThatAreMissingOrUnknown) {
   const auto with = [&](const std::function<void(NamedTensors&)>& change) {
     NamedTensors tensors = tensors_;
@@ -198,16 +247,18 @@ TEST(Names, WritesBackWhatItRead) {
     Two() {
       stacked = register_parameter("layers.0.stacked", Tensor::zeros({5, 2}));
       turned = register_parameter("turned", Tensor::zeros({2, 3}));
+      with_gap = register_parameter("with_gap", Tensor::zeros({7}));
       norm = register_parameter("norm", Tensor::zeros({2}));
       row = register_parameter("row", Tensor::zeros({4}));
       cube = register_parameter("cube", Tensor::zeros({2, 6}));
       expert = register_parameter("expert", Tensor::zeros({4, 3}));
       expert_bias = register_parameter("expert_bias", Tensor::zeros({4}));
     }
-    Variable stacked, turned, norm, row, cube, expert, expert_bias;
+    Variable stacked, turned, with_gap, norm, row, cube, expert, expert_bias;
   } model;
   const Names names{.rules = {{"layers.{}.stacked", {"l.{}.a", "l.{}.b"}},
                               {"turned", {"t"}, Change::transpose},
+                              {"with_gap", {"g.a", "", "g.b"}},
                               {"norm", {"n.weight"}, Change::add_one},
                               {"row", {"row"}, Change::reshape},
                               {"cube", {"cube"}, Change::reshape},
@@ -220,7 +271,8 @@ TEST(Names, WritesBackWhatItRead) {
                     .old_endings = {{".gamma", ".weight"}}};
   NamedTensors stored{
       {"model.l.0.a", normal({2, 2}, 0, 1)}, {"model.l.0.b", normal({3, 2}, 0, 1)},
-      {"model.t", normal({3, 2}, 0, 1)},     {"model.n.gamma", Tensor::from<float>({0.5f, -0.25f}, {2})},
+      {"model.t", normal({3, 2}, 0, 1)},     {"model.g.a", normal({2}, 0, 1)},
+      {"model.g.b", normal({3}, 0, 1)},      {"model.n.gamma", Tensor::from<float>({0.5f, -0.25f}, {2})},
       {"row", normal({1, 4}, 0, 1)},         {"cube", normal({2, 3, 2}, 0, 1)},
       {"expert", normal({1, 3, 4}, 0, 1)},   {"expert_bias", normal({1, 4}, 0, 1)}};
   std::vector<std::string> all;
@@ -235,6 +287,11 @@ TEST(Names, WritesBackWhatItRead) {
   EXPECT_EQ(model.norm.value().data<float>()[0], 1.5f);
   EXPECT_EQ(model.stacked.value().at<float>(2, 1), by_name.at("model.l.0.b").at<float>(0, 1));
   EXPECT_EQ(model.turned.value().at<float>(1, 2), by_name.at("model.t").at<float>(2, 1));
+  for (const auto& [at, want] : {std::pair(int64_t{1}, by_name.at("model.g.a").at<float>(1)),
+                                 {2, 0.0f},
+                                 {3, 0.0f},
+                                 {4, by_name.at("model.g.b").at<float>(0)}})
+    EXPECT_EQ(model.with_gap.value().at<float>(at), want) << at;
   EXPECT_EQ(model.cube.value().at<float>(1, 3), by_name.at("cube").at<float>(1, 1, 1));
   for (int64_t row = 0; row < 4; ++row) {  // columns 0 and 2, then 1 and 3
     const int64_t there = row < 2 ? 2 * row : 2 * row - 3;
