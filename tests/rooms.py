@@ -39,7 +39,7 @@ HEADERS = {
     "dual": "attention", "workspace": "attention", "checked": "core", "file_kind": "core", "finite": "core",
     "timeline": "core", "model_files": "core",
     "random": "autograd", "autograd": "autograd", "functional": "autograd", "profile": "autograd", "nn": "nn",
-    "models": "models", "text_encoder": "models", "image_encoder": "models", "config_fields": "models", "io": "io", "event_file": "io",
+    "models": "models", "text_encoder": "models", "image_encoder": "models", "speech_transformer": "models", "config_fields": "models", "io": "io", "event_file": "io",
     "optim": "train", "train": "train", "task": "train", "pretrained": "pretrained", "text": "text",
     "tokenizer": "tokenizer", "view": "view", "label": "view", "load": "load",
     "attended": "load", "corpus": "load", "token_file": "load", "translator": "load", "text_generator": "load", "chat": "load",

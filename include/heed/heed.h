@@ -24,6 +24,7 @@
 #include "heed/pretrained.h"
 #include "heed/profile.h"
 #include "heed/random.h"
+#include "heed/speech_transformer.h"
 #include "heed/task.h"
 #include "heed/text_encoder.h"
 #include "heed/train.h"

@@ -15,8 +15,9 @@ struct PretrainedLayout;
 
 /// A model of another maker.
 struct PretrainedModel {
-  std::string model_type;          // "gpt2", as config.json says
-  std::unique_ptr<Module> module;  // a LanguageModel, TextEncoder, ImageEncoder or Transformer; not in training
+  std::string model_type;  // "gpt2", as config.json says
+  /// A LanguageModel, TextEncoder, ImageEncoder, SpeechTransformer or Transformer; not in training.
+  std::unique_ptr<Module> module;
   /// How its maker writes with it, by generation_config.json: tokens that end a text; what a translation may not have,
   /// or must begin and end with. Of a LanguageModel GenerateOptions::stop, of a Transformer BeamOptions.
   std::vector<int32_t> stop{};
@@ -24,11 +25,12 @@ struct PretrainedModel {
   std::shared_ptr<const PretrainedLayout> layout{};  // the files that it came from, for save_pretrained
 };
 
-/// The model of a directory: gpt2; llama, mistral, qwen2, qwen3, phi3; gemma, gemma2, gemma3_text; bert, distilbert,
-/// roberta, xlm-roberta, mpnet; vit; marian, bart, m2m_100, t5. Tensors are used where the files are mapped, but for
-/// those that must be turned or joined; matrices stay in half precision where all of them are so
-/// (Module::keep_matrices_as). Throws IoError, and FormatError for another kind of model, for keys of config.json that
-/// would change results and that heed does not follow, and for tensors that are missing, misshapen or unknown.
+/// The model of a directory: gpt2; llama, mistral, qwen2, qwen3, phi3; gemma, gemma2, gemma3_text; gpt_oss with one
+/// expert; bert, distilbert, roberta, xlm-roberta, mpnet; vit; marian, bart, m2m_100, t5; whisper. Tensors are used
+/// where the files are mapped, but for those that must be turned or joined; matrices stay in half precision where all
+/// of them are so (Module::keep_matrices_as). Throws IoError, and FormatError for another kind of model, for keys of
+/// config.json that would change results and that heed does not follow, and for tensors that are missing, misshapen or
+/// unknown.
 PretrainedModel load_pretrained(const std::string& directory);
 
 /// Writes a model in the layout that it came in: tensors by their names, in their dtypes, in one model.safetensors, and

@@ -8,7 +8,7 @@ namespace heed::inline v0 {
 const Family& family_of(const Keys& config) {
   const std::string type = config.text("model_type");
   std::string known;
-  for (const Family* family : {&kGpt2, &kLlama, &kGemma, &kGptOss, &kBert, &kMarian, &kT5, &kVit})
+  for (const Family* family : {&kGpt2, &kLlama, &kGemma, &kGptOss, &kBert, &kMarian, &kT5, &kVit, &kWhisper})
     for (const std::string& name : family->model_types) {
       if (name == type) return *family;
       known += (known.empty() ? "" : ", ") + name;

@@ -25,7 +25,7 @@ struct Family {
 };
 
 // One page of source each.
-extern const Family kGpt2, kLlama, kGemma, kBert, kGptOss, kMarian, kT5, kVit;
+extern const Family kGpt2, kLlama, kGemma, kBert, kGptOss, kMarian, kT5, kVit, kWhisper;
 
 /// Throws FormatError for a model_type that no family has.
 const Family& family_of(const Keys& config);

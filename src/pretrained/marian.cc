@@ -2,6 +2,7 @@
 // M2M100 and NLLB (Fan et al. 2021).
 #include <cmath>
 
+#include "pretrained/bart_layers.h"
 #include "pretrained/family.h"
 
 namespace heed::inline v0 {
@@ -19,44 +20,6 @@ Tensor sinusoids(int64_t first, int64_t rows, int64_t width, double divisor) {
   return table;
 }
 
-TransformerLayerOptions layer_of(const Keys& config, const std::string& stack, bool norm_first) {
-  return {.d_model = size_of(config, "d_model"),
-          .nhead = size_of(config, stack + "_attention_heads"),
-          .dim_feedforward = size_of(config, stack + "_ffn_dim"),
-          .dropout = config.number("dropout", 0, 0.99, 0.1),
-          .attention_dropout = config.number("attention_dropout", 0, 0.99, 0),
-          .activation_dropout = config.number("activation_dropout", 0, 0.99, 0),
-          .activation = {activation_of(config, "activation_function", "gelu")},
-          .norm_first = norm_first};
-}
-
-void add_layers(std::vector<NameRule>& rules) {
-  for (const std::string kind : {"weight", "bias"}) {
-    const auto rule = [&](const std::string& to, const std::string& from) {
-      rules.push_back({to + "." + kind, {from + "." + kind}});
-    };
-    const auto attention = [&](const std::string& to, const std::string& from) {
-      rules.push_back(
-          {to + ".in_proj_" + kind, {from + ".q_proj." + kind, from + ".k_proj." + kind, from + ".v_proj." + kind}});
-      rule(to + ".out_proj", from + ".out_proj");
-    };
-    for (const std::string stack : {"encoder", "decoder"}) {
-      const std::string layer = stack + ".layers.{}.";
-      const bool crossed = stack == "decoder";
-      attention(layer + "self_attn", layer + "self_attn");
-      if (crossed) attention(layer + "multihead_attn", layer + "encoder_attn");
-      rule(layer + "norm1", layer + "self_attn_layer_norm");
-      if (crossed) rule(layer + "norm2", layer + "encoder_attn_layer_norm");
-      rule(layer + (crossed ? "norm3" : "norm2"), layer + "final_layer_norm");
-      rule(layer + "linear1", layer + "fc1");
-      rule(layer + "linear2", layer + "fc2");
-      rule(stack + ".norm", stack + ".layer_norm");
-    }
-    rule("source_norm", "encoder.layernorm_embedding");
-    rule("target_norm", "decoder.layernorm_embedding");
-  }
-}
-
 Names names_of(const TransformerConfig& config) {
   const bool separate = config.source_vocab_size > 0;
   Names names{.rules = {{"embedding.weight", {"shared.weight"}},
@@ -69,7 +32,7 @@ Names names_of(const TransformerConfig& config) {
               .layers = std::max(config.num_encoder_layers, config.num_decoder_layers),
               .prefixes = {"model.", ""},
               .without_prefix = {"lm_head.", "final_logits_bias"}};
-  add_layers(names.rules);
+  add_bart_layers(names.rules);
   if (separate)
     names.copies.emplace_back("lm_head.weight");
   else
@@ -104,8 +67,8 @@ Described describe(const Keys& config, const std::vector<std::string>&) {
                               .bos_id = static_cast<int32_t>(config.integer("decoder_start_token_id", 0, INT32_MAX)),
                               .eos_id = static_cast<int32_t>(config.integer("eos_token_id", 0, INT32_MAX))};
   const bool norm_first = type == "m2m_100";
-  const TransformerLayerOptions encoder = layer_of(config, "encoder", norm_first);
-  const TransformerLayerOptions decoder = layer_of(config, "decoder", norm_first);
+  const TransformerLayerOptions encoder = bart_layer(config, "encoder", norm_first);
+  const TransformerLayerOptions decoder = bart_layer(config, "decoder", norm_first);
   TransformerDetails details{
       .encoder = std::vector(static_cast<size_t>(own.num_encoder_layers), encoder),
       .decoder = std::vector(static_cast<size_t>(own.num_decoder_layers), decoder),

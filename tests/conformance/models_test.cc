@@ -14,6 +14,7 @@
 #include "heed/models.h"
 #include "heed/pretrained.h"
 #include "heed/random.h"
+#include "heed/speech_transformer.h"
 #include "heed/text_encoder.h"
 #include "pretrained/family.h"
 #include "pretrained/layout.h"
@@ -454,6 +455,74 @@ TEST_P(Transformers, TranslatesGreedilyAndByBeams) {
   }
 }
 
+class SpeechTransformers : public testing::TestWithParam<std::string> {};
+
+TEST_P(SpeechTransformers, StatesMapsAndLogits) {
+  NEEDS_CASES();
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  const auto& model = dynamic_cast<const SpeechTransformer&>(*loaded.module);
+  const NoGrad no_grad;
+  const auto targets = c.rows("decoder_input_ids", "decoder_attention_mask");
+  for (size_t b = 0; b < targets.size(); ++b) {
+    SCOPED_TRACE("row " + std::to_string(b));
+    const auto at = static_cast<int64_t>(b);
+    const auto length = static_cast<size_t>(targets[b].size());
+    AttentionRecord record;
+    record.want_states = true;
+    const Tensor mel = c.expected.tensor("input_features").slice(0, at, at + 1);
+    const auto whole = [&](const std::string& name) { return c.expected.tensor(name).select(0, at); };
+    const Variable memory = model.encode(mel, &record);
+    EXPECT_LT(difference(memory.value(), whole("encoder_last_hidden_state")), 1e-4);
+    const Variable states = model.decode(TokenBatch::pad({targets[b]}, 0), memory, &record);
+    EXPECT_LT(difference(states.value(), c.want("last_hidden_state", at, length)), 1e-4);
+    EXPECT_LT(difference(model.logits_of(states).value(), c.want("logits", at, length)), 1e-4);
+    for (size_t l = 0; l < record.encoder.size(); ++l) {
+      const std::string n = std::to_string(l);
+      EXPECT_LT(difference(record.encoder_states.at(l), whole("encoder_hidden." + n)), 1e-4) << n;
+      EXPECT_LT(difference(record.encoder[l], whole("encoder_attention." + n), true), map_tolerance()) << n;
+    }
+    for (size_t l = 0; l < record.decoder.size(); ++l) {
+      const std::string n = std::to_string(l);
+      EXPECT_LT(difference(record.decoder_states.at(l), c.want("decoder_hidden." + n, at, length)), 1e-4) << n;
+      EXPECT_LT(difference(record.decoder[l], c.want("decoder_attention." + n, at, length), true), map_tolerance());
+      const Tensor cross = whole("cross_attention." + n).slice(1, 0, std::ssize(targets[b]));
+      EXPECT_LT(difference(record.cross.at(l), cross, true), map_tolerance()) << n;
+    }
+  }
+}
+
+TEST_P(SpeechTransformers, LossAndGradients) {
+  NEEDS_CASES();
+  const Case c(GetParam());
+  if (!c.facts.contains("loss")) GTEST_SKIP() << GetParam() << " has no loss";
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  loaded.module->to(DType::f32);
+  const auto& model = dynamic_cast<const SpeechTransformer&>(*loaded.module);
+  const TokenBatch target = TokenBatch::pad(c.rows("decoder_input_ids", "decoder_attention_mask"), 0);
+  const Variable states = model.decode(target, model.encode(c.expected.tensor("input_features")));
+  const Variable loss =
+      functional::linear_cross_entropy(states, model.embedding(), {}, c.expected.tensor("labels").to(DType::i32));
+  EXPECT_NEAR(loss.value().item(), c.facts["loss"].get<double>(), 1e-5);
+  loss.backward();
+  expect_gradients(c, *loaded.module);
+}
+
+TEST_P(SpeechTransformers, TranscribesGreedily) {
+  NEEDS_CASES();
+  const Case c(GetParam());
+  if (!c.facts.contains("greedy")) GTEST_SKIP() << GetParam() << " has no texts";
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  const auto& model = dynamic_cast<const SpeechTransformer&>(*loaded.module);
+  for (const json& expected : c.facts["greedy"]) {
+    const auto row = expected["row"].get<int64_t>();
+    const TranscribeOptions options{.prompt = c.facts["greedy_with"]["prompt"].get<std::vector<int32_t>>(),
+                                    .max_tokens = c.facts["greedy_with"]["max_new_tokens"]};
+    EXPECT_EQ(model.transcribe(c.expected.tensor("input_features").slice(0, row, row + 1), options),
+              expected["ids"].get<std::vector<int32_t>>());
+  }
+}
+
 std::string as_name(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
   std::replace_if(
@@ -467,12 +536,14 @@ const std::vector<std::string> kTransformers =
 const std::vector<std::string> kTextEncoders = cases("encoder", {"bert", "bert-classifier", "distilbert", "roberta",
                                                                  "mpnet", "sentence-encoder", "sentence-encoder-cls"});
 const std::vector<std::string> kImageEncoders = cases("image", {"vit"});
+const std::vector<std::string> kSpeechTransformers = cases("speech", {"whisper"});
 
 std::vector<std::string> all_cases() {
   std::vector<std::string> all = kLanguageModels;
   all.insert(all.end(), kTransformers.begin(), kTransformers.end());
   all.insert(all.end(), kTextEncoders.begin(), kTextEncoders.end());
   all.insert(all.end(), kImageEncoders.begin(), kImageEncoders.end());
+  all.insert(all.end(), kSpeechTransformers.begin(), kSpeechTransformers.end());
   return all;
 }
 
@@ -480,6 +551,7 @@ INSTANTIATE_TEST_SUITE_P(Models, LanguageModels, testing::ValuesIn(kLanguageMode
 INSTANTIATE_TEST_SUITE_P(Models, Transformers, testing::ValuesIn(kTransformers), as_name);
 INSTANTIATE_TEST_SUITE_P(Models, TextEncoders, testing::ValuesIn(kTextEncoders), as_name);
 INSTANTIATE_TEST_SUITE_P(Models, ImageEncoders, testing::ValuesIn(kImageEncoders), as_name);
+INSTANTIATE_TEST_SUITE_P(Models, SpeechTransformers, testing::ValuesIn(kSpeechTransformers), as_name);
 INSTANTIATE_TEST_SUITE_P(Models, Any, testing::ValuesIn(all_cases()), as_name);
 
 }  // namespace

@@ -217,9 +217,18 @@ def t5(draw):
         tie_word_embeddings=draw.random() < 0.5)
 
 
+def whisper(draw):
+    sizes = translator_sizes(draw)
+    del sizes["max_position_embeddings"]
+    return transformers.WhisperConfig(**sizes, num_mel_bins=draw.choice([3, 8]), max_source_positions=draw.choice([5, 9]),
+                                      max_target_positions=20, pad_token_id=draw.choice([0, 2]), bos_token_id=1,
+                                      eos_token_id=2, decoder_start_token_id=3)
+
+
 CAUSAL = [gpt2, llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3, gpt_oss]
 ENCODERS = [bert, distilbert, roberta, xlm_roberta, mpnet]
 IMAGES = [vit]
+SPEECH = [whisper]
 TRANSLATORS = [marian, bart, m2m_100, t5]
 HEADS = [transformers.AutoModelForMaskedLM, transformers.AutoModelForSequenceClassification,
          transformers.AutoModelForTokenClassification, transformers.AutoModelForQuestionAnswering]
@@ -417,6 +426,41 @@ def translator_case(draw, config, directory):
     write(directory, model, tensors, facts)
 
 
+def speech_case(draw, config, directory):
+    model = stored(draw, transformers.AutoModelForSpeechSeq2Seq, config, directory)
+    mel = torch.randn(2, config.num_mel_bins, 2 * config.max_source_positions, dtype=torch.float32)
+    targets = [[config.decoder_start_token_id] + ids(draw, n) for n in draw.sample(range(1, 12), 2)]
+    labels = [row[1:] + [config.eos_token_id] for row in targets]
+    outputs, loss, count = [], 0, sum(map(len, labels))
+    for row, (target, label) in enumerate(zip(targets, labels)):
+        out = model(input_features=mel[row:row + 1].double(), decoder_input_ids=torch.tensor([target]),
+                    output_hidden_states=True, output_attentions=True)
+        outputs.append(out)
+        loss = loss + torch.nn.functional.cross_entropy(out.logits[0], torch.tensor(label), reduction="sum") / count
+    loss.backward()
+    tensors = {"input_features": mel, "decoder_input_ids": padded(targets), "labels": padded(labels, -100),
+               "decoder_attention_mask": padded([[1] * len(row) for row in targets]),
+               "encoder_last_hidden_state": stack([out.encoder_last_hidden_state[0] for out in outputs]),
+               "last_hidden_state": stack([out.decoder_hidden_states[-1][0] for out in outputs]),
+               "logits": stack([out.logits[0] for out in outputs])}
+    for side, layers in ("encoder", config.encoder_layers), ("decoder", config.decoder_layers):
+        for layer in range(layers):
+            of = {f"{side}_attention.{layer}": f"{side}_attentions", f"{side}_hidden.{layer}": f"{side}_hidden_states"}
+            if side == "decoder":
+                of[f"cross_attention.{layer}"] = "cross_attentions"
+            for name, field in of.items():
+                tensors[name] = stack([getattr(out, field)[layer][0] for out in outputs])
+    greedy, prompt = [], [config.decoder_start_token_id, *ids(draw, 2)]
+    for row in range(2):
+        text = list(prompt)
+        for _ in range(6):
+            logits = model(input_features=mel[row:row + 1].double(), decoder_input_ids=torch.tensor([text])).logits
+            text.append(logits[0, -1].argmax().item())
+        greedy.append({"row": row, "ids": text[len(prompt):]})
+    write(directory, model, tensors, {"task": "speech", "loss": loss.item(), "gradient_norms": norms(model, directory),
+                                      "greedy": greedy, "greedy_with": {"prompt": prompt, "max_new_tokens": 6}})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)
@@ -426,7 +470,7 @@ def main():
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     for make_case, families in ((causal_case, CAUSAL), (encoder_case, ENCODERS), (image_case, IMAGES),
-                                (translator_case, TRANSLATORS)):
+                                (speech_case, SPEECH), (translator_case, TRANSLATORS)):
         for family in families:
             for number in range(a.each):
                 draw = Draw(f"{a.seed} {family.__name__} {number}")
