@@ -1,5 +1,5 @@
 // Models of other makers: directories as Hugging Face's transformers writes them (config.json with a "model_type",
-// model.safetensors in one file or several).
+// model.safetensors in one file or several), and GGUF files, llama.cpp's.
 #pragma once
 
 #include <memory>
@@ -22,20 +22,26 @@ struct PretrainedModel {
   /// or must begin and end with. Of a LanguageModel GenerateOptions::stop, of a Transformer BeamOptions.
   std::vector<int32_t> stop{};
   BeamOptions beam{};
-  std::shared_ptr<const PretrainedLayout> layout{};  // the files that it came from, for save_pretrained
+  std::shared_ptr<const PretrainedLayout> layout{};  // for save_pretrained: the files that it came from; none for GGUF
 };
 
 /// The model of a directory: gpt2; llama, mistral, qwen2, qwen3, phi3; gemma, gemma2, gemma3_text; gpt_oss with one
 /// expert; bert, distilbert, roberta, xlm-roberta, mpnet; vit; marian, bart, m2m_100, t5; whisper. Tensors are used
 /// where the files are mapped, but for those that must be turned or joined; matrices stay in half precision where all
-/// of them are so (Module::keep_matrices_as). Throws IoError, and FormatError for another kind of model, for keys of
-/// config.json that would change results and that heed does not follow, and for tensors that are missing, misshapen or
-/// unknown.
-PretrainedModel load_pretrained(const std::string& directory);
+/// of them are so (Module::keep_matrices_as).
+///
+/// Or the model of a GGUF file (it begins with these letters; versions 2 and 3): bert, gemma2, gpt2, llama and qwen2 in
+/// F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K. Quantised matrices become float16, 2 bytes a
+/// weight.
+///
+/// Throws IoError, and FormatError for another kind of model, for keys of config.json and facts of GGUF that would
+/// change results and that heed does not follow, and for tensors that are missing, misshapen or unknown.
+PretrainedModel load_pretrained(const std::string& path);
 
 /// Writes a model in the layout that it came in: tensors by their names, in their dtypes, in one model.safetensors, and
 /// config.json, the tokenizer's and other texts as they were. The directory is new or empty; all is there or nothing.
-/// Throws UsageError for another one, FormatError for values that are not finite in the dtype, IoError.
+/// Throws UsageError for another one and for a model of a GGUF file, FormatError for values that are not finite in the
+/// dtype, IoError.
 void save_pretrained(const PretrainedModel& model, const std::string& directory);
 
 /// What preprocessor_config.json of a directory says is done to a picture for its ImageEncoder, as transformers'

@@ -104,8 +104,8 @@ enum class TokenizerSide : uint8_t { source, target };
 /// The tokenizer of a model's directory: heed's own vocabulary.txt, or as the hub has it tokenizer.json, else
 /// source.spm with target.spm and vocab.json (Marian), else vocab.json with merges.txt, else vocab.txt, else a
 /// sentencepiece model (tokenizer.model, spiece.model, sentencepiece.bpe.model), which heed reads by itself.
-/// tokenizer_config.json says what those leave open. Throws IoError, and FormatError where there is none, or where one
-/// breaks its format.
-Tokenizer load_tokenizer(const std::string& directory, TokenizerSide side = TokenizerSide::source);
+/// tokenizer_config.json says what those leave open. Or the tokenizer in a GGUF file. Throws IoError, and FormatError
+/// where there is none, or where one breaks its format.
+Tokenizer load_tokenizer(const std::string& path, TokenizerSide side = TokenizerSide::source);
 
 }  // namespace heed::inline v0

@@ -5,6 +5,7 @@
 #include "heed/pretrained.h"
 #include "heed/random.h"
 #include "pretrained/family.h"
+#include "pretrained/gguf.h"
 #include "pretrained/layout.h"
 
 namespace heed::inline v0 {
@@ -37,35 +38,57 @@ void widen(NamedTensors& tensors) {
     if (!keep || tensor.rank() != 2) tensor = tensor.to(DType::f32);
 }
 
+// The model that `config` describes, made of the tensors `stored` that `read` gives.
+std::unique_ptr<Module> assemble(const Keys& config, const Described& described, const std::vector<std::string>& stored,
+                                 const ReadTensor& read, const std::string& where) {
+  std::unique_ptr<Module> module;
+  try {
+    const ShapesOnly shapes_only;  // its tensors come from the files
+    module = described.make();
+  } catch (const ShapeError& e) {
+    throw FormatError(config.where() + ": " + e.what());
+  }
+  NamedTensors tensors = read_named(described.names, *module, stored, read, where);
+  widen(tensors);
+  try {
+    module->adopt(tensors);
+  } catch (const FormatError& e) {
+    throw FormatError(where + ": " + e.what());
+  }
+  module->eval();
+  return module;
+}
+
+PretrainedModel load_gguf(const std::string& path) {
+  const GgufModel file(path);
+  const Keys& config = file.config();
+  Described described = family_of(config).describe(config, file.names());
+  described.names = file.renamed(std::move(described.names));
+  PretrainedModel result{
+      .model_type = config.text("model_type"),
+      .module = assemble(
+          config, described, file.names(), [&](const std::string& name) { return file.tensor(name); }, path)};
+  read_writing(config, result);
+  return result;
+}
+
 }  // namespace
 
-PretrainedModel load_pretrained(const std::string& directory) {
-  const DirectorySnapshot texts(directory, {kConfigFile, kGenerationFile});
-  const Keys config = read_keys(texts, directory, kConfigFile);
+PretrainedModel load_pretrained(const std::string& path) {
+  if (is_gguf(path)) return load_gguf(path);
+  const DirectorySnapshot texts(path, {kConfigFile, kGenerationFile});
+  const Keys config = read_keys(texts, path, kConfigFile);
   const Family& family = family_of(config);
-  auto layout = std::make_shared<PretrainedLayout>(directory);
+  auto layout = std::make_shared<PretrainedLayout>(path);
   const TensorFiles& files = layout->tensors;
   const Described described = family.describe(config, files.names());
   layout->names = described.names;
   PretrainedModel result{
-      .model_type = config.text("model_type"), .module = nullptr, .stop = {}, .beam = {}, .layout = layout};
-  try {
-    const ShapesOnly shapes_only;  // its tensors come from the files
-    result.module = described.make();
-  } catch (const ShapeError& e) {
-    throw FormatError(config.where() + ": " + e.what());
-  }
-  NamedTensors tensors = read_named(
-      described.names, *result.module, files.names(), [&](const std::string& name) { return files.tensor(name); },
-      files.where());
-  widen(tensors);
-  try {
-    result.module->adopt(tensors);
-  } catch (const FormatError& e) {
-    throw FormatError(directory + ": " + e.what());
-  }
-  result.module->eval();
-  read_writing(texts.contains(kGenerationFile) ? read_keys(texts, directory, kGenerationFile) : config, result);
+      .model_type = config.text("model_type"),
+      .module = assemble(
+          config, described, files.names(), [&](const std::string& name) { return files.tensor(name); }, files.where()),
+      .layout = layout};
+  read_writing(texts.contains(kGenerationFile) ? read_keys(texts, path, kGenerationFile) : config, result);
   return result;
 }
 

@@ -51,7 +51,11 @@ PretrainedLayout::PretrainedLayout(const std::string& directory)
     : tensors(directory), text_names(texts_of(directory)), texts(directory, text_names) {}
 
 void save_pretrained(const PretrainedModel& model, const std::string& directory) {
-  if (!model.layout) throw UsageError("save_pretrained: the model was not loaded by load_pretrained");
+  if (!model.layout)
+    throw UsageError(
+        "save_pretrained: the model did not come from a directory, whose layout it could be saved in; where it came "
+        "from "
+        "a GGUF file, load the directory that the file was made of");
   const NamedTensors tensors = tensors_of(model);
   DirectoryTransaction transaction(directory);
   if (!list_files(directory).empty())

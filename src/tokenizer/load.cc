@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "core/gguf.h"
 #include "heed/model_files.h"
 #include "text/read_whole_file.h"
 #include "tokenizer/read_json.h"
@@ -99,28 +100,29 @@ std::vector<AddedToken> TokenizerConfig::special_tokens(std::vector<AddedToken> 
   return tokens;
 }
 
-Tokenizer load_tokenizer(const std::string& directory, TokenizerSide side) {
-  const std::filesystem::path path(directory);
-  if (!std::filesystem::is_directory(path)) {
-    if (!is_there(path)) throw IoError("read " + directory + ": there is no such directory");
-    throw FormatError(directory + ": this is no directory; pass that which tokenizer.json is in");
+Tokenizer load_tokenizer(const std::string& path, TokenizerSide side) {
+  const std::filesystem::path directory(path);
+  if (!std::filesystem::is_directory(directory)) {
+    if (!is_there(directory)) throw IoError("read " + path + ": there is no such directory");
+    if (is_gguf(path)) return Tokenizer(Shared(read_gguf(path)));
+    throw FormatError(path + ": this is no directory and no GGUF file; pass the directory that tokenizer.json is in");
   }
   const bool source = side == TokenizerSide::source;
-  if (source && is_there(path / kSourceVocabularyFile))
-    return Tokenizer(Vocabulary::load(path / kSourceVocabularyFile));
-  if (is_there(path / kVocabularyFile)) return Tokenizer(Vocabulary::load(path / kVocabularyFile));
-  if (is_there(path / "tokenizer.json"))
-    return Tokenizer::from_json(read_whole_file(path / "tokenizer.json", kLargestTokenizer),
-                                (path / "tokenizer.json").string());
-  const TokenizerConfig config(path);
-  if (is_there(path / "source.spm") && is_there(path / "target.spm"))
-    return Tokenizer(Shared(read_marian(path, config, side)));
-  if (is_there(path / "vocab.json") && is_there(path / "merges.txt"))
-    return Tokenizer(Shared(read_merges(path, config)));
-  if (is_there(path / "vocab.txt")) return Tokenizer(Shared(read_wordpieces(path, config)));
+  if (source && is_there(directory / kSourceVocabularyFile))
+    return Tokenizer(Vocabulary::load(directory / kSourceVocabularyFile));
+  if (is_there(directory / kVocabularyFile)) return Tokenizer(Vocabulary::load(directory / kVocabularyFile));
+  if (is_there(directory / "tokenizer.json"))
+    return Tokenizer::from_json(read_whole_file(directory / "tokenizer.json", kLargestTokenizer),
+                                (directory / "tokenizer.json").string());
+  const TokenizerConfig config(directory);
+  if (is_there(directory / "source.spm") && is_there(directory / "target.spm"))
+    return Tokenizer(Shared(read_marian(directory, config, side)));
+  if (is_there(directory / "vocab.json") && is_there(directory / "merges.txt"))
+    return Tokenizer(Shared(read_merges(directory, config)));
+  if (is_there(directory / "vocab.txt")) return Tokenizer(Shared(read_wordpieces(directory, config)));
   for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
-    if (is_there(path / name)) return Tokenizer(Shared(read_sentencepiece(path / name, config)));
-  throw FormatError(directory +
+    if (is_there(directory / name)) return Tokenizer(Shared(read_sentencepiece(directory / name, config)));
+  throw FormatError(path +
                     ": no tokenizer that heed reads: tokenizer.json, source.spm with target.spm and vocab.json, "
                     "vocab.json with merges.txt, vocab.txt, tokenizer.model, spiece.model or sentencepiece.bpe.model");
 }

@@ -44,6 +44,15 @@ std::shared_ptr<const Pipeline> read_wordpieces(const std::filesystem::path& dir
 /// A sentencepiece model, for the classes that heed knows.
 std::shared_ptr<const Pipeline> read_sentencepiece(const std::filesystem::path& file, const TokenizerConfig& config);
 
+/// The tokenizer in a GGUF file.
+std::shared_ptr<const Pipeline> read_gguf(const std::string& path);
+
+/// Every two pieces of `table` that make up a third merge, in the order of the `thirds`.
+std::vector<Merge> merges_of(const std::vector<std::string_view>& thirds, const TokenTable& table);
+
+/// What Qwen2Tokenizer takes for words.
+PreTokenizerPtr make_qwen2_words(bool add_prefix_space);
+
 /// source.spm, target.spm and vocab.json; for the target target_vocab.json where the vocabularies are separate.
 std::shared_ptr<const Pipeline> read_marian(const std::filesystem::path& directory, const TokenizerConfig& config,
                                             TokenizerSide side);

@@ -37,16 +37,16 @@ bool has_roberta_ends(const std::string& name) {
          name == "LEDTokenizer" || name == "MPNetTokenizer";
 }
 
-PreTokenizerPtr qwen2_words(bool prefix) {
+}  // namespace
+
+PreTokenizerPtr make_qwen2_words(bool add_prefix_space) {
   constexpr std::string_view kWords =
       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   std::vector<PreTokenizerPtr> parts;
   parts.push_back(make_split(Pattern(Regex(kWords, "Qwen2Tokenizer")), SplitBehavior::isolated, false));
-  parts.push_back(make_byte_level({.add_prefix_space = prefix, .use_regex = false, .leave_bytes = true}));
+  parts.push_back(make_byte_level({.add_prefix_space = add_prefix_space, .use_regex = false, .leave_bytes = true}));
   return make_sequence(std::move(parts));
 }
-
-}  // namespace
 
 std::shared_ptr<const Pipeline> read_merges(const std::filesystem::path& directory, const TokenizerConfig& config) {
   const std::string where = (directory / "vocab.json").string();
@@ -75,7 +75,7 @@ std::shared_ptr<const Pipeline> read_merges(const std::filesystem::path& directo
   parts.lexicon = lexicon;
   const bool prefix = config.boolean_or("add_prefix_space", false);
   parts.pre_tokenizer =
-      qwen2 ? qwen2_words(prefix) : make_byte_level({.add_prefix_space = prefix, .leave_bytes = true});
+      qwen2 ? make_qwen2_words(prefix) : make_byte_level({.add_prefix_space = prefix, .leave_bytes = true});
   if (roberta) {
     parts.post_processor = make_roberta_processor(id_of(*lexicon, config.token_or("cls_token", "<s>"), where),
                                                   id_of(*lexicon, config.token_or("sep_token", "</s>"), where), true,

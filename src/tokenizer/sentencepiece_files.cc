@@ -16,6 +16,12 @@ constexpr const char* kMark = "\u2581";
 // A token and its score.
 using Scored = std::pair<std::string, double>;
 
+std::vector<std::string_view> texts_of(const std::vector<Scored>& pieces) {
+  std::vector<std::string_view> texts;
+  for (const Scored& piece : pieces) texts.emplace_back(piece.first);
+  return texts;
+}
+
 class Reader {
  public:
   Reader(const std::filesystem::path& file, const TokenizerConfig& config)
@@ -76,20 +82,11 @@ class Reader {
     parts_.lexicon = lexicon;
   }
 
-  // Every two pieces that make up a third merge, in the order of the thirds.
   ModelPtr bpe(const std::vector<Scored>& tokens, bool byte_fallback) const {
     TokenTable table;
     for (size_t id = 0; id < tokens.size(); ++id) table.add(tokens[id].first, static_cast<int32_t>(id));
     table.finish(where_);
-    std::vector<Merge> merges;
-    for (const auto& [text, score] : pieces_) {
-      for (size_t at = 0; at < text.size();) {
-        at += static_cast<size_t>(decode_utf8(std::string_view(text).substr(at)).length);
-        const std::string_view left = std::string_view(text).substr(0, at), right = std::string_view(text).substr(at);
-        if (!right.empty() && table.find(left) != TokenTable::kNone && table.find(right) != TokenTable::kNone)
-          merges.emplace_back(left, right);
-      }
-    }
+    const std::vector<Merge> merges = merges_of(texts_of(pieces_), table);
     BpeOptions o;
     o.unk_token = token("unk_token", model_.unk_piece.c_str());
     o.fuse_unk = true;
@@ -233,6 +230,19 @@ class Reader {
 };
 
 }  // namespace
+
+std::vector<Merge> merges_of(const std::vector<std::string_view>& thirds, const TokenTable& table) {
+  std::vector<Merge> merges;
+  for (const std::string_view text : thirds) {
+    for (size_t at = 0; at < text.size();) {
+      at += static_cast<size_t>(decode_utf8(text.substr(at)).length);
+      const std::string_view left = text.substr(0, at), right = text.substr(at);
+      if (!right.empty() && table.find(left) != TokenTable::kNone && table.find(right) != TokenTable::kNone)
+        merges.emplace_back(left, right);
+    }
+  }
+  return merges;
+}
 
 std::shared_ptr<const Pipeline> read_sentencepiece(const std::filesystem::path& file, const TokenizerConfig& config) {
   return Reader(file, config).read();

@@ -281,8 +281,8 @@ def stored(draw, kind, config, directory, **how):
                                 experts_implementation="eager").eval()
 
 
-def causal_case(draw, config, directory):
-    model = stored(draw, transformers.AutoModelForCausalLM, config, directory)
+def causal_case(draw, config, directory, of=stored):
+    model = of(draw, transformers.AutoModelForCausalLM, config, directory)
     rows = [ids(draw, n) for n in draw.sample(range(2, 24), 3)]
     outputs, loss, count = [], 0, sum(len(row) - 1 for row in rows)
     for row in rows:

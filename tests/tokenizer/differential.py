@@ -4,7 +4,8 @@ added, and texts decoded from ids, at once and token by token.
 
     differential.py PROBE --made DIR [--models DIR] [--texts 20000] [--seed 1] [NAME...]
 
-Every tokenizer.json under DIR, and tokenizers made here of parts that those have not. Texts are of characters that
+Every tokenizer.json under DIR, those that a GGUF file can hold out of one, too (NAME-gguf), and tokenizers made here of
+parts that those have not. Texts are of characters that
 Unicode 3.2 has: the package's own tables differ from part to part (Unicode 8 to 17), and heed's are of Unicode 15.
 """
 import argparse
@@ -16,6 +17,8 @@ import sys
 import unicodedata
 
 import tokenizers
+
+import gguf_files
 
 OLD = unicodedata.ucd_3_2_0
 
@@ -224,7 +227,8 @@ def questions(texts, count):
 
 def ask(probe, path, lines):
     data = "".join(json.dumps(line) + "\n" for line in lines)
-    result = subprocess.run([probe, path.parent], input=data.encode(), capture_output=True, check=False)
+    asked = path.parent if path.name == "tokenizer.json" else path
+    result = subprocess.run([probe, asked], input=data.encode(), capture_output=True, check=False)
     answers = [json.loads(line) for line in result.stdout.decode().split("\n") if line]
     return answers, result.stderr.decode()
 
@@ -258,8 +262,7 @@ def difference(package, question, answer, decoded, ids):
     return None
 
 
-def compare(name, path, probe, texts, count):
-    package = tokenizers.Tokenizer.from_file(str(path))
+def compare(name, package, path, probe, texts, count):
     asked = list(questions(texts, count))
     lines = [{"text": text} if second is None else {"text": text, "second": second} for text, second in asked]
     answers, errors = ask(probe, path, lines)
@@ -298,14 +301,21 @@ def main():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content), encoding="utf-8")
         paths[name] = path
+    packages = {name: tokenizers.Tokenizer.from_file(str(path)) for name, path in paths.items()}
+    for name, path in list(paths.items()):
+        if kind := gguf_files.kind_of(name):
+            told = gguf_files.as_told(json.loads(path.read_text(encoding="utf-8")))
+            paths[f"{name}-gguf"] = options.made / f"{name}.gguf"
+            packages[f"{name}-gguf"] = tokenizers.Tokenizer.from_str(json.dumps(told))
+            gguf_files.write(told, kind, paths[f"{name}-gguf"])
     known = conformance_texts(options.models)
     wrong = 0
     for name, path in paths.items():
         if options.names and name not in options.names:
             continue
-        package = tokenizers.Tokenizer.from_file(str(path))
+        package = packages[name]
         tokens = [token.content for token in package.get_added_tokens_decoder().values()] or ["a"]
-        wrong += compare(name, path, options.probe, Texts(options.seed, known, tokens), options.texts)
+        wrong += compare(name, package, path, options.probe, Texts(options.seed, known, tokens), options.texts)
     return 1 if wrong else 0
 
 

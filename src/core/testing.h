@@ -1,0 +1,78 @@
+// What the tests of several rooms write: GGUF files, byte by byte.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace heed {
+
+class GgufBytes {
+ public:
+  explicit GgufBytes(uint32_t version = 3) : version_(version) {}
+
+  GgufBytes& integer(const std::string& key, uint32_t value) { return fact(key, 4, bytes_of(value)); }
+  GgufBytes& number(const std::string& key, float value) { return fact(key, 6, bytes_of(value)); }
+  GgufBytes& flag(const std::string& key, bool value) { return fact(key, 7, std::string(1, value ? 1 : 0)); }
+  GgufBytes& text(const std::string& key, std::string_view value) { return fact(key, 8, text_of(value)); }
+  GgufBytes& texts(const std::string& key, const std::vector<std::string>& values) {
+    std::string all;
+    for (const std::string& value : values) all += text_of(value);
+    return list(key, 8, values.size(), all);
+  }
+  template <class T>  // uint32_t or float
+  GgufBytes& numbers(const std::string& key, const std::vector<T>& values) {
+    std::string all;
+    for (const T value : values) all += bytes_of(value);
+    return list(key, std::is_same_v<T, float> ? 6 : 4, values.size(), all);
+  }
+  /// A fact of whatever type, its bytes as they are.
+  GgufBytes& fact(const std::string& key, uint32_t type, const std::string& bytes) {
+    facts_ += text_of(key) + bytes_of(type) + bytes;
+    ++count_;
+    return *this;
+  }
+  GgufBytes& list(const std::string& key, uint32_t type, uint64_t count, const std::string& bytes) {
+    return fact(key, 9, bytes_of(type) + bytes_of(count) + bytes);
+  }
+  /// `shape` as the file has it: the length of a row first.
+  GgufBytes& tensor(const std::string& name, const std::vector<uint64_t>& shape, uint32_t type,
+                    const std::string& bytes) {
+    data_.resize((data_.size() + 31) / 32 * 32);
+    return placed(name, shape, type, data_.size(), bytes);
+  }
+  GgufBytes& placed(const std::string& name, const std::vector<uint64_t>& shape, uint32_t type, uint64_t offset,
+                    const std::string& bytes = "") {
+    infos_ += text_of(name) + bytes_of(static_cast<uint32_t>(shape.size()));
+    for (const uint64_t size : shape) infos_ += bytes_of(size);
+    infos_ += bytes_of(type) + bytes_of(offset);
+    data_ += bytes;
+    ++tensors_;
+    return *this;
+  }
+
+  std::string bytes() const {
+    std::string all = "GGUF" + bytes_of(version_) + bytes_of(tensors_) + bytes_of(count_) + facts_ + infos_;
+    if (!data_.empty()) all.resize((all.size() + 31) / 32 * 32);
+    return all + data_;
+  }
+  void write(const std::string& path) const { std::ofstream(path, std::ios::binary) << bytes(); }
+
+  template <class T>
+  static std::string bytes_of(T value) {
+    return {reinterpret_cast<const char*>(&value), sizeof value};
+  }
+  static std::string text_of(std::string_view text) {
+    return bytes_of(static_cast<uint64_t>(text.size())) + std::string(text);
+  }
+
+ private:
+  uint32_t version_;
+  uint64_t count_ = 0, tensors_ = 0;
+  std::string facts_, infos_, data_;
+};
+
+}  // namespace heed

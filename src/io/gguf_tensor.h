@@ -1,0 +1,19 @@
+// From the tensors of a GGUF file to heed's.
+#pragma once
+
+#include <string>
+
+#include "core/gguf.h"
+#include "heed/tensor.h"
+
+namespace heed::inline v0 {
+
+/// The tensor's own memory is the file's where it is F32, F16 or BF16 and aligned for that. Quantised ones become f16:
+/// their numbers have 4 to 8 bits, times a factor in f16, so that rounding (2^-12 of each) is far below what quantising
+/// changed. Throws FormatError for types that heed does not read and for what no tensor can be.
+Tensor gguf_tensor(const GgufFile& file, const GgufTensor& tensor);
+
+/// One block of a quantised type: type.elements numbers.
+void dequantise(const GgufType& type, const std::byte* block, float* to);
+
+}  // namespace heed::inline v0

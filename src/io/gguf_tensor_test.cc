@@ -1,0 +1,136 @@
+#include "io/gguf_tensor.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "core/testing.h"
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+const GgufType& type_named(std::string_view name) {
+  return *std::find_if(std::begin(kGgufTypes), std::end(kGgufTypes), [&](const GgufType& t) { return t.name == name; });
+}
+
+std::vector<float> numbers_of(std::string_view type, const std::string& block) {
+  EXPECT_EQ(block.size(), type_named(type).bytes);
+  std::vector<float> numbers(type_named(type).elements);
+  dequantise(type_named(type), reinterpret_cast<const std::byte*>(block.data()), numbers.data());
+  return numbers;
+}
+
+std::string half(float x) { return GgufBytes::bytes_of(to_float16(x).bits); }
+
+// By the definitions in ggml-common.h: a number, its bits put where the type has them.
+TEST(Dequantise, BlocksOf32) {
+  std::string bytes;
+  for (int i = 0; i < 32; ++i) bytes += static_cast<char>(i * 8 - 128);
+  const std::vector<float> eight = numbers_of("Q8_0", half(0.5f) + bytes);
+  for (int i = 0; i < 32; ++i) EXPECT_EQ(eight[static_cast<size_t>(i)], 0.5f * static_cast<float>(i * 8 - 128));
+
+  std::string nibbles;  // number i is i % 16, number 16 + i is 15 - i
+  for (int i = 0; i < 16; ++i) nibbles += static_cast<char>(i | (15 - i) << 4);
+  const std::string fifth = GgufBytes::bytes_of(0x80000001u);  // of the first and the last
+  const auto expect = [&](std::string_view type, const std::string& block, float factor, float offset, bool five) {
+    const std::vector<float> numbers = numbers_of(type, block);
+    for (int i = 0; i < 32; ++i) {
+      const int q = (i < 16 ? i : 31 - i) + (five && (i == 0 || i == 31) ? 16 : 0);
+      EXPECT_EQ(numbers[static_cast<size_t>(i)], factor * static_cast<float>(q) + offset) << type << " " << i;
+    }
+  };
+  expect("Q4_0", half(0.25f) + nibbles, 0.25f, -8 * 0.25f, false);
+  expect("Q4_1", half(0.25f) + half(3) + nibbles, 0.25f, 3, false);
+  expect("Q5_0", half(-2) + fifth + nibbles, -2, 32, true);
+  expect("Q5_1", half(0.5f) + half(-1) + fifth + nibbles, 0.5f, -1, true);
+}
+
+TEST(Dequantise, BlocksOf256) {
+  // Factor of part p: 8p + 1, minimum 63 - p; 6 bits each, the upper two of parts 4 to 7 in the bytes of parts 0 to 3.
+  std::string packed(12, '\0');
+  for (int p = 0; p < 8; ++p) {
+    const int factor = 8 * p + 1 > 63 ? 63 : 8 * p + 1, minimum = 63 - p;
+    if (p < 4) {
+      packed[static_cast<size_t>(p)] |= static_cast<char>(factor);
+      packed[static_cast<size_t>(p + 4)] |= static_cast<char>(minimum);
+    } else {
+      packed[static_cast<size_t>(p + 4)] = static_cast<char>((factor & 15) | (minimum & 15) << 4);
+      packed[static_cast<size_t>(p - 4)] |= static_cast<char>(factor >> 4 << 6);
+      packed[static_cast<size_t>(p)] |= static_cast<char>(minimum >> 4 << 6);
+    }
+  }
+  std::string numbers(128, '\0'), fifth(32, '\0');
+  const auto q = [](int i) { return i * 7 % 32; };
+  for (int i = 0; i < 256; ++i) {
+    const int part = i / 32, at = i % 32;
+    numbers[static_cast<size_t>(part / 2 * 32 + at)] |= static_cast<char>((q(i) & 15) << (part % 2 * 4));
+    fifth[static_cast<size_t>(at)] |= static_cast<char>(q(i) >> 4 << part);
+  }
+  const std::string head = half(0.5f) + half(0.25f) + packed;
+  for (const bool five : {false, true}) {
+    const std::vector<float> got = numbers_of(five ? "Q5_K" : "Q4_K", head + (five ? fifth : "") + numbers);
+    for (int i = 0; i < 256; ++i) {
+      const int part = i / 32, number = five ? q(i) : q(i) & 15;
+      EXPECT_EQ(got[static_cast<size_t>(i)], 0.5f * static_cast<float>(8 * part + 1) * static_cast<float>(number) -
+                                                 0.25f * static_cast<float>(63 - part))
+          << i;
+    }
+  }
+
+  std::string lower(128, '\0'), upper(64, '\0'), factors;
+  const auto six = [](int i) { return i * 11 % 64; };
+  for (int i = 0; i < 256; ++i) {
+    const int half_of = i / 128, quarter = i % 128 / 32, at = i % 32;
+    lower[static_cast<size_t>(half_of * 64 + quarter % 2 * 32 + at)] |=
+        static_cast<char>((six(i) & 15) << (quarter / 2 * 4));
+    upper[static_cast<size_t>(half_of * 32 + at)] |= static_cast<char>(six(i) >> 4 << (quarter * 2));
+  }
+  for (int f = 0; f < 16; ++f) factors += static_cast<char>(f * 9 - 70);
+  const std::vector<float> got = numbers_of("Q6_K", lower + upper + factors + half(0.125f));
+  for (int i = 0; i < 256; ++i)
+    EXPECT_EQ(got[static_cast<size_t>(i)],
+              0.125f * static_cast<float>(i / 16 * 9 - 70) * static_cast<float>(six(i) - 32))
+        << i;
+}
+
+TEST(GgufTensors, OfAllKinds) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("heed_gguf_tensor_" + std::to_string(getpid()))).string();
+  std::string floats, halves, brains, blocks;
+  for (int i = 0; i < 6; ++i) {
+    floats += GgufBytes::bytes_of(0.1f * static_cast<float>(i));
+    halves += half(0.5f * static_cast<float>(i));
+    brains += GgufBytes::bytes_of(to_bfloat16(static_cast<float>(i)).bits);
+  }
+  const int64_t rows = 1000;  // several tasks
+  for (int64_t row = 0; row < rows; ++row) blocks += half(0.5f) + std::string(32, static_cast<char>(row % 100));
+  GgufBytes()
+      .tensor("f32", {3, 2}, 0, floats)
+      .tensor("f16", {3, 2}, 1, halves)
+      .tensor("bf16", {6}, 30, brains)
+      .tensor("q8_0", {32, rows}, 8, blocks)
+      .tensor("none", {0, 2}, 0, "")
+      .tensor("odd", {256}, 23, "x")
+      .write(path);
+  const GgufFile file(path);
+  const Tensor f32 = gguf_tensor(file, *file.tensor("f32"));
+  EXPECT_EQ(f32.shape(), (Dims{2, 3}));
+  EXPECT_EQ(static_cast<const void*>(f32.raw()), file.tensor("f32")->data);  // where the file is mapped
+  EXPECT_EQ(f32.at<float>(1, 2), 0.1f * 5);
+  EXPECT_EQ(gguf_tensor(file, *file.tensor("f16")).to(DType::f32).at<float>(1, 0), 1.5f);
+  EXPECT_EQ(gguf_tensor(file, *file.tensor("bf16")).dtype(), DType::bf16);
+  const Tensor q8 = gguf_tensor(file, *file.tensor("q8_0"));
+  EXPECT_EQ(q8.dtype(), DType::f16);
+  EXPECT_EQ(q8.shape(), (Dims{rows, 32}));
+  for (int64_t row = 0; row < rows; ++row)
+    EXPECT_EQ(to_float(q8.at<float16>(row, 31)), 0.5f * static_cast<float>(row % 100));
+  EXPECT_EQ(gguf_tensor(file, *file.tensor("none")).numel(), 0);
+  EXPECT_THROW(gguf_tensor(file, *file.tensor("odd")), FormatError);
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,256 @@
+#include "pretrained/gguf.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "heed/error.h"
+#include "io/gguf_tensor.h"
+
+namespace heed::inline v0 {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Renamed {
+  const char *hub, *file;  // without ".weight" and ".bias"
+};
+
+constexpr Renamed kLlamaNames[] = {{"embed_tokens", "token_embd"},
+                                   {"norm", "output_norm"},
+                                   {"lm_head", "output"},
+                                   {"layers.{}.input_layernorm", "blk.{}.attn_norm"},
+                                   {"layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+                                   {"layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+                                   {"layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+                                   {"layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+                                   {"layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
+                                   {"layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
+                                   {"layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
+                                   {"layers.{}.mlp.down_proj", "blk.{}.ffn_down"}};
+// Where it differs from Llama.
+constexpr Renamed kGemma2Names[] = {{"layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
+                                    {"layers.{}.pre_feedforward_layernorm", "blk.{}.ffn_norm"},
+                                    {"layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"}};
+constexpr Renamed kGpt2Names[] = {{"wte", "token_embd"},
+                                  {"wpe", "position_embd"},
+                                  {"ln_f", "output_norm"},
+                                  {"lm_head", "output"},
+                                  {"h.{}.ln_1", "blk.{}.attn_norm"},
+                                  {"h.{}.attn.c_attn", "blk.{}.attn_qkv"},
+                                  {"h.{}.attn.c_proj", "blk.{}.attn_output"},
+                                  {"h.{}.ln_2", "blk.{}.ffn_norm"},
+                                  {"h.{}.mlp.c_fc", "blk.{}.ffn_up"},
+                                  {"h.{}.mlp.c_proj", "blk.{}.ffn_down"}};
+constexpr Renamed kBertNames[] = {{"embeddings.word_embeddings", "token_embd"},
+                                  {"embeddings.position_embeddings", "position_embd"},
+                                  {"embeddings.token_type_embeddings", "token_types"},
+                                  {"embeddings.LayerNorm", "token_embd_norm"},
+                                  {"encoder.layer.{}.attention.self.query", "blk.{}.attn_q"},
+                                  {"encoder.layer.{}.attention.self.key", "blk.{}.attn_k"},
+                                  {"encoder.layer.{}.attention.self.value", "blk.{}.attn_v"},
+                                  {"encoder.layer.{}.attention.output.dense", "blk.{}.attn_output"},
+                                  {"encoder.layer.{}.attention.output.LayerNorm", "blk.{}.attn_output_norm"},
+                                  {"encoder.layer.{}.intermediate.dense", "blk.{}.ffn_up"},
+                                  {"encoder.layer.{}.output.dense", "blk.{}.ffn_down"},
+                                  {"encoder.layer.{}.output.LayerNorm", "blk.{}.layer_output_norm"}};
+
+constexpr const char *kEmbedding = "token_embd.weight", *kTypes = "token_types.weight";
+constexpr const char* kFrequencies = "rope_freqs.weight";  // what Llama 3 divides them by
+
+// A file's facts become the keys of config.json that the page of its architecture reads.
+class Translation {
+ public:
+  explicit Translation(const GgufFile& file) : file_(file), architecture_(file.text(kArchitecture).value_or("")) {}
+
+  Json config() {
+    const std::string type(file_.text("general.type").value_or("model"));
+    if (type != "model") file_.fail("general.type", "is " + printable(type) + "; heed reads whole models");
+    if (file_.integer("split.count").value_or(1) > 1)
+      file_.fail("split.count", "says that this is a part of a model; join its parts (llama-gguf-split --merge)");
+    if (architecture_ == "llama" || architecture_ == "qwen2" || architecture_ == "gemma2") {
+      llama();
+      if (architecture_ == "gemma2") gemma2();
+    } else if (architecture_ == "gpt2") {
+      gpt2();
+    } else if (architecture_ == "bert") {
+      bert();
+    } else {
+      file_.fail(kArchitecture,
+                 (file_.has(kArchitecture) ? "is " + printable(architecture_) : std::string("is not there")) +
+                     "; heed has bert, gemma2, gpt2, llama and qwen2");
+    }
+    config_["model_type"] = architecture_;
+    std::vector<int64_t> ends;
+    for (const char* end : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"})
+      if (const auto id = file_.integer(end)) ends.push_back(*id);
+    if (!ends.empty()) config_["eos_token_id"] = ends;
+    return std::move(config_);
+  }
+
+ private:
+  static constexpr const char* kArchitecture = "general.architecture";
+
+  std::string key(const char* name) const { return architecture_ + "." + name; }
+  int64_t need_integer(const char* name) const {
+    const auto value = file_.integer(key(name));
+    if (!value) file_.fail(key(name), "is not there; this kind of model needs it");
+    return *value;
+  }
+  double need_number(const char* name) const {
+    const auto value = file_.number(key(name));
+    if (!value) file_.fail(key(name), "is not there; this kind of model needs it");
+    return *value;
+  }
+  int64_t rows_of(const char* tensor) const {
+    const GgufTensor* const found = file_.tensor(tensor);
+    if (!found) throw FormatError(file_.path() + ": there is no tensor '" + tensor + "'");
+    return found->shape[0];
+  }
+
+  void sizes(const char* width, const char* heads, const char* layers, const char* inner, const char* positions) {
+    config_["vocab_size"] = rows_of(kEmbedding);
+    config_[width] = need_integer("embedding_length");
+    config_[heads] = need_integer("attention.head_count");
+    config_[layers] = need_integer("block_count");
+    config_[inner] = need_integer("feed_forward_length");
+    config_[positions] = need_integer("context_length");
+  }
+
+  void llama() {
+    sizes("hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size", "max_position_embeddings");
+    if (file_.integer(key("expert_count")).value_or(0) > 0)
+      file_.fail(key("expert_count"), "says that layers have experts, which heed has not");
+    config_["rms_norm_eps"] = need_number("attention.layer_norm_rms_epsilon");
+    config_["tie_word_embeddings"] = !file_.tensor("output.weight");
+    config_["attention_bias"] = file_.tensor("blk.0.attn_output.bias") != nullptr;
+    const auto heads = config_["num_attention_heads"].get<int64_t>();
+    if (heads < 1) file_.fail(key("attention.head_count"), "is below 1");
+    config_["num_key_value_heads"] = file_.integer(key("attention.head_count_kv")).value_or(heads);
+    const int64_t head =
+        file_.integer(key("attention.key_length")).value_or(config_["hidden_size"].get<int64_t>() / heads);
+    config_["head_dim"] = head;
+    for (const char* same : {"attention.value_length", "rope.dimension_count"})
+      if (const int64_t size = file_.integer(key(same)).value_or(head); size != head)
+        file_.fail(key(same), "is " + std::to_string(size) + "; heed has this kind of model with the size of a head, " +
+                                  std::to_string(head));
+    config_["rope_theta"] = file_.number(key("rope.freq_base")).value_or(10000);
+    scaling();
+  }
+
+  void scaling() {
+    const std::string type(file_.text(key("rope.scaling.type")).value_or("none"));
+    const double factor = file_.number(key("rope.scaling.factor")).value_or(1);
+    Json scaling = Json::object();
+    if (const GgufTensor* const frequencies = file_.tensor(kFrequencies)) {
+      // LongRoPE's is what divides each frequency by a number.
+      const Tensor factors = gguf_tensor(file_, *frequencies).to(DType::f32).contiguous();
+      scaling = {{"rope_type", "longrope"},
+                 {"short_factor", std::vector<float>(factors.span<float>().begin(), factors.span<float>().end())},
+                 {"attention_factor", 1.0},
+                 {"original_max_position_embeddings", config_["max_position_embeddings"]}};
+    } else if (type == "linear" || type == "yarn") {
+      scaling = {{"rope_type", type}, {"factor", factor}};
+    } else if (type != "none") {
+      file_.fail(key("rope.scaling.type"), "is " + printable(type) + "; heed has none, linear and yarn");
+    }
+    if (type == "yarn") {
+      if (const auto original = file_.integer(key("rope.scaling.original_context_length")))
+        scaling["original_max_position_embeddings"] = *original;
+      for (const auto& [theirs, ours] :
+           {std::pair("rope.scaling.yarn_beta_fast", "beta_fast"), {"rope.scaling.yarn_beta_slow", "beta_slow"}})
+        if (const auto value = file_.number(key(theirs))) scaling[ours] = *value;
+    }
+    for (const char* other : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor", "rope.scale_linear"})
+      if (file_.number(key(other)).value_or(1) != 1)
+        file_.fail(key(other), "is not 1, with which heed has this kind of model");
+    if (!scaling.empty()) config_["rope_scaling"] = std::move(scaling);
+  }
+
+  void gemma2() {
+    for (const auto& [theirs, ours] : {std::pair("attn_logit_softcapping", "attn_logit_softcapping"),
+                                       {"final_logit_softcapping", "final_logit_softcapping"}})
+      if (const auto value = file_.number(key(theirs))) config_[ours] = *value;
+    if (const auto window = file_.integer(key("attention.sliding_window"))) config_["sliding_window"] = *window;
+    // No fact says it: the model of 27B divides by the width of a head as the others do not have it.
+    const bool largest = config_["num_hidden_layers"] == 46;
+    config_["query_pre_attn_scalar"] =
+        largest ? config_["hidden_size"].get<int64_t>() / config_["num_attention_heads"].get<int64_t>()
+                : config_["head_dim"].get<int64_t>();
+  }
+
+  void gpt2() {
+    sizes("n_embd", "n_head", "n_layer", "n_inner", "n_positions");
+    config_["layer_norm_epsilon"] = need_number("attention.layer_norm_epsilon");
+    config_["tie_word_embeddings"] = !file_.tensor("output.weight");
+  }
+
+  void bert() {
+    sizes("hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size", "max_position_embeddings");
+    config_["layer_norm_eps"] = need_number("attention.layer_norm_epsilon");
+    config_["type_vocab_size"] = rows_of(kTypes);
+    if (file_.flag(key("attention.causal")).value_or(false))
+      file_.fail(key("attention.causal"), "is true; heed has this kind of model with false");
+  }
+
+  const GgufFile& file_;
+  std::string architecture_;
+  Json config_ = Json::object();
+};
+
+std::string with_ending(const std::string& name, std::span<const Renamed> table) {
+  for (const auto& [hub, file] : table)
+    for (const char* ending : {".weight", ".bias"})
+      if (name == std::string(hub) + ending) return std::string(file) + ending;
+  return "";
+}
+
+// Rows (2i, 2i + 1) of a head, which llama.cpp turns together, stand half a head apart on the hub.
+Tensor halves(const Tensor& pairs, int64_t heads) {
+  const int64_t rows = pairs.size(0);
+  if (rows % (2 * heads) != 0) return pairs;  // of a shape that is refused where it is used
+  const int64_t width = pairs.numel() / std::max<int64_t>(rows, 1);
+  return pairs.reshape({heads, rows / heads / 2, 2, width}).transpose(1, 2).contiguous().reshape(pairs.shape());
+}
+
+}  // namespace
+
+GgufModel::GgufModel(const std::string& path) : file_(path), config_(Translation(file_).config(), path) {
+  for (const GgufTensor& tensor : file_.tensors()) names_.push_back(tensor.name);
+}
+
+Names GgufModel::renamed(Names names) const {
+  const std::string architecture = config_.text("model_type");
+  std::vector<Renamed> table;
+  const auto add = [&](std::span<const Renamed> more) { table.insert(table.end(), more.begin(), more.end()); };
+  if (architecture == "gpt2") {
+    add(kGpt2Names);
+  } else if (architecture == "bert") {
+    add(kBertNames);
+  } else {
+    if (architecture == "gemma2") add(kGemma2Names);
+    add(kLlamaNames);
+  }
+  for (NameRule& rule : names.rules) {
+    rule.change = Change::none;
+    for (std::string& name : rule.theirs)
+      if (const std::string own = with_ending(name, table); !own.empty()) name = own;
+  }
+  names.prefixes = {""};
+  names.without_prefix = names.copies = {};
+  names.old_endings = {};
+  names.unused = {kFrequencies};
+  return names;
+}
+
+Tensor GgufModel::tensor(const std::string& name) const {
+  const Tensor tensor = gguf_tensor(file_, *file_.tensor(name));
+  if (config_.text("model_type") != "llama") return tensor;
+  const auto is = [&](const char* which) {
+    return name.ends_with(std::string(which) + ".weight") || name.ends_with(std::string(which) + ".bias");
+  };
+  if (is(".attn_q")) return halves(tensor, config_.integer("num_attention_heads", 1, INT32_MAX));
+  if (is(".attn_k")) return halves(tensor, config_.integer("num_key_value_heads", 1, INT32_MAX));
+  return tensor;
+}
+
+}  // namespace heed::inline v0
