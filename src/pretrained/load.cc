@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "heed/checked.h"
 #include "heed/model_files.h"
 #include "heed/pretrained.h"
@@ -27,15 +25,11 @@ void read_writing(const Keys& keys, PretrainedModel& model) {
     if (word.size() == 1) beam.never.push_back(word[0]);
 }
 
-// Matrices in one half precision, where all are, and everything else as float32.
+// Matrices stay in half precision; everything else becomes float32.
 void widen(NamedTensors& tensors) {
-  const auto all_are = [&](DType half) {
-    return std::all_of(tensors.begin(), tensors.end(),
-                       [&](const auto& t) { return t.second.rank() != 2 || t.second.dtype() == half; });
-  };
-  const bool keep = all_are(DType::f16) || all_are(DType::bf16);
   for (auto& [name, tensor] : tensors)
-    if (!keep || tensor.rank() != 2) tensor = tensor.to(DType::f32);
+    if (tensor.rank() != 2 || (tensor.dtype() != DType::f16 && tensor.dtype() != DType::bf16))
+      tensor = tensor.to(DType::f32);
 }
 
 // The model that `config` describes, made of the tensors `stored` that `read` gives.

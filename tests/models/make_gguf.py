@@ -62,7 +62,7 @@ def gemma2(draw, dtype):
     sized = decoder(draw, dtype) | {"tie_word_embeddings": True}
     head_dim = sized["hidden_size"] // sized["num_attention_heads"]
     return transformers.Gemma2Config(**sized, head_dim=head_dim, query_pre_attn_scalar=head_dim, sliding_window=3,
-                                     attn_logit_softcapping=draw.choice([2.0, 50.0]), final_logit_softcapping=4.0)
+                                     attn_logit_softcapping=draw.choice([2.0, 50.0]), final_logit_softcapping=30.0)
 
 
 def gpt2(draw, dtype):
@@ -108,8 +108,7 @@ def random_blocks(draw, shape, dtype):
     elements, size = gguf.GGML_QUANT_SIZES[dtype]
     random = numpy.random.default_rng(draw.randrange(1 << 30))
     blocks = random.integers(0, 256, (*shape[:-1], shape[-1] // elements, size), dtype=numpy.uint8)
-    at = {Type.Q4_K: 0, Type.Q5_K: 0, Type.Q6_K: 208}[dtype]
-    count, largest = (1, 1e-4) if dtype == Type.Q6_K else (2, 1e-3)
+    at, count, largest = {Type.Q4_K: (0, 2, 4e-4), Type.Q5_K: (0, 2, 2e-4), Type.Q6_K: (208, 1, 1e-4)}[dtype]
     factors = random.uniform(-largest, largest, (*blocks.shape[:-1], count)).astype(numpy.float16)
     blocks[..., at:at + 2 * count] = factors.view(numpy.uint8)
     return blocks.reshape(*shape[:-1], -1)
@@ -169,6 +168,25 @@ def facts(writer, config):
             writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
 
 
+def vocabulary(writer, config):
+    """As many tokens as the model has; llama.cpp reads no model without."""
+    letters = ["\u010a", "\u0120"] + [chr(c) for c in range(ord("!"), ord("~"))]
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"] if config.model_type == "bert" else ["<pad>", "<s>", "</s>", "<unk>"]
+    tokens = (special + ["ab"] + letters)[:config.vocab_size]
+    writer.add_tokenizer_model("bert" if config.model_type == "bert" else "gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([gguf.TokenType.CONTROL] * 4 + [gguf.TokenType.NORMAL] * (len(tokens) - 4))
+    writer.add_token_merges(["a b"])
+    if config.model_type == "bert":
+        writer.add_token_type_count(config.type_vocab_size)
+        writer.add_bos_token_id(2)
+        writer.add_sep_token_id(3)
+    else:
+        writer.add_bos_token_id(config.bos_token_id)
+        writer.add_eos_token_id(config.eos_token_id)
+
+
 def frequencies(config):
     """What Llama 3's scaling divides the frequencies by."""
     scaled, _ = transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS["llama3"](config, "cpu")
@@ -186,11 +204,9 @@ def stored(draw, kind, config, directory, dtype):
     arch = next(a for a, name in gguf.MODEL_ARCH_NAMES.items() if name == architecture)
     writer = gguf.GGUFWriter(directory / "model.gguf", architecture)
     if draw.random() < 0.3:
-        writer.add_custom_alignment(draw.choice([8, 64, 256]))
+        writer.add_custom_alignment(draw.choice([64, 256]))
     facts(writer, config)
-    writer.add_tokenizer_model("none")
-    if config.eos_token_id is not None:
-        writer.add_eos_token_id(config.eos_token_id)
+    vocabulary(writer, config)
     names = gguf.get_tensor_name_map(arch, config.num_hidden_layers)
     for name, parameter in model.named_parameters():
         if name.startswith("pooler."):  # which the converter leaves out

@@ -23,6 +23,11 @@ def as_told(content):
     for part in processor.get("processors", [processor]):
         if part["type"] == "ByteLevel":
             part["trim_offsets"] = False
+    # Added tokens are pieces. Gemma's runs of spaces have merges in its own file.
+    ids = {token["content"]: token["id"] for token in told["added_tokens"]}
+    told["model"]["vocab"].update(ids)
+    if runs := sorted(text for text in ids if set(text) == {"\u2581"}):
+        told["model"]["merges"][:0] = [[run[:i], run[i:]] for run in runs for i in range(1, len(run))]
     return told
 
 
@@ -61,6 +66,7 @@ def write(content, kind, path):
         writer.add_token_scores([0.0 if types[i] != gguf.TokenType.NORMAL else -float(i) for i in range(len(tokens))])
         prepends = "Prepend" in json.dumps(content["normalizer"])
         writer.add_add_space_prefix(prepends)
+        writer.add_add_bos_token("SpecialToken" in content["post_processor"]["single"][0])
         writer.add_unk_token_id(ids[content["model"]["unk_token"]])
     elif model == "gpt2":
         writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge)
