@@ -6,7 +6,6 @@ foreach(name config_test directory_test file_test npy_test safetensors_test)
   heed_test(${name} ${CMAKE_SOURCE_DIR}/src/io/${name}.cc LIBS heed::nn nlohmann_json::nlohmann_json PkgConfig::libzip
             TIMEOUT 900)  # 10,000 saves on a busy machine
 endforeach()
-heed_test(gguf_tensor_test ${CMAKE_SOURCE_DIR}/src/io/gguf_tensor_test.cc LIBS heed::nn)
 pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
 heed_test(gzip_test ${CMAKE_SOURCE_DIR}/src/io/gzip_test.cc LIBS heed::nn PkgConfig::zlib)
 if(HEED_CLI)

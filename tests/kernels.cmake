@@ -1,4 +1,4 @@
-set(kernel_tests activation adamw dropout elementwise embedding linear loss norm positions softmax)
+set(kernel_tests activation adamw dropout elementwise embedding linear loss norm positions quantised softmax)
 list(TRANSFORM kernel_tests REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/kernels/\\1_test.cc")
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy_test REQUIRED IMPORTED_TARGET libhwy)

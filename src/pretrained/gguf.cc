@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
-#include "io/gguf_tensor.h"
+#include "pretrained/gguf_tensor.h"
 
 namespace heed::inline v0 {
 namespace {

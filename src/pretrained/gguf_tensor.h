@@ -13,7 +13,4 @@ namespace heed::inline v0 {
 /// changed. Throws FormatError for types that heed does not read and for what no tensor can be.
 Tensor gguf_tensor(const GgufFile& file, const GgufTensor& tensor);
 
-/// One block of a quantised type: type.elements numbers.
-void dequantise(const GgufType& type, const std::byte* block, float* to);
-
 }  // namespace heed::inline v0
