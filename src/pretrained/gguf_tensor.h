@@ -8,9 +8,9 @@
 
 namespace heed::inline v0 {
 
-/// The tensor's own memory is the file's where it is F32, F16 or BF16 and aligned for that. Quantised ones become f16:
-/// their numbers have 4 to 8 bits, times a factor in f16, so that rounding (2^-12 of each) is far below what quantising
-/// changed. Throws FormatError for types that heed does not read and for what no tensor can be.
+/// The tensor's own memory is the file's where it is F32, F16 or BF16 and aligned for that. Quantised ones become f16,
+/// which rounds a number by 2^-11 of itself at most: far less than quantising did. Throws FormatError for types that
+/// heed does not read and for what no tensor can be.
 Tensor gguf_tensor(const GgufFile& file, const GgufTensor& tensor);
 
 }  // namespace heed::inline v0
