@@ -15,7 +15,7 @@ class Gguf : public testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(path_); }
   GgufFile open(const std::string& bytes) const {
-    std::ofstream(path_, std::ios::binary) << bytes;
+    write_anew(path_, bytes);
     return GgufFile(path_);
   }
   void expect_refused(const std::string& bytes, const std::string& part) const {
@@ -131,7 +131,7 @@ TEST_F(Gguf, CutAndChangedAnywhere) {
   const std::string good = whole().bytes();
   size_t refused = 0;
   const auto try_it = [&](const std::string& bytes) {
-    std::ofstream(path_, std::ios::binary) << bytes;
+    write_anew(path_, bytes);
     const size_t before = test::allocated_bytes();
     try {
       const GgufFile file(path_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -9,6 +10,12 @@
 #include <vector>
 
 namespace heed {
+
+/// A file of its own each time: some file systems wait for the disk where one that was emptied is closed.
+inline void write_anew(const std::string& path, const std::string& bytes) {
+  std::filesystem::remove(path);
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 class GgufBytes {
  public:
@@ -59,7 +66,7 @@ class GgufBytes {
     if (!data_.empty()) all.resize((all.size() + 31) / 32 * 32);
     return all + data_;
   }
-  void write(const std::string& path) const { std::ofstream(path, std::ios::binary) << bytes(); }
+  void write(const std::string& path) const { write_anew(path, bytes()); }
 
   template <class T>
   static std::string bytes_of(T value) {

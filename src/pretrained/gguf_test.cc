@@ -71,7 +71,7 @@ class GgufModels : public testing::Test {
   }
 
   std::string refusal(const std::string& bytes) const {
-    std::ofstream(path_, std::ios::binary) << bytes;
+    write_anew(path_, bytes);
     try {
       load_pretrained(path_);
     } catch (const FormatError& e) {

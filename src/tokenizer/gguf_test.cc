@@ -136,7 +136,7 @@ TEST_F(GgufTokenizer, CutAndChangedAnywhere) {
   for (const GgufBytes& file : {sentencepiece(true), byte_level("llama-bpe"), wordpiece("word")}) {
     const std::string good = file.bytes();
     const auto try_it = [&](const std::string& bytes) {
-      std::ofstream(path_, std::ios::binary) << bytes;
+      write_anew(path_, bytes);
       try {
         const Tokenizer tokenizer = load_tokenizer(path_);
         tokenizer.decode(tokenizer.encode("a Words, 11<x> \xff").ids);
