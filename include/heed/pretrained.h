@@ -27,12 +27,12 @@ struct PretrainedModel {
 
 /// The model of a directory: gpt2; llama, mistral, qwen2, qwen3, phi3; gemma, gemma2, gemma3_text; gpt_oss with one
 /// expert; bert, distilbert, roberta, xlm-roberta, mpnet; vit; marian, bart, m2m_100, t5; whisper. Tensors are used
-/// where the files are mapped, but for those that must be turned or joined; matrices stay in half precision where all
-/// of them are so (Module::keep_matrices_as).
+/// where the files are mapped, but for those that must be turned or joined; matrices in half precision
+/// stay so (Module::keep_matrices_as).
 ///
-/// Or the model of a GGUF file (it begins with these letters; versions 2 and 3): bert, gemma2, gpt2, llama and qwen2 in
-/// F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K. Quantised matrices become float16, 2 bytes a
-/// weight.
+/// Or the model of a GGUF file (it begins with these letters; versions 2 and 3): bert, gemma, gemma2, gpt2, llama,
+/// qwen2 and qwen3 in F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K. Quantised matrices become
+/// float16, 2 bytes a weight.
 ///
 /// Throws IoError, and FormatError for another kind of model, for keys of config.json and facts of GGUF that would
 /// change results and that heed does not follow, and for tensors that are missing, misshapen or unknown.

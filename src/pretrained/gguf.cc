@@ -23,6 +23,8 @@ constexpr Renamed kLlamaNames[] = {{"embed_tokens", "token_embd"},
                                    {"layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
                                    {"layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
                                    {"layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+                                   {"layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm"},
+                                   {"layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm"},
                                    {"layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
                                    {"layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
                                    {"layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
@@ -67,7 +69,8 @@ class Translation {
     if (type != "model") file_.fail("general.type", "is " + printable(type) + "; heed reads whole models");
     if (file_.integer("split.count").value_or(1) > 1)
       file_.fail("split.count", "says that this is a part of a model; join its parts (llama-gguf-split --merge)");
-    if (architecture_ == "llama" || architecture_ == "qwen2" || architecture_ == "gemma2") {
+    constexpr std::string_view kLikeLlama[] = {"llama", "qwen2", "qwen3", "gemma", "gemma2"};
+    if (std::find(std::begin(kLikeLlama), std::end(kLikeLlama), architecture_) != std::end(kLikeLlama)) {
       llama();
       if (architecture_ == "gemma2") gemma2();
     } else if (architecture_ == "gpt2") {
@@ -77,7 +80,7 @@ class Translation {
     } else {
       file_.fail(kArchitecture,
                  (file_.has(kArchitecture) ? "is " + printable(architecture_) : std::string("is not there")) +
-                     "; heed has bert, gemma2, gpt2, llama and qwen2");
+                     "; heed has bert, gemma, gemma2, gpt2, llama, qwen2 and qwen3");
     }
     config_["model_type"] = architecture_;
     std::vector<int64_t> ends;

@@ -146,9 +146,9 @@ TEST_F(GgufModels, MatricesStayHalf) {
 
 TEST_F(GgufModels, FactsThatChangeResults) {
   const auto with = [](const std::function<void(GgufBytes&)>& more) { return Change{"", more}; };
-  expect_refused({"general.architecture"}, "'general.architecture' is not there; heed has bert, gemma2");
+  expect_refused({"general.architecture"}, "'general.architecture' is not there; heed has bert, gemma,");
   expect_refused({"general.architecture", [](GgufBytes& f) { f.text("general.architecture", "mam\nba"); }},
-                 "is 'mam?ba'; heed has bert, gemma2, gpt2, llama and qwen2");
+                 "is 'mam?ba'; heed has bert, gemma, gemma2, gpt2, llama, qwen2 and qwen3");
   expect_refused({"llama.embedding_length"}, "'llama.embedding_length' is not there; this kind of model needs it");
   expect_refused({"llama.attention.layer_norm_rms_epsilon"}, "epsilon' is not there");
   expect_refused({"llama.embedding_length", [](GgufBytes& f) { f.text("llama.embedding_length", "8"); }},

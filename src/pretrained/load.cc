@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "heed/checked.h"
 #include "heed/model_files.h"
 #include "heed/pretrained.h"
@@ -70,6 +72,8 @@ PretrainedModel load_gguf(const std::string& path) {
 
 PretrainedModel load_pretrained(const std::string& path) {
   if (is_gguf(path)) return load_gguf(path);
+  if (std::filesystem::is_regular_file(path))
+    throw FormatError(path + ": this is no GGUF file; pass one, or the directory of a model");
   const DirectorySnapshot texts(path, {kConfigFile, kGenerationFile});
   const Keys config = read_keys(texts, path, kConfigFile);
   const Family& family = family_of(config);

@@ -58,6 +58,17 @@ def qwen2(draw, dtype):
     return transformers.Qwen2Config(**decoder(draw, dtype), rope_parameters=llama_rope(draw) | {"rope_type": "default"})
 
 
+def qwen3(draw, dtype):
+    sized = decoder(draw, dtype)
+    return transformers.Qwen3Config(**sized, head_dim=sized["hidden_size"] // sized["num_attention_heads"],
+                                    rope_parameters=llama_rope(draw) | {"rope_type": "default"})
+
+
+def gemma(draw, dtype):
+    sized = decoder(draw, dtype) | {"tie_word_embeddings": True}
+    return transformers.GemmaConfig(**sized, head_dim=sized["hidden_size"] // sized["num_attention_heads"])
+
+
 def gemma2(draw, dtype):
     sized = decoder(draw, dtype) | {"tie_word_embeddings": True}
     head_dim = sized["hidden_size"] // sized["num_attention_heads"]
@@ -96,7 +107,7 @@ def changes(config, name):
         return lambda x: pairs(x, config.num_attention_heads), lambda x: halves(x, config.num_attention_heads)
     if config.model_type == "llama" and ".k_proj" in name:
         return lambda x: pairs(x, config.num_key_value_heads), lambda x: halves(x, config.num_key_value_heads)
-    if config.model_type == "gemma2" and name.endswith("norm.weight"):
+    if config.model_type in ("gemma", "gemma2") and name.endswith("norm.weight"):
         return lambda x: x + 1, lambda x: x - 1
     if config.model_type == "gpt2" and name.endswith((".c_attn.weight", ".c_proj.weight", ".c_fc.weight")):
         return lambda x: x.T, lambda x: x.T
@@ -249,7 +260,7 @@ def main():
     a = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    for architecture in llama, qwen2, gemma2, gpt2, bert:
+    for architecture in llama, qwen2, qwen3, gemma, gemma2, gpt2, bert:
         for dtype in DTYPES:
             for number in range(a.each):
                 draw = Draw(f"{a.seed} {architecture.__name__} {dtype.name} {number}")
