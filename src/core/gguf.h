@@ -61,12 +61,15 @@ inline std::string printable(std::string_view text) {
   return "'" + line + (text.size() > kLongest ? "..." : "") + "'";
 }
 
-/// Whether a regular file stands at `path` and begins as one of GGUF's does.
+/// Whether a regular file stands at `path` and begins as one of GGUF's does. Throws IoError for one that cannot be
+/// read.
 inline bool is_gguf(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
   char beginning[4] = {};
-  std::ifstream(path, std::ios::binary).read(beginning, sizeof beginning);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw IoError("open " + path + ": " + std::strerror(errno));
+  file.read(beginning, sizeof beginning);
   return std::string_view(beginning, sizeof beginning) == "GGUF";
 }
 

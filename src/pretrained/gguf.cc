@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
 
 #include "heed/error.h"
 #include "pretrained/gguf_tensor.h"
@@ -153,15 +155,13 @@ class Translation {
                  {"original_max_position_embeddings", config_["max_position_embeddings"]}};
     } else if (type == "linear" || type == "yarn") {
       scaling = {{"rope_type", type}, {"factor", factor}};
-    } else if (type != "none") {
-      file_.fail(key("rope.scaling.type"), "is " + printable(type) + "; heed has none, linear and yarn");
-    }
-    if (type == "yarn") {
       if (const auto original = file_.integer(key("rope.scaling.original_context_length")))
         scaling["original_max_position_embeddings"] = *original;
       for (const auto& [theirs, ours] :
            {std::pair("rope.scaling.yarn_beta_fast", "beta_fast"), {"rope.scaling.yarn_beta_slow", "beta_slow"}})
         if (const auto value = file_.number(key(theirs))) scaling[ours] = *value;
+    } else if (type != "none") {
+      file_.fail(key("rope.scaling.type"), "is " + printable(type) + "; heed has none, linear and yarn");
     }
     for (const char* other : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor", "rope.scale_linear"})
       if (file_.number(key(other)).value_or(1) != 1)
@@ -170,11 +170,10 @@ class Translation {
   }
 
   void gemma2() {
-    for (const auto& [theirs, ours] : {std::pair("attn_logit_softcapping", "attn_logit_softcapping"),
-                                       {"final_logit_softcapping", "final_logit_softcapping"}})
-      if (const auto value = file_.number(key(theirs))) config_[ours] = *value;
+    for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"})
+      if (const auto value = file_.number(key(cap))) config_[cap] = *value;
     if (const auto window = file_.integer(key("attention.sliding_window"))) config_["sliding_window"] = *window;
-    // No fact says it: the model of 27B divides by the width of a head as the others do not have it.
+    // No fact says it: 27B, with 46 layers, scales by its width over its heads, the others by the size of a head.
     const bool largest = config_["num_hidden_layers"] == 46;
     config_["query_pre_attn_scalar"] =
         largest ? config_["hidden_size"].get<int64_t>() / config_["num_attention_heads"].get<int64_t>()

@@ -256,13 +256,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--each", type=int, default=1, help="cases of each architecture and type")
+    parser.add_argument("--each", type=int, default=4, help="as make_cases.py has it: for 4, a case of each architecture "
+                        "and type")
     a = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     for architecture in llama, qwen2, qwen3, gemma, gemma2, gpt2, bert:
         for dtype in DTYPES:
-            for number in range(a.each):
+            for number in range(max(a.each // 4, 1)):
                 draw = Draw(f"{a.seed} {architecture.__name__} {dtype.name} {number}")
                 torch.manual_seed(draw.randrange(1 << 30))
                 directory = a.directory / f"{architecture.__name__}-gguf-{dtype.name}-{number}"
