@@ -7,6 +7,7 @@ endif()
 # heed_fuzz(NAME RUNS file...): NAME's own source, and what to begin with, of files that are not large.
 function(heed_fuzz name runs)
   add_executable(fuzz_${name} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/${name}.cc)
+  target_include_directories(fuzz_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(fuzz_${name} PRIVATE heed_flags heed::load)
   target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
   set(begin ${CMAKE_CURRENT_BINARY_DIR}/fuzz_${name}.begin)
@@ -35,3 +36,4 @@ file(GLOB tokenizers ${HEED_SHARED}/conformance/models/*/tokenizer.json
 heed_fuzz(tokenizer_json 20000 ${tokenizers})
 file(GLOB configs ${HEED_SHARED}/conformance/models/*/config.json)
 heed_fuzz(config_json 5000 ${configs})
+heed_fuzz(gguf 5000)

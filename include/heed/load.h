@@ -84,11 +84,11 @@ class StoredModel {
   std::optional<Tokenizer> source_tokenizer_;
 };
 
-/// Whether a directory holds another maker's model: its config.json has a "model_type", and no "architecture" of
-/// heed's. Throws IoError and FormatError.
+/// Whether a path is another maker's model: a directory whose config.json has a "model_type", and no "architecture" of
+/// heed's, or a GGUF file. Throws IoError and FormatError.
 bool is_pretrained(const std::string& directory);
 
-/// The model of a directory, heed's own or another maker's (load_pretrained, load_tokenizer): float32, or in half
+/// The model of a directory or of a GGUF file, heed's own or another maker's (load_pretrained, load_tokenizer): float32, or in half
 /// precision where the file has all matrices so, and not in training. Everything is checked before memory is taken.
 /// `trust` takes a vocabulary that heed did not make (see Vocabulary). Throws IoError, FormatError and UntrustedError.
 StoredModel load(const std::string& directory, bool trust = false);
@@ -198,7 +198,7 @@ struct StoredFiles {
   std::vector<std::pair<std::string, uint64_t>> others{};  // names and bytes
 };
 
-/// Reads the headers of a directory's files, or of one .safetensors, .npy or .npz file. Throws IoError, and
+/// Reads the headers of a directory's files, or of one .safetensors, .gguf, .npy or .npz file. Throws IoError, and
 /// FormatError where a file breaks its format or the directory holds no model.
 StoredFiles inspect(const std::string& path);
 /// That the files are those of one model: what load() would refuse. Of heed's own models the weights are not read.

@@ -134,7 +134,7 @@ void add_inspect(CLI::App& program) {
   command->description(
       "What a checkpoint or a file of tensors holds\n\n"
       "Lists the tensors, their types and sizes, the metadata and the configuration of a checkpoint (a directory), or\n"
-      "of one .safetensors, .npy or .npz file. Checks the headers in full and that the files of a model belong "
+      "of one .safetensors, .gguf, .npy or .npz file. Checks the headers in full and that the files of a model belong "
       "together; does not load\n"
       "the data.");
   command->add_option("path", options->path, "Directory or file")->required()->type_name("DIR|FILE");

@@ -55,7 +55,7 @@ void expect_other_file(const char* option, const std::string& output, const std:
 }
 
 std::vector<std::string> model_paths(const std::string& directory) {
-  std::vector<std::string> paths;
+  std::vector<std::string> paths{directory};  // a file of its own, or the files within
   for (const std::string& name : kModelFiles) paths.push_back(directory + "/" + name);
   return paths;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/gguf.h"
 #include "heed/checked.h"
 #include "heed/load.h"
 #include "load/configuration.h"
@@ -32,8 +33,20 @@ StoredTensors tensors_of(const std::string& name, const SafetensorsFile& from) {
   return file;
 }
 
+StoredTensors inspect_gguf(const std::string& path, const std::string& name) {
+  const GgufFile from(path);
+  StoredTensors file{.file = name, .format = "gguf"};
+  for (const GgufTensor& tensor : from.tensors())
+    add(file, {tensor.name, tensor.type ? tensor.type->name : "type " + std::to_string(tensor.type_id), tensor.shape,
+               tensor.bytes});
+  for (const char* key : {"general.architecture", "general.name"})
+    if (const auto text = from.text(key)) file.metadata[key] = std::string(*text);
+  return file;
+}
+
 StoredTensors inspect_file(const fs::path& path) {
   const std::string name = path.filename().string();
+  if (is_gguf(path.string())) return inspect_gguf(path.string(), name);
   if (path.extension() == ".npy") {
     StoredTensors file{.file = name, .format = "npy"};
     add(file, tensor_of(path.stem().string(), read_npy_info(path.string())));

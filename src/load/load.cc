@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/gguf.h"
 #include "heed/checked.h"
 #include "heed/random.h"
 #include "heed/text_encoder.h"
@@ -159,6 +160,7 @@ BeamOptions StoredModel::completed(BeamOptions options) const {
 }
 
 bool is_pretrained(const std::string& directory) {
+  if (is_gguf(directory)) return true;
   const DirectorySnapshot files(directory, {kConfigFile});
   const std::string where = directory + "/" + kConfigFile;
   const nlohmann::json config = parse_json(files.read(kConfigFile, kLargestConfig), where);
