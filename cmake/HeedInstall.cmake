@@ -27,7 +27,7 @@ set(attention_headers attention.h attention_operator.h checked.h communicator.h 
 set(text_headers text.h tokenizer.h)
 set(view_headers label.h view.h)
 set(mpi_headers attention_over_ranks.h mpi.h)
-set(load_headers attended.h chat.h corpus.h load.h text_generator.h token_file.h translator.h)
+set(load_headers attended.h chat.h corpus.h load.h text_generator.h text_reader.h token_file.h translator.h)
 file(GLOB nn_headers RELATIVE ${PROJECT_SOURCE_DIR}/include/heed CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/include/heed/*.h)
 list(REMOVE_ITEM nn_headers heed.h ${attention_headers} ${text_headers} ${view_headers} ${mpi_headers} ${load_headers})

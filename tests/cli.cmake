@@ -9,7 +9,8 @@ set(program_environment "HEED_PROGRAM=$<TARGET_FILE:heed>;HEED_SHARED=${HEED_SHA
 if(HEED_SANITIZE)
   list(APPEND program_environment "HEED_SANITIZED=1")
 endif()
-foreach(name usage files attention look train train_data prepare defaults report translate tokenize generate pretrained models earlier)
+foreach(name usage files attention look train train_data prepare defaults report translate tokenize reading generate pretrained
+             models earlier)
   add_test(NAME program.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
   set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 1500 COST 100
     ENVIRONMENT "${program_environment}")

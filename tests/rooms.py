@@ -42,7 +42,8 @@ HEADERS = {
     "models": "models", "text_encoder": "models", "image_encoder": "models", "speech_transformer": "models", "config_fields": "models", "io": "io", "event_file": "io",
     "optim": "train", "train": "train", "task": "train", "pretrained": "pretrained", "text": "text",
     "tokenizer": "tokenizer", "view": "view", "label": "view", "load": "load",
-    "attended": "load", "corpus": "load", "token_file": "load", "translator": "load", "text_generator": "load", "chat": "load",
+    "attended": "load", "text_reader": "load", "corpus": "load", "token_file": "load", "translator": "load",
+    "text_generator": "load", "chat": "load",
     "heed": "cli",
 }
 

@@ -41,6 +41,7 @@
 #include "heed/corpus.h"
 #include "heed/load.h"
 #include "heed/text_generator.h"
+#include "heed/text_reader.h"
 #include "heed/token_file.h"
 #include "heed/translator.h"
 #endif

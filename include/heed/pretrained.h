@@ -2,7 +2,9 @@
 // model.safetensors in one file or several), and GGUF files, llama.cpp's.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,22 @@ namespace heed::inline v0 {
 
 struct PretrainedLayout;
 
+/// What the head of a TextEncoder is for.
+enum class HeadTask : uint8_t { none, masked_words, text_classes, token_classes, answers };
+
+/// What is made of the scores of classes.
+enum class ClassScores : uint8_t {
+  one_of_all,  // probabilities that sum to 1: a text is of one class
+  each,        // a probability each: it may be of several
+  values       // as they are: no classes, but numbers (a regression)
+};
+
+struct PretrainedHead {
+  HeadTask task = HeadTask::none;
+  std::vector<std::string> labels{};  // of the classes
+  ClassScores scores = ClassScores::one_of_all;
+};
+
 /// A model of another maker.
 struct PretrainedModel {
   std::string model_type;  // "gpt2", as config.json says
@@ -22,6 +40,7 @@ struct PretrainedModel {
   /// or must begin and end with. Of a LanguageModel GenerateOptions::stop, of a Transformer BeamOptions.
   std::vector<int32_t> stop{};
   BeamOptions beam{};
+  PretrainedHead head{};                             // of a TextEncoder
   std::shared_ptr<const PretrainedLayout> layout{};  // for save_pretrained: the files that it came from; none for GGUF
 };
 
@@ -37,6 +56,26 @@ struct PretrainedModel {
 /// Throws IoError, and FormatError for another kind of model, for keys of config.json and facts of GGUF that would
 /// change results and that heed does not follow, and for tensors that are missing, misshapen or unknown.
 PretrainedModel load_pretrained(const std::string& path);
+
+/// How sentence-transformers makes a text's vector of the states of its tokens.
+struct SentenceModules {
+  enum class Pooling : uint8_t { first, maximum, mean, mean_sqrt_length, weighted_mean, last };
+  /// What is done with the pooled vector: normalised to length 1, or where `weight` is defined activation(weight x +
+  /// bias).
+  struct Step {
+    Tensor weight{}, bias{};
+    std::optional<Activation> activation{};
+  };
+  std::vector<Pooling> pooling{Pooling::mean};  // of several, the vectors stand one behind the other
+  std::vector<Step> steps{};
+  int64_t longest = 0;      // tokens of a text, special ones counted; 0: as many as the model takes
+  bool lower_case = false;  // makes it so
+  std::string prompt{};     // put in front of each text
+};
+
+/// That of a directory's modules.json; without one the mean of the states, as it is. Throws IoError, and FormatError
+/// for modules that heed does not have.
+SentenceModules load_sentence_modules(const std::string& directory);
 
 /// Writes a model in the layout that it came in: tensors by their names, in their dtypes, in one model.safetensors, and
 /// config.json, the tokenizer's and other texts as they were. The directory is new or empty; all is there or nothing.

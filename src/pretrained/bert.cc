@@ -14,10 +14,11 @@ struct Kin {
   const char* key(const char* usual, const char* of_distil) const { return distil() ? of_distil : usual; }
 };
 
-// A head, and where its parts stand in the file.
+// A head, where its parts stand in the file, and what it is for.
 struct NamedHead {
   EncoderHead head;
   std::string dense, norm, output;
+  PretrainedHead use{};
 };
 
 NamedHead masked_words(const Kin& kin, Activation activation) {
@@ -36,17 +37,48 @@ NamedHead classifier(const Kin& kin, int64_t labels) {
   return {head, "pre_classifier", "", "classifier"};
 }
 
+std::vector<std::string> labels_of(const Keys& config) {
+  const std::optional<Keys> by_number = config.object("id2label");
+  std::vector<std::string> labels;
+  for (int64_t i = 0; i < (by_number ? by_number->size() : 2); ++i)
+    labels.push_back(by_number ? by_number->text(std::to_string(i)) : "LABEL_" + std::to_string(i));
+  if (labels.empty()) config.fail("id2label", "it must name a class");
+  return labels;
+}
+
+ClassScores scores_of(const Keys& config, size_t labels) {
+  const std::string kind =
+      config.text("problem_type", labels == 1 ? "multi_label_classification" : "single_label_classification");
+  if (kind == "regression") return ClassScores::values;
+  if (kind == "multi_label_classification") return ClassScores::each;
+  if (kind == "single_label_classification") return ClassScores::one_of_all;
+  config.fail("problem_type", "heed has single_label_classification, multi_label_classification and regression");
+}
+
 // By the name of the class that wrote the file.
 std::optional<NamedHead> head_of(const Keys& config, const Kin& kin, Activation activation) {
   const std::vector<std::string> names = config.texts("architectures");
   const std::string name = names.empty() ? "" : names[0];
   if (name.empty() || name.ends_with("Model")) return {};
-  if (name.ends_with("ForMaskedLM") || name.ends_with("ForPreTraining")) return masked_words(kin, activation);
-  if (name.ends_with("ForQuestionAnswering")) return NamedHead{{.outputs = 2}, "", "", "qa_outputs"};
-  const std::optional<Keys> by_number = config.object("id2label");
-  const int64_t labels = by_number ? std::max<int64_t>(by_number->size(), 1) : 2;
-  if (name.ends_with("ForTokenClassification")) return NamedHead{{.outputs = labels}, "", "", "classifier"};
-  if (name.ends_with("ForSequenceClassification")) return classifier(kin, labels);
+  NamedHead named;
+  if (name.ends_with("ForMaskedLM") || name.ends_with("ForPreTraining")) {
+    named = masked_words(kin, activation);
+    named.use.task = HeadTask::masked_words;
+    return named;
+  }
+  if (name.ends_with("ForQuestionAnswering"))
+    return NamedHead{{.outputs = 2}, "", "", "qa_outputs", {.task = HeadTask::answers}};
+  if (name.ends_with("ForTokenClassification")) {
+    const std::vector<std::string> labels = labels_of(config);
+    return NamedHead{
+        {.outputs = std::ssize(labels)}, "", "", "classifier", {.task = HeadTask::token_classes, .labels = labels}};
+  }
+  if (name.ends_with("ForSequenceClassification")) {
+    const std::vector<std::string> labels = labels_of(config);
+    named = classifier(kin, std::ssize(labels));
+    named.use = {.task = HeadTask::text_classes, .labels = labels, .scores = scores_of(config, labels.size())};
+    return named;
+  }
   config.fail("architectures",
               "heed has Model, ForMaskedLM, ForPreTraining, ForSequenceClassification, ForTokenClassification and "
               "ForQuestionAnswering");
@@ -143,7 +175,9 @@ Described describe(const Keys& config, const std::vector<std::string>&) {
   if (named) own.head = named->head;
   Names names = names_of(kin, named);
   names.layers = std::ssize(own.layers);
-  return {.make = [own] { return std::make_unique<TextEncoder>(own); }, .names = std::move(names)};
+  return {.make = [own] { return std::make_unique<TextEncoder>(own); },
+          .names = std::move(names),
+          .head = named ? named->use : PretrainedHead{}};
 }
 
 }  // namespace

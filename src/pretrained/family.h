@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "heed/models.h"
+#include "heed/pretrained.h"
 #include "pretrained/keys.h"
 #include "pretrained/names.h"
 
@@ -16,6 +17,7 @@ namespace heed::inline v0 {
 struct Described {
   std::function<std::unique_ptr<Module>()> make;
   Names names;
+  PretrainedHead head{};
 };
 
 struct Family {

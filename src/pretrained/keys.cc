@@ -78,6 +78,11 @@ std::vector<std::string> Keys::texts(const std::string& key) const {
   return all;
 }
 
+std::vector<std::string> Keys::text_or_texts(const std::string& key) const {
+  const nlohmann::json* const value = find(key);
+  return value && value->is_string() ? std::vector{value->get<std::string>()} : texts(key);
+}
+
 std::vector<double> Keys::numbers(const std::string& key, double lowest, double highest) const {
   std::vector<double> all;
   if (!need(key).is_array()) fail(key, "it must be a list of numbers");

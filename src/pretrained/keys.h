@@ -27,7 +27,8 @@ class Keys {
   double number(const std::string& key, double lowest, double highest, std::optional<double> fallback = {}) const;
   bool flag(const std::string& key, bool fallback) const;
   std::string text(const std::string& key, std::optional<std::string> fallback = {}) const;
-  std::vector<std::string> texts(const std::string& key) const;  // empty where absent
+  std::vector<std::string> texts(const std::string& key) const;          // empty where absent
+  std::vector<std::string> text_or_texts(const std::string& key) const;  // likewise
   std::vector<double> numbers(const std::string& key, double lowest, double highest) const;
   std::optional<Keys> object(const std::string& key) const;
   /// A number or a list of them.

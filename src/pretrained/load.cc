@@ -85,6 +85,7 @@ PretrainedModel load_pretrained(const std::string& path) {
       .model_type = config.text("model_type"),
       .module = assemble(
           config, described, files.names(), [&](const std::string& name) { return files.tensor(name); }, files.where()),
+      .head = described.head,
       .layout = layout};
   read_writing(texts.contains(kGenerationFile) ? read_keys(texts, path, kGenerationFile) : config, result);
   return result;

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
+import tiny_models
 from program import HEED, TINY, ProgramTest, corpus, snapshot, zeros_npy
 
 ALL = os.environ.get("HEED_TEST_ALL") == "1"
@@ -40,6 +41,12 @@ RUNS = {
     "train a text": (["train", "--text", "train.tsv", "--model", "new", *TEXT, "--quiet"], ["new"]),
     "bench": (["bench", "--only", "attention", "--seconds", "0.01", "--json", "new.json"], ["new.json"]),
     "tokenize": (["tokenize", "-m", "m"], []),
+    "embed": (["embed", "-m", "m", "-o", "new.npy"], ["new.npy"]),
+    "similarity": (["embed", "-m", "words", "--similarity", "dev.en"], []),
+    "classify": (["classify", "-m", "classes", "--json"], []),
+    "fill": (["fill", "-m", "words", "--mask", "perro"], []),
+    "logits": (["logits", "-m", "m", "el perro", "--target", "the dog", "--out", "new.npy", "--weights", "new.npz", "-q"],
+               ["new.npy", "new.npz"]),
     "completion": (["completion", "bash"], []),
     "help": (["help", "translate"], []),
 }
@@ -48,7 +55,7 @@ ENOUGH = 250
 # Every which allocation fails: few of a translation's are inside sentencepiece, where a failure once was a crash.
 EVERY, OFTENER = 97, {"translate": 7, "train": 997}
 FRUGAL = ["translate", "translate paragraphs", "generate", "score", "inspect", "export", "average", "train", "prepare",
-          "tokenize", "completion", "help"]
+          "tokenize", "embed", "classify", "fill", "logits", "completion", "help"]
 
 
 class Memory(ProgramTest):
@@ -64,6 +71,8 @@ class Memory(ProgramTest):
             done = self.heed("train", *arguments, "--max-updates", "2", "--quiet")
             self.assertEqual(done.returncode, 0, done.stderr.decode())
         shutil.copytree(self.at / "m", self.at / "m2")
+        tiny_models.text_encoder(self.at / "words", "BertForMaskedLM")
+        tiny_models.text_encoder(self.at / "classes", "BertForSequenceClassification")
         self.before = snapshot(self.at)
 
     def run_one(self, name, *more, env=None, limit=None, timeout=60):

@@ -8,6 +8,7 @@ import subprocess
 import unittest
 import zipfile
 
+import tiny_models
 from program import HEED, SANITIZED, ProgramTest, npy, zeros_npy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -164,6 +165,8 @@ class Examples(ProgramTest):
         "score": ["dev.en", "dev.es", "dev2.es", "translated.es", "eng-spa"],
         "export": ["my-model"], "generate": ["my-writer"], "inspect": ["models/spa-eng"],
         "attend": ["weights.npz", "tokens.txt"], "tokenize": ["dev.es"],
+        "embed": ["MiniLM", "questions.txt"], "classify": ["sentiment", "reviews.txt"], "fill": ["bert"],
+        "logits": ["gpt2"],
         "average": ["run-1", "run-2", "run-3"], "prepare": ["part-1.tsv", "part-2.tsv"],
     }
 
@@ -172,6 +175,9 @@ class Examples(ProgramTest):
             if name in ("my-model", "eng-spa", "models/spa-eng"):
                 (self.at / name).parent.mkdir(exist_ok=True)
                 (self.at / name).symlink_to(BUNDLED)
+            elif name in ("MiniLM", "sentiment", "bert", "gpt2"):
+                head = {"sentiment": "ForSequenceClassification", "bert": "ForMaskedLM"}.get(name, "Model")
+                tiny_models.text_encoder(self.at / name, "Bert" + head)
             elif name.startswith("run-"):
                 shutil.copytree(BUNDLED, self.at / name)
             elif name == "my-writer":

@@ -1,0 +1,172 @@
+// heed classify: classes of texts and of their tokens, and answers in texts.
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/paths.h"
+#include "cli/reading.h"
+#include "heed/text_reader.h"
+
+namespace heed::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Lines = std::vector<std::string>;
+
+struct ClassifyArguments : ReadingArguments {
+  int64_t top = 0;  // 0: one in columns, all as JSON
+  AnswerOptions answers;
+  bool json = false;
+};
+
+// What stands on both sides of a tab, if there is one.
+std::pair<std::string, std::optional<std::string>> columns_of(const std::string& line, int64_t number) {
+  const size_t tab = line.find('\t');
+  if (tab == std::string::npos) return {line, {}};
+  if (line.find('\t', tab + 1) != std::string::npos)
+    throw FormatError("line " + std::to_string(number) + " has more than two columns");
+  return {line.substr(0, tab), line.substr(tab + 1)};
+}
+
+Json range_of(const std::string& text, ByteRange bytes) {
+  return {{"text", text.substr(bytes.begin, bytes.end - bytes.begin)},
+          {"begin", characters_before(text, bytes.begin)},
+          {"end", characters_before(text, bytes.end)}};
+}
+
+std::string classes_of(const ClassifyArguments& a, const StoredModel& model, const Lines& lines, int64_t before) {
+  std::vector<std::string> texts;
+  std::vector<std::optional<std::string>> second;
+  for (const std::string& line : lines) {
+    auto [first, other] = columns_of(line, before + std::ssize(texts) + 1);
+    texts.push_back(std::move(first));
+    second.push_back(std::move(other));
+  }
+  const std::vector<ClassifiedText> found = classify_texts(model, texts, second);
+  std::string out;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (++before; found[i].cut) warn_of_cut("classify", before);
+    const auto all = std::ssize(found[i].labels), count = a.top > 0 ? std::min(a.top, all) : a.json ? all : 1;
+    Json labels = Json::array();
+    std::string columns;
+    for (const ScoredLabel& label : std::span(found[i].labels).first(static_cast<size_t>(count))) {
+      labels.push_back({{"label", label.label}, {"score", label.score}});
+      columns += (columns.empty() ? "" : "\t") + label.label + '\t' + four_digits(label.score);
+    }
+    Json line = {{"line", before}, {"text", texts[i]}};
+    if (second[i]) line["second"] = *second[i];
+    line["labels"] = labels;
+    out += (a.json ? line.dump() : columns) + '\n';
+  }
+  return out;
+}
+
+std::string labels_of(const ClassifyArguments& a, const StoredModel& model, const Lines& lines, int64_t before) {
+  const std::vector<LabelledText> found = label_tokens(model, lines);
+  std::string out;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (++before; found[i].cut) warn_of_cut("classify", before);
+    if (!a.json) {
+      for (const LabelledToken& token : found[i].tokens)
+        out += token.token + '\t' + token.label + '\t' + four_digits(token.score) + '\n';
+      out += '\n';
+      continue;
+    }
+    Json line = {{"line", before}, {"text", lines[i]}, {"tokens", Json::array()}, {"words", Json::array()}};
+    for (const LabelledToken& token : found[i].tokens)
+      line["tokens"].push_back({{"token", token.token},
+                                {"label", token.label},
+                                {"score", token.score},
+                                {"begin", characters_before(lines[i], token.bytes.begin)},
+                                {"end", characters_before(lines[i], token.bytes.end)}});
+    for (const LabelledSpan& span : found[i].spans) {
+      Json word = {{"label", span.label}, {"score", span.score}};
+      word.update(range_of(lines[i], span.bytes));
+      line["words"].push_back(word);
+    }
+    out += line.dump() + '\n';
+  }
+  return out;
+}
+
+std::string answers_of(const ClassifyArguments& a, const StoredModel& model, const Lines& lines, int64_t before) {
+  std::vector<std::string> questions, contexts;
+  for (const std::string& line : lines) {
+    auto [question, context] = columns_of(line, before + std::ssize(questions) + 1);
+    if (!context)
+      throw FormatError("line " + std::to_string(before + std::ssize(questions) + 1) +
+                        " has one column; the model finds answers: give a question, a tab, and a text that answers it");
+    questions.push_back(std::move(question));
+    contexts.push_back(std::move(*context));
+  }
+  AnswerOptions options = a.answers;
+  options.top = std::max<int64_t>(a.top, 1);
+  options.first_line = before;
+  const std::vector<std::vector<Answer>> found = find_answers(model, questions, contexts, options);
+  std::string out;
+  for (size_t i = 0; i < found.size(); ++i) {
+    Json answers = Json::array();
+    std::string columns;
+    for (const Answer& answer : found[i]) {
+      Json one = range_of(contexts[i], answer.bytes);
+      one["score"] = answer.score;
+      answers.push_back(one);
+      columns += (columns.empty() ? "" : "\t") + answer.text + '\t' + four_digits(answer.score);
+    }
+    out +=
+        (a.json ? Json({{"line", ++before}, {"question", questions[i]}, {"answers", answers}}).dump() : columns) + '\n';
+  }
+  return out;
+}
+
+void classify(ClassifyArguments& a) {
+  const std::string directory = named_model(a.model, "a model that classifies texts or tokens, or finds answers");
+  check_files(a, directory);
+  const StoredModel model = load(directory, a.trust);
+  const HeadTask task = model.pretrained().head.task;
+  auto* const of_lines = task == HeadTask::text_classes    ? classes_of
+                         : task == HeadTask::token_classes ? labels_of
+                         : task == HeadTask::answers       ? answers_of
+                                                           : nullptr;
+  if (!of_lines)
+    throw UsageError(directory + " holds " + what_it_does(model) +
+                     "; name one that classifies texts or tokens, or finds answers");
+  if (task == HeadTask::token_classes && a.top > 0)
+    throw UsageError("--top: " + directory + " holds " + what_it_does(model) + ", each of one class; leave out --top");
+  write_output(a.output, [&](FileWriter& out) {
+    each_window(a.input, "classify",
+                [&](const Lines& lines, int64_t before) { out.write(of_lines(a, model, lines, before)); });
+  });
+}
+
+}  // namespace
+
+void add_classify(CLI::App& program) {
+  const auto a = std::make_shared<ClassifyArguments>();
+  CLI::App* command = program.add_subcommand("classify", "Classify texts or their tokens, or find answers in texts");
+  command->description(
+      "Classify texts or their tokens, or find answers in texts\n\n"
+      "What it does is what the model was trained for. Classes of texts: prints label and probability of each line; "
+      "two columns with a tab between them are a pair. Classes of tokens: prints token, label and probability, a line "
+      "each, and an empty line behind each text; as JSON also the words of one label, with their places in "
+      "characters. Answers: each line is a question, a tab and a text; prints the part of the text that answers it, "
+      "and its score. Longer texts than the model takes are cut; answers are looked for in all of a text.");
+  add_reading_options(*command, *a, "a text a line", "HEED_MODEL");
+  command->add_option("--top", a->top, "So many classes or answers a line [1, as JSON all classes]")
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--longest-answer", a->answers.longest, "Tokens of an answer, at most")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command->add_flag("--json", a->json, "Write each line as a JSON object with all of it");
+  command->footer(
+      "Examples:\n"
+      "  echo 'What a day!' | heed classify --model sentiment --top 2\n"
+      "  heed classify --model sentiment reviews.txt --json -o classes.jsonl");
+  command->callback([a] { classify(*a); });
+}
+
+}  // namespace heed::cli

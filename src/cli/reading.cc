@@ -1,0 +1,94 @@
+#include "cli/reading.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "cli/commands.h"
+#include "cli/line_reader.h"
+#include "cli/paths.h"
+
+namespace heed::cli {
+namespace {
+
+// A file that is read, or standard input where none is named.
+class InputFile {
+ public:
+  explicit InputFile(const std::string& path)
+      : descriptor(is_standard_stream(path) ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (descriptor < 0) throw IoError("read " + path + ": " + std::strerror(errno));
+  }
+  ~InputFile() {
+    if (descriptor != STDIN_FILENO) ::close(descriptor);
+  }
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const int descriptor;
+};
+
+}  // namespace
+
+void add_reading_options(CLI::App& command, ReadingArguments& a, const std::string& lines,
+                         const std::string& fallback) {
+  command.add_option("file", a.file, "Read this file, " + lines + "; - for standard input [-]")->type_name("FILE");
+  command.add_option("-i,--input", a.input, "The same as an option")->type_name("FILE");
+  command
+      .add_option("-o,--output", a.output,
+                  "Write to this file, which is there when all is written; - for standard output [-]")
+      ->type_name("FILE");
+  command.add_option("-m,--model", a.model, "Directory of the model [" + fallback + "]")->type_name("DIR");
+  command.add_flag("--trust", a.trust, "Load a vocabulary that heed did not make");
+}
+
+std::string named_model(const std::string& given, const char* kind) {
+  const char* const named = std::getenv("HEED_MODEL");
+  if (given.empty() && (!named || !*named))
+    throw UsageError(std::string("--model is missing: the directory of ") + kind + ", as Hugging Face's hub has them");
+  return given.empty() ? named : given;
+}
+
+void check_files(ReadingArguments& a, const std::string& model, const std::vector<std::string>& others) {
+  if (!a.file.empty() && !a.input.empty()) throw UsageError("a file and --input are given; give one of them");
+  if (a.input.empty()) a.input = a.file;
+  if (is_standard_stream(a.output)) return;
+  std::vector<std::string> inputs = others;
+  inputs.push_back(a.input);
+  for (const std::string& file : list_files(model)) inputs.push_back(model + "/" + file);
+  expect_other_file("--output", a.output, inputs);
+}
+
+void each_window(const std::string& input, const char* command,
+                 const std::function<void(const std::vector<std::string>& lines, int64_t before)>& take) {
+  constexpr size_t kMost = 4096;
+  const InputFile file(input);
+  LineReader reader(file.descriptor, is_standard_stream(input) ? "standard input" : input);
+  int64_t before = 0;
+  for (std::vector<std::string> lines; !(lines = reader.read(kMost)).empty(); before += std::ssize(lines))
+    take(lines, before);
+  if (const int64_t replaced = reader.replaced(); replaced > 0)
+    warn(command, "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
+}
+
+void warn_of_cut(const char* command, int64_t line) {
+  warn(command, "line " + std::to_string(line) + " is longer than the model takes and was cut");
+}
+
+std::string four_digits(double x) {
+  std::array<char, 64> text;
+  std::snprintf(text.data(), text.size(), "%.4f", x);
+  return text.data();
+}
+
+int64_t characters_before(const std::string& text, size_t byte) {
+  return std::count_if(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,153 @@
+// Vectors of texts, and which are near each other.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "heed/text_reader.h"
+#include "load/reading.h"
+#include "text/unicode.h"
+
+namespace heed::inline v0 {
+namespace {
+
+using Pooling = SentenceModules::Pooling;
+
+Row row_of(const StoredModel& model, const std::string& text, const SentenceModules& modules, int64_t longest) {
+  std::string whole = modules.prompt + text;
+  if (modules.lower_case) whole = to_lower(whole);
+  return row_of(model.source_tokenizer(), whole, longest);
+}
+
+Variable last_states(const StoredModel& model, const RowBatch& batch) {
+  if (const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module()))
+    return encoder->hidden(batch.tokens, batch.types);
+  if (const auto* transformer = dynamic_cast<const Transformer*>(&model.module()))
+    return transformer->encode(batch.tokens);
+  return model.as<LanguageModel>().hidden(batch.tokens);
+}
+
+// Of states (L, E), into E numbers.
+void pool(const Tensor& states, Pooling how, float* to) {
+  const int64_t length = states.size(0), width = states.size(1);
+  const auto row = [&](int64_t l) { return states.data<float>() + l * states.stride(0); };
+  if (how == Pooling::first) return void(std::copy_n(row(0), width, to));
+  if (how == Pooling::last) return void(std::copy_n(row(length - 1), width, to));
+  if (how == Pooling::maximum) {
+    std::copy_n(row(0), width, to);
+    for (int64_t l = 1; l < length; ++l)
+      for (int64_t e = 0; e < width; ++e) to[e] = std::max(to[e], row(l)[e]);
+    return;
+  }
+  const bool weighted = how == Pooling::weighted_mean;  // by 1, 2, ...
+  std::vector<double> sum(static_cast<size_t>(width));
+  for (int64_t l = 0; l < length; ++l) {
+    const double weight = weighted ? static_cast<double>(l + 1) : 1;
+    for (int64_t e = 0; e < width; ++e) sum[static_cast<size_t>(e)] += weight * double{row(l)[e]};
+  }
+  const auto n = static_cast<double>(length);
+  const double by = weighted ? n * (n + 1) / 2 : how == Pooling::mean_sqrt_length ? std::sqrt(n) : n;
+  for (int64_t e = 0; e < width; ++e) to[e] = static_cast<float>(sum[static_cast<size_t>(e)] / by);
+}
+
+// Each row (..., E) becomes one of length 1; one of zeros stays.
+Tensor normalised(const Tensor& rows) {
+  const Tensor result = rows.to(DType::f32).clone();
+  const int64_t width = result.size(-1);
+  for (int64_t n = 0; n < result.size(0); ++n) {
+    float* const row = result.data<float>() + n * width;
+    const double squares =
+        std::accumulate(row, row + width, 0.0, [](double sum, float x) { return sum + double{x} * double{x}; });
+    if (squares > 0)
+      for (int64_t e = 0; e < width; ++e) row[e] = static_cast<float>(row[e] / std::sqrt(squares));
+  }
+  return result;
+}
+
+int64_t width_of(const StoredModel& model) {
+  if (const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module())) return encoder->config().d_model;
+  if (const auto* transformer = dynamic_cast<const Transformer*>(&model.module())) return transformer->config().d_model;
+  return model.as<LanguageModel>().config().d_model;
+}
+
+void check_widths(const SentenceModules& modules, int64_t width) {
+  for (const SentenceModules::Step& step : modules.steps) {
+    if (!step.weight.defined()) continue;
+    if (step.weight.size(1) != width)
+      throw FormatError("embed: a Dense of the model's modules takes vectors of " +
+                        std::to_string(step.weight.size(1)) + " numbers, those before it make " +
+                        std::to_string(width) + "; they belong to different models");
+    width = step.weight.size(0);
+  }
+}
+
+Tensor after_steps(Tensor vectors, const SentenceModules& modules) {
+  const NoGrad no_grad;
+  for (const SentenceModules::Step& step : modules.steps) {
+    if (!step.weight.defined()) {
+      vectors = normalised(vectors);
+      continue;
+    }
+    Variable y = functional::linear(Variable(vectors), Variable(step.weight),
+                                    step.bias.defined() ? Variable(step.bias) : Variable());
+    if (step.activation) y = functional::activation(*step.activation, y);
+    vectors = y.value();
+  }
+  return vectors;
+}
+
+}  // namespace
+
+TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>& texts,
+                        const SentenceModules& modules) {
+  const int64_t takes = longest_text(model);
+  const int64_t longest = modules.longest > 0 ? std::min(takes, modules.longest) : takes;
+  const int64_t width = width_of(model), pooled = width * std::ssize(modules.pooling);
+  check_widths(modules, pooled);
+  const std::vector<Row> rows =
+      make_rows(texts.size(), [&](size_t i) { return row_of(model, texts[i], modules, longest); });
+  TextVectors result{.vectors = Tensor::zeros({std::ssize(texts), pooled})};
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (rows[i].cut) result.cut.push_back(i);
+  each_batch(model, rows, [&](const RowBatch& batch) {
+    const Tensor states = last_states(model, batch).value().to(DType::f32).contiguous();
+    check_finite("embed", "what the model makes of a text", states, model.module());
+    for (size_t n = 0; n < batch.rows.size(); ++n)
+      for (size_t p = 0; p < modules.pooling.size(); ++p)
+        pool(batch.part(states, n), modules.pooling[p],
+             result.vectors.data<float>() + static_cast<int64_t>(batch.rows[n]) * pooled +
+                 static_cast<int64_t>(p) * width);
+  });
+  result.vectors = after_steps(std::move(result.vectors), modules);
+  return result;
+}
+
+std::vector<std::vector<std::pair<size_t, double>>> nearest_rows(const Tensor& rows, const Tensor& others,
+                                                                 int64_t top) {
+  if (rows.rank() != 2 || others.rank() != 2 || rows.size(1) != others.size(1))
+    throw ShapeError("nearest_rows: " + to_string(rows.shape()) + " and " + to_string(others.shape()) +
+                     " are no vectors of one width");
+  constexpr int64_t kTogether = 256;
+  const NoGrad no_grad;
+  const Tensor from = normalised(rows), to = normalised(others);
+  const int64_t count = to.size(0), keep = std::clamp<int64_t>(top, 0, count);
+  std::vector<std::vector<std::pair<size_t, double>>> nearest(static_cast<size_t>(from.size(0)));
+  if (keep == 0) return nearest;
+  std::vector<size_t> order(static_cast<size_t>(count));
+  for (int64_t begin = 0; begin < from.size(0); begin += kTogether) {
+    const int64_t end = std::min(begin + kTogether, from.size(0));
+    const Tensor cosines = functional::linear(Variable(from.slice(0, begin, end)), Variable(to)).value();
+    for (int64_t n = begin; n < end; ++n) {
+      const float* const row = cosines.data<float>() + (n - begin) * count;
+      std::iota(order.begin(), order.end(), 0);
+      std::partial_sort(order.begin(), order.begin() + keep, order.end(),
+                        [&](size_t a, size_t b) { return row[a] != row[b] ? row[a] > row[b] : a < b; });
+      for (int64_t k = 0; k < keep; ++k) {
+        const size_t place = order[static_cast<size_t>(k)];
+        nearest[static_cast<size_t>(n)].emplace_back(place, std::clamp<double>(row[place], -1, 1));
+      }
+    }
+  }
+  return nearest;
+}
+
+}  // namespace heed::inline v0

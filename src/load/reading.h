@@ -1,0 +1,50 @@
+// What the functions of heed/text_reader.h share: rows of ids that fit the model, and batches of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heed/load.h"
+#include "heed/text_encoder.h"
+
+namespace heed::inline v0 {
+
+/// A text, or a pair, as a model takes it.
+struct Row {
+  std::vector<int32_t> ids, types;
+  std::vector<ByteRange> offsets;
+  std::vector<uint8_t> added;
+  bool cut = false;
+};
+
+/// At most `longest` tokens. Special tokens stay. Throws ShapeError where they alone are as many.
+Row row_of(const Tokenizer& tokenizer, const std::string& text, int64_t longest);
+/// Of a pair the longer text is cut, then both.
+Row row_of_pair(const Tokenizer& tokenizer, const std::string& first, const std::string& second, int64_t longest);
+
+/// Calls `make` for 0 .. count - 1 in some threads.
+std::vector<Row> make_rows(size_t count, const std::function<Row(size_t)>& make);
+
+/// Rows that are read at once.
+struct RowBatch {
+  std::vector<size_t> rows;  // places
+  TokenBatch tokens;
+  Tensor types;  // undefined where the model has none
+
+  /// The part of (1, T, ...) or (B, L, ...) that belongs to row n of the batch: (its length, ...).
+  Tensor part(const Tensor& of_all, size_t n) const;
+};
+/// Makes batches, and calls `take` for each on some thread. Rows without tokens are in none.
+void each_batch(const StoredModel& model, const std::vector<Row>& rows,
+                const std::function<void(const RowBatch&)>& take);
+
+/// The model as a text encoder whose head does that. Throws UsageError for others.
+const TextEncoder& expect_head(const StoredModel& model, HeadTask task, const char* operation);
+
+/// The probabilities of scores.
+std::vector<double> softmax(std::span<const float> scores);
+
+}  // namespace heed::inline v0

@@ -1,0 +1,503 @@
+"""heed embed, classify, fill and logits from outside."""
+import ast
+import json
+import math
+import os
+import re
+import struct
+import unittest
+import zipfile
+
+import tiny_models
+from program import SHARED, TINY, ProgramTest, corpus, safetensors
+
+MODELS = SHARED / "conformance/models"
+needs_models = unittest.skipUnless(MODELS.exists(), "SKIPPED: needs shared/conformance/models, which is not here")
+LETTERS = {"F32": "f", "I64": "q", "<f4": "f"}
+
+
+def tensors_of(path):
+    """Names to (shape, flat list)."""
+    whole = path.read_bytes()
+    length, = struct.unpack("<Q", whole[:8])
+    return {name: (t["shape"], list(struct.unpack(
+        f"<{math.prod(t['shape'])}{LETTERS[t['dtype']]}", whole[8 + length + t["data_offsets"][0]:8 + length + t["data_offsets"][1]])))
+        for name, t in json.loads(whole[8:8 + length]).items() if name != "__metadata__"}
+
+
+def npy_of(whole):
+    """Shape and flat list of an array of NumPy's."""
+    length, = struct.unpack("<H", whole[8:10])
+    header = ast.literal_eval(whole[10:10 + length].decode())
+    shape = header["shape"]
+    return list(shape), list(struct.unpack(f"<{math.prod(shape)}{LETTERS[header['descr']]}", whole[10 + length:]))
+
+
+def npz_of(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name.removesuffix(".npy"): npy_of(archive.read(name)) for name in archive.namelist()}
+
+
+def softmax(scores):
+    p = [math.exp(x - max(scores)) for x in scores]
+    return [x / sum(p) for x in p]
+
+
+def row(tensor, b, length, sizes_behind):
+    """The first `length` tokens of row b of (B, L, ...), flat."""
+    shape, values = tensor
+    count = math.prod(shape[1:])
+    return values[b * count:b * count + length * sizes_behind]
+
+
+class Reading(ProgramTest):
+    def close(self, got, want, tolerance=1e-4):
+        self.assertEqual(len(got), len(want))
+        most = max(abs(x) for x in want)
+        self.assertLess(max(abs(a - b) for a, b in zip(got, want)), tolerance * most)
+
+    def lines(self, *arguments, **options):
+        return [json.loads(line) for line in self.succeeds(*arguments, "--json", **options).splitlines()]
+
+    def vectors(self, model, texts, **options):
+        self.succeeds("embed", "-m", model, "-o", "v.npy", stdin="".join(t + "\n" for t in texts), **options)
+        (count, width), values = npy_of((self.at / "v.npy").read_bytes())
+        self.assertEqual(count, len(texts))
+        return [values[n * width:(n + 1) * width] for n in range(count)]
+
+
+@needs_models
+class OtherMakers(Reading):
+    def test_sentences(self):
+        for name in ("sentence-encoder", "sentence-encoder-cls"):
+            with self.subTest(name):
+                facts = json.loads((MODELS / name / "expected.json").read_text())
+                shape, want = tensors_of(MODELS / name / "expected.safetensors")["sentence_embedding"]
+                done = self.heed("embed", "-m", MODELS / name, stdin="".join(t + "\n" for t in facts["texts"]))
+                self.assertEqual(done.stderr.decode(),
+                                 "heed embed: line 2 is longer than the model takes and was cut\n")
+                lines = [list(map(float, line.split())) for line in done.stdout.decode().splitlines()]
+                self.assertEqual([len(line) for line in lines], [shape[1]] * shape[0])
+                for n, line in enumerate(lines):
+                    self.close(line, want[n * shape[1]:(n + 1) * shape[1]])
+
+    def test_classes(self):
+        name = "bert-classifier"
+        facts = json.loads((MODELS / name / "expected.json").read_text())
+        shape, logits = tensors_of(MODELS / name / "expected.safetensors")["logits"]
+        labels = json.loads((MODELS / name / "config.json").read_text())["id2label"]
+        text = "".join(a + ("\t" + b if b else "") + "\n" for a, b in zip(facts["texts"], facts["second_texts"]))
+        for n, line in enumerate(self.lines("classify", "-m", MODELS / name, stdin=text)):
+            want = softmax(logits[n * shape[1]:(n + 1) * shape[1]])
+            got = {x["label"]: x["score"] for x in line["labels"]}
+            self.assertEqual(sorted(got), sorted(labels.values()))
+            self.close([got[labels[str(c)]] for c in range(len(want))], want)
+
+    def test_masked_words(self):
+        for name in ("bert", "distilbert", "roberta", "mpnet"):
+            with self.subTest(name):
+                expected = tensors_of(MODELS / name / "expected.safetensors")
+                (count, length), ids = expected["input_ids"]
+                there = expected["attention_mask"][1]
+                pieces = expected["logits"][0][2]
+                rows = [[i for i, t in zip(ids[b * length:], there[b * length:(b + 1) * length]) if t]
+                        for b in range(count)]
+                texts = self.succeeds("tokenize", "-m", MODELS / name, "--decode",
+                                      stdin="".join(" ".join(map(str, r)) + "\n" for r in rows))
+                mask = "[MASK]" if "[MASK]" in texts else "<mask>"
+                texts = re.sub(r"\[CLS\] ?| ?\[SEP\]|</?s> ?", "", texts)
+                found = self.lines("fill", "-m", MODELS / name, "--top", "3", stdin=texts)
+                masks = 0
+                for b, line in enumerate(found):
+                    at = [t for t, i in enumerate(rows[b]) if i == rows[b][3]][:0] or [
+                        t for t in range(len(rows[b])) if self.is_mask(name, rows[b][t], mask)]
+                    self.assertEqual(len(line["masks"]), len(at))
+                    logits = row(expected["logits"], b, len(rows[b]), pieces)
+                    for place, mask_found in zip(at, line["masks"]):
+                        p = softmax(logits[place * pieces:(place + 1) * pieces])
+                        best = sorted(range(pieces), key=lambda i: -p[i])[:3]
+                        self.assertEqual([f["id"] for f in mask_found], best)
+                        self.close([f["probability"] for f in mask_found], [p[i] for i in best])
+                        masks += 1
+                self.assertGreater(masks, 3)
+
+    def is_mask(self, name, token, mask):
+        return self.succeeds("tokenize", "-m", MODELS / name, "--decode", stdin=f"{token}\n").strip() == mask
+
+    def test_logits_states_and_maps(self):
+        for name, decodes in (("gpt2", False), ("llama", False), ("bert", False), ("marian", True), ("t5", True)):
+            with self.subTest(name):
+                expected = tensors_of(MODELS / name / "expected.safetensors")
+                for b in range(2):
+                    self.compare_row(name, decodes, expected, b)
+
+    def compare_row(self, name, decodes, expected, b):
+        def ids(which, mask):
+            (_, length), values = expected[which]
+            there = expected[mask][1]
+            return [i for i, t in zip(values[b * length:], there[b * length:(b + 1) * length]) if t]
+        source = ids("input_ids", "attention_mask")
+        more = []
+        length = len(source)
+        if decodes:
+            target = ids("decoder_input_ids", "decoder_attention_mask")
+            more = ["--target-ids", " ".join(map(str, target))]
+            length = len(target)
+        self.succeeds("logits", "-m", MODELS / name, "--ids", " ".join(map(str, source)), *more, "-q", "--out", "l.npy",
+                      "--hidden", "h.npz", "--weights", "w.npz")
+        shape, logits = npy_of((self.at / "l.npy").read_bytes())
+        self.assertEqual(shape, [length, expected["logits"][0][2]])
+        self.close(logits, row(expected["logits"], b, length, shape[1]))
+        states, maps = npz_of(self.at / "h.npz"), npz_of(self.at / "w.npz")
+        main = "encoder" if name == "bert" else "decoder"
+        (layers, count, width), values = states[main]
+        self.assertEqual(count, length)
+        self.close(values[-count * width:], row(expected["last_hidden_state"], b, count, width))
+        prefix = "decoder_" if decodes else ""
+        self.close(values[:count * width], row(expected[prefix + "hidden.0"], b, count, width))
+        wanted = {f"{main}_{n}" for n in range(layers - 1)}
+        if decodes:
+            wanted |= {f"cross_{n}" for n in range(layers - 1)}
+            wanted |= {f"encoder_{n}" for n in range(states["encoder"][0][0] - 1)}
+        self.assertEqual(set(maps), wanted)
+        (heads, queries, keys), weights = maps[f"{main}_0"]
+        (_, _, rows, columns), want = expected[prefix + "attention.0"]
+        for h in range(heads):
+            for q in range(queries):
+                at = ((b * heads + h) * rows + q) * columns
+                for x, y in zip(weights[(h * queries + q) * keys:][:keys], want[at:at + keys]):
+                    self.assertAlmostEqual(x, y, delta=1e-4)
+
+    def test_every_model_has_vectors(self):
+        for name in ("gpt2", "gemma2", "marian", "t5", "bart", "mpnet"):
+            with self.subTest(name):
+                one, two, again = self.vectors(MODELS / name, ["We will see her.", "Go home!", "We will see her."])
+                self.assertEqual(one, again)
+                self.assertNotEqual(one, two)
+
+
+class Embed(Reading):
+    def test_pooling(self):
+        """Of the states that logits gives."""
+        model = tiny_models.text_encoder(self.at / "m")
+        text, width = "the dog barks .", tiny_models.WIDTH
+        self.succeeds("logits", text, "-m", "m", "--hidden", "h.npy", "-q")
+        (_, length, _), values = npy_of((self.at / "h.npy").read_bytes())
+        states = [values[-(length - n) * width:][:width] for n in range(length)]
+        columns = list(zip(*states))
+        weights = list(range(1, length + 1))
+        pooled = {"cls": states[0], "last": states[-1], "max": [max(c) for c in columns],
+                  "mean": [sum(c) / length for c in columns], "sqrt": [sum(c) / length ** 0.5 for c in columns],
+                  "weighted": [sum(x * w for x, w in zip(c, weights)) / sum(weights) for c in columns]}
+        self.close(self.vectors("m", [text])[0], pooled["mean"])
+        for mode, want in pooled.items():
+            tiny_models.sentence_modules(model, [mode], normalize=False)
+            self.close(self.vectors("m", [text])[0], want)
+        tiny_models.sentence_modules(model, ["mean", "cls"], normalize=True)
+        want = pooled["cls"] + pooled["mean"]
+        length = sum(x * x for x in want) ** 0.5
+        self.close(self.vectors("m", ["  the dog barks .  "])[0], [x / length for x in want])
+        self.write("m/1_Pooling/config.json", json.dumps({"pooling_mode": ["cls", "mean"]}))  # as newer files have it
+        self.close(self.vectors("m", [text])[0], [x / length for x in want])
+
+    def test_lower_case_and_prompt(self):
+        model = tiny_models.text_encoder(self.at / "m")
+        (model / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer", "do_lower_case": false}')
+        want = self.vectors("m", ["the red dog"])[0]
+        self.assertNotEqual(self.vectors("m", ["The red DOG"])[0], want)
+        tiny_models.sentence_modules(model, normalize=False, do_lower_case=True)
+        self.assertEqual(self.vectors("m", ["The red DOG"])[0], want)
+        self.write("m/config_sentence_transformers.json",
+                   json.dumps({"prompts": {"query": "the ", "other": ""}, "default_prompt_name": "query"}))
+        self.assertEqual(self.vectors("m", ["red dog"])[0], want)
+        self.write("m/1_Pooling/config.json", '{"pooling_mode": "mean", "include_prompt": false}')
+        self.refuses(1, "pools a prompt with the text", "embed", "-m", "m", stdin="red dog\n")
+        self.write("m/config_sentence_transformers.json", '{"prompts": {}, "default_prompt_name": "query"}')
+        self.refuses(1, 'there is no "query"', "embed", "-m", "m", stdin="red dog\n")
+
+    def test_dense(self):
+        model = tiny_models.text_encoder(self.at / "m")
+        tiny_models.sentence_modules(model)
+        plain = self.vectors("m", ["the dog"])[0]
+        listed = json.loads((model / "modules.json").read_text())
+        listed.append({"idx": 3, "name": "3", "path": "3_Dense", "type": "sentence_transformers.models.Dense"})
+        (model / "modules.json").write_text(json.dumps(listed))
+        dense = {"in_features": tiny_models.WIDTH, "out_features": 3, "bias": True,
+                 "activation_function": "torch.nn.modules.activation.Tanh"}
+        self.write("m/3_Dense/config.json", json.dumps(dense))
+        tiny_models.write_tensors(model / "3_Dense/model.safetensors",
+                                  {"linear.weight": (3, tiny_models.WIDTH), "linear.bias": (3,)}, seed=5)
+        layer = tensors_of(model / "3_Dense/model.safetensors")
+        weight, bias = layer["linear.weight"][1], layer["linear.bias"][1]
+        want = [math.tanh(sum(x * w for x, w in zip(plain, weight[n * len(plain):])) + bias[n]) for n in range(3)]
+        self.close(self.vectors("m", ["the dog"])[0], want)
+        self.write("m/3_Dense/config.json", json.dumps({**dense, "in_features": 9}))
+        self.refuses(1, "its layer is (3, 8)", "embed", "-m", "m", stdin="a\n")
+        self.write("m/3_Dense/config.json", json.dumps({**dense, "activation_function": "Mish"}))
+        self.refuses(1, "Mish", "embed", "-m", "m", stdin="a\n")
+
+    def test_modules_that_are_not_known(self):
+        model = tiny_models.text_encoder(self.at / "m")
+        for content, says in (("{}", "list of modules"), ("[]", "list of modules"), ("[1, 2]", "no JSON object"),
+                              ('[{"type": "a.Transformer", "path": ""}, {"type": "a.LSTM", "path": "1"}]', "LSTM"),
+                              ('[{"type": "a.Transformer", "path": "0"}, {"type": "a.Pooling", "path": "1"}]', "itself"),
+                              ('[{"type": "a.Transformer", "path": ""}, {"type": "a.Pooling", "path": "../x"}]', "../x")):
+            self.write("m/modules.json", content)
+            self.refuses(1, says, "embed", "-m", "m", stdin="the dog\n")
+        tiny_models.sentence_modules(model, max_seq_length=2)
+        self.refuses(2, "special tokens fill", "embed", "-m", "m", stdin="the dog\n")
+        tiny_models.sentence_modules(model)
+        self.write("m/1_Pooling/config.json", '{"pooling_mode": ["mean", "median"]}')
+        self.refuses(1, "weightedmean and lasttoken", "embed", "-m", "m", stdin="the dog\n")
+
+    def test_lines_and_arrays(self):
+        tiny_models.text_encoder(self.at / "m")
+        text = "the dog barks .\n\ncat\n" * 40 + "the red house"
+        self.write("texts", text)
+        printed = self.succeeds("embed", "texts", "-m", "m")
+        self.assertEqual(self.succeeds("embed", "-i", "texts", "-m", "m", "--threads", "2"), printed)
+        self.succeeds("embed", "texts", "-m", "m", "-o", "v.npy")
+        shape, values = npy_of((self.at / "v.npy").read_bytes())
+        self.assertEqual(shape, [121, tiny_models.WIDTH])
+        floats = [float(x) for line in printed.splitlines() for x in line.split()]
+        self.assertEqual([struct.pack("<f", x) for x in floats], [struct.pack("<f", x) for x in values])
+        self.succeeds("embed", "-m", "m", "-o", "none.npy", stdin="")
+        self.assertEqual(npy_of((self.at / "none.npy").read_bytes()), ([0, tiny_models.WIDTH], []))
+        self.assertEqual(self.succeeds("embed", "-m", "m", stdin=""), "")
+
+    def test_similarity(self):
+        tiny_models.text_encoder(self.at / "m")
+        others = ["the cat sleeps", "the dog barks .", "where is tom ?", "red house"]
+        self.write("others", "".join(t + "\n" for t in others))
+        vectors = self.vectors("m", [*others, "the dog ."])
+
+        def cosine(a, b):
+            return sum(x * y for x, y in zip(a, b)) / math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
+        found = self.succeeds("embed", "-m", "m", "--similarity", "others", "--top", "3",
+                              stdin="the dog barks .\nthe dog .\n").splitlines()
+        self.assertEqual(found[0], "1\t1.0000\t2\tthe dog barks .")
+        want = sorted(((cosine(vectors[4], v), n) for n, v in enumerate(vectors[:4])), reverse=True)[:3]
+        for line, (c, n) in zip(found[3:], want):
+            columns = line.split("\t")
+            self.assertEqual((columns[0], columns[2], columns[3]), ("2", str(n + 1), others[n]))
+            self.assertAlmostEqual(float(columns[1]), c, delta=1e-4)
+        self.assertEqual(len(found), 6)
+        self.write("empty", "")
+        self.refuses(1, "empty has no lines", "embed", "-m", "m", "--similarity", "empty", stdin="a\n")
+        self.refuses(2, "another name", "embed", "-m", "m", "--similarity", "others", "-o", "v.npy", stdin="a\n")
+        self.refuses(2, "both standard input", "embed", "-m", "m", "--similarity", "-", stdin="a\n")
+        self.refuses(2, "--similarity", "embed", "-m", "m", "--top", "3", stdin="a\n")
+
+    def test_cut(self):
+        tiny_models.text_encoder(self.at / "m")
+        long = self.vectors("m", ["the dog " * 11])[0]
+        cut = self.vectors("m", ["the dog " * 30], says="line 1 is longer than the model takes and was cut")[0]
+        self.assertEqual(long, cut)
+        self.assertEqual(self.vectors("m", ["the dog " * 30], env={"HEED_MODEL": ""}, wrapper=("env",),
+                                      says="cut")[0], cut)
+
+    def test_own_models(self):
+        self.write("train.tsv", corpus(60))
+        for arguments in (["--pairs", "train.tsv", "--model", "t"], ["--text", "train.tsv", "--model", "w"]):
+            done = self.heed("train", *arguments, *(TINY if "--pairs" in arguments else [
+                "--preset", "tiny", "--d-model", "32", "--feed-forward", "32", "--vocab-size", "300", "--threads", "1"]),
+                "--max-updates", "2", "--quiet")
+            self.assertEqual(done.returncode, 0, done.stderr.decode())
+        for model in ("t", "w"):
+            one, two = self.vectors(model, ["el perro", "la casa y el gato"])
+            self.assertEqual(len(one), 32)
+            self.assertNotEqual(one, two)
+        self.refuses(2, "w holds a language model; name one that", "classify", "-m", "w", stdin="a\n")
+        self.refuses(2, "t holds a translator; name one that finds masked", "fill", "-m", "t", stdin="a\n")
+        self.succeeds("logits", "el perro", "--target", "the dog", "-m", "t", "--out", "l.npy", "--weights", "w.npz", "-q")
+        self.assertEqual(npy_of((self.at / "l.npy").read_bytes())[0][1], 300)
+        self.succeeds("attend", "--from", "w.npz", "--array", "cross_0")
+        self.succeeds("logits", "the dog", "-m", "w", "--out", "l.npy", "--hidden", "h.npy", "-q")
+        self.refuses(2, "leave out --target", "logits", "the", "--target", "dog", "-m", "w", "--out", "x.npy")
+        self.refuses(2, "by --target or", "logits", "el", "-m", "t", "--out", "x.npy")
+        self.refuses(2, "ends in .npz", "logits", "el", "--target", "a", "-m", "t", "--hidden", "x.npy")
+
+
+class Classify(Reading):
+    def test_classes(self):
+        for problem, labels in (("single_label_classification", "abc"), ("multi_label_classification", "ab"),
+                                ("regression", "a")):
+            with self.subTest(problem):
+                tiny_models.text_encoder(self.at / problem, "BertForSequenceClassification", labels,
+                                         problem_type=problem)
+                self.succeeds("logits", "the dog barks", "-m", problem, "--out", "l.npy", "-q")
+                shape, logits = npy_of((self.at / "l.npy").read_bytes())
+                self.assertEqual(shape, [len(labels)])
+                want = {"s": softmax(logits), "m": [1 / (1 + math.exp(-x)) for x in logits], "r": logits}[problem[0]]
+                got = self.lines("classify", "-m", problem, stdin="the dog barks\n")[0]["labels"]
+                order = sorted(range(len(labels)), key=lambda c: -want[c])
+                self.assertEqual([x["label"] for x in got], [labels[c] for c in order])
+                self.close([x["score"] for x in got], [want[c] for c in order])
+                best = labels[order[0]] + f"\t{want[order[0]]:.4f}"
+                self.assertEqual(self.succeeds("classify", "-m", problem, stdin="the dog barks\n"), best + "\n")
+                columns = self.succeeds("classify", "-m", problem, "--top", "9", stdin="the dog barks\n").split("\t")
+                self.assertEqual(len(columns), 2 * len(labels))
+
+    def test_pairs(self):
+        tiny_models.text_encoder(self.at / "m", "BertForSequenceClassification")
+        one, pair, other, again = self.lines("classify", "-m", "m",
+                                             stdin="the dog\nthe dog\tthe cat\nthe dog the cat\nthe dog\tthe cat\n")
+        self.assertEqual(pair["second"], "the cat")
+        self.assertEqual(pair["labels"], again["labels"])
+        self.assertNotEqual(pair["labels"], other["labels"])
+        self.assertNotEqual(pair["labels"], one["labels"])
+        self.refuses(1, "line 2 has more than two columns", "classify", "-m", "m", stdin="a\na\tb\tc\n")
+        # The longer text of a pair is cut.
+        cut, whole = "the dog\t" + "cat " * 50 + "\n", "the dog\t" + "cat " * 19 + "\n"
+        labels = self.lines("classify", "-m", "m", stdin=whole)[0]["labels"]
+        got = self.lines("classify", "-m", "m", stdin=cut, says="line 1 is longer than the model takes and was cut")
+        self.assertEqual(got[0]["labels"], labels)
+
+    def test_tokens(self):
+        labels = ["O", "B-PER", "I-PER", "LOC"]
+        tiny_models.text_encoder(self.at / "m", "BertForTokenClassification", labels, seed=3)
+        text = "Café tom is in paris , where the dogs sleeps ."
+        got = self.lines("classify", "-m", "m", stdin=text + "\nthe\n")[0]
+        self.succeeds("logits", text, "-m", "m", "--out", "l.npy", "-q")
+        (length, count), logits = npy_of((self.at / "l.npy").read_bytes())
+        p = [softmax(logits[n * count:(n + 1) * count]) for n in range(1, length - 1)]
+        self.assertEqual([t["label"] for t in got["tokens"]], [labels[x.index(max(x))] for x in p])
+        self.close([t["score"] for t in got["tokens"]], [max(x) for x in p])
+        self.assertEqual(got["tokens"][0]["token"], "[UNK]")
+        self.assertEqual(got["tokens"][1]["begin"], 5)  # characters, of which é is one
+        self.assertGreater(len({t["label"] for t in got["tokens"]}), 1)
+        # The words, put together here.
+        words, last = [], None
+        for token in got["tokens"]:
+            name = re.sub("^[BI]-", "", token["label"])
+            if name != "O" and name == last and not token["label"].startswith("B-"):
+                words[-1][1], words[-1][3] = token["end"], words[-1][3] + [token["score"]]
+            elif name != "O":
+                words.append([token["begin"], token["end"], name, [token["score"]]])
+            last = name if name != "O" else None
+        self.assertEqual([(w["begin"], w["end"], w["label"], w["text"]) for w in got["words"]],
+                         [(b, e, n, text[b:e]) for b, e, n, _ in words])
+        self.close([w["score"] for w in got["words"]], [sum(s) / len(s) for *_, s in words])
+        lines = self.succeeds("classify", "-m", "m", stdin=text + "\nthe\n").split("\n")
+        self.assertEqual(lines.index(""), len(got["tokens"]))
+        self.assertEqual(lines[1], f"tom\t{got['tokens'][1]['label']}\t{got['tokens'][1]['score']:.4f}")
+        self.refuses(2, "leave out --top", "classify", "-m", "m", "--top", "2", stdin="a\n")
+
+    def test_answers(self):
+        tiny_models.text_encoder(self.at / "m", "BertForQuestionAnswering", seed=2)
+        question, context = "where is tom ?", "the dogs barks . tom is in paris ."
+        got = self.lines("classify", "-m", "m", "--top", "40", stdin=question + "\t" + context + "\n")[0]["answers"]
+        self.assertEqual(len({(a["begin"], a["end"]) for a in got}), len(got))
+        self.assertEqual([a["text"] for a in got], [context[a["begin"]:a["end"]] for a in got])
+        self.assertEqual(sorted((a["score"] for a in got), reverse=True), [a["score"] for a in got])
+        words = set(context.split())
+        self.assertTrue(all(w in words for a in got for w in a["text"].split()), got)
+        line = self.succeeds("classify", "-m", "m", stdin=question + "\t" + context + "\n")
+        self.assertEqual(line, f"{got[0]['text']}\t{got[0]['score']:.4f}\n")
+        shortest = self.lines("classify", "-m", "m", "--top", "40", "--longest-answer", "1",
+                              stdin=question + "\t" + context + "\n")[0]["answers"]
+        self.assertTrue(all(len(a["text"].split()) == 1 for a in shortest))
+        # All of a long text is looked at: what is best in its parts is found.
+        long = "the dog sleeps . " * 20 + context
+        self.assertGreater(self.lines("classify", "-m", "m", stdin=question + "\t" + long + "\n")[0]["answers"][0]["end"],
+                           0)
+        self.assertEqual(self.succeeds("classify", "-m", "m", stdin=question + "\t\n"), "\n")
+        self.refuses(1, "line 2 has one column", "classify", "-m", "m", stdin="a\tb\na\n")
+        self.refuses(1, "line 1: the question has 30 tokens", "classify", "-m", "m", stdin="the " * 30 + "\tdog\n")
+
+    def test_what_cannot_classify(self):
+        tiny_models.text_encoder(self.at / "plain")
+        tiny_models.text_encoder(self.at / "words", "BertForMaskedLM")
+        self.refuses(2, "plain holds a bert, which has no head", "classify", "-m", "plain", stdin="a\n")
+        self.refuses(2, "words holds a bert, which finds masked words; name one that", "classify", "-m", "words",
+                     stdin="a\n")
+        self.refuses(2, "--model is missing", "classify", stdin="a\n")
+        tiny_models.text_encoder(self.at / "m", "BertForSequenceClassification", problem_type="other")
+        self.refuses(1, "multi_label_classification and regression", "classify", "-m", "m", stdin="a\n")
+        tiny_models.text_encoder(self.at / "m", "BertForSequenceClassification", id2label={"0": "a", "7": "b"})
+        self.refuses(1, 'there is no "1"', "classify", "-m", "m", stdin="a\n")
+
+
+class Fill(Reading):
+    def test_masks(self):
+        tiny_models.text_encoder(self.at / "m", "BertForMaskedLM")
+        one = self.lines("fill", "-m", "m", "--top", "20", stdin="The [MASK] barks.\n")[0]["masks"][0]
+        self.succeeds("logits", "The [MASK] barks.", "-m", "m", "--out", "l.npy", "-q")
+        (_, count), logits = npy_of((self.at / "l.npy").read_bytes())
+        p = softmax(logits[2 * count:3 * count])
+        self.assertEqual([f["id"] for f in one], sorted(range(count), key=lambda i: -p[i]))
+        self.close([f["probability"] for f in one], sorted(p, reverse=True))
+        by_token = {f["token"].strip(): f["text"] for f in one}
+        self.assertEqual(by_token["dog"], "the dog barks.")
+        for line, options in (("The <mask> barks.", []), ("The ___ barks.", ["--mask", "___"])):
+            self.assertEqual(self.lines("fill", "-m", "m", "--top", "20", *options, stdin=line + "\n")[0]["masks"][0],
+                             one)
+        columns = self.succeeds("fill", "-m", "m", "--top", "1", stdin="The [MASK] barks.\n")
+        self.assertEqual(columns, "\t".join(["1", "1", f"{one[0]['probability']:.4f}", one[0]["token"].strip(),
+                                             one[0]["text"]]) + "\n")
+
+    def test_several(self):
+        tiny_models.text_encoder(self.at / "m", "BertForMaskedLM")
+        first, second = self.lines("fill", "-m", "m", stdin="[MASK] dog [MASK].\n")[0]["masks"]
+        self.assertEqual((len(first), len(second)), (5, 5))
+        self.assertEqual(first[0]["text"], second[0]["text"])
+        self.assertEqual(len({f["text"] for f in second}), len({f["id"] for f in second}))
+        lines = self.succeeds("fill", "-m", "m", "--top", "2", stdin="the [MASK]\n[MASK] [MASK]\n").splitlines()
+        self.assertEqual([line.split("\t")[:2] for line in lines], [["1", "1"]] * 2 + [["2", "1"]] * 2 + [["2", "2"]] * 2)
+
+    def test_what_is_wrong(self):
+        model = tiny_models.text_encoder(self.at / "m", "BertForMaskedLM")
+        self.refuses(1, "line 2 has no mask; write [MASK]", "fill", "-m", "m", stdin="[MASK]\nthe dog\n")
+        self.refuses(1, "line 1 has no mask; write ___", "fill", "-m", "m", "--mask", "___", stdin="the dog\n")
+        self.refuses(1, "line 1 has 42 tokens; the model takes at most 24", "fill", "-m", "m",
+                     stdin="[MASK] " * 40 + "\n")
+        self.refuses(2, "is what the command reads", "fill", "-m", "m", "-o", "m/vocab.txt", stdin="[MASK]\n")
+        (model / "vocab.txt").write_text((model / "vocab.txt").read_text().replace("[MASK]", "hidden"))
+        done = self.heed("fill", "-m", "m", stdin="the dog\n")
+        self.assert_one_line(done.stderr.decode(), "mask")
+        self.assertEqual(done.returncode, 1)
+
+
+class Logits(Reading):
+    def test_what_is_wrong(self):
+        tiny_models.text_encoder(self.at / "m", "BertForMaskedLM")
+        tiny_models.text_encoder(self.at / "plain")
+        out = ["--out", "l.npy", "-m", "m"]
+        self.refuses(2, "give a text, or ids", "logits", *out)
+        self.refuses(2, "give a text, or ids", "logits", "the", "--ids", "2", *out)
+        self.refuses(2, "'dog' is no id", "logits", "--ids", "2 dog", *out)
+        self.refuses(2, "no ids", "logits", "--ids", " ", *out)
+        self.refuses(2, "has the id 20; the model's ids are 0 to 19", "logits", "--ids", "2,20", *out)
+        self.refuses(2, "has 25 tokens; the model takes at most 24", "logits", "--ids", "2 " * 25, *out)
+        self.refuses(2, "has 32 tokens; the model takes at most 24", "logits", "the " * 30, *out)
+        self.refuses(2, "give --out, --hidden or --weights", "logits", "the", "-m", "m")
+        self.refuses(2, "must end in .npy", "logits", "the", "-m", "m", "--out", "l.txt")
+        self.refuses(2, "must end in .npz", "logits", "the", "-m", "m", "--weights", "l.npy")
+        self.refuses(2, "named twice", "logits", "the", "-m", "m", "--out", "l.npy", "--hidden", "./l.npy")
+        self.refuses(2, "leave out --out", "logits", "the", "-m", "plain", "--out", "l.npy", "--hidden", "h.npy")
+        self.refuses(2, "leave out --target", "logits", "the", "--target-ids", "3", *out)
+        self.refuses(1, "none/l.npy", "logits", "the", "-m", "m", "--out", "none/l.npy")
+        self.refuses(1, "nowhere", "logits", "the", "-m", "nowhere", "--out", "l.npy")
+
+    def test_damaged_weights(self):
+        model = tiny_models.text_encoder(self.at / "m", "BertForSequenceClassification")
+        whole = bytearray((model / "model.safetensors").read_bytes())
+        length, = struct.unpack("<Q", whole[:8])
+        whole[8 + length:12 + length] = struct.pack("<f", math.nan)  # of [PAD]
+        (model / "model.safetensors").write_bytes(whole)
+        for arguments in (["embed", "-m", "m"], ["classify", "-m", "m"]):
+            self.refuses(1, "embedding.weight", *arguments, stdin="the [PAD]\n")
+        self.refuses(1, "embedding.weight", "logits", "--ids", "0", "-m", "m", "--out", "l.npy")
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "SKIPPED: no /dev/full")
+    def test_full_disk(self):
+        tiny_models.text_encoder(self.at / "m", "BertForMaskedLM")
+        for arguments in (["embed"], ["fill", "--top", "20"]):
+            with open("/dev/full", "wb") as full:
+                done = self.heed(*arguments, "-m", "m", stdin="the [MASK]\n" * 900, stdout=full)
+            self.assertEqual(done.returncode, 1)
+            self.assert_one_line(done.stderr.decode(), "No space left")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,96 @@
+"""Tiny models as other makers write them, with random weights. Standard library only."""
+import json
+import pathlib
+import random
+import struct
+
+from program import safetensors
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "?", "##s", "the", "dog", "cat", "barks", "sleeps", "where",
+          "is", "tom", "in", "paris", "house", "red"]
+WIDTH, HIDDEN, HEADS, LAYERS, POSITIONS = 8, 16, 2, 2, 24
+
+
+def text_encoder(directory, architecture="BertModel", labels=("negative", "neutral", "positive"), seed=1, **config):
+    """A BERT with the head that the name of its class says."""
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    names = {str(number): label for number, label in enumerate(labels)}
+    (directory / "config.json").write_text(json.dumps({
+        "architectures": [architecture], "model_type": "bert", "vocab_size": len(PIECES), "hidden_size": WIDTH,
+        "intermediate_size": HIDDEN, "num_attention_heads": HEADS, "num_hidden_layers": LAYERS,
+        "max_position_embeddings": POSITIONS, "type_vocab_size": 2, "id2label": names, **config}))
+    (directory / "vocab.txt").write_text("".join(piece + "\n" for piece in PIECES))
+    (directory / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True}))
+    write_tensors(directory / "model.safetensors", shapes(architecture, len(labels)), seed)
+    return directory
+
+
+def shapes(architecture, labels):
+    """Names of a BERT's tensors and their shapes."""
+    all_shapes = {"embeddings.word_embeddings.weight": (len(PIECES), WIDTH),
+                  "embeddings.position_embeddings.weight": (POSITIONS, WIDTH),
+                  "embeddings.token_type_embeddings.weight": (2, WIDTH)}
+
+    def linear(name, out, width):
+        all_shapes.update({name + ".weight": (out, width), name + ".bias": (out,)})
+
+    def norm(name):
+        all_shapes.update({name + ".weight": (WIDTH,), name + ".bias": (WIDTH,)})
+    norm("embeddings.LayerNorm")
+    for layer in range(LAYERS):
+        at = f"encoder.layer.{layer}."
+        for part in ("query", "key", "value"):
+            linear(at + "attention.self." + part, WIDTH, WIDTH)
+        linear(at + "attention.output.dense", WIDTH, WIDTH)
+        norm(at + "attention.output.LayerNorm")
+        linear(at + "intermediate.dense", HIDDEN, WIDTH)
+        linear(at + "output.dense", WIDTH, HIDDEN)
+        norm(at + "output.LayerNorm")
+    if not architecture.endswith("Model"):
+        all_shapes = {"bert." + name: shape for name, shape in all_shapes.items()}
+    if architecture.endswith("ForMaskedLM"):
+        linear("cls.predictions.transform.dense", WIDTH, WIDTH)
+        norm("cls.predictions.transform.LayerNorm")
+        all_shapes["cls.predictions.bias"] = (len(PIECES),)
+    elif architecture.endswith("ForSequenceClassification"):
+        linear("bert.pooler.dense", WIDTH, WIDTH)
+        linear("classifier", labels, WIDTH)
+    elif architecture.endswith("ForTokenClassification"):
+        linear("classifier", labels, WIDTH)
+    elif architecture.endswith("ForQuestionAnswering"):
+        linear("qa_outputs", 2, WIDTH)
+    return all_shapes
+
+
+def write_tensors(path, wanted, seed):
+    draw = random.Random(seed)
+    header, data = {}, b""
+    for name, shape in wanted.items():
+        count = 1
+        for size in shape:
+            count *= size
+        middle = 1 if "LayerNorm.weight" in name else 0
+        values = struct.pack(f"<{count}f", *(draw.gauss(middle, 0.5) for _ in range(count)))
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    pathlib.Path(path).write_bytes(safetensors(header, data))
+
+
+def sentence_modules(directory, modes=("mean",), normalize=True, **config):
+    """The files of sentence-transformers beside a model."""
+    directory = pathlib.Path(directory)
+    kind = "sentence_transformers.models."
+    modules = [("", kind + "Transformer"), ("1_Pooling", kind + "Pooling")]
+    if normalize:
+        modules.append(("2_Normalize", kind + "Normalize"))
+    (directory / "modules.json").write_text(json.dumps(
+        [{"idx": i, "name": str(i), "path": path, "type": name} for i, (path, name) in enumerate(modules)]))
+    (directory / "1_Pooling").mkdir(exist_ok=True)
+    flags = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "sqrt": "mean_sqrt_len_tokens",
+             "weighted": "weightedmean_tokens", "last": "lasttoken"}
+    (directory / "1_Pooling/config.json").write_text(json.dumps(
+        {"word_embedding_dimension": WIDTH, **{"pooling_mode_" + flag: name in modes for name, flag in flags.items()}}))
+    (directory / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 16, "do_lower_case": False,
+                                                                     **config}))
