@@ -1,3 +1,4 @@
 heed_test(load_test ${CMAKE_SOURCE_DIR}/src/load/load_test.cc ${CMAKE_SOURCE_DIR}/src/load/stop_texts_test.cc
-          ${CMAKE_SOURCE_DIR}/src/load/token_file_test.cc ${CMAKE_SOURCE_DIR}/src/load/chat_test.cc
+          ${CMAKE_SOURCE_DIR}/src/load/text_reader_test.cc ${CMAKE_SOURCE_DIR}/src/load/token_file_test.cc
+          ${CMAKE_SOURCE_DIR}/src/load/chat_test.cc
           LIBS heed::load)

@@ -106,7 +106,8 @@ void add_embed(CLI::App& program) {
       "Prints a line of numbers for each line, or writes them all as an array (lines, width) where --output ends in "
       ".npy. Models of sentence-transformers pool and normalise as their modules.json says. Of every other model, a "
       "translator's encoder and language models included, the vector is the mean of the last states of a text's "
-      "tokens, special ones included. Longer texts than the model takes are cut.\n\n"
+      "tokens; special tokens count, but for the end that heed's own models have. Longer texts than the model takes "
+      "are cut.\n\n"
       "With --similarity it prints the nearest lines of another file: the line's number, the cosine, the other's "
       "number, the other.");
   add_reading_options(*command, *a, "a text a line", "HEED_MODEL, else the bundled one");

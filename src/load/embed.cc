@@ -101,6 +101,7 @@ TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>
                         const SentenceModules& modules) {
   const int64_t takes = longest_text(model);
   const int64_t longest = modules.longest > 0 ? std::min(takes, modules.longest) : takes;
+  const bool own = model.model_type().empty();  // these end with a token that is not pooled
   const int64_t width = width_of(model), pooled = width * std::ssize(modules.pooling);
   check_widths(modules, pooled);
   const std::vector<Row> rows =
@@ -111,11 +112,14 @@ TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>
   each_batch(model, rows, [&](const RowBatch& batch) {
     const Tensor states = last_states(model, batch).value().to(DType::f32).contiguous();
     check_finite("embed", "what the model makes of a text", states, model.module());
-    for (size_t n = 0; n < batch.rows.size(); ++n)
+    for (size_t n = 0; n < batch.rows.size(); ++n) {
+      const Row& row = rows[batch.rows[n]];
+      const int64_t tokens = own ? std::count(row.added.begin(), row.added.end(), 0) : std::ssize(row.ids);
+      if (tokens == 0) continue;
+      float* const vector = result.vectors.data<float>() + static_cast<int64_t>(batch.rows[n]) * pooled;
       for (size_t p = 0; p < modules.pooling.size(); ++p)
-        pool(batch.part(states, n), modules.pooling[p],
-             result.vectors.data<float>() + static_cast<int64_t>(batch.rows[n]) * pooled +
-                 static_cast<int64_t>(p) * width);
+        pool(batch.part(states, n).slice(0, 0, tokens), modules.pooling[p], vector + static_cast<int64_t>(p) * width);
+    }
   });
   result.vectors = after_steps(std::move(result.vectors), modules);
   return result;

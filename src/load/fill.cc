@@ -8,11 +8,12 @@
 namespace heed::inline v0 {
 namespace {
 
-// The model's mask as it is written, and its id.
+// The model's mask as it is written, and its id. MPNet's vocabulary has BERT's, too, as a common token.
 std::pair<std::string, int32_t> mask_of(const Tokenizer& tokenizer) {
   for (const char* token : {"[MASK]", "<mask>"})
-    if (const std::optional<int32_t> id = tokenizer.id_of(token)) return {token, *id};
-  throw FormatError("fill: the model's tokenizer has neither [MASK] nor <mask>; name the directory of another model");
+    if (const std::optional<int32_t> id = tokenizer.id_of(token); id && tokenizer.special(*id)) return {token, *id};
+  throw FormatError(
+      "fill: the model's tokenizer has no special token [MASK] or <mask>; name the directory of another model");
 }
 
 // All of `from` becomes `to`.

@@ -1,6 +1,8 @@
 // What sentence-transformers (Reimers and Gurevych 2019, "Sentence-BERT") puts behind a model: modules.json.
 #include <algorithm>
+#include <span>
 
+#include "heed/finite.h"
 #include "heed/io.h"
 #include "heed/model_files.h"
 #include "heed/pretrained.h"
@@ -14,6 +16,7 @@ using Pooling = SentenceModules::Pooling;
 using Step = SentenceModules::Step;
 
 constexpr uint64_t kLargest = 1 << 20;  // bytes of a configuration
+constexpr size_t kMostModules = 16;
 constexpr const char* kModulesFile = "modules.json";
 constexpr const char* kPromptsFile = "config_sentence_transformers.json";
 constexpr const char* kTokenizerFile = "tokenizer_config.json";
@@ -56,6 +59,7 @@ std::vector<Pooling> pooling_of(const Keys& config) {
         std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return k.name == mode; });
     if (kind == std::end(kKinds))
       config.fail("pooling_mode", "heed has cls, max, mean, mean_sqrt_len_tokens, weightedmean and lasttoken");
+    if (std::find(all.begin(), all.end(), kind->pooling) != all.end()) config.fail("pooling_mode", "name each once");
     all.push_back(kind->pooling);
   }
   if (!all.empty()) return all;
@@ -89,6 +93,9 @@ Step dense(const std::string& directory) {
   if (step.weight.shape() != Dims{out, in} || (step.bias.defined() && step.bias.shape() != Dims{out}))
     throw FormatError(file.path() + ": its layer is " + to_string(step.weight.shape()) + ", " + config.where() +
                       " says " + to_string(Dims{out, in}));
+  const std::pair<std::string, Tensor> parts[] = {{"linear.weight", step.weight}, {"linear.bias", step.bias}};
+  if (const auto found = first_non_finite(std::span(parts).first(step.bias.defined() ? 2 : 1)))
+    throw FormatError(file.path() + ": " + *found);
   return step;
 }
 
@@ -104,8 +111,9 @@ std::string path_of(const std::string& directory, const Keys& module) {
 bool read_modules(const std::string& directory, const nlohmann::json& list, SentenceModules& result) {
   bool pools_prompt = true;
   const std::string where = directory + "/" + kModulesFile;
-  if (!list.is_array() || list.size() < 2)
-    throw FormatError(where + ": it must be a list of modules: a Transformer, a Pooling, then Dense and Normalize");
+  if (!list.is_array() || list.size() < 2 || list.size() > kMostModules)
+    throw FormatError(where + ": it must be a list of up to " + std::to_string(kMostModules) +
+                      " modules: a Transformer, a Pooling, then Dense and Normalize");
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string place = where + ": module " + std::to_string(i + 1);
     if (!list[i].is_object()) throw FormatError(place + " is no JSON object");

@@ -27,6 +27,7 @@ WORDS = ("the a dog cat house tom mary paris london barks sleeps is was in on wh
 SIGNS = [".", "?", "!", ",", ";"]
 TOLERANCE = 2e-4
 LONGEST_ANSWER = 15
+LONGEST = 200  # tokens
 
 
 def text_of(draw, least=1, most=12):
@@ -81,9 +82,10 @@ def config_of(draw, kind, tokenizer, **more):
     size, heads = len(tokenizer), draw.choice([1, 2, 4])
     if kind == "distilbert":
         return transformers.DistilBertConfig(vocab_size=size, dim=8 * heads, n_heads=heads, n_layers=2, hidden_dim=24,
-                                             max_position_embeddings=40, **more)
+                                             max_position_embeddings=LONGEST, **more)
     sizes = dict(vocab_size=size, hidden_size=8 * heads, num_attention_heads=heads, num_hidden_layers=2,
-                 intermediate_size=24, max_position_embeddings=42, pad_token_id=tokenizer.pad_token_id)
+                 intermediate_size=24, pad_token_id=tokenizer.pad_token_id,
+                 max_position_embeddings=LONGEST + (0 if kind == "bert" else tokenizer.pad_token_id + 1))
     of_kind = {"bert": transformers.BertConfig, "roberta": transformers.RobertaConfig, "mpnet": transformers.MPNetConfig}
     if kind == "roberta":
         sizes["type_vocab_size"] = 1
@@ -93,9 +95,8 @@ def config_of(draw, kind, tokenizer, **more):
 def made(draw, kind, head, directory, **more):
     """Saves a random model with its tokenizer, and returns both."""
     tokenizer = TOKENIZERS[kind]()
-    tokenizer.model_max_length = 40
-    if kind in ("distilbert", "mpnet", "roberta"):
-        tokenizer.model_input_names = ["input_ids", "attention_mask"]
+    tokenizer.model_max_length = LONGEST
+    tokenizer.model_input_names = ["input_ids", "attention_mask"] + (["token_type_ids"] if kind == "bert" else [])
     model = head.from_config(config_of(draw, kind, tokenizer, **more))
     torch.manual_seed(draw.randrange(1 << 30))
     for p in model.parameters():
@@ -213,7 +214,7 @@ def answers(heed, draw, kind, directory):
     pairs = [(text_of(draw, 1, 3), text_of(draw, 1, draw.choice([4, 60]))) for _ in range(12)]
     for (question, context), got in zip(pairs, heed.lines("classify", "-m", directory,
                                                           stdin="".join(q + "\t" + c + "\n" for q, c in pairs))):
-        score, begin, end = best_answer(model, tokenizer, question, context, 40)
+        score, begin, end = best_answer(model, tokenizer, question, context, LONGEST)
         answer = got["answers"][0]
         near(answer["score"], score, context)
         assert answer["text"] == context[answer["begin"]:answer["end"]], (context, answer)
@@ -270,6 +271,7 @@ def main():
     a = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     heed, compared = Program(a.heed), 0
     for compare in classes_of_texts, classes_of_tokens, masked_words, answers, vectors, logits:
         for kind in TOKENIZERS:
