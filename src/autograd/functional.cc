@@ -693,16 +693,17 @@ std::vector<int64_t> distance_buckets(int64_t buckets, int64_t first_query, int6
                      std::to_string(max_distance) +
                      "; pass an even number, 4 or more for both ways, and a distance beyond the single ones");
   std::vector<int64_t> all;
-  const double per_octave = static_cast<double>(of_one_way - exact) /
-                            std::log(static_cast<double>(max_distance) / static_cast<double>(exact));
+  // In float32 and in this order, as models were trained: 64 of 128 is where a bucket begins, and rounding decides.
+  const auto whole = static_cast<float>(std::log(static_cast<double>(max_distance) / static_cast<double>(exact)));
+  const auto logarithmic = static_cast<float>(of_one_way - exact);
   for (int64_t distance = -(first_query + queries - 1); distance < keys - first_query; ++distance) {
     const int64_t behind = both_ways && distance > 0 ? of_one_way : 0;
     const int64_t far = both_ways ? std::abs(distance) : std::max<int64_t>(-distance, 0);
     int64_t bucket = far;
     if (far >= exact)
-      bucket = std::min(
-          of_one_way - 1,
-          exact + static_cast<int64_t>(std::log(static_cast<double>(far) / static_cast<double>(exact)) * per_octave));
+      bucket = std::min(of_one_way - 1,
+                        exact + static_cast<int64_t>(std::log(static_cast<float>(far) / static_cast<float>(exact)) /
+                                                     whole * logarithmic));
     all.push_back(behind + bucket);
   }
   return all;

@@ -150,6 +150,16 @@ TEST_F(Functional, RelativePositionBias) {
   EXPECT_THROW(F::relative_position_bias(w, 2, 2, false, 4), ShapeError);
 }
 
+// 8 * 16^(k / 8): a bucket begins at 16, 32 and 64 themselves.
+TEST_F(Functional, BucketsOfRelativePositionsBeginWhereTheRuleSays) {
+  Variable w = leaf({32, 1});
+  const Tensor bias = F::relative_position_bias(w, 1, 130, true, 128).value();
+  const int64_t begins[9] = {8, 12, 16, 23, 32, 46, 64, 91, 128};
+  for (int64_t k = 0; k < 8; ++k)
+    for (int64_t distance = begins[k]; distance < begins[k + 1]; ++distance)
+      EXPECT_EQ(bias.at<double>(0, 0, 0, distance), w.value().at<double>(16 + 8 + k, 0)) << distance;
+}
+
 TEST_F(Functional, SoftcapGradients) {
   Variable x = leaf({4, 6});
   const Tensor p = noise({4, 6});

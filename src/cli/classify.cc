@@ -38,7 +38,8 @@ Json range_of(const std::string& text, ByteRange bytes) {
           {"end", characters_before(text, bytes.end)}};
 }
 
-std::string classes_of(const ClassifyArguments& a, const StoredModel& model, const Lines& lines, int64_t before) {
+std::string classes_of(const ClassifyArguments& a, const StoredModel& model, const Lines& lines, int64_t before,
+                       CutLines& cut) {
   std::vector<std::string> texts;
   std::vector<std::optional<std::string>> second;
   for (const std::string& line : lines) {
@@ -49,7 +50,7 @@ std::string classes_of(const ClassifyArguments& a, const StoredModel& model, con
   const std::vector<ClassifiedText> found = classify_texts(model, texts, second);
   std::string out;
   for (size_t i = 0; i < found.size(); ++i) {
-    if (++before; found[i].cut) warn_of_cut("classify", before);
+    if (++before; found[i].cut) cut.add(before);
     const auto all = std::ssize(found[i].labels), count = a.top > 0 ? std::min(a.top, all) : a.json ? all : 1;
     Json labels = Json::array();
     std::string columns;
@@ -60,16 +61,17 @@ std::string classes_of(const ClassifyArguments& a, const StoredModel& model, con
     Json line = {{"line", before}, {"text", texts[i]}};
     if (second[i]) line["second"] = *second[i];
     line["labels"] = labels;
-    out += (a.json ? line.dump() : columns) + '\n';
+    out += a.json ? json_line(line) : columns + '\n';
   }
   return out;
 }
 
-std::string labels_of(const ClassifyArguments& a, const StoredModel& model, const Lines& lines, int64_t before) {
+std::string labels_of(const ClassifyArguments& a, const StoredModel& model, const Lines& lines, int64_t before,
+                      CutLines& cut) {
   const std::vector<LabelledText> found = label_tokens(model, lines);
   std::string out;
   for (size_t i = 0; i < found.size(); ++i) {
-    if (++before; found[i].cut) warn_of_cut("classify", before);
+    if (++before; found[i].cut) cut.add(before);
     if (!a.json) {
       for (const LabelledToken& token : found[i].tokens)
         out += token.token + '\t' + token.label + '\t' + four_digits(token.score) + '\n';
@@ -88,12 +90,13 @@ std::string labels_of(const ClassifyArguments& a, const StoredModel& model, cons
       word.update(range_of(lines[i], span.bytes));
       line["words"].push_back(word);
     }
-    out += line.dump() + '\n';
+    out += json_line(line);
   }
   return out;
 }
 
-std::string answers_of(const ClassifyArguments& a, const StoredModel& model, const Lines& lines, int64_t before) {
+std::string answers_of(const ClassifyArguments& a, const StoredModel& model, const Lines& lines, int64_t before,
+                       CutLines&) {
   std::vector<std::string> questions, contexts;
   for (const std::string& line : lines) {
     auto [question, context] = columns_of(line, before + std::ssize(questions) + 1);
@@ -117,8 +120,8 @@ std::string answers_of(const ClassifyArguments& a, const StoredModel& model, con
       answers.push_back(one);
       columns += (columns.empty() ? "" : "\t") + answer.text + '\t' + four_digits(answer.score);
     }
-    out +=
-        (a.json ? Json({{"line", ++before}, {"question", questions[i]}, {"answers", answers}}).dump() : columns) + '\n';
+    const Json line = {{"line", ++before}, {"question", questions[i]}, {"answers", answers}};
+    out += a.json ? json_line(line) : columns + '\n';
   }
   return out;
 }
@@ -138,8 +141,9 @@ void classify(ClassifyArguments& a) {
   if (task == HeadTask::token_classes && a.top > 0)
     throw UsageError("--top: " + directory + " holds " + what_it_does(model) + ", each of one class; leave out --top");
   write_output(a.output, [&](FileWriter& out) {
-    each_window(a.input, "classify",
-                [&](const Lines& lines, int64_t before) { out.write(of_lines(a, model, lines, before)); });
+    each_window(a.input, "classify", [&](const Lines& lines, int64_t before, CutLines& cut) {
+      out.write(of_lines(a, model, lines, before, cut));
+    });
   });
 }
 

@@ -33,9 +33,9 @@ struct Embedder {
   StoredModel model;
   SentenceModules modules;
 
-  Tensor operator()(const std::vector<std::string>& lines, int64_t before) const {
+  Tensor operator()(const std::vector<std::string>& lines, int64_t before, CutLines& cut) const {
     const TextVectors found = embed_texts(model, lines, modules);
-    for (const size_t i : found.cut) warn_of_cut("embed", before + static_cast<int64_t>(i) + 1);
+    for (const size_t i : found.cut) cut.add(before + static_cast<int64_t>(i) + 1);
     return found.vectors;
   }
 };
@@ -44,12 +44,12 @@ struct Embedder {
 Tensor all_vectors(const Embedder& embed, const std::string& input, std::vector<std::string>* texts = nullptr) {
   std::vector<Tensor> windows;
   int64_t rows = 0;
-  each_window(input, "embed", [&](const std::vector<std::string>& lines, int64_t before) {
-    windows.push_back(embed(lines, before));
+  each_window(input, "embed", [&](const std::vector<std::string>& lines, int64_t before, CutLines& cut) {
+    windows.push_back(embed(lines, before, cut));
     rows += std::ssize(lines);
     if (texts) texts->insert(texts->end(), lines.begin(), lines.end());
   });
-  if (windows.empty()) windows.push_back(embed({}, 0));
+  if (windows.empty()) windows.push_back(embed_texts(embed.model, {}, embed.modules).vectors);
   const Tensor all = Tensor::empty({rows, windows.front().size(1)});
   int64_t at = 0;
   for (const Tensor& window : windows) {
@@ -64,9 +64,9 @@ void write_similar(const EmbedArguments& a, const Embedder& embed) {
   const Tensor others = all_vectors(embed, a.similarity, &texts);
   if (texts.empty()) throw FormatError(a.similarity + " has no lines");
   write_output(a.output, [&](FileWriter& out) {
-    each_window(a.input, "embed", [&](const std::vector<std::string>& lines, int64_t before) {
+    each_window(a.input, "embed", [&](const std::vector<std::string>& lines, int64_t before, CutLines& cut) {
       std::string text;
-      for (const auto& nearest : nearest_rows(embed(lines, before), others, a.top)) {
+      for (const auto& nearest : nearest_rows(embed(lines, before, cut), others, a.top)) {
         ++before;
         for (const auto& [place, cosine] : nearest)
           text += std::to_string(before) + '\t' + four_digits(cosine) + '\t' + std::to_string(place + 1) + '\t' +
@@ -89,8 +89,8 @@ void embed(EmbedArguments& a) {
   if (!a.similarity.empty()) return write_similar(a, embed);
   if (array) return save_npy(a.output, all_vectors(embed, a.input));
   write_output(a.output, [&](FileWriter& out) {
-    each_window(a.input, "embed", [&](const std::vector<std::string>& lines, int64_t before) {
-      const Tensor vectors = embed(lines, before);
+    each_window(a.input, "embed", [&](const std::vector<std::string>& lines, int64_t before, CutLines& cut) {
+      const Tensor vectors = embed(lines, before, cut);
       for (int64_t n = 0; n < vectors.size(0); ++n) out.write(as_line(vectors, n));
     });
   });

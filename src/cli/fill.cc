@@ -34,7 +34,7 @@ std::string as_json(const std::string& text, const std::vector<FilledMask>& mask
       fillings.push_back({{"token", f.token}, {"id", f.id}, {"probability", f.probability}, {"text", f.text}});
     line["masks"].push_back(fillings);
   }
-  return line.dump() + '\n';
+  return json_line(line);
 }
 
 std::string as_columns(const std::vector<FilledMask>& masks, int64_t number) {
@@ -55,7 +55,7 @@ void fill(FillArguments& a) {
   if (model.pretrained().head.task != HeadTask::masked_words)
     throw UsageError(directory + " holds " + what_it_does(model) + "; name one that finds masked words");
   write_output(a.output, [&](FileWriter& out) {
-    each_window(a.input, "fill", [&](const std::vector<std::string>& lines, int64_t before) {
+    each_window(a.input, "fill", [&](const std::vector<std::string>& lines, int64_t before, CutLines&) {
       FillOptions options = a.options;
       options.first_line = before;
       const auto found = fill_masks(model, lines, options);

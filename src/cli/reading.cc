@@ -64,20 +64,25 @@ void check_files(ReadingArguments& a, const std::string& model, const std::vecto
   expect_other_file("--output", a.output, inputs);
 }
 
-void each_window(const std::string& input, const char* command,
-                 const std::function<void(const std::vector<std::string>& lines, int64_t before)>& take) {
+void each_window(const std::string& input, const char* command, const TakeLines& take) {
   constexpr size_t kMost = 4096;
   const InputFile file(input);
   LineReader reader(file.descriptor, is_standard_stream(input) ? "standard input" : input);
   int64_t before = 0;
+  CutLines cut;
   for (std::vector<std::string> lines; !(lines = reader.read(kMost)).empty(); before += std::ssize(lines))
-    take(lines, before);
+    take(lines, before, cut);
+  const std::string first = "line " + std::to_string(cut.first);
+  if (cut.count == 1) warn(command, first + " is longer than the model takes and was cut");
+  if (cut.count > 1)
+    warn(command,
+         std::to_string(cut.count) + " lines are longer than the model takes and were cut, " + first + " the first");
   if (const int64_t replaced = reader.replaced(); replaced > 0)
     warn(command, "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
 }
 
-void warn_of_cut(const char* command, int64_t line) {
-  warn(command, "line " + std::to_string(line) + " is longer than the model takes and was cut");
+std::string json_line(const nlohmann::ordered_json& object) {
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
 }
 
 std::string four_digits(double x) {

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -26,13 +27,21 @@ std::string named_model(const std::string& given, const char* kind);
 /// Takes FILE for --input, and throws UsageError where the output would replace what is read; `others` are read, too.
 void check_files(ReadingArguments& a, const std::string& model, const std::vector<std::string>& others = {});
 
-/// Calls take(lines, number of those before) for the lines of a file, or standard input, as they come. Warns of
-/// malformed UTF-8 in the name of `command`.
-void each_window(const std::string& input, const char* command,
-                 const std::function<void(const std::vector<std::string>& lines, int64_t before)>& take);
+/// Lines that were longer than the model takes: how many, and the first, from 1.
+struct CutLines {
+  int64_t count = 0, first = 0;
+  void add(int64_t line) {
+    if (count++ == 0) first = line;
+  }
+};
 
-/// "line 7 is longer than the model takes and was cut".
-void warn_of_cut(const char* command, int64_t line);
+/// Calls take(lines, number of those before, cut) for the lines of a file, or standard input, as they come. At the end
+/// it warns in the name of `command` of those that were cut, and of malformed UTF-8.
+using TakeLines = std::function<void(const std::vector<std::string>& lines, int64_t before, CutLines& cut)>;
+void each_window(const std::string& input, const char* command, const TakeLines& take);
+
+/// An object on a line of its own. What a tokenizer has that is no UTF-8 becomes U+FFFD.
+std::string json_line(const nlohmann::ordered_json& object);
 
 /// "0.9876".
 std::string four_digits(double x);
