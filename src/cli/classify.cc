@@ -169,7 +169,7 @@ void add_classify(CLI::App& program) {
   command->footer(
       "Examples:\n"
       "  echo 'What a day!' | heed classify --model sentiment --top 2\n"
-      "  heed classify --model sentiment reviews.txt --json -o classes.jsonl");
+      "  heed classify --model sentiment reviews.txt -o classes.jsonl --json");
   command->callback([a] { classify(*a); });
 }
 

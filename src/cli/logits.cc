@@ -136,7 +136,7 @@ void add_logits(CLI::App& program) {
       ->type_name("FILE");
   command->footer(
       "Examples:\n"
-      "  heed logits --model gpt2 --ids '464 3290 318' --out logits.npy\n"
+      "  heed logits --model my-writer 'Once upon' --out logits.npy --hidden states.npy\n"
       "  heed logits 'El perro come.' --target 'The dog eats.' --out logits.npy --weights weights.npz");
   command->callback([a] { logits(*a); });
 }
