@@ -67,14 +67,20 @@ void add_windows(const Encoding& pair, size_t of_question, size_t number, int64_
 // Letters and digits; what is not ASCII counts as a letter.
 bool of_word(char c) { return static_cast<unsigned char>(c) >= 0x80 || std::isalnum(static_cast<unsigned char>(c)); }
 
-// Whole words, without the spaces around them.
-ByteRange of_whole_words(const std::string& text, ByteRange bytes) {
-  while (bytes.begin < bytes.end && text[bytes.begin] == ' ') ++bytes.begin;
-  while (bytes.end > bytes.begin && text[bytes.end - 1] == ' ') --bytes.end;
-  if (bytes.begin == bytes.end) return bytes;
-  while (bytes.begin > 0 && of_word(text[bytes.begin]) && of_word(text[bytes.begin - 1])) --bytes.begin;
-  while (bytes.end < text.size() && of_word(text[bytes.end - 1]) && of_word(text[bytes.end])) ++bytes.end;
-  return bytes;
+// The whole words from one token to another, without the spaces around them.
+ByteRange of_whole_words(const std::string& text, ByteRange first, ByteRange last) {
+  const auto size = static_cast<uint32_t>(text.size());
+  uint32_t begin = first.begin, end = last.end;
+  while (begin < size && text[begin] == ' ') ++begin;
+  while (end > last.begin && text[end - 1] == ' ') --end;
+  if (end == last.begin) {  // a token of a space alone belongs to the word behind it
+    while (end < size && text[end] == ' ') ++end;
+    end = std::min(end + 1, size);
+  }
+  if (begin >= end) return {end, end};
+  while (begin > 0 && of_word(text[begin]) && of_word(text[begin - 1])) --begin;
+  while (end < size && of_word(text[end - 1]) && of_word(text[end])) ++end;
+  return {begin, end};
 }
 
 // Probabilities of the tokens of a window's context; a first token that was added (no answer) has its share.
@@ -105,8 +111,8 @@ std::vector<Answer> answers_in(const Tensor& logits, const Window& window, const
   });
   std::vector<Answer> answers;
   for (auto span = spans.begin(); span != keep; ++span) {
-    const ByteRange bytes = of_whole_words(context, {row.offsets[static_cast<size_t>(window.begin + span->first)].begin,
-                                                     row.offsets[static_cast<size_t>(window.begin + span->last)].end});
+    const auto at = [&](int64_t t) { return row.offsets[static_cast<size_t>(window.begin + t)]; };
+    const ByteRange bytes = of_whole_words(context, at(span->first), at(span->last));
     answers.push_back({context.substr(bytes.begin, bytes.end - bytes.begin), span->score, bytes});
   }
   return answers;
