@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/paths.h"
+#include "cli/reading.h"
 #include "heed/io.h"
 #include "heed/text.h"
 #include "heed/text_reader.h"
@@ -56,8 +57,7 @@ void check(const LogitsArguments& a, const std::string& model) {
       throw UsageError(std::string(option) + " " + *path + ": its name must end in " + ends);
   if (!a.hidden.empty() && !a.hidden.ends_with(".npy") && !a.hidden.ends_with(".npz"))
     throw UsageError("--hidden " + a.hidden + ": its name must end in .npy or .npz");
-  std::vector<std::string> taken;
-  for (const std::string& file : list_files(model)) taken.push_back(model + "/" + file);
+  std::vector<std::string> taken = files_of_model(model);
   for (const std::string& path : {a.out, a.hidden, a.weights}) {
     if (path.empty()) continue;
     for (const std::string& other : taken)

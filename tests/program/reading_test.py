@@ -266,6 +266,9 @@ class Embed(Reading):
         self.assertEqual(shape, [121, tiny_models.WIDTH])
         floats = [float(x) for line in printed.splitlines() for x in line.split()]
         self.assertEqual([struct.pack("<f", x) for x in floats], [struct.pack("<f", x) for x in values])
+        for _ in range(2):  # a result may stand beside the model, and be replaced
+            self.succeeds("embed", "texts", "-m", "m", "-o", "m/v.npy")
+        self.assertEqual((self.at / "m/v.npy").read_bytes(), (self.at / "v.npy").read_bytes())
         self.succeeds("embed", "-m", "m", "-o", "none.npy", stdin="")
         self.assertEqual(npy_of((self.at / "none.npy").read_bytes()), ([0, tiny_models.WIDTH], []))
         self.assertEqual(self.succeeds("embed", "-m", "m", stdin=""), "")
