@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "heed/executor.h"
@@ -12,13 +13,16 @@
 namespace heed::inline v0 {
 namespace {
 
-// [CLS] and [SEP] around texts of the words a to t.
-Tokenizer letters() {
-  std::string vocabulary = R"("[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "[MASK]": 3)";
-  for (char c = 'a'; c <= 't'; ++c) vocabulary += std::string(", \"") + c + "\": " + std::to_string(c - 'a' + 4);
+// [CLS] and [SEP] around the words of a text, which begin with one of `beginnings`; letters stand for themselves.
+Tokenizer tokenizer_of(const std::string& pre_tokenizer, const std::string& beginnings, const std::string& letter) {
+  std::string vocabulary = R"("[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "[MASK]": 3)" + beginnings;
+  const auto first = std::count(vocabulary.begin(), vocabulary.end(), ':');
+  for (int64_t i = 0; i < 24 - first; ++i)
+    vocabulary += ", \"" + letter + static_cast<char>('a' + i) + "\": " + std::to_string(first + i);
   return Tokenizer::from_json(R"({"version": "1.0", "added_tokens": [{"id": 3, "content": "[MASK]", "special": true,
       "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}],
-      "normalizer": null, "pre_tokenizer": {"type": "Whitespace"}, "decoder": null, "truncation": null, "padding": null,
+      "normalizer": null, "decoder": null, "truncation": null, "padding": null, "pre_tokenizer": )" +
+                                  pre_tokenizer + R"(,
       "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]", 1]},
       "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
                 "max_input_chars_per_word": 100, "vocab": {)" +
@@ -26,7 +30,11 @@ Tokenizer letters() {
                               "test");
 }
 
-StoredModel encoder(const PretrainedHead& head, std::optional<EncoderHead> layers, int64_t relative_buckets = 0) {
+// The words a to t.
+Tokenizer letters() { return tokenizer_of(R"({"type": "Whitespace"})", "", ""); }
+
+StoredModel encoder(const PretrainedHead& head, std::optional<EncoderHead> layers, int64_t relative_buckets = 0,
+                    const Tokenizer& tokenizer = letters()) {
   manual_seed(4);
   TextEncoderConfig config{.vocab_size = 24, .d_model = 8, .max_positions = 20, .types = 2, .head = layers};
   config.relative_buckets = relative_buckets;
@@ -35,7 +43,7 @@ StoredModel encoder(const PretrainedHead& head, std::optional<EncoderHead> layer
   for (const auto& [name, parameter] : model.module->named_parameters())
     if (parameter.value().rank() == 2) parameter.value().copy_from(normal(parameter.value().shape(), 0, 0.6));
   model.module->eval();
-  return {std::move(model), letters()};
+  return {std::move(model), tokenizer};
 }
 
 std::vector<std::string> texts(size_t count) {
@@ -193,6 +201,20 @@ TEST(Answers, AreTheBestOfAllWindows) {
   EXPECT_THROW(find_answers(model, {question}, {context}, {.window = 5}), FormatError);
   EXPECT_THROW(find_answers(model, {question}, {context}, {.longest = 0}), ShapeError);
   EXPECT_THROW(find_answers(model, {question}, {}), ShapeError);
+}
+
+// A space that is a token by itself belongs to the word behind it.
+TEST(Answers, AreWholeWords) {
+  const Tokenizer tokenizer = tokenizer_of(R"({"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always",
+      "split": true})",
+                                           ", \"\u2581\": 4", "##");
+  ASSERT_EQ(tokenizer.encode("ab c", false).ids.size(), 5u);
+  const StoredModel model = encoder({.task = HeadTask::answers}, EncoderHead{.outputs = 2}, 0, tokenizer);
+  const auto answers = find_answers(model, {"a"}, {"ab cde f"}, {.top = 99, .longest = 1});
+  std::vector<std::string> found;
+  for (const Answer& answer : answers.at(0)) found.push_back(answer.text);
+  std::sort(found.begin(), found.end());
+  EXPECT_EQ(found, (std::vector<std::string>{"ab", "cde", "f"}));
 }
 
 TEST(Fill, TheHeadIsAppliedToMasksAlone) {
