@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tiny random models as GGUF files and what transformers computes with their weights, for conformance_models_test:
+"""Makes tiny random models as GGUF files, and what transformers computes with them, for conformance_models_test:
 
     make_gguf.py DIRECTORY [--seed N] [--each N]
 
@@ -256,8 +256,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--each", type=int, default=4, help="as make_cases.py has it: for 4, a case of each architecture "
-                        "and type")
+    parser.add_argument("--each", type=int, default=4, help="as make_cases.py has it: for 4, one of each type")
     a = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()

@@ -6,8 +6,8 @@ import gguf
 
 # tokenizer.ggml.model and .pre of tokenizers that a GGUF file can hold, by the beginning of their names.
 KINDS = {"bpe-llama": ("llama", "default"), "bpe-phi3": ("llama", "default"), "bpe-gemma": ("llama", "default"),
-         "bytelevel-gpt2": ("gpt2", "gpt-2"), "real-phi-2": ("gpt2", "gpt-2"), "bytelevel-llama3": ("gpt2", "llama-bpe"),
-         "bytelevel-qwen2": ("gpt2", "qwen2"), "wordpiece-": ("bert", "default")}
+         "bytelevel-gpt2": ("gpt2", "gpt-2"), "real-phi-2": ("gpt2", "gpt-2"),
+         "bytelevel-llama3": ("gpt2", "llama-bpe"), "bytelevel-qwen2": ("gpt2", "qwen2"), "wordpiece-": ("bert", "default")}
 
 
 def kind_of(name):
