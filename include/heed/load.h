@@ -88,9 +88,10 @@ class StoredModel {
 /// heed's, or a GGUF file. Throws IoError and FormatError.
 bool is_pretrained(const std::string& directory);
 
-/// The model of a directory or of a GGUF file, heed's own or another maker's (load_pretrained, load_tokenizer): float32,
-/// or in half precision where the file has it so, and not in training. Everything is checked before memory is taken.
-/// `trust` takes a vocabulary that heed did not make (see Vocabulary). Throws IoError, FormatError and UntrustedError.
+/// The model of a directory or of a GGUF file, heed's own or another maker's (load_pretrained, load_tokenizer):
+/// float32, or in half precision where the file has it so, and not in training. Everything is checked before memory is
+/// taken. `trust` takes a vocabulary that heed did not make (see Vocabulary). Throws IoError, FormatError and
+/// UntrustedError.
 StoredModel load(const std::string& directory, bool trust = false);
 
 /// A model outside any file: what write_parts() makes of one, make_model() turns into it again.
