@@ -71,6 +71,10 @@ bool output_closed() {
   return ::poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
 }
 
+void ask(const std::string& text) {
+  if (isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1) std::cerr << text << std::flush;
+}
+
 void finish_output() {
   std::cout.flush();
   if (std::cout) return;

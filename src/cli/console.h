@@ -23,6 +23,9 @@ void warn(const std::string& command, const std::string& text);       ///< the s
 void note(const std::string& text);                                   ///< "wrote page.html"; not with --quiet
 void detail(const std::string& text);                                 ///< with --verbose alone
 
+/// What a person at the terminal is asked to type behind; nothing where standard input or output is none.
+void ask(const std::string& text);
+
 /// Thrown by a command to leave quietly with this status.
 struct ExitStatus {
   int code;

@@ -102,13 +102,12 @@ std::string chosen_template(const GenerateArguments& a) {
 
 // Each line is answered as it comes.
 void talk(const GenerateArguments& a, const TextGenerator& generator) {
-  const bool asks = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
   ContinueOptions options{
       .tokens = a.options, .stop = a.stop, .on_text = [](const std::string& text) { std::cout << text << std::flush; }};
   Chat chat(generator.stored(), chosen_template(a), a.system, options);
   LineReader lines(STDIN_FILENO, "standard input");
   for (;;) {
-    if (asks) std::cerr << "> " << std::flush;
+    ask("> ");
     const std::vector<std::string> line = lines.read(1);
     if (line.empty()) break;
     if (is_blank(line[0])) continue;
@@ -236,7 +235,8 @@ void add_generate(CLI::App& program) {
   command
       ->add_option("--chat-template", a->chat_template,
                    "Put the prompt to the model as what a user says, and print its answer: the way of writing that it "
-                   "was taught; auto: what its directory says, plain: a dialogue as texts have it")
+                   "was taught, auto for what its directory says, plain for a dialogue as texts have it: " +
+                       CLI::detail::join(templates, ", "))
       ->transform(one_of(templates))
       ->type_name("NAME")
       ->default_str("");
@@ -251,7 +251,7 @@ void add_generate(CLI::App& program) {
   command->footer(
       "Examples:\n  heed generate --model my-writer --temperature 0.8 --top-k 50 \"Once upon a time\"\n"
       "  heed generate --model my-writer --score < book.txt\n"
-      "  heed generate --model ~/Qwen2-0.5B-Instruct --interactive --temperature 0.7");
+      "  heed generate --model my-writer --interactive --temperature 0.7");
   command->callback([a, prompt] { generate(*a, prompt->count() > 0); });
 }
 
