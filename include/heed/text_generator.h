@@ -32,7 +32,7 @@ class TextGenerator {
   explicit TextGenerator(const std::string& directory, bool trust = false);
 
   /// What the model makes follow a text, without it. Special tokens that the tokenizer adds in front of a text, such as
-  /// Llama's <s>, are in front of it. One without tokens counts as a newline: a text begins as if a line had just
+  /// Llama's first one, are in front of it. One without tokens counts as a newline: a text begins as if a line had just
   /// ended. Special tokens are not part of what is returned, and the end of a text ends it. Throws as
   /// LanguageModel::generate.
   std::string continue_text(const std::string& prompt, const ContinueOptions& options = {}) const;

@@ -94,8 +94,8 @@ class Reader {
   void set_model(ModelPtr model) {
     std::vector<AddedToken> added;
     for (size_t id = 0; id < tokens_.size(); ++id)
-      if (types_[id] == unknown || types_[id] == control || types_[id] == user_defined)
-        added.push_back({.content = tokens_[id], .special = types_[id] != user_defined});
+      if (types_[id] == unknown || types_[id] == control || types_[id] == user_defined || runs_.contains(id))
+        added.push_back({.content = tokens_[id], .special = types_[id] == unknown || types_[id] == control});
     const auto lexicon = std::make_shared<Lexicon>();
     lexicon->model = std::move(model);
     lexicon->added = AddedTokens(std::move(added), lexicon->model->tokens(), parts_.normalizer.get(), file_.path());
@@ -126,11 +126,12 @@ class Reader {
     if (scores.size() != tokens_.size()) file_.fail(kScores, "does not have one number for each token");
     if (!std::all_of(scores.begin(), scores.end(), [](double score) { return std::isfinite(score); }))
       file_.fail(kScores, "has a number that is not finite");
-    // Runs of spaces, which a text has as marks once it is normalized.
+    // Runs of spaces, which a text has as marks once it is normalized; marks that it has itself are found before that.
     for (size_t id = 0; id < tokens_.size(); ++id)
       if (types_[id] == user_defined && tokens_[id].find_first_not_of(' ') == std::string::npos) {
         tokens_[id] = mark_spaces(tokens_[id]);
         types_[id] = normal;
+        runs_.insert(id);
       }
     std::vector<size_t> order;
     for (size_t id = 0; id < tokens_.size(); ++id)
@@ -232,6 +233,7 @@ class Reader {
   GgufFile file_;
   std::vector<std::string> tokens_;  // by id
   std::vector<int64_t> types_;
+  std::set<size_t> runs_;  // tokens that are several spaces
   PipelineParts parts_;
 };
 
