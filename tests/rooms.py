@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks that includes point downward between the rooms, that each foreign library stays behind its seam, and that JSON
-begins as an object or an array (src/io/json.h says why).
+"""Checks that includes point downward between the rooms, that each foreign library stays behind its seam, that JSON
+begins as an object or an array (src/io/json.h says why), and that no two headers give a type the same name: a linker would
+take the functions of one for both.
 
     rooms.py ROOT
 
@@ -66,6 +67,7 @@ SEAMS = {
 }
 
 NULL_JSON = re.compile(r"^\s*(?:const )?(?:nlohmann::(?:ordered_)?json|Json) +\w+(?:;|\{\};| = nullptr;)", re.MULTILINE)
+TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: : [^{;]*)? \{", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 
 
@@ -89,6 +91,7 @@ def room_of(include):
 
 def complaints(root):
     files = 0
+    types = {}  # the header of each; kernels and the program have namespaces of their own
     for path in sorted([*root.glob("include/heed/*.h"), *root.glob("src/*/*.h"), *root.glob("src/*/*.cc")]):
         name = path.relative_to(root).as_posix()
         if re.search(r"(_test|_bench)\.cc$|/testing\.h$", name):
@@ -100,6 +103,10 @@ def complaints(root):
             yield f"{name}: {room} has no room; add it to BELOW or HEADERS in tests/{pathlib.Path(__file__).name}"
             continue
         text = path.read_text(encoding="utf-8")
+        if path.suffix == ".h" and room != "cli" and not name.endswith("-inl.h"):
+            for declared in TYPE.findall(text):
+                if types.setdefault(declared, name) != name:
+                    yield f"{name}: {types[declared]} has a {declared}, too; name one of them otherwise"
         for declared in NULL_JSON.findall(text):
             yield f"{name}: `{declared.strip()}` begins as null; make it json::object() or json::array()"
         for include in INCLUDE.findall(text):

@@ -17,10 +17,10 @@ struct Window {
 
 struct Windows {
   std::vector<Window> windows;
-  std::vector<Row> rows;
+  std::vector<ReadRow> rows;
 };
 
-void append(const Encoding& from, size_t begin, size_t end, Row& to) {
+void append(const Encoding& from, size_t begin, size_t end, ReadRow& to) {
   for (size_t t = begin; t < end; ++t) {
     to.ids.push_back(from.ids[t]);
     to.types.push_back(from.type_ids[t]);
@@ -54,7 +54,7 @@ void add_windows(const Encoding& pair, size_t of_question, size_t number, int64_
   if (in_common >= room) in_common = room / 2;
   for (size_t from = begin;; from += static_cast<size_t>(room - in_common)) {
     const size_t to = std::min(from + static_cast<size_t>(room), end);
-    Row row;
+    ReadRow row;
     append(pair, 0, begin, row);
     append(pair, from, to, row);
     append(pair, end, pair.ids.size(), row);
@@ -84,7 +84,7 @@ ByteRange of_whole_words(const std::string& text, ByteRange first, ByteRange las
 }
 
 // Probabilities of the tokens of a window's context; a first token that was added (no answer) has its share.
-std::vector<double> probabilities(const Tensor& logits, int64_t column, const Window& window, const Row& row) {
+std::vector<double> probabilities(const Tensor& logits, int64_t column, const Window& window, const ReadRow& row) {
   std::vector<float> scores;
   const bool none = row.added.front();
   if (none) scores.push_back(logits.at<float>(0, column));
@@ -94,8 +94,8 @@ std::vector<double> probabilities(const Tensor& logits, int64_t column, const Wi
   return p;
 }
 
-std::vector<Answer> answers_in(const Tensor& logits, const Window& window, const Row& row, const std::string& context,
-                               const AnswerOptions& options) {
+std::vector<Answer> answers_in(const Tensor& logits, const Window& window, const ReadRow& row,
+                               const std::string& context, const AnswerOptions& options) {
   struct Span {
     int64_t first, last;
     double score;

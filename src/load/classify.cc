@@ -70,7 +70,7 @@ std::vector<ClassifiedText> classify_texts(const StoredModel& model, const std::
                      " second ones; give a place for each, or none");
   const PretrainedHead& head = model.pretrained().head;
   const int64_t longest = longest_text(model);
-  const std::vector<Row> rows = make_rows(texts.size(), [&](size_t i) {
+  const std::vector<ReadRow> rows = make_rows(texts.size(), [&](size_t i) {
     return second.empty() || !second[i] ? row_of(model.tokenizer(), texts[i], longest)
                                         : row_of_pair(model.tokenizer(), texts[i], *second[i], longest);
   });
@@ -97,13 +97,14 @@ std::vector<LabelledText> label_tokens(const StoredModel& model, const std::vect
   const std::vector<std::string>& labels = model.pretrained().head.labels;
   const Tokenizer& tokenizer = model.tokenizer();
   const int64_t longest = longest_text(model);
-  const std::vector<Row> rows = make_rows(texts.size(), [&](size_t i) { return row_of(tokenizer, texts[i], longest); });
+  const std::vector<ReadRow> rows =
+      make_rows(texts.size(), [&](size_t i) { return row_of(tokenizer, texts[i], longest); });
   std::vector<LabelledText> results(texts.size());
   for (size_t i = 0; i < rows.size(); ++i) results[i].cut = rows[i].cut;
   each_batch(model, rows, [&](const RowBatch& batch) {
     const Tensor logits = logits_of(model, encoder, batch);
     for (size_t n = 0; n < batch.rows.size(); ++n) {
-      const Row& row = rows[batch.rows[n]];
+      const ReadRow& row = rows[batch.rows[n]];
       LabelledText& result = results[batch.rows[n]];
       const Tensor own = batch.part(logits, n);
       for (size_t t = 0; t < row.ids.size(); ++t) {

@@ -12,7 +12,7 @@ namespace {
 
 using Pooling = SentenceModules::Pooling;
 
-Row row_of(const StoredModel& model, const std::string& text, const SentenceModules& modules, int64_t longest) {
+ReadRow row_of(const StoredModel& model, const std::string& text, const SentenceModules& modules, int64_t longest) {
   std::string whole = modules.prompt + text;
   if (modules.lower_case) whole = to_lower(whole);
   return row_of(model.source_tokenizer(), whole, longest);
@@ -104,7 +104,7 @@ TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>
   const bool own = model.model_type().empty();  // these end with a token that is not pooled
   const int64_t width = width_of(model), pooled = width * std::ssize(modules.pooling);
   check_widths(modules, pooled);
-  const std::vector<Row> rows =
+  const std::vector<ReadRow> rows =
       make_rows(texts.size(), [&](size_t i) { return row_of(model, texts[i], modules, longest); });
   TextVectors result{.vectors = Tensor::zeros({std::ssize(texts), pooled})};
   for (size_t i = 0; i < rows.size(); ++i)
@@ -113,7 +113,7 @@ TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>
     const Tensor states = last_states(model, batch).value().to(DType::f32).contiguous();
     check_finite("embed", "what the model makes of a text", states, model.module());
     for (size_t n = 0; n < batch.rows.size(); ++n) {
-      const Row& row = rows[batch.rows[n]];
+      const ReadRow& row = rows[batch.rows[n]];
       const int64_t tokens = own ? std::count(row.added.begin(), row.added.end(), 0) : std::ssize(row.ids);
       if (tokens == 0) continue;
       float* const vector = result.vectors.data<float>() + static_cast<int64_t>(batch.rows[n]) * pooled;

@@ -26,7 +26,7 @@ std::string replaced(const std::string& text, const std::string& from, const std
 }
 
 struct MaskedText {
-  Row row;
+  ReadRow row;
   std::vector<size_t> masks;  // places
 };
 
@@ -87,7 +87,7 @@ std::vector<std::vector<FilledMask>> fill_masks(const StoredModel& model, const 
   if (options.top < 1) throw ShapeError("fill: top is " + std::to_string(options.top) + "; it must be 1 or more");
   const Tokenizer& tokenizer = model.tokenizer();
   std::vector<std::vector<size_t>> masks;
-  std::vector<Row> rows;
+  std::vector<ReadRow> rows;
   for (size_t i = 0; i < texts.size(); ++i) {
     MaskedText text = read(model, texts[i], options, i);
     masks.push_back(std::move(text.masks));

@@ -26,11 +26,11 @@ std::pair<int64_t, int64_t> kept_of(int64_t first, int64_t second, int64_t room)
 }
 
 // `of_first` tokens belong to the first text.
-Row cut_row(Encoding tokens, int64_t of_first, int64_t longest) {
-  Row row{.ids = std::move(tokens.ids),
-          .types = std::move(tokens.type_ids),
-          .offsets = std::move(tokens.offsets),
-          .added = std::move(tokens.added)};
+ReadRow cut_row(Encoding tokens, int64_t of_first, int64_t longest) {
+  ReadRow row{.ids = std::move(tokens.ids),
+              .types = std::move(tokens.type_ids),
+              .offsets = std::move(tokens.offsets),
+              .added = std::move(tokens.added)};
   if (std::ssize(row.ids) <= longest) return row;
   row.cut = true;
   const int64_t of_text = std::count(row.added.begin(), row.added.end(), 0),
@@ -68,7 +68,7 @@ bool has_types(const StoredModel& model) {
   return encoder && encoder->config().types > 1;
 }
 
-Tensor types_of(const RowBatch& batch, const std::vector<Row>& rows) {
+Tensor types_of(const RowBatch& batch, const std::vector<ReadRow>& rows) {
   const Tensor types = Tensor::zeros(batch.tokens.ids.shape(), DType::i32);
   for (size_t n = 0; n < batch.rows.size(); ++n) {
     const std::vector<int32_t>& of_row = rows[batch.rows[n]].types;
@@ -79,7 +79,7 @@ Tensor types_of(const RowBatch& batch, const std::vector<Row>& rows) {
 }
 
 // Long ones first, up to kBatchTokens together.
-std::vector<std::vector<size_t>> batches_of(const std::vector<Row>& rows) {
+std::vector<std::vector<size_t>> batches_of(const std::vector<ReadRow>& rows) {
   std::vector<size_t> order;
   for (size_t i = 0; i < rows.size(); ++i)
     if (!rows[i].ids.empty()) order.push_back(i);
@@ -133,19 +133,19 @@ int64_t longest_text(const StoredModel& model) {
   throw UsageError("the model is " + what_it_does(model));
 }
 
-Row row_of(const Tokenizer& tokenizer, const std::string& text, int64_t longest) {
+ReadRow row_of(const Tokenizer& tokenizer, const std::string& text, int64_t longest) {
   Encoding tokens = tokenizer.encode(text);
   const int64_t of_text = std::count(tokens.added.begin(), tokens.added.end(), 0);
   return cut_row(std::move(tokens), of_text, longest);
 }
 
-Row row_of_pair(const Tokenizer& tokenizer, const std::string& first, const std::string& second, int64_t longest) {
+ReadRow row_of_pair(const Tokenizer& tokenizer, const std::string& first, const std::string& second, int64_t longest) {
   return cut_row(tokenizer.encode_pair(first, second), std::ssize(tokenizer.encode(first, false).ids), longest);
 }
 
-std::vector<Row> make_rows(size_t count, const std::function<Row(size_t)>& make) {
+std::vector<ReadRow> make_rows(size_t count, const std::function<ReadRow(size_t)>& make) {
   constexpr size_t kTogether = 64;
-  std::vector<Row> rows(count);
+  std::vector<ReadRow> rows(count);
   parallel_for(default_executor(), static_cast<int64_t>((count + kTogether - 1) / kTogether), [&](int64_t tile) {
     const size_t begin = static_cast<size_t>(tile) * kTogether;
     for (size_t i = begin; i < std::min(begin + kTogether, count); ++i) rows[i] = make(i);
@@ -161,7 +161,7 @@ Tensor RowBatch::part(const Tensor& of_all, size_t n) const {
   return of_all.select(0, 0).slice(0, begin, begin + length);
 }
 
-void each_batch(const StoredModel& model, const std::vector<Row>& rows,
+void each_batch(const StoredModel& model, const std::vector<ReadRow>& rows,
                 const std::function<void(const RowBatch&)>& take) {
   const bool pack = packs(model), types = has_types(model);
   const std::vector<std::vector<size_t>> batches = batches_of(rows);

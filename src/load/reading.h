@@ -13,7 +13,7 @@
 namespace heed::inline v0 {
 
 /// A text, or a pair, as a model takes it.
-struct Row {
+struct ReadRow {
   std::vector<int32_t> ids, types;
   std::vector<ByteRange> offsets;
   std::vector<uint8_t> added;
@@ -21,12 +21,12 @@ struct Row {
 };
 
 /// At most `longest` tokens. Special tokens stay. Throws ShapeError where they alone are as many.
-Row row_of(const Tokenizer& tokenizer, const std::string& text, int64_t longest);
+ReadRow row_of(const Tokenizer& tokenizer, const std::string& text, int64_t longest);
 /// Of a pair the longer text is cut, then both.
-Row row_of_pair(const Tokenizer& tokenizer, const std::string& first, const std::string& second, int64_t longest);
+ReadRow row_of_pair(const Tokenizer& tokenizer, const std::string& first, const std::string& second, int64_t longest);
 
 /// Calls `make` for 0 .. count - 1 in some threads.
-std::vector<Row> make_rows(size_t count, const std::function<Row(size_t)>& make);
+std::vector<ReadRow> make_rows(size_t count, const std::function<ReadRow(size_t)>& make);
 
 /// Rows that are read at once.
 struct RowBatch {
@@ -38,7 +38,7 @@ struct RowBatch {
   Tensor part(const Tensor& of_all, size_t n) const;
 };
 /// Makes batches, and calls `take` for each on some thread. Rows without tokens are in none.
-void each_batch(const StoredModel& model, const std::vector<Row>& rows,
+void each_batch(const StoredModel& model, const std::vector<ReadRow>& rows,
                 const std::function<void(const RowBatch&)>& take);
 
 /// The model as a text encoder whose head does that. Throws UsageError for others.

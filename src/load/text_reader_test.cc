@@ -66,7 +66,7 @@ double difference(const Tensor& a, const Tensor& b) {
 TEST(Rows, TheLongerTextOfAPairIsCut) {
   const Tokenizer tokenizer = letters();
   const auto lengths = [&](const std::string& first, const std::string& second, int64_t longest) {
-    const Row row = row_of_pair(tokenizer, first, second, longest);
+    const ReadRow row = row_of_pair(tokenizer, first, second, longest);
     EXPECT_LE(std::ssize(row.ids), longest);
     EXPECT_EQ(row.ids.size(), row.types.size());
     EXPECT_EQ(row.ids.front(), 1);
@@ -81,7 +81,7 @@ TEST(Rows, TheLongerTextOfAPairIsCut) {
   EXPECT_EQ(lengths("a b c d e f g h i", "a b c d e f g", 8), std::tuple(3, 2, true));
   EXPECT_EQ(lengths("", "a b c d e f g", 5), std::tuple(0, 2, true));
   EXPECT_THROW(row_of_pair(tokenizer, "a", "b", 3), ShapeError);
-  const Row one = row_of(tokenizer, "a b c d", 4);
+  const ReadRow one = row_of(tokenizer, "a b c d", 4);
   EXPECT_EQ(one.ids, (std::vector<int32_t>{1, 4, 5, 2}));
   EXPECT_EQ(one.offsets[2], (ByteRange{2, 3}));
   EXPECT_TRUE(one.cut);
@@ -171,7 +171,7 @@ TEST(Answers, AreTheBestOfAllWindows) {
   const Encoding whole = model.tokenizer().encode(context, false);
   for (int64_t begin = 0;; begin += room - 4) {
     const int64_t end = std::min(begin + room, std::ssize(whole.ids));
-    const Row row =
+    const ReadRow row =
         row_of_pair(model.tokenizer(), question,
                     context.substr(static_cast<size_t>(2 * begin), static_cast<size_t>(2 * (end - begin) - 1)), 20);
     const NoGrad no_grad;

@@ -64,20 +64,20 @@ void* receive(void* data, int64_t bytes, int from, int tag) {
   });
 }
 
-Progress test(void* opaque, int64_t* bytes) {
+MessageProgress test(void* opaque, int64_t* bytes) {
   auto* const request = static_cast<Request*>(opaque);
   while (!request->pieces.empty()) {
     int done = 0, count = 0;
     MPI_Status status;
-    if (!ok(MPI_Test(&request->pieces.front(), &done, &status))) return delete request, Progress::failed;
-    if (!done) return Progress::none;
+    if (!ok(MPI_Test(&request->pieces.front(), &done, &status))) return delete request, MessageProgress::failed;
+    if (!done) return MessageProgress::none;
     MPI_Get_count(&status, MPI_BYTE, &count);
     request->bytes += count;
     request->pieces.erase(request->pieces.begin());
   }
   *bytes = request->bytes;
   delete request;
-  return Progress::done;
+  return MessageProgress::done;
 }
 
 void cancel(void* opaque) {
@@ -91,15 +91,15 @@ void cancel(void* opaque) {
   delete request;
 }
 
-Progress probe(int tag, int* from, int64_t* bytes) {
+MessageProgress probe(int tag, int* from, int64_t* bytes) {
   int there = 0, count = 0;
   MPI_Status status;
-  if (!ok(MPI_Iprobe(MPI_ANY_SOURCE, tag, g_comm, &there, &status))) return Progress::failed;
-  if (!there) return Progress::none;
+  if (!ok(MPI_Iprobe(MPI_ANY_SOURCE, tag, g_comm, &there, &status))) return MessageProgress::failed;
+  if (!there) return MessageProgress::none;
   MPI_Get_count(&status, MPI_BYTE, &count);
   *from = status.MPI_SOURCE;
   *bytes = count;
-  return Progress::done;
+  return MessageProgress::done;
 }
 
 const char* error() { return g_error; }

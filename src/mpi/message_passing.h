@@ -6,7 +6,7 @@
 
 namespace heed::inline v0 {
 
-enum class Progress : uint8_t { none, done, failed };
+enum class MessageProgress : uint8_t { none, done, failed };
 
 struct MessagePassing {
   int rank, size;
@@ -16,11 +16,11 @@ struct MessagePassing {
   void* (*send)(const void* data, int64_t bytes, int to, int tag);
   void* (*receive)(void* data, int64_t bytes, int from, int tag);
   /// How far a request is; then it is gone, unless none. `bytes` of what was received.
-  Progress (*test)(void* request, int64_t* bytes);
+  MessageProgress (*test)(void* request, int64_t* bytes);
   /// Gives a receive up that has not ended: its memory is no longer written to. The request is gone.
   void (*cancel)(void* request);
   /// A message with `tag` that waits to be received, from anybody.
-  Progress (*probe)(int tag, int* from, int64_t* bytes);
+  MessageProgress (*probe)(int tag, int* from, int64_t* bytes);
   /// What the last failure was.
   const char* (*error)();
   /// Ends MPI if heed began it.

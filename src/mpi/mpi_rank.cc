@@ -109,9 +109,9 @@ class MpiRank::Moving : public Transfer {
     int64_t sent = 0;
     for (const auto& [request, bytes] : {std::pair(&out_, &sent), std::pair(&in_, &received_)}) {
       if (!*request || refused_) continue;
-      const Progress progress = own_.mpi_.test(*request, bytes);
-      refused_ = progress == Progress::failed;
-      if (progress != Progress::none) *request = nullptr;
+      const MessageProgress progress = own_.mpi_.test(*request, bytes);
+      refused_ = progress == MessageProgress::failed;
+      if (progress != MessageProgress::none) *request = nullptr;
     }
   }
   bool is_moving() const { return (in_ || out_) && !refused_; }
@@ -189,7 +189,7 @@ void MpiRank::tell(const std::string& reason) noexcept {
       notices.push_back(mpi_.send(reason.data(), static_cast<int64_t>(reason.size()), other, kFailure));
   for (void* notice : notices) {
     int64_t bytes = 0;
-    while (notice && mpi_.test(notice, &bytes) == Progress::none && seconds_since(begin) < 1) pause(0);
+    while (notice && mpi_.test(notice, &bytes) == MessageProgress::none && seconds_since(begin) < 1) pause(0);
   }
 }
 
@@ -212,16 +212,16 @@ void MpiRank::hear(const char* operation) {
   int from = 0;
   int64_t bytes = 0;
   switch (mpi_.probe(kFailure, &from, &bytes)) {
-    case Progress::none:
+    case MessageProgress::none:
       return;
-    case Progress::failed:
+    case MessageProgress::failed:
       throw refused(operation);
-    case Progress::done:
+    case MessageProgress::done:
       break;
   }
   std::string reason(static_cast<size_t>(bytes), ' ');
   void* const request = mpi_.receive(reason.data(), bytes, from, kFailure);
-  while (request && mpi_.test(request, &bytes) == Progress::none) pause(0);
+  while (request && mpi_.test(request, &bytes) == MessageProgress::none) pause(0);
   told_ = elsewhere_ = true;  // all have heard of that one
   throw broken(failed(operation, from, reason));
 }
