@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -49,11 +48,12 @@ std::string whole() {
   return file.bytes();
 }
 
-const std::string& path() {
-  static const std::string at =
+// Where the file stands; gone at the end, but for what a crash leaves.
+struct Place {
+  std::string path =
       (std::filesystem::temp_directory_path() / ("heed-fuzz-" + std::to_string(::getpid()) + ".gguf")).string();
-  return at;
-}
+  ~Place() { std::filesystem::remove(path); }
+};
 
 }  // namespace
 
@@ -61,21 +61,21 @@ const std::string& path() {
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   const std::filesystem::path begin = (*argv)[*argc - 1];
   if (std::filesystem::is_directory(begin)) std::ofstream(begin / "whole", std::ios::binary) << whole();
-  std::atexit([] { std::filesystem::remove(path()); });
   return 0;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const Place place;
+  const std::string& path = place.path;
   // A new file each time: one that is mapped must not be shortened.
-  std::filesystem::remove(path());
-  std::ofstream(path(), std::ios::binary)
-      .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+  std::filesystem::remove(path);
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
   try {
-    heed::load_pretrained(path());
+    heed::load_pretrained(path);
   } catch (const heed::Error&) {
   }
   try {
-    const heed::Tokenizer tokenizer = heed::load_tokenizer(path());
+    const heed::Tokenizer tokenizer = heed::load_tokenizer(path);
     tokenizer.decode(tokenizer.encode("a b\n\xE2\x96\x81\xFF").ids);
   } catch (const heed::Error&) {
   }
