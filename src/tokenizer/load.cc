@@ -59,6 +59,16 @@ std::string TokenizerConfig::token_or(std::string_view key, std::string_view oth
   return std::string(value->is_object() ? value->at("content").string() : value->string());
 }
 
+std::vector<std::string> TokenizerConfig::texts(std::string_view key) const {
+  std::vector<std::string> found;
+  if (!root_) return found;
+  if (const auto list = root_->find(key); list && list->is_array())
+    list->each([&](const JsonValue& value) {
+      if (value.is_string()) found.emplace_back(value.string());
+    });
+  return found;
+}
+
 std::vector<AddedToken> TokenizerConfig::special_tokens(std::vector<AddedToken> others) const {
   std::vector<AddedToken> tokens;
   const auto add = [&](const JsonValue& value, bool special) {

@@ -155,7 +155,6 @@ class Reader {
   void gemma() {
     for (const char* key : {"pad_token", "eos_token", "bos_token", "unk_token"})
       special(token(key, ("<" + std::string(key).substr(0, 3) + ">").c_str()));
-    special(token("mask_token", "<mask>"));
     parts_.normalizer = make_replace(Pattern(std::string(" ")), kMark);
     parts_.pre_tokenizer = make_split(Pattern(std::string(" ")), SplitBehavior::merged_with_previous, false);
     set_model(bpe(pieces_, true));
@@ -196,19 +195,24 @@ class Reader {
         make_template({begin, {.sequence = 0}, end}, {begin, {.sequence = 0}, end, end, {.sequence = 1}, end});
   }
 
-  // The language that is read stands in front.
+  // The language that is read stands in front; all of them lie behind the pieces, and the mask behind them.
   void nllb() {
     const std::string eos = token("eos_token", "</s>");
     std::vector<Scored> tokens{
         {token("bos_token", "<s>"), 0}, {token("pad_token", "<pad>"), 0}, {eos, 0}, {token("unk_token", "<unk>"), 0}};
     for (const Scored& one : tokens) special(one.first);
-    special(token("mask_token", "<mask>"), /*lstrip=*/true);
     const auto is_first = [&](const Scored& piece) {
       return std::any_of(tokens.begin(), tokens.begin() + 4, [&](const Scored& t) { return t.first == piece.first; });
     };
     std::vector<Scored> others;
     std::remove_copy_if(pieces_.begin(), pieces_.end(), std::back_inserter(others), is_first);
     tokens.insert(tokens.end(), others.begin(), others.end());
+    for (std::string& language : config_.texts("additional_special_tokens")) {
+      tokens.emplace_back(std::move(language), 0.0);
+      special(tokens.back().first);
+    }
+    tokens.emplace_back(token("mask_token", "<mask>"), 0.0);
+    special(tokens.back().first, /*lstrip=*/true);
     std::vector<NormalizerPtr> normalizers;
     normalizers.push_back(make_precompiled(model_.character_map, where_));
     normalizers.push_back(make_replace(Pattern(Regex(" {2,}", where_)), " "));

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,16 @@ TEST(TokenizerConformance, Texts) {
   EXPECT_GT(cases, 1000u);
 }
 
+// Ids that tokenizer.json gives to tokens which the older files do not have, or not there.
+std::set<int32_t> added_by_json(const std::filesystem::path& directory, const Tokenizer& older) {
+  std::ifstream in(directory / "tokenizer.json");
+  const json whole = json::parse(in);
+  std::set<int32_t> ids;
+  for (const json& token : whole["added_tokens"])
+    if (older.token(token["id"]) != token["content"].get<std::string>()) ids.insert(token["id"].get<int32_t>());
+  return ids;
+}
+
 // The same ids from the older files alone: vocab.json with merges.txt, vocab.txt, and sentencepiece models.
 TEST(TokenizerConformance, WithoutTokenizerJson) {
   HEED_NEEDS_SHARED(kModels + "/tokenizers");
@@ -72,12 +83,18 @@ TEST(TokenizerConformance, WithoutTokenizerJson) {
       if (entry.path().filename() != "tokenizer.json")
         std::filesystem::create_symlink(std::filesystem::absolute(entry.path()), to / entry.path().filename());
     const Tokenizer tokenizer = load_tokenizer(to.string());
+    const std::set<int32_t> unknown = added_by_json(from, tokenizer);
     const json expected = expected_of(from);  // a name: the loop's own reference would not keep a temporary's part
+    size_t compared = 0;
     for (const json& one : expected["cases"]) {
       const auto text = one["text"].get<std::string>();
-      EXPECT_EQ(tokenizer.encode(text).ids, one["ids"].get<Ids>()) << text;
-      EXPECT_EQ(tokenizer.decode(one["ids"].get<Ids>(), true), one["decoded_skip_special"].get<std::string>()) << text;
+      const auto ids = one["ids"].get<Ids>();
+      if (std::any_of(ids.begin(), ids.end(), [&](int32_t id) { return unknown.contains(id); })) continue;
+      ++compared;
+      EXPECT_EQ(tokenizer.encode(text).ids, ids) << text;
+      EXPECT_EQ(tokenizer.decode(ids, true), one["decoded_skip_special"].get<std::string>()) << text;
     }
+    EXPECT_GE(compared, 60u);
     std::filesystem::remove_all(to);
   }
 }
