@@ -57,7 +57,7 @@ void check(const LogitsArguments& a, const std::string& model) {
       throw UsageError(std::string(option) + " " + *path + ": its name must end in " + ends);
   if (!a.hidden.empty() && !a.hidden.ends_with(".npy") && !a.hidden.ends_with(".npz"))
     throw UsageError("--hidden " + a.hidden + ": its name must end in .npy or .npz");
-  std::vector<std::string> taken = files_of_model(model);
+  std::vector<std::string> taken = model_paths(model);
   for (const std::string& path : {a.out, a.hidden, a.weights}) {
     if (path.empty()) continue;
     for (const std::string& other : taken)

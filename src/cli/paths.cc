@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 
 #include "heed/load.h"
 
@@ -54,10 +55,16 @@ void expect_other_file(const char* option, const std::string& output, const std:
       throw UsageError(std::string(option) + " " + output + " is what the command reads; give another file");
 }
 
-std::vector<std::string> model_paths(const std::string& directory) {
-  std::vector<std::string> paths{directory};  // a file of its own, or the files within
-  for (const std::string& name : kModelFiles) paths.push_back(directory + "/" + name);
-  return paths;
+std::vector<std::string> model_paths(const std::string& model) {
+  std::error_code error;
+  if (!fs::is_directory(model, error)) return {model};
+  std::set<std::string> paths;
+  for (const std::string& name : kModelFiles) paths.insert(model + "/" + name);
+  if (!fs::exists(model + "/" + kVocabularyFile, error))  // another maker's
+    for (fs::directory_iterator it(model, error), end; !error && it != end; it.increment(error))
+      for (const char* ending : {".json", ".txt", ".safetensors", ".model", ".spm"})
+        if (it->is_regular_file(error) && it->path().string().ends_with(ending)) paths.insert(it->path().string());
+  return {paths.begin(), paths.end()};
 }
 
 }  // namespace heed::cli

@@ -18,7 +18,7 @@ bool same_file(const std::string& path, const std::string& other);
 /// names it. Pipes and devices may be both.
 void expect_other_file(const char* option, const std::string& output, const std::vector<std::string>& inputs);
 
-/// kModelFiles in a directory.
-std::vector<std::string> model_paths(const std::string& directory);
+/// The files that a directory's model may be made of, sorted, also those that are not there; a GGUF file is one itself.
+std::vector<std::string> model_paths(const std::string& model);
 
 }  // namespace heed::cli

@@ -54,21 +54,13 @@ std::string named_model(const std::string& given, const char* kind) {
   return given.empty() ? named : given;
 }
 
-std::vector<std::string> files_of_model(const std::string& directory) {
-  std::vector<std::string> files;
-  for (const std::string& name : list_files(directory))
-    for (const char* ending : {".json", ".txt", ".safetensors", ".model", ".spm"})
-      if (name.ends_with(ending)) files.push_back(directory + "/" + name);
-  return files;
-}
-
 void check_files(ReadingArguments& a, const std::string& model, const std::vector<std::string>& others) {
   if (!a.file.empty() && !a.input.empty()) throw UsageError("a file and --input are given; give one of them");
   if (a.input.empty()) a.input = a.file;
   if (is_standard_stream(a.output)) return;
   std::vector<std::string> inputs = others;
   inputs.push_back(a.input);
-  for (std::string& file : files_of_model(model)) inputs.push_back(std::move(file));
+  for (std::string& file : model_paths(model)) inputs.push_back(std::move(file));
   expect_other_file("--output", a.output, inputs);
 }
 

@@ -24,9 +24,6 @@ void add_reading_options(CLI::App& command, ReadingArguments& a, const std::stri
 /// --model or HEED_MODEL; else throws UsageError, which says that it is to be the directory of `kind`.
 std::string named_model(const std::string& given, const char* kind);
 
-/// What may be read of a model's directory: configurations, tokenizers, weights.
-std::vector<std::string> files_of_model(const std::string& directory);
-
 /// Takes FILE for --input, and throws UsageError where the output would replace what is read; `others` are read, too.
 void check_files(ReadingArguments& a, const std::string& model, const std::vector<std::string>& others = {});
 

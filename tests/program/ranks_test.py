@@ -13,7 +13,7 @@ import subprocess
 import time
 import unittest
 
-from program import HEED, TINY, TrainingTest, corpus
+from program import HEED, SHARED, TINY, TrainingTest, corpus
 
 ALL = os.environ.get("HEED_TEST_ALL") == "1"
 MPIRUN = os.environ["HEED_MPIRUN"]
@@ -314,8 +314,8 @@ class Translate(RanksTest):
         self.write("in.es", "\n".join(source))  # three times 2,048 lines are begun
         self.write("in.en", "\n".join(target))
 
-    def translated(self, ranks, *arguments, stdin=None):
-        done = subprocess.run([MPIRUN, "-np", str(ranks), HEED, "translate", "--model", "m", "--threads", "1",
+    def translated(self, ranks, *arguments, model="m", stdin=None):
+        done = subprocess.run([MPIRUN, "-np", str(ranks), HEED, "translate", "--model", model, "--threads", "1",
                                *arguments], cwd=self.at, env=ENVIRONMENT, capture_output=True, timeout=240,
                               stdin=stdin or subprocess.DEVNULL)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
@@ -341,6 +341,20 @@ class Translate(RanksTest):
         expected = self.succeeds("translate", "--model", "m", "el perro", "", "a\nb").encode()
         self.assertEqual(self.translated(4, "el perro", "", "a\nb"), expected)
         self.assertEqual(self.translated(2), b"")
+
+    def test_a_model_of_another_maker(self):
+        marian = SHARED / "conformance/models/marian"
+        if not marian.exists():
+            self.skipTest("needs shared/conformance/models, which is not here")
+        lines = [line.split("\t")[0] for line in corpus(30).splitlines()]
+        expected = self.succeeds("translate", "--model", marian, *lines).encode()
+        self.assertEqual(self.translated(3, *lines, model=marian), expected)
+        shutil.copytree(marian, self.at / "marian")
+        config = self.at / "marian/tokenizer_config.json"
+        config.write_text(config.read_text() + "\n")
+        self.fails_with_one_line("^heed translate: what was asked for, with the model, of rank 0 is .* of rank 1 ", 2,
+                                 run=["translate", "--model", "marian", "el perro"],
+                                 program=self.on_rank(1, f"mkdir -p else && cd else && ln -sfn {marian} marian"))
 
     def test_what_fails_is_one_line(self):
         for line, *arguments in (("read missing.es: No such file", "--input", "missing.es"),
