@@ -59,12 +59,12 @@ std::string TokenizerConfig::token_or(std::string_view key, std::string_view oth
   return std::string(value->is_object() ? value->at("content").string() : value->string());
 }
 
-std::vector<std::string> TokenizerConfig::texts(std::string_view key) const {
+std::vector<std::string> TokenizerConfig::tokens(std::string_view key) const {
   std::vector<std::string> found;
   if (!root_) return found;
   if (const auto list = root_->find(key); list && list->is_array())
     list->each([&](const JsonValue& value) {
-      if (value.is_string()) found.emplace_back(value.string());
+      found.emplace_back(value.is_object() ? value.at("content").string() : value.string());
     });
   return found;
 }

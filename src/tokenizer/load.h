@@ -25,8 +25,8 @@ class TokenizerConfig {
   int64_t integer_or(std::string_view key, int64_t otherwise) const;
   std::string text_or(std::string_view key, std::string_view otherwise) const;
 
-  /// The texts of a list; others of its members are left out.
-  std::vector<std::string> texts(std::string_view key) const;
+  /// A list of tokens, each a text or the member "content" of an object; empty where there is none.
+  std::vector<std::string> tokens(std::string_view key) const;
 
   /// "bos_token" and the like: a text, or the member "content" of an object; `otherwise` where it is not given.
   std::string token_or(std::string_view key, std::string_view otherwise) const;

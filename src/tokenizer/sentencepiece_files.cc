@@ -207,7 +207,7 @@ class Reader {
     std::vector<Scored> others;
     std::remove_copy_if(pieces_.begin(), pieces_.end(), std::back_inserter(others), is_first);
     tokens.insert(tokens.end(), others.begin(), others.end());
-    for (std::string& language : config_.texts("additional_special_tokens")) {
+    for (std::string& language : config_.tokens("additional_special_tokens")) {
       tokens.emplace_back(std::move(language), 0.0);
       special(tokens.back().first);
     }

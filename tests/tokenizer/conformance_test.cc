@@ -99,6 +99,24 @@ TEST(TokenizerConformance, WithoutTokenizerJson) {
   }
 }
 
+// As older configurations have them.
+TEST(TokenizerConformance, LanguagesMayBeObjects) {
+  HEED_NEEDS_SHARED(kModels + "/tokenizers");
+  const std::filesystem::path from = test::shared_path(kModels + "/tokenizers/bpe-nllb");
+  const auto to = std::filesystem::path(testing::TempDir()) / "heed-languages";
+  std::filesystem::remove_all(to);
+  std::filesystem::create_directories(to);
+  std::filesystem::copy(from / "sentencepiece.bpe.model", to / "sentencepiece.bpe.model");
+  std::ifstream in(from / "tokenizer_config.json");
+  json config = json::parse(in);
+  for (json& language : config["additional_special_tokens"]) language = {{"content", language}, {"special", true}};
+  std::ofstream(to / "tokenizer_config.json") << config;
+  const Tokenizer whole = load_tokenizer(from.string()), older = load_tokenizer(to.string());
+  for (const char* token : {"eng_Latn", "fra_Latn", "spa_Latn", "<mask>"})
+    EXPECT_EQ(older.id_of(token), whole.id_of(token)) << token;
+  std::filesystem::remove_all(to);
+}
+
 // What the models of the set were given.
 TEST(TokenizerConformance, Models) {
   HEED_NEEDS_SHARED(kModels);
