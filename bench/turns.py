@@ -133,6 +133,11 @@ def parser(description):
     return p
 
 
+def keep(arguments, result):
+    if arguments.json:
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
 def finish(arguments, name, run, table):
     """Measures, or renders what was measured; `name` is the table's on the page."""
     global VERBOSE
@@ -150,6 +155,5 @@ def finish(arguments, name, run, table):
         arguments.page.write_text(f"{before}{begin}\n{rendered}{MARKERS[1]}{after}", encoding="utf-8")
         return
     result = run(arguments)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    keep(arguments, result)
     print(table(result), end="")

@@ -27,10 +27,13 @@ set(attention_headers attention.h attention_operator.h checked.h communicator.h 
 set(text_headers text.h tokenizer.h)
 set(view_headers label.h view.h)
 set(mpi_headers attention_over_ranks.h mpi.h)
-set(load_headers attended.h chat.h corpus.h load.h text_generator.h text_reader.h token_file.h translator.h)
+set(serve_headers http_server.h)
+set(load_headers adapters.h attended.h chat.h corpus.h load.h picture_reader.h text_generator.h text_reader.h token_file.h
+                 translator.h)
 file(GLOB nn_headers RELATIVE ${PROJECT_SOURCE_DIR}/include/heed CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/include/heed/*.h)
-list(REMOVE_ITEM nn_headers heed.h ${attention_headers} ${text_headers} ${view_headers} ${mpi_headers} ${load_headers})
+list(REMOVE_ITEM nn_headers heed.h ${attention_headers} ${text_headers} ${view_headers} ${mpi_headers} ${load_headers}
+     ${serve_headers})
 install(FILES ${PROJECT_SOURCE_DIR}/include/heed/heed.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heed)
 
 heed_install(attention DESCRIPTION "Attention, forward and backward" HEADERS ${attention_headers} REQUIRES tbb)
@@ -48,12 +51,18 @@ if(HEED_NN AND HEED_TEXT)
 endif()
 if(HEED_VIEW)
   heed_install(view DESCRIPTION "Attention maps" HEADERS ${view_headers}
-    REQUIRES "heed-attention = ${PROJECT_VERSION}" libutf8proc zlib
+    REQUIRES "heed-attention = ${PROJECT_VERSION}" libutf8proc libpng zlib
     LIBS ${rpath}\${libdir} -ldl)
 endif()
 
 if(HEED_MPI)
   heed_install(mpi DESCRIPTION "Ranks over MPI, attention over ranks" HEADERS ${mpi_headers}
+    REQUIRES "heed-attention = ${PROJECT_VERSION}"
+    LIBS ${rpath}\${libdir} -ldl)
+endif()
+
+if(HEED_SERVE)
+  heed_install(serve DESCRIPTION "A model behind HTTP" HEADERS ${serve_headers}
     REQUIRES "heed-attention = ${PROJECT_VERSION}"
     LIBS ${rpath}\${libdir} -ldl)
 endif()

@@ -24,6 +24,7 @@ function(joined names out)
   set(all "\n")
   foreach(name IN LISTS names)
     file(READ "${FOLDER}/${name}" text)
+    string(REGEX REPLACE "\n +" "\n" text "${text}")  # indentation is an eighth of a script
     string(APPEND all "${text}")
   endforeach()
   set(${out} "${all}" PARENT_SCOPE)

@@ -13,6 +13,8 @@ void define_torch(nb::module_& m);
 void define_view(nb::module_& m);
 void define_nn(nb::module_& m);
 void define_models(nb::module_& m);
+void define_readers(nb::module_& m);  // behind define_models
+void define_tokenizer(nb::module_& m);
 void define_text(nb::module_& m);
 void define_training(nb::module_& m);
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -19,10 +20,16 @@
 #include "arrays.h"
 #include "define.h"
 #include "heed/attended.h"
+#include "heed/chat.h"
+#include "heed/image_encoder.h"
 #include "heed/load.h"
+#include "heed/speech_transformer.h"
+#include "heed/text_encoder.h"
 #include "heed/text_generator.h"
+#include "heed/text_reader.h"
 #include "heed/translator.h"
 #include "interrupt.h"
+#include "nn.h"
 #include "options.h"
 #include "values.h"
 
@@ -39,33 +46,56 @@ struct Ended {};
 
 // ---- A model and its parts
 
-StoredModel load_model(H directory, H trust) {
+StoredModel load_model(H directory, H trust, H dtype) {
+  constexpr std::array kTypes{DType::f32, DType::f16, DType::bf16, DType::q8};
   const std::string place = path("load: path", directory);
-  const bool trusted = flag("load: trust", trust);
+  LoadOptions options{.trust = flag("load: trust", trust)};
+  if (!dtype.is_none())
+    options.dtype = kTypes[choice("load: dtype", dtype, {"float32", "float16", "bfloat16", "int8"})];
   const nb::gil_scoped_release others_may_run;
-  return load(place, trusted);
+  return load(place, options);
 }
 
 /// The name of its class in Python.
 const char* kind_of(const StoredModel& model) {
   if (dynamic_cast<const Transformer*>(&model.module())) return "Translator";
   if (dynamic_cast<const LanguageModel*>(&model.module())) return "LanguageModel";
+  if (dynamic_cast<const TextEncoder*>(&model.module())) return "TextEncoder";
+  if (dynamic_cast<const ImageEncoder*>(&model.module())) return "ImageEncoder";
+  if (dynamic_cast<const SpeechTransformer*>(&model.module())) return "SpeechTransformer";
   throw UsageError("load: the model is of a kind that has no class in Python; use it from C++");
 }
 
+/// JSON, as its maker has it.
+std::string config_of(const StoredModel& model) {
+  return model.model_type().empty() ? write_parts(model).config : model.pretrained().config;
+}
+
+/// Another maker's keeps its layout and its dtypes.
 void save_model(const StoredModel& model, H directory, H dtype) {
   constexpr std::array kTypes{DType::f32, DType::f16, DType::bf16};
   const std::string place = path("save: directory", directory);
-  const DType as = kTypes[choice("save: dtype", dtype, {"float32", "float16", "bfloat16"})];
-  const nb::gil_scoped_release others_may_run;
-  save(model, place, as);
+  const bool own = model.model_type().empty();
+  if (!own && !dtype.is_none())
+    throw UsageError("save: dtype is " + shown(dtype) + ", and a " + model.model_type() +
+                     " of another maker keeps the dtypes that it came in; leave it out");
+  const DType as =
+      dtype.is_none() ? DType::f32 : kTypes[choice("save: dtype", dtype, {"float32", "float16", "bfloat16"})];
+  const Computing running;
+  if (own)
+    save(model, place, as);
+  else
+    save_pretrained(model.pretrained(), place);
 }
 
-/// [(name, array, whether it is bfloat16, whose bits the array has)], without copies and read-only.
+/// NumPy has no blocks: these become float32.
+Tensor array_of(const Tensor& tensor) { return is_quantised(tensor.dtype()) ? tensor.to(DType::f32) : tensor; }
+
+/// [(name, array, whether it is bfloat16, whose bits the array has)], but for blocks without copies, and read-only.
 List parameters_of(const StoredModel& model) {
   List all;
   for (const auto& [name, parameter] : model.module().named_parameters())
-    all.append(nb::make_tuple(name, view(parameter.value(), Access::read), parameter.dtype() == DType::bf16));
+    all.append(nb::make_tuple(name, view(array_of(parameter.value()), Access::read), parameter.dtype() == DType::bf16));
   return all;
 }
 
@@ -96,22 +126,40 @@ Sampling sampling_of(const std::string& operation, H temperature, H top_k, H top
           .seed = seed((operation + ": seed").c_str(), seed_value)};
 }
 
+/// What stands in front of texts and translations.
+void take_languages(const char* operation, H prefix, H source, H target, TranslateOptions& options) {
+  const auto take = [&](const char* name, H value) { return text((operation + std::string(name)).c_str(), value); };
+  options.prefix = take(": prefix", prefix);
+  options.source_language = take(": source_language", source);
+  options.target_language = take(": target_language", target);
+}
+
 /// What translate() takes beside the texts. The hook of a call is its own.
 struct TranslateCall {
   TranslateCall(H beam, H length_penalty, H max_length, H n_best, H alignment, H sample, H temperature, H top_k,
-                H top_p, H min_p, H seed_value, H batch, H split) {
-    options.beam.beam = integer("translate: beam", beam, kCount);
-    options.beam.length_penalty = number("translate: length_penalty", length_penalty);
+                H top_p, H min_p, H seed_value, H batch, H split, H prefix, H source_language, H target_language) {
+    if (!beam.is_none()) wide = integer("translate: beam", beam, kCount);
+    if (!length_penalty.is_none()) penalty = number("translate: length_penalty", length_penalty);
     options.beam.max_length = integer("translate: max_length", max_length, kCount);
     if (!n_best.is_none()) options.beam.n_best = integer("translate: n_best", n_best, kCount);
-    if (options.beam.beam > 0) options.beam.beam = std::max(options.beam.beam, options.beam.n_best);
     options.beam.want_alignment = flag("translate: alignment", alignment);
     const Sampling sampling = sampling_of("translate", temperature, top_k, top_p, min_p, seed_value);
     if (flag("translate: sample", sample)) options.beam.sampling = sampling;
     options.batch = integer("translate: batch", batch, kCount);
     options.split = flag("translate: split", split);
+    take_languages("translate", prefix, source_language, target_language, options);
+  }
+  /// As the model is searched where the call does not say how.
+  void complete(const StoredModel& model) {
+    BeamOptions& b = options.beam;
+    b.beam = wide.value_or(model.pretrained().beam.beam);
+    if (b.beam > 0) b.beam = std::max(b.beam, b.n_best);
+    b.length_penalty = penalty.value_or(model.pretrained().beam.length_penalty);
+    b = model.completed(std::move(b));
   }
   TranslateOptions options;
+  std::optional<int64_t> wide;
+  std::optional<double> penalty;
 };
 
 nb::tuple as_tuple(const Translation& t, bool cut) {
@@ -127,7 +175,7 @@ auto interruptible(TranslateOptions& options, Compute&& compute) {
   };
   std::vector<TranslatedLine> lines;
   try {
-    const nb::gil_scoped_release others_may_run;
+    const Computing running;
     lines = compute();
   } catch (const Ended&) {
     interrupt.raise();
@@ -137,9 +185,10 @@ auto interruptible(TranslateOptions& options, Compute&& compute) {
 
 /// The texts of the best ones, or with `details` all of each line as tuples.
 List translate_texts(const StoredModel& model, H line_list, TranslateCall call, bool details) {
+  check_eval("translate", model.module());
   const std::vector<std::string> lines = texts("translate: texts", line_list);
   const Transformer* const models[] = {&model.as<Transformer>()};
-  call.options.beam = model.completed(std::move(call.options.beam));
+  call.complete(model);
   List all;
   for (const TranslatedLine& line : interruptible(call.options, [&] {
          return translate_lines(models, model.source_tokenizer(), model.tokenizer(), lines, call.options);
@@ -155,14 +204,18 @@ List translate_texts(const StoredModel& model, H line_list, TranslateCall call, 
   return all;
 }
 
-List score_translations(const StoredModel& model, H line_list, H given_list, H length_penalty, H alignment, H batch) {
+List score_translations(const StoredModel& model, H line_list, H given_list, H length_penalty, H alignment, H batch,
+                        H prefix, H source_language, H target_language) {
+  check_eval("score", model.module());
   const std::vector<std::string> lines = texts("score: texts", line_list),
                                  given = texts("score: translations", given_list);
   const Transformer* const models[] = {&model.as<Transformer>()};
   TranslateOptions options;
-  options.beam.length_penalty = number("score: length_penalty", length_penalty);
+  options.beam.length_penalty = length_penalty.is_none() ? model.pretrained().beam.length_penalty
+                                                         : number("score: length_penalty", length_penalty);
   options.beam.want_alignment = flag("score: alignment", alignment);
   options.batch = integer("score: batch", batch, kCount);
+  take_languages("score", prefix, source_language, target_language, options);
   List all;
   for (const TranslatedLine& line : interruptible(options, [&] {
          return score_lines(models, model.source_tokenizer(), model.tokenizer(), lines, given, options);
@@ -176,7 +229,7 @@ List score_translations(const StoredModel& model, H line_list, H given_list, H l
 /// A Continuation that Ctrl-C ends.
 class Text {
  public:
-  Text(const StoredModel& model, const std::string& prompt, ContinueOptions options) {
+  Text(const StoredModel& model, const std::string& prompt, ContinueOptions options) : model_(model) {
     options.tokens.on_token = [this](int32_t) { return !interrupt_->pending(); };
     continuation_.emplace(model, prompt, std::move(options));
   }
@@ -185,11 +238,12 @@ class Text {
 
   /// The next characters, or all of them where `whole`. Empty at the end.
   std::string next(bool whole) {
+    check_eval("generate", model_.module());
     Interrupt interrupt;  // of the thread that asks now
     interrupt_ = &interrupt;
     std::string text;
     {
-      const nb::gil_scoped_release others_may_run;
+      const Computing running;
       for (std::string piece; !(piece = continuation_->next()).empty();) {
         text += piece;
         if (!whole) break;
@@ -200,29 +254,96 @@ class Text {
   }
 
  private:
+  const StoredModel& model_;
   Interrupt* interrupt_ = nullptr;
   std::optional<Continuation> continuation_;
 };
 
+ContinueOptions continue_options(const std::string& operation, H stop, H max_tokens, H temperature, H top_k, H top_p,
+                                 H min_p, H repetition_penalty, H seed_value) {
+  ContinueOptions options;
+  options.tokens.max_tokens = integer((operation + ": max_tokens").c_str(), max_tokens, kCount);
+  options.tokens.sampling = sampling_of(operation, temperature, top_k, top_p, min_p, seed_value);
+  options.tokens.repetition_penalty = number((operation + ": repetition_penalty").c_str(), repetition_penalty);
+  options.stop = texts((operation + ": stop").c_str(), stop);
+  for (const std::string& end : options.stop)
+    if (end.empty()) throw ShapeError(operation + ": stop is empty; pass the text that ends the output");
+  return options;
+}
+
 std::unique_ptr<Text> continued(const StoredModel& model, H prompt, H stop, H max_tokens, H temperature, H top_k,
                                 H top_p, H min_p, H repetition_penalty, H seed_value) {
+  check_eval("generate", model.module());
   const std::string begun = text("generate: prompt", prompt);
-  ContinueOptions options;
-  options.tokens.max_tokens = integer("generate: max_tokens", max_tokens, kCount);
-  options.tokens.sampling = sampling_of("generate", temperature, top_k, top_p, min_p, seed_value);
-  options.tokens.repetition_penalty = number("generate: repetition_penalty", repetition_penalty);
-  options.stop = texts("generate: stop", stop);
-  for (const std::string& end : options.stop)
-    if (end.empty()) throw ShapeError("generate: stop is empty; pass the text that ends the output");
-  return std::make_unique<Text>(model, begun, std::move(options));
+  return std::make_unique<Text>(
+      model, begun,
+      continue_options("generate", stop, max_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed_value));
+}
+
+/// A Chat that Ctrl-C ends: what was said until then stays.
+class Conversation {
+ public:
+  Conversation(const StoredModel& model, const std::string& chat_template, const std::string& system,
+               ContinueOptions options)
+      : model_(model) {
+    options.tokens.on_token = [this](int32_t) { return !interrupt_->pending(); };
+    chat_.emplace(model, chat_template, system, options);
+  }
+  Conversation(const Conversation&) = delete;
+  Conversation& operator=(const Conversation&) = delete;
+
+  std::string answer(H said) {
+    check_eval("answer", model_.module());
+    const std::string whole = text("answer: text", said);
+    Interrupt interrupt;
+    std::string answered;
+    {
+      const Computing running;
+      const std::lock_guard one_at_a_time(talking_);
+      interrupt_ = &interrupt;
+      answered = chat_->answer(whole);
+    }
+    interrupt.raise();
+    return answered;
+  }
+
+  /// [(role, content)]
+  List messages() {
+    constexpr std::array kRoles{"system", "user", "assistant"};
+    std::vector<ChatMessage> messages;
+    {
+      const nb::gil_scoped_release others_may_run;
+      const std::lock_guard one_at_a_time(talking_);
+      messages = chat_->messages();
+    }
+    List all;
+    for (const ChatMessage& m : messages) all.append(nb::make_tuple(kRoles[static_cast<size_t>(m.role)], m.content));
+    return all;
+  }
+
+ private:
+  const StoredModel& model_;
+  std::mutex talking_;
+  Interrupt* interrupt_ = nullptr;
+  std::optional<Chat> chat_;
+};
+
+std::unique_ptr<Conversation> conversation(const StoredModel& model, H chat_template, H system, H stop, H max_tokens,
+                                           H temperature, H top_k, H top_p, H min_p, H repetition_penalty,
+                                           H seed_value) {
+  const std::string form = text("Chat: template", chat_template), told = text("Chat: system", system);
+  return std::make_unique<Conversation>(
+      model, form, told,
+      continue_options("Chat", stop, max_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed_value));
 }
 
 /// (tokens, bytes, nats)
 Tuple score_text_of(const StoredModel& model, H given) {
+  check_eval("score", model.module());
   const std::string whole = text("score: text", given);
   TextScore score;
   {
-    const nb::gil_scoped_release others_may_run;
+    const Computing running;
     score = score_text(model, whole);
   }
   return nb::make_tuple(score.tokens, score.bytes, score.nats);
@@ -242,61 +363,79 @@ void check_ids(const char* what, const std::vector<int32_t>& ids, int64_t pieces
 }
 
 nb::any logits_of_text(const StoredModel& model, H text) {
+  check_eval("logits", model.module());
   const std::vector<int32_t> tokens = ids("logits: ids", text);
   const auto& language_model = model.as<LanguageModel>();
   if (tokens.empty()) throw ShapeError("logits: ids is empty; pass one id at least");
   check_ids("logits: ids", tokens, language_model.config().vocab_size);
   Variable logits;
   {
-    const nb::gil_scoped_release others_may_run;
+    const Computing running;
     const NoGrad no_grad;
     logits = language_model.logits(TokenBatch::pad({tokens}, 0));
   }
   return only_row(logits);
 }
 
-/// The end is added behind the source, the beginning before the target.
+/// The beginning is added before the target; the end behind the source, but for another maker's, which has it.
 nb::any logits_of_pair(const StoredModel& model, H source, H target) {
+  check_eval("logits", model.module());
   std::vector<int32_t> from = ids("logits: source", source), to = ids("logits: target", target);
   const auto& translator = model.as<Transformer>();
   const TransformerConfig& config = translator.config();
   check_ids("logits: source", from, config.source_pieces());
   check_ids("logits: target", to, config.vocab_size);
-  from.push_back(config.eos_id);
+  if (!translator.details()) from.push_back(config.eos_id);
   to.insert(to.begin(), config.bos_id);
   Variable logits;
   {
-    const nb::gil_scoped_release others_may_run;
+    const Computing running;
     const NoGrad no_grad;
     logits = translator.logits(TokenBatch::pad({from}, config.pad_id), TokenBatch::pad({to}, config.pad_id));
   }
   return only_row(logits);
 }
 
-/// For each text the hidden states (L, E) of its tokens: a translator's behind its encoder, a language model's last.
+/// Of a batch, packed (1, T, E) or padded (B, L, E): a translator's behind its encoder, others' last ones.
+Tensor states_of(const StoredModel& model, const TokenBatch& batch) {
+  Variable states;
+  if (const auto* translator = dynamic_cast<const Transformer*>(&model.module()))
+    states = translator->encode(batch);
+  else if (const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module()))
+    states = encoder->hidden(batch);
+  else
+    states = model.as<LanguageModel>().hidden(batch);
+  return states.value().to(DType::f32);
+}
+
+/// For each text the hidden states (L, E) of its tokens, without the end of heed's own translators.
 List hidden_states(const StoredModel& model, H line_list) {
+  check_eval("embed", model.module());
   const std::vector<std::string> lines = texts("embed: texts", line_list);
-  constexpr size_t kTogether = 32;
-  const auto* const translator = dynamic_cast<const Transformer*>(&model.module());
+  const bool own = model.model_type().empty();
+  const size_t together = own ? 32 : 1;  // relative positions are for padded batches
+  const int64_t ends = own && dynamic_cast<const Transformer*>(&model.module()) ? 1 : 0;
   std::vector<Tensor> states;
   Interrupt interrupt;
   {
-    const nb::gil_scoped_release others_may_run;
+    const Computing running;
     const NoGrad no_grad;
-    for (size_t begin = 0; begin < lines.size() && !interrupt.pending(); begin += kTogether) {
+    for (size_t begin = 0; begin < lines.size() && !interrupt.pending(); begin += together) {
       std::vector<std::vector<int32_t>> sentences;
-      for (size_t i = begin; i < std::min(begin + kTogether, lines.size()); ++i) {
-        sentences.push_back(model.source_vocabulary().encode(lines[i]));
-        if (sentences.back().empty())
+      for (size_t i = begin; i < std::min(begin + together, lines.size()); ++i) {
+        sentences.push_back(reading_ids(model, lines[i]));
+        if (std::ssize(sentences.back()) == ends)
           throw ShapeError("embed: text " + std::to_string(i) + " has no tokens; pass one with words");
-        if (translator) sentences.back().push_back(translator->config().eos_id);
+      }
+      if (!own) {
+        states.push_back(states_of(model, TokenBatch::pad(sentences, 0)).select(0, 0).clone());
+        continue;
       }
       const TokenBatch batch = TokenBatch::pack(sentences);
-      const Tensor all =  // (1, T, E)
-          (translator ? translator->encode(batch) : model.as<LanguageModel>().hidden(batch)).value().to(DType::f32);
+      const Tensor all = states_of(model, batch);
       for (size_t i = 0; i < sentences.size(); ++i) {
         const auto first = int64_t{batch.offsets.at<int32_t>(i)}, end = int64_t{batch.offsets.at<int32_t>(i + 1)};
-        states.push_back(all.select(0, 0).slice(0, first, end - (translator ? 1 : 0)).clone());
+        states.push_back(all.select(0, 0).slice(0, first, end - ends).clone());
       }
     }
   }
@@ -318,15 +457,16 @@ List as_list(const std::vector<SeenAttention>& attentions) {
 
 /// (translation, attention of each kind) of a sentence, whose translation may be given: not empty.
 Tuple attended_translating(const StoredModel& model, H sentence, H given, H beam) {
+  check_eval("attend", model.module());
   const std::string whole = text("attend: text", sentence);
   const std::string wanted = given.is_none() ? "" : text("attend: translation", given);
   if (!given.is_none() && wanted.empty())
     throw ShapeError("attend: translation is empty; leave it out, or pass a text");
-  const int64_t width = integer("attend: beam", beam, kCount);
+  const int64_t width = beam.is_none() ? model.pretrained().beam.beam : integer("attend: beam", beam, kCount);
   SeenTranslation seen;
   std::vector<SeenAttention> attentions;
   {
-    const nb::gil_scoped_release others_may_run;
+    const Computing running;
     seen = see_translation(model, whole, wanted, width);
     attentions = attention_of(seen, model);
   }
@@ -335,16 +475,15 @@ Tuple attended_translating(const StoredModel& model, H sentence, H given, H beam
 
 /// (text with what was generated, attention) of a text.
 Tuple attended_reading(const StoredModel& model, H given, H max_tokens) {
+  check_eval("attend", model.module());
   const std::string whole = text("attend: text", given);
   const int64_t more = integer("attend: max_tokens", max_tokens, kCount);
-  const auto& language_model = model.as<LanguageModel>();
-  if (more < 0 || more > language_model.config().max_positions)
-    throw ShapeError("attend: max_tokens is " + std::to_string(more) + "; pass 0 to " +
-                     std::to_string(language_model.config().max_positions));
+  if (const int64_t longest = longest_text(model); more < 0 || more > longest)
+    throw ShapeError("attend: max_tokens is " + std::to_string(more) + "; pass 0 to " + std::to_string(longest));
   SeenText seen;
   std::vector<SeenAttention> attentions;
   {
-    const nb::gil_scoped_release others_may_run;
+    const Computing running;
     seen = see_text(model, whole, more);
     attentions = attention_of(seen, model);
   }
@@ -356,13 +495,22 @@ Tuple attended_reading(const StoredModel& model, H given, H max_tokens) {
 void define_models(nb::module_& m) {
   const auto any = [](const char* name) { return nb::arg(name).none(); };
   nb::class_<TranslateCall>(m, "TranslateCall", "What translate() takes beside the texts.")
-      .def(nb::init<H, H, H, H, H, H, H, H, H, H, H, H, H>(), any("beam"), any("length_penalty"), any("max_length"),
-           any("n_best"), any("alignment"), any("sample"), any("temperature"), any("top_k"), any("top_p"), any("min_p"),
-           any("seed"), any("batch"), any("split"));
+      .def(nb::init<H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H>(), any("beam"), any("length_penalty"),
+           any("max_length"), any("n_best"), any("alignment"), any("sample"), any("temperature"), any("top_k"),
+           any("top_p"), any("min_p"), any("seed"), any("batch"), any("split"), any("prefix"), any("source_language"),
+           any("target_language"));
   nb::class_<Text>(m, "Text", "A text that a language model writes.").def("next", &Text::next, nb::arg("whole"));
-  nb::class_<StoredModel>(m, "Model", "A model with its vocabularies.")
+  nb::class_<Conversation>(m, "Conversation", "A conversation with a language model.")
+      .def("answer", &Conversation::answer, any("text"))
+      .def("messages", &Conversation::messages);
+  nb::class_<StoredModel>(m, "Model", "A model with its tokenizers.")
       .def("kind", &kind_of)
-      .def("config", [](const StoredModel& model) { return write_parts(model).config; })
+      .def("config", [](const StoredModel& model) { return config_of(model); })
+      .def("model_type", &StoredModel::model_type)
+      .def("module", &StoredModel::module, nb::rv_policy::reference_internal)
+      .def("stop", [](const StoredModel& model) { return model.pretrained().stop; })
+      .def("tokenizer", &StoredModel::tokenizer, nb::rv_policy::copy)
+      .def("source_tokenizer", &StoredModel::source_tokenizer, nb::rv_policy::copy)
       .def("num_parameters", [](const StoredModel& model) { return model.module().parameter_count(); })
       .def("vocabulary", &StoredModel::vocabulary, nb::rv_policy::copy)
       .def("source_vocabulary", &StoredModel::source_vocabulary, nb::rv_policy::copy)
@@ -371,16 +519,21 @@ void define_models(nb::module_& m) {
       .def("save", &save_model, any("directory"), any("dtype"))
       .def("translate", &translate_texts, any("lines"), nb::arg("call"), nb::arg("details"))
       .def("score_translations", &score_translations, any("lines"), any("given"), any("length_penalty"),
-           any("alignment"), any("batch"))
+           any("alignment"), any("batch"), any("prefix"), any("source_language"), any("target_language"))
       .def("continued", &continued, nb::keep_alive<0, 1>(), any("prompt"), any("stop"), any("max_tokens"),
            any("temperature"), any("top_k"), any("top_p"), any("min_p"), any("repetition_penalty"), any("seed"))
+      .def("conversation", &conversation, nb::keep_alive<0, 1>(), any("template"), any("system"), any("stop"),
+           any("max_tokens"), any("temperature"), any("top_k"), any("top_p"), any("min_p"), any("repetition_penalty"),
+           any("seed"))
       .def("score_text", &score_text_of, any("text"))
       .def("logits", &logits_of_text, any("ids"))
       .def("logits_of_pair", &logits_of_pair, any("source"), any("target"))
       .def("hidden_states", &hidden_states, any("lines"))
       .def("attended_translating", &attended_translating, any("text"), any("translation"), any("beam"))
       .def("attended_reading", &attended_reading, any("text"), any("max_tokens"));
-  m.def("load", &load_model, any("path"), any("trust"));
+  m.def("load", &load_model, any("path"), any("trust"), any("dtype"));
+  m.def(
+      "chat_template_of", [](H directory) { return chat_template_of(path("Chat: path", directory)); }, any("path"));
   m.def("restored", &restored, nb::arg("config"), nb::arg("vocabularies"), nb::arg("parameters"));
 }
 

@@ -55,7 +55,9 @@ NB_MODULE(_heed, m) {
   py::define_torch(m);
   py::define_view(m);
   py::define_nn(m);
+  py::define_tokenizer(m);
   py::define_models(m);
+  py::define_readers(m);
   py::define_text(m);
   py::define_training(m);
   m.def("set_num_threads", &py::set_num_threads, nb::arg("num_threads").none());

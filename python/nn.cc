@@ -96,12 +96,6 @@ Sentences sentences(const char* what, nb::handle lists) {
   return all;
 }
 
-/// A batch, or lists of ids, which become a packed one.
-TokenBatch batch(const char* what, nb::handle given) {
-  if (nb::isinstance<TokenBatch>(given) && nb::inst_ready(given)) return nb::cast<TokenBatch>(given);
-  return TokenBatch::pack(sentences(what, given));
-}
-
 void define_batch(nb::module_& m) {
   nb::class_<TokenBatch>(
       m, "TokenBatch",
@@ -130,21 +124,14 @@ sentence after sentence; for a padded one (B, L, ...). Only padded ones are reco
           nb::sig("def lengths(self) -> NDArray[typing.Any]"));
 }
 
-#define HEED_BATCH "TokenBatch | collections.abc.Iterable[collections.abc.Iterable[int]]"
-
 functional::CrossEntropyOptions loss_options(double label_smoothing, double r_drop) {
   return {.label_smoothing = label_smoothing, .r_drop = r_drop};
-}
-
-/// What is read out of a model is read without dropout.
-void check_eval(const char* operation, const Module& model) {
-  if (model.training()) throw ShapeError(std::string(operation) + ": the model is in training; call eval() first");
 }
 
 // ---- Transformer
 
 Variable encode(const Transformer& model, nb::handle source_, nb::handle record) {
-  const TokenBatch source = batch("encode: source", source_);
+  const TokenBatch source = token_batch("encode: source", source_);
   Filled<AttentionRecord> filled(record);
   const Variable y = computed([&] { return model.encode(source, filled.get()); });
   filled.keep();
@@ -152,7 +139,7 @@ Variable encode(const Transformer& model, nb::handle source_, nb::handle record)
 }
 
 Variable decode(const Transformer& model, nb::handle target_, Operand memory_, nb::handle source_, nb::handle record) {
-  const TokenBatch target = batch("decode: target", target_), source = batch("decode: source", source_);
+  const TokenBatch target = token_batch("decode: target", target_), source = token_batch("decode: source", source_);
   const Variable memory = variable("decode: memory", memory_);
   Filled<AttentionRecord> filled(record);
   const Variable y = computed([&] { return model.decode(target, memory, source, filled.get()); });
@@ -161,13 +148,13 @@ Variable decode(const Transformer& model, nb::handle target_, Operand memory_, n
 }
 
 Variable logits(const Transformer& model, nb::handle source_, nb::handle target_) {
-  const TokenBatch source = batch("logits: source", source_), target = batch("logits: target", target_);
+  const TokenBatch source = token_batch("logits: source", source_), target = token_batch("logits: target", target_);
   return computed([&] { return model.logits(source, target); });
 }
 
 Variable pair_loss(const Transformer& model, nb::handle source_, nb::handle target_, double label_smoothing,
                    double r_drop) {
-  const TokenBatch source = batch("loss: source", source_), target = batch("loss: target", target_);
+  const TokenBatch source = token_batch("loss: source", source_), target = token_batch("loss: target", target_);
   return computed([&] { return model.loss(source, target, loss_options(label_smoothing, r_drop)); });
 }
 
@@ -175,7 +162,7 @@ std::vector<std::vector<Hypothesis>> translate(const Transformer& model, nb::han
                                                double length_penalty, int64_t max_length, int64_t n_best,
                                                bool want_alignment) {
   check_eval("translate", model);
-  const TokenBatch source = batch("translate: source", source_);
+  const TokenBatch source = token_batch("translate: source", source_);
   const BeamOptions options{.beam = beam,
                             .length_penalty = length_penalty,
                             .max_length = max_length,
@@ -188,7 +175,7 @@ std::vector<std::vector<Hypothesis>> translate(const Transformer& model, nb::han
 std::vector<Hypothesis> score(const Transformer& model, nb::handle source_, nb::handle target_, double length_penalty,
                               bool want_alignment) {
   check_eval("score", model);
-  const TokenBatch source = batch("score: source", source_), target = batch("score: target", target_);
+  const TokenBatch source = token_batch("score: source", source_), target = token_batch("score: target", target_);
   const Computing running;
   return model.score(source, target, {.length_penalty = length_penalty, .want_alignment = want_alignment});
 }
@@ -265,7 +252,7 @@ These are the names of config.json; .config has all as a dict. Raises ShapeError
 // ---- LanguageModel
 
 Variable hidden(const LanguageModel& model, nb::handle text_, nb::handle record) {
-  const TokenBatch text = batch("hidden: text", text_);
+  const TokenBatch text = token_batch("hidden: text", text_);
   Filled<AttentionRecord> filled(record);
   const Variable y = computed([&] { return model.hidden(text, filled.get()); });
   filled.keep();
@@ -273,12 +260,12 @@ Variable hidden(const LanguageModel& model, nb::handle text_, nb::handle record)
 }
 
 Variable next_logits(const LanguageModel& model, nb::handle text_) {
-  const TokenBatch text = batch("logits: text", text_);
+  const TokenBatch text = token_batch("logits: text", text_);
   return computed([&] { return model.logits(text); });
 }
 
 Variable text_loss(const LanguageModel& model, nb::handle texts_, double label_smoothing, double r_drop) {
-  const TokenBatch texts = batch("loss: texts", texts_);
+  const TokenBatch texts = token_batch("loss: texts", texts_);
   return computed([&] { return model.loss(texts, loss_options(label_smoothing, r_drop)); });
 }
 
@@ -362,9 +349,16 @@ stop, never  ids that end the text without being part of it; that are never draw
            "The natural log of the probability of each token but the first. The model must be in eval().");
 }
 
-#undef HEED_BATCH
-
 }  // namespace
+
+TokenBatch token_batch(const char* what, nb::handle given) {
+  if (nb::isinstance<TokenBatch>(given) && nb::inst_ready(given)) return nb::cast<TokenBatch>(given);
+  return TokenBatch::pack(sentences(what, given));
+}
+
+void check_eval(const char* operation, const Module& model) {
+  if (model.training()) throw ShapeError(std::string(operation) + ": the model is in training; call eval() first");
+}
 
 nb::dict config_of(const TransformerConfig& config) { return fields_of(config); }
 nb::dict config_of(const LanguageModelConfig& config) { return fields_of(config); }
@@ -378,6 +372,7 @@ void define_nn(nb::module_& m) {
   define_batch(m);
   define_transformer(m);
   define_language_model(m);
+  define_pretrained(m);
 }
 
 }  // namespace heed::python

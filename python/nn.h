@@ -132,6 +132,16 @@ class Filled {
   Record copy_;
 };
 
+// ---- Batches of tokens
+
+/// A batch, or lists of ids, which become a packed one. Throws TypeError, ShapeError for ids that 32 bits do not hold.
+TokenBatch token_batch(const char* what, nb::handle given);
+
+#define HEED_BATCH "TokenBatch | collections.abc.Iterable[collections.abc.Iterable[int]]"
+
+/// What is read out of a model is read without dropout. Throws ShapeError for one in training.
+void check_eval(const char* operation, const Module& model);
+
 // ---- Trees of modules
 
 /// Parameters of a module and of what its attributes hold: variables that require grad, modules, lists, tuples and
@@ -172,6 +182,7 @@ void define_functional(nb::module_& m);
 void define_module(nb::module_& m);
 void define_layers(nb::module_& m);
 void define_optimisers(nb::module_& m);
+void define_pretrained(nb::module_& m);
 
 }  // namespace heed::python
 

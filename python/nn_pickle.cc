@@ -7,7 +7,11 @@
 #include <string>
 
 #include "arrays.h"
+#include "heed/image_encoder.h"
+#include "heed/lora.h"
 #include "heed/random.h"
+#include "heed/speech_transformer.h"
+#include "heed/text_encoder.h"
 #include "nn.h"
 
 namespace heed::python {
@@ -122,7 +126,28 @@ Recipe recipe_among(const Module& module) {
   return recipe;
 }
 
+template <class Model>
+bool has_details(const Module& module) {
+  const auto* const model = dynamic_cast<const Model*>(&module);
+  return model && model->details();
+}
+
+template <class... Types>
+bool is_among(const Module& module) {
+  return (dynamic_cast<const Types*>(&module) || ...);
+}
+
+/// Modules that the arguments of no __init__ describe.
+void refuse_loaded(const Module& module) {
+  if (is_among<TextEncoder, ImageEncoder, SpeechTransformer, LowRankAdapters>(module) ||
+      has_details<Transformer>(module) || has_details<LanguageModel>(module))
+    throw nb::type_error(
+        "pickle: the module is of another maker's model, which stays in its directory; pass the path and heed.load() "
+        "it there, or pickle state_dict()");
+}
+
 Recipe recipe_of(const Module& module) {
+  refuse_loaded(module);
   return recipe_among<Linear, Embedding, LayerNorm, RMSNorm, Norm, FeedForward, MultiheadAttention,
                       TransformerEncoderLayer, TransformerDecoderLayer, TransformerEncoder, TransformerDecoder,
                       Transformer, LanguageModel>(module);

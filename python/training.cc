@@ -72,6 +72,10 @@ class Watcher final : public cli::TrainWatcher {
   TrainProgress progress_;
 };
 
+/// Options of the program, and what Python calls them where that is not the same.
+constexpr std::pair<const char*, const char*> kCalledOtherwise[] = {
+    {"model", "out"}, {"from", "source_language"}, {"to", "target_language"}};
+
 /// A message as the program would say it, with Python's names for the options.
 std::string as_called(const std::string& message, const CLI::App& command) {
   static const std::regex flag("--([a-z][a-z0-9-]*)");
@@ -81,7 +85,9 @@ std::string as_called(const std::string& message, const CLI::App& command) {
   for (std::sregex_iterator it(typed.begin(), typed.end(), flag), end; it != end; ++it) {
     std::string name = (*it)[1];
     std::replace(name.begin(), name.end(), '-', '_');
-    text.append(rest, (*it)[0].first).append(name == "model" ? "out" : name);
+    for (const auto& [option, called] : kCalledOtherwise)
+      if (name == option) name = called;
+    text.append(rest, (*it)[0].first).append(name);
     rest = (*it)[0].second;
   }
   return text.append(rest, typed.end());

@@ -17,6 +17,7 @@
 #include "heed/io.h"
 #include "heed/view.h"
 #include "options.h"
+#include "values.h"
 
 namespace heed::python {
 namespace {
@@ -28,12 +29,42 @@ int small(const char* what, nb::handle value, const char* limits) {
   return static_cast<int>(std::clamp<int64_t>(integer(what, value, limits), -1, 1 << 20));
 }
 
-TerminalOptions terminal(nb::handle width, TerminalColor color, bool unicode) {
+TerminalOptions terminal(nb::handle width, int color, bool unicode) {
   TerminalOptions options;
   options.width = small("AttentionMap: width", width, "a number of columns");
-  options.color = color;
+  options.color = static_cast<TerminalColor>(color);
   options.unicode = unicode;
   return options;
+}
+
+PictureOptions picture_options(nb::handle width, bool millimetres, nb::handle dpi, nb::handle font_size,
+                               const std::string& font, nb::handle columns, nb::handle maximum) {
+  PictureOptions options;
+  options.width = number("AttentionMap: width", width);
+  options.unit = millimetres ? LengthUnit::millimetres : LengthUnit::pixels;
+  options.dpi = number("AttentionMap: dpi", dpi);
+  options.font_size = number("AttentionMap: font_size", font_size);
+  options.font = font;
+  options.columns = small("AttentionMap: columns", columns, "0 to 1024");
+  options.maximum = number("AttentionMap: maximum", maximum);
+  return options;
+}
+
+/// What `render` gives, as the bytes of a file.
+template <class Render>
+nb::bytes file_of(Render render) {
+  std::string file;
+  try {
+    const nb::gil_scoped_release others_may_run;
+    file = render();
+  } catch (const ShapeError&) {
+    throw;
+  } catch (const MemoryError&) {
+    throw;
+  } catch (const Error& error) {  // no library that draws
+    throw IoError(error.what());
+  }
+  return nb::bytes(file.data(), file.size());
 }
 
 /// Columns and colours of the terminal behind standard output, else 80 and none.
@@ -87,6 +118,13 @@ class Map {
                        "; pass booleans " + to_string(Dims{w.size(2), w.size(3)}) + ", true may be attended");
   }
 
+  /// The last rows * columns tokens are patches of it.
+  void set_picture(nb::handle picture, nb::handle rows, nb::handle columns) {
+    picture_ = take("AttentionMap: picture", picture);
+    rows_ = integer("AttentionMap: patches", rows, "1 or more rows");
+    columns_ = integer("AttentionMap: patches", columns, "1 or more columns");
+  }
+
   PageGroup group(std::string name) const {
     PageGroup group;
     group.name = std::move(name);
@@ -94,17 +132,19 @@ class Map {
     group.vectors = vectors_;
     group.scale = scale_;
     group.mask = mask_;
+    group.picture = picture_;
+    group.picture_rows = rows_, group.picture_columns = columns_;
     return group;
   }
 
   std::string text(nb::handle width, int color, bool unicode) const {
-    const TerminalOptions options = terminal(width, static_cast<TerminalColor>(color), unicode);
+    const TerminalOptions options = terminal(width, color, unicode);
     const nb::gil_scoped_release others_may_run;
     return render_terminal(map_, options);
   }
 
   std::string top_text(int64_t count, nb::handle width, int color, bool unicode) const {
-    const TerminalOptions options = terminal(width, static_cast<TerminalColor>(color), unicode);
+    const TerminalOptions options = terminal(width, color, unicode);
     const nb::gil_scoped_release others_may_run;
     return render_top(map_, count, options);
   }
@@ -138,22 +178,11 @@ class Map {
   nb::bytes picture(const std::string& format, nb::handle width, bool millimetres, nb::handle dpi, nb::handle font_size,
                     const std::string& font, const std::string& query_axis, const std::string& key_axis,
                     nb::handle columns, nb::handle maximum) const {
-    PictureOptions options;
-    options.width = number("AttentionMap: width", width);
-    options.unit = millimetres ? LengthUnit::millimetres : LengthUnit::pixels;
-    options.dpi = number("AttentionMap: dpi", dpi);
-    options.font_size = number("AttentionMap: font_size", font_size);
-    options.font = font;
+    PictureOptions options = picture_options(width, millimetres, dpi, font_size, font, columns, maximum);
     options.query_axis = query_axis;
     options.key_axis = key_axis;
-    options.columns = small("AttentionMap: columns", columns, "0 to 1024");
-    options.maximum = number("AttentionMap: maximum", maximum);
-    std::string file;
-    {
-      const nb::gil_scoped_release others_may_run;
-      file = drawn(format, options);
-    }
-    return nb::bytes(file.data(), file.size());
+    const auto render = format == "png" ? render_png : format == "svg" ? render_svg : render_pdf;
+    return file_of([&] { return render(map_, options); });
   }
 
  private:
@@ -170,23 +199,53 @@ class Map {
     }
   }
 
-  std::string drawn(const std::string& format, const PictureOptions& options) const {
-    try {
-      return (format == "png" ? render_png : format == "svg" ? render_svg : render_pdf)(map_, options);
-    } catch (const ShapeError&) {
-      throw;
-    } catch (const MemoryError&) {
-      throw;
-    } catch (const Error& error) {  // no library that draws
-      throw IoError(error.what());
-    }
-  }
-
   AttentionMap map_;
   std::vector<PageVectors> vectors_;  // one a layer, or none
   double scale_ = 0;                  // 0: 1 / sqrt(D)
   Tensor mask_;
+  Tensor picture_;  // undefined: tokens are no patches
+  int64_t rows_ = 0, columns_ = 0;
 };
+
+/// Weights over a picture, for the time of a call.
+class Patches {
+ public:
+  Patches(nb::handle weights, nb::handle picture, int64_t from, std::string title, Names heads, Names notes)
+      : map_{take("PatchMap: weights", weights),
+             take("PatchMap: picture", picture),
+             from,
+             std::move(title),
+             std::move(heads),
+             std::move(notes)} {}
+
+  std::string text(nb::handle width, int color, bool unicode) const {
+    const TerminalOptions options = terminal(width, color, unicode);
+    const nb::gil_scoped_release others_may_run;
+    return render_overlay_terminal(map_, options);
+  }
+
+  nb::bytes picture(const std::string& format, nb::handle width, bool millimetres, nb::handle dpi, nb::handle font_size,
+                    const std::string& font, nb::handle columns, nb::handle maximum) const {
+    const PictureOptions options = picture_options(width, millimetres, dpi, font_size, font, columns, maximum);
+    const auto render = format == "png"   ? render_overlay_png
+                        : format == "svg" ? render_overlay_svg
+                                          : render_overlay_pdf;
+    return file_of([&] { return render(map_, options); });
+  }
+
+ private:
+  PatchMap map_;
+};
+
+nb::any png_pixels(nb::handle place) {
+  const std::string from = path("read_png: path", place);
+  Tensor pixels;
+  {
+    const nb::gil_scoped_release others_may_run;
+    pixels = read_png(from);
+  }
+  return nb::borrow<nb::any>(give(pixels, nb::none()));
+}
 
 std::string page(const std::vector<std::pair<std::string, const Map*>>& maps, std::string title, std::string text) {
   Page page{.title = std::move(title), .text = std::move(text)};
@@ -211,6 +270,7 @@ void define_view(nb::module_& m) {
       .def(nb::init<nb::handle, Names, Names, std::string, Names>(), any("weights"), nb::arg("queries"),
            nb::arg("keys"), nb::arg("title"), nb::arg("heads"))
       .def("add_vectors", &Map::add_vectors, any("q"), any("k"), any("v"), any("scale"), any("mask"))
+      .def("set_picture", &Map::set_picture, any("picture"), any("rows"), any("columns"))
       .def("text", &Map::text, any("width"), nb::arg("color"), nb::arg("unicode"))
       .def("top", &Map::top, any("count"))
       .def("top_text", &Map::top_text, nb::arg("count"), any("width"), nb::arg("color"), nb::arg("unicode"))
@@ -218,6 +278,13 @@ void define_view(nb::module_& m) {
       .def("picture", &Map::picture, nb::arg("format"), any("width"), nb::arg("millimetres"), any("dpi"),
            any("font_size"), nb::arg("font"), nb::arg("query_axis"), nb::arg("key_axis"), any("columns"),
            any("maximum"));
+  nb::class_<Patches>(m, "Patches", "Weights over a picture for the time of a call.")
+      .def(nb::init<nb::handle, nb::handle, int64_t, std::string, Names, Names>(), any("weights"), any("picture"),
+           nb::arg("from_patch"), nb::arg("title"), nb::arg("heads"), nb::arg("notes"))
+      .def("text", &Patches::text, any("width"), nb::arg("color"), nb::arg("unicode"))
+      .def("picture", &Patches::picture, nb::arg("format"), any("width"), nb::arg("millimetres"), any("dpi"),
+           any("font_size"), nb::arg("font"), any("columns"), any("maximum"));
+  m.def("read_png", &png_pixels, any("path"));
   m.def("page", &page, nb::arg("maps"), nb::arg("title"), nb::arg("text"));
   m.def("terminal", &detected);
   m.def("write_file", &write_file, nb::arg("path"), nb::arg("content"));

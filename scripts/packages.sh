@@ -1,12 +1,14 @@
 # Sourced by ./run, ./test and .ci/run: installs the Debian packages that a step needs, and only those not there yet.
 
 run_packages="g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev nlohmann-json3-dev
-  libcli11-dev libtomlplusplus-dev libsentencepiece-dev libutf8proc-dev libpcre2-dev libzip-dev zlib1g-dev libcairo2-dev
-  libpango1.0-dev fonts-dejavu-core python3 ca-certificates"
+  libcli11-dev libtomlplusplus-dev libsentencepiece-dev libutf8proc-dev libpcre2-dev libzip-dev zlib1g-dev libpng-dev
+  libcpp-httplib-dev libcairo2-dev libpango1.0-dev fonts-dejavu-core python3 ca-certificates"
 python_packages="python3-venv python3-dev"
-test_packages="libgtest-dev librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin zsh mandoc
-  python3-selenium chromium chromium-driver"
+test_packages="libgtest-dev librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin zsh mandoc curl
+  python3-selenium chromium chromium-driver firefox-esr"
 reference_packages="doxygen"
+wasm_packages="emscripten nodejs cmake ninja-build libhwy-dev nlohmann-json3-dev libutf8proc-dev zlib1g-dev libgtest-dev
+  python3"  # for scripts/build-wasm alone
 ci_packages="clang clang-format libclang-rt-14-dev ccache libmpich-dev mpich slurm-wlm $reference_packages"
 aarch64_packages="cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user"
 aarch64_libraries="libhwy-dev libhwy1 libtbb-dev libtbb12 libtbbmalloc2 libtbbbind-2-5 libgtest-dev librapidcheck-dev"  # for arm64

@@ -9,8 +9,8 @@ set(program_environment "HEED_PROGRAM=$<TARGET_FILE:heed>;HEED_SHARED=${HEED_SHA
 if(HEED_SANITIZE)
   list(APPEND program_environment "HEED_SANITIZED=1")
 endif()
-foreach(name usage files attention look train train_data prepare defaults report translate tokenize reading generate pretrained
-             models earlier)
+foreach(name usage files attention look train train_data prepare defaults report translate tokenize reading generate pictures pretrained
+             models tuning earlier serve)
   add_test(NAME program.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
   set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 1500 COST 100
     ENVIRONMENT "${program_environment}")
@@ -48,7 +48,7 @@ foreach(candidate ${Python3_EXECUTABLE} /usr/bin/python3)
     break()
   endif()
 endforeach()
-foreach(name page report_page)
+foreach(name page page_use page_long page_everyone page_story picture_page live_page report_page firefox_page)
   add_test(NAME program.${name} COMMAND ${browser_python} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
   set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 1200 COST 1000
     SKIP_RETURN_CODE 77

@@ -1,6 +1,6 @@
 # An outside project against the installed library, and the order of the rooms.
 set(components attention)
-foreach(component nn text view mpi)
+foreach(component nn text view mpi serve)
   string(TOUPPER ${component} upper)
   if(HEED_${upper})
     string(APPEND components ",${component}")

@@ -1,8 +1,8 @@
-set(kernel_tests activation adamw dropout elementwise embedding linear loss norm positions quantised softmax)
+set(kernel_tests activation adamw dropout elementwise embedding linear loss norm positions softmax)
 list(TRANSFORM kernel_tests REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/kernels/\\1_test.cc")
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy_test REQUIRED IMPORTED_TARGET libhwy)
-heed_test(kernels_test ${kernel_tests} LIBS heed::nn PkgConfig::hwy_test LABELS threads)
+heed_test(kernels_test ${kernel_tests} "${CMAKE_SOURCE_DIR}/src/simd/quantised_test.cc" LIBS heed::nn PkgConfig::hwy_test LABELS threads)
 # The targets that heed_kernels() leaves out would be Highway's emulated vectors once more.
 if(HEED_SANITIZE)
   target_compile_definitions(kernels_test PRIVATE HEED_SANITIZED "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")

@@ -1,4 +1,5 @@
-heed_test(load_test ${CMAKE_SOURCE_DIR}/src/load/load_test.cc ${CMAKE_SOURCE_DIR}/src/load/stop_texts_test.cc
+heed_test(load_test ${CMAKE_SOURCE_DIR}/src/load/attended_test.cc ${CMAKE_SOURCE_DIR}/src/load/load_test.cc
+          ${CMAKE_SOURCE_DIR}/src/load/stop_texts_test.cc
           ${CMAKE_SOURCE_DIR}/src/load/text_reader_test.cc ${CMAKE_SOURCE_DIR}/src/load/token_file_test.cc
           ${CMAKE_SOURCE_DIR}/src/load/chat_test.cc
           LIBS heed::load)

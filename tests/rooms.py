@@ -23,13 +23,14 @@ BELOW = {
     "tokenizer": ["text"],
     "view": ["core"],
     "mpi": ["ranks", "attention"],
+    "serve": ["core"],
     "autograd": ["kernels", "attention", "ranks"],
     "nn": ["autograd"],
     "models": ["nn"],
     "train": ["models", "io", "ranks"],
     "pretrained": ["models", "io"],
     "load": ["train", "tokenizer", "pretrained"],
-    "cli": ["load", "view", "mpi"],
+    "cli": ["load", "view", "mpi", "serve"],
 }
 
 # The room that a public header belongs to.
@@ -40,11 +41,12 @@ HEADERS = {
     "dual": "attention", "workspace": "attention", "checked": "core", "file_kind": "core", "finite": "core",
     "timeline": "core", "model_files": "core",
     "random": "autograd", "autograd": "autograd", "functional": "autograd", "profile": "autograd", "nn": "nn",
-    "models": "models", "text_encoder": "models", "image_encoder": "models", "speech_transformer": "models", "config_fields": "models", "io": "io", "event_file": "io",
-    "optim": "train", "train": "train", "task": "train", "pretrained": "pretrained", "text": "text",
-    "tokenizer": "tokenizer", "view": "view", "label": "view", "load": "load",
-    "attended": "load", "text_reader": "load", "corpus": "load", "token_file": "load", "translator": "load",
-    "text_generator": "load", "chat": "load",
+    "models": "models", "text_encoder": "models", "image_encoder": "models", "speech_transformer": "models",
+    "config_fields": "models", "io": "io", "event_file": "io", "optim": "train", "train": "train", "task": "train",
+    "labelled": "train", "lora": "train", "pretrained": "pretrained", "text": "text", "tokenizer": "tokenizer",
+    "view": "view", "label": "view", "http_server": "serve", "load": "load", "adapters": "load", "attended": "load", "text_reader": "load",
+    "picture_reader": "load",
+    "corpus": "load", "token_file": "load", "translator": "load", "text_generator": "load", "chat": "load",
     "heed": "cli",
 }
 
@@ -59,11 +61,12 @@ SEAMS = {
     "cairo": ["src/view/drawing.cc"],
     "pango": ["src/view/drawing.cc"],
     "CLI/": ["src/cli/"],
+    "httplib.h": ["src/serve/http_library.cc"],
     "zip.h": ["src/io/"],
     "zlib.h": ["src/view/packing.cc", "src/io/directory.cc", "src/io/gzip.cc"],
     "toml++/": ["src/cli/config_file.cc"],
     "nlohmann/": ["src/io/", "src/pretrained/", "src/tokenizer/json.cc", "src/train/", "src/cli/", "src/view/page.cc",
-                  "src/view/report.cc"],
+                  "src/view/report.cc", "src/serve/worker.cc"],
 }
 
 NULL_JSON = re.compile(r"^\s*(?:const )?(?:nlohmann::(?:ordered_)?json|Json) +\w+(?:;|\{\};| = nullptr;)", re.MULTILINE)

@@ -8,6 +8,11 @@ add_test(NAME scripts.search-defaults
 set_tests_properties(scripts.augment-pairs scripts.search-defaults PROPERTIES LABELS scripts TIMEOUT 120)
 set_tests_properties(scripts.get-data PROPERTIES LABELS scripts TIMEOUT 300 ENVIRONMENT "HEED_SHARED=${HEED_SHARED}")
 
+# scripts/build-wasm --check says more, where emscripten is.
+add_test(NAME scripts.wasm-checksum COMMAND sha256sum --check --quiet heed.wasm.sha256
+         WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}/wasm)
+set_tests_properties(scripts.wasm-checksum PROPERTIES LABELS scripts TIMEOUT 60)
+
 # scripts/reference would install it; a test does not.
 find_program(HEED_DOXYGEN doxygen)
 if(HEED_DOXYGEN)

@@ -1,4 +1,5 @@
 """CTranslate2, whose own converter reads transformers' directories, as a side of bench/pretrained/compare.py."""
+import json
 import os
 import pathlib
 import random
@@ -18,17 +19,18 @@ def generator(directory, dtype, threads):
         to = pathlib.Path(directory + "-ctranslate2-" + dtype)
         if not to.exists():
             ctranslate2.converters.TransformersConverter(directory).convert(str(to), quantization=TYPES[dtype])
+        names = json.loads((to / "vocabulary.json").read_text(encoding="utf-8"))
         held[key] = ctranslate2.Generator(str(to), device="cpu", compute_type=TYPES[dtype], inter_threads=1,
-                                          intra_threads=threads)
+                                          intra_threads=threads), names
     return held[key]
 
 
 def choose(r):
     if r["kind"] not in ("decode", "prompt"):
         raise Unsupported("no such operation")
-    model = generator(r["directory"], r["dtype"], r["threads"])
+    model, names = generator(r["directory"], r["dtype"], r["threads"])
     random.seed(1)
-    tokens = [[f"t{random.randrange(30000)}" for _ in range(r["length"])] for _ in range(r["texts"])]
+    tokens = [[names[random.randrange(30000)] for _ in range(r["length"])] for _ in range(r["texts"])]
 
     def generate():
         model.generate_batch(tokens, max_length=r["tokens"], min_length=r["tokens"], sampling_topk=1,

@@ -10,6 +10,17 @@ from pretrained_torch_peer import model_of, texts_of  # noqa: E402
 from protocol import Unsupported, fastest, serve  # noqa: E402
 
 
+class States(torch.nn.Module):
+    """The encoder by position alone, as an export calls it."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids, mask):
+        return self.model(input_ids=ids, attention_mask=mask).last_hidden_state
+
+
 def choose(r):
     if r["kind"] != "encode":
         raise Unsupported("encoders alone")
@@ -19,7 +30,7 @@ def choose(r):
     options.intra_op_num_threads = r["threads"]
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "model.onnx"
-        torch.onnx.export(model, (ids, mask), str(path), input_names=["ids", "mask"], dynamo=False, opset_version=17)
+        torch.onnx.export(States(model), (ids, mask), str(path), input_names=["ids", "mask"], dynamo=False, opset_version=17)
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     feeds = {"ids": ids.numpy(), "mask": mask.numpy()}
     feeds = {name.name: feeds[name.name] for name in session.get_inputs()}

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Other people's models in heed beside PyTorch, CTranslate2, ONNX Runtime and OpenVINO: a table, and all figures as JSON.
+"""Other people's models in heed beside PyTorch, llama.cpp, CTranslate2, ONNX Runtime and OpenVINO: a table, and all
+figures as JSON.
 
     bench/peers/install                          the peers, into build/peers
     bench/pretrained/compare.py [--build build/bench] [--peers build/peers] [--models build/models] [--json FILE] [--quick]
@@ -15,13 +16,14 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import turns  # noqa: E402
 from turns import ROOT, Peer, commit, machine, ratio, significant, spread  # noqa: E402
 
-PEERS = ["torch", "ctranslate2", "onnxruntime", "openvino"]
+PEERS = ["torch", "llamacpp", "ctranslate2", "onnxruntime", "openvino"]
 
 
 def cases():
@@ -31,7 +33,9 @@ def cases():
     for model, body, head, size, dtype, title in (
             ("gpt2", gpt2, gpt2_head, 4, "float32", "GPT-2 124M, float32"),
             ("gpt2-bf16", gpt2, gpt2_head, 2, "bfloat16", "GPT-2 124M, bfloat16"),
-            ("llama-1b-bf16", llama, llama_head, 2, "bfloat16", "Llama 1B, bfloat16")):
+            ("llama-1b-bf16", llama, llama_head, 2, "bfloat16", "Llama 1B, bfloat16"),
+            ("gpt2-bf16", gpt2, gpt2_head, 34 / 32, "int8", "GPT-2 124M, int8"),
+            ("llama-1b-bf16", llama, llama_head, 34 / 32, "int8", "Llama 1B, int8")):
         for kind, texts, length, tokens, what in (("decode", 1, 16, 32, "one text, 32 tokens"),
                                                   ("decode", 8, 16, 32, "8 texts at once, 32 tokens each"),
                                                   ("prompt", 1, 512, 1, "a prompt of 512 tokens")):
@@ -46,30 +50,42 @@ def cases():
            "request": {"kind": "train", "texts": 4, "length": 1024, "dtype": "float32"}}
 
 
-def share_of_limit(case, seconds, limits):
-    """Of what the machine reads or multiplies in that time, what the model needs at the least; attention is left out."""
+def need(case):
+    """Which limit of the machine holds, and what the model needs of it at the least; attention is left out."""
     r = case["request"]
     tokens = r.get("tokens", 0)
     if r["kind"] == "decode" and r["texts"] == 1:
-        return (case["body"] + case["head"]) * case["size"] * tokens / seconds / limits["bandwidth"]
+        return "bandwidth", (case["body"] + case["head"]) * case["size"] * tokens
     predictions = r["length"] if r["kind"] == "train" else tokens
     products = r["texts"] * (case["body"] * (r["length"] + max(tokens - 1, 0)) + case["head"] * predictions)
-    return 2 * products * (3 if r["kind"] == "train" else 1) / seconds / limits["peak"]
+    return "peak", 2 * products * (3 if r["kind"] == "train" else 1)
 
 
 def start_seconds(heed, directory, runs):
     times = []
-    for _ in range(runs + 1):
-        begin = time.perf_counter()
-        subprocess.run([heed, "logits", "--model", directory, "--ids", "1 2 3", "--out", "/dev/null"], check=True,
-                       stdout=subprocess.DEVNULL)
-        times.append(time.perf_counter() - begin)
+    with tempfile.TemporaryDirectory() as place:
+        for _ in range(runs + 1):
+            begin = time.perf_counter()
+            subprocess.run([heed, "logits", "--model", directory, "--ids", "1 2 3", "--out", f"{place}/l.npy",
+                            "--quiet"], check=True, stdout=subprocess.DEVNULL)
+            times.append(time.perf_counter() - begin)
     return spread(times[1:])  # the first one reads from disk
+
+
+def alone(peers, names):
+    """Those that train, and with the memory of the machine to themselves: what they and others still hold is given up."""
+    for p in peers:
+        p.close()
+    left = [p for p in peers if p.name in names]
+    for p in left:
+        p.start()
+    return left
 
 
 def recording(heed, directory, rounds):
     """How much longer a text takes whose maps are kept: rounds of turns of the same process."""
-    request = {"op": "run", "seconds": 0.1, "texts": 1, "length": 16, "tokens": 64, "directory": str(directory.resolve())}
+    request = {"op": "run", "seconds": 0.1, "texts": 1, "length": 16, "tokens": 64, "dtype": "float32",
+               "directory": str(directory.resolve())}
     ratios = []
     for _ in range(rounds):
         plain, recorded = (statistics.median(heed.ask({**request, "kind": kind})["seconds"])
@@ -85,17 +101,23 @@ def run(arguments):
     heed = Peer("heed", [arguments.build / "bench/pretrained/pretrained_bench"], n)
     peers = [heed] + [Peer(p, [python, ROOT / f"bench/peers/pretrained_{p}_peer.py"], n) for p in PEERS]
     result = {"date": datetime.date.today().isoformat(), "commit": commit(), **machine(), "threads": n,
-              "quick": arguments.quick, "versions": {p.label: p.version for p in peers}, "rows": []}
+              "quick": arguments.quick, "versions": {p.name: p.version for p in peers}, "rows": []}
     try:
+        result["recording"] = recording(heed, arguments.models / "gpt2", 3 if arguments.quick else 9)
+        result["start"] = start_seconds(arguments.build / "src/cli/heed", arguments.models / "gpt2",
+                                        5 if arguments.quick else 31)
         for case in cases():
             if not re.search(arguments.only, case["name"]):
                 continue
             begin = time.monotonic()
+            if case["request"]["kind"] == "train":
+                peers = alone(peers, {"heed", "torch"})
             request = {**case["request"], "directory": str((arguments.models / case["model"]).resolve())}
-            limits = {"peak": heed.ask({"op": "peak"})["flops"],
-                      "bandwidth": heed.ask({"op": "bandwidth", "bytes": 1 << 30})["bytes"]}
             found = turns.rounds_of(peers, request, 0.1, 3 if arguments.quick else 9, 60 if arguments.quick else 300)
             times = found.times
+            # Once every peer rests: one that has just been started is still reading its libraries.
+            limits = {"peak": heed.ask({"op": "peak"})["flops"],
+                      "bandwidth": heed.ask({"op": "bandwidth", "bytes": 1 << 30})["bytes"]}
             if "heed" not in times:
                 sys.exit(f"{case['name']}: {found.refusals['heed']}")
             others = [p for p in times if p != "heed"]
@@ -103,11 +125,9 @@ def run(arguments):
             result["rows"].append({
                 **case, "limits": limits, "seconds": {p: spread(t) for p, t in times.items()}, "best": best,
                 "speedup": spread([b / a for a, b in zip(times["heed"], times[best])]) if best else None,
-                "share": spread([share_of_limit(case, t, limits) for t in times["heed"]]), "refusals": found.refusals})
+                "refusals": found.refusals})
             print(f"{case['name']}  ({time.monotonic() - begin:.0f} s)", file=sys.stderr)
-        result["recording"] = recording(heed, arguments.models / "gpt2", 3 if arguments.quick else 9)
-        result["start"] = start_seconds(arguments.build / "src/cli/heed", arguments.models / "gpt2",
-                                        5 if arguments.quick else 31)
+            turns.keep(arguments, result)  # half an hour is not to be lost
     finally:
         for p in peers:
             p.close()
@@ -115,17 +135,26 @@ def run(arguments):
 
 
 def table(result):
-    labels = {"torch": "PyTorch", "ctranslate2": "CTranslate2", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+    labels = {"torch": "PyTorch", "llamacpp": "llama.cpp", "ctranslate2": "CTranslate2",
+              "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
     lines = ["| model | heed, ms | of the limit | best peer, ms | heed is faster by |", "|---|---|---|---|---|"]
+    # The machine's best: what it reads a second depends on how large its pages of memory happen to be.
+    limits = {limit: max(row["limits"][limit] for row in result["rows"]) for limit in ("peak", "bandwidth")}
     for row in result["rows"]:
+        limit, amount = need(row)
+        share = amount / row["seconds"]["heed"]["median"] / limits[limit]
         seconds, best = row["seconds"], row["best"]
         peer = f"{labels[best]} {significant(1e3 * seconds[best]['median'])}" if best else "-"
         lines.append(f"| {row['name']} | {significant(1e3 * seconds['heed']['median'])} | "
-                     f"{100 * row['share']['median']:.0f} % | {peer} | {ratio(row['speedup'])} |")
+                     f"{100 * share:.0f} % | {peer} | {ratio(row['speedup'])} |")
     start = result["start"]
     lines += ["", f"From the start of the program to the logits of GPT-2 124M, float32, on a warm file: "
                   f"{1e3 * start['median']:.0f} ms ({1e3 * start['lower']:.0f}-{1e3 * start['upper']:.0f}). "
-                  f"A text whose maps are all kept takes {ratio(result['recording'])} times as long."]
+                  f"A text whose maps are all kept takes {ratio(result['recording'])} times as long.",
+              "", f"{result['processor']}, {result['threads']} threads, multiply-add peak {limits['peak'] / 1e9:.0f} GFLOP/s, "
+                  f"memory read at {limits['bandwidth'] / 1e9:.1f} GB/s; "
+                  + ", ".join(f"{labels.get(p, p)} {v}" for p, v in result["versions"].items() if p != "heed")
+                  + f"; {result['date']}, commit {result['commit']}."]
     return "\n".join(lines) + "\n"
 
 

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Models of true shapes with random weights, in transformers' layout: what the comparison runs, since weights are not
-needed to know how long they take.
+"""Models of true shapes with random weights, in transformers' layout, and for llama.cpp as GGUF files beside them: what
+the comparison runs, since weights are not needed to know how long they take.
 
     bench/pretrained/make_models.py DIRECTORY [NAME ...]
 """
 import os
 import pathlib
+import random
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/models"))
+import gguf_writer  # noqa: E402
+import tokenizers  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 
@@ -35,19 +39,47 @@ def bert():
     return transformers.BertForSequenceClassification(transformers.BertConfig(num_labels=2))
 
 
+def write_tokenizer(place, size):
+    """Byte pairs, as many as the model has words for: programs read them before the first token."""
+    draw = random.Random(0)
+    end = "<|endoftext|>"
+    words = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    known, merges = set(words), []
+    while len(words) + 1 < size:
+        left, right = draw.choice(words), draw.choice(words)
+        if len(left + right) <= 12 and left + right not in known:
+            known.add(left + right)
+            words.append(left + right)
+            merges.append((left, right))
+    model = tokenizers.models.BPE({word: i for i, word in enumerate([*words, end])}, merges)
+    pairs = tokenizers.Tokenizer(model)
+    pairs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pairs.decoder = tokenizers.decoders.ByteLevel()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=pairs, bos_token=end, eos_token=end, unk_token=end) \
+        .save_pretrained(place)
+
+
 MODELS = {"gpt2": (gpt2, torch.float32), "gpt2-bf16": (gpt2, torch.bfloat16), "llama-1b-bf16": (llama, torch.bfloat16),
           "minilm-l6": (minilm, torch.float32), "bert-base": (bert, torch.float32)}
+GGUF_FILES = {"gpt2": ["F32"], "gpt2-bf16": ["BF16", "Q8_0"], "llama-1b-bf16": ["BF16", "Q8_0"]}
 
 
 def main(directory, names):
     for name in names or MODELS:
         make, dtype = MODELS[name]
         place = pathlib.Path(directory) / name
-        if (place / "config.json").exists():
-            continue
-        torch.manual_seed(0)
-        torch.set_default_dtype(dtype)
-        make().save_pretrained(place)
+        if not (place / "config.json").exists():
+            torch.manual_seed(0)
+            torch.set_default_dtype(dtype)
+            make().save_pretrained(place)
+        if name in GGUF_FILES and not (place / "tokenizer.json").exists():
+            write_tokenizer(place, transformers.AutoConfig.from_pretrained(place).vocab_size)
+        for kind in GGUF_FILES.get(name, []):
+            file, partial = place.with_name(f"{name}-{kind}.gguf"), place.with_name(f"{name}-{kind}.gguf.partial")
+            if not file.exists():
+                model = transformers.AutoModelForCausalLM.from_pretrained(place, dtype=dtype)
+                gguf_writer.write(partial, model, gguf_writer.Type[kind])
+                partial.rename(file)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // heed's side of compare.py. Requests: {"directory": a model's, "kind": "decode", "prompt", "record", "encode" or
-// "train", "texts", "length", "tokens"}; ids are any.
+// "train", "texts", "length", "tokens", "dtype"}; ids are any. The dtype is the directory's own, or "int8".
 #include <memory>
 #include <random>
 #include <string>
@@ -71,12 +71,14 @@ Call training(heed::Module& model, const nlohmann::json& request) {
 }
 
 Call prepare(const nlohmann::json& request) {
-  static std::string directory;
+  static std::string directory, dtype;
   static heed::PretrainedModel held;
-  if (directory != request["directory"]) {
+  if (directory != request["directory"] || dtype != request["dtype"]) {
     held = {};  // one at a time: they are large
     directory = request["directory"];
+    dtype = request["dtype"];
     held = heed::load_pretrained(directory);
+    if (dtype == "int8") held.module->keep_matrices_as(heed::DType::q8);
   }
   held.module->eval();
   const std::string kind = request["kind"];

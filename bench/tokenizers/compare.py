@@ -66,6 +66,8 @@ def table(result):
         how = "line by line" if row["lines"] else "as one"
         lines.append(f"| {row['name']}, {how} | {speed['heed']['median']:.1f} | "
                      f"{speed['tokenizers']['median']:.1f} | {ratio(row['ratio'])} |")
+    lines += ["", f"{result['processor']}, one thread, tokenizers {result['versions']['tokenizers']}; {result['date']}, "
+                  f"commit {result['commit']}."]
     return "\n".join(lines) + "\n"
 
 

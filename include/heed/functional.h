@@ -99,6 +99,9 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
                           AttentionOptions options = {}, Tensor* weights = nullptr, const SplitRows* rows = nullptr,
                           const Variable& learned_mask = {}, const Variable& learned_sinks = {});
 
+/// x (B, L, H * D), the columns of head h times factors[h]; factors (H). Throws ShapeError.
+Variable scale_heads(const Variable& x, const Variable& factors);
+
 /// The mask (1, H, queries, keys) that adds to a score what `weight` (buckets, H) has for the distance of its key from
 /// its query: half of the buckets a single distance each, the others ever more of them, up to max_distance (Raffel et
 /// al. 2020, "Exploring the Limits of Transfer Learning", 2.1; T5's code). `both_ways`: half of all buckets are for

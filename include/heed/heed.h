@@ -18,6 +18,8 @@
 #include "heed/functional.h"
 #include "heed/image_encoder.h"
 #include "heed/io.h"
+#include "heed/labelled.h"
+#include "heed/lora.h"
 #include "heed/models.h"
 #include "heed/nn.h"
 #include "heed/optim.h"
@@ -36,10 +38,12 @@
 #endif
 
 #if __has_include("heed/load.h")
+#include "heed/adapters.h"
 #include "heed/attended.h"
 #include "heed/chat.h"
 #include "heed/corpus.h"
 #include "heed/load.h"
+#include "heed/picture_reader.h"
 #include "heed/text_generator.h"
 #include "heed/text_reader.h"
 #include "heed/token_file.h"
@@ -50,6 +54,10 @@
 #include "heed/attention_over_ranks.h"
 #include "heed/mpi.h"
 #include "heed/split.h"
+#endif
+
+#if __has_include("heed/http_server.h")
+#include "heed/http_server.h"
 #endif
 
 #if __has_include("heed/view.h")

@@ -75,6 +75,9 @@ inline constexpr int64_t kLongestSide = 32767;
 /// and gives the bytes of Pillow's resize up to version 12; version 13 takes rows first where the height shrinks more.
 /// Throws ShapeError for another shape or dtype, and where the crop does not fit.
 Tensor prepare_image(const Tensor& picture, const ImagePreparation& how);
+/// The picture that prepare_image made pixels (1, 3, height, width) of, resized and cut as it was: (height, width, 3)
+/// u8. Throws ShapeError for another shape.
+Tensor restore_image(const Tensor& pixels, const ImagePreparation& how);
 /// picture (H, W, 3) u8 resized, as part of the above.
 Tensor resize_image(const Tensor& picture, ImageSize size, Resampling resampling);
 

@@ -138,6 +138,8 @@ class SafetensorsFile {
  public:
   /// Throws IoError, FormatError.
   explicit SafetensorsFile(const std::string& path);
+  /// The content of such a file, which it keeps; `where` names it in messages. Throws FormatError.
+  SafetensorsFile(std::string content, const std::string& where);
 
   const std::string& path() const { return path_; }
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  // in the header's order

@@ -43,17 +43,18 @@ void register_architecture(Architecture architecture);
 
 // ---------------------------------------------------------------------------------------------- whole models
 
-/// A model with its tokenizers. Movable.
+/// A model with its tokenizers, which one of pictures has not. Movable.
 class StoredModel {
  public:
   /// One of heed's own. `source`: of what it reads, where that is not `vocabulary`.
   StoredModel(std::unique_ptr<Module> module, Vocabulary vocabulary, std::optional<Vocabulary> source = {});
-  /// Another maker's.
-  StoredModel(PretrainedModel model, Tokenizer tokenizer, std::optional<Tokenizer> source = {});
+  /// Another maker's. An ImageEncoder reads no text, and has no tokenizer.
+  StoredModel(PretrainedModel model, std::optional<Tokenizer> tokenizer, std::optional<Tokenizer> source = {});
 
   Module& module() const { return *model_.module; }
-  const Tokenizer& tokenizer() const { return tokenizer_; }  // of what it writes
-  const Tokenizer& source_tokenizer() const { return source_tokenizer_ ? *source_tokenizer_ : tokenizer_; }
+  /// Of what it writes. Throws UsageError where the model has none.
+  const Tokenizer& tokenizer() const;
+  const Tokenizer& source_tokenizer() const { return source_tokenizer_ ? *source_tokenizer_ : tokenizer(); }
 
   /// "gpt2", or empty for one of heed's own.
   const std::string& model_type() const { return model_.model_type; }
@@ -80,19 +81,24 @@ class StoredModel {
  private:
   PretrainedModel model_;
   std::optional<Vocabulary> vocabulary_, source_vocabulary_;
-  Tokenizer tokenizer_;
-  std::optional<Tokenizer> source_tokenizer_;
+  std::optional<Tokenizer> tokenizer_, source_tokenizer_;
 };
 
 /// Whether a path is another maker's model: a directory whose config.json has a "model_type", and no "architecture" of
 /// heed's, or a GGUF file. Throws IoError and FormatError.
 bool is_pretrained(const std::string& directory);
 
-/// The model of a directory or of a GGUF file, heed's own or another maker's (load_pretrained, load_tokenizer):
-/// float32, or in half precision where the file has it so, and not in training. Everything is checked before memory is
-/// taken. `trust` takes a vocabulary that heed did not make (see Vocabulary). Throws IoError, FormatError and
-/// UntrustedError.
-StoredModel load(const std::string& directory, bool trust = false);
+struct LoadOptions {
+  bool trust = false;  // takes a vocabulary that heed did not make (see Vocabulary)
+  /// What the matrices are kept as (Module::keep_matrices_as); as the files have them where it is not given.
+  std::optional<DType> dtype{};
+};
+
+/// The model of a directory or of a GGUF file, heed's own or another maker's (load_pretrained, load_tokenizer), or
+/// adapters of one (heed/adapters.h), which are merged: float32, or in fewer bits where the file has it so, and not in
+/// training. Everything is checked before memory is taken. Throws IoError, FormatError and UntrustedError; ShapeError
+/// for a dtype that matrices cannot have.
+StoredModel load(const std::string& directory, const LoadOptions& options = {});
 
 /// A model outside any file: what write_parts() makes of one, make_model() turns into it again.
 struct ModelParts {

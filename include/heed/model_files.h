@@ -12,6 +12,11 @@ inline constexpr const char* kVocabularyFile = "vocabulary.txt";
 inline constexpr const char* kSourceVocabularyFile = "source_vocabulary.txt";
 inline constexpr const char* kModelCardFile = "MODEL_CARD.md";
 
+// Of a model that another one becomes by low-rank adapters (heed/lora.h), in the layout of PEFT: instead of config.json
+// and model.safetensors.
+inline constexpr const char* kAdapterConfigFile = "adapter_config.json";
+inline constexpr const char* kAdapterFile = "adapter_model.safetensors";
+
 // Its training, where it has one.
 inline constexpr const char* kStateFile = "training.json";
 inline constexpr const char* kTensorsFile = "training.safetensors";

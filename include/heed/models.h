@@ -106,6 +106,8 @@ struct BeamOptions {
       last_token{};  // what every translation begins with; what one of max_length ends with
   /// Search until nothing open can surpass the worst of `beam` finished translations; else until `beam` are finished.
   bool until_no_better = false;
+  /// Called behind each step for each source that is still open: (its number, the likeliest translation so far).
+  std::function<void(size_t, const std::vector<int32_t>&)> on_step{};
 };
 
 struct Hypothesis {
@@ -153,6 +155,10 @@ class Transformer : public Module {
 
   /// Of states (..., E) that decode() gave: (..., V).
   Variable logits_of(const Variable& states) const;
+  /// Logits (..., V) of states (..., E) between two layers, as AttentionRecord::decoder_states has them: what the model
+  /// would write if no layer followed, by its last norm and its output (the logit lens; nostalgebraist 2020,
+  /// "interpreting GPT: the logit lens").
+  Variable lens_logits(const Variable& states) const;
   const Variable& output_weight() const { return output_.defined() ? output_ : target_embedding(); }
   const Variable& target_embedding() const { return target_.defined() ? target_ : source_; }
 
@@ -289,6 +295,10 @@ class LanguageModel : public Module {
 
   /// Of states (..., E) that hidden() gave: (..., V).
   Variable logits_of(const Variable& states) const;
+  /// Logits (..., V) of states (..., E) between two layers, as AttentionRecord::decoder_states has them: what the model
+  /// would write if no layer followed, by its last norm and its output (the logit lens; nostalgebraist 2020,
+  /// "interpreting GPT: the logit lens").
+  Variable lens_logits(const Variable& states) const;
   const Variable& output_weight() const { return output_.defined() ? output_ : embedding_; }  // (V, E)
   const Variable& embedding() const { return embedding_; }                                    // (V, E)
 
@@ -329,5 +339,11 @@ class Generation {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// The attention of every layer of a model, by kind as in AttentionRecord: a language model's is `decoder`.
+struct AttentionLayers {
+  std::vector<MultiheadAttention*> encoder, decoder, cross;
+};
+AttentionLayers attention_layers(Module& model);
 
 }  // namespace heed::inline v0

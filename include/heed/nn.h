@@ -40,15 +40,18 @@ class Module {
   bool training() const { return training_; }
   /// Converts every parameter; gradients are dropped.
   void to(DType dtype);
-  /// Keeps the matrices, which products and embeddings read, as f16 or bf16 and everything else as float32. For
-  /// inference (under NoGrad): half the memory and half of what one row has to read; sums stay in float32, so a model
-  /// that was stored that way gives the same bits. to(DType::f32) widens them again.
+  /// Keeps the matrices, which products and embeddings read, as f16, bf16 or q8 and everything else as float32. For
+  /// inference (under NoGrad): half or a quarter of the memory and of what one row has to read; sums stay in float32,
+  /// so a model that was stored that way gives the same bits. A matrix whose rows are no whole blocks of q8 keeps its
+  /// dtype. f32, as to(DType::f32), widens all again.
   void keep_matrices_as(DType dtype);
   /// Copies values by name, converting the dtype. Throws FormatError naming what is missing, left over or misshapen.
   void load(const std::vector<std::pair<std::string, Tensor>>& values);
   /// Takes the tensors themselves as parameters, of whatever floating dtype, where load() copies: they share their
   /// memory, a mapped file's for one. Throws as load().
   void adopt(const std::vector<std::pair<std::string, Tensor>>& values);
+  /// In order of registration.
+  const std::vector<std::pair<std::string, Module*>>& children() const { return children_; }
 
  protected:
   Variable register_parameter(std::string name, Tensor value);
@@ -150,6 +153,22 @@ struct HeadRecord {
   HeadVectors vectors{};         // views of the projections
 };
 
+/// What a head attends to: what it has learned, or in its place every key that it may see alike, the token before (the
+/// first one itself), or itself.
+enum class HeadPattern : uint8_t { learned, uniform, previous, own };
+
+/// What is done to the heads of an attention, to see what they are for: whatever is computed from them follows.
+struct HeadControl {
+  /// (num_heads): a factor of what each head gives, before out_proj; 0 switches a head off. Absent: 1. How the loss
+  /// depends on a head is its gradient at 1 (Michel et al. 2019, "Are Sixteen Heads Really Better than One?", eq. 2).
+  Variable scales{};
+  /// Of each head; absent: learned. Others are computed without gradients. Records hold the weights in their place.
+  std::vector<HeadPattern> patterns{};
+  /// (B, Lq, num_heads * head_dim): added to what the heads give, behind `scales`. Of zeros, its gradient is that of
+  /// what the heads give, and its product with a value that of the value's weight. Absent: nothing.
+  Variable added{};
+};
+
 /// Every row of (B, L, .) is a token.
 struct WholeBatch {};
 /// Keys and values of entry b are those before lengths[b], (B) int32; what follows fills up.
@@ -199,6 +218,11 @@ class MultiheadAttention : public Module {
   Variable attend_memory(const Variable& query, const KVCache& memory, const PaddedKeys& keys,
                          HeadRecord* record = nullptr) const;
 
+  /// From now on; {} undoes it, and costs nothing. Throws ShapeError where it is not of num_heads heads, and calls
+  /// throw it where it cannot be followed: with patterns while gradients are recorded or of split rows, with `previous`
+  /// and `own` in cross-attention, and where `added` has another shape than what the heads give.
+  void control_heads(HeadControl control);
+
   const MultiheadAttentionOptions& options() const { return options_; }
   Variable in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias;
   Linear out_proj;
@@ -211,7 +235,13 @@ class MultiheadAttention : public Module {
   AttentionOptions attention_options(Causal causal) const;
   Variable attend(const functional::PackedHeads& q, const functional::PackedHeads& k, const functional::PackedHeads& v,
                   KVCache& cache, AttentionOptions options) const;
+  enum class Heads : uint8_t { self, cross, split };
+  Variable controlled(const Variable& y, const KVCache& memory, const AttentionOptions& how, Heads kind,
+                      HeadRecord* record) const;
+  void replace_heads(const Tensor& y, const Tensor& keys, const Tensor& values, const AttentionOptions& how,
+                     HeadRecord* record) const;
   MultiheadAttentionOptions options_;
+  std::unique_ptr<const HeadControl> control_;  // null: nothing is done
 };
 
 /// linear2(activation(linear1(x))); Vaswani et al. 2017, 3.3. A gated one (Shazeer 2020, eq. 6) has gate and up in
@@ -288,6 +318,9 @@ struct AttentionRecord {
   /// Keep what enters each layer, (B, L, E)? Nothing is copied.
   bool want_states = false;
   std::vector<Tensor> encoder_states{}, decoder_states{};
+  /// Keep what enters the first layer, (B, L, E), as a leaf with a gradient? What made it gets none then.
+  bool want_inputs = false;
+  Variable encoder_input{}, decoder_input{};
 };
 
 class TransformerEncoderLayer : public Module {

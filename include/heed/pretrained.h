@@ -3,24 +3,26 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "heed/image_encoder.h"
+#include "heed/io.h"
 #include "heed/models.h"
 
 namespace heed::inline v0 {
 
 struct PretrainedLayout;
 
-/// What the head of a TextEncoder is for.
-enum class HeadTask : uint8_t { none, masked_words, text_classes, token_classes, answers };
+/// What the head of a TextEncoder, or of an ImageEncoder, is for.
+enum class HeadTask : uint8_t { none, masked_words, text_classes, token_classes, answers, picture_classes };
 
 /// What is made of the scores of classes.
 enum class ClassScores : uint8_t {
-  one_of_all,  // probabilities that sum to 1: a text is of one class
+  one_of_all,  // probabilities that sum to 1: a text or a picture is of one class
   each,        // a probability each: it may be of several
   values       // as they are: no classes, but numbers (a regression)
 };
@@ -34,13 +36,14 @@ struct PretrainedHead {
 /// A model of another maker.
 struct PretrainedModel {
   std::string model_type;  // "gpt2", as config.json says
+  std::string config{};    // JSON: config.json, or what a GGUF file says in its keys
   /// A LanguageModel, TextEncoder, ImageEncoder, SpeechTransformer or Transformer; not in training.
   std::unique_ptr<Module> module;
   /// How its maker writes with it, by generation_config.json: tokens that end a text; what a translation may not have,
   /// or must begin and end with. Of a LanguageModel GenerateOptions::stop, of a Transformer BeamOptions.
   std::vector<int32_t> stop{};
   BeamOptions beam{};
-  PretrainedHead head{};                             // of a TextEncoder
+  PretrainedHead head{};                             // of a TextEncoder or an ImageEncoder
   std::shared_ptr<const PretrainedLayout> layout{};  // for save_pretrained: the files that it came from; none for GGUF
 };
 
@@ -50,8 +53,8 @@ struct PretrainedModel {
 /// stay so (Module::keep_matrices_as).
 ///
 /// Or the model of a GGUF file (it begins with these letters; versions 2 and 3): bert, gemma, gemma2, gpt2, llama,
-/// qwen2 and qwen3 in F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K. Quantised matrices become
-/// float16, 2 bytes a weight.
+/// qwen2 and qwen3 in F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K. Matrices stay so, as
+/// DType::q8, q4_0, ...; where several that must be joined differ, they become float16.
 ///
 /// Throws IoError, and FormatError for another kind of model, for keys of config.json and facts of GGUF that would
 /// change results and that heed does not follow, and for tensors that are missing, misshapen or unknown.
@@ -77,6 +80,14 @@ struct SentenceModules {
 /// for modules that heed does not have.
 SentenceModules load_sentence_modules(const std::string& directory);
 
+/// The encoder of a directory (bert, distilbert, roberta, xlm-roberta, mpnet; vit) with a head that tells the class of
+/// a text, or of a picture: its own, where that knows all `labels`; else a new one, drawn from default_generator(),
+/// whose classes they are, and config.json will say so (architectures, id2label, label2id). Matrices are float32 then.
+/// Throws as load_pretrained().
+PretrainedModel load_classifier(const std::string& directory, const std::vector<std::string>& labels);
+/// The names of a model's classes, by number (id2label); empty where config.json has none. Throws FormatError.
+std::vector<std::string> labels_of(const PretrainedModel& model);
+
 /// Writes a model in the layout that it came in: tensors by their names, in their dtypes, in one model.safetensors, and
 /// config.json, the tokenizer's and other texts as they were. The directory is new or empty; all is there or nothing.
 /// Throws UsageError for another one and for a model of a GGUF file, FormatError for values that are not finite in the
@@ -86,5 +97,9 @@ void save_pretrained(const PretrainedModel& model, const std::string& directory)
 /// What preprocessor_config.json of a directory says is done to a picture for its ImageEncoder, as transformers'
 /// ViTImageProcessor and DeiTImageProcessor do it. Throws IoError, FormatError.
 ImagePreparation load_image_preparation(const std::string& directory);
+/// The parts of that: model.safetensors with these values of the module's parameters, by heed's names, ...
+void write_pretrained(FileWriter& file, const PretrainedModel& model, const NamedTensors& parameters);
+/// ... and the texts beside it, by name.
+std::map<std::string, std::string> pretrained_texts(const PretrainedModel& model);
 
 }  // namespace heed::inline v0

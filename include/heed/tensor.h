@@ -18,7 +18,30 @@ namespace heed::inline v0 {
 
 enum class Device : uint8_t { cpu };
 
-enum class DType : uint8_t { f32, f64, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
+enum class DType : uint8_t {
+  f32,
+  f64,
+  f16,
+  bf16,
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u32,
+  u16,
+  u8,
+  boolean,
+  // Quantised: blocks of numbers that share factors, as GGUF's types of these names have them. q8 is Q8_0.
+  q8,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q4_k,
+  q5_k,
+  q6_k
+};
 
 /// IEEE binary16, storage only. Convert with heed::to_float / heed::to_float16.
 struct float16 {
@@ -33,9 +56,20 @@ float to_float(bfloat16 x);
 float16 to_float16(float x);    // rounds to nearest, ties to even
 bfloat16 to_bfloat16(float x);  // rounds to nearest, ties to even
 
-size_t size_of(DType dtype);       // bytes of one element
+inline constexpr int64_t kQ8Block = 32;
+/// 32 numbers of a row, storage only: each is an integer times the factor that all share, which float32 holds exactly.
+/// GGUF's Q8_0. Where floats are converted, the factor is the largest magnitude / 127.
+struct q8_block {
+  float16 scale;
+  int8_t numbers[kQ8Block];
+};
+
+size_t size_of(DType dtype);                      // bytes of one element; throws ShapeError for quantised ones
+int64_t bytes_of(DType dtype, int64_t elements);  // of elements side by side, whole blocks of quantised ones
+int64_t block_of(DType dtype);     // elements that only stand together: 32 or 256 of quantised ones, or 1
 const char* name_of(DType dtype);  // "f32", "i64", "bool", ...
 inline bool is_floating(DType t) { return t <= DType::bf16; }
+inline bool is_quantised(DType t) { return t >= DType::q8; }
 
 template <class T>
 constexpr DType dtype_of() {
@@ -94,6 +128,8 @@ int64_t numel(const Dims& shape);         // product; throws ShapeError past 2^6
 
 /// A handle: copies share memory, and constness is of the handle. Strides count elements.
 /// Owned memory is 64-byte aligned and comes from a pool, so a training step allocates nothing new after the first.
+/// Quantised rows are whole blocks: what would cut one, and reading their elements one by one, throws ShapeError; so
+/// does converting to any of these dtypes but q8.
 class Tensor {
  public:
   Tensor() = default;  // undefined: defined() is false
@@ -127,7 +163,7 @@ class Tensor {
   int64_t size(int dim) const;    // negative counts from the end
   int64_t stride(int dim) const;  // likewise, in elements
   int64_t numel() const { return heed::numel(shape_); }
-  int64_t nbytes() const { return numel() * static_cast<int64_t>(size_of(dtype_)); }
+  int64_t nbytes() const { return bytes_of(dtype_, numel()); }
   bool is_contiguous() const;
   bool unique() const { return owner_.use_count() == 1; }  // nobody else shares the memory
 

@@ -29,7 +29,7 @@ struct TextScore {
 class TextGenerator {
  public:
   /// Throws as load(), and UsageError where the directory holds another kind of model.
-  explicit TextGenerator(const std::string& directory, bool trust = false);
+  explicit TextGenerator(const std::string& directory, const LoadOptions& options = {});
 
   /// What the model makes follow a text, without it. Special tokens that the tokenizer adds in front of a text, such as
   /// Llama's first one, are in front of it. One without tokens counts as a newline: a text begins as if a line had just

@@ -131,7 +131,8 @@ struct ReadOptions {
 /// What a model computed of L tokens, and of T tokens of its decoder. float32.
 struct Reading {
   /// (L, V) of a language model or of one that finds masked words, (T, V) of a translator; (L, classes) or (classes) of
-  /// other heads, (L, 2) of one that finds answers. Undefined without a head.
+  /// other heads, (L, 2) of one that finds answers. Undefined without a head. Of pictures (heed/picture_reader.h) L is
+  /// the class token and the patches.
   Tensor logits{};
   /// (layers + 1, L, E): what enters each layer, then the last states.
   Tensor encoder_states{}, decoder_states{};

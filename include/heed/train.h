@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,8 @@
 #include "heed/split.h"
 
 namespace heed::inline v0 {
+
+class LowRankAdapters;
 
 /// Token ids without bos and eos; source[i] belongs to target[i].
 struct SentencePairs {
@@ -183,8 +186,18 @@ struct TrainHooks {
   /// For context_ranks above 1: mpi::attention_operator.
   MakeAttentionOperator attention{};
   std::vector<std::pair<std::string, std::string>> files{};  // of the directory: written with the first save of the run
-  std::function<void(const TrainStep&)> step{};              // each update
-  std::function<void(const TrainProgress&)> progress{};      // each log_every updates
+  /// What holds the weights instead of model.safetensors, or is it in another layout: `write` gets the best ones by the
+  /// names of the parameters. It is there from the first save on, with the weights of that until a validation.
+  struct ModelFile {
+    std::string name;
+    std::function<void(FileWriter& file, const NamedTensors& parameters)> write;
+  };
+  std::optional<ModelFile> model_file{};
+  /// Of the model (heed/lora.h): they are trained instead of its parameters. Hooks that ask the model call apply()
+  /// before.
+  LowRankAdapters* adapters = nullptr;
+  std::function<void(const TrainStep&)> step{};          // each update
+  std::function<void(const TrainProgress&)> progress{};  // each log_every updates
   std::function<void(const Validation&)> validation{};
   /// Asked at each validation, before it is logged and saved; the model has the weights as they are, dropout is off and
   /// nothing is recorded on the tape. What it draws from default_generator() is given back, so that the weights at the

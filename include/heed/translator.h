@@ -10,6 +10,7 @@
 
 #include "heed/communicator.h"
 #include "heed/load.h"
+#include "heed/train.h"
 
 namespace heed::inline v0 {
 
@@ -61,14 +62,19 @@ std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> mode
                                         const Tokenizer& target, const std::vector<std::string>& lines,
                                         const std::vector<std::string>& given, const TranslateOptions& options = {});
 
+/// Pairs as the loss of `model`, a Transformer, takes them: for train(). Of the options, prefix and languages count;
+/// the target's language is the model's own where none is given. Nothing is cut; blank texts have no ids, so that
+/// train() leaves them out. Throws as translate_lines().
+SentencePairs encode_pairs(const StoredModel& model, const TextPairs& texts, const TranslateOptions& options = {});
+
 /// One model, or several that translate as one, with their tokenizers.
 class Translator {
  public:
   /// Throws as load(), and UsageError where a directory holds another kind of model, or the tokenizers are not the
   /// same.
-  explicit Translator(const std::vector<std::string>& directories, bool trust = false);
-  explicit Translator(const std::string& directory, bool trust = false)
-      : Translator(std::vector<std::string>{directory}, trust) {}
+  explicit Translator(const std::vector<std::string>& directories, const LoadOptions& options = {});
+  explicit Translator(const std::string& directory, const LoadOptions& options = {})
+      : Translator(std::vector<std::string>{directory}, options) {}
 
   /// Options are completed as the model wants it (StoredModel::completed).
   std::vector<TranslatedLine> translate(const std::vector<std::string>& lines,

@@ -1,12 +1,13 @@
 // Look at attention: maps in the terminal, as PNG, SVG and PDF, a page for a browser, what a head does in six numbers,
 // and a page about a training.
 //
-// Terminal maps, pages and statistics need Unicode tables and zlib. Pictures are drawn by cairo and pango, which
-// libheed_pictures brings in the first time one of the render_png/svg/pdf functions, or read_png, is called.
+// Terminal maps, pages and statistics need Unicode tables and zlib, and read_png libpng. Pictures are drawn by cairo
+// and pango, which libheed_pictures brings in the first time one of the render_png/svg/pdf functions is called.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,10 +24,26 @@ struct AttentionMap {
   std::vector<std::string> key_labels{};    // Lk of them, likewise
   std::string title{};
   std::vector<std::string> head_labels{};  // H of them; none: head 1, head 2, ...
+  /// A row shares out 1, and what does not is told in notes. False: values of another kind, as norms and gradients are.
+  bool shares = true;
+};
+
+/// Weights of the patches of a picture: where one token looks in it. Terminal maps and pictures show the picture,
+/// faded, with the weights laid over it.
+struct PatchMap {
+  /// (rows, columns) one head, (H, rows, columns) a row of heads, or (N, H, rows, columns) layers x heads; any floating
+  /// dtype. Patches have one size and fill the picture.
+  Tensor weights;
+  Tensor picture;     // (height, width, 3) u8, red, green and blue
+  int64_t from = -1;  // the patch that looks, which pictures frame; -1: none does
+  std::string title{};
+  std::vector<std::string> head_labels{};  // H of them; none: head 1, head 2, ...
+  std::vector<std::string> notes{};        // shown below, a sentence each
 };
 
 /// What a reader must know before trusting the map: rows that do not sum to 1 or are all zero, weights below 0 or not
-/// finite; a sentence each. Terminal maps, pictures and pages show the same. Throws ShapeError as render_terminal does.
+/// finite; a sentence each. Of a map that is no shares what is not finite alone. Terminal maps, pictures and pages show
+/// the same. Throws ShapeError as render_terminal does.
 std::vector<std::string> odd_weights(const AttentionMap& map);
 
 // ---------------------------------------------------------------------------------------------- terminal
@@ -52,10 +69,18 @@ TerminalOptions detect_terminal(bool is_terminal, int columns,
 /// labels: a coloured cell for each weight, or a digit (d stands for d/10 to (d+1)/10 of the scale) without colour;
 /// keys that do not fit continue in blocks below. Several heads are drawn as thumbnails without labels, two queries a
 /// line where half blocks can be. Control characters in labels come out escaped. Notes below the map say which rows do
-/// not sum to 1 and how many weights are not finite.
+/// not sum to 1 and how many weights are not finite. Where a weight is below 0 the scale goes from -maximum to maximum,
+/// here, in pictures and in pages: orange below 0 and blue above, one end light and the other dark; without colour
+/// letters a to i are below 0 what 1 to 9 are above.
 /// Throws ShapeError: a rank other than 2, 3, 4; labels that differ in number from the weights; a dtype that is not
 /// floating.
 std::string render_terminal(const AttentionMap& map, const TerminalOptions& options = {});
+
+/// One head as the picture and, beside it, the picture with the weights; without colour as a digit for each patch, with
+/// the numbers of rows and columns from 1. Several heads as thumbnails of the weights alone.
+/// Throws ShapeError: a rank other than 2, 3, 4; a dtype that is not floating; a picture of another shape or dtype, or
+/// with less than a pixel for a patch; a patch that is not there.
+std::string render_overlay_terminal(const PatchMap& map, const TerminalOptions& options = {});
 
 struct KeyWeight {
   int64_t key = 0;
@@ -98,12 +123,18 @@ std::string render_png(const AttentionMap& map, const PictureOptions& options = 
 std::string render_svg(const AttentionMap& map, const PictureOptions& options = {});
 std::string render_pdf(const AttentionMap& map, const PictureOptions& options = {});
 
+/// The picture, and a panel for each head in which the weights lie over it. Axes have no names; `columns` counts the
+/// picture itself as a panel, which (N, H, rows, columns) leaves out. Throws likewise, and as the terminal's.
+std::string render_overlay_png(const PatchMap& map, const PictureOptions& options = {});
+std::string render_overlay_svg(const PatchMap& map, const PictureOptions& options = {});
+std::string render_overlay_pdf(const PatchMap& map, const PictureOptions& options = {});
+
 /// The most pixels of a picture that read_png takes.
 inline constexpr uint64_t kMostPixels = uint64_t{1} << 25;
 /// The picture of a PNG file: (H, W, 3) u8, red, green and blue. Of 16 bits a value the upper 8 count; what is
 /// transparent is laid over white; grey and palettes become colours; colour profiles are not looked at. No file makes
 /// it take more than 1 GiB of memory. Throws IoError; FormatError for what is no PNG, is damaged or too large;
-/// MemoryError; Error where libheed_pictures cannot be loaded.
+/// MemoryError.
 Tensor read_png(const std::string& path);
 
 // ---------------------------------------------------------------------------------------------- statistics
@@ -147,13 +178,51 @@ struct PageGroup {
   /// Row first_step + i is where the model looked at step i of the page: in the input, or in what it had written.
   StepKeys step_keys = StepKeys::none;
   int64_t first_step = 0;
-  bool example = false;  // a textbook example: offered apart from the model's own attention
+  /// (height, width, 3) u8: tokens are patches of this picture, and the page lays weights over it. The last
+  /// picture_rows * picture_columns queries, and keys, are the patches, row by row; undefined: tokens are no patches.
+  Tensor picture{};
+  int64_t picture_rows = 0, picture_columns = 0;
+  /// What is measured of attention: "norms", "rollout", "gradient", "input" or any other name; empty: weights. Groups
+  /// of one name and several measures are one tab with a choice; the first of them is that of the weights.
+  std::string measure{};
+  /// (N, H) floating, 0 or more: how much the model depends on each head, a bar on its map. Undefined: not known.
+  Tensor importance{};
 };
 
 /// One token of the output, in the order they were produced.
 struct PageStep {
   std::string token{};
   std::vector<std::pair<std::string, double>> candidates{};  // the likeliest tokens of this step with their probability
+  /// The same of what each layer would have written, from the first on; none: not shown.
+  std::vector<std::vector<std::pair<std::string, double>>> layers{};
+};
+
+/// A token, and how probable it is to the model behind Page::groups and to the one behind Page::compared.
+struct PagePrediction {
+  std::string token{};
+  double first = 0, second = 0;  // 0 to 1
+};
+
+/// What a page shows first, where its address does not say otherwise.
+struct PageOpening {
+  int64_t group = -1;            // -1: the story of what is clearest; the first, where heads or a query are given
+  std::vector<int64_t> heads{};  // of the group, layer * H + head; none: every head as a small map
+  int64_t query = -1;            // the one looked at; -1: none
+};
+
+/// What a model does with a text that is typed into its page.
+enum class LiveKind : uint8_t { translates, continues, reads };
+
+/// The model of a page itself, so that the page reads other texts, too: in the browser, without a request
+/// (docs/decisions/0012-live-page.md). Without files the page asks the server that it came from: it posts {"text",
+/// "beam", "generate"} to "attend" beside it, and takes what render_json() gives or {"error"}.
+struct LiveModel {
+  /// The files of one of heed's own models (heed/model_files.h): name and content.
+  std::vector<std::pair<std::string, std::string>> files{};
+  LiveKind kind = LiveKind::translates;
+  int64_t beam = 5;      // of translations
+  int64_t generate = 0;  // tokens that a language model writes behind a text
+  std::string notice{};  // shown where a text is typed: whom the model is owed to
 };
 
 struct Page {
@@ -161,10 +230,13 @@ struct Page {
   std::string text{};  // below the title, for instance the sentence and its translation
   std::vector<PageGroup> groups{};
   std::vector<PageStep> steps{};  // shown with the groups that have step_keys, at most one of each kind
-  /// The same attention of another text: compared[i] stands beside groups[i], with as many layers and heads. Its
-  /// weights, labels and words are taken, nothing else. None: no such view.
+  /// The same attention of another text, or of the same one in another model: compared[i] stands beside groups[i], with
+  /// as many layers and heads. Its weights, labels and words are taken, nothing else. None: no such view.
   std::vector<PageGroup> compared{};
+  std::vector<PagePrediction> predictions{};  // of one output, in its order, where two models are compared
   std::string compared_title{}, compared_text{};
+  PageOpening opening{};
+  std::optional<LiveModel> live{};  // which permits the page to run WebAssembly, in a worker of its own, and no more
 };
 
 struct PageOptions {
@@ -175,12 +247,24 @@ struct PageOptions {
 };
 
 /// One page that needs nothing but itself: script, style and data are in it, and a Content-Security-Policy forbids
-/// every request. Labels are shown as text, with control characters escaped. Rows that do not sum to 1 are shown and
-/// flagged, weights below 0 or not finite are left out and flagged. Weights are stored in 8 bits, or 16 where every row
-/// is whole, relative to the largest of their row: the sum of what is stored is exact.
+/// every request. Labels are shown as text, with control characters escaped; tokens without labels are numbered from 1,
+/// as all that is numbered in the page. Rows that do not sum to 1 and weights below 0 or not finite are shown and
+/// flagged; of a long row the largest in size are stored. Weights are stored in 8 bits, or 16 where every row is whole,
+/// relative to the largest of their row: the sum of what is stored, of the sizes where a weight is below 0, is exact.
 /// Throws ShapeError as render_terminal does, and for a page without groups and for words, vectors, masks, steps,
-/// value labels and compared groups that do not fit the weights.
+/// value labels, compared groups, predictions, importance and an opening that do not fit the weights.
 std::string render_html(const Page& page, const PageOptions& options = {});
+
+/// What the script of a page works on: JSON in ASCII, which names blocks of bytes by their numbers.
+struct PageData {
+  std::string json;
+  std::vector<std::string> blocks;
+};
+/// What render_html() puts into the page, for a page that is open already: without `live`. Throws likewise.
+PageData page_data(const Page& page, const PageOptions& options = {});
+/// The same as one JSON object, for a page that asks for it over HTTP: "blocks" are base64 of zlib's format each.
+/// Throws likewise.
+std::string render_json(const Page& page, const PageOptions& options = {});
 
 // ---------------------------------------------------------------------------------------------- training
 

@@ -4,9 +4,9 @@
     r = heed.attention(q, k, v, causal=True, return_lse=True)        # r.out, r.lse
     g = heed.attention_backward(grad, q, k, v, r)                    # g.q, g.k, g.v
 
-Models: translators and language models, their vocabularies and scores.
+Models: translators, language models and readers of texts, heed's own and other makers', with their tokenizers.
 
-    model = heed.load("models/spa-eng")
+    model = heed.load("models/spa-eng")                              # or "bert-base-uncased", or "model.gguf"
     model.translate("¿Dónde está la biblioteca?")
 
 What does not fit is an exception that says the rule and the remedy. Calls release the GIL and share one pool of
@@ -26,25 +26,38 @@ from ._heed import (BlockMask, FormatError, IoError, ShapeError, TrainingError, 
 
 if TYPE_CHECKING:
     from . import nn
-    from ._models import LanguageModel, TextScore, Translation, Translator, load
+    from ._chat import Chat, ChatMessage
+    from ._encoders import (Answer, ImageEncoder, LabelledSpan, LabelledText, LabelledToken, MaskFilling, ScoredLabel,
+                            SpeechTransformer, TextEncoder)
+    from ._load import load
+    from ._models import LanguageModel, Model, Reading, TextScore, Translation, Translator
     from ._text import BleuScore, ChrfScore, Confidence, Vocabulary, bleu, chrf
+    from ._tokenizer import Encoding, Tokenizer, load_tokenizer
     from ._training import TrainOptions, TrainProgress, TrainResult, Validation, train
-    from ._view import AttentionMap, AttentionPage, PictureOptions, TopKeys
+    from ._view import AttentionMap, AttentionPage, PatchMap, PictureOptions, TopKeys, read_png
 
-__all__ = ["AttentionGradients", "AttentionMap", "AttentionPage", "AttentionResult", "BleuScore", "BlockMask",
-           "ChrfScore", "Confidence", "FormatError", "IoError", "KVCache", "LanguageModel", "PictureOptions", "Rotary",
-           "Select", "ShapeError", "TextScore", "TopKeys", "TopWeights", "TrainOptions", "TrainProgress", "TrainResult",
-           "TrainingError", "Translation", "Translator", "UntrustedError", "UsageError", "Validation", "Vocabulary",
-           "attention", "attention_backward", "bleu", "block_mask", "bundled_model", "chrf", "explain",
-           "get_num_threads", "load", "merge", "mods", "nn", "rotary", "set_num_threads", "train"]
+__all__ = ["Answer", "AttentionGradients", "AttentionMap", "AttentionPage", "AttentionResult", "BleuScore", "BlockMask",
+           "Chat", "ChatMessage", "ChrfScore", "Confidence", "Encoding", "FormatError", "ImageEncoder", "IoError",
+           "KVCache", "LabelledSpan", "LabelledText", "LabelledToken", "LanguageModel", "MaskFilling", "Model",
+           "PatchMap", "PictureOptions", "Reading", "Rotary", "ScoredLabel", "Select", "ShapeError", "SpeechTransformer",
+           "TextEncoder", "TextScore", "Tokenizer", "TopKeys", "TopWeights", "TrainOptions", "TrainProgress",
+           "TrainResult", "TrainingError", "Translation", "Translator", "UntrustedError", "UsageError", "Validation",
+           "Vocabulary", "attention", "attention_backward", "bleu", "block_mask", "bundled_model", "chrf", "explain",
+           "get_num_threads", "load", "load_tokenizer", "merge", "mods", "nn", "read_png", "rotary", "set_num_threads",
+           "train"]
 
 # Imported when they are first asked for: together they take as long as the rest.
 _LATER = {name: place for place, names in {
     "nn": ("nn",),
-    "_models": ("LanguageModel", "TextScore", "Translation", "Translator", "load"),
+    "_chat": ("Chat", "ChatMessage"),
+    "_encoders": ("Answer", "ImageEncoder", "LabelledSpan", "LabelledText", "LabelledToken", "MaskFilling",
+                  "ScoredLabel", "SpeechTransformer", "TextEncoder"),
+    "_load": ("load",),
+    "_models": ("LanguageModel", "Model", "Reading", "TextScore", "Translation", "Translator"),
     "_text": ("BleuScore", "ChrfScore", "Confidence", "Vocabulary", "bleu", "chrf"),
+    "_tokenizer": ("Encoding", "Tokenizer", "load_tokenizer"),
     "_training": ("TrainOptions", "TrainProgress", "TrainResult", "Validation", "train"),
-    "_view": ("AttentionMap", "AttentionPage", "PictureOptions", "TopKeys"),
+    "_view": ("AttentionMap", "AttentionPage", "PatchMap", "PictureOptions", "TopKeys", "read_png"),
 }.items() for name in names}
 
 

@@ -2,13 +2,16 @@
 from __future__ import annotations
 
 import math
+import os
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 
-from . import _heed
+from . import _heed, nn
 from ._text import Path, Vocabulary
+from ._tokenizer import Tokenizer
 from ._view import AttentionMap, AttentionPage
 
 if TYPE_CHECKING:
@@ -64,23 +67,59 @@ class TextScore(NamedTuple):
         return math.exp(self.nats_per_token)
 
 
-class _Model:
-    """What both kinds of models share."""
+class Reading(NamedTuple):
+    """All that a model computed of L tokens, and of T tokens of its decoder. float32.
 
-    __slots__ = ("_made", "_config")
+    logits          (L, V) of a language model or of one that finds masked words, (T, V) of a translator; (L, classes)
+                    or (classes) of other heads, (L, 2) of one that finds answers; None without a head
+    encoder_states  (layers + 1, L, E): what enters each layer, then the last states; None unless states=True
+    decoder_states  the same of a decoder; a language model is one
+    weights         (H, Lq, Lk) each, by part and layer from 0: "encoder_0", "decoder_0", "cross_0"
+    """
 
-    def __init__(self, made: _heed.Model) -> None:
+    logits: Floats | None
+    encoder_states: Floats | None
+    decoder_states: Floats | None
+    weights: dict[str, Floats]
+
+
+class Model:
+    """What all kinds of models share; heed.load() makes them."""
+
+    __slots__ = ("_made", "_config", "_path")
+
+    def __init__(self, made: _heed.Model, path: Path | None = None) -> None:
         """Of the compiled part; heed.load() makes models."""
         name = type(self).__name__
         if not isinstance(made, _heed.Model) or made.kind() != name:
             raise TypeError(f"{name}: use heed.load(directory)")
         self._made = made
         self._config = _read(made.config())
+        self._path = None if path is None else os.path.abspath(os.fsdecode(path))
 
     @property
     def config(self) -> dict[str, Any]:
-        """What config.json says: the shape of the model. A copy."""
+        """What config.json says: the shape of the model. A copy. Of a GGUF file what it says, in config.json's keys."""
         return dict(self._config)
+
+    @property
+    def model_type(self) -> str:
+        """Of another maker's model, "gpt2" for one; "" of heed's own."""
+        return self._made.model_type()
+
+    @property
+    def module(self) -> nn.Module:
+        """The model on the tape, on token ids: to compute with gradients, to train it, to record what it attends to.
+
+        It shares all with the model, which computes with what training made of it after module.eval(). Matrices in half
+        precision are for reading alone: call module.to("float32") before training.
+        """
+        return self._made.module()
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Of what the model writes. Raises UsageError for a model of pictures."""
+        return Tokenizer(self._made.tokenizer())
 
     @property
     def num_parameters(self) -> int:
@@ -89,40 +128,88 @@ class _Model:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Of what the model writes."""
-        return Vocabulary(self._made.vocabulary())
+        """Of what the model writes, of heed's own models. Raises UsageError for others, which have a tokenizer."""
+        return Vocabulary(_own(self._made).vocabulary())
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """The parameters by name: read-only arrays on the model's own memory, which they keep alive.
 
         float32; of a model that was saved in half precision its matrices are float16, or bfloat16 by the package
-        ml_dtypes, without which that is an ImportError.
+        ml_dtypes, without which that is an ImportError. Of matrices kept as "int8", copies of the numbers they stand for.
         """
         return {name: array.view(_bfloat16()) if is_bfloat16 else array
                 for name, array, is_bfloat16 in self._made.parameters()}
 
-    def save(self, directory: Path, dtype: Dtype = "float32") -> None:
+    def save(self, directory: Path, dtype: Dtype | None = None) -> None:
         """Writes config.json, model.safetensors and the vocabularies, all at once, for heed.load() and the program.
 
-        The directory is new, empty, or holds a model of heed's without a training. Raises UsageError for another one,
-        ShapeError for another dtype, FormatError for values that do not fit into it, IoError.
+        Another maker's model is written in the layout that it came in, in its dtypes and with its tokenizer's files,
+        for transformers, too; its directory is new or empty. That of heed's own is, or holds one without a training.
+
+        dtype  of heed's own models: "float32", the default, "float16" or "bfloat16"
+
+        Raises UsageError for another directory and for a model of a GGUF file, ShapeError for another dtype,
+        FormatError for values that do not fit into it, IoError.
         """
         self._made.save(directory, dtype)
 
+    def read(self, ids: Iterable[int], target: Iterable[int] | None = None, *, states: bool = False,
+             weights: bool = False) -> Reading:
+        """All that the model computes of a row of ids, which it takes as it is, special tokens included.
+
+        ids     as reading_ids() gives them
+        target  of a translator, which needs it: what its decoder takes, from the token that begins it
+        states  also the hidden states of all layers
+        weights also the attention of all layers and heads
+
+        Raises ShapeError for ids outside the vocabulary and more of them than the model takes, UsageError for a model
+        that reads no text.
+        """
+        logits, encoder, decoder, maps = _heed.read_ids(self._made, ids, target, states, weights)
+        return Reading(logits, encoder, decoder, dict(maps))
+
+    def make_adapters(self, rank: int = 8, alpha: float = 16.0,
+                      layers: Literal["attention", "all"] = "attention") -> nn.LowRankAdapters:
+        """Low-rank adapters (Hu et al. 2021, "LoRA") of another maker's model: few numbers to train instead of all.
+
+        rank, alpha  W + (alpha / rank) B A, where A has `rank` rows
+        layers       "attention": those of queries and values; "all": all linear layers of its stacks
+
+        What is drawn depends on heed.nn.manual_seed(). A head that tells classes is trained whole. Raises UsageError
+        for heed's own models and for one in half precision, ShapeError for options out of range.
+        """
+        return _heed.make_adapters(self._made, layers, rank, alpha)
+
+    def save_adapters(self, adapters: nn.LowRankAdapters, directory: Path) -> None:
+        """Writes adapters alone in the layout of PEFT, for heed.load() and for PEFT: small, beside a model that stays.
+
+        The directory is new or empty, and names that of the model. Raises UsageError for another one, IoError.
+        """
+        _heed.save_adapters(self._made, adapters, self._path, directory)
+
+    def reading_ids(self, text: str) -> list[int]:
+        """The ids that the model reads of a text, with its special tokens; of a language model those in front alone."""
+        return _heed.reading_ids(self._made, text)
+
     def __repr__(self) -> str:
+        if self.model_type:
+            return f"{type(self).__name__}({self.model_type}, {self.num_parameters:,} parameters)"
         kind = {name: self._config[name] for name in ("vocab_size", "d_model", "nhead")}
         return f"{type(self).__name__}({self.num_parameters:,} parameters, " + \
             ", ".join(f"{name} {value}" for name, value in kind.items()) + ")"
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.model_type:
+            raise TypeError(f"pickle: a {self.model_type} of another maker stays in its directory; pass the path, "
+                            f"{self._path}, and call heed.load() there")
         return _restored, (self._made.config(), self._made.vocabulary_texts(), self._made.parameters())
 
 
 class TranslateOptions(TypedDict, total=False):
     """The options of Translator.translate() by name; its documentation says what they are."""
 
-    beam: int
-    length_penalty: float
+    beam: int | None
+    length_penalty: float | None
     max_length: int
     alignment: bool
     sample: bool
@@ -133,9 +220,12 @@ class TranslateOptions(TypedDict, total=False):
     seed: int
     batch: int
     split: bool
+    prefix: str
+    source_language: str
+    target_language: str
 
 
-class Translator(_Model):
+class Translator(Model):
     """An encoder-decoder that translates; heed.load() makes one of its directory.
 
         model = heed.load("models/spa-eng")
@@ -143,15 +233,27 @@ class Translator(_Model):
         model.translate(["Hola.", "Adiós."])                  # a list
         model.translate("Hola.", n_best=3)                    # three heed.Translation
 
-    Models may be used in several threads at once, pickled and copied.
+    Models may be used in several threads at once; heed's own can be pickled and copied.
     """
 
     __slots__ = ()
 
     @property
+    def module(self) -> nn.Transformer:
+        """The model on the tape: Model.module."""
+        module = self._made.module()
+        assert isinstance(module, nn.Transformer)
+        return module
+
+    @property
     def source_vocabulary(self) -> Vocabulary:
         """Of what the model reads; often the same as `vocabulary`."""
-        return Vocabulary(self._made.source_vocabulary())
+        return Vocabulary(_own(self._made).source_vocabulary())
+
+    @property
+    def source_tokenizer(self) -> Tokenizer:
+        """Of what the model reads; often the same as `tokenizer`."""
+        return Tokenizer(self._made.source_tokenizer())
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a str is texts, too
@@ -165,16 +267,17 @@ class Translator(_Model):
     @overload
     def translate(self, text: Iterable[str], *, n_best: int,
                   **options: Unpack[TranslateOptions]) -> list[list[Translation]]: ...
-    def translate(self, text: Any, *, n_best: Any = None, beam: Any = 5, length_penalty: Any = 1.4,
+    def translate(self, text: Any, *, n_best: Any = None, beam: Any = None, length_penalty: Any = None,
                   max_length: Any = 0, alignment: Any = False, sample: Any = False, temperature: Any = 1.0,
                   top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, seed: Any = 0, batch: Any = 32,
-                  split: Any = True) -> Any:
+                  split: Any = True, prefix: Any = "", source_language: Any = "", target_language: Any = "") -> Any:
         """Translates a text, or each of several: a str gives a str, others a list.
 
         n_best          so many translations of each text, best first, as heed.Translation with scores and tokens;
                         default: the text of the best one alone
-        beam            hypotheses kept, at least n_best; 1 is greedy; default 5
-        length_penalty  score = log p / length^length_penalty: more, longer translations; default 1.4
+        beam            hypotheses kept, at least n_best; 1 is greedy; default 5, or what another maker's
+                        generation_config.json says
+        length_penalty  score = log p / length^length_penalty: more, longer translations; default 1.4, or likewise
         max_length      longest translation in tokens; 0, the default, for twice the source and 10
         alignment       also which word comes from which, with n_best
         sample          draw translations instead of searching: the next five options count
@@ -185,6 +288,8 @@ class Translator(_Model):
         seed            of the draws, which are functions of it, of the place of the text and of the step
         batch           sentences decoded together at most; default 32
         split           the sentences of a text are translated one by one; False: as one
+        prefix          in front of each sentence: "translate English to German: " for T5, ">>fra<<" for Marian
+        source_language, target_language  of models of many languages: tokens of their tokenizer, "spa_Latn"
 
         Blank texts stay as they are. The GIL is released, and Ctrl-C ends it. Raises ShapeError for options out of
         range, TypeError for what is no text.
@@ -192,7 +297,7 @@ class Translator(_Model):
         if alignment is True and n_best is None:
             raise _heed.UsageError("translate: alignment comes with Translation objects; pass n_best, too")
         call = _heed.TranslateCall(beam, length_penalty, max_length, n_best, alignment, sample, temperature, top_k,
-                                   top_p, min_p, seed, batch, split)
+                                   top_p, min_p, seed, batch, split, prefix, source_language, target_language)
         if sample is False and (temperature, top_k, top_p, min_p) != (1.0, 0, 1.0, 0.0):
             raise _heed.UsageError("translate: temperature, top_k, top_p and min_p are for draws; pass sample=True")
         one = isinstance(text, str)
@@ -203,13 +308,15 @@ class Translator(_Model):
 
     @overload
     def score(  # type: ignore[overload-overlap]
-            self, text: str, translation: str, *, length_penalty: float = 1.4, alignment: bool = False,
-            batch: int = 32) -> Translation: ...
+            self, text: str, translation: str, *, length_penalty: float | None = None, alignment: bool = False,
+            batch: int = 32, prefix: str = "", source_language: str = "",
+            target_language: str = "") -> Translation: ...
     @overload
-    def score(self, text: Iterable[str], translation: Iterable[str], *, length_penalty: float = 1.4,
-              alignment: bool = False, batch: int = 32) -> list[Translation]: ...
-    def score(self, text: Any, translation: Any, *, length_penalty: Any = 1.4, alignment: Any = False,
-              batch: Any = 32) -> Any:
+    def score(self, text: Iterable[str], translation: Iterable[str], *, length_penalty: float | None = None,
+              alignment: bool = False, batch: int = 32, prefix: str = "", source_language: str = "",
+              target_language: str = "") -> list[Translation]: ...
+    def score(self, text: Any, translation: Any, *, length_penalty: Any = None, alignment: Any = False,
+              batch: Any = 32, prefix: Any = "", source_language: Any = "", target_language: Any = "") -> Any:
         """How probable the model finds a translation of a text; or of several texts, one of each.
 
         Options as of translate(). Texts are taken whole. Raises ShapeError where the numbers of texts differ,
@@ -218,15 +325,17 @@ class Translator(_Model):
         one = isinstance(text, str) and isinstance(translation, str)
         texts, given = ([text], [translation]) if one else (text, translation)
         found = [Translation(*parts)
-                 for parts in self._made.score_translations(texts, given, length_penalty, alignment, batch)]
+                 for parts in self._made.score_translations(texts, given, length_penalty, alignment, batch, prefix,
+                                                            source_language, target_language)]
         return found[0] if one else found
 
     def logits(self, source: Iterable[int], target: Iterable[int]) -> Floats:
         """(L + 1, V) float32, the scores of every piece before the softmax: row i is of what comes in place of
         target[i], the last row of what comes behind the L ids of target.
 
-        source  ids of source_vocabulary, as its encode() gives them; the end is added here
-        target  ids of vocabulary; the beginning is added here
+        source  ids of source_vocabulary, as its encode() gives them; the end is added here. Of another maker's model
+                those of source_tokenizer.encode(), with the end
+        target  ids of what it writes; the beginning is added here
 
         Raises ShapeError for ids outside the vocabularies, and for more than the model takes.
         """
@@ -243,11 +352,12 @@ class Translator(_Model):
         """(E) float32, the mean over a text's tokens of what the encoder makes of them; of B texts (B, E).
 
         With tokens=True the hidden states themselves, (L, E), one row for each of source_vocabulary.tokenize(text); of
-        several texts a list. Raises ShapeError for a text without tokens, and for more than the model takes.
+        several texts a list. Of another maker's model one for each of reading_ids(text), and they all count in the
+        mean. Raises ShapeError for a text without tokens, and for more than the model takes.
         """
-        return _embedded(self._made, text, tokens)
+        return _embedded(self, text, tokens)
 
-    def attend(self, text: str, translation: str | None = None, *, beam: int = 5) -> AttentionPage:
+    def attend(self, text: str, translation: str | None = None, *, beam: int | None = None) -> AttentionPage:
         """What attended to what while the text was translated, or the given translation read.
 
         .maps has "Encoder", "Decoder" and "Cross", each an AttentionMap of all layers and heads, (N, H, Lq, Lk): the
@@ -255,7 +365,7 @@ class Translator(_Model):
         .title is the text, .text the translation. The text is taken whole, not split into sentences.
 
         translation  instead of the model's own
-        beam         hypotheses; default 5
+        beam         hypotheses; default as of translate()
 
         Raises UsageError for a text without tokens, ShapeError for more than the model takes.
         """
@@ -263,7 +373,7 @@ class Translator(_Model):
         return AttentionPage({group[0]: _map(*group) for group in groups}, text, translated)
 
 
-class LanguageModel(_Model):
+class LanguageModel(Model):
     """A decoder-only Transformer that goes on with texts; heed.load() makes one of its directory.
 
         model = heed.load("my-writer")
@@ -271,10 +381,17 @@ class LanguageModel(_Model):
         for piece in model.generate("Once upon a time", stream=True):
             print(piece, end="", flush=True)
 
-    Models may be used in several threads at once, pickled and copied.
+    Models may be used in several threads at once; heed's own can be pickled and copied.
     """
 
     __slots__ = ()
+
+    @property
+    def module(self) -> nn.LanguageModel:
+        """The model on the tape: Model.module."""
+        module = self._made.module()
+        assert isinstance(module, nn.LanguageModel)
+        return module
 
     @overload
     def generate(self, prompt: str, *, max_tokens: int = 256, temperature: float = 1.0, top_k: int = 0,
@@ -324,7 +441,7 @@ class LanguageModel(_Model):
     def logits(self, ids: Iterable[int]) -> Floats:
         """(L, V) float32, the scores of every piece before the softmax: row i is of what follows ids[: i + 1].
 
-        Raises ShapeError for no ids, ids outside the vocabulary, and more than config["max_positions"].
+        Raises ShapeError for no ids, ids outside the vocabulary, and more than the model takes.
         """
         logits: Floats = self._made.logits(ids)
         return logits
@@ -338,10 +455,10 @@ class LanguageModel(_Model):
     def embed(self, text: Any, *, tokens: Any = False) -> Any:
         """(E) float32, the mean over a text's tokens of their last hidden states; of B texts (B, E).
 
-        With tokens=True the hidden states themselves, (L, E), one row for each of vocabulary.tokenize(text); of several
-        texts a list. Raises ShapeError for a text without tokens, and for more than config["max_positions"].
+        With tokens=True the hidden states themselves, (L, E), one row for each of reading_ids(text); of several texts a
+        list. Raises ShapeError for a text without tokens, and for more than the model takes.
         """
-        return _embedded(self._made, text, tokens)
+        return _embedded(self, text, tokens)
 
     def attend(self, text: str, *, max_tokens: int = 0) -> AttentionMap:
         """What attended to what in the text, and in so many tokens that the model writes behind it, the likeliest each.
@@ -353,25 +470,19 @@ class LanguageModel(_Model):
         return _map(*group)
 
 
-def load(path: Path, trust: bool = False) -> Translator | LanguageModel:
-    """The model of a directory, as heed train, save() and the program make them: a Translator or a LanguageModel.
-
-    Everything is checked before memory is taken. trust=True takes a vocabulary that heed did not make: it reaches
-    sentencepiece's parser, which malicious files can corrupt. Raises IoError, FormatError, UntrustedError.
-    """
-    return _model(_heed.load(path, trust))
-
-
 def _map(_: str, title: str, weights: Any, queries: list[str], keys: list[str]) -> AttentionMap:
     return AttentionMap(weights, queries, keys, title)
 
 
-def _model(made: _heed.Model) -> Translator | LanguageModel:
-    return Translator(made) if made.kind() == "Translator" else LanguageModel(made)
+def _own(made: _heed.Model) -> _heed.Model:
+    if kind := made.model_type():
+        raise _heed.UsageError(f"vocabulary: a {kind} of another maker has none; use tokenizer")
+    return made
 
 
 def _restored(config: str, vocabularies: list[str], parameters: list[Any]) -> Translator | LanguageModel:
-    return _model(_heed.restored(config, vocabularies, parameters))
+    made = _heed.restored(config, vocabularies, parameters)
+    return Translator(made) if made.kind() == "Translator" else LanguageModel(made)
 
 
 def _pieces(made: _heed.Text) -> Iterator[str]:
@@ -379,18 +490,32 @@ def _pieces(made: _heed.Text) -> Iterator[str]:
         yield piece
 
 
-def _embedded(made: _heed.Model, text: Any, tokens: Any) -> Any:
+def _embedded(model: Model, text: Any, tokens: Any) -> Any:
     if not isinstance(tokens, bool):
         raise TypeError(f"embed: tokens is {tokens!r}; pass True or False")
     one = isinstance(text, str)
-    states = made.hidden_states([text] if one else text)
+    texts = [text] if one else text
+    if model.model_type and not tokens:
+        vectors = _pooled(model, texts)
+        return vectors[0] if one else vectors
+    states = model._made.hidden_states(texts)
     if tokens:
         return states[0] if one else states
     if one:
         return states[0].mean(axis=0)
     if not states:
-        return np.empty((0, _read(made.config())["d_model"]), np.float32)
+        return np.empty((0, model.config["d_model"]), np.float32)
     return np.stack([each.mean(axis=0) for each in states])
+
+
+def _pooled(model: Model, texts: Any) -> Any:
+    """(N, E), as the modules of the directory say."""
+    modules = _heed.load_sentence_modules(model._path) if os.path.isdir(model._path or "") else _heed.SentenceModules()
+    vectors, cut = _heed.embed_texts(model._made, texts, modules)
+    if cut:
+        warnings.warn(f"embed: text {cut[0]} is longer than the model takes, and {len(cut) - 1} others; their ends do "
+                      "not count", stacklevel=4)
+    return vectors
 
 
 def _read(config: str) -> dict[str, Any]:

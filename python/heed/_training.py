@@ -17,6 +17,8 @@ class TrainOptions(TypedDict, total=False):
 
     # Data
     columns: tuple[int, int]
+    labelled: Files
+    valid_labelled: Files
     source: Files
     target: Files
     valid_source: Files
@@ -29,8 +31,14 @@ class TrainOptions(TypedDict, total=False):
     source_vocabulary: Path
     trust: bool
     character_coverage: float
+    prefix: str
+    source_language: str
+    target_language: str
     # Model
     init: Path
+    lora: int
+    lora_alpha: float
+    lora_layers: Literal["attention", "all"]
     preset: Literal["tiny", "small", "base"]
     vocab_size: int
     d_model: int
@@ -135,10 +143,13 @@ def train(*, pairs: Files | Iterable[Pair] | None = None, text: Files | None = N
           on_message: Callable[[str], object] | None = None, **options: Unpack[TrainOptions]) -> TrainResult:
     """Trains a translator on sentence pairs, or a language model on a text, and keeps it in a directory.
 
+    With init= another maker's model is trained further, all of it or low-rank adapters (docs/tuning.md).
+
         heed.train(pairs="eng-spa.tsv", valid="dev.tsv", out="my-model", max_minutes=60)
         heed.train(pairs=[("Hola.", "Hello."), ...], out="my-model", on_message=print)
         heed.train(text="book.txt", out="my-writer")
         heed.load("my-writer").generate("Once upon a time")
+        heed.train(init="bert-base-uncased", labelled="reviews.tsv", out="my-classifier", lora=8)
 
     pairs        (source, target) of each sentence pair; or files of them, tab-separated, as paths or patterns, also
                  compressed by gzip
@@ -148,7 +159,8 @@ def train(*, pairs: Files | Iterable[Pair] | None = None, text: Files | None = N
     on_progress  called with a TrainProgress every log_every updates and behind each validation
     on_message   called with each line that the program would print: on_message=print
     options      those of `heed train` under their names with underscores: max_updates, d_model, learning_rate, seed,
-                 schedule="cosine", ...; None is what is not given
+                 schedule="cosine", ...; None is what is not given. --from and --to are source_language and
+                 target_language
 
     Same options, same data: the same files and the same bits as `heed train`. What is not given of size, rate and
     batches is chosen from the data and max_minutes; on_message is told. Threads are those of set_num_threads().
@@ -221,6 +233,7 @@ def _option(name: str, value: Any) -> list[str]:
 
 
 def _typed(name: str, value: str) -> str:
+    name = {"source_language": "from", "target_language": "to"}.get(name, name)  # from is a word of Python's
     return f"--{name.replace('_', '-')}={value}"
 
 

@@ -42,6 +42,7 @@ class PictureOptions(TypedDict, total=False):
 
 
 _PICTURE_OPTIONS = tuple(PictureOptions.__annotations__)
+_OVERLAY_OPTIONS = tuple(name for name in _PICTURE_OPTIONS if not name.endswith("_axis"))
 
 
 class AttentionMap:
@@ -63,17 +64,21 @@ class AttentionMap:
              of each row's computation in numbers. Default: none
     scale    of the scores in that view; default 1 / sqrt(D)
     mask     (Lq, Lk) boolean for that view, true may be attended; default: everything
+    picture  (height, width, 3) uint8, red, green and blue: the last rows x columns tokens are patches of it, row by row,
+             and the page lays weights over it; over_picture() does elsewhere. Default: tokens are no patches
+    patches  (rows, columns) of the picture
 
     .weights is the array itself; the labels are tuples, empty where there are none. Rows that do not sum to 1 and
     weights below 0 or not finite are shown and flagged. Raises ShapeError, and TypeError for what is no array or text.
     """
 
-    __slots__ = ("weights", "queries", "keys", "title", "heads", "vectors", "scale", "mask")
+    __slots__ = ("weights", "queries", "keys", "title", "heads", "vectors", "scale", "mask", "picture", "patches")
 
     def __init__(self, weights: Array | AttentionResult[Any], queries: Iterable[str] | None = None,
                  keys: Iterable[str] | None = None, title: str = "", heads: Iterable[str] | None = None, *,
                  vectors: tuple[Array, Array, Array] | None = None, scale: float | None = None,
-                 mask: Array | None = None) -> None:
+                 mask: Array | None = None, picture: Array | None = None,
+                 patches: tuple[int, int] | None = None) -> None:
         self.vectors: Any = None if vectors is None else _three(vectors)
         if isinstance(weights, AttentionResult):
             weights, self.vectors = _of_one_entry(weights, self.vectors)
@@ -84,6 +89,9 @@ class AttentionMap:
         self.heads = _labels("heads", heads)
         self.scale = scale
         self.mask: Any = mask
+        self.picture: Any = picture if picture is None else np.ascontiguousarray(picture)
+        self.patches = patches
+        self._check_patches()
         self._map()  # checks them all
 
     def __getitem__(self, index: int | tuple[int, int]) -> "AttentionMap":
@@ -112,7 +120,30 @@ class AttentionMap:
             names.append(self.heads[place] if kind == "head" and self.heads else f"{kind} {place + 1}")
         return AttentionMap(weights, self.queries, self.keys, ", ".join(names),
                             self.heads if len(places) < len(kinds) else (), vectors=vectors, scale=self.scale,
-                            mask=self.mask)
+                            mask=self.mask, picture=self.picture, patches=self.patches)
+
+    def over_picture(self, patch: tuple[int, int] | None = None) -> "PatchMap":
+        """Where one token looks in the picture: the patch in (row, column), from 1, or the class token in front of all.
+
+        Raises ShapeError for a map without a picture, and for a patch that is not there.
+        """
+        if self.patches is None:
+            raise _heed.ShapeError("AttentionMap.over_picture: the map has no picture; pass picture and patches to it")
+        rows, columns = self.patches
+        before = self.weights.shape[-1] - rows * columns
+        token = 0 if patch is None else before + _patch("AttentionMap.over_picture", patch, rows, columns)
+        if patch is None and before == 0:
+            raise _heed.ShapeError("AttentionMap.over_picture: all tokens are patches; pass the (row, column) of one")
+        row = np.asarray(self.weights)[..., token, :]
+        title = ", ".join(part for part in (self.title, "" if patch is None else f"patch {patch[0]},{patch[1]}") if part)
+        notes: tuple[str, ...] = ()
+        if before:
+            elsewhere = row[..., :before].astype(np.float64).sum(-1)
+            least, most = (f"{x:.3g}" for x in (elsewhere.min(), elsewhere.max()))
+            share = least if least == most else f"{least} to {most}, by head,"
+            notes = (f"{share} of the weight is on tokens that are no part of the picture",)
+        return PatchMap(row[..., before:].reshape(*row.shape[:-1], rows, columns), self.picture, patch, title, self.heads,
+                        notes)
 
     def __repr__(self) -> str:
         return self._shown(colored=False)
@@ -183,7 +214,20 @@ class AttentionMap:
             map.add_vectors(q, k, v, self.scale, self.mask)
         elif self.scale is not None or self.mask is not None:
             raise _heed.ShapeError("AttentionMap: scale and mask are of the vectors; pass vectors, too")
+        if self.patches is not None:
+            map.set_picture(self.picture, *self.patches)
         return map
+
+    def _check_patches(self) -> None:
+        if (self.picture is None) != (self.patches is None):
+            raise _heed.ShapeError("AttentionMap: picture and patches belong together; pass both")
+        if self.patches is None:
+            return
+        rows, columns = self.patches = _pair("AttentionMap: patches", self.patches)
+        if rows < 1 or columns < 1 or rows * columns > min(self.weights.shape[-2:]):
+            raise _heed.ShapeError(f"AttentionMap: patches is {self.patches} for weights {tuple(self.weights.shape)}; "
+                                   "pass (rows, columns), as many as the last tokens")
+        _heed.Patches(np.zeros((rows, columns), np.float32), self.picture, -1, "", (), ()).text(80, 0, True)
 
     def _picture(self, kind: str, options: PictureOptions) -> bytes:
         _check_options(f"AttentionMap.{kind}", options, _PICTURE_OPTIONS)
@@ -199,6 +243,88 @@ class AttentionMap:
         if len(shape) == 2 and shape[0] * shape[1] > _LARGEST_HEAD:  # as small as one of several
             map = _heed.Map(self.weights[None], self.queries, self.keys, self.title, self.heads)
         return _cut(map.text(*_terminal(colored)))
+
+
+class PatchMap:
+    """Weights of the patches of a picture: where one token looks in it. AttentionMap.over_picture() makes one.
+
+        heed.load("vit-base-patch16-224").attend(heed.read_png("cat.png"))[11].over_picture().save("cat.svg")
+
+    weights  (rows, columns) one head, (H, rows, columns) a row of heads, or (N, H, rows, columns) layers x heads, floating
+    picture  (height, width, 3) uint8, red, green and blue
+    patch    (row, column) of the patch that looks, from 1; default: none of them does
+    title    what it shows
+    heads    H labels; default: head 1, head 2, ...
+    notes    sentences below
+
+    Raises ShapeError, and TypeError for what is no array or text.
+    """
+
+    __slots__ = ("weights", "picture", "patch", "title", "heads", "notes")
+
+    def __init__(self, weights: Array, picture: Array, patch: tuple[int, int] | None = None, title: str = "",
+                 heads: Iterable[str] | None = None, notes: Iterable[str] = ()) -> None:
+        self.weights: Any = _indexable(weights)
+        self.picture: Any = np.ascontiguousarray(picture)
+        self.title = _text("PatchMap: title", title)
+        self.heads = _labels("heads", heads)
+        self.notes = _labels("notes", notes)
+        self.patch = patch if patch is None else _pair("PatchMap: patch", patch)
+        self._made().text(80, 0, True)  # checks them all
+
+    def __repr__(self) -> str:
+        return _cut(self._made().text(*_terminal(False)))
+
+    def __str__(self) -> str:
+        """As repr(), in colour where standard output is a terminal that has some."""
+        return _cut(self._made().text(*_terminal(True)))
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def text(self, width: int = 80) -> str:
+        """Lines of at most `width` columns, without colour: a digit d stands for d/10 of the scale."""
+        return self._made().text(width, 0, True)
+
+    def svg(self, **options: Unpack[PictureOptions]) -> str:
+        """The weights over the picture; PictureOptions says how, but for axes, which have no names."""
+        return self._drawn("svg", options).decode()
+
+    def png(self, **options: Unpack[PictureOptions]) -> bytes:
+        """As svg(); the bytes of a file."""
+        return self._drawn("png", options)
+
+    def pdf(self, **options: Unpack[PictureOptions]) -> bytes:
+        """As svg(); the bytes of a file."""
+        return self._drawn("pdf", options)
+
+    def save(self, path: str | os.PathLike[str], **options: Unpack[PictureOptions]) -> None:
+        """Writes what the ending of the name says, as AttentionMap.save() does: .txt, .svg, .png, .pdf."""
+        kinds: _Kinds = {".txt": (self.text, ("width",)), ".svg": (self.svg, _OVERLAY_OPTIONS),
+                         ".png": (self.png, _OVERLAY_OPTIONS), ".pdf": (self.pdf, _OVERLAY_OPTIONS)}
+        _save("PatchMap.save", path, kinds, options)
+
+    def _made(self) -> _heed.Patches:
+        looks = -1
+        if self.patch is not None and len(self.weights.shape) > 1:
+            looks = _patch("PatchMap", self.patch, *self.weights.shape[-2:])
+        return _heed.Patches(self.weights, self.picture, looks, self.title, self.heads, self.notes)
+
+    def _drawn(self, kind: str, options: PictureOptions) -> bytes:
+        _check_options(f"PatchMap.{kind}", options, _OVERLAY_OPTIONS)
+        width, millimetres = _width(kind, options.get("width", 0))
+        return self._made().picture(kind, width, millimetres, options.get("dpi", 200), options.get("font_size", 8),
+                                    _text(f"PatchMap.{kind}: font", options.get("font", "sans-serif")),
+                                    options.get("columns", 0), options.get("maximum", 0))
+
+
+def read_png(path: str | os.PathLike[str]) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+    """The picture of a PNG file: (height, width, 3), red, green and blue; what is transparent lies over white.
+
+    Raises IoError, FormatError for what is no PNG, is damaged, or has more than 33,554,432 pixels.
+    """
+    pixels: np.ndarray[Any, np.dtype[np.uint8]] = _heed.read_png(path)
+    return pixels
 
 
 class TopKeys(list[list[tuple[str, float]]]):
@@ -299,6 +425,23 @@ def _of_one_entry(r: AttentionResult[Any], vectors: Any) -> tuple[Any, Any]:
         raise _heed.ShapeError(f"AttentionMap: the result has {shape[0]} entries, with labels of their own; pass "
                                "r.weights[0] for the first")
     return r.weights[0], vectors and tuple(x[0] if len(getattr(x, "shape", ())) == 4 else x for x in vectors)
+
+
+def _pair(what: str, value: Any) -> tuple[int, int]:
+    try:
+        first, second = value
+        return operator.index(first), operator.index(second)
+    except (TypeError, ValueError):
+        raise TypeError(f"{what} is {value!r}; pass two integers, row and column") from None
+
+
+def _patch(operation: str, patch: Any, rows: int, columns: int) -> int:
+    """The number of a patch, from 0."""
+    row, column = _pair(f"{operation}: patch", patch)
+    if not (1 <= row <= rows and 1 <= column <= columns):
+        raise _heed.ShapeError(f"{operation}: patch is {(row, column)}; pass row and column from 1, of {rows} rows of "
+                               f"{columns}")
+    return (row - 1) * columns + column - 1
 
 
 def _text(what: str, value: Any) -> str:

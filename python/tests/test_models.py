@@ -249,6 +249,21 @@ def test_saved_and_loaded_in_any_dtype(writer, tmp_path, dtype):
     assert loaded.config == writer.config and loaded.vocabulary == writer.vocabulary
 
 
+def test_loaded_in_eight_bits():
+    whole, eight = heed.load(BUNDLED, dtype="float32"), heed.load(BUNDLED, dtype="int8")
+    assert whole.state_dict()["embedding.weight"].dtype == np.float32
+    for name, value in eight.state_dict().items():
+        exact = whole.state_dict()[name]
+        assert value.shape == exact.shape
+        if value.ndim == 2 and value.shape[1] % 32 == 0:
+            assert value.dtype == np.float32
+            blocks, apart = (x.reshape(len(x), -1, 32) for x in (exact, value - exact))
+            assert (np.abs(apart) <= 0.0045 * np.abs(blocks).max(-1, keepdims=True)).all() and apart.any()
+        else:
+            np.testing.assert_array_equal(value, exact)
+    assert eight.translate("El perro duerme.") and pickle.loads(pickle.dumps(eight)).translate("El perro duerme.")
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_pickled_and_copied(writer, tmp_path, dtype):
     writer.save(tmp_path / "saved", dtype=dtype)
@@ -286,6 +301,7 @@ def test_bfloat16_without_its_package(writer, tmp_path, monkeypatch):
     (lambda t, w: heed.load("a\0b"), ValueError, "null byte"),
     (lambda t, w: heed.load(7), TypeError, "load: path is 7; pass a path"),
     (lambda t, w: heed.load(BUNDLED, trust="yes"), TypeError, "load: trust is 'yes'; pass True or False"),
+    (lambda t, w: heed.load(BUNDLED, dtype="int4"), heed.ShapeError, "load: dtype is 'int4'"),
     (lambda t, w: heed.load(BUNDLED.parent), heed.IoError, "config.json"),
     (lambda t, w: heed.Translator(w._made), TypeError, r"use heed.load\(directory\)"),
     (lambda t, w: t.translate(3), TypeError, "translate: texts is 3; pass a list of str"),
@@ -367,7 +383,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 model = heed.load("a directory")
-assert_type(model, heed.Translator | heed.LanguageModel)
+assert_type(model, heed.Translator | heed.LanguageModel | heed.TextEncoder | heed.ImageEncoder |
+            heed.SpeechTransformer)
 assert_type(model.state_dict(), dict[str, NDArray[Any]])
 assert_type(model.vocabulary.encode("a"), list[int])
 assert_type(model.vocabulary.encode(["a"]), list[list[int]])
@@ -378,7 +395,7 @@ if isinstance(model, heed.Translator):
     assert_type(model.translate(("a", "b"), n_best=1), list[list[heed.Translation]])
     assert_type(model.score("a", "b").score, float)
     assert_type(model.embed(["a"]), NDArray[np.float32])
-else:
+elif isinstance(model, heed.LanguageModel):
     assert_type(model.generate("a", temperature=0.5, stop="b"), str)
     assert_type(model.generate("a", stream=True), Iterator[str])
     assert_type(model.score(["a"]), list[heed.TextScore])

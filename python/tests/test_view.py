@@ -388,6 +388,66 @@ def test_pictures_drawn_at_once_are_those_drawn_alone():
         assert list(pool.map(lambda map: map.png() + drawing(map).encode(), maps * 2)) == alone * 2
 
 
+def seen(*heads, before=1):
+    """A picture of 2 x 3 patches of 4 x 2 pixels, behind a class token."""
+    picture = np.random.default_rng(5).integers(0, 256, (8, 6, 3), np.uint8)
+    names = ["[CLS]"] * before + [f"{row},{column}" for row in (1, 2) for column in (1, 2, 3)]
+    w = weights(*heads, 6 + before, 6 + before, seed=2)
+    return heed.AttentionMap(w, names, names, picture=picture, patches=(2, 3), title="seen")
+
+
+def test_weights_over_a_picture(tmp_path):
+    map = seen(2, 3)
+    over = map[1, 2].over_picture((2, 1))
+    np.testing.assert_array_equal(over.weights, map.weights[1, 2, 1 + 3, 1:].reshape(2, 3))
+    np.testing.assert_array_equal(over.picture, map.picture)
+    assert over.patch == (2, 1) and "patch 2,1" in over.title
+    assert f"{map.weights[1, 2, 4, 0]:.3g} of the weight" in over.notes[0] and over.notes[0] in over.text()
+    np.testing.assert_array_equal(map.over_picture().weights, map.weights[:, :, 0, 1:].reshape(2, 3, 2, 3))
+    assert " to " in map.over_picture().notes[0] and map[0].over_picture((1, 1)).weights.shape == (3, 2, 3)
+    assert seen(before=0).over_picture((1, 1)).notes == ()
+    assert repr(over) == over.text().rstrip("\n") and over.svg().startswith("<?xml")
+    assert over.png() != heed.PatchMap(over.weights, over.picture, None, over.title, notes=over.notes).png()  # no frame
+    for ending in ("txt", "svg", "png", "pdf"):
+        over.save(tmp_path / f"x.{ending}")
+        begin = over.text().encode() if ending == "txt" else BEGIN[ending]
+        assert (tmp_path / f"x.{ending}").read_bytes().startswith(begin)
+    assert size_of_png(over.png(width=900))[0] == 900
+    assert heed.read_png(tmp_path / "x.png").shape[1::-1] == size_of_png(over.png())
+    assert repr(pickle.loads(pickle.dumps(over))) == repr(over) and copy.copy(map).html() == map.html()
+    without = heed.AttentionMap(map.weights, map.queries, map.keys, map.title)
+    assert len(map.html()) > len(without.html()) and map[0, 1].patches == (2, 3)
+
+
+@pytest.mark.parametrize("refused, kind, text", [
+    (lambda: cross(2).over_picture(), heed.ShapeError, "has no picture"),
+    (lambda: seen().over_picture((3, 1)), heed.ShapeError, "2 rows of 3"),
+    (lambda: seen().over_picture((1, 0)), heed.ShapeError, "2 rows of 3"),
+    (lambda: seen().over_picture(3), TypeError, "row and column"),
+    (lambda: seen(before=0).over_picture(), heed.ShapeError, "all tokens are patches"),
+    (lambda: cross(picture=np.zeros((4, 4, 3), np.uint8)), heed.ShapeError, "belong together"),
+    (lambda: cross(patches=(1, 2)), heed.ShapeError, "belong together"),
+    (lambda: cross(picture=np.zeros((4, 4, 3), np.uint8), patches=(2, 3)), heed.ShapeError, "as many as"),
+    (lambda: cross(picture=np.zeros((4, 4, 3), np.uint8), patches=(0, 3)), heed.ShapeError, "as many as"),
+    (lambda: cross(picture=np.zeros((4, 4, 3), np.uint8), patches="ab"), TypeError, "two integers"),
+    (lambda: cross(picture=np.zeros((4, 4, 3)), patches=(2, 2)), heed.ShapeError, "u8"),
+    (lambda: cross(picture=np.zeros((1, 4, 3), np.uint8), patches=(2, 2)), heed.ShapeError, "."),
+    (lambda: cross(picture="cat.png", patches=(2, 2)), (TypeError, heed.ShapeError), "."),
+    (lambda: heed.PatchMap(np.zeros(3), np.zeros((4, 4, 3), np.uint8), (1, 1)), heed.ShapeError, "."),
+    (lambda: heed.PatchMap(np.zeros((2, 2)), np.zeros((4, 4), np.uint8)), heed.ShapeError, "."),
+    (lambda: heed.PatchMap(np.zeros((2, 2), int), np.zeros((4, 4, 3), np.uint8)), heed.ShapeError, "."),
+    (lambda: heed.PatchMap(np.zeros((2, 2)), np.zeros((4, 4, 3), np.uint8), heads=["a"]).svg(query_axis="x"), Exception,
+     "."),
+    (lambda: seen().over_picture().save("x.html"), heed.ShapeError, "does not end in"),
+    (lambda: heed.read_png("none.png"), heed.IoError, "none.png"),
+    (lambda: heed.read_png(__file__), heed.FormatError, "no PNG"),
+    (lambda: heed.read_png(3), TypeError, "."),
+])
+def test_what_lies_over_no_picture(refused, kind, text):
+    with pytest.raises(kind, match=text):
+        refused()
+
+
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
     map = cross(2)
     old = tmp_path / "x.html"

@@ -38,9 +38,9 @@ void check_same_dtype(const char* op, const Variable& a, const Variable& b) {
                      "; convert one with to()");
 }
 
-// Whether a matrix is kept in half of float's bits, for which nothing can be recorded.
-bool is_half(const char* op, const Variable& matrix) {
-  if (matrix.dtype() != DType::f16 && matrix.dtype() != DType::bf16) return false;
+// Whether a matrix is kept in fewer bits than float's, for which nothing can be recorded.
+bool is_narrow(const char* op, const Variable& matrix) {
+  if (matrix.dtype() != DType::f16 && matrix.dtype() != DType::bf16 && !is_quantised(matrix.dtype())) return false;
   if (grad_enabled())
     throw ShapeError(std::string(op) + ": a weight in " + name_of(matrix.dtype()) +
                      " is for inference; put NoGrad around it, or convert it with to(DType::f32)");
@@ -96,7 +96,7 @@ Variable linear_with(const char* op, bool relu, const Variable& x, const Variabl
   const int64_t begin = rows_of_weight.begin, end = rows_of_weight.end;
   const int64_t bias_begin = of_bias.begin;
   const ProfileScope profile(op);
-  if (x.dtype() != DType::f32 || !is_half(op, weight)) check_same_dtype(op, x, weight);
+  if (x.dtype() != DType::f32 || !is_narrow(op, weight)) check_same_dtype(op, x, weight);
   check_same_dtype(op, x, bias);
   const int64_t in = last_dim(op, x);
   if (weight.shape().rank() != 2 || weight.size(1) != in)
@@ -118,9 +118,8 @@ Variable linear_with(const char* op, bool relu, const Variable& x, const Variabl
     const Tensor y = Tensor::empty(with_last(x.shape(), out), x.dtype());
     const int64_t rows = rows_of(input);
     const T* b = data_or_null<T>(bias);
-    with_weights<T>(weight.value(), [&](const auto* w) {
-      linear_forward(input.data<T>(), w + begin * in, b ? b + bias_begin : nullptr, y.data<T>(), rows, in, out, ex(),
-                     relu);
+    with_weights<T>(weight.value().slice(0, begin, end), [&](const auto& w) {
+      linear_forward(input.data<T>(), w, b ? b + bias_begin : nullptr, y.data<T>(), rows, in, out, ex(), relu);
     });
     std::vector<Variable> inputs{x, weight};
     if (bias.defined()) inputs.push_back(bias);
@@ -198,6 +197,46 @@ Variable scale(const Variable& x, double factor) {
       return out;
     };
     return custom_op(op, {x}, times(packed(x)), [=](const Tensor& grad, Gradients& g) { g.set(0, times(grad)); });
+  });
+}
+
+Variable scale_heads(const Variable& x, const Variable& factors) {
+  const char* op = "scale_heads";
+  const ProfileScope profile(op);
+  check_same_dtype(op, x, factors);
+  const int64_t width = last_dim(op, x), heads = factors.shape().rank() == 1 ? factors.size(0) : 0;
+  if (heads == 0 || width % heads)
+    throw ShapeError("scale_heads: factors " + to_string(factors.shape()) + " are not one a head of input " +
+                     to_string(x.shape()));
+  const int64_t size = width / heads;
+  return dispatch(op, x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Tensor input = packed(x), of_heads = factors.value().contiguous();
+    const int64_t rows = rows_of(input);
+    const auto times = [=](const Tensor& in) {
+      const Tensor out = Tensor::empty(in.shape(), in.dtype());
+      const T *const from = in.data<T>(), *const factor = of_heads.data<T>();
+      T* const to = out.data<T>();
+      parallel_for(ex(), rows, [&](int64_t row) {
+        for (int64_t h = 0; h < heads; ++h)
+          for (int64_t i = row * width + h * size; i < row * width + (h + 1) * size; ++i) to[i] = factor[h] * from[i];
+      });
+      return out;
+    };
+    return custom_op(op, {x, factors}, times(input), [=](const Tensor& grad, Gradients& g) {
+      if (g.wanted(0)) g.set(0, times(grad));
+      if (!g.wanted(1)) return;
+      const Tensor d = Tensor::empty({heads}, grad.dtype());
+      const T *const dy = grad.data<T>(), *const from = input.data<T>();
+      parallel_for(ex(), heads, [&](int64_t h) {
+        double sum = 0;
+        for (int64_t row = 0; row < rows; ++row)
+          for (int64_t i = row * width + h * size; i < row * width + (h + 1) * size; ++i)
+            sum += static_cast<double>(dy[i]) * static_cast<double>(from[i]);
+        d.data<T>()[h] = static_cast<T>(sum);
+      });
+      g.set(1, d);
+    });
   });
 }
 
@@ -412,11 +451,11 @@ Variable embedding(const Tensor& ids, const Variable& weight, double factor, int
   const Tensor index = checked_ids(op, ids, vocabulary);
   Dims shape = ids.shape();
   shape.push_back(width);
-  const DType dtype = is_half(op, weight) ? DType::f32 : weight.dtype();
+  const DType dtype = is_narrow(op, weight) ? DType::f32 : weight.dtype();
   return dispatch(op, dtype, [&](auto tag) {
     using T = decltype(tag);
     const Tensor y = Tensor::empty(shape, dtype);
-    with_weights<T>(weight.value(), [&](const auto* table) {
+    with_weights<T>(weight.value(), [&](const auto& table) {
       embedding_forward(index.data<int32_t>(), table, static_cast<T>(factor), y.data<T>(), index.numel(), width, ex());
     });
     return custom_op(op, {weight}, y, [=](const Tensor& grad, Gradients& g) {
@@ -717,7 +756,7 @@ Variable relative_position_bias(const Variable& weight, int64_t queries, int64_t
   const ProfileScope profile(op);
   if (weight.shape().rank() != 2)
     throw ShapeError("relative_position_bias: weight is " + to_string(weight.shape()) + "; pass (buckets, heads)");
-  if (is_half(op, weight))
+  if (is_narrow(op, weight))
     return relative_position_bias(Variable(weight.value().to(DType::f32)), queries, keys, both_ways, max_distance,
                                   first_query);
   const int64_t heads = weight.size(1);

@@ -1,4 +1,4 @@
-// heed attend: what attends to what while a model translates or reads a text.
+// heed attend: what attends to what while a model translates or reads a text, or reads a picture.
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -16,11 +18,17 @@
 #include "cli/attention_page.h"
 #include "cli/commands.h"
 #include "cli/drawn_apart.h"
+#include "cli/importance.h"
+#include "cli/load_options.h"
+#include "cli/looking.h"
 #include "cli/paths.h"
+#include "cli/picture_attention.h"
+#include "cli/picture_file.h"
 #include "cli/weights_file.h"
 #include "heed/io.h"
 #include "heed/load.h"
 #include "heed/models.h"
+#include "heed/picture_reader.h"
 #include "heed/text.h"
 #include "heed/text_encoder.h"
 #include "heed/text_generator.h"
@@ -28,45 +36,6 @@
 
 namespace heed::cli {
 namespace {
-
-struct AttendArguments {
-  std::string text, target, compare, model;
-  WeightsFile file;
-  std::string png, svg, pdf, html;
-  int64_t layer = 0, head = 0, top = 0, beam = 5, generate = 0;  // layer 0: the last; head 0: the mean of all
-  std::string heads;                                             // a row of them: "1,3,5-8", "all"
-  bool trust = false, all = false, statistics = false, encoder = false, decoder = false, cross = false;
-  std::string width;
-  std::optional<std::string> title;
-  PictureOptions picture;
-};
-
-// What there is to look at.
-struct Looked {
-  std::string text{};  // printed above the map
-  AttentionMap map{};  // weights (N, H, Lq, Lk) float32
-  std::string kind{};
-  Page page{};  // for --html
-};
-
-// Tokens as a reader wants them: a word's first plain, one that goes on with a word behind a dot. Where each is a
-// character there are no dots.
-std::vector<std::string> pieces_of(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
-  Tokens tokens = tokens_of(tokenizer, ids);
-  const auto one_character = [](const std::string& label) {
-    return std::count_if(label.begin(), label.end(), [](char c) { return (c & 0xC0) != 0x80; }) == 1;
-  };
-  const bool characters = std::all_of(tokens.labels.begin(), tokens.labels.end(), one_character);
-  for (size_t i = 1; i < tokens.labels.size() && !characters; ++i)
-    if (tokens.words[i] == tokens.words[i - 1]) tokens.labels[i].insert(0, "\u00B7");
-  return std::move(tokens.labels);
-}
-
-// layers x (1, H, Lq, Lk) -> (layers, H, Lq, Lk)
-Tensor stack(const std::vector<Tensor>& layers) {
-  if (layers.empty()) throw UsageError("the model has no layers of this kind");
-  return stacked(layers);
-}
 
 // (H, Lq, Lk) -> (Lq, Lk)
 Tensor mean_of_heads(const Tensor& weights) {
@@ -76,18 +45,6 @@ Tensor mean_of_heads(const Tensor& weights) {
       for (int64_t j = 0; j < weights.size(2); ++j)
         mean.at<float>(i, j) += weights.at<float>(h, i, j) / static_cast<float>(weights.size(0));
   return mean;
-}
-
-// `number` counts from 1.
-void check_number(const char* what, int64_t number, int64_t count) {
-  if (number < 0 || number > count)
-    throw UsageError(std::string(what) + " " + std::to_string(number) + " is not in 1.." + std::to_string(count));
-}
-
-// From 0.
-int64_t chosen_layer(const AttendArguments& a, int64_t layers) {
-  check_number("layer", a.layer, layers);
-  return a.layer ? a.layer - 1 : layers - 1;
 }
 
 // "1,3,5-8" or "all", from 0.
@@ -157,89 +114,29 @@ std::string statistics_table(const Tensor& all) {  // (N, H, Lq, Lk)
   return table;
 }
 
-void warn_of_replaced(const std::string& text) {
-  int64_t replaced = 0;
-  sanitize_utf8(text, &replaced);
-  if (replaced > 0) warn("attend", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
-}
-
-Looked look_at_translation(const AttendArguments& a, const StoredModel& model, const std::string& text,
-                           const std::string& wanted) {
-  const Tokenizer &of_source = model.source_tokenizer(), &of_target = model.tokenizer();
-  warn_of_replaced(text);
-  const SeenTranslation seen = see_translation(model, text, wanted, a.beam, /*want_vectors=*/!a.html.empty());
-  const AttentionRecord& record = seen.record;
-  Looked looked{.text = seen.translation};
-  looked.map.weights = stack(a.encoder ? record.encoder : a.decoder ? record.decoder : record.cross);
-  looked.kind = a.encoder ? "encoder self-attention" : a.decoder ? "decoder self-attention" : "cross-attention";
-  looked.map.key_labels = a.decoder ? pieces_of(of_target, seen.input) : pieces_of(of_source, seen.source);
-  // A row of cross-attention is where the model looks while it produces the next token.
-  looked.map.query_labels = a.encoder || a.decoder ? looked.map.key_labels : pieces_of(of_target, seen.output);
-  if (!a.html.empty()) looked.page = translation_page(seen, chosen_layer(a, looked.map.weights.size(0)), model);
-  return looked;
-}
-
-void check_longest(const AttendArguments& a, const StoredModel& model, const std::string& given) {
-  const int64_t given_tokens = std::ssize(prompt_ids(model.tokenizer(), sanitize_utf8(given))),
-                longest = model.as<LanguageModel>().config().max_positions;
-  if (given_tokens > longest - a.generate)
-    throw UsageError("--generate " + std::to_string(a.generate) + ": with the " + std::to_string(given_tokens) +
-                     " tokens of the text that is more than the " + std::to_string(longest) +
-                     " that the model takes; generate fewer, or shorten the text");
-}
-
-Looked look_at_text(const AttendArguments& a, const StoredModel& model, const std::string& given) {
-  warn_of_replaced(given);
-  if (a.generate > 0) check_longest(a, model, given);
-  const SeenText seen = see_text(model, given, a.generate, /*want_vectors=*/!a.html.empty());
-  const bool encoder = !seen.record.encoder.empty();
-  Looked looked{.text = seen.text,
-                .map = {.weights = stack(encoder ? seen.record.encoder : seen.record.decoder)},
-                .kind = encoder ? "self-attention" : "causal self-attention"};
-  looked.map.query_labels = looked.map.key_labels = pieces_of(model.tokenizer(), seen.ids);
-  if (!a.html.empty()) looked.page = text_page(seen, chosen_layer(a, looked.map.weights.size(0)), model);
-  return looked;
-}
-
-// The text, and the one to compare it with where there is one.
-std::vector<Looked> look_at_texts(const AttendArguments& a) {
-  const std::string directory = find_model(a.model);
-  const StoredModel model = load(directory, a.trust);
-  std::vector<Looked> looked;
-  if (dynamic_cast<const Transformer*>(&model.module())) {
-    if (a.generate > 0)
-      throw UsageError(directory + " holds a translator, which ends its sentences itself; leave out --generate");
-    looked.push_back(look_at_translation(a, model, a.text, a.target));
-    if (!a.compare.empty()) looked.push_back(look_at_translation(a, model, a.compare, ""));
-    return looked;
-  }
-  if (dynamic_cast<const TextEncoder*>(&model.module())) {
-    if (a.decoder || a.cross || !a.target.empty() || a.generate > 0)
-      throw UsageError(directory + " holds an encoder, which reads a text and writes none; leave out --decoder, " +
-                       "--cross, --target and --generate");
-  } else if (a.encoder || a.cross || !a.target.empty()) {
-    throw UsageError(directory + " holds a language model, which has self-attention alone; leave out --encoder, " +
-                     "--cross and --target");
-  }
-  looked.push_back(look_at_text(a, model, a.text));
-  if (!a.compare.empty()) looked.push_back(look_at_text(a, model, a.compare));
-  return looked;
-}
-
-Looked look_at_file(const AttendArguments& a) {
-  std::vector<NamedMap> maps = read_weights(a.file);
-  if (maps.size() > 1 && a.html.empty())
-    warn("attend", "shows array " + array_in_quotes(maps[0].name) + ", the first of " + std::to_string(maps.size()) +
-                       "; --array chooses another, --html shows all");
-  Looked looked{.map = maps[0].map, .kind = maps[0].name};
-  looked.page.title = std::filesystem::path(a.file.weights).filename().string();
-  for (NamedMap& map : maps) {
-    PageGroup group;
-    group.name = map.name;
-    group.map = std::move(map.map);
-    looked.page.groups.push_back(std::move(group));
-  }
-  return looked;
+// What was asked for of a page with every layer and head: it opens on that.
+void open_page_on(const AttendArguments& a, Looked* looked) {
+  Page& page = looked->page;
+  if (a.title) page.title = *a.title;
+  const bool of_heads = a.layer > 0 || a.head > 0 || !a.heads.empty() || !a.patch.empty();
+  if (!of_heads && !a.encoder && !a.decoder && !a.cross && a.importance.empty() && a.measure.empty()) return;
+  // Of a translation cross-attention is what is shown unless asked otherwise.
+  const std::string name = a.encoder ? "Encoder" : a.decoder ? "Decoder" : "Cross";
+  const std::string measure = a.measure.empty() ? "" : a.measures().front();
+  const auto found = [&](bool of_name) {
+    return std::find_if(page.groups.begin(), page.groups.end(), [&](const PageGroup& group) {
+      return group.measure == measure && (!of_name || group.name == name);
+    });
+  };
+  auto shown = found(!page.steps.empty());
+  if (shown == page.groups.end()) shown = found(false);
+  page.opening.group = shown - page.groups.begin();
+  if (!of_heads || a.all) return;
+  const int64_t heads = looked->map.weights.size(1), layer = chosen_layer(a, looked->map.weights.size(0));
+  const std::vector<int64_t> numbers =
+      a.head > 0 ? std::vector<int64_t>{a.head - 1} : numbers_of(a.heads.empty() ? "all" : a.heads, heads);
+  for (const int64_t head : numbers) page.opening.heads.push_back(layer * heads + head);
+  if (!a.patch.empty()) page.opening.query = looked->looks;
 }
 
 // The part of looked.map that is to be seen in a terminal and in pictures.
@@ -267,38 +164,80 @@ AttentionMap chosen_map(const AttendArguments& a, const Looked& looked) {
   } else {
     map.weights = mean_of_heads(all.select(0, layer));
     // The mean may look right where single heads do not.
-    if (odd_weights({.weights = map.weights}).empty())
-      for (const std::string& note : odd_weights({.weights = all.select(0, layer)})) warn("attend", "heads: " + note);
+    if (odd_weights({.weights = map.weights, .shares = map.shares}).empty())
+      for (const std::string& note : odd_weights({.weights = all.select(0, layer), .shares = map.shares}))
+        warn("attend", "heads: " + note);
     map.title = of_layer + ", mean of " + std::to_string(heads) + " heads";
   }
   if (a.title) map.title = *a.title;
   return map;
 }
 
+// What is drawn: a map of tokens, or of a picture the weights over it.
+struct Chosen {
+  AttentionMap map;
+  std::optional<PatchMap> over{};
+};
+
+Chosen chosen_of(const AttendArguments& a, const Looked& looked) {
+  Chosen chosen{chosen_map(a, looked)};
+  if (looked.patches.rows == 0 || a.encoder || a.top > 0) return chosen;
+  AttentionMap& map = chosen.map;
+  if (!a.title) map.title += a.patch.empty() ? ", from the class token" : ", from patch " + a.patch;
+  chosen.over = over_picture(map, looked.patches, looked.looks);
+  return chosen;
+}
+
 void check_choice(const AttendArguments& a) {
   const bool from_file = !a.file.weights.empty();
-  if (a.text.empty() && !from_file)
-    throw UsageError("give a sentence in quotes, or weights of another program with --from FILE");
-  if (from_file && (!a.text.empty() || !a.target.empty() || !a.model.empty() || !a.compare.empty() || a.encoder ||
-                    a.decoder || a.cross || a.generate > 0))
-    throw UsageError("--from needs no model: leave out the text, --target, --model, --compare, --generate, " +
-                     std::string("--encoder, --decoder and --cross"));
+  if (a.text.empty() && !from_file && !a.examples)
+    throw UsageError(
+        "give a sentence in quotes, the file of a picture, or weights of another program with --from FILE");
+  const char* const without = from_file ? "--from" : a.examples ? "--examples" : nullptr;
+  if (without && (!a.text.empty() || !a.target.empty() || !a.model.empty() || !a.compare_model.empty() || a.encoder ||
+                  (a.examples && !a.compare.empty()) || a.decoder || a.cross || a.generate > 0 || a.load.dtype ||
+                  !a.measure.empty() || a.lens || !a.patch.empty() || a.changes_heads()))
+    throw UsageError(std::string(without) + " needs no model: leave out the text, --target, --model, " +
+                     (a.examples ? "--compare, " : "") + "--compare-model, --without, --change, --generate, --dtype, " +
+                     "--measure, --lens, --patch, --encoder, --decoder and --cross");
+  if (a.changes_heads() && a.compares())
+    throw UsageError(
+        "--without and --change are compared with the model as it is; leave out --compare and --compare-model");
+  if (!a.compare.empty() && !a.compare_model.empty()) throw UsageError("choose one of --compare and --compare-model");
+  if (a.examples && from_file) throw UsageError("choose one of --examples and --from");
+  if (!a.importance.empty() && (without || a.html.empty()))
+    throw UsageError("--importance with a text is for the maps of the page: " +
+                     (without ? "leave out " + std::string(without) : std::string("add --html FILE")));
+  if (a.examples && !(a.png.empty() && a.svg.empty() && a.pdf.empty()))
+    throw UsageError("--examples are three maps: leave out --png, --svg and --pdf, or look at them with --html FILE");
   if (!from_file &&
       !(a.file.labels.empty() && a.file.query_labels.empty() && a.file.key_labels.empty() && a.file.arrays.empty()))
     throw UsageError("--labels, --query-labels, --key-labels and --array belong to --from");
-  if (!a.compare.empty() && a.html.empty()) throw UsageError("--compare is a view of the page; add --html FILE");
+  if (a.compares() && a.html.empty()) throw UsageError("what is compared is a view of the page; add --html FILE");
+  if (a.live && a.html.empty()) throw UsageError("--live is of the page; add --html FILE");
+  if (a.live && (without || a.load.dtype || a.changes_heads() || a.compares() || a.lens || !a.measure.empty() ||
+                 !a.importance.empty()))
+    throw UsageError(
+        "--live puts the model into the page as it is; leave out --from, --examples, --dtype, --without, " +
+        std::string("--change, --compare, --compare-model, --lens, --measure and --importance"));
   if (a.encoder + a.decoder + a.cross > 1) throw UsageError("choose one of --encoder, --decoder and --cross");
   if (a.all + (a.head > 0) + !a.heads.empty() > 1) throw UsageError("choose one of --head, --heads and --all");
   if (a.top > 0 && (a.all || !a.heads.empty()))
     throw UsageError("--top looks at one head or at the mean of all; leave out --heads and --all");
-  if (a.top > 0 && a.statistics) throw UsageError("choose one of --top and --statistics");
+  if (!a.measures().empty() && (a.changes_heads() || a.compares() || a.load.dtype || a.statistics))
+    throw UsageError("--measure is of the model as it is, in float32: leave out --without, --change, --compare, " +
+                     std::string("--compare-model, --dtype and --statistics, which are of weights"));
+  if ((a.top > 0) + a.statistics + a.lens > 1) throw UsageError("choose one of --top, --statistics and --lens");
 }
 
 // What is written must not take the place of what is read, or of what else is written.
 void check_outputs(const AttendArguments& a) {
   std::vector<std::string> taken;
   if (!a.file.weights.empty()) taken.push_back(a.file.weights);
-  if (a.file.weights.empty()) taken = model_paths(find_model(a.model));
+  if (!a.file.weights.empty() && !a.compare.empty()) taken.push_back(a.compare);
+  if (a.file.weights.empty() && !a.examples) taken = model_paths(find_model(a.model));
+  if (!a.compare_model.empty()) std::ranges::copy(model_paths(find_model(a.compare_model)), std::back_inserter(taken));
+  if (!a.importance.empty()) taken.push_back(a.importance);
   for (const auto* labels : {&a.file.labels, &a.file.query_labels, &a.file.key_labels})
     for (const std::string& entry : *labels) {
       taken.push_back(entry);
@@ -312,42 +251,76 @@ void check_outputs(const AttendArguments& a) {
   }
 }
 
+// Paths and what is to be written there.
+using Files = std::vector<std::pair<std::string, std::string>>;
+
+void add_pictures(const AttendArguments& a, const Chosen& chosen, Files& files) {
+  const auto add = [&](const std::string& path, const auto& of_map, const auto& over_picture) {
+    if (path.empty()) return;
+    files.emplace_back(path, drawn_apart([&] {
+                         return chosen.over ? over_picture(*chosen.over, a.picture) : of_map(chosen.map, a.picture);
+                       }));
+  };
+  add(a.png, render_png, render_overlay_png);
+  add(a.svg, render_svg, render_overlay_svg);
+  add(a.pdf, render_pdf, render_overlay_pdf);
+}
+
+std::string in_terminal(const AttendArguments& a, const Chosen& chosen) {
+  TerminalOptions options = terminal(STDOUT_FILENO);
+  options.maximum = a.picture.maximum;
+  if (chosen.over) return render_overlay_terminal(*chosen.over, options);
+  return a.top > 0 ? render_top(chosen.map, a.top, options) : render_terminal(chosen.map, options);
+}
+
+// What standard output gets: texts with their maps, or numbers.
+std::string text_of(const AttendArguments& a, const std::vector<Looked>& looked, const Chosen& chosen) {
+  std::string shown;
+  for (const Looked& one : looked) {
+    const bool first = &one == &looked.front();
+    if (a.statistics && !first && !a.examples) break;
+    if (!first) shown += "\n";
+    if (!one.text.empty()) shown += one.text + "\n\n";
+    if (a.statistics) {
+      if (a.examples) shown += one.kind + "\n";
+      shown += statistics_table(one.map.weights);
+      for (const std::string& note : odd_weights({.weights = one.map.weights})) shown += "note: " + note + "\n";
+    } else if (a.lens) {
+      shown += one.lens;
+    } else {
+      shown += in_terminal(a, first ? chosen : chosen_of(a, one));
+    }
+  }
+  return shown;
+}
+
 void attend(AttendArguments a) {
+  if (!a.importance.empty() && a.text.empty()) {
+    std::cout << importance_in_text(a);
+    return;
+  }
   check_choice(a);
   check_outputs(a);
   set_width(a.width, &a.picture);
-  const NoGrad no_grad;
   std::vector<Looked> looked;
-  if (a.file.weights.empty())
+  if (a.examples)
+    looked = look_at_examples();
+  else if (a.file.weights.empty())
     looked = look_at_texts(a);
   else
-    looked.push_back(look_at_file(a));
+    looked = look_at_files(a);
   Looked& first = looked.front();
-  const AttentionMap map = chosen_map(a, first);
-
-  std::vector<std::pair<std::string, std::string>> files;  // all made before the first is written
-  if (!a.png.empty()) files.emplace_back(a.png, drawn_apart([&] { return render_png(map, a.picture); }));
-  if (!a.svg.empty()) files.emplace_back(a.svg, drawn_apart([&] { return render_svg(map, a.picture); }));
-  if (!a.pdf.empty()) files.emplace_back(a.pdf, drawn_apart([&] { return render_pdf(map, a.picture); }));
+  const Chosen chosen = chosen_of(a, first);
+  Files files;  // all made before the first is written
+  add_pictures(a, a.changes_heads() ? chosen_of(a, looked.back()) : chosen, files);
   if (!a.html.empty()) {
-    if (looked.size() > 1) compare_with(looked[1].page, &first.page);
-    files.emplace_back(a.html, render_html(first.page));
+    if (looked.size() > 1 && !a.examples) compare_with(looked[1].page, &first.page);
+    if (!a.importance.empty()) add_importance(importance_of(a), &first.page);
+    open_page_on(a, &first);
+    files.emplace_back(
+        a.html, render_html(first.page, first.patches.rows > 0 ? options_of_picture(first.page) : PageOptions{}));
   }
-  std::string shown;
-  if (a.statistics) {
-    if (!first.text.empty()) shown = first.text + "\n\n";
-    shown += statistics_table(first.map.weights);
-    for (const std::string& note : odd_weights({.weights = first.map.weights})) shown += "note: " + note + "\n";
-  } else {
-    for (const Looked& one : looked) {
-      if (&one != &first) shown += "\n";
-      if (!one.text.empty()) shown += one.text + "\n\n";
-      TerminalOptions shown_on = terminal(STDOUT_FILENO);
-      shown_on.maximum = a.picture.maximum;
-      const AttentionMap part = &one == &first ? map : chosen_map(a, one);
-      shown += a.top > 0 ? render_top(part, a.top, shown_on) : render_terminal(part, shown_on);
-    }
-  }
+  const std::string shown = files.empty() || a.terminal || a.top > 0 || a.statistics ? text_of(a, looked, chosen) : "";
   for (const auto& [path, content] : files) {
     write_file_atomically(path, content);
     note("wrote " + path);
@@ -364,8 +337,12 @@ void add_picture_options(CLI::App& command, AttendArguments& a) {
   add_file(command, "--svg", a.svg, "Write a picture");
   add_file(command, "--pdf", a.pdf, "Write a picture");
   add_file(command, "--html", a.html, "Write a page for a browser: every layer and head, to look into");
-  command.add_option("--compare", a.compare, "Another text, beside the first in the page")
+  command.add_flag("--live", a.live, "The model itself is in the page, which then reads what is typed into it");
+  command.add_option("--compare", a.compare, "Another text, beside the first in the page; with --from another file")
       ->type_name("TEXT")
+      ->check(not_empty());
+  command.add_option("--compare-model", a.compare_model, "Another model, beside the first in the page")
+      ->type_name("DIR")
       ->check(not_empty());
   command.add_option("--width", a.width, "Of the pictures: 80mm, 8cm, 3in or 1200px [as wide as they want]")
       ->type_name("LENGTH");
@@ -382,27 +359,65 @@ void add_picture_options(CLI::App& command, AttendArguments& a) {
   command.add_option("--maximum", a.picture.maximum, "Weight at the top of the scale [the largest]")
       ->check(finite_number())
       ->check(in_range(1e-30, 1e30));
-  command.add_option("--title", a.title, "Title of map and pictures; \"\" for none")->type_name("TEXT");
+  command.add_option("--title", a.title, "Title of map, pictures and page; \"\" for none")->type_name("TEXT");
+}
+
+// Which heads, and what is shown of them.
+void add_head_options(CLI::App& command, AttendArguments& a) {
+  command.add_option("--layer", a.layer, "Layer, from 1 [the last]")->check(CLI::Range(1, 16384));
+  command.add_option("--head", a.head, "Head, from 1 [the mean of all]")->check(CLI::Range(1, 16384));
+  command.add_option("--heads", a.heads, "A row of heads of the layer: 1,3,5-8 or all")
+      ->type_name("LIST")
+      ->check(not_empty());
+  command.add_flag("--all", a.all, "Every layer and head, as small maps");
+  command.add_option("--without", a.without, "Heads switched off, layer.head, beside the model as it is: 2.1,3.4")
+      ->type_name("LIST")
+      ->check(not_empty());
+  command.add_option("--change", a.change, "Heads scaled or replaced likewise: 2.1=0.5,3.4=uniform, or previous, own")
+      ->type_name("LIST")
+      ->check(not_empty());
+  add_file(
+      command, "--importance", a.importance,
+      "How much the loss of these lines depends on each head (Michel et al. 2019): texts, or source TAB target for "
+      "a translator; a table, or with a text bars in its page");
+  command.add_option("--top", a.top, "Instead of a map: for each token the so many it attends to most")
+      ->check(CLI::Range(1, 65536));
+  command.add_flag("--statistics", a.statistics, "Numbers of each head instead of a map");
+  command
+      .add_option(
+          "--measure", a.measure,
+          "Instead of weights: norms of weight times transformed value (Kobayashi et al. 2020), rollout through "
+          "the layers (Abnar and Zuidema 2020), gradient times weight (Chefer et al. 2021), or the gradient by each "
+          "input "
+          "token times it: input (Shrikumar et al. 2016); in the page all that are listed: norms,gradient")
+      ->type_name("NAME")
+      ->check(not_empty());
+  command.add_flag(
+      "--lens", a.lens,
+      "Instead of a map: what each layer would have written (the logit lens, nostalgebraist 2020); also in "
+      "the page, under Steps");
 }
 
 }  // namespace
 
 void add_attend(CLI::App& program) {
   const auto a = std::make_shared<AttendArguments>();
-  CLI::App* command =
-      program.add_subcommand("attend", "Show what attends to what while a model translates or reads a text");
+  CLI::App* command = program.add_subcommand(
+      "attend", "Show what attends to what while a model translates or reads a text or a picture");
   command->description(
-      "Show what attends to what while a model translates or reads a text\n\n"
-      "Translates the text and shows the attention of the model: a map in the terminal, and pictures where asked for.\n"
+      "Show what attends to what while a model translates or reads a text or a picture\n\n"
+      "Translates the text and shows the attention of the model: a map in the terminal, or in the files asked for.\n"
       "Rows are queries, columns are keys. By default: cross-attention of the last layer, mean of its heads. Of a\n"
       "language model: self-attention over the text, each token with those before it; of an encoder such as BERT: "
       "each\n"
-      "with all. With --from: what another program saved, (Lq, Lk), (H, Lq, Lk) or (N, H, Lq, Lk).");
-  command->add_option("text", a->text, "The sentence");
+      "with all. Of a model of pictures such as ViT: over the picture, a PNG or npy file as heed classify reads, what\n"
+      "the class token attends to, or with --patch a patch; with --encoder the map of all tokens. With --from: what\n"
+      "another program saved, (Lq, Lk), (H, Lq, Lk) or (N, H, Lq, Lk).");
+  command->add_option("text", a->text, "The sentence, or the file of a picture");
   command->add_option("--target", a->target, "Look at this translation instead of the model's own")->check(not_empty());
   command->add_option("-m,--model", a->model, "Directory of the model [HEED_MODEL, else the bundled one]")
       ->type_name("DIR");
-  command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
+  add_load_options(*command, a->load);
   command->add_flag("--encoder", a->encoder, "Self-attention of the encoder");
   command->add_flag("--decoder", a->decoder, "Self-attention of the decoder, or of a language model");
   command->add_flag("--cross", a->cross,
@@ -413,6 +428,9 @@ void add_attend(CLI::App& program) {
   command
       ->add_option("--generate", a->generate, "Tokens that a language model writes behind the text, the likeliest each")
       ->check(CLI::Range(1, 1 << 24));
+  command->add_option("--patch", a->patch, "Of a picture: who looks, row and column from 1: 3,4 [the class token]")
+      ->type_name("PLACE")
+      ->check(not_empty());
   add_file(*command, "--from", a->file.weights, "Weights of another program, npy or npz, instead of a text");
   command->add_option("--array", a->file.arrays, "Array of the npz; several times for several [all]")
       ->type_name("NAME")
@@ -427,21 +445,19 @@ void add_attend(CLI::App& program) {
   labels("--labels", a->file.labels, "Tokens of queries and keys, one a line; with NAME of one array, several times");
   labels("--query-labels", a->file.query_labels, "Tokens of the queries, where they differ");
   labels("--key-labels", a->file.key_labels, "Tokens of the keys, likewise");
-  command->add_option("--layer", a->layer, "Layer, from 1 [the last]")->check(CLI::Range(1, 16384));
-  command->add_option("--head", a->head, "Head, from 1 [the mean of all]")->check(CLI::Range(1, 16384));
-  command->add_option("--heads", a->heads, "A row of heads of the layer: 1,3,5-8 or all")
-      ->type_name("LIST")
-      ->check(not_empty());
-  command->add_flag("--all", a->all, "Every layer and head, as small maps");
-  command->add_option("--top", a->top, "Instead of a map: for each token the so many it attends to most")
-      ->check(CLI::Range(1, 65536));
-  command->add_flag("--statistics", a->statistics, "Numbers of each head instead of a map");
+  command->add_flag("--examples", a->examples,
+                    "Three textbook examples instead of a text, small enough to follow each number");
+  add_head_options(*command, *a);
+  command->add_flag("--terminal", a->terminal, "The map in the terminal also where files are written");
   add_picture_options(*command, *a);
   command->footer(
       "Examples:\n"
       "  heed attend \"El perro tiene el pelo suelto.\" --png attention.png\n"
       "  heed attend \"El perro tiene el pelo suelto.\" --heads all --pdf heads.pdf --width 80mm\n"
-      "  heed attend --from weights.npz --labels tokens.txt --html page.html");
+      "  heed attend \"El perro tiene el pelo suelto.\" --html page.html --live\n"
+      "  heed attend --model vit cat.png --heads all --png heads.png\n"
+      "  heed attend --from weights.npz --labels tokens.txt --html page.html\n"
+      "  heed attend --examples --html examples.html");
   command->callback([a] { attend(*a); });
 }
 

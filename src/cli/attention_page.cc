@@ -21,15 +21,14 @@ Tensor causal_mask(int64_t length) {  // (length, length)
 }
 
 // Vectors are four bytes a number and do not compress: so many of them still make a page of a few megabytes.
-constexpr int64_t kVectorNumbers = 1'000'000;
+constexpr int64_t kVectorNumbers = 1'000'000;  // of up to three groups
 
-// Those of layer `first`, then of the others from the last one down, while the numbers of a group fit.
-std::vector<PageVectors> chosen_vectors(const std::vector<HeadVectors>& layers, int64_t first) {
+// Those of layer `first`, then of the others from the last one down, while their numbers are `left`.
+std::vector<PageVectors> chosen_vectors(const std::vector<HeadVectors>& layers, int64_t first, int64_t left) {
   std::vector<PageVectors> chosen(layers.size());
   std::vector<size_t> order(layers.size());
   std::iota(order.rbegin(), order.rend(), 0);
   std::stable_partition(order.begin(), order.end(), [&](size_t l) { return l == static_cast<size_t>(first); });
-  int64_t left = kVectorNumbers / 3;  // of the three groups
   for (const size_t l : order) {
     const HeadVectors& x = layers[l];
     left -= x.q.numel() + x.k.numel() + x.v.numel();
@@ -62,41 +61,38 @@ bool explains(const PageVectors& vectors, const Tensor& weights, double scale, b
 }
 
 // Chooses vectors for a group that has its weights (N, H, Lq, Lk).
-void add_vectors(PageGroup& group, const std::vector<HeadVectors>& layers, int64_t first, double scale, bool causal) {
+void add_vectors(PageGroup& group, const std::vector<HeadVectors>& layers, int64_t first, double scale, bool causal,
+                 int64_t numbers = kVectorNumbers / 3) {
   group.scale = scale;
-  group.vectors = chosen_vectors(layers, std::min<int64_t>(first, std::ssize(layers) - 1));
+  group.vectors = chosen_vectors(layers, std::min<int64_t>(first, std::ssize(layers) - 1), numbers);
   for (size_t l = 0; l < group.vectors.size(); ++l)
     if (group.vectors[l].q.defined() &&
         !explains(group.vectors[l], group.map.weights.select(0, static_cast<int64_t>(l)), scale, causal))
       group.vectors[l] = {};
 }
 
+using Candidates = std::vector<std::pair<std::string, double>>;
+
+Candidates named(const std::vector<LikelyToken>& likely, const Tokenizer& tokenizer) {
+  std::vector<int32_t> ids;
+  for (const LikelyToken& token : likely) ids.push_back(token.id);
+  const Tokens names = tokens_of(tokenizer, ids);
+  Candidates candidates;
+  for (size_t i = 0; i < likely.size(); ++i) candidates.emplace_back(names.labels[i], likely[i].probability);
+  return candidates;
+}
+
 // What each row of logits (1, L, V) predicts. `output`: what came, L or L - 1 of them; where nothing came, the
 // likeliest.
 std::vector<PageStep> steps_of(const Tensor& logits, const std::vector<int32_t>& output, const Tokenizer& tokenizer) {
-  constexpr size_t kCandidates = 5;
+  constexpr int64_t kCandidates = 5;
   const Tokens names = tokens_of(tokenizer, output);
   std::vector<PageStep> steps;
-  for (size_t i = 0; i < static_cast<size_t>(logits.size(1)); ++i) {
-    const Tensor row = logits.select(0, 0).select(0, static_cast<int64_t>(i)).to(DType::f64).contiguous();
-    const std::span<double> values = row.span<double>();
-    const double largest = *std::max_element(values.begin(), values.end());
-    double sum = 0;
-    for (const double x : values) sum += std::exp(x - largest);
-    std::vector<int32_t> order(values.size());
-    std::iota(order.begin(), order.end(), 0);
-    const size_t count = std::min(kCandidates, order.size());
-    const auto likelier = [&](int32_t a, int32_t b) {
-      return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
-    };
-    std::partial_sort(order.begin(), order.begin() + static_cast<int64_t>(count), order.end(), likelier);
-    order.resize(count);
-    const Tokens candidates = tokens_of(tokenizer, order);
-    PageStep step{.token = i < output.size() ? names.labels[i] : candidates.labels[0]};
-    for (size_t c = 0; c < count; ++c)
-      step.candidates.emplace_back(candidates.labels[c],
-                                   std::exp(values[static_cast<size_t>(order[c])] - largest) / sum);
-    steps.push_back(std::move(step));
+  for (const std::vector<LikelyToken>& likely : likeliest_tokens(logits, kCandidates)) {
+    Candidates candidates = named(likely, tokenizer);
+    const size_t i = steps.size();
+    steps.push_back(
+        {.token = i < output.size() ? names.labels[i] : candidates[0].first, .candidates = std::move(candidates)});
   }
   return steps;
 }
@@ -151,7 +147,6 @@ PageGroup example(std::string name, std::string title, std::string note, const T
   group.vectors = {{one_head(q), one_head(k), one_head(v)}};
   group.scale = options.scale.value_or(0);
   if (options.causal != Causal::none) group.mask = causal_mask(q.size(0));
-  group.example = true;
   return group;
 }
 
@@ -235,7 +230,6 @@ Page translation_page(const SeenTranslation& seen, int64_t layer, const StoredMo
     if (decoder) group.mask = causal_mask(std::ssize(seen.input));
     page.groups.push_back(std::move(group));
   }
-  for (PageGroup& group : textbook_examples()) page.groups.push_back(std::move(group));
   return page;
 }
 
@@ -259,15 +253,60 @@ Page text_page(const SeenText& seen, int64_t layer, const StoredModel& stored) {
     group.mask = causal_mask(std::ssize(seen.ids));
   }
   page.groups.push_back(std::move(group));
-  for (PageGroup& example : textbook_examples()) page.groups.push_back(std::move(example));
   return page;
+}
+
+void add_measured(std::vector<SeenAttention> all, const std::string& measure, Page* page) {
+  for (SeenAttention& attention : all) {
+    PageGroup group = group_of(std::move(attention));
+    group.measure = measure;
+    group.map.shares = false;
+    page->groups.push_back(std::move(group));
+  }
+}
+
+void add_lens(const LogitLens& lens, const Tokenizer& tokenizer, Page* page) {
+  if (page->steps.empty()) return;
+  int64_t first = 0;
+  for (const PageGroup& group : page->groups)
+    first = std::max(first, group.step_keys == StepKeys::output ? group.first_step : 0);
+  for (const auto& layer : lens)
+    for (size_t i = 0; i < page->steps.size(); ++i)
+      page->steps[i].layers.push_back(named(layer.at(static_cast<size_t>(first) + i), tokenizer));
+}
+
+Page picture_page(const SeenPicture& seen, const Patches& patches, int64_t layer, const StoredModel& stored) {
+  const NoGrad no_grad;
+  PageGroup group;
+  group.name = "Self-attention";
+  group.map = {stacked(seen.record.encoder), seen.tokens, seen.tokens,
+               "Self-attention: the class token and each patch look at all of them."};
+  group.picture = patches.picture;
+  group.picture_rows = patches.rows;
+  group.picture_columns = patches.columns;
+  add_vectors(group, seen.record.encoder_vectors, layer, scale_of(stored.as<ImageEncoder>().config().layers),
+              /*causal=*/false, kVectorNumbers / 2);
+  Page page;
+  page.groups.push_back(std::move(group));
+  return page;
+}
+
+PageOptions options_of_picture(const Page& page) {
+  constexpr int64_t kBytes = 6'000'000;  // of weights, which hardly shrink
+  const Tensor& weights = page.groups.at(0).map.weights;
+  const int64_t keys = weights.size(-1), room = kBytes / (weights.numel() / keys);  // of a row
+  PageOptions options;
+  if (keys > options.keys)  // two bytes each where all fit, else one
+    options.keys = 2 * keys <= std::min<int64_t>(room, 510)
+                       ? keys
+                       : std::clamp<int64_t>(std::min(room, keys - 1), options.keys, 255);
+  return options;
 }
 
 void compare_with(const Page& other, Page* page) {
   page->compared_title = other.title;
   page->compared_text = other.text;
-  for (const PageGroup& group : other.groups)
-    if (!group.example) page->compared.push_back(group);
+  page->compared = other.groups;
 }
 
 }  // namespace heed::cli

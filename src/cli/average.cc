@@ -10,6 +10,7 @@
 #include "heed/config_fields.h"
 #include "heed/finite.h"
 #include "heed/load.h"
+#include "heed/pretrained.h"
 
 namespace heed::cli {
 namespace {
@@ -37,22 +38,24 @@ ModelConfig without_dropout(ModelConfig config) {
   return config;
 }
 
+[[noreturn]] void refuse(const std::string& directory, const std::string& what, const std::string& first) {
+  throw UsageError(directory + " has another " + what + " than " + first +
+                   "; models that are averaged need one configuration and one vocabulary");
+}
+
 void check_alike(const std::string& directory, const Likeness& l, const std::string& first, const Likeness& of_first) {
-  const auto refuse = [&](const std::string& what) {
-    throw UsageError(directory + " has another " + what + " than " + first +
-                     "; models that are averaged need one configuration and one vocabulary");
-  };
-  if (l.config.index() != of_first.config.index()) refuse("architecture");
+  const auto refuse_it = [&](const std::string& what) { refuse(directory, what, first); };
+  if (l.config.index() != of_first.config.index()) refuse_it("architecture");
   const auto fields = [](const ModelConfig& config) {
     return std::visit([](const auto& c) { return field_values(c); }, without_dropout(config));
   };
   const std::vector<FieldValue> mine = fields(l.config), others = fields(of_first.config);
   for (size_t i = 0; i < mine.size(); ++i)
     if (mine[i].value != others[i].value)
-      refuse(std::string(mine[i].field.option ? mine[i].field.option : mine[i].field.name) + " (" + mine[i].value +
-             ", not " + others[i].value + ")");
+      refuse_it(std::string(mine[i].field.option ? mine[i].field.option : mine[i].field.name) + " (" + mine[i].value +
+                ", not " + others[i].value + ")");
   for (size_t i = 0; i < l.vocabularies.size(); ++i)
-    if (l.vocabularies[i] != of_first.vocabularies[i]) refuse(l.vocabularies[i].file);
+    if (l.vocabularies[i] != of_first.vocabularies[i]) refuse_it(l.vocabularies[i].file);
 }
 
 // The weights of a model, which are those of its configuration and finite.
@@ -79,10 +82,44 @@ void add(NamedTensors& sums, const NamedTensors& tensors, const std::string& dir
   }
 }
 
+void divide(NamedTensors& sums, size_t models) {
+  for (auto& [name, sum] : sums) {
+    for (double& x : sum.span<double>()) x /= static_cast<double>(models);
+    sum = sum.to(DType::f32);
+  }
+}
+
 void check_target(const AverageArguments& a) {
   if (expect_own("--to", a.to) == Holds::training)
     throw UsageError("--to " + a.to +
                      " holds a training, which could not go on with another model; name another directory");
+}
+
+NamedTensors values_of(const Module& module) {
+  NamedTensors tensors;
+  for (const auto& [name, parameter] : module.named_parameters()) tensors.emplace_back(name, parameter.value());
+  return tensors;
+}
+
+// Other makers' models stay in their layout and their dtypes.
+void average_pretrained(const AverageArguments& a) {
+  const StoredModel first = load(a.models[0], {.trust = a.trust});
+  const auto texts = pretrained_texts(first.pretrained());
+  NamedTensors sums;
+  for (const auto& [name, tensor] : values_of(first.module())) sums.emplace_back(name, tensor.to(DType::f64));
+  for (size_t i = 1; i < a.models.size(); ++i) {
+    const StoredModel more = load(a.models[i], {.trust = a.trust});
+    if (more.model_type().empty()) refuse(a.models[i], "architecture", a.models[0]);
+    const auto own = pretrained_texts(more.pretrained());
+    for (const auto& [file, text] : texts)
+      if (const auto found = own.find(file); found == own.end() || found->second != text)
+        refuse(a.models[i], file, a.models[0]);
+    add(sums, values_of(more.module()), a.models[i]);
+  }
+  divide(sums, a.models.size());
+  first.module().to(DType::f32);
+  first.module().load(sums);
+  save_pretrained(first.pretrained(), a.to);
 }
 
 void average(const AverageArguments& a) {
@@ -94,6 +131,7 @@ void average(const AverageArguments& a) {
       if (same_file(a.models[i], a.models[j]))
         throw UsageError("average: " + a.models[i] + " is given twice; give each model once");
   }
+  if (is_pretrained(a.models[0])) return average_pretrained(a);
   check_target(a);
   Likeness first;
   NamedTensors sums;
@@ -112,10 +150,7 @@ void average(const AverageArguments& a) {
     add(sums, weights, directory);
     names += (names.empty() ? "" : ", ") + std::filesystem::path(directory + "/").parent_path().filename().string();
   }
-  for (auto& [name, sum] : sums) {
-    for (double& x : sum.span<double>()) x /= static_cast<double>(a.models.size());
-    sum = sum.to(DType::f32);
-  }
+  divide(sums, a.models.size());
   std::map<std::string, std::string> texts = {
       {kConfigFile, write_config(first.config)},
       {kModelCardFile, "# " + std::filesystem::path(a.to + "/").parent_path().filename().string() +
@@ -135,7 +170,7 @@ void add_average(CLI::App& program) {
   command->description(
       "Make one model of the mean of several models' weights\n\n"
       "The models must have one configuration and one vocabulary: trainings from one --init, or saved copies of one\n"
-      "training. Sums are in double precision.");
+      "training. Sums are in double precision. Other makers' models keep their layout and their precision.");
   command->add_option("models", a->models, "Directories of the models")->required()->type_name("DIR");
   command->add_option("-o,--to,--output", a->to, "Directory to write")->required()->type_name("DIR");
   command->add_flag("--trust", a->trust, "Copy a vocabulary that heed did not make");

@@ -1,4 +1,4 @@
-// heed classify: classes of texts and of their tokens, and answers in texts.
+// heed classify: classes of texts, of their tokens and of pictures, and answers in texts.
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -8,7 +8,10 @@
 
 #include "cli/commands.h"
 #include "cli/paths.h"
+#include "cli/picture_file.h"
 #include "cli/reading.h"
+#include "heed/label.h"
+#include "heed/picture_reader.h"
 #include "heed/text_reader.h"
 
 namespace heed::cli {
@@ -38,6 +41,21 @@ Json range_of(const std::string& text, ByteRange bytes) {
           {"end", characters_before(text, bytes.end)}};
 }
 
+// The likeliest classes, as many as --top says: in columns, and as JSON.
+struct TopLabels {
+  std::string columns;
+  Json json = Json::array();
+};
+TopLabels top_labels(const ClassifyArguments& a, const std::vector<ScoredLabel>& labels) {
+  const auto all = std::ssize(labels), count = a.top > 0 ? std::min(a.top, all) : a.json ? all : 1;
+  TopLabels top;
+  for (const ScoredLabel& label : std::span(labels).first(static_cast<size_t>(count))) {
+    top.json.push_back({{"label", label.label}, {"score", label.score}});
+    top.columns += (top.columns.empty() ? "" : "\t") + label.label + '\t' + four_digits(label.score);
+  }
+  return top;
+}
+
 std::string classes_of(const ClassifyArguments& a, const StoredModel& model, const Lines& lines, int64_t before,
                        CutLines& cut) {
   std::vector<std::string> texts;
@@ -51,17 +69,11 @@ std::string classes_of(const ClassifyArguments& a, const StoredModel& model, con
   std::string out;
   for (size_t i = 0; i < found.size(); ++i) {
     if (++before; found[i].cut) cut.add(before);
-    const auto all = std::ssize(found[i].labels), count = a.top > 0 ? std::min(a.top, all) : a.json ? all : 1;
-    Json labels = Json::array();
-    std::string columns;
-    for (const ScoredLabel& label : std::span(found[i].labels).first(static_cast<size_t>(count))) {
-      labels.push_back({{"label", label.label}, {"score", label.score}});
-      columns += (columns.empty() ? "" : "\t") + label.label + '\t' + four_digits(label.score);
-    }
+    const TopLabels top = top_labels(a, found[i].labels);
     Json line = {{"line", before}, {"text", texts[i]}};
     if (second[i]) line["second"] = *second[i];
-    line["labels"] = labels;
-    out += a.json ? json_line(line) : columns + '\n';
+    line["labels"] = top.json;
+    out += a.json ? json_line(line) : top.columns + '\n';
   }
   return out;
 }
@@ -126,18 +138,36 @@ std::string answers_of(const ClassifyArguments& a, const StoredModel& model, con
   return out;
 }
 
+void classify_pictures(const ClassifyArguments& a, const StoredModel& model, const std::string& directory) {
+  const std::vector<std::string> pictures = a.files.empty() && !a.input.empty() ? std::vector{a.input} : a.files;
+  if (pictures.empty() || std::any_of(pictures.begin(), pictures.end(), is_standard_stream))
+    throw UsageError(directory + " holds " + what_it_does(model) + ", each from a file; name PNG or npy files");
+  const auto& encoder = model.as<ImageEncoder>();
+  write_output(a.output, [&](FileWriter& out) {
+    for (const std::string& path : pictures) {
+      const TopLabels top = top_labels(a, classify_picture(model, read_pixels(path, directory, encoder.config())));
+      out.write(a.json ? json_line({{"picture", path}, {"labels", top.json}})
+                       : printable(path) + '\t' + top.columns + '\n');
+    }
+  });
+}
+
 void classify(ClassifyArguments& a) {
-  const std::string directory = named_model(a.model, "a model that classifies texts or tokens, or finds answers");
+  const std::string directory =
+      named_model(a.model, "a model that classifies texts, tokens or pictures, or finds answers");
   check_files(a, directory);
-  const StoredModel model = load(directory, a.trust);
+  const StoredModel model = load(directory, a.load);
   const HeadTask task = model.pretrained().head.task;
+  if (task == HeadTask::picture_classes) return classify_pictures(a, model, directory);
   auto* const of_lines = task == HeadTask::text_classes    ? classes_of
                          : task == HeadTask::token_classes ? labels_of
                          : task == HeadTask::answers       ? answers_of
                                                            : nullptr;
   if (!of_lines)
     throw UsageError(directory + " holds " + what_it_does(model) +
-                     "; name one that classifies texts or tokens, or finds answers");
+                     "; name one that classifies texts, tokens or pictures, or finds answers");
+  if (a.files.size() > 1)
+    throw UsageError(directory + " holds " + what_it_does(model) + ", a line each, of one file; give one");
   if (task == HeadTask::token_classes && a.top > 0)
     throw UsageError("--top: " + directory + " holds " + what_it_does(model) + ", each of one class; leave out --top");
   write_output(a.output, [&](FileWriter& out) {
@@ -151,15 +181,18 @@ void classify(ClassifyArguments& a) {
 
 void add_classify(CLI::App& program) {
   const auto a = std::make_shared<ClassifyArguments>();
-  CLI::App* command = program.add_subcommand("classify", "Classify texts or their tokens, or find answers in texts");
+  CLI::App* command =
+      program.add_subcommand("classify", "Classify texts, their tokens or pictures, or find answers in texts");
   command->description(
-      "Classify texts or their tokens, or find answers in texts\n\n"
+      "Classify texts, their tokens or pictures, or find answers in texts\n\n"
       "What it does is what the model was trained for. Classes of texts: prints label and probability of each line; "
       "two columns with a tab between them are a pair. Classes of tokens: prints token, label and probability, a line "
       "each, and an empty line behind each text; as JSON also the words of one label, with their places in "
       "characters. Answers: each line is a question, a tab and a text; prints the part of the text that answers it, "
-      "and its score. Longer texts than the model takes are cut; answers are looked for in all of a text.");
-  add_reading_options(*command, *a, "a text a line", "HEED_MODEL");
+      "and its score. Longer texts than the model takes are cut; answers are looked for in all of a text. Classes of "
+      "pictures: reads PNG files, or npy of bytes (height, width, 3) or of what the model takes, (channels, height, "
+      "width) floating; prints the file's name, label and probability, a line each.");
+  add_reading_options(*command, *a, "a text a line, or a picture; several pictures", "HEED_MODEL", /*several=*/true);
   command->add_option("--top", a->top, "So many classes or answers a line [1, as JSON all classes]")
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--longest-answer", a->answers.longest, "Tokens of an answer, at most")
@@ -169,7 +202,8 @@ void add_classify(CLI::App& program) {
   command->footer(
       "Examples:\n"
       "  echo 'What a day!' | heed classify --model sentiment --top 2\n"
-      "  heed classify --model sentiment reviews.txt -o classes.jsonl --json");
+      "  heed classify --model sentiment reviews.txt -o classes.jsonl --json\n"
+      "  heed classify --model vit cat.png dog.png --top 5");
   command->callback([a] { classify(*a); });
 }
 

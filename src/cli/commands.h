@@ -24,6 +24,7 @@ void add_inspect(CLI::App& program);
 void add_logits(CLI::App& program);
 void add_prepare(CLI::App& program);
 void add_score(CLI::App& program);
+void add_serve(CLI::App& program);
 void add_tokenize(CLI::App& program);
 void add_train(CLI::App& program);
 void add_translate(CLI::App& program);

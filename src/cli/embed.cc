@@ -85,7 +85,7 @@ void embed(EmbedArguments& a) {
     throw UsageError("--similarity prints lines, and --output names an array; give another name");
   if (!a.similarity.empty() && is_standard_stream(a.similarity) && is_standard_stream(a.input))
     throw UsageError("--similarity and the texts are both standard input; name a file for one");
-  const Embedder embed{load(model, a.trust), load_sentence_modules(model)};
+  const Embedder embed{load(model, a.load), load_sentence_modules(model)};
   if (!a.similarity.empty()) return write_similar(a, embed);
   if (array) return save_npy(a.output, all_vectors(embed, a.input));
   write_output(a.output, [&](FileWriter& out) {

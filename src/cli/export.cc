@@ -7,13 +7,14 @@
 #include "cli/model_card.h"
 #include "cli/paths.h"
 #include "heed/load.h"
+#include "heed/pretrained.h"
 #include "heed/random.h"
 
 namespace heed::cli {
 namespace {
 
 struct ExportOptions {
-  std::string model, to, dtype = "f16";
+  std::string model, to, dtype;
   bool trust = false;
 };
 
@@ -36,8 +37,18 @@ void check_target(const ExportOptions& options) {
     throw UsageError(to + " holds a training, which could not go on with another model; name another directory");
 }
 
+// Another maker's model stays in its layout and its dtypes; adapters are merged.
+void export_pretrained(const ExportOptions& options) {
+  if (!options.dtype.empty())
+    throw UsageError("--dtype is for heed's own models; " + options.model + " is another maker's, and keeps its own");
+  if (same_file(options.model, options.to))
+    throw UsageError("--to " + options.to + " is the model that is exported; name another directory");
+  save_pretrained(load(options.model, {.trust = options.trust}).pretrained(), options.to);
+}
+
 void export_model(const ExportOptions& options) {
-  const DType dtype = options.dtype == "f16" ? DType::f16 : options.dtype == "bf16" ? DType::bf16 : DType::f32;
+  if (is_pretrained(options.model)) return export_pretrained(options);
+  const DType dtype = options.dtype == "f32" ? DType::f32 : options.dtype == "bf16" ? DType::bf16 : DType::f16;
   check_target(options);
   std::vector<std::string> names = kModelFiles;
   names.emplace_back(kModelCardFile);
@@ -70,7 +81,7 @@ void add_export(CLI::App& program) {
   command->add_flag("--trust", options->trust, "Copy a vocabulary that heed did not make");
   command->add_option("--dtype", options->dtype, "Precision of the weights")
       ->transform(one_of({"f32", "f16", "bf16"}))
-      ->capture_default_str();
+      ->default_str("f16");
   command->footer("Example:\n  heed export --model my-model --to my-model-f16 --dtype f16");
   command->callback([options] { export_model(*options); });
 }

@@ -14,6 +14,7 @@
 
 #include "cli/commands.h"
 #include "cli/line_reader.h"
+#include "cli/load_options.h"
 #include "cli/paths.h"
 #include "heed/chat.h"
 #include "heed/text_generator.h"
@@ -24,7 +25,8 @@ namespace {
 struct GenerateArguments {
   std::vector<std::string> prompts;
   std::string model, input, output, chat_template, system;
-  bool trust = false, no_prompt = false, score = false, json = false, interactive = false;
+  LoadOptions load{};
+  bool no_prompt = false, score = false, json = false, interactive = false;
   std::vector<std::string> stop;
   int64_t samples = 1, batch = 8;
   GenerateOptions options;
@@ -152,7 +154,7 @@ void generate(GenerateArguments& a, bool prompt_given) {
   if (a.score && !a.chat_template.empty()) throw UsageError("--score takes a text as it is; leave out --chat-template");
   // The text may be replaced by what becomes of it.
   if (!is_standard_stream(a.output)) expect_other_file("--output", a.output, model_paths(a.model));
-  const TextGenerator generator(a.model, a.trust);
+  const TextGenerator generator(a.model, a.load);
   if (a.interactive) return talk(a, generator);
   std::vector<std::string> prompts = a.prompts;
   if (!prompt_given) prompts = {a.score ? read_text(a.input) : read_prompt(a.input)};
@@ -201,7 +203,7 @@ void add_generate(CLI::App& program) {
                    "Write to this file, which is there when all is written; - for standard output [-]")
       ->type_name("FILE");
   command->add_option("-m,--model", a->model, "Directory of the model [HEED_MODEL]")->type_name("DIR");
-  command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
+  add_load_options(*command, a->load);
   GenerateOptions& o = a->options;
   command->add_option("--max-tokens", o.max_tokens, "Longest continuation in tokens")->check(CLI::Range(0, 1 << 30));
   command

@@ -1,4 +1,4 @@
-// heed logits: what a model computes of a text, as arrays.
+// heed logits: what a model computes of a text or a picture, as arrays.
 #include <charconv>
 #include <memory>
 #include <string>
@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/load_options.h"
 #include "cli/paths.h"
+#include "cli/picture_file.h"
 #include "cli/reading.h"
 #include "heed/io.h"
+#include "heed/picture_reader.h"
 #include "heed/text.h"
 #include "heed/text_reader.h"
 
@@ -18,7 +21,7 @@ namespace {
 struct LogitsArguments {
   std::string text, ids, target, target_ids, model;
   std::string out, hidden, weights;
-  bool trust = false;
+  LoadOptions load{};
 };
 
 // Numbers with spaces or commas between them.
@@ -90,13 +93,30 @@ void write_states(const std::string& path, const Reading& reading, const std::st
   save_npy(path, reading.encoder_states.defined() ? reading.encoder_states : reading.decoder_states);
 }
 
+Reading read_file(const LogitsArguments& a, const StoredModel& model, const std::string& directory,
+                  const ReadOptions& options) {
+  if (!a.ids.empty() || !a.target.empty() || !a.target_ids.empty())
+    throw UsageError(directory + " holds " + what_it_does(model) +
+                     "; name a PNG or npy file, and leave out --ids, --target and --target-ids");
+  for (const auto& [option, path] : {std::pair("--out", &a.out), {"--hidden", &a.hidden}, {"--weights", &a.weights}})
+    expect_other_file(option, *path, {a.text});
+  return read_picture(model, read_pixels(a.text, directory, model.as<ImageEncoder>().config()), options);
+}
+
+Reading read_text(const LogitsArguments& a, const StoredModel& model, const std::string& directory,
+                  const ReadOptions& options) {
+  const std::vector<int32_t> target = target_of(a, model, directory);
+  return read_ids(model, a.ids.empty() ? reading_ids(model, clean(a.text)) : ids_of("--ids", a.ids), target, options);
+}
+
 void logits(const LogitsArguments& a) {
   const std::string directory = find_model(a.model);
   check(a, directory);
-  const StoredModel model = load(directory, a.trust);
-  const std::vector<int32_t> target = target_of(a, model, directory);
-  const Reading reading = read_ids(model, a.ids.empty() ? reading_ids(model, clean(a.text)) : ids_of("--ids", a.ids),
-                                   target, {.want_states = !a.hidden.empty(), .want_weights = !a.weights.empty()});
+  const StoredModel model = load(directory, a.load);
+  const ReadOptions options{.want_states = !a.hidden.empty(), .want_weights = !a.weights.empty()};
+  const bool reads_pictures = dynamic_cast<const ImageEncoder*>(&model.module()) != nullptr;
+  const Reading reading =
+      reads_pictures ? read_file(a, model, directory, options) : read_text(a, model, directory, options);
   if (!a.out.empty() && !reading.logits.defined())
     throw UsageError(directory + " holds " + what_it_does(model) + "; leave out --out");
   if (!a.hidden.empty()) write_states(a.hidden, reading, what_it_does(model));
@@ -111,14 +131,17 @@ void logits(const LogitsArguments& a) {
 void add_logits(CLI::App& program) {
   const auto a = std::make_shared<LogitsArguments>();
   CLI::App* command =
-      program.add_subcommand("logits", "Write what a model computes of a text: logits, states, weights");
+      program.add_subcommand("logits", "Write what a model computes of a text or a picture: logits, states, weights");
   command->description(
-      "Write what a model computes of a text: logits, states, weights\n\n"
+      "Write what a model computes of a text or a picture: logits, states, weights\n\n"
       "Reads one text, or ids as they are given, special tokens among them, and writes arrays of float32: logits "
       "(tokens, pieces), or what another head of the model gives; all states (layers + 1, tokens, width), of which "
       "the last are those behind the last layer; the weights of attention (heads, queries, keys), named encoder_0, "
-      "decoder_0, cross_0 and so on. A translator also takes a target, which its decoder reads.");
-  command->add_option("text", a->text, "The text");
+      "decoder_0, cross_0 and so on. A translator also takes a target, which its decoder reads. Of a model of pictures "
+      "it reads one in a PNG or npy file, as heed classify does; its tokens are the class token and the patches, row "
+      "by "
+      "row.");
+  command->add_option("text", a->text, "The text, or the file of a picture");
   command->add_option("--ids", a->ids, "Ids instead of a text")->type_name("IDS")->check(not_empty());
   command->add_option("--target", a->target, "What a translator's decoder reads; the token that begins it is added")
       ->type_name("TEXT")
@@ -128,7 +151,7 @@ void add_logits(CLI::App& program) {
       ->check(not_empty());
   command->add_option("-m,--model", a->model, "Directory of the model [HEED_MODEL, else the bundled one]")
       ->type_name("DIR");
-  command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
+  add_load_options(*command, a->load);
   command->add_option("-o,--out", a->out, "Write the logits, npy")->type_name("FILE");
   command->add_option("--hidden", a->hidden, "Write the states, npy; of a translator npz: encoder, decoder")
       ->type_name("FILE");

@@ -52,6 +52,7 @@ constexpr Command kCommands[] = {
     {"Train and use models", add_embed},
     {"Train and use models", add_classify},
     {"Train and use models", add_fill},
+    {"Train and use models", add_serve},
     {"Look", add_attend},
     {"Look", add_inspect},
     {"Look", add_tokenize},

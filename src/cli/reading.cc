@@ -12,6 +12,7 @@
 
 #include "cli/commands.h"
 #include "cli/line_reader.h"
+#include "cli/load_options.h"
 #include "cli/paths.h"
 
 namespace heed::cli {
@@ -35,16 +36,18 @@ class InputFile {
 
 }  // namespace
 
-void add_reading_options(CLI::App& command, ReadingArguments& a, const std::string& lines,
-                         const std::string& fallback) {
-  command.add_option("file", a.file, "Read this file, " + lines + "; - for standard input [-]")->type_name("FILE");
+void add_reading_options(CLI::App& command, ReadingArguments& a, const std::string& lines, const std::string& fallback,
+                         bool several) {
+  command.add_option("file", a.files, "Read this file, " + lines + "; - for standard input [-]")
+      ->type_name("FILE")
+      ->expected(1, several ? CLI::detail::expected_max_vector_size : 1);
   command.add_option("-i,--input", a.input, "The same as an option")->type_name("FILE");
   command
       .add_option("-o,--output", a.output,
                   "Write to this file, which is there when all is written; - for standard output [-]")
       ->type_name("FILE");
   command.add_option("-m,--model", a.model, "Directory of the model [" + fallback + "]")->type_name("DIR");
-  command.add_flag("--trust", a.trust, "Load a vocabulary that heed did not make");
+  add_load_options(command, a.load);
 }
 
 std::string named_model(const std::string& given, const char* kind) {
@@ -55,10 +58,11 @@ std::string named_model(const std::string& given, const char* kind) {
 }
 
 void check_files(ReadingArguments& a, const std::string& model, const std::vector<std::string>& others) {
-  if (!a.file.empty() && !a.input.empty()) throw UsageError("a file and --input are given; give one of them");
-  if (a.input.empty()) a.input = a.file;
+  if (!a.files.empty() && !a.input.empty()) throw UsageError("a file and --input are given; give one of them");
+  if (a.files.size() == 1) a.input = a.files[0];
   if (is_standard_stream(a.output)) return;
   std::vector<std::string> inputs = others;
+  inputs.insert(inputs.end(), a.files.begin(), a.files.end());
   inputs.push_back(a.input);
   for (std::string& file : model_paths(model)) inputs.push_back(std::move(file));
   expect_other_file("--output", a.output, inputs);

@@ -13,18 +13,21 @@
 namespace heed::cli {
 
 struct ReadingArguments {
-  std::string model, file, input, output;
-  bool trust = false;
+  std::string model, input, output;
+  std::vector<std::string> files;  // one, but of pictures
+  LoadOptions load{};
 };
 
-/// FILE, --input, --output, --model, --trust. `lines` says what a line of the input is, `fallback` which model is taken
-/// where none is named.
-void add_reading_options(CLI::App& command, ReadingArguments& a, const std::string& lines, const std::string& fallback);
+/// FILE, --input, --output, --model and those of add_load_options. `lines` says what a line of the input is, `fallback`
+/// which model is taken where none is named. `several`: there may be more than one FILE.
+void add_reading_options(CLI::App& command, ReadingArguments& a, const std::string& lines, const std::string& fallback,
+                         bool several = false);
 
 /// --model or HEED_MODEL; else throws UsageError, which says that it is to be the directory of `kind`.
 std::string named_model(const std::string& given, const char* kind);
 
-/// Takes FILE for --input, and throws UsageError where the output would replace what is read; `others` are read, too.
+/// Takes a single FILE for --input, and throws UsageError where the output would replace what is read; `others` are
+/// read, too.
 void check_files(ReadingArguments& a, const std::string& model, const std::vector<std::string>& others = {});
 
 /// Lines that were longer than the model takes: how many, and the first, from 1.

@@ -135,7 +135,7 @@ void begin_with(Model& model, const TrainArguments& a, const Prepared& prepared)
   if (!a.leads() || a.init.empty() || std::filesystem::exists(a.model + "/" + kStateFile)) return;
   try {
     NamedTensors values;
-    const StoredModel stored = load(a.init, a.trust);
+    const StoredModel stored = load(a.init, {.trust = a.trust});
     expect_config<std::decay_t<decltype(model.config())>>(load_config(a.init), a.init);
     for (const auto& [name, parameter] : stored.module().named_parameters())
       values.emplace_back(name, parameter.value());

@@ -1,6 +1,7 @@
 #include "cli/train_options.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
@@ -13,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/model_flags.h"
+#include "cli/tuning.h"
 #include "heed/config_fields.h"
 #include "heed/file_kind.h"
 #include "heed/io.h"
@@ -124,13 +126,44 @@ constexpr const char* kPairsOnly[] = {
     "--subword-dropout", "--validate-by", "--bleu-sentences", "--separate-vocabularies", "--source-vocabulary"};
 constexpr const char* kTextOnly[] = {"--valid-text", "--vocab-type", "--block", "--batch", "--context-ranks"};
 
+// And for models of other makers only, or for heed's own only.
+constexpr const char* kTunedOnly[] = {"--labelled", "--valid-labelled", "--prefix",     "--from",
+                                      "--to",       "--lora",           "--lora-alpha", "--lora-layers"};
+constexpr const char* kTunedPairsOnly[] = {"--prefix", "--from", "--to"};
+constexpr const char* kOwnOnly[] = {"--preset",     "--vocabulary",        "--separate-vocabularies",
+                                    "--vocab-type", "--source-vocabulary", "--character-coverage",
+                                    "--html",       "--html-lines",        "--subword-dropout"};
+// What is usual for them.
+const Preset kTuningDefaults{"",
+                             {{"--learning-rate", "5e-5"},
+                              {"--schedule", "linear"},
+                              {"--warmup", "0"},
+                              {"--average", "1"},
+                              {"--beta2", "0.999"},
+                              {"--epsilon", "1e-8"},
+                              {"--label-smoothing", "0"}}};
+
 constexpr uint64_t kMostConfigBytes = 1 << 20;
 
 // Options whose values are files or directories.
-constexpr const char* kPaths[] = {
-    "--pairs", "--source",     "--target",      "--valid-pairs", "--valid-source",      "--valid-target",
-    "--text",  "--valid-text", "--exclude",     "--vocabulary",  "--source-vocabulary", "--model",
-    "--init",  "--html",       "--tensorboard", "--timeline"};
+constexpr const char* kPaths[] = {"--pairs",
+                                  "--source",
+                                  "--target",
+                                  "--valid-pairs",
+                                  "--valid-source",
+                                  "--valid-target",
+                                  "--labelled",
+                                  "--valid-labelled",
+                                  "--text",
+                                  "--valid-text",
+                                  "--exclude",
+                                  "--vocabulary",
+                                  "--source-vocabulary",
+                                  "--model",
+                                  "--init",
+                                  "--html",
+                                  "--tensorboard",
+                                  "--timeline"};
 
 bool is_path(const std::string& name) {
   return std::find(std::begin(kPaths), std::end(kPaths), name) != std::end(kPaths);
@@ -272,6 +305,46 @@ void fill_in_text_rest(CLI::App& command, const TrainArguments& arguments) {
   fill_in(command, {"", {{"--min-learning-rate", tenth}}});
 }
 
+template <class Names>
+void refuse(CLI::App& command, const Names& names, const std::string& why) {
+  for (const std::string_view name : names) {
+    CLI::Option* option = command.get_option(std::string(name));
+    if (!option->empty()) throw UsageError(std::string(name) + why);
+    option->configurable(false);  // not for --dump-config
+  }
+}
+
+// Of another maker's model: it has its shape and its tokenizer.
+void apply_tuning(CLI::App& command, const TrainArguments& a) {
+  if (a.of_text() + a.of_labels() + (!a.pairs.empty() || a.pairs_in_memory) > 1)
+    throw UsageError("give one kind of data: --pairs, or --source and --target, or --text, or --labelled");
+  const std::string own = " is for models that heed begins; that of " + a.tuned + " stays as it is";
+  refuse(command, kOwnOnly, own);
+  for (const Flags& flags : {flags_of(a.translator), flags_of(a.language_model)})
+    for (const auto& [name, value] : flags) refuse(command, std::array{name}, own);
+  std::vector<std::string> others;
+  const auto add = [&](const auto& names) { others.insert(others.end(), std::begin(names), std::end(names)); };
+  if (a.of_text() || a.of_labels()) add(kPairsOnly), add(kTunedPairsOnly);
+  if (!a.of_text()) add(kTextOnly);
+  if (!a.of_labels()) add(std::array{"--valid-labelled"});
+  std::erase_if(others, [&](const std::string& name) {
+    return std::find(std::begin(kOwnOnly), std::end(kOwnOnly), name) != std::end(kOwnOnly) ||
+           (a.of_labels() && (name == "--batch" || name == "--columns" || name == "--exclude"));
+  });
+  refuse(command, others, " is for another kind of data than is given");
+  const auto given = [&](const char* name) { return !command.get_option(name)->empty(); };
+  if (!given("--lora"))
+    refuse(command, std::array{"--lora-alpha", "--lora-layers"}, " is of adapters; give --lora, their rank");
+  else
+    fill_in(command, {"", {{"--learning-rate", "2e-4"}, {"--lora-alpha", std::to_string(2 * a.lora)}}});
+  fill_in(command, kTuningDefaults);
+  if (!given("--max-updates") && !given("--max-epochs") && !given("--max-minutes"))
+    fill_in(command, {"", {{"--max-epochs", "3"}}});
+  fill_in(command, {"", {{"--max-updates", "0"}}});
+  if (a.of_text()) fill_in(command, {"", {{"--valid-fraction", "0.1"}, {"--batch", "8"}, {"--block", "0"}}});
+  if (a.of_labels()) fill_in(command, {"", {{"--batch", "32"}}});
+}
+
 }  // namespace
 
 std::vector<Choice> choose_options(CLI::App& command, TrainArguments& arguments, const TrainFacts& facts) {
@@ -325,22 +398,21 @@ void apply_config(CLI::App& command, TrainArguments& arguments) {
       throw UsageError("--preset chooses the shape of a new model; --resume goes on with one");
     give_kept_options(arguments.resume, command);
   }
-  const auto refuse = [&](const auto& names, const std::string& why) {
-    for (const std::string_view name : names) {
-      CLI::Option* option = command.get_option(std::string(name));
-      if (!option->empty()) throw UsageError(std::string(name) + why);
-      option->configurable(false);  // not for --dump-config
-    }
-  };
+  arguments.tuned = tuned_directory(arguments);
+  if (arguments.tunes()) {
+    apply_tuning(command, arguments);
+    return;
+  }
+  refuse(command, kTunedOnly, " is for models of other makers; name the directory of one by --init");
   const Flags of_translator = flags_of(arguments.translator), of_writer = flags_of(arguments.language_model);
   if (arguments.of_text()) {
     const char* const why = " is for sentence pairs, --text for a language model; give one kind of data";
-    refuse(kPairsOnly, why);
-    refuse(only_of(of_translator, of_writer), why);
+    refuse(command, kPairsOnly, why);
+    refuse(command, only_of(of_translator, of_writer), why);
   } else {
     const char* const why = " is for language models; give --text, the text to learn from";
-    refuse(kTextOnly, why);
-    refuse(only_of(of_writer, of_translator), why);
+    refuse(command, kTextOnly, why);
+    refuse(command, only_of(of_writer, of_translator), why);
   }
   if (!arguments.init.empty()) {
     const ModelConfig config = load_config(arguments.init);
@@ -444,6 +516,16 @@ void add_data_options(CLI::App& command, TrainArguments& a) {
   files("--valid-target", a.valid_pairs.target, "Target sentences to validate on");
   files("--text", a.text, "Text for a language model (instead of sentence pairs)");
   files("--valid-text", a.valid_text, "Text to validate on");
+  files("--labelled", a.labelled,
+        "Lines of a label, a tab and a text, or a picture's file, for another maker's encoder: its classes (instead of "
+        "sentence pairs)");
+  files("--valid-labelled", a.valid_labelled, "Such lines to validate on");
+  const auto word = [&](const char* name, std::string& value, const char* type, const char* help) {
+    command.add_option(name, value, help)->type_name(type)->group("Data");
+  };
+  word("--prefix", a.prefix, "TEXT", "In front of each source, for another maker's model: 'summarize: ' for T5");
+  word("--from", a.source_language, "CODE", "Of another maker's model of many languages: that of the sources");
+  word("--to", a.target_language, "CODE", "And that of the targets");
   command
       .add_option("--valid-fraction", a.valid_fraction,
                   "Without data to validate on: this part of the pairs, chosen by their sources, or of the end of "
@@ -475,7 +557,9 @@ void add_data_options(CLI::App& command, TrainArguments& a) {
 
 void add_shape_options(CLI::App& command, TrainArguments& a) {
   command.add_option("-m,--model", a.model, "Directory of the model")->type_name("DIR")->group("Model");
-  command.add_option("--init", a.init, "Begin with the shape, the weights and the vocabulary of this model")
+  command
+      .add_option("--init", a.init,
+                  "Begin with the shape, the weights and the vocabulary of this model, heed's or another maker's")
       ->type_name("DIR")
       ->group("Model");
   command
@@ -484,6 +568,24 @@ void add_shape_options(CLI::App& command, TrainArguments& a) {
                   "Without it, what is not given is chosen by the data and --max-minutes")
       ->default_str("")
       ->transform(one_of({"tiny", "small", "base"}))
+      ->group("Model");
+  command
+      .add_option("--lora", a.lora,
+                  "Of another maker's model: train low-rank adapters of this rank, and leave its weights as they are")
+      ->type_name("RANK")
+      ->default_str("")
+      ->check(CLI::Range(1, 65536))
+      ->group("Model");
+  command.add_option("--lora-alpha", a.lora_alpha, "The adapters' products count alpha / RANK times [twice the rank]")
+      ->check(finite_number())
+      ->check(in_range(1e-6, 1e6))
+      ->default_str("")
+      ->group("Model");
+  command
+      .add_option("--lora-layers", a.lora_layers,
+                  "What has adapters: attention, which is its queries and values, if nothing is said; or all layers")
+      ->transform(one_of({"attention", "all"}))
+      ->default_str("")
       ->group("Model");
   add_model_options(command, a.translator, a.language_model);
   // The preset fills these in, so a default would mislead.

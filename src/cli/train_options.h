@@ -21,13 +21,18 @@ struct TrainArguments {
   PairFiles pairs, valid_pairs;
   std::optional<TextPairs> pairs_in_memory, valid_pairs_in_memory;  // instead of files
   std::string columns = "1,2";
-  std::vector<std::string> exclude, text, valid_text;  // files, as files_of() takes them
-  double valid_fraction = 0;                           // of a text 0.1, where nothing is said
+  std::vector<std::string> exclude, text, valid_text, labelled, valid_labelled;  // files, as files_of() takes them
+  double valid_fraction = 0;                                                     // of a text 0.1, where nothing is said
   std::string model, resume, vocabulary, source_vocabulary, init, preset = "small", config;
   bool dump_config = false, trust = false, separate_vocabularies = false;
   int threads = 0;
   std::string vocab_type = "subwords";
   double character_coverage = 0.9995;
+  std::string prefix, source_language, target_language;  // as TranslateOptions
+  int64_t lora = 0;                                      // rank; 0: all parameters are trained
+  double lora_alpha = 0;                                 // 0: twice the rank
+  std::string lora_layers = "attention";
+  std::string tuned;  // tuned_directory()
   std::string html, html_lines, tensorboard, timeline, validate_by = "loss";
   std::string schedule = "inverse-square-root";
   // Each option sets both, where both have it.
@@ -39,6 +44,8 @@ struct TrainArguments {
   bool open = false;  // what is not given is still to be chosen, by choose_options()
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   bool of_text() const { return !text.empty(); }
+  bool of_labels() const { return !labelled.empty(); }
+  bool tunes() const { return !tuned.empty(); }
   bool leads() const { return !ranks || ranks->rank() == 0; }  // reads and writes the directory, and speaks
   int64_t vocab_size() const { return translator.vocab_size; }
 };
@@ -49,7 +56,8 @@ void add_train_options(CLI::App& command, TrainArguments& a);
 /// Fills in what the command line leaves open: --config, then what --resume finds, then the shape of --init, then
 /// --preset with its defaults. Without --preset, what was chosen for the training that --model holds; where it holds
 /// none, that is left open. Paths in a file are relative to it. Throws UsageError for options of the other kind of
-/// training, FormatError for a configuration with others and for a kTrainOptionsFile that heed did not write.
+/// training, FormatError for a configuration with others and for a kTrainOptionsFile that heed did not write. Another
+/// maker's model (tuned_directory()) has its shape, and what is usual for it instead of a preset.
 void apply_config(CLI::App& command, TrainArguments& a);
 
 /// Chooses what is open, see choose_defaults().

@@ -21,7 +21,8 @@
 #include "cli/train_directory.h"
 #include "cli/train_reports.h"
 #include "cli/training_report.h"
-#include "heed/attention_over_ranks.h"
+#include "cli/training_run.h"
+#include "cli/tuning.h"
 #include "heed/communicator.h"
 #include "heed/config_fields.h"
 #include "heed/executor.h"
@@ -36,22 +37,6 @@
 
 namespace heed::cli {
 namespace {
-
-std::string describe(StopReason reason) {
-  switch (reason) {
-    case StopReason::max_updates:
-      return "--max-updates reached";
-    case StopReason::max_epochs:
-      return "--max-epochs reached";
-    case StopReason::max_minutes:
-      return "--max-minutes reached";
-    case StopReason::patience:
-      return "--patience ran out";
-    case StopReason::interrupted:
-      return "interrupted";
-  }
-  return "";
-}
 
 std::string fixed(double value, const char* format) {
   char text[64];
@@ -171,11 +156,6 @@ void settle(TrainArguments& a, TrainWatcher& watcher) {
   validate(options);
 }
 
-// What the program has used of --max-minutes.
-double minutes_since_start(const TrainArguments& a) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - a.started).count() / 60;
-}
-
 int64_t bytes_of(const TextPairs& texts) {
   int64_t bytes = 0;
   for (const auto* side : {&texts.source, &texts.target})
@@ -246,48 +226,22 @@ template <class Model, class Training, class Data, class Parts>
 TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& watcher, const Prepared& prepared,
                 Model& model, Training& training, const Data& validation, bool validates, const TrainWords& words,
                 const std::string& data, TrainHooks hooks, std::optional<ReportOnTraining> report, Parts&& parts) {
-  watcher.begin(words);
-  watcher.line(data + ", " + std::to_string(model.config().vocab_size) + " pieces, " +
-               std::to_string(model.parameter_count()) + " parameters, " + std::to_string(threads()) + " threads");
-  hooks.attention = [](Communicator& ranks, const Split& rows) { return mpi::attention_operator(ranks, rows); };
-  hooks.step = [&](const TrainStep& s) { watcher.step(s); };
-  hooks.progress = [&](const TrainProgress& p) { watcher.progress(p); };
-  hooks.validation = [&](const Validation& v) {
-    if (validates) watcher.validation(v);
+  const WatchedTraining watched{.model = model,
+                                .words = words,
+                                .data = data + ", " + std::to_string(model.config().vocab_size) + " pieces",
+                                .validates = validates};
+  const auto learn = [&](const TrainOptions& options, const TrainHooks& all) {
+    try {
+      return train(model, training, validation, options, a.model, all);
+    } catch (const ShapeError& e) {
+      if (a.ranks) a.ranks->fail(e.what());  // before this takes its time: others may be about to say the same
+      const bool learned = a.leads() && std::filesystem::exists(a.model + "/" + kStateFile);
+      if (prepared.fresh && !learned) forget_directory(a.model, prepared.made);
+      throw;
+    }
   };
-  hooks.message = [&](const std::string& text) { watcher.line(text); };
-  hooks.stop = [&] { return watcher.stop(); };
-  HtmlReport html(std::move(report), a.html, watcher);
-  html.attach(hooks);
-  TensorBoard tensorboard(a.leads() ? a.tensorboard : "", watcher);
-  tensorboard.attach(hooks);
-  UpdateTimeline timeline(a.timeline, a.ranks, watcher);
-  hooks.ranks = timeline.ranks();
-  timeline.attach(hooks);
-  TrainOptions options = a.options;
-  options.minutes_before = minutes_since_start(a);
-  TrainResult result;
-  try {
-    result = train(model, training, validation, options, a.model, hooks);
-  } catch (const ShapeError& e) {
-    if (a.ranks) a.ranks->fail(e.what());  // before this takes its time: others may be about to say the same
-    const bool learned = a.leads() && std::filesystem::exists(a.model + "/" + kStateFile);
-    if (prepared.fresh && !learned) forget_directory(a.model, prepared.made);
-    throw;
-  }
-  if (!a.leads()) return result;
-  html.finish(model, result.update);
-  if (result.reason == StopReason::interrupted) {
-    watcher.line("saved after update " + std::to_string(result.update) + "; heed train --resume " + a.model +
-                 " goes on from here");
-    return result;
-  }
-  watcher.line((result.nothing_done ? "finished already: " : "finished: ") + describe(result.reason) + " after " +
-               std::to_string(result.update) + " updates in " + duration(result.minutes) + "; " + a.model + "/" +
-               kModelFile + " is " + (result.average_is_best ? "the average of checkpoints up to" : "that of") +
-               " update " + std::to_string(result.best_update) +
-               (validates ? ", validation loss " + loss_in_words(result.best_nll, words) : "") +
-               (result.best_bleu < 0 ? "" : ", BLEU " + fixed(result.best_bleu, "%.2f")));
+  const TrainResult result = run_watched(a, watcher, watched, std::move(hooks), std::move(report), learn);
+  if (!a.leads() || result.reason == StopReason::interrupted) return result;
   if (result.nothing_done && std::filesystem::exists(a.model + "/" + kModelCardFile)) return result;
   write_model_card(command, a, result, model, parts(result));
   watcher.line("wrote " + a.model + "/" + kModelCardFile);
@@ -420,7 +374,7 @@ CardParts translator_card(const TrainArguments& a, const TransformerConfig& shap
       {"Loss", fixed(result.best_nll, "%.4f nats a token")},
       {"Search", "beam " + std::to_string(beam.beam) + ", length penalty " + fixed(beam.length_penalty, "%g")}};
   std::vector<std::string> translations;
-  for (TranslatedLine& line : Translator(a.model, a.trust).translate(valid_texts.source, {.beam = beam}))
+  for (TranslatedLine& line : Translator(a.model, {.trust = a.trust}).translate(valid_texts.source, {.beam = beam}))
     translations.push_back(std::move(line.best.front().text));
   for (auto& row : score_rows(translations, valid_texts.target)) parts.scores.push_back(std::move(row));
   return parts;
@@ -593,7 +547,7 @@ std::vector<std::string> inputs_of(const TrainArguments& a) {
   std::vector<std::string> inputs = {a.vocabulary, a.source_vocabulary, a.config};
   for (const std::vector<std::string>& list :
        {a.pairs.pairs, a.pairs.source, a.pairs.target, a.valid_pairs.pairs, a.valid_pairs.source, a.valid_pairs.target,
-        a.text, a.valid_text, a.exclude})
+        a.text, a.valid_text, a.labelled, a.valid_labelled, a.exclude})
     for (std::string& file : files_of(list)) inputs.push_back(std::move(file));
   if (a.init.empty()) return inputs;
   const std::vector<std::string> model = model_paths(a.init);
@@ -605,11 +559,11 @@ std::vector<std::string> inputs_of(const TrainArguments& a) {
 
 void check_training(const TrainArguments& a) {
   if (a.model.empty()) throw UsageError("--model is missing: the directory to write");
-  if (!a.of_text() && a.pairs.empty() && !a.pairs_in_memory)
+  if (!a.of_text() && !a.of_labels() && a.pairs.empty() && !a.pairs_in_memory)
     throw UsageError("give --pairs, or --source and --target, or --text: what to learn from");
   if ((a.pairs_in_memory && !a.pairs.empty()) || (a.valid_pairs_in_memory && !a.valid_pairs.empty()))
     throw UsageError("pairs and files of them are given; give one kind");
-  const bool has_valid_pairs = !a.valid_pairs.empty() || a.valid_pairs_in_memory;
+  const bool has_valid_pairs = !a.valid_pairs.empty() || a.valid_pairs_in_memory || !a.valid_labelled.empty();
   if (a.valid_fraction > 0 && !a.of_text() && has_valid_pairs)
     throw UsageError("give either pairs to validate on, or --valid-fraction of the others");
   if (a.html.empty() && !a.html_lines.empty())
@@ -630,6 +584,7 @@ void check_training(const TrainArguments& a) {
 
 TrainResult run_training(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {
   settle(a, watcher);
+  if (a.tunes()) return run_tuning(command, a, watcher);
   if (!a.init.empty()) {
     if (a.vocabulary.empty()) a.vocabulary = a.init + "/" + kVocabularyFile;
     if (a.separate_vocabularies && a.source_vocabulary.empty())

@@ -21,8 +21,10 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/line_reader.h"
+#include "cli/load_options.h"
 #include "cli/over_ranks.h"
 #include "cli/paths.h"
+#include "cli/translation_json.h"
 #include "heed/io.h"
 #include "heed/text.h"
 #include "heed/translator.h"
@@ -36,7 +38,8 @@ struct TranslateArguments {
   std::vector<std::string> texts;
   std::vector<std::string> models;
   std::string input, output, force;
-  bool trust = false, scores = false, token_scores = false, no_split = false, json = false, sample = false;
+  LoadOptions load{};
+  bool scores = false, token_scores = false, no_split = false, json = false, sample = false;
   Sampling sampling;
   TranslateOptions options;
   double rank_timeout = 600;
@@ -57,15 +60,8 @@ std::string with_scores(const std::vector<std::pair<std::string, float>>& tokens
 // One object, one line.
 std::string as_json(const TranslateArguments& a, const std::string& source, const TranslatedLine& line,
                     int64_t number) {
-  using Json = nlohmann::ordered_json;
-  Json out = {{"line", number}, {"source", source}};
-  if (line.cut) out["cut"] = true;
-  Json& translations = out["translations"] = Json::array();
-  for (const Translation& t : line.best) {
-    Json one = {{"text", t.text}, {"score", t.score}, {"log_probability", t.log_probability}, {"tokens", t.tokens}};
-    if (a.options.beam.want_alignment) one["alignment"] = t.alignment;
-    translations.push_back(std::move(one));
-  }
+  nlohmann::ordered_json out = {{"line", number}};
+  out.update(json_of(source, line, a.options.beam.want_alignment));
   return out.dump() + '\n';
 }
 
@@ -263,7 +259,7 @@ void translate(const CLI::App& command, TranslateArguments& a) {
   }
   if (a.options.ranks) require_same(command, a, models);
   Windows windows(a);
-  const Translator translator(models, a.trust);
+  const Translator translator(models, a.load);
   take_defaults(command, translator, a);
   if (!a.leads()) return translate_all(a, translator, windows, [](const std::string&) {});
   write_output(a.output, [&](FileWriter& file) {
@@ -325,7 +321,7 @@ void add_translate(CLI::App& program) {
       ->allow_extra_args(false)
       ->type_name("DIR")
       ->default_str("");
-  command->add_flag("--trust", a->trust, "Load a vocabulary that heed did not make");
+  add_load_options(*command, a->load);
   BeamOptions& beam = a->options.beam;
   command->add_option("-b,--beam", beam.beam, "Hypotheses kept; 1 is greedy")->check(CLI::Range(1, 1000));
   command

@@ -28,7 +28,7 @@ std::optional<std::string> search(const Tensor& tensor) {
 
 std::optional<std::string> first_non_finite(std::span<const std::pair<std::string, Tensor>> tensors) {
   for (const auto& [name, tensor] : tensors) {
-    if (!is_floating(tensor.dtype())) continue;
+    if (!is_floating(tensor.dtype()) && !is_quantised(tensor.dtype())) continue;
     const Tensor values = tensor.contiguous();
     const auto found = tensor.dtype() == DType::f64 ? search<double>(values) : search<float>(values.to(DType::f32));
     if (found) return "tensor '" + name + "' holds " + *found;

@@ -80,7 +80,7 @@ class GgufFile {
   /// Versions 2 and 3, little-endian. Throws IoError, FormatError.
   explicit GgufFile(const std::string& path) : path_(path) {
     map();
-    rest_ = {data_.get(), size_};
+    rest_ = {data_.get(), static_cast<size_t>(size_)};
     read_header();
   }
 

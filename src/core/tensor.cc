@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/memory.h"
+#include "core/quantised.h"
 
 namespace heed::inline v0 {
 
@@ -44,6 +45,15 @@ bfloat16 to_bfloat16(float x) {
   return {static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16)};
 }
 
+namespace {
+
+[[noreturn]] void throw_blocks(DType dtype) {
+  throw ShapeError(std::string("tensor: ") + name_of(dtype) + " has blocks of " + std::to_string(block_of(dtype)) +
+                   " numbers, none of its own; convert it with to(DType::f32)");
+}
+
+}  // namespace
+
 size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -63,9 +73,38 @@ size_t size_of(DType dtype) {
     case DType::u8:
     case DType::boolean:
       return 1;
+    default:
+      throw_blocks(dtype);
   }
-  return 0;
 }
+
+int64_t block_of(DType dtype) { return !is_quantised(dtype) ? 1 : dtype < DType::q4_k ? kQ8Block : 256; }
+
+// The blocks of llama.cpp's ggml-common.h.
+static int64_t block_bytes(DType dtype) {
+  switch (dtype) {
+    case DType::q4_0:
+      return 18;
+    case DType::q4_1:
+      return 20;
+    case DType::q5_0:
+      return 22;
+    case DType::q5_1:
+      return 24;
+    case DType::q8:
+      return sizeof(q8_block);
+    case DType::q4_k:
+      return 144;
+    case DType::q5_k:
+      return 176;
+    case DType::q6_k:
+      return 210;
+    default:
+      return static_cast<int64_t>(size_of(dtype));
+  }
+}
+
+int64_t bytes_of(DType dtype, int64_t elements) { return elements / block_of(dtype) * block_bytes(dtype); }
 
 const char* name_of(DType dtype) {
   switch (dtype) {
@@ -95,6 +134,22 @@ const char* name_of(DType dtype) {
       return "u8";
     case DType::boolean:
       return "bool";
+    case DType::q8:
+      return "q8";
+    case DType::q4_0:
+      return "q4_0";
+    case DType::q4_1:
+      return "q4_1";
+    case DType::q5_0:
+      return "q5_0";
+    case DType::q5_1:
+      return "q5_1";
+    case DType::q4_k:
+      return "q4_k";
+    case DType::q5_k:
+      return "q5_k";
+    case DType::q6_k:
+      return "q6_k";
   }
   return "?";
 }
@@ -169,6 +224,8 @@ void with_type(DType dtype, F&& f) {
       return f(uint8_t{});
     case DType::boolean:
       return f(bool{});
+    default:
+      throw_blocks(dtype);
   }
 }
 
@@ -186,6 +243,29 @@ To convert(From x) {
   } else {
     return static_cast<To>(x);
   }
+}
+
+void check_blocks(const Dims& shape, DType dtype) {
+  if (is_quantised(dtype) && (shape.empty() || shape.back() % block_of(dtype) != 0))
+    throw ShapeError("tensor: rows of shape " + to_string(shape) + " are no whole blocks of " + name_of(dtype) +
+                     ", which have " + std::to_string(block_of(dtype)) + " numbers; keep it as f16");
+}
+
+// The bits of a float without its sign are in the order of its magnitude, with NaN above all.
+constexpr int32_t kMagnitude = 0x7FFFFFFF, kInfinity = 0x7F800000;
+
+q8_block to_q8(const float* x) {
+  int32_t largest = 0;
+  for (int64_t i = 0; i < kQ8Block; ++i) largest = std::max(largest, std::bit_cast<int32_t>(x[i]) & kMagnitude);
+  q8_block block{to_float16(std::bit_cast<float>(largest) / 127), {}};
+  const float scale = to_float(block.scale);
+  if (scale == 0 || largest >= kInfinity) return block;  // nothing to tell apart; times infinity or NaN all are NaN
+  constexpr float kRounds = 0x1.8p23f;                   // beside it a float has no place for fractions
+  for (int64_t i = 0; i < kQ8Block; ++i) {
+    const int32_t nearest = std::bit_cast<int32_t>(x[i] / scale + kRounds) - std::bit_cast<int32_t>(kRounds);
+    block.numbers[i] = static_cast<int8_t>(std::clamp(nearest, -127, 127));
+  }
+  return block;
 }
 
 // Visits every innermost row: f(offset of the row in a, offset in b, length).
@@ -213,8 +293,9 @@ void for_rows(const Dims& shape, const Dims& a, const Dims& b, F&& f) {
 }  // namespace
 
 Tensor Tensor::empty(const Dims& shape, DType dtype) {
+  check_blocks(shape, dtype);
   ptrdiff_t bytes = 0;
-  if (__builtin_mul_overflow(heed::numel(shape), size_of(dtype), &bytes))
+  if (__builtin_mul_overflow(heed::numel(shape) / block_of(dtype), block_bytes(dtype), &bytes))
     throw ShapeError("tensor: shape " + to_string(shape) + " of " + name_of(dtype) + " does not fit in memory");
   Tensor t;
   t.owner_ = allocate(static_cast<size_t>(bytes));
@@ -242,6 +323,7 @@ Tensor Tensor::borrow(void* data, DType dtype, const Dims& shape, const Dims& st
   if (shape.rank() != strides.rank())
     throw ShapeError("tensor: shape " + to_string(shape) + " and strides " + to_string(strides) + " differ in rank");
   heed::numel(shape);
+  check_blocks(shape, dtype);
   Tensor t;
   t.owner_ = std::move(owner);
   t.data_ = data;
@@ -297,6 +379,7 @@ Tensor Tensor::reshape(const Dims& shape) const {
   if (unknown >= 0) target[unknown] = known && !overflow ? numel() / known : 0;
   if (heed::numel(target) != numel())
     throw ShapeError("tensor: shape " + to_string(shape_) + " does not reshape to " + to_string(shape));
+  check_blocks(target, dtype_);
   Tensor t = contiguous();
   t.shape_ = target;
   t.strides_ = contiguous_strides(target);
@@ -317,8 +400,9 @@ Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const {
     throw ShapeError("tensor: slice " + std::to_string(begin) + ".." + std::to_string(end) + " of dimension " +
                      std::to_string(dim) + " of shape " + to_string(shape_));
   Tensor t = *this;
-  t.data_ = static_cast<char*>(data_) + begin * strides_[dim] * static_cast<int64_t>(size_of(dtype_));
   t.shape_[dim] = end - begin;
+  if (dim == rank() - 1) check_blocks(Dims{begin}, dtype_), check_blocks(t.shape_, dtype_);
+  t.data_ = static_cast<char*>(data_) + bytes_of(dtype_, begin * strides_[dim]);
   return t;
 }
 
@@ -352,7 +436,7 @@ Tensor Tensor::expand(const Dims& shape) const {
 
 Tensor Tensor::as_strided(const Dims& shape, const Dims& strides, int64_t offset) const {
   Tensor t = *this;
-  t.data_ = static_cast<char*>(data_) + offset * static_cast<int64_t>(size_of(dtype_));
+  t.data_ = static_cast<char*>(data_) + bytes_of(dtype_, offset);
   t.shape_ = shape;
   t.strides_ = strides;
   return t;
@@ -373,9 +457,63 @@ Tensor Tensor::to(DType dtype) const {
   return t;
 }
 
+namespace {
+
+// The numbers [first, first + count) that stand `step` apart in t's memory, where blocks are side by side.
+void read_numbers(const Tensor& t, int64_t first, int64_t step, int64_t count, float* to) {
+  if (is_quantised(t.dtype())) return dequantise(element(Quantised(t), first), count, to);
+  with_type(t.dtype(), [&](auto tag) {
+    const auto* const from = static_cast<const decltype(tag)*>(t.raw()) + first;
+    for (int64_t i = 0; i < count; ++i) to[i] = convert<float>(from[i * step]);
+  });
+}
+void write_numbers(const Tensor& t, int64_t first, int64_t step, int64_t count, const float* from) {
+  if (t.dtype() == DType::q8) {
+    auto* const blocks = static_cast<q8_block*>(t.raw()) + first / kQ8Block;
+    for (int64_t i = 0; i < count; i += kQ8Block) blocks[i / kQ8Block] = to_q8(from + i);
+    return;
+  }
+  with_type(t.dtype(), [&](auto tag) {
+    auto* const to = static_cast<decltype(tag)*>(t.raw()) + first;
+    for (int64_t i = 0; i < count; ++i) to[i * step] = convert<decltype(tag)>(from[i]);
+  });
+}
+
+// to = from, where one of them, or both, are quantised.
+void copy_blocks(const Tensor& to, const Tensor& from) {
+  for (const Tensor* t : {&to, &from})
+    if (is_quantised(t->dtype()) && t->stride(-1) != 1)
+      throw ShapeError(std::string("tensor: ") + name_of(t->dtype()) +
+                       " turned on its side cannot be copied; convert it with to(DType::f32) before");
+  const bool same = to.dtype() == from.dtype();
+  if (!same && is_quantised(to.dtype()) && to.dtype() != DType::q8)
+    throw ShapeError(std::string("tensor: nothing is converted to ") + name_of(to.dtype()) +
+                     ", which files have; q8 is what numbers can be rounded to");
+  for_rows(to.shape(), to.strides(), from.strides(), [&](int64_t at, int64_t source, int64_t length) {
+    if (same) {
+      const auto byte = [&](const Tensor& t, int64_t i) {
+        return static_cast<char*>(t.raw()) + bytes_of(t.dtype(), i);
+      };
+      std::memmove(byte(to, at), byte(from, source), static_cast<size_t>(bytes_of(to.dtype(), length)));
+      return;
+    }
+    constexpr int64_t kSome = 256;
+    alignas(64) float wide[kSome];
+    const int64_t step = to.stride(-1), from_step = from.stride(-1);
+    for (int64_t i = 0; i < length; i += kSome) {
+      const int64_t count = std::min(kSome, length - i);
+      read_numbers(from, source + i * from_step, from_step, count, wide);
+      write_numbers(to, at + i * step, step, count, wide);
+    }
+  });
+}
+
+}  // namespace
+
 void Tensor::copy_from(const Tensor& source) const {
   if (!(source.shape_ == shape_))
     throw ShapeError("tensor: copy of shape " + to_string(source.shape_) + " into shape " + to_string(shape_));
+  if (is_quantised(dtype_) || is_quantised(source.dtype_)) return copy_blocks(*this, source);
   const int last = rank() - 1;
   const int64_t to_step = last >= 0 ? strides_[last] : 1, from_step = last >= 0 ? source.strides_[last] : 1;
   with_type(dtype_, [&](auto to_tag) {

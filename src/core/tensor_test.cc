@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "core/memory.h"
@@ -105,6 +106,96 @@ TEST(Tensor, ConvertsBetweenTypes) {
   EXPECT_EQ(t.to(DType::i32).at<int32_t>(0), 1);
   EXPECT_EQ(Tensor::full({1}, 3).item(), 3.0);
   EXPECT_THROW(t.item(), ShapeError);
+}
+
+// Rows of two blocks, the first of zeros.
+std::vector<float> rows_for_blocks(int64_t rows) {
+  std::vector<float> numbers;
+  for (int64_t i = 0; i < rows * 64; ++i)
+    numbers.push_back(i % 64 < 32 ? 0
+                                  : std::sin(static_cast<float>(i)) * std::pow(10.f, static_cast<float>(i / 64 - 1)));
+  return numbers;
+}
+
+TEST(TensorBlocks, HoldNumbersToAPartOfTheLargestBesideThem) {
+  const Tensor t = Tensor::from(rows_for_blocks(6), {6, 64}), kept = t.to(DType::q8), back = kept.to(DType::f32);
+  EXPECT_EQ(kept.dtype(), DType::q8);
+  EXPECT_EQ(kept.nbytes(), 6 * 2 * 34);
+  EXPECT_STREQ(name_of(DType::q8), "q8");
+  for (int64_t row = 0; row < 6; ++row)
+    for (int64_t i = 0; i < 64; ++i) {
+      float largest = 0;
+      for (int64_t j = i / 32 * 32; j < i / 32 * 32 + 32; ++j)
+        largest = std::max(largest, std::abs(t.at<float>(row, j)));
+      // Half of a step of largest / 127, whose own rounding to 11 bits counts up to 127 times.
+      EXPECT_NEAR(back.at<float>(row, i), t.at<float>(row, i), largest * (0.5f / 127 + 0x1p-11f)) << row << ' ' << i;
+    }
+  // What blocks stand for, they keep; a number is the factor, in 11 bits, times an integer.
+  EXPECT_EQ(std::memcmp(back.to(DType::q8).raw(), kept.raw(), 6 * 2 * 34), 0);
+  const auto* const block = static_cast<const q8_block*>(kept.raw()) + 3;
+  EXPECT_EQ(back.at<float>(1, 37), to_float(block->scale) * block->numbers[5]);
+  EXPECT_EQ(kept.to(DType::f16).to(DType::f32).at<float>(1, 37), to_float(to_float16(back.at<float>(1, 37))));
+  EXPECT_EQ(Tensor::zeros({2, 32}, DType::q8).to(DType::f32).at<float>(1, 31), 0);
+}
+
+TEST(TensorBlocks, AreWholeInEveryView) {
+  const Tensor t = Tensor::from(rows_for_blocks(6), {6, 64}).to(DType::q8), wide = t.to(DType::f32);
+  const auto expect_same = [](const Tensor& blocks, const Tensor& numbers) {
+    const Tensor got = blocks.to(DType::f32);
+    ASSERT_EQ(got.shape(), numbers.shape());
+    EXPECT_EQ(std::memcmp(got.raw(), numbers.contiguous().raw(), static_cast<size_t>(got.nbytes())), 0);
+  };
+  expect_same(t.slice(0, 2, 5), wide.slice(0, 2, 5));
+  expect_same(t.slice(1, 32, 64), wide.slice(1, 32, 64));
+  expect_same(t.select(0, 4), wide.select(0, 4));
+  expect_same(t.reshape({3, 2, 64}).transpose(0, 1).contiguous(), wide.reshape({3, 2, 64}).transpose(0, 1));
+  expect_same(t.reshape({12, 32}), wide.reshape({12, 32}));
+  const Tensor turned = Tensor::from(rows_for_blocks(32), {32, 64}).transpose(0, 1);  // to blocks, by columns
+  expect_same(turned.to(DType::q8), turned.contiguous().to(DType::q8).to(DType::f32));
+  EXPECT_THROW(t.slice(1, 16, 48), ShapeError);
+  EXPECT_THROW(t.slice(1, 0, 33), ShapeError);
+  EXPECT_THROW(t.select(1, 0), ShapeError);
+  EXPECT_THROW(t.reshape({64, 6}), ShapeError);
+  EXPECT_THROW(t.transpose(0, 1).contiguous(), ShapeError);
+  EXPECT_THROW(Tensor::empty({2, 33}, DType::q8), ShapeError);
+  EXPECT_THROW(Tensor::empty({}, DType::q8), ShapeError);
+  EXPECT_THROW(Tensor::empty({INT64_MAX / 32, 32}, DType::q8), ShapeError);
+  EXPECT_THROW(t.fill(1), ShapeError);
+  EXPECT_THROW(t.data<int8_t>(), ShapeError);
+  EXPECT_THROW(size_of(DType::q8), ShapeError);
+  EXPECT_FALSE(is_floating(DType::q8));
+}
+
+TEST(TensorBlocks, OfOtherTypesAreReadAlone) {
+  for (const auto& [dtype, width, bytes] : {std::tuple{DType::q4_0, int64_t{32}, int64_t{18}},
+                                            {DType::q4_1, 32, 20},
+                                            {DType::q5_0, 32, 22},
+                                            {DType::q5_1, 32, 24},
+                                            {DType::q4_k, 256, 144},
+                                            {DType::q5_k, 256, 176},
+                                            {DType::q6_k, 256, 210}}) {
+    const Tensor t = Tensor::zeros({3, 2 * width}, dtype);
+    EXPECT_EQ(t.nbytes(), 6 * bytes) << name_of(dtype);
+    EXPECT_EQ(t.to(DType::q8).to(DType::f32).at<float>(2, 5), 0);
+    EXPECT_EQ(t.slice(1, width, 2 * width).slice(0, 1, 3).contiguous().nbytes(), 2 * bytes);
+    EXPECT_THROW(t.slice(1, 0, width / 2), ShapeError);
+    EXPECT_THROW(Tensor::zeros({3, 2 * width}).to(dtype), ShapeError);
+    EXPECT_THROW(Tensor::empty({2, width + 16}, dtype), ShapeError);
+    EXPECT_THROW(size_of(dtype), ShapeError);
+    EXPECT_FALSE(is_floating(dtype));
+  }
+}
+
+TEST(TensorBlocks, WhatIsNotFiniteMakesItsBlockNaN) {
+  for (const float bad : {NAN, -NAN, INFINITY, -INFINITY, 1e9f}) {  // 1e9 / 127 is past float16
+    Tensor t = Tensor::full({2, 32}, 127);
+    t.at<float>(1, 7) = bad;
+    const Tensor back = t.to(DType::q8).to(DType::f32);
+    for (int64_t i = 0; i < 32; ++i) {
+      EXPECT_EQ(back.at<float>(0, i), 127);
+      EXPECT_TRUE(std::isnan(back.at<float>(1, i))) << bad;
+    }
+  }
 }
 
 TEST(Memory, HandsFreedBlocksOutAgain) {

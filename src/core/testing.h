@@ -1,13 +1,17 @@
-// What the tests of several rooms write: GGUF files, byte by byte.
+// What the tests of several rooms write: GGUF files, byte by byte, and quantised blocks.
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "heed/tensor.h"
 
 namespace heed {
 
@@ -15,6 +19,25 @@ namespace heed {
 inline void write_anew(const std::string& path, const std::string& bytes) {
   std::filesystem::remove(path);
   std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// Blocks of random bits, but for their factors in float16, which are from -0.01 to 0.01.
+inline Tensor random_blocks(DType dtype, const Dims& shape) {
+  const Tensor t = Tensor::empty(shape, dtype);
+  std::mt19937 bits(3);
+  std::uniform_real_distribution<float> factor(-0.01f, 0.01f);
+  auto* const bytes = static_cast<uint8_t*>(t.raw());
+  const int64_t size = bytes_of(dtype, block_of(dtype));
+  const bool two = dtype == DType::q4_1 || dtype == DType::q5_1 || dtype == DType::q4_k || dtype == DType::q5_k;
+  for (int64_t begin = 0; begin < t.nbytes(); begin += size) {
+    for (int64_t i = 0; i < size; ++i) bytes[begin + i] = static_cast<uint8_t>(bits());
+    uint8_t* const factors = bytes + begin + (dtype == DType::q6_k ? 208 : 0);
+    for (int f = 0; f < (two ? 2 : 1); ++f) {
+      const float16 half = to_float16(factor(bits));
+      std::memcpy(factors + 2 * f, &half, sizeof half);
+    }
+  }
+  return t;
 }
 
 class GgufBytes {

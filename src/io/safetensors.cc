@@ -291,12 +291,20 @@ static FileBytes map_regular(const std::string& path) {
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : SafetensorsFile(path, map_regular(path)) {}
 
+static FileBytes bytes_of(std::string content) {
+  const auto kept = std::make_shared<std::string>(std::move(content));
+  return {kept, reinterpret_cast<std::byte*>(kept->data()), kept->size()};
+}
+
+SafetensorsFile::SafetensorsFile(std::string content, const std::string& where)
+    : SafetensorsFile(where, bytes_of(std::move(content))) {}
+
 SafetensorsFile::SafetensorsFile(const std::string& path, const FileBytes& file) : path_(path) {
   if (file.size < 8)
     throw FormatError(path + ": " + std::to_string(file.size) + " bytes are too few for a safetensors file");
   uint64_t header = 0;
   std::memcpy(&header, file.data, 8);
-  if (header > std::min(kLongestHeader, file.size - 8)) {
+  if (header > std::min<uint64_t>(kLongestHeader, file.size - 8)) {
     const std::string_view beginning(reinterpret_cast<const char*>(file.data), std::min<size_t>(file.size, 64));
     if (const std::string_view other = foreign_format(beginning); !other.empty())
       throw FormatError(path + " is " + std::string(other) + "; heed reads safetensors here");
@@ -351,6 +359,9 @@ void write_safetensors(FileWriter& file, const NamedTensors& tensors, const Meta
                         (named.first == "__metadata__" ? "reserved" : "used twice") + "; rename the tensor");
     if (!named.second.defined())
       throw FormatError("safetensors: tensor " + in_quotes(named.first) + " is undefined; leave it out");
+    if (is_quantised(named.second.dtype()))
+      throw FormatError("safetensors: tensor " + in_quotes(named.first) + " is " + name_of(named.second.dtype()) +
+                        ", which the format has not; convert it with to(DType::f32)");
     order.push_back(&named);
   }
   std::stable_sort(order.begin(), order.end(),

@@ -264,6 +264,21 @@ TEST_F(Safetensors, WritesWhatItReads) {
   EXPECT_TRUE(SafetensorsFile(at("none")).tensors().empty());
 }
 
+TEST_F(Safetensors, TheContentOfAFile) {
+  save_safetensors(at("a.safetensors"), {{"x", Tensor::from({1.0f, 2.0f, 3.0f}, {3})}}, {{"key", "value"}});
+  std::string content = read_file(at("a.safetensors"));
+  Tensor x;
+  {
+    const SafetensorsFile opened(content, "the page");
+    EXPECT_EQ(opened.metadata().at("key"), "value");
+    x = opened.tensor("x");
+    content.assign(content.size(), 'x');  // it has its own
+  }
+  EXPECT_EQ(x.at<float>(2), 3.0f);
+  EXPECT_THROW(SafetensorsFile(content, "the page"), FormatError);
+  EXPECT_THROW(SafetensorsFile(std::string("short"), "the page"), FormatError);
+}
+
 TEST_F(Safetensors, TensorsOutliveTheFileAndWritesStayPrivate) {
   save_safetensors(at("a"), {{"x", Tensor::from<float>({1, 2}, {2})}});
   const std::string before = read_file(at("a"));

@@ -5,10 +5,10 @@
 namespace heed::inline v0 {
 namespace {
 
-float widened(float x) { return x; }
-double widened(double x) { return x; }
-float widened(float16 x) { return to_float(x); }
-float widened(bfloat16 x) { return to_float(x); }
+float number(const float* table, int64_t i) { return table[i]; }
+double number(const double* table, int64_t i) { return table[i]; }
+float number(const float16* table, int64_t i) { return to_float(table[i]); }
+float number(const bfloat16* table, int64_t i) { return to_float(table[i]); }
 
 }  // namespace
 
@@ -16,7 +16,19 @@ template <class T, class W>
 void embedding_forward(const int32_t* ids, const W* table, T scale, T* y, int64_t tokens, int64_t width, Executor& ex) {
   for_rows(tokens, width, ex, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t)
-      for (int64_t j = 0; j < width; ++j) y[t * width + j] = scale * widened(table[ids[t] * width + j]);
+      for (int64_t j = 0; j < width; ++j) y[t * width + j] = scale * number(table, ids[t] * width + j);
+  });
+}
+
+template <>
+void embedding_forward(const int32_t* ids, const Quantised& table, float scale, float* y, int64_t tokens, int64_t width,
+                       Executor& ex) {
+  for_rows(tokens, width, ex, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      float* const row = y + t * width;
+      dequantise(element(table, ids[t] * width), width, row);
+      for (int64_t j = 0; j < width; ++j) row[j] *= scale;
+    }
   });
 }
 

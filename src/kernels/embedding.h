@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/quantised.h"
 #include "heed/executor.h"
 #include "heed/tensor.h"
 
@@ -12,6 +13,10 @@ namespace heed::inline v0 {
 /// W is T, or float16 or bfloat16 where T is float.
 template <class T, class W>
 void embedding_forward(const int32_t* ids, const W* table, T scale, T* y, int64_t tokens, int64_t width, Executor& ex);
+/// Of rows of whole blocks, where T is float.
+template <class T>
+void embedding_forward(const int32_t* ids, const Quantised& table, T scale, T* y, int64_t tokens, int64_t width,
+                       Executor& ex);
 /// dtable[ids[t]] += scale * dy[t], tokens in order; but for those of id `padding_id`.
 template <class T>
 void embedding_backward(const int32_t* ids, const T* dy, T scale, T* dtable, int64_t tokens, int64_t width,

@@ -1,5 +1,7 @@
 #include "kernels/embedding.h"
 
+#include "core/testing.h"
+#include "kernels/linear.h"
 #include "kernels/testing.h"
 
 namespace heed {
@@ -35,24 +37,22 @@ TEST(Embedding, TakesRowsAndAddsTheirGradients) {
     }
 }
 
-template <class W>
-void expect_rows_widened(W (*round)(float)) {
-  const int64_t vocab = 9, width = 37, tokens = 40;
-  const std::vector<int32_t> ids = ids_of(tokens, vocab);
-  Values<float> table = test::normals<float>(vocab * width, 1), y(tokens * width, NAN), expected = y;
-  std::vector<W> kept;
-  for (float& x : table) {
-    kept.push_back(round(x));
-    x = to_float(kept.back());
+TEST(Embedding, ATableInFewerBitsIsWidened) {
+  for (const auto& [dtype, width] :
+       {std::pair{DType::f16, int64_t{37}}, {DType::bf16, 37}, {DType::q8, 64}, {DType::q6_k, 512}}) {
+    const int64_t vocab = 9, tokens = 40;
+    const std::vector<int32_t> ids = ids_of(tokens, vocab);
+    Values<float> drawn = test::normals<float>(vocab * width, 1), y(static_cast<size_t>(tokens * width), NAN);
+    const Tensor table = is_quantised(dtype) ? random_blocks(dtype, {vocab, width})
+                                             : Tensor::borrow(drawn.data(), DType::f32, {vocab, width}).to(dtype);
+    Values<float> expected = y;
+    with_weights<float>(table, [&, width = width](const auto& kept) {
+      embedding_forward(ids.data(), kept, 3.f, y.data(), tokens, width, test::one_thread());
+    });
+    embedding_forward(ids.data(), table.to(DType::f32).data<float>(), 3.f, expected.data(), tokens, width,
+                      test::one_thread());
+    EXPECT_EQ(y, expected) << name_of(dtype);
   }
-  embedding_forward(ids.data(), kept.data(), 3.f, y.data(), tokens, width, test::one_thread());
-  embedding_forward(ids.data(), table.data(), 3.f, expected.data(), tokens, width, test::one_thread());
-  EXPECT_EQ(y, expected);
-}
-
-TEST(Embedding, ATableInHalfPrecisionIsWidened) {
-  expect_rows_widened<float16>(to_float16);
-  expect_rows_widened<bfloat16>(to_bfloat16);
 }
 
 TEST(EmbeddingThreads, SameBits) {

@@ -20,8 +20,10 @@
 namespace heed::inline v0 {
 namespace {
 
-constexpr int64_t kForwardRows = 96;    // of a tile
-constexpr int64_t kDotWeights = 32768;  // elements of an unpacked weight in a tile: they stay in the second-level cache
+constexpr int64_t kForwardRows = 96;  // of a tile
+// Elements of an unpacked weight in a tile. Where it comes from memory, each new tile stops what fetches ahead: one row
+// and the larger tiles are 1.3 to 1.6 times as fast as with the smaller (Zen 4).
+constexpr int64_t kLeastWeights = 1 << 15, kMostWeights = 1 << 18;
 constexpr int64_t kAlone = 500'000;     // products below which waking a thread costs more
 constexpr int64_t kPackedFrom = 96;     // rows on, packing the weight repays
 constexpr int64_t kBackwardRows = 192;  // whose dy and packed x stay in the second-level cache beside a piece of dw
@@ -45,16 +47,18 @@ void ForPanels(int64_t depth, int64_t columns, Executor& ex, F&& f) {
 }
 
 // Any cut into tiles gives the same bits: each element is summed alike.
-template <class T, class W>
-void UnpackedForward(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
+template <class T, class Weights>
+void UnpackedForward(const T* x, Weights w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
                      bool relu) {
-  const int64_t width = std::max<int64_t>(kDotWeights / std::max<int64_t>(in, 1) / kDotColumns, 1) * kDotColumns;
+  const int64_t weights = std::clamp(in * out / (2 * std::max(ex.threads(), 1)), kLeastWeights, kMostWeights);
+  const int64_t width = std::max<int64_t>(weights / std::max<int64_t>(in, 1) / kDotColumns, 1) * kDotColumns;
   const int64_t across = (out + width - 1) / width, down = (rows + kForwardRows - 1) / kForwardRows;
+  bool far = false;
+  if constexpr (std::is_pointer_v<Weights>) far = in * out * static_cast<int64_t>(sizeof(*w)) > kFarBytes;
   const auto tile = [&](int64_t i) {
     const int64_t row = i / across * kForwardRows, column = i % across * width;
-    DotProduct(std::min(kForwardRows, rows - row), std::min(width, out - column), in, x + row * in, w + column * in,
-               bias ? bias + column : nullptr, relu, y + row * out + column, out,
-               in * out * static_cast<int64_t>(sizeof(W)) > kFarBytes);
+    DotProduct(std::min(kForwardRows, rows - row), std::min(width, out - column), in, x + row * in,
+               element(w, column * in), bias ? bias + column : nullptr, relu, y + row * out + column, out, far);
   };
   if (rows * in * out < kAlone) {
     for (int64_t i = 0; i < across * down; ++i) tile(i);
@@ -68,10 +72,10 @@ int64_t PackedSize(int64_t in, int64_t out) {
   return PackedColumns<T>(out) * in;
 }
 
-template <class T, class W>
-void PackWeight(const W* w, int64_t in, int64_t out, T* packed, Executor& ex) {
+template <class T, class Weights>
+void PackWeight(Weights w, int64_t in, int64_t out, T* packed, Executor& ex) {
   ForPanels<T>(in, out, ex, [&](int64_t column, int64_t columns) {
-    Pack(PanelsByColumn<T, W>{w + column * in, in}, in, columns, packed + column * in);
+    Pack(PanelsByColumn<T, Weights>{element(w, column * in), in}, in, columns, packed + column * in);
   });
 }
 
@@ -84,13 +88,14 @@ void PackedForward(const T* x, const T* packed, T* y, int64_t rows, int64_t in, 
   });
 }
 
-template <class T, class W>
-void Forward(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
+template <class T, class Weights>
+void Forward(const T* x, Weights w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
              bool relu) {
   if (rows < kPackedFrom) return UnpackedForward(x, w, bias, y, rows, in, out, ex, relu);
   ForBlocks<T>(rows, out, ex, [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
-    Product(count, columns, in, Left<T, true>{x + row * in, in}, PanelsByColumn<T, W>{w + column * in, in},
-            y + row * out + column, out, {.bias = bias ? bias + column : nullptr, .relu = relu});
+    Product(count, columns, in, Left<T, true>{x + row * in, in},
+            PanelsByColumn<T, Weights>{element(w, column * in), in}, y + row * out + column, out,
+            {.bias = bias ? bias + column : nullptr, .relu = relu});
   });
 }
 
@@ -173,18 +178,17 @@ void Backward(const T* dy, const T* x, const T* w, T* dx, T* dw, T* dbias, int64
   if (dbias) add(dbias, out * in, out);
 }
 
-#define HEED_LINEAR_OF(T, W, Suffix)                                                                       \
-  void Forward##Suffix(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, \
-                       Executor& ex, bool relu) {                                                          \
-    Forward(x, w, bias, y, rows, in, out, ex, relu);                                                       \
-  }                                                                                                        \
-  void Pack##Suffix(const W* w, int64_t in, int64_t out, T* packed, Executor& ex) {                        \
-    PackWeight(w, in, out, packed, ex);                                                                    \
-  }
-HEED_LINEAR_OF(float, float, F32)
-HEED_LINEAR_OF(double, double, F64)
-HEED_LINEAR_OF(float, hwy::float16_t, F16)
-HEED_LINEAR_OF(float, hwy::bfloat16_t, BF16)
+#define HEED_LINEAR_OF(T, Weights, Suffix)                                                                \
+  void Forward##Suffix(const T* x, Weights w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, \
+                       Executor& ex, bool relu) {                                                         \
+    Forward(x, w, bias, y, rows, in, out, ex, relu);                                                      \
+  }                                                                                                       \
+  void Pack##Suffix(Weights w, int64_t in, int64_t out, T* packed, Executor& ex) { PackWeight(w, in, out, packed, ex); }
+HEED_LINEAR_OF(float, const float*, F32)
+HEED_LINEAR_OF(double, const double*, F64)
+HEED_LINEAR_OF(float, const hwy::float16_t*, F16)
+HEED_LINEAR_OF(float, const hwy::bfloat16_t*, BF16)
+HEED_LINEAR_OF(float, Quantised, Blocks)
 #undef HEED_LINEAR_OF
 
 #define HEED_LINEAR(T, Suffix)                                                                                         \
@@ -217,6 +221,7 @@ HEED_EXPORT(ForwardF32);
 HEED_EXPORT(ForwardF64);
 HEED_EXPORT(ForwardF16);
 HEED_EXPORT(ForwardBF16);
+HEED_EXPORT(ForwardBlocks);
 HEED_EXPORT(BackwardF32);
 HEED_EXPORT(BackwardF64);
 HEED_EXPORT(BackwardTilesF32);
@@ -227,6 +232,7 @@ HEED_EXPORT(PackF32);
 HEED_EXPORT(PackF64);
 HEED_EXPORT(PackF16);
 HEED_EXPORT(PackBF16);
+HEED_EXPORT(PackBlocks);
 HEED_EXPORT(PackedForwardF32);
 HEED_EXPORT(PackedForwardF64);
 
@@ -259,6 +265,12 @@ void linear_forward(const T* x, const W* w, const T* bias, T* y, int64_t rows, i
     HEED_DISPATCH(ForwardF16)(x, bits_of<hwy::float16_t>(w), bias, y, rows, in, out, ex, relu);
   else
     HEED_DISPATCH(ForwardBF16)(x, bits_of<hwy::bfloat16_t>(w), bias, y, rows, in, out, ex, relu);
+}
+
+template <>
+void linear_forward(const float* x, const Quantised& w, const float* bias, float* y, int64_t rows, int64_t in,
+                    int64_t out, Executor& ex, bool relu) {
+  HEED_DISPATCH(ForwardBlocks)(x, w, bias, y, rows, in, out, ex, relu);
 }
 
 template <class T>
@@ -298,6 +310,11 @@ PackedWeight<float>::PackedWeight(const W* w, int64_t in_size, int64_t out_size,
     HEED_DISPATCH(PackF16)(bits_of<hwy::float16_t>(w), in, out, packed_.get(), ex);
   else
     HEED_DISPATCH(PackBF16)(bits_of<hwy::bfloat16_t>(w), in, out, packed_.get(), ex);
+}
+template <>
+PackedWeight<float>::PackedWeight(const Quantised& w, int64_t in_size, int64_t out_size, Executor& ex)
+    : in(in_size), out(out_size), packed_(HEED_DISPATCH(PackedSizeF32)(in, out)) {
+  HEED_DISPATCH(PackBlocks)(w, in, out, packed_.get(), ex);
 }
 template <>
 template <>

@@ -4,18 +4,21 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/quantised.h"
 #include "heed/executor.h"
 #include "heed/tensor.h"
 #include "kernels/scratch.h"
 
 namespace heed::inline v0 {
 
-/// Calls f with the elements of `weight` as it is kept: as T, or in half of float's bits.
+/// Calls f with the elements of `weight` as it is kept: a pointer to T, or where that is float to half of its bits, or
+/// Quantised.
 template <class T, class F>
 void with_weights(const Tensor& weight, F&& f) {
   if constexpr (std::is_same_v<T, float>) {
     if (weight.dtype() == DType::f16) return f(weight.data<float16>());
     if (weight.dtype() == DType::bf16) return f(weight.data<bfloat16>());
+    if (is_quantised(weight.dtype())) return f(Quantised(weight));
   }
   f(weight.data<T>());
 }
@@ -25,6 +28,10 @@ void with_weights(const Tensor& weight, F&& f) {
 template <class T, class W>
 void linear_forward(const T* x, const W* w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
                     bool relu = false);
+/// Of rows of whole blocks, where T is float.
+template <class T>
+void linear_forward(const T* x, const Quantised& w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out,
+                    Executor& ex, bool relu = false);
 
 /// A weight (out, in) in the order in which products read it: made once for many calls with few rows.
 template <class T>
@@ -32,6 +39,7 @@ class PackedWeight {
  public:
   template <class W>
   PackedWeight(const W* w, int64_t in, int64_t out, Executor& ex);
+  PackedWeight(const Quantised& w, int64_t in, int64_t out, Executor& ex);  // where T is float
   const T* get() const { return packed_.get(); }
   const int64_t in, out;
 

@@ -197,7 +197,8 @@ class LossPass {
     const ScratchArray<double> sums(blocks_ * p_.in);
     parallel_for(ex_, blocks_, [&](int64_t block) {
       const T* const w = p_.w + block * kClasses * p_.in;
-      Pack(PanelsByColumn<T, T>{w, p_.in}, p_.in, classes(block), packed_columns_.get() + block * kClasses * p_.in);
+      Pack(PanelsByColumn<T, const T*>{w, p_.in}, p_.in, classes(block),
+           packed_columns_.get() + block * kClasses * p_.in);
       if (p_.dx)
         Pack(PanelsByRow<T>{w, p_.in}, classes(block), p_.in,
              packed_rows_.get() + block * kClasses * PackedColumns<T>(p_.in));

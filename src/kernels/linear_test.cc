@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "core/testing.h"
 #include "kernels/activation.h"
 #include "kernels/testing.h"
 
@@ -169,33 +170,38 @@ TEST(Linear, ForwardHasTheSameBitsFromManyThreads) {
   }
 }
 
-template <class W>
-void expect_bits_of_the_widened(W (*round)(float)) {
-  for (const int64_t rows : {1, 5, 7, 97, 385})
-    for (const auto& [in, out] : {std::pair{1, 3}, {37, 130}, {700, 50}, {5000, 9}, {1030, 521}}) {
-      SCOPED_TRACE(testing::Message() << rows << " x " << in << " -> " << out);
+void expect_bits_of_the_widened(DType dtype, const std::vector<std::pair<int64_t, int64_t>>& shapes) {
+  for (const int64_t rows : {1, 2, 3, 4, 5, 7, 97, 385})
+    for (const auto& [in, out] : shapes) {
+      SCOPED_TRACE(testing::Message() << rows << " x " << in << " -> " << out << ' ' << name_of(dtype));
       Layer<float> l{rows, in, out};
-      std::vector<W> kept;
-      for (float& w : l.w) {
-        kept.push_back(round(w));
-        w = to_float(kept.back());
-      }
-      Values<float> y(static_cast<size_t>(rows * out), NAN);
-      linear_forward(l.x.data(), kept.data(), l.bias.data(), y.data(), rows, l.in, l.out, test::one_thread());
-      EXPECT_EQ(y, l.forward(true, test::one_thread()));
-      const PackedWeight<float> packed(kept.data(), l.in, l.out, test::one_thread()),
-          wide(l.w.data(), l.in, l.out, test::one_thread());
-      Values<float> expected(y.size(), NAN);
-      linear_forward(l.x.data(), wide, expected.data(), rows, test::one_thread());
-      linear_forward(l.x.data(), packed, y.data(), rows, test::one_thread());
+      const Tensor kept = is_quantised(dtype) ? random_blocks(dtype, {out, in})
+                                              : Tensor::borrow(l.w.data(), DType::f32, {out, in}).to(dtype);
+      const Tensor wide = kept.to(DType::f32);
+      l.w.assign(wide.data<float>(), wide.data<float>() + wide.numel());
+      Values<float> y(static_cast<size_t>(rows * out), NAN), expected = y;
+      with_weights<float>(kept, [&](const auto& w) {
+        linear_forward(l.x.data(), w, l.bias.data(), y.data(), rows, l.in, l.out, test::one_thread());
+        EXPECT_EQ(y, l.forward(true, test::one_thread()));
+        linear_forward(l.x.data(), w, l.bias.data(), expected.data(), rows, l.in, l.out, *make_executor(3));
+        EXPECT_EQ(y, expected);
+        linear_forward(l.x.data(), PackedWeight<float>(w, l.in, l.out, test::one_thread()), y.data(), rows,
+                       test::one_thread());
+      });
+      linear_forward(l.x.data(), PackedWeight<float>(l.w.data(), l.in, l.out, test::one_thread()), expected.data(),
+                     rows, test::one_thread());
       EXPECT_EQ(y, expected);
     }
 }
 
-TEST(Linear, WeightsInHalfPrecisionGiveTheBitsOfTheWidened) {
+TEST(Linear, WeightsInFewerBitsGiveTheBitsOfTheWidened) {
   test::on_each_target([] {
-    expect_bits_of_the_widened<float16>(to_float16);
-    expect_bits_of_the_widened<bfloat16>(to_bfloat16);
+    for (const DType dtype : {DType::f16, DType::bf16})
+      expect_bits_of_the_widened(dtype, {{1, 3}, {37, 130}, {700, 50}, {5000, 9}, {1030, 521}});
+    for (const DType dtype : {DType::q8, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1})
+      expect_bits_of_the_widened(dtype, {{32, 3}, {64, 130}, {704, 50}, {4992, 9}, {1056, 521}});
+    for (const DType dtype : {DType::q4_k, DType::q5_k, DType::q6_k})
+      expect_bits_of_the_widened(dtype, {{256, 3}, {512, 130}, {4864, 9}, {1280, 521}});
   });
 }
 

@@ -17,6 +17,7 @@
 #include "heed/executor.h"
 #include "kernels/scratch.h"
 #include "simd/product-inl.h"
+#include "simd/quantised-inl.h"
 #include "simd/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,7 +26,7 @@ inline namespace v0 {
 namespace HWY_NAMESPACE {
 
 // Sums of kTileRows x kTileVecs vectors, plus a row of the panel and one broadcast, fill the registers.
-constexpr int kTileRows = HWY_MAX_BYTES == 64 ? 8 : 6;
+constexpr int kTileRows = HWY_MAX_BYTES == 64 ? 8 : HWY_ARCH_WASM ? 4 : 6;
 constexpr int kTileVecs = HWY_MAX_BYTES == 64 ? 3 : HWY_ARCH_ARM_A64 ? 4 : 2;
 
 /// Columns of a panel. Packed columns lie panel after panel, each (depth, PanelWidth), zeros past the last column.
@@ -122,24 +123,26 @@ struct PanelsByRow {
   }
 };
 
-/// Likewise the transpose of a matrix (columns, depth) whose rows are `stride` apart and kept as W.
-template <class T, class W>
+/// Likewise the transpose of a matrix (columns, depth) whose rows are `stride` apart: `Weights` points to them, or is
+/// Quantised.
+template <class T, class Weights>
 struct PanelsByColumn {
-  const W* b;
+  Weights b;
   int64_t stride;
   static constexpr bool kPacks = true;
   const T* panel(int64_t column, int64_t width, int64_t from, int64_t length, T* HWY_RESTRICT room) const {
     if (width < PanelWidth<T>()) std::fill_n(room, length * PanelWidth<T>(), T{0});
     constexpr int64_t kBlock = 64;  // elements of a row at a time
-    HWY_ALIGN T wide[std::is_same_v<T, W> ? 1 : PanelWidth<T>() * kBlock];
+    constexpr bool kAsItIs = std::is_same_v<const T*, Weights>;
+    HWY_ALIGN T wide[kAsItIs ? 1 : PanelWidth<T>() * kBlock];
     T* to = room;
     for (int64_t t = 0; t < length; t += kBlock, to += kBlock * PanelWidth<T>()) {
-      const W* const at = b + column * stride + from + t;
+      const auto at = element(b, column * stride + from + t);
       const int64_t n = std::min(kBlock, length - t);
-      if constexpr (std::is_same_v<T, W>) {
+      if constexpr (kAsItIs) {
         transpose<false>(width, n, at, stride, T{1}, to, PanelWidth<T>());
       } else {
-        for (int64_t j = 0; j < width; ++j) widen(at + j * stride, n, wide + j * kBlock);
+        for (int64_t j = 0; j < width; ++j) widen(element(at, j * stride), n, wide + j * kBlock);
         transpose<false>(width, n, wide, kBlock, T{1}, to, PanelWidth<T>());
       }
     }
@@ -147,10 +150,16 @@ struct PanelsByColumn {
   }
   // Asks for the rows of part `part` of `parts` of a panel: they lie too far apart for the hardware to guess.
   void prefetch(int64_t column, int64_t width, int64_t from, int64_t length, int64_t part, int64_t parts) const {
-    constexpr int64_t kLine = 64 / sizeof(W);
-    for (int64_t j = width * part / parts; j < width * (part + 1) / parts; ++j)
-      for (int64_t t = 0; t < length; t += kLine)
-        __builtin_prefetch(b + (column + j) * stride + from + t, 0, 2);  // into the second-level cache
+    for (int64_t j = width * part / parts; j < width * (part + 1) / parts; ++j) {
+      const auto row = element(b, (column + j) * stride + from);
+      if constexpr (std::is_same_v<Weights, Quantised>) {
+        constexpr int64_t kLine = 64;  // numbers: blocks have at most a byte for each, and a little
+        for (int64_t t = 0; t < length; t += kLine) __builtin_prefetch(element(row, t).block(), 0, 2);
+      } else {
+        constexpr auto kLine = static_cast<int64_t>(64 / sizeof(*row));
+        for (int64_t t = 0; t < length; t += kLine) __builtin_prefetch(row + t, 0, 2);  // into the second-level cache
+      }
+    }
   }
 };
 

@@ -46,7 +46,7 @@ Tensor stacked(const std::vector<Tensor>& layers) {
 }
 
 SeenTranslation see_translation(const StoredModel& stored, const std::string& text, const std::string& given,
-                                int64_t beam, bool want_vectors) {
+                                int64_t beam, bool want_vectors, const OnWritten& on_written) {
   const NoGrad no_grad;
   const auto& model = stored.as<Transformer>();
   const bool whole = model.details().has_value();  // sources with their special tokens
@@ -54,15 +54,17 @@ SeenTranslation see_translation(const StoredModel& stored, const std::string& te
   seen.text = sanitize_utf8(text);
   expect_tokens(stored.source_tokenizer(), seen.text);
   seen.source = stored.source_tokenizer().encode(seen.text, /*special_tokens=*/whole).ids;
-  seen.output = given.empty()
-                    ? model.translate({seen.source}, stored.completed(BeamOptions{.beam = beam})).at(0).at(0).ids
-                    : stored.tokenizer().encode(sanitize_utf8(given), /*special_tokens=*/false).ids;
+  BeamOptions search{.beam = beam, .length_penalty = stored.pretrained().beam.length_penalty};
+  if (on_written) search.on_step = [&](size_t, const std::vector<int32_t>& ids) { on_written(ids); };
+  seen.output = given.empty() ? model.translate({seen.source}, stored.completed(search)).at(0).at(0).ids
+                              : stored.tokenizer().encode(sanitize_utf8(given), /*special_tokens=*/false).ids;
   seen.translation = stored.tokenizer().decode(seen.output);
   seen.input = seen.output;
   seen.input.insert(seen.input.begin(), model.config().bos_id);
   if (!whole) seen.source.push_back(model.config().eos_id);
   seen.output.push_back(model.config().eos_id);
   seen.record.want_vectors = want_vectors;
+  seen.record.want_states = true;
   const int32_t pad = model.config().pad_id;
   const TokenBatch batch = TokenBatch::pad({seen.source}, pad);
   const Variable memory = model.encode(batch, &seen.record);
@@ -71,13 +73,15 @@ SeenTranslation see_translation(const StoredModel& stored, const std::string& te
   return seen;
 }
 
-SeenText see_text(const StoredModel& stored, const std::string& text, int64_t generate, bool want_vectors) {
+SeenText see_text(const StoredModel& stored, const std::string& text, int64_t generate, bool want_vectors,
+                  const OnWritten& on_written) {
   const NoGrad no_grad;
   const Tokenizer& tokenizer = stored.tokenizer();
   SeenText seen;
   const std::string whole = sanitize_utf8(text);
   expect_tokens(tokenizer, whole);
   seen.record.want_vectors = want_vectors;
+  seen.record.want_states = true;
   if (const auto* encoder = dynamic_cast<const TextEncoder*>(&stored.module())) {
     if (generate > 0) throw UsageError("attend: a " + stored.model_type() + " writes nothing; generate 0 tokens");
     seen.ids = tokenizer.encode(whole).ids;
@@ -87,7 +91,14 @@ SeenText see_text(const StoredModel& stored, const std::string& text, int64_t ge
     seen.ids = prompt_ids(tokenizer, whole);
     if (generate > 0) {
       seen.given = std::ssize(seen.ids);
-      const GenerateOptions likeliest{.max_tokens = generate, .sampling = {.temperature = 0}};
+      GenerateOptions likeliest{.max_tokens = generate, .sampling = {.temperature = 0}};
+      std::vector<int32_t> written;
+      if (on_written)
+        likeliest.on_token = [&](int32_t id) {
+          written.push_back(id);
+          on_written(written);
+          return true;
+        };
       for (const int32_t id : model.generate(seen.ids, likeliest)) seen.ids.push_back(id);
     }
     seen.hidden = model.hidden(TokenBatch::pad({seen.ids}, 0), &seen.record);

@@ -9,14 +9,6 @@
 namespace heed::inline v0 {
 namespace {
 
-std::vector<double> scores_of(std::span<const float> logits, ClassScores how) {
-  if (how == ClassScores::one_of_all) return softmax(logits);
-  std::vector<double> scores(logits.begin(), logits.end());
-  if (how == ClassScores::each)
-    for (double& x : scores) x = 1 / (1 + std::exp(-x));
-  return scores;
-}
-
 std::span<const float> row_of(const Tensor& matrix, int64_t n) {
   return {matrix.data<float>() + n * matrix.stride(0), static_cast<size_t>(matrix.size(1))};
 }
@@ -81,13 +73,8 @@ std::vector<ClassifiedText> classify_texts(const StoredModel& model, const std::
   }
   each_batch(model, rows, [&](const RowBatch& batch) {
     const Tensor logits = logits_of(model, encoder, batch);
-    for (size_t n = 0; n < batch.rows.size(); ++n) {
-      const std::vector<double> scores = scores_of(row_of(logits, static_cast<int64_t>(n)), head.scores);
-      std::vector<ScoredLabel>& labels = results[batch.rows[n]].labels;
-      for (size_t c = 0; c < scores.size(); ++c) labels.push_back({head.labels[c], scores[c]});
-      std::stable_sort(labels.begin(), labels.end(),
-                       [](const ScoredLabel& a, const ScoredLabel& b) { return a.score > b.score; });
-    }
+    for (size_t n = 0; n < batch.rows.size(); ++n)
+      results[batch.rows[n]].labels = scored_labels(row_of(logits, static_cast<int64_t>(n)), head);
   });
   return results;
 }

@@ -9,8 +9,10 @@
 #include "core/gguf.h"
 #include "heed/checked.h"
 #include "heed/random.h"
+#include "heed/speech_transformer.h"
 #include "heed/text_encoder.h"
 #include "io/json.h"
+#include "load/adapters.h"
 #include "load/configuration.h"
 
 namespace heed::inline v0 {
@@ -45,8 +47,11 @@ void check_ids(const std::string& directory, const Tokenizer& tokenizer, int64_t
 }
 
 StoredModel loaded_pretrained(const std::string& directory) {
-  PretrainedModel model = load_pretrained(directory);
+  const bool adapted =
+      !is_gguf(directory) && DirectorySnapshot(directory, {kAdapterConfigFile}).contains(kAdapterConfigFile);
+  PretrainedModel model = adapted ? load_adapted(directory) : load_pretrained(directory);
   const Module* const module = model.module.get();
+  if (dynamic_cast<const ImageEncoder*>(module)) return {std::move(model), std::nullopt};
   Tokenizer tokenizer = load_tokenizer(directory, TokenizerSide::target);
   std::optional<Tokenizer> source;
   if (const auto* transformer = dynamic_cast<const Transformer*>(module)) {
@@ -57,6 +62,8 @@ StoredModel loaded_pretrained(const std::string& directory) {
     check_ids(directory, tokenizer, encoder->config().vocab_size);
   } else if (const auto* language_model = dynamic_cast<const LanguageModel*>(module)) {
     check_ids(directory, tokenizer, language_model->config().vocab_size);
+  } else if (const auto* speech = dynamic_cast<const SpeechTransformer*>(module)) {
+    check_ids(directory, tokenizer, speech->config().vocab_size);
   }
   return {std::move(model), std::move(tokenizer), std::move(source)};
 }
@@ -126,12 +133,17 @@ StoredModel::StoredModel(std::unique_ptr<Module> module, Vocabulary vocabulary, 
     : model_{.model_type = {}, .module = std::move(module)},
       vocabulary_(std::move(vocabulary)),
       source_vocabulary_(std::move(source)),
-      tokenizer_(*vocabulary_) {
+      tokenizer_(Tokenizer(*vocabulary_)) {
   if (source_vocabulary_) source_tokenizer_.emplace(*source_vocabulary_);
 }
 
-StoredModel::StoredModel(PretrainedModel model, Tokenizer tokenizer, std::optional<Tokenizer> source)
+StoredModel::StoredModel(PretrainedModel model, std::optional<Tokenizer> tokenizer, std::optional<Tokenizer> source)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), source_tokenizer_(std::move(source)) {}
+
+const Tokenizer& StoredModel::tokenizer() const {
+  if (tokenizer_) return *tokenizer_;
+  throw UsageError("the model is a " + model_type() + ", which reads no text and has no tokenizer");
+}
 
 const Vocabulary& StoredModel::vocabulary() const {
   if (vocabulary_) return *vocabulary_;
@@ -167,7 +179,7 @@ bool is_pretrained(const std::string& directory) {
   return config.is_object() && config.contains("model_type") && !config.contains("architecture");
 }
 
-StoredModel load(const std::string& directory, bool trust) {
+static StoredModel load_as_stored(const std::string& directory, bool trust) {
   if (is_pretrained(directory)) return loaded_pretrained(directory);
   const DirectorySnapshot files(directory, kModelFiles);
   const ModelPlan plan = read_plan(files.read(kConfigFile, kLargestConfig), directory + "/" + kConfigFile);
@@ -179,6 +191,12 @@ StoredModel load(const std::string& directory, bool trust) {
   NamedTensors tensors;
   for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
   return assembled(plan, std::move(vocabularies), tensors, file.path());
+}
+
+StoredModel load(const std::string& directory, const LoadOptions& options) {
+  StoredModel model = load_as_stored(directory, options.trust);
+  if (options.dtype) model.module().keep_matrices_as(*options.dtype);
+  return model;
 }
 
 StoredModel make_model(const ModelParts& parts, const std::string& where, bool trust) {

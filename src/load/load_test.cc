@@ -14,6 +14,7 @@
 #include "heed/random.h"
 #include "heed/text_generator.h"
 #include "heed/translator.h"
+#include "tests/shared.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -250,6 +251,27 @@ TEST_F(Stored, ATranslatorComesBackAsItWas) {
   }
 }
 
+TEST_F(Stored, MatricesAreKeptAsAsked) {
+  save(translator(false), at("model"));
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::q8}) {
+    const StoredModel model = load(at("model"), {.dtype = dtype});
+    for (const auto& [name, parameter] : model.module().named_parameters()) {
+      const bool fits = parameter.shape().rank() == 2 && (dtype != DType::q8 || parameter.size(1) % 32 == 0);
+      EXPECT_EQ(parameter.dtype(), fits ? dtype : DType::f32) << name;
+    }
+    // What it computes with is saved.
+    save(model, at("again"));
+    const StoredModel again = load(at("again"));
+    const std::vector<int32_t> ids = model.vocabulary().encode("el perro ve la casa");
+    const auto got = again.as<Transformer>().translate({ids})[0][0],
+               want = model.as<Transformer>().translate({ids})[0][0];
+    EXPECT_EQ(got.ids, want.ids);
+    EXPECT_EQ(got.log_probability, want.log_probability);
+    EXPECT_EQ(Translator(at("model"), {.dtype = dtype}).translate({"el perro"}).size(), 1u);
+  }
+  EXPECT_THROW(load(at("model"), {.dtype = DType::i8}), ShapeError);
+}
+
 TEST_F(Stored, ALanguageModelGoesOnAndScores) {
   manual_seed(4);
   const Vocabulary letters = Vocabulary::characters("the dog sees a house\n");
@@ -383,6 +405,25 @@ TEST_F(Stored, WhatATranslatorAttendsTo) {
   EXPECT_EQ(all[2].name, "Cross");
   EXPECT_EQ(all[2].queries.labels.back(), "</s>");
   EXPECT_THROW(see_translation(model, " "), UsageError);
+}
+
+TEST_F(Stored, WhatIsWrittenIsToldOnTheWay) {
+  std::vector<std::vector<int32_t>> told;
+  const OnWritten tell = [&](const std::vector<int32_t>& ids) { told.push_back(ids); };
+  const SeenTranslation seen = see_translation(translator(), "el perro", "", 1, false, tell);
+  ASSERT_GE(told.size() + 1, seen.output.size());
+  for (size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i].size(), i + 1);
+  if (told.empty()) return;
+  EXPECT_TRUE(std::equal(told.back().begin(), told.back().end(), seen.output.begin()));
+}
+
+TEST(StoredModel, OfPicturesHasNoTokenizer) {
+  HEED_NEEDS_SHARED("conformance/models/vit");
+  const StoredModel model = load(test::shared_path("conformance/models/vit"));
+  EXPECT_GT(model.as<ImageEncoder>().config().classes, 0);
+  EXPECT_THROW(model.tokenizer(), UsageError);
+  EXPECT_THROW(model.source_tokenizer(), UsageError);
+  EXPECT_THROW(model.vocabulary(), UsageError);
 }
 
 TEST_F(Stored, NobodyElsesFilesAreTouched) {

@@ -3,6 +3,7 @@
 #include "heed/text_encoder.h"
 #include "heed/text_generator.h"
 #include "heed/text_reader.h"
+#include "load/reading.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -23,16 +24,6 @@ void check_length(const char* what, const std::vector<int32_t>& ids, int64_t lon
 
 // (1, L, ...) -> (L, ...)
 Tensor only(const Variable& batch) { return batch.value().to(DType::f32).select(0, 0).contiguous(); }
-
-void add_weights(const char* part, const std::vector<Tensor>& layers, Reading& reading) {
-  for (size_t l = 0; l < layers.size(); ++l)
-    reading.weights.emplace_back(part + ('_' + std::to_string(l)), layers[l].to(DType::f32).select(0, 0).contiguous());
-}
-
-Tensor states_of(std::vector<Tensor> layers, const Variable& last) {
-  layers.push_back(last.value());
-  return stacked(layers).to(DType::f32);
-}
 
 Reading read_pair(const Transformer& model, const std::vector<int32_t>& ids, const std::vector<int32_t>& target,
                   AttentionRecord* record) {

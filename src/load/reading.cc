@@ -5,7 +5,10 @@
 #include <numeric>
 #include <utility>
 
+#include "heed/attended.h"
 #include "heed/executor.h"
+#include "heed/image_encoder.h"
+#include "heed/speech_transformer.h"
 #include "heed/text_reader.h"
 
 namespace heed::inline v0 {
@@ -96,6 +99,14 @@ std::vector<std::vector<size_t>> batches_of(const std::vector<ReadRow>& rows) {
   return batches;
 }
 
+std::vector<double> scores_of(std::span<const float> logits, ClassScores how) {
+  if (how == ClassScores::one_of_all) return softmax(logits);
+  std::vector<double> scores(logits.begin(), logits.end());
+  if (how == ClassScores::each)
+    for (double& x : scores) x = 1 / (1 + std::exp(-x));
+  return scores;
+}
+
 const char* task_of(HeadTask task) {
   switch (task) {
     case HeadTask::masked_words:
@@ -106,6 +117,8 @@ const char* task_of(HeadTask task) {
       return "classifies tokens";
     case HeadTask::answers:
       return "finds answers";
+    case HeadTask::picture_classes:
+      return "classifies pictures";
     case HeadTask::none:
       break;
   }
@@ -117,6 +130,10 @@ const char* task_of(HeadTask task) {
 std::string what_it_does(const StoredModel& model) {
   const std::string type = "a " + model.model_type() + ", which ";
   if (dynamic_cast<const TextEncoder*>(&model.module())) return type + task_of(model.pretrained().head.task);
+  if (dynamic_cast<const ImageEncoder*>(&model.module()))
+    return type +
+           (model.pretrained().head.task == HeadTask::none ? "reads pictures, and has no head" : "classifies pictures");
+  if (dynamic_cast<const SpeechTransformer*>(&model.module())) return type + "writes down speech, of its spectrum";
   if (dynamic_cast<const Transformer*>(&model.module()))
     return model.model_type().empty() ? "a translator" : type + "translates";
   if (dynamic_cast<const LanguageModel*>(&model.module()))
@@ -192,6 +209,25 @@ std::vector<double> softmax(std::span<const float> scores) {
   const double sum = std::accumulate(p.begin(), p.end(), 0.0);
   for (double& x : p) x /= sum;
   return p;
+}
+
+std::vector<ScoredLabel> scored_labels(std::span<const float> logits, const PretrainedHead& head) {
+  const std::vector<double> scores = scores_of(logits, head.scores);
+  std::vector<ScoredLabel> labels;
+  for (size_t c = 0; c < scores.size(); ++c) labels.push_back({head.labels[c], scores[c]});
+  std::stable_sort(labels.begin(), labels.end(),
+                   [](const ScoredLabel& a, const ScoredLabel& b) { return a.score > b.score; });
+  return labels;
+}
+
+Tensor states_of(std::vector<Tensor> layers, const Variable& last) {
+  layers.push_back(last.value());
+  return stacked(layers).to(DType::f32);
+}
+
+void add_weights(const char* part, const std::vector<Tensor>& layers, Reading& reading) {
+  for (size_t l = 0; l < layers.size(); ++l)
+    reading.weights.emplace_back(part + ('_' + std::to_string(l)), layers[l].to(DType::f32).select(0, 0).contiguous());
 }
 
 }  // namespace heed::inline v0

@@ -1,4 +1,5 @@
-// What the functions of heed/text_reader.h share: rows of ids that fit the model, and batches of them.
+// What the functions of heed/text_reader.h and heed/picture_reader.h share: rows of ids that fit the model, and batches
+// of them.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "heed/load.h"
 #include "heed/text_encoder.h"
+#include "heed/text_reader.h"
 
 namespace heed::inline v0 {
 
@@ -46,5 +48,12 @@ const TextEncoder& expect_head(const StoredModel& model, HeadTask task, const ch
 
 /// The probabilities of scores.
 std::vector<double> softmax(std::span<const float> scores);
+/// The classes of a head with what becomes of their logits, the most probable first.
+std::vector<ScoredLabel> scored_labels(std::span<const float> logits, const PretrainedHead& head);
+
+/// layers x (1, L, E), and the last states (1, L, E) -> (layers + 1, L, E) float32
+Tensor states_of(std::vector<Tensor> layers, const Variable& last);
+/// layers x (1, H, Lq, Lk), of one part of the model: "encoder_0" and so on.
+void add_weights(const char* part, const std::vector<Tensor>& layers, Reading& reading);
 
 }  // namespace heed::inline v0

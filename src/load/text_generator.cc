@@ -9,9 +9,9 @@
 namespace heed::inline v0 {
 namespace {
 
-StoredModel load_language_model(const std::string& directory, bool trust) {
+StoredModel load_language_model(const std::string& directory, const LoadOptions& options) {
   if (!is_pretrained(directory)) expect_config<LanguageModelConfig>(load_config(directory), directory);
-  StoredModel model = load(directory, trust);
+  StoredModel model = load(directory, options);
   if (!dynamic_cast<const LanguageModel*>(&model.module()))
     throw UsageError(directory + " holds a " + model.model_type() +
                      ", which does not go on with a text; name the directory of a language model");
@@ -45,7 +45,8 @@ std::vector<int32_t> begun_prompt(const Tokenizer& tokenizer, const std::string&
 // The first word that is written may need a space in front.
 void follow(const std::vector<int32_t>& prompt, TokenStream* characters) {
   constexpr int64_t kSeen = 16;
-  for (auto id = prompt.end() - std::min(kSeen, std::ssize(prompt)); id != prompt.end(); ++id) characters->push(*id);
+  for (auto id = prompt.end() - std::min<int64_t>(kSeen, std::ssize(prompt)); id != prompt.end(); ++id)
+    characters->push(*id);
 }
 
 }  // namespace
@@ -54,8 +55,8 @@ std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& t
   return begun(tokenizer, text).ids;
 }
 
-TextGenerator::TextGenerator(const std::string& directory, bool trust)
-    : stored_(load_language_model(directory, trust)) {}
+TextGenerator::TextGenerator(const std::string& directory, const LoadOptions& options)
+    : stored_(load_language_model(directory, options)) {}
 
 std::string TextGenerator::continue_text(const std::string& prompt, const ContinueOptions& options) const {
   Continuation more(stored_, prompt, options);

@@ -76,6 +76,23 @@ std::pair<std::vector<int32_t>, bool> source_ids(const Tokenizer& tokenizer, con
   return {std::move(tokens.ids), cut};
 }
 
+// What the decoder of a model with details learns to write, but for the end, which the loss adds.
+std::vector<int32_t> target_ids(const Tokenizer& tokenizer, const std::string& text, std::optional<int32_t> first,
+                                const Transformer& model) {
+  Encoding tokens = tokenizer.encode(text, /*special_tokens=*/model.details().has_value());
+  if (!model.details()) return tokens.ids;
+  if (!tokens.ids.empty() && tokens.added.back() && tokens.ids.back() == model.config().eos_id) {
+    tokens.ids.pop_back();
+    tokens.added.pop_back();
+  }
+  if (!first) return tokens.ids;
+  if (!tokens.ids.empty() && tokens.added.front())
+    tokens.ids.front() = *first;
+  else
+    tokens.ids.insert(tokens.ids.begin(), *first);
+  return tokens.ids;
+}
+
 // What is translated at once: a sentence of a line, or all of it.
 struct Part {
   size_t line, number;      // its own within the line
@@ -297,11 +314,32 @@ std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> mode
   return results;
 }
 
+SentencePairs encode_pairs(const StoredModel& model, const TextPairs& texts, const TranslateOptions& options) {
+  const auto& transformer = model.as<Transformer>();
+  const bool whole = transformer.details().has_value();
+  const std::optional<int32_t> language = language_token(model.source_tokenizer(), options.source_language);
+  std::optional<int32_t> first = language_token(model.tokenizer(), options.target_language);
+  if (!first) first = model.pretrained().beam.first_token;
+  SentencePairs pairs;
+  for (const std::string& line : texts.source) {
+    pairs.source.emplace_back();
+    if (!is_blank(line))
+      pairs.source.back() = source_ids(model.source_tokenizer(), options.prefix + line, language, whole,
+                                       std::numeric_limits<size_t>::max())
+                                .first;
+  }
+  for (const std::string& line : texts.target) {
+    pairs.target.emplace_back();
+    if (!is_blank(line)) pairs.target.back() = target_ids(model.tokenizer(), line, first, transformer);
+  }
+  return pairs;
+}
+
 namespace {
 
-StoredModel load_transformer(const std::string& directory, bool trust) {
+StoredModel load_transformer(const std::string& directory, const LoadOptions& options) {
   if (!is_pretrained(directory)) expect_config<TransformerConfig>(load_config(directory), directory);
-  StoredModel model = load(directory, trust);
+  StoredModel model = load(directory, options);
   if (!dynamic_cast<const Transformer*>(&model.module()))
     throw UsageError(directory + " holds a " + model.model_type() +
                      ", which does not translate; name the directory of a model with an encoder and a decoder");
@@ -317,9 +355,9 @@ bool same_tokens(const Tokenizer& a, const Tokenizer& b) {
 
 }  // namespace
 
-Translator::Translator(const std::vector<std::string>& directories, bool trust) {
+Translator::Translator(const std::vector<std::string>& directories, const LoadOptions& options) {
   for (const std::string& directory : directories) {
-    stored_.push_back(load_transformer(directory, trust));
+    stored_.push_back(load_transformer(directory, options));
     models_.push_back(&stored_.back().as<Transformer>());
     const StoredModel& first = stored_.front();
     const StoredModel& last = stored_.back();

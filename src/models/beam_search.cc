@@ -68,7 +68,7 @@ class OutputLayer {
       : weight_(weight), bias_(bias), factor_(factor) {
     constexpr int64_t kRepays = 24;  // rows
     if (rows < kRepays) return;
-    with_weights<float>(weight_, [&](const auto* w) { packed_.emplace(w, weight_.size(1), weight_.size(0), ex_); });
+    with_weights<float>(weight_, [&](const auto& w) { packed_.emplace(w, weight_.size(1), weight_.size(0), ex_); });
   }
   Scores operator()(const Variable& hidden) const {
     const int64_t rows = hidden.size(0), width = weight_.size(1), vocabulary = weight_.size(0);
@@ -78,7 +78,7 @@ class OutputLayer {
     if (packed_)
       linear_forward(x.data<float>(), *packed_, logits, rows, ex_);
     else
-      with_weights<float>(weight_, [&](const auto* w) {
+      with_weights<float>(weight_, [&](const auto& w) {
         linear_forward<float>(x.data<float>(), w, nullptr, logits, rows, width, vocabulary, ex_);
       });
     for_rows(rows, vocabulary, ex_, [&](int64_t begin, int64_t end) {
@@ -384,6 +384,8 @@ class Search {
       for (size_t s = 0; s < open_.size(); ++s)
         if (advance(s, scores)) going_on.push_back(s);
       keep(going_on);
+      if (!options_.on_step) continue;
+      for (const Sentence& s : open_) options_.on_step(s.index, s.beams.front().ids);
     }
     return std::move(results_);
   }

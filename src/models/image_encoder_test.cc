@@ -47,6 +47,19 @@ TEST(PrepareImage, ResizesAsPillow) {
   for (int64_t i = 0; i < from.numel(); ++i) ASSERT_EQ(same.data<uint8_t>()[i], from.data<uint8_t>()[i]);
 }
 
+TEST(PrepareImage, IsUndone) {
+  const Tensor from = picture(9, 6);
+  const ImagePreparation how{.factor = 1.0 / 255, .mean = {0.1, 0.5, 0.7}, .deviation = {0.2, 0.3, 1}};
+  const Tensor back = restore_image(prepare_image(from, how), how);
+  ASSERT_EQ(back.shape(), from.shape());
+  for (int64_t i = 0; i < from.numel(); ++i) ASSERT_EQ(back.data<uint8_t>()[i], from.data<uint8_t>()[i]) << i;
+  // What no byte gives is as close as bytes come.
+  const Tensor beyond = Tensor::full({1, 3, 1, 2}, 1e9);
+  EXPECT_EQ(restore_image(beyond, how).at<uint8_t>(0, 1, 2), 255);
+  EXPECT_THROW(restore_image(Tensor::zeros({3, 4, 4}), how), ShapeError);
+  EXPECT_THROW(restore_image(Tensor::zeros({1, 1, 4, 4}), how), ShapeError);
+}
+
 TEST(PrepareImage, ResizesCutsAndNormalises) {
   const Tensor from = picture(9, 6);
   const ImagePreparation how{

@@ -110,16 +110,22 @@ Variable LanguageModel::hidden(const TokenBatch& text, AttentionRecord* record) 
   own.part = record->part;
   own.want_vectors = record->want_vectors;
   own.want_states = record->want_states;
+  own.want_inputs = record->want_inputs;
   const Variable y = (*layers_)(embed(text, 0), call, &own);
   record->decoder = std::move(own.encoder);  // its layers are an encoder's, made causal
   record->decoder_vectors = std::move(own.encoder_vectors);
   record->decoder_states = std::move(own.encoder_states);
+  record->decoder_input = own.encoder_input;
   return y;
 }
 
 Variable LanguageModel::logits_of(const Variable& states) const {
   const Variable logits = functional::linear(states, output_weight());
   return details_ && details_->logit_softcap != 0 ? functional::softcap(logits, details_->logit_softcap) : logits;
+}
+
+Variable LanguageModel::lens_logits(const Variable& states) const {
+  return logits_of(layers_->norm ? (*layers_->norm)(states) : states);
 }
 
 Variable LanguageModel::logits(const TokenBatch& text) const { return logits_of(hidden(text)); }
@@ -228,7 +234,7 @@ void Generation::restart(const std::vector<int32_t>& prompt) {
   std::vector<int32_t> window(prompt.end() - static_cast<std::ptrdiff_t>(std::min(prompt.size(), s.longest())),
                               prompt.end());
   // The last token is read in any case: the next one is predicted there.
-  const int64_t most = std::min(s.caches.front().length(), std::ssize(window) - 1);
+  const int64_t most = std::min<int64_t>(s.caches.front().length(), std::ssize(window) - 1);
   const auto differ = std::mismatch(s.window.begin(), s.window.begin() + most, window.begin()).first;
   const int64_t kept = differ - s.window.begin();
   for (KVCache& cache : s.caches)

@@ -131,4 +131,21 @@ Tensor prepare_image(const Tensor& picture, const ImagePreparation& how) {
   return result;
 }
 
+Tensor restore_image(const Tensor& pixels, const ImagePreparation& how) {
+  if (pixels.rank() != 4 || pixels.size(0) != 1 || pixels.size(1) != 3)
+    throw ShapeError("restore_image: pixels " + to_string(pixels.shape()) + "; give (1, 3, height, width)");
+  const Tensor values = pixels.to(DType::f64);
+  const int64_t height = pixels.size(2), width = pixels.size(3);
+  const Tensor result = Tensor::empty({height, width, 3}, DType::u8);
+  uint8_t* to = result.data<uint8_t>();
+  for (int64_t y = 0; y < height; ++y)
+    for (int64_t x = 0; x < width; ++x)
+      for (int64_t c = 0; c < 3; ++c) {
+        const auto n = static_cast<size_t>(c);
+        const double value = (values.at<double>(0, c, y, x) * how.deviation[n] + how.mean[n]) / how.factor;
+        *to++ = static_cast<uint8_t>(std::lround(std::clamp(value, 0.0, 255.0)));
+      }
+  return result;
+}
+
 }  // namespace heed::inline v0

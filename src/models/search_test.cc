@@ -99,6 +99,22 @@ TEST(Score, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(model.score({}, {}).empty());
 }
 
+TEST(Search, TellsOfItsSteps) {
+  const std::unique_ptr<Transformer> model = sure_model(5);
+  for (const int64_t beam : {1, 3}) {
+    std::vector<std::vector<Ids>> told(kSources.size());
+    BeamOptions options{.beam = beam};
+    options.on_step = [&](size_t source, const Ids& ids) { told.at(source).push_back(ids); };
+    const auto found = model->translate(kSources, options);
+    for (size_t i = 0; i < told.size(); ++i) {
+      for (size_t step = 0; step < told[i].size(); ++step) EXPECT_EQ(told[i][step].size(), step + 1);
+      EXPECT_GE(told[i].size() + 1, found[i][0].ids.size());
+      if (beam > 1) continue;
+      for (const Ids& ids : told[i]) EXPECT_TRUE(std::equal(ids.begin(), ids.end(), found[i][0].ids.begin()));
+    }
+  }
+}
+
 TEST(Sampling, DrawsAsOftenAsTheModelSays) {
   const std::unique_ptr<Transformer> made = sure_model(4);
   const Transformer& model = *made;

@@ -212,6 +212,10 @@ Variable Transformer::logits_of(const Variable& states) const {
                             logit_bias_);
 }
 
+Variable Transformer::lens_logits(const Variable& states) const {
+  return logits_of(decoder_->norm ? (*decoder_->norm)(states) : states);
+}
+
 Variable Transformer::loss(const TokenBatch& source, const TokenBatch& target,
                            const functional::CrossEntropyOptions& options, functional::LossParts* parts) const {
   if (source.size() != target.size())

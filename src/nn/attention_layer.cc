@@ -180,8 +180,12 @@ Variable MultiheadAttention::operator()(const Variable& query, const Variable& k
   if (record) how.selection = record->selection;
   if (record && record->want_vectors) record->vectors = {unpacked(q), unpacked(k), unpacked(v)};
   Tensor* const weights = record && record->want_weights ? &record->weights : nullptr;
-  Variable out =
-      out_proj(functional::packed_attention(q, k, v, std::move(how), weights, split, call.learned_mask, sinks));
+  Variable heads = functional::packed_attention(q, k, v, how, weights, split, call.learned_mask, sinks);
+  if (control_) {
+    const Heads kind = split ? Heads::split : query.same(key) ? Heads::self : Heads::cross;
+    heads = controlled(heads, KVCache(unpacked(k), unpacked(v)), how, kind, record);
+  }
+  Variable out = out_proj(heads);
   if (query.shape().rank() == 2) out = functional::reshape(out, {query.size(0), o.embed_dim});
   return out;
 }
@@ -195,7 +199,12 @@ Variable MultiheadAttention::step(const Variable& x, KVCache& cache, const Tenso
   AttentionOptions how = attention_options(Causal::top_left);
   how.mask = mask;
   if (sinks.defined()) how.sinks = sinks.value();
-  Variable out = out_proj(attend(own.q, own.k, own.v, cache, std::move(how)));
+  Variable heads = attend(own.q, own.k, own.v, cache, how);
+  if (control_) {
+    how.offset = cache.length() - heads.size(1);
+    heads = controlled(heads, cache, how, Heads::self, nullptr);
+  }
+  Variable out = out_proj(heads);
   if (x.shape().rank() == 2) out = functional::reshape(out, {x.size(0), options_.embed_dim});
   return out;
 }
@@ -221,7 +230,15 @@ Variable MultiheadAttention::step(const Variable& x, std::span<KVCache* const> c
     cache.attend(q.slice(0, b, b + 1), k.slice(0, b, b + 1), v.slice(0, b, b + 1), into, std::move(how),
                  options_.rotary ? std::optional(options_.rotary_options) : std::nullopt);
   });
-  return out_proj(Variable(y));
+  if (!control_) return out_proj(Variable(y));
+  std::vector<Variable> texts;
+  for (int64_t b = 0; b < y.size(0); ++b) {
+    const KVCache& cache = *caches[static_cast<size_t>(b)];
+    AttentionOptions how = attention_options(Causal::top_left);
+    how.offset = cache.length() - 1;
+    texts.push_back(controlled(Variable(y.slice(0, b, b + 1)), cache, how, Heads::self, nullptr));
+  }
+  return out_proj(functional::concatenate(texts, 0));
 }
 
 // Attention of packed queries, keys and values behind those of a cache; inference only.
@@ -258,7 +275,7 @@ Variable MultiheadAttention::attend_memory(const Variable& query, const KVCache&
   if (record) attention_options.selection = record->selection;
   heed::attention(unpacked(q), memory.keys(), memory.values(), packed_result(q, y, memory.length(), record),
                   attention_options);
-  return out_proj(Variable(y));
+  return out_proj(control_ ? controlled(Variable(y), memory, attention_options, Heads::cross, record) : Variable(y));
 }
 
 }  // namespace heed::inline v0

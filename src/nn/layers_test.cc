@@ -340,25 +340,30 @@ TransformerConfig small_config() {
           .dropout = 0};
 }
 
-TEST_F(Layers, MatricesKeptInHalfPrecisionGiveTheSameBits) {
-  for (const DType half : {DType::f16, DType::bf16})
+TEST_F(Layers, MatricesKeptInFewerBitsGiveTheSameBits) {
+  for (const DType narrow : {DType::f16, DType::bf16, DType::q8})
     for (const bool tied : {true, false}) {
       TransformerConfig config = small_config();
+      if (narrow == DType::q8) config.d_model = 32;
       config.tie_embeddings = tied;
       config.positions = tied ? "sinusoidal" : "learned";
       Transformer model(config), kept(config);
       model.eval();
       kept.eval();
+      // The second layer of a feed-forward is 12 wide: no whole block.
+      const auto is_kept = [&](const Variable& parameter) {
+        return parameter.shape().rank() == 2 && (narrow != DType::q8 || parameter.size(1) == 32);
+      };
       std::vector<std::pair<std::string, Tensor>> values;
       for (const auto& [name, parameter] : model.named_parameters()) {
         const Tensor drawn = normal(parameter.shape(), 0, 0.5);
-        values.emplace_back(name, parameter.shape().rank() == 2 ? drawn.to(half) : drawn);
+        values.emplace_back(name, is_kept(parameter) ? drawn.to(narrow) : drawn);
       }
       model.load(values);  // widened
       kept.load(values);
-      kept.keep_matrices_as(half);
+      kept.keep_matrices_as(narrow);
       for (const auto& [name, parameter] : kept.named_parameters())
-        EXPECT_EQ(parameter.dtype(), parameter.shape().rank() == 2 ? half : DType::f32) << name;
+        EXPECT_EQ(parameter.dtype(), is_kept(parameter) ? narrow : DType::f32) << name;
 
       const std::vector<std::vector<int32_t>> sources{{5, 6, 7, 8}, {9}, {12, 4, 4}};
       for (const int64_t beam : {1, 4, 9}) {  // 9 beams of 3 sentences: the output weight is packed
@@ -372,9 +377,10 @@ TEST_F(Layers, MatricesKeptInHalfPrecisionGiveTheSameBits) {
       EXPECT_THROW(kept.logits(source, target), ShapeError);  // would be recorded
       const NoGrad no_grad;
       EXPECT_EQ(largest_difference(kept.logits(source, target).value(), model.logits(source, target).value()), 0);
-      kept.to(DType::f32);
+      kept.keep_matrices_as(DType::f32);
       EXPECT_EQ(largest_difference(kept.logits(source, target).value(), model.logits(source, target).value()), 0);
       EXPECT_THROW(kept.keep_matrices_as(DType::f64), ShapeError);
+      EXPECT_THROW(kept.to(DType::q8), ShapeError);
     }
 }
 

@@ -2,6 +2,8 @@
 #include <map>
 #include <set>
 
+#include "core/memory.h"
+#include "heed/executor.h"
 #include "heed/nn.h"
 
 namespace heed::inline v0 {
@@ -41,15 +43,36 @@ void Module::train(bool on) {
 }
 
 void Module::to(DType dtype) {
+  if (is_quantised(dtype)) throw ShapeError("to: q8 is for matrices alone; use keep_matrices_as(DType::q8)");
   for (Variable& parameter : parameters()) parameter.rebind(parameter.value().to(dtype), Tensor());
 }
 
+namespace {
+
+// By all threads: a model of a billion parameters is waited for.
+Tensor converted(const Tensor& matrix, DType dtype) {
+  if (matrix.dtype() == dtype || matrix.size(1) % block_of(dtype) != 0) return matrix;
+  const Tensor result = Tensor::empty(matrix.shape(), dtype);
+  constexpr int64_t kElements = 1 << 16;  // of a task
+  const int64_t rows = matrix.size(0), some = std::max<int64_t>(1, kElements / std::max<int64_t>(matrix.size(1), 1));
+  parallel_for(default_executor(), (rows + some - 1) / some, [&](int64_t task) {
+    const int64_t begin = task * some, end = std::min(rows, begin + some);
+    result.slice(0, begin, end).copy_from(matrix.slice(0, begin, end));
+  });
+  return result;
+}
+
+}  // namespace
+
 void Module::keep_matrices_as(DType dtype) {
-  if (dtype != DType::f16 && dtype != DType::bf16)
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::q8)
     throw ShapeError(std::string("keep_matrices_as: ") + name_of(dtype) +
-                     " is not f16 or bf16; to() converts to others");
-  for (Variable& parameter : parameters())
-    parameter.rebind(parameter.value().to(parameter.shape().rank() == 2 ? dtype : DType::f32), Tensor());
+                     " is not f32, f16, bf16 or q8; to() converts to others");
+  for (Variable& parameter : parameters()) {
+    const Tensor& value = parameter.value();
+    parameter.rebind(value.rank() == 2 ? converted(value, dtype) : value.to(DType::f32), Tensor());
+    release_cached_memory();  // what was freed would serve no matrix of another size
+  }
 }
 
 namespace {
@@ -66,7 +89,7 @@ void for_each_fitting(const Module::NamedParameters& mine, const std::vector<std
     if (!(found->second->shape() == parameter.shape()))
       throw FormatError("load: tensor '" + name + "' has shape " + to_string(found->second->shape()) +
                         ", the model needs " + to_string(parameter.shape()));
-    if (!is_floating(found->second->dtype()))
+    if (!is_floating(found->second->dtype()) && !is_quantised(found->second->dtype()))
       throw FormatError("load: tensor '" + name + "' is " + name_of(found->second->dtype()) + ", not floating");
   }
   if (given.size() != mine.size())

@@ -212,6 +212,7 @@ TransformerEncoder::TransformerEncoder(const std::vector<TransformerLayerOptions
 Variable TransformerEncoder::operator()(Variable x, const MultiheadAttention::Call& call,
                                         AttentionRecord* record) const {
   RecordingOf self(record, layers.size(), &AttentionRecord::encoder, &AttentionRecord::encoder_vectors);
+  if (record && record->want_inputs) record->encoder_input = x = Variable(x.value(), /*requires_grad=*/true);
   for (size_t l = 0; l < layers.size(); ++l) {
     if (record && record->want_states) record->encoder_states.push_back(x.value());
     x = (*layers[l])(x, call, self.begin(l));
@@ -253,6 +254,7 @@ Variable TransformerDecoder::operator()(Variable x, const Variable& memory, cons
                                         const MultiheadAttention::Call& cross, AttentionRecord* record) const {
   RecordingOf decoder(record, layers.size(), &AttentionRecord::decoder, &AttentionRecord::decoder_vectors);
   RecordingOf over_memory(record, layers.size(), &AttentionRecord::cross, &AttentionRecord::cross_vectors);
+  if (record && record->want_inputs) record->decoder_input = x = Variable(x.value(), /*requires_grad=*/true);
   for (size_t l = 0; l < layers.size(); ++l) {
     if (record && record->want_states) record->decoder_states.push_back(x.value());
     x = (*layers[l])(x, memory, self, cross, decoder.begin(l), over_memory.begin(l));

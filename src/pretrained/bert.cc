@@ -37,24 +37,6 @@ NamedHead classifier(const Kin& kin, int64_t labels) {
   return {head, "pre_classifier", "", "classifier"};
 }
 
-std::vector<std::string> labels_of(const Keys& config) {
-  const std::optional<Keys> by_number = config.object("id2label");
-  std::vector<std::string> labels;
-  for (int64_t i = 0; i < (by_number ? by_number->size() : 2); ++i)
-    labels.push_back(by_number ? by_number->text(std::to_string(i)) : "LABEL_" + std::to_string(i));
-  if (labels.empty()) config.fail("id2label", "it must name a class");
-  return labels;
-}
-
-ClassScores scores_of(const Keys& config, size_t labels) {
-  const std::string kind =
-      config.text("problem_type", labels == 1 ? "multi_label_classification" : "single_label_classification");
-  if (kind == "regression") return ClassScores::values;
-  if (kind == "multi_label_classification") return ClassScores::each;
-  if (kind == "single_label_classification") return ClassScores::one_of_all;
-  config.fail("problem_type", "heed has single_label_classification, multi_label_classification and regression");
-}
-
 // By the name of the class that wrote the file.
 std::optional<NamedHead> head_of(const Keys& config, const Kin& kin, Activation activation) {
   const std::vector<std::string> names = config.texts("architectures");
@@ -69,14 +51,14 @@ std::optional<NamedHead> head_of(const Keys& config, const Kin& kin, Activation 
   if (name.ends_with("ForQuestionAnswering"))
     return NamedHead{{.outputs = 2}, "", "", "qa_outputs", {.task = HeadTask::answers}};
   if (name.ends_with("ForTokenClassification")) {
-    const std::vector<std::string> labels = labels_of(config);
+    const std::vector<std::string> labels = class_labels(config);
     return NamedHead{
         {.outputs = std::ssize(labels)}, "", "", "classifier", {.task = HeadTask::token_classes, .labels = labels}};
   }
   if (name.ends_with("ForSequenceClassification")) {
-    const std::vector<std::string> labels = labels_of(config);
+    const std::vector<std::string> labels = class_labels(config);
     named = classifier(kin, std::ssize(labels));
-    named.use = {.task = HeadTask::text_classes, .labels = labels, .scores = scores_of(config, labels.size())};
+    named.use = {.task = HeadTask::text_classes, .labels = labels, .scores = class_scores(config, labels.size())};
     return named;
   }
   config.fail("architectures",

@@ -54,43 +54,19 @@ Described describe(const Keys& config, const std::vector<std::string>&) {
   const std::string type = config.text("model_type");
   const int version = type == "gemma" ? 1 : type == "gemma2" ? 2 : 3;
   config.require_flag("use_bidirectional_attention", false);
-  const int64_t width = size_of(config, "hidden_size"), heads = size_of(config, "num_attention_heads");
+  const LanguageModelConfig own = decoder_sizes(config, /*tied=*/true);
   const int64_t head_dim = config.integer("head_dim", 1, 65536, 256);
-  const LanguageModelConfig own{.vocab_size = size_of(config, "vocab_size"),
-                                .d_model = width,
-                                .nhead = heads,
-                                .num_kv_heads = config.integer("num_key_value_heads", 1, heads, heads),
-                                .num_layers = config.integer("num_hidden_layers", 1, 1000),
-                                .dim_feedforward = size_of(config, "intermediate_size"),
-                                .dropout = 0,
-                                .positions = "rotary",
-                                .max_positions = positions_of(config),
-                                .tie_embeddings = config.flag("tie_word_embeddings", true)};
+  TransformerLayerOptions layer = decoder_layer(config, own, head_dim, 1e-6);
   // "gelu" of the first version's files means the tanh form.
-  const Activation activation =
+  layer.activation.activation =
       version == 1 ? Activation::gelu_tanh : activation_of(config, "hidden_activation", "gelu_pytorch_tanh");
-  TransformerLayerOptions layer{.d_model = width,
-                                .nhead = heads,
-                                .kv_heads = own.num_kv_heads,
-                                .dim_feedforward = own.dim_feedforward,
-                                .dropout = 0,
-                                .attention_dropout = config.number("attention_dropout", 0, 0.99, 0),
-                                .activation = {activation, /*gated=*/true},
-                                .norm = NormKind::rms_norm,
-                                .norm_epsilon = config.number("rms_norm_eps", 0, 1, 1e-6),
-                                .norm_first = true,
-                                .norm_after = version > 1,
-                                .bias = false,
-                                .qkv_bias = config.flag("attention_bias", false),
-                                .out_bias = config.flag("attention_bias", false),
-                                .rotary = true,
-                                .head_dim = head_dim,
-                                .heads = {.norm = version == 3}};
-  layer.heads.norm_epsilon = layer.norm_epsilon;
+  layer.norm_after = version > 1;
+  layer.qkv_bias = layer.out_bias = config.flag("attention_bias", false);
+  layer.heads.norm = version == 3;
   if (version > 1) layer.scale = 1 / std::sqrt(config.number("query_pre_attn_scalar", 1e-6, 1e9, 256));
   if (version > 1 && !config.is_null("attn_logit_softcapping"))
     layer.heads.softcap = config.number("attn_logit_softcapping", 0, 1e9, version == 2 ? 50 : 0);
-  LanguageModelDetails details{.embedding_factor = std::sqrt(static_cast<double>(width))};
+  LanguageModelDetails details{.embedding_factor = std::sqrt(static_cast<double>(own.d_model))};
   if (version > 1 && !config.is_null("final_logit_softcapping"))
     details.logit_softcap = config.number("final_logit_softcapping", 0, 1e9, version == 2 ? 30 : 0);
   for (const std::string& kind : layer_types(config, version, own.num_layers)) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <map>
 
 #include "core/testing.h"
 #include "heed/io.h"
@@ -15,23 +16,28 @@
 namespace heed {
 namespace {
 
-constexpr int64_t kWidth = 8, kWords = 12, kInner = 16;
+constexpr int64_t kWidth = 8, kWords = 12;
 
 std::string bytes_of(const Tensor& tensor) {
   return {static_cast<const char*>(tensor.raw()), static_cast<size_t>(tensor.nbytes())};
+}
+
+uint32_t type_of(DType dtype) {
+  return std::map<DType, uint32_t>{{DType::f32, 0}, {DType::q8, 8}, {DType::q4_k, 12}, {DType::q6_k, 14}}.at(dtype);
 }
 
 // What differs from the file that is whole.
 struct Change {
   std::string without{};  // a fact or a tensor
   std::function<void(GgufBytes&)> more = [](GgufBytes&) {};
+  std::function<DType(const std::string&)> dtype = [](const std::string&) { return DType::f32; };
 };
 
 class GgufModels : public testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(path_); }
 
-  static GgufBytes llama(const Change& change = {}) {
+  static GgufBytes llama(const Change& change = {}, int64_t width = kWidth) {
     GgufBytes file;
     const auto fact = [&](const std::string& key, uint32_t value) {
       if (key != change.without) file.integer(key, value);
@@ -39,8 +45,8 @@ class GgufModels : public testing::Test {
     if (change.without != "general.architecture") file.text("general.architecture", "llama");
     fact("llama.block_count", 1);
     fact("llama.context_length", 32);
-    fact("llama.embedding_length", kWidth);
-    fact("llama.feed_forward_length", kInner);
+    fact("llama.embedding_length", static_cast<uint32_t>(width));
+    fact("llama.feed_forward_length", static_cast<uint32_t>(2 * width));
     fact("llama.attention.head_count", 2);
     fact("llama.attention.head_count_kv", 1);
     if (change.without != "llama.attention.layer_norm_rms_epsilon")
@@ -53,19 +59,21 @@ class GgufModels : public testing::Test {
       if (name == change.without) return;
       std::vector<uint64_t> shape{static_cast<uint64_t>(columns)};
       if (rows > 1) shape.push_back(static_cast<uint64_t>(rows));
-      file.tensor(name, shape, 0, bytes_of(values));
+      const DType dtype = change.dtype(name);
+      file.tensor(name, shape, type_of(dtype),
+                  bytes_of(dtype <= DType::q8 ? values.to(dtype) : random_blocks(dtype, values.shape())));
     };
-    tensor("token_embd.weight", kWords, kWidth);
-    tensor("blk.0.attn_norm.weight", 1, kWidth);
-    tensor("blk.0.attn_q.weight", kWidth, kWidth);
-    tensor("blk.0.attn_k.weight", kWidth / 2, kWidth);
-    tensor("blk.0.attn_v.weight", kWidth / 2, kWidth);
-    tensor("blk.0.attn_output.weight", kWidth, kWidth);
-    tensor("blk.0.ffn_norm.weight", 1, kWidth);
-    tensor("blk.0.ffn_gate.weight", kInner, kWidth);
-    tensor("blk.0.ffn_up.weight", kInner, kWidth);
-    tensor("blk.0.ffn_down.weight", kWidth, kInner);
-    tensor("output_norm.weight", 1, kWidth);
+    tensor("token_embd.weight", kWords, width);
+    tensor("blk.0.attn_norm.weight", 1, width);
+    tensor("blk.0.attn_q.weight", width, width);
+    tensor("blk.0.attn_k.weight", width / 2, width);
+    tensor("blk.0.attn_v.weight", width / 2, width);
+    tensor("blk.0.attn_output.weight", width, width);
+    tensor("blk.0.ffn_norm.weight", 1, width);
+    tensor("blk.0.ffn_gate.weight", 2 * width, width);
+    tensor("blk.0.ffn_up.weight", 2 * width, width);
+    tensor("blk.0.ffn_down.weight", width, 2 * width);
+    tensor("output_norm.weight", 1, width);
     change.more(file);
     return file;
   }
@@ -142,6 +150,49 @@ TEST_F(GgufModels, MatricesStayHalf) {
   const Tensor logits =
       dynamic_cast<const LanguageModel&>(*mixed.module).logits(TokenBatch::pad({{4, 5, 6}}, 0)).value();
   EXPECT_EQ(logits.dtype(), DType::f32);
+}
+
+bool is_matrix(const std::string& name) { return name.find("norm") == std::string::npos; }
+
+Tensor logits_of(const PretrainedModel& loaded) {
+  const NoGrad no_grad;
+  return dynamic_cast<const LanguageModel&>(*loaded.module).logits(TokenBatch::pad({{4, 5, 6}}, 0)).value();
+}
+
+TEST_F(GgufModels, BlocksAreUsedAsTheyAre) {
+  for (const auto& [dtype, width] : {std::pair{DType::q8, int64_t{32}}, {DType::q4_k, 256}, {DType::q6_k, 256}}) {
+    const auto of = [dtype = dtype](const std::string& name) { return is_matrix(name) ? dtype : DType::f32; };
+    llama({.dtype = of}, width).write(path_);
+    const PretrainedModel loaded = load_pretrained(path_);
+    for (const auto& [name, parameter] : loaded.module->named_parameters())
+      EXPECT_EQ(parameter.dtype(), parameter.shape().rank() == 2 ? dtype : DType::f32) << name;
+    const Tensor logits = logits_of(loaded);
+    loaded.module->keep_matrices_as(DType::f32);
+    EXPECT_EQ(bytes_of(logits), bytes_of(logits_of(loaded))) << name_of(dtype);
+  }
+}
+
+TEST_F(GgufModels, BlocksAreThoseOfTheFloats) {
+  llama({.dtype = [](const std::string& name) { return is_matrix(name) ? DType::q8 : DType::f32; }}, 32).write(path_);
+  const Tensor in_blocks = logits_of(load_pretrained(path_));
+  llama({}, 32).write(path_);
+  const PretrainedModel from_floats = load_pretrained(path_);
+  EXPECT_NE(bytes_of(logits_of(from_floats)), bytes_of(in_blocks));
+  from_floats.module->keep_matrices_as(DType::q8);
+  EXPECT_EQ(bytes_of(logits_of(from_floats)), bytes_of(in_blocks));
+}
+
+// As files of several types have them: queries and keys are of one, values of another. A norm in blocks becomes
+// float32.
+TEST_F(GgufModels, BlocksBesideOtherTypes) {
+  const auto of = [](const std::string& name) { return name == "blk.0.attn_v.weight" ? DType::q6_k : DType::q4_k; };
+  llama({.dtype = of}, 256).write(path_);
+  const PretrainedModel mixed = load_pretrained(path_);
+  for (const auto& [name, parameter] : mixed.module->named_parameters())
+    EXPECT_EQ(parameter.dtype(), parameter.shape().rank() != 2      ? DType::f32
+                                 : name.ends_with("in_proj_weight") ? DType::f16
+                                                                    : DType::q4_k)
+        << name;
 }
 
 TEST_F(GgufModels, FactsThatChangeResults) {

@@ -51,38 +51,15 @@ Names names_of() {
 Described describe(const Keys& config, const std::vector<std::string>&) {
   if (config.integer("num_local_experts", 1, INT32_MAX) != 1)
     config.fail("num_local_experts", "heed has this kind of model with one expert");
-  const int64_t width = size_of(config, "hidden_size"), heads = size_of(config, "num_attention_heads");
+  const LanguageModelConfig own = decoder_sizes(config, /*tied=*/false);
   const int64_t head_dim = config.integer("head_dim", 1, 65536, 64);
-  const LanguageModelConfig own{.vocab_size = size_of(config, "vocab_size"),
-                                .d_model = width,
-                                .nhead = heads,
-                                .num_kv_heads = config.integer("num_key_value_heads", 1, heads, heads),
-                                .num_layers = config.integer("num_hidden_layers", 1, 1000),
-                                .dim_feedforward = size_of(config, "intermediate_size"),
-                                .dropout = 0,
-                                .positions = "rotary",
-                                .max_positions = positions_of(config),
-                                .tie_embeddings = config.flag("tie_word_embeddings", false)};
-  const bool bias = config.flag("attention_bias", true);
-  TransformerLayerOptions layer{.d_model = width,
-                                .nhead = heads,
-                                .kv_heads = own.num_kv_heads,
-                                .dim_feedforward = own.dim_feedforward,
-                                .dropout = 0,
-                                .attention_dropout = config.number("attention_dropout", 0, 0.99, 0),
-                                .activation = {.activation = Activation::silu,
-                                               .gated = true,
-                                               .alpha = config.number("swiglu_alpha", 1e-6, 1e6, 1.702),
-                                               .limit = config.number("swiglu_limit", 1e-6, 1e6, 7)},
-                                .norm = NormKind::rms_norm,
-                                .norm_epsilon = config.number("rms_norm_eps", 0, 1, 1e-5),
-                                .norm_first = true,
-                                .qkv_bias = bias,
-                                .out_bias = bias,
-                                .rotary = true,
-                                .rotary_options = stated_rotation(config, head_dim),
-                                .head_dim = head_dim,
-                                .heads = {.sinks = true}};
+  TransformerLayerOptions layer = decoder_layer(config, own, head_dim, 1e-5);
+  layer.activation.alpha = config.number("swiglu_alpha", 1e-6, 1e6, 1.702);
+  layer.activation.limit = config.number("swiglu_limit", 1e-6, 1e6, 7);
+  layer.bias = true;
+  layer.qkv_bias = layer.out_bias = config.flag("attention_bias", true);
+  layer.rotary_options = stated_rotation(config, head_dim);
+  layer.heads.sinks = true;
   LanguageModelDetails details;
   for (const std::string& type : layer_types(config, own.num_layers)) {
     layer.heads.window = window_of(type == kSliding ? config.integer("sliding_window", 1, INT32_MAX, 128) : 0);

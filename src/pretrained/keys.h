@@ -44,6 +44,8 @@ class Keys {
   [[noreturn]] void fail(const std::string& key, const std::string& rule) const;
   const std::string& where() const { return where_; }
   int64_t size() const { return static_cast<int64_t>(object_.size()); }  // keys
+  /// All of it. Malformed UTF-8 is replaced.
+  std::string json() const { return object_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
 
  private:
   const nlohmann::json* find(const std::string& key) const;

@@ -1,6 +1,8 @@
 // What a model of another maker came from.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,14 @@ struct PretrainedLayout {
   TensorFiles tensors;
   std::vector<std::string> text_names;  // configurations, the tokenizer's files, cards
   DirectorySnapshot texts;
+
+  /// What a model has that is not that of the files any longer: config.json and all tensors, by name.
+  struct Anew {
+    std::string config;
+    std::map<std::string, std::vector<int64_t>> shapes;
+    DType dtype;
+  };
+  std::optional<Anew> anew{};
 };
 
 }  // namespace heed::inline v0

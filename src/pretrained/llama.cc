@@ -56,38 +56,18 @@ Names names_of(const std::string& type) {
 Described describe(const Keys& config, const std::vector<std::string>&) {
   const std::string type = config.text("model_type");
   config.require_flag("mlp_bias", false);
-  const int64_t width = size_of(config, "hidden_size"), heads = size_of(config, "num_attention_heads");
+  LanguageModelConfig own = decoder_sizes(config, /*tied=*/false);
+  own.dropout = config.number("embd_pdrop", 0, 0.99, 0);
   const int64_t head_dim =
-      config.integer("head_dim", 1, 65536, type == "qwen3" ? 128 : std::max<int64_t>(1, width / heads));
+      config.integer("head_dim", 1, 65536, type == "qwen3" ? 128 : std::max<int64_t>(1, own.d_model / own.nhead));
+  TransformerLayerOptions layer = decoder_layer(config, own, head_dim, type == "phi3" ? 1e-5 : 1e-6);
   const bool bias = config.flag("attention_bias", false);
-  const LanguageModelConfig own{.vocab_size = size_of(config, "vocab_size"),
-                                .d_model = width,
-                                .nhead = heads,
-                                .num_kv_heads = config.integer("num_key_value_heads", 1, heads, heads),
-                                .num_layers = config.integer("num_hidden_layers", 1, 1000),
-                                .dim_feedforward = size_of(config, "intermediate_size"),
-                                .dropout = config.number("embd_pdrop", 0, 0.99, 0),
-                                .positions = "rotary",
-                                .max_positions = positions_of(config),
-                                .tie_embeddings = config.flag("tie_word_embeddings", false)};
-  TransformerLayerOptions layer{.d_model = width,
-                                .nhead = heads,
-                                .kv_heads = own.num_kv_heads,
-                                .dim_feedforward = own.dim_feedforward,
-                                .dropout = config.number("resid_pdrop", 0, 0.99, 0),
-                                .attention_dropout = config.number("attention_dropout", 0, 0.99, 0),
-                                .activation = {activation_of(config, "hidden_act", "silu"), /*gated=*/true},
-                                .norm = NormKind::rms_norm,
-                                .norm_epsilon = config.number("rms_norm_eps", 0, 1, type == "phi3" ? 1e-5 : 1e-6),
-                                .norm_first = true,
-                                .bias = false,
-                                .qkv_bias = bias || type == "qwen2",
-                                .out_bias = bias,
-                                .rotary = true,
-                                .rotary_options = rotation(config, head_dim),
-                                .head_dim = head_dim,
-                                .heads = {.norm = type == "qwen3"}};
-  layer.heads.norm_epsilon = layer.norm_epsilon;
+  layer.dropout = config.number("resid_pdrop", 0, 0.99, 0);
+  layer.activation.activation = activation_of(config, "hidden_act", "silu");
+  layer.qkv_bias = bias || type == "qwen2";
+  layer.out_bias = bias;
+  layer.rotary_options = rotation(config, head_dim);
+  layer.heads.norm = type == "qwen3";
   LanguageModelDetails details;
   for (const int64_t keys : windows(config, type, own.num_layers)) {
     details.layers.push_back(layer);

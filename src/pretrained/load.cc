@@ -27,11 +27,10 @@ void read_writing(const Keys& keys, PretrainedModel& model) {
     if (word.size() == 1) beam.never.push_back(word[0]);
 }
 
-// Matrices stay in half precision; everything else becomes float32.
+// Matrices stay in the bits that they have; everything else becomes float32.
 void widen(NamedTensors& tensors) {
   for (auto& [name, tensor] : tensors)
-    if (tensor.rank() != 2 || (tensor.dtype() != DType::f16 && tensor.dtype() != DType::bf16))
-      tensor = tensor.to(DType::f32);
+    if (tensor.rank() != 2 || tensor.dtype() == DType::f64) tensor = tensor.to(DType::f32);
 }
 
 // The model that `config` describes, made of the tensors `stored` that `read` gives.
@@ -62,6 +61,7 @@ PretrainedModel load_gguf(const std::string& path) {
   described.names = file.renamed(std::move(described.names));
   PretrainedModel result{
       .model_type = config.text("model_type"),
+      .config = config.json(),
       .module = assemble(
           config, described, file.names(), [&](const std::string& name) { return file.tensor(name); }, path)};
   read_writing(config, result);
@@ -83,6 +83,7 @@ PretrainedModel load_pretrained(const std::string& path) {
   layout->names = described.names;
   PretrainedModel result{
       .model_type = config.text("model_type"),
+      .config = config.json(),
       .module = assemble(
           config, described, files.names(), [&](const std::string& name) { return files.tensor(name); }, files.where()),
       .head = described.head,

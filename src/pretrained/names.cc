@@ -82,23 +82,23 @@ void add(const Tensor& t, T number) {
   for (T& x : t.span<T>()) x += number;
 }
 
-// (M, N) -> (N, M), in blocks that fit the first cache.
+// (M, N) -> (N, M), by way of blocks in the first cache: rows that are a power of two apart would push each other out.
 Tensor turned(const Tensor& tensor) {
   constexpr int64_t kBlock = 64;
-  const Tensor from = tensor.transpose(0, 1), to = Tensor::empty(from.shape(), from.dtype());
+  const Tensor to = Tensor::empty({tensor.size(1), tensor.size(0)}, tensor.dtype());
+  const Tensor near = Tensor::empty({kBlock, kBlock}, tensor.dtype());
   for (int64_t row = 0; row < to.size(0); row += kBlock)
     for (int64_t column = 0; column < to.size(1); column += kBlock) {
-      const auto block = [&](const Tensor& t) {
-        return t.slice(0, row, std::min(row + kBlock, t.size(0)))
-            .slice(1, column, std::min(column + kBlock, t.size(1)));
-      };
-      block(to).copy_from(block(from));
+      const int64_t rows = std::min(row + kBlock, to.size(0)), columns = std::min(column + kBlock, to.size(1));
+      const Tensor block = near.slice(0, 0, columns - column).slice(1, 0, rows - row);
+      block.copy_from(tensor.slice(0, column, columns).slice(1, row, rows));
+      to.slice(0, row, rows).slice(1, column, columns).copy_from(block.transpose(0, 1));
     }
   return to;
 }
 
 Tensor changed(const Tensor& tensor, Change change, const std::string& name, const std::string& where) {
-  if (!is_floating(tensor.dtype()))
+  if (!is_floating(tensor.dtype()) && !is_quantised(tensor.dtype()))
     throw FormatError(where + ": tensor '" + name + "' is " + name_of(tensor.dtype()) + "; a parameter is floating");
   switch (change) {
     case Change::none:
@@ -126,8 +126,12 @@ Tensor halves_apart(const Tensor& tensor, bool undone) {
   return tensor.reshape(pairs).transpose(0, 1).contiguous().reshape(tensor.shape());
 }
 
-Tensor stacked(const std::vector<Tensor>& parts, const std::string& own, const std::string& where) {
+Tensor stacked(std::vector<Tensor> parts, const std::string& own, const std::string& where) {
   if (parts.size() == 1) return parts[0];
+  // Files of several types have blocks beside what becomes float16.
+  if (std::any_of(parts.begin(), parts.end(), [&](const Tensor& part) { return part.dtype() != parts[0].dtype(); }))
+    for (Tensor& part : parts)
+      if (is_quantised(part.dtype())) part = part.to(DType::f16);
   std::vector<int64_t> dims(parts[0].shape().begin(), parts[0].shape().end());
   dims[0] = 0;
   for (const Tensor& part : parts) {
@@ -155,6 +159,58 @@ std::vector<std::string> copies_in(const Names& names, const std::vector<std::st
   for (const auto& [plain, name] : there.all())
     if (matches_any(plain, names.copies)) copies.push_back(name);
   return copies;
+}
+
+const std::string* find_named(const Names& names, const std::string& own, const std::vector<std::string>& stored) {
+  const Stored there(names, stored);
+  for (const NameRule& rule : rules_of(names)) {
+    if (rule.own != own || rule.theirs.size() != 1) continue;
+    const std::string* const name = there.find(rule.theirs[0]);
+    if (!name) return nullptr;
+    return &*std::find(stored.begin(), stored.end(), *name);
+  }
+  return nullptr;
+}
+
+std::map<std::string, std::vector<int64_t>> names_anew(
+    const Names& names, const Module& model, const std::vector<std::string>& stored,
+    const std::function<std::vector<int64_t>(const std::string&)>& shape_of) {
+  const Stored there(names, stored);
+  std::map<std::string, Dims> shapes;
+  for (const auto& [name, parameter] : model.named_parameters()) shapes.emplace(name, parameter.shape());
+  std::map<std::string, std::vector<int64_t>> result;
+  for (const NameRule& rule : rules_of(names)) {
+    const auto own = shapes.find(rule.own);
+    if (own == shapes.end()) continue;
+    std::vector<int64_t> shape(own->second.begin(), own->second.end());
+    if (rule.change == Change::reshape)
+      shape = shape_of(*there.find(rule.theirs[0]));
+    else
+      shape[0] /= std::ssize(rule.theirs);
+    for (const std::string& plain : rule.theirs)
+      result[(begins_with_any(plain, names.without_prefix) ? "" : names.prefixes[0]) + plain] = shape;
+  }
+  return result;
+}
+
+std::vector<StackedRows> stacked_rows(const Names& names, const Module& model, const std::vector<std::string>& stored,
+                                      const std::function<std::vector<int64_t>(const std::string&)>& shape) {
+  const Stored there(names, stored);
+  std::set<std::string> matrices;
+  for (const auto& [name, parameter] : model.named_parameters())
+    if (parameter.shape().rank() == 2 && name.find("layers.") != std::string::npos) matrices.insert(name);
+  std::vector<StackedRows> all;
+  for (const NameRule& rule : rules_of(names)) {
+    if (!matrices.contains(rule.own)) continue;
+    int64_t row = 0;
+    for (const std::string& plain : rule.theirs) {
+      const std::vector<int64_t> dims = shape(*there.find(plain));
+      const int64_t rows = dims.at(rule.change == Change::transpose ? 1 : 0);
+      all.push_back({plain, rule.own, row, row + rows});
+      row += rows;
+    }
+  }
+  return all;
 }
 
 NamedTensors read_named(const Names& names, const Module& model, const std::vector<std::string>& stored,
@@ -199,7 +255,7 @@ NamedTensors read_named(const Names& names, const Module& model, const std::vect
       if (parts.back().rank() == 0)
         throw FormatError(where + ": tensor '" + name + "' is a single number; it must be a vector or a matrix");
     }
-    wanted.value = stacked(parts, wanted.rule.own, where);
+    wanted.value = stacked(std::move(parts), wanted.rule.own, where);
     if (wanted.rule.change == Change::reshape && wanted.value.numel() == numel(wanted.shape))
       wanted.value = wanted.value.contiguous().reshape(wanted.shape);
     if (!(wanted.value.shape() == wanted.shape))

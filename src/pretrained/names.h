@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,24 @@ using ReadTensor = std::function<Tensor(const std::string& name)>;
 /// another shape, or unknown: `where` begins the text.
 NamedTensors read_named(const Names& names, const Module& model, const std::vector<std::string>& stored,
                         const ReadTensor& read, const std::string& where);
+
+/// The tensor of `stored` that one parameter is made of; null where there is none.
+const std::string* find_named(const Names& names, const std::string& own, const std::vector<std::string>& stored);
+
+/// The tensors of a new file for the parameters of `model`, with their shapes: names with the first prefix. Of rules
+/// whose parts are equal, and that change nothing or the shape alone, which is then that of the tensor in `stored`.
+std::map<std::string, std::vector<int64_t>> names_anew(
+    const Names& names, const Module& model, const std::vector<std::string>& stored,
+    const std::function<std::vector<int64_t>(const std::string&)>& shape);
+
+/// A matrix of a layer and the rows that it is among those of a parameter.
+struct StackedRows {
+  std::string plain;  // its name without a prefix
+  std::string own;
+  int64_t begin, end;
+};
+std::vector<StackedRows> stacked_rows(const Names& names, const Module& model, const std::vector<std::string>& stored,
+                                      const std::function<std::vector<int64_t>(const std::string&)>& shape);
 
 /// What `own` tensors are of: a change that adds is undone in values alone.
 enum class Of : uint8_t { values, gradients };

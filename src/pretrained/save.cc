@@ -9,12 +9,14 @@
 namespace heed::inline v0 {
 namespace {
 
-// What makes up a model beside its tensors. The index is of files that become one.
+// What makes up a model beside its tensors. The index is of files that become one, the state of a training.
 std::vector<std::string> texts_of(const std::string& directory) {
   std::vector<std::string> names;
   for (const std::string& name : list_files(directory))
     for (const char* ending : {".json", ".txt", ".model", ".spm", ".md", ".jinja"})
-      if (name.ends_with(ending) && !name.ends_with(".safetensors.index.json")) names.push_back(name);
+      if (name.ends_with(ending) && !name.ends_with(".safetensors.index.json") && name != kStateFile &&
+          name != kAdapterConfigFile)
+        names.push_back(name);
   return names;
 }
 
@@ -28,10 +30,18 @@ Tensor in_dtype(const Tensor& tensor, DType dtype, const std::string& name) {
 }
 
 // What the files had: parameters as they are now, the rest as it was.
-NamedTensors tensors_of(const PretrainedModel& model) {
+NamedTensors tensors_of(const PretrainedModel& model, NamedTensors own) {
+  for (auto& [name, tensor] : own)
+    if (is_quantised(tensor.dtype())) tensor = tensor.to(DType::f32);  // whose columns can be rows
   const TensorFiles& files = model.layout->tensors;
-  NamedTensors own;
-  for (const auto& [name, parameter] : model.module->named_parameters()) own.emplace_back(name, parameter.value());
+  if (const auto& anew = model.layout->anew) {
+    std::vector<std::string> names;
+    for (const auto& [name, shape] : anew->shapes) names.push_back(name);
+    NamedTensors all =
+        write_named(model.layout->names, own, names, [&](const std::string& name) { return anew->shapes.at(name); });
+    for (auto& [name, tensor] : all) tensor = in_dtype(tensor, anew->dtype, name);
+    return all;
+  }
   NamedTensors all = write_named(model.layout->names, own, files.names(),
                                  [&](const std::string& name) { return files.info(name).shape; });
   std::set<std::string> written;
@@ -50,19 +60,34 @@ NamedTensors tensors_of(const PretrainedModel& model) {
 PretrainedLayout::PretrainedLayout(const std::string& directory)
     : tensors(directory), text_names(texts_of(directory)), texts(directory, text_names) {}
 
+void write_pretrained(FileWriter& file, const PretrainedModel& model, const NamedTensors& parameters) {
+  if (!model.layout) throw UsageError("write_pretrained: the model was not loaded by load_pretrained");
+  // transformers asks for the format.
+  write_safetensors(file, tensors_of(model, parameters), {{"format", "pt"}});
+}
+
+std::map<std::string, std::string> pretrained_texts(const PretrainedModel& model) {
+  if (!model.layout) throw UsageError("pretrained_texts: the model was not loaded by load_pretrained");
+  std::map<std::string, std::string> texts;
+  for (const std::string& name : model.layout->text_names) texts[name] = model.layout->texts.read(name);
+  if (model.layout->anew) texts[kConfigFile] = model.layout->anew->config;
+  return texts;
+}
+
 void save_pretrained(const PretrainedModel& model, const std::string& directory) {
   if (!model.layout)
     throw UsageError(
         "save_pretrained: the model did not come from a directory, whose layout it could be saved in; where it came "
         "from "
         "a GGUF file, load the directory that the file was made of");
-  const NamedTensors tensors = tensors_of(model);
+  NamedTensors parameters;
+  for (const auto& [name, parameter] : model.module->named_parameters())
+    parameters.emplace_back(name, parameter.value());
   DirectoryTransaction transaction(directory);
   if (!list_files(directory).empty())
     throw UsageError("save_pretrained: " + directory + " has files; give a new or an empty directory");
-  for (const std::string& name : model.layout->text_names) transaction.write(name, model.layout->texts.read(name));
-  // transformers asks for the format.
-  transaction.write(kModelFile, [&](FileWriter& file) { write_safetensors(file, tensors, {{"format", "pt"}}); });
+  for (const auto& [name, text] : pretrained_texts(model)) transaction.write(name, text);
+  transaction.write(kModelFile, [&](FileWriter& file) { write_pretrained(file, model, parameters); });
   transaction.commit();
 }
 

@@ -20,13 +20,13 @@ ImageSize sides(const Keys& config, const std::string& key, int64_t fallback) {
   return {static_cast<int64_t>(both[0]), static_cast<int64_t>(both[1])};
 }
 
-int64_t classes_of(const Keys& config) {
+PretrainedHead head_of(const Keys& config) {
   const std::vector<std::string> names = config.texts("architectures");
-  if (names.empty() || names[0].ends_with("Model")) return 0;
+  if (names.empty() || names[0].ends_with("Model")) return {};
   if (!names[0].ends_with("ForImageClassification"))
     config.fail("architectures", "heed has ViTModel and ViTForImageClassification");
-  const std::optional<Keys> by_number = config.object("id2label");
-  return by_number ? std::max<int64_t>(by_number->size(), 1) : 2;
+  const std::vector<std::string> labels = class_labels(config);
+  return {.task = HeadTask::picture_classes, .labels = labels, .scores = class_scores(config, labels.size())};
 }
 
 Names names_of(bool older, bool classifies) {
@@ -60,12 +60,13 @@ Names names_of(bool older, bool classifies) {
 
 Described describe(const Keys& config, const std::vector<std::string>& stored) {
   const int64_t width = size_of(config, "hidden_size"), heads = size_of(config, "num_attention_heads");
+  PretrainedHead head = head_of(config);
   ImageEncoderConfig own{.image = sides(config, "image_size", 224),
                          .patch = sides(config, "patch_size", 16),
                          .channels = config.integer("num_channels", 1, 1000, 3),
                          .d_model = width,
                          .dropout = config.number("hidden_dropout_prob", 0, 0.99, 0),
-                         .classes = classes_of(config)};
+                         .classes = std::ssize(head.labels)};
   const TransformerLayerOptions layer{
       .d_model = width,
       .nhead = heads,
@@ -82,7 +83,9 @@ Described describe(const Keys& config, const std::vector<std::string>& stored) {
                                  [](const auto& name) { return name.find("encoder.layer.") != std::string::npos; });
   Names names = names_of(older, own.classes > 0);
   names.layers = std::ssize(own.layers);
-  return {.make = [own] { return std::make_unique<ImageEncoder>(own); }, .names = std::move(names)};
+  return {.make = [own] { return std::make_unique<ImageEncoder>(own); },
+          .names = std::move(names),
+          .head = std::move(head)};
 }
 
 }  // namespace

@@ -74,7 +74,9 @@ TEST(Leaves, AreDealtEvenlyAndAlikeInEachPart) {
                       (IndexRange{part * leaves + own.begin, part * leaves + own.end}));
       }
       EXPECT_EQ(next, leaves);
-      if (leaves > 0) EXPECT_GT(leaves_of(leaves, 0, ranks).size(), 0);
+      if (leaves > 0) {
+        EXPECT_GT(leaves_of(leaves, 0, ranks).size(), 0);
+      }
     }
 }
 

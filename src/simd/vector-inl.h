@@ -14,7 +14,21 @@
 #include <type_traits>
 #include <utility>
 
+#include "heed/tensor.h"
 #include "simd/targets.h"
+
+#ifndef HEED_SIMD_VECTOR_ONCE
+#define HEED_SIMD_VECTOR_ONCE
+namespace heed::inline v0 {
+
+/// Where element i stands of those that `from` begins with.
+template <class S>
+constexpr const S* element(const S* from, int64_t i) {
+  return from + i;
+}
+
+}  // namespace heed::inline v0
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace heed {

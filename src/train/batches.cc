@@ -128,7 +128,8 @@ std::string PairsInMemory::fingerprint() const {
   return print.text();
 }
 
-BatchTokens gather(PairCorpus& pairs, const Batch& batch, const TransformerConfig& config) {
+BatchTokens gather(PairCorpus& pairs, const Batch& batch, const Transformer& model) {
+  const TransformerConfig& config = model.config();
   BatchTokens tokens;
   std::vector<std::vector<int32_t>> source, target;
   for (const int64_t i : batch) {
@@ -138,13 +139,21 @@ BatchTokens gather(PairCorpus& pairs, const Batch& batch, const TransformerConfi
     // With the end tokens.
     const int64_t source_length = std::ssize(pair.source) + 1, target_length = std::ssize(pair.target) + 1;
     tokens.target_tokens += target_length;
-    tokens.flop += training_flop(config, source_length, target_length);
+    if (!model.details()) tokens.flop += training_flop(config, source_length, target_length);
     source.push_back(std::move(pair.source));
     target.push_back(std::move(pair.target));
   }
-  tokens.source = source;
-  tokens.target = target;
+  const bool padded = model.details() && model.details()->relative_buckets > 0;
+  tokens.source = padded ? TokenBatch::pad(source, config.pad_id) : TokenBatch::pack(source);
+  tokens.target = padded ? TokenBatch::pad(target, config.pad_id) : TokenBatch::pack(target);
   return tokens;
+}
+
+std::vector<int64_t> shuffled(int64_t count, uint64_t seed, int64_t epoch) {
+  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  shuffle(order, seed, epoch, kBatchDomain);
+  return order;
 }
 
 uint64_t epoch_seed(uint64_t seed, int64_t epoch) {

@@ -77,14 +77,18 @@ class PairsInMemory final : public PairCorpus {
   const int64_t longest_;
 };
 
-/// The pairs of a batch as the model takes them: bare.
+/// The pairs of a batch as the model takes them: bare, or what is read of a model with details complete. Packed, but
+/// for relative positions.
 struct BatchTokens {
   TokenBatch source, target;
   int64_t target_tokens = 0;  // end tokens included
   double flop = 0;
 };
 /// Throws ShapeError for tokens that the model does not know.
-BatchTokens gather(PairCorpus& pairs, const Batch& batch, const TransformerConfig& config);
+BatchTokens gather(PairCorpus& pairs, const Batch& batch, const Transformer& model);
+
+/// 0 .. count - 1 in an order of epoch 1, 2, ..., a function of the arguments alone.
+std::vector<int64_t> shuffled(int64_t count, uint64_t seed, int64_t epoch);
 
 /// Of what epoch 1, 2, ... draws beyond its order.
 uint64_t epoch_seed(uint64_t seed, int64_t epoch);

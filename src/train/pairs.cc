@@ -26,7 +26,7 @@ int64_t longest_of(const Transformer& model, const TrainOptions& options) {
 }
 
 functional::LossParts parts_of(Transformer& model, PairCorpus& pairs, const Batch& batch) {
-  const BatchTokens tokens = gather(pairs, batch, model.config());
+  const BatchTokens tokens = gather(pairs, batch, model);
   functional::LossParts parts;
   model.loss(tokens.source, tokens.target, {}, &parts);
   return parts;
@@ -69,7 +69,7 @@ class PairsTask final : public Task {
   }
   Step loss(int64_t batch) override {
     const Batch& chosen = (*batches_)[batch];
-    const BatchTokens tokens = gather(pairs(), chosen, model_.config());
+    const BatchTokens tokens = gather(pairs(), chosen, model_);
     Step step{.sequences = static_cast<int64_t>(chosen.size()), .flop = tokens.flop};
     if (options_.r_drop > 0) step.flop *= 2;
     step.loss = model_.loss(tokens.source, tokens.target,

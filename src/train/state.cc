@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -112,6 +113,10 @@ std::map<std::string, Checksum> read_checksums(ConfigReader& files, const std::v
 std::vector<std::string> program_files() { return {std::begin(kProgramFiles), std::end(kProgramFiles)}; }
 
 }  // namespace
+
+bool is_program_file(std::string_view name) {
+  return std::find(std::begin(kProgramFiles), std::end(kProgramFiles), name) != std::end(kProgramFiles);
+}
 
 std::string checkpoint_file(int64_t update) {
   char name[64];
@@ -250,7 +255,7 @@ TrainState parse_state(const std::string& json, const std::string& where, const 
   if (reader.has("files")) {
     ConfigReader files = reader.object("files");
     std::vector<std::string> names = program_files();
-    names.insert(names.end(), {kModelFile, kTensorsFile});
+    names.insert(names.end(), {kModelFile, kAdapterFile, kTensorsFile});
     for (const int64_t update : s.checkpoints) names.push_back(checkpoint_file(update));
     s.files = read_checksums(files, names);
     files.finish();

@@ -18,7 +18,9 @@
 namespace heed::inline v0 {
 
 /// What programs keep in the directory: a state stands with those that are there.
-inline constexpr const char* kProgramFiles[] = {kConfigFile, kVocabularyFile, kSourceVocabularyFile};
+inline constexpr const char* kProgramFiles[] = {kConfigFile, kVocabularyFile, kSourceVocabularyFile,
+                                                kAdapterConfigFile};
+bool is_program_file(std::string_view name);
 std::string checkpoint_file(int64_t update);
 
 /// Sums since the last progress report.

@@ -94,7 +94,7 @@ class TextTask final : public Task {
     const int64_t places = training_.size() - block_;
     for (const int64_t begin : random_offsets(options_.seed, epoch_, batch, options_.batch, places))
       check_ids(pieces.emplace_back(training_.read(begin, begin + block_ + 1)), model_.config().vocab_size);
-    step.flop = static_cast<double>(options_.batch) * training_flop(model_.config(), block_);
+    if (!model_.details()) step.flop = static_cast<double>(options_.batch) * training_flop(model_.config(), block_);
     if (options_.r_drop > 0) step.flop *= 2;
     step.flop /= static_cast<double>(options_.context_ranks);
     step.loss =

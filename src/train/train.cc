@@ -13,6 +13,7 @@
 #include <sstream>
 #include <utility>
 
+#include "heed/lora.h"
 #include "heed/profile.h"
 #include "heed/random.h"
 #include "heed/task.h"
@@ -448,14 +449,16 @@ class Trainer {
     const auto write = [&](const std::string& name, const FillFile& fill) {
       state_.files[name] = files_->write(name, fill);
     };
-    if (best.defined())
-      write(kModelFile, [&](FileWriter& file) { write_safetensors(file, arena_.named(best), {{"format", "heed"}}); });
+    write_model(best, write);
     if (new_checkpoint) {
       write(checkpoint_file(state_.update), write_tensors(arena_.named(arena_.values())));
     }
     for (const auto& [name, content] : examination.files) files_->write(name, content);
     if (!std::exchange(has_saved_, true))
-      for (const auto& [name, text] : hooks_.files) files_->write(name, text);
+      for (const auto& [name, text] : hooks_.files) {
+        const Checksum sum = files_->write(name, text);
+        if (is_program_file(name)) state_.files[name] = sum;
+      }
     for (const int64_t update : no_longer_averaged_) {
       files_->remove(checkpoint_file(update));
       state_.files.erase(checkpoint_file(update));
@@ -473,6 +476,19 @@ class Trainer {
     if (new_checkpoint) state.checkpoints.push_back(state_.update);
     files_->write(kStateFile, write_state(state, recipe_));
     files_->commit();
+  }
+
+  template <class Write>
+  void write_model(const Tensor& best, Write&& write) const {
+    if (!hooks_.model_file) {
+      if (best.defined())
+        write(kModelFile, [&](FileWriter& file) { write_safetensors(file, arena_.named(best), {{"format", "heed"}}); });
+      return;
+    }
+    const auto& [name, fill] = *hooks_.model_file;
+    if (!best.defined() && std::filesystem::exists(directory_ + "/" + name)) return;
+    const NamedTensors parameters = arena_.named(best.defined() ? best : arena_.values());
+    write(name, [&, &fill = fill](FileWriter& file) { fill(file, parameters); });
   }
 
   bool load_state() {
@@ -619,7 +635,9 @@ TrainResult train(Task& task, const TrainOptions& options, const std::string& di
                      std::to_string(ranks) + " ranks; pass TrainHooks::ranks of a multiple of it");
   if (options.context_ranks > 1 && !hooks.attention)
     throw ShapeError("train: context_ranks needs TrainHooks::attention; pass mpi::attention_operator");
-  return Trainer(task, options, directory, hooks).run();
+  if (!hooks.adapters) return Trainer(task, options, directory, hooks).run();
+  AdaptedTask adapted(task, *hooks.adapters);
+  return Trainer(adapted, options, directory, hooks).run();
 }
 
 void Task::split_over(Communicator& context, const MakeAttentionOperator&) {

@@ -84,6 +84,17 @@ Rgb paper_color(double t) {
 
 Rgb terminal_color(double t) { return paper_color(1 - std::clamp(t, 0.0, 1.0)); }
 
+Rgb over_picture(Rgb pixel, double t, Rgb color, Rgb ground) {
+  constexpr double kShown = 0.5, kCovered = 0.8;  // of the picture; by the strongest colour
+  const double grey = 0.299 * pixel.red + 0.587 * pixel.green + 0.114 * pixel.blue;
+  const double covered = kCovered * std::sqrt(std::clamp(t, 0.0, 1.0));
+  const auto mixed = [&](uint8_t back, uint8_t over) {
+    const double faded = back + kShown * (grey - back);
+    return static_cast<uint8_t>(std::lround(faded + covered * (over - faded)));
+  };
+  return {mixed(ground.red, color.red), mixed(ground.green, color.green), mixed(ground.blue, color.blue)};
+}
+
 int nearest_palette_index(Rgb color) {
   constexpr std::array<uint8_t, 6> levels = {0, 95, 135, 175, 215, 255};
   const Lab wanted = to_lab(color);
@@ -105,6 +116,24 @@ int nearest_palette_index(Rgb color) {
     }
   }
   return best;
+}
+
+namespace {
+
+Rgb mixed(Rgb from, Rgb to, double t) {
+  const auto part = [t](uint8_t a, uint8_t b) { return static_cast<uint8_t>(std::lround(a + (b - a) * t)); };
+  return {part(from.red, to.red), part(from.green, to.green), part(from.blue, to.blue)};
+}
+
+}  // namespace
+
+// The colours of the page (page/colors.js).
+Rgb signed_paper_color(double t) {
+  return mixed({255, 255, 255}, t < 0 ? Rgb{245, 166, 58} : Rgb{12, 60, 130}, std::min(1.0, std::abs(t)));
+}
+
+Rgb signed_terminal_color(double t) {
+  return mixed({24, 24, 42}, t < 0 ? Rgb{180, 75, 12} : Rgb{160, 212, 255}, std::min(1.0, std::abs(t)));
 }
 
 bool is_light(Rgb color) { return to_lab(color).lightness > 0.6; }

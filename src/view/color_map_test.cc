@@ -34,6 +34,23 @@ TEST(ColorMap, FallsFromPaperToInk) {
   EXPECT_EQ(terminal_color(1), paper_color(0));
 }
 
+TEST(ColorMap, SidesOfZeroDifferInGrey) {
+  const auto grey = [](Rgb c) { return luminance(linear(c)); };
+  EXPECT_EQ(signed_paper_color(0), (Rgb{255, 255, 255}));
+  for (const auto& color : {signed_paper_color, signed_terminal_color}) {
+    EXPECT_GT(std::abs(grey(color(1)) - grey(color(-1))), 0.3);
+    EXPECT_GT(color(-1).red, color(-1).blue);  // orange
+    EXPECT_LT(color(1).red, color(1).blue);    // blue
+    EXPECT_EQ(color(-7), color(-1));
+    EXPECT_EQ(color(7), color(1));
+    for (const int side : {-1, 1})  // away from 0 in one direction
+      for (int i = 1; i <= 8; ++i) {
+        const double rises = grey(color(side)) - grey(color(0));
+        EXPECT_GT((grey(color(side * i / 8.0)) - grey(color(side * (i - 1) / 8.0))) * rises, 0) << side << " " << i;
+      }
+  }
+}
+
 TEST(ColorMap, GreyscaleStepsAreEven) {
   double before = lightness(luminance(linear(paper_color(0))));
   const double whole = before - lightness(luminance(linear(paper_color(1))));

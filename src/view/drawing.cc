@@ -15,6 +15,7 @@
 #include <new>
 #include <numbers>
 #include <stdexcept>
+#include <utility>
 
 #include "view/color_map.h"
 
@@ -176,7 +177,9 @@ class Painter {
   void paint(const Canvas& canvas, const Layout& layout) const;
 
  private:
+  void shape_patches(double span, bool fitted, Layout* layout) const;
   void stack(const Canvas& canvas, double axis_height, Layout* layout) const;
+  bool has_picture() const { return d_.picture.height > 0; }
   bool keys_below() const { return !d_.panel_titles.empty(); }  // a grid has its panel titles above
   double gap() const { return 0.4 * em_; }                      // between labels and what they name
   std::string bar_label(double weight) const {
@@ -200,14 +203,27 @@ class Painter {
   void paint_panel(const Canvas& canvas, const Layout& layout, int64_t panel, double x, double y) const;
   void paint_cells(const Canvas& canvas, const Layout& layout, const double* values, double x, double y) const;
   void paint_image(const Canvas& canvas, const Layout& layout, const double* values, double x, double y) const;
+  void paint_picture(const Canvas& canvas, const Layout& layout, int64_t panel, double x, double y) const;
+  Rgb picture_color(int64_t row, int64_t column, const double* values) const;
   void paint_query_labels(const Canvas& canvas, const Layout& layout, double x, double y) const;
   void paint_key_labels(const Canvas& canvas, const Layout& layout, double x, double y) const;
   void paint_bar(const Canvas& canvas, const Layout& layout) const;
-  Rgb cell_color(double weight) const { return std::isfinite(weight) ? paper_color(weight / d_.maximum) : kNotFinite; }
+  double scale_from() const { return d_.is_signed ? -1 : 0; }  // of the scale, in parts of its maximum
+  Rgb color_of(double t) const { return d_.is_signed ? signed_paper_color(t) : paper_color(t); }
+  Rgb cell_color(double weight) const { return std::isfinite(weight) ? color_of(weight / d_.maximum) : kNotFinite; }
 
   const Drawing& d_;
   double em_;
 };
+
+// Patches have the shape that they have in the picture, and fill the room of a panel.
+void Painter::shape_patches(double span, bool fitted, Layout* l) const {
+  const auto rows = static_cast<double>(d_.queries), columns = static_cast<double>(d_.keys);
+  const double shape =
+      static_cast<double>(d_.picture.height) * columns / (static_cast<double>(d_.picture.width) * rows);
+  if (!fitted) l->cell_width = std::min(span / columns, 1.5 * span / (rows * shape));
+  l->cell_height = l->cell_width * shape;
+}
 
 // What stands below what: title, labels, grid and bar, notes.
 void Painter::stack(const Canvas& canvas, double axis_height, Layout* l) const {
@@ -248,7 +264,7 @@ Layout Painter::arrange(const Canvas& canvas) const {
   const double left = em_ + (d_.row_titles.empty() ? 0 : 1.7 * em_) + (d_.query_axis.empty() ? 0 : axis_height) +
                       l.query_label_width + gap();
   for (double tick = 0; tick <= d_.maximum * (1 + 1e-9); tick += d_.tick)
-    l.bar_tick_width = std::max(l.bar_tick_width, canvas.measure(bar_label(tick)).width);
+    l.bar_tick_width = std::max(l.bar_tick_width, canvas.measure(bar_label(d_.is_signed ? -tick : tick)).width);
   l.bar_width = em_;
   const double bar_space = 1.4 * em_ + l.bar_width + gap() + l.bar_tick_width + axis_height;
   l.column_gap = 1.4 * em_;
@@ -275,7 +291,7 @@ Layout Painter::arrange(const Canvas& canvas) const {
     }
     if (fitted) {
       const double room = d_.width - left_space - right - em_ - (columns - 1) * l.column_gap;
-      l.cell_width = std::min(room / (columns * keys), 4 * em_);
+      l.cell_width = std::min(room / (columns * keys), has_picture() ? room : 4 * em_);
     } else {
       l.cell_width = std::min({largest_cell, span / keys, std::max(upright_room, 1.5 * span / queries)});
     }
@@ -288,13 +304,17 @@ Layout Painter::arrange(const Canvas& canvas) const {
                              " mm leaves no room beside the labels; pass " + bar_label(std::ceil(needed / 72 * 25.4)) +
                              " mm or more, fewer columns, or a smaller font");
   }
-  l.cell_height = std::min(std::max(l.cell_width, std::min(upright_room, span / queries)), 1.5 * span / queries);
+  if (has_picture())
+    shape_patches(span, fitted, &l);
+  else
+    l.cell_height = std::min(std::max(l.cell_width, std::min(upright_room, span / queries)), 1.5 * span / queries);
   l.key_step = l.key_labels == KeyLabels::upright ? static_cast<int64_t>(std::ceil(l.line_height / l.cell_width)) : 1;
   l.query_step = static_cast<int64_t>(std::ceil(l.line_height / l.cell_height));
   l.key_label_height = l.key_labels == KeyLabels::level     ? l.line_height
                        : l.key_labels == KeyLabels::slanted ? reach
                                                             : l.key_label_width;
 
+  if (has_picture()) l.key_label_height = 0;
   if (l.empty) l.cell_width = l.cell_height = 0;
   l.panel_width = keys * l.cell_width;
   l.panel_height = queries * l.cell_height;
@@ -352,7 +372,9 @@ void Painter::paint_panel(const Canvas& canvas, const Layout& l, int64_t panel, 
     canvas.write(x, y - gap(), d_.panel_titles[static_cast<size_t>(panel)], {0, 1});
   // Many cells as vector shapes make files of megabytes that viewers choke on.
   constexpr int64_t most_shapes = 40000;
-  if (d_.queries * d_.keys * d_.panels > most_shapes)
+  if (has_picture())
+    paint_picture(canvas, l, panel, x, y);
+  else if (d_.queries * d_.keys * d_.panels > most_shapes)
     paint_image(canvas, l, values, x, y);
   else
     paint_cells(canvas, l, values, x, y);
@@ -372,7 +394,7 @@ void Painter::paint_cells(const Canvas& canvas, const Layout& l, const double* v
   // successors, or viewers let the paper shine through between them.
   const bool apart = std::min(l.cell_width, l.cell_height) >= em_;
   const double extra = apart ? -std::max(0.5, canvas.raster() ? canvas.pixel() : 0) : canvas.raster() ? 0 : 0.3;
-  const Rgb nothing = paper_color(0);
+  const Rgb nothing = color_of(0);
   if (!apart) canvas.fill(x, y, l.panel_width, l.panel_height, nothing);
   for (int64_t query = 0; query < d_.queries; ++query) {
     const double top = canvas.snap(y + static_cast<double>(query) * l.cell_height);
@@ -395,11 +417,10 @@ void Painter::paint_cells(const Canvas& canvas, const Layout& l, const double* v
   cairo_restore(cr);
 }
 
-void Painter::paint_image(const Canvas& canvas, const Layout& l, const double* values, double x, double y) const {
-  // Viewers of vector formats smooth embedded pictures; cells of several pixels keep their edges all the same.
-  const int64_t pixels =
-      canvas.raster() ? 1 : std::clamp<int64_t>(1600 / std::max(d_.queries, d_.keys), int64_t{1}, int64_t{16});
-  const int width = static_cast<int>(d_.keys * pixels), height = static_cast<int>(d_.queries * pixels);
+// Fills the panel at (x, y) with a picture of so many pixels.
+template <class Color>
+void paint_pixels(const Canvas& canvas, const Layout& l, int width, int height, cairo_filter_t filter, double x,
+                  double y, const Color& color) {
   const Surface image(cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height));
   check(cairo_surface_status(image.get()));
   cairo_surface_flush(image.get());
@@ -408,7 +429,7 @@ void Painter::paint_image(const Canvas& canvas, const Layout& l, const double* v
   for (int row = 0; row < height; ++row) {
     auto* line = reinterpret_cast<uint32_t*>(data + static_cast<ptrdiff_t>(row) * stride);
     for (int column = 0; column < width; ++column) {
-      const Rgb c = cell_color(values[row / pixels * d_.keys + column / pixels]);
+      const Rgb c = color(row, column);
       line[column] = static_cast<uint32_t>(c.red) << 16 | static_cast<uint32_t>(c.green) << 8 | c.blue;
     }
   }
@@ -420,13 +441,54 @@ void Painter::paint_image(const Canvas& canvas, const Layout& l, const double* v
   cairo_translate(cr, x, y);
   cairo_scale(cr, l.panel_width / width, l.panel_height / height);
   cairo_set_source_surface(cr, image.get(), 0, 0);
-  cairo_pattern_set_filter(cairo_get_source(cr), CAIRO_FILTER_NEAREST);
+  cairo_pattern_set_filter(cairo_get_source(cr), filter);
+  cairo_pattern_set_extend(cairo_get_source(cr), CAIRO_EXTEND_PAD);  // edges are not blurred into the paper
   cairo_paint(cr);
   cairo_restore(cr);
 }
 
+void Painter::paint_image(const Canvas& canvas, const Layout& l, const double* values, double x, double y) const {
+  // Viewers of vector formats smooth embedded pictures; cells of several pixels keep their edges all the same.
+  const int64_t pixels =
+      canvas.raster() ? 1 : std::clamp<int64_t>(1600 / std::max(d_.queries, d_.keys), int64_t{1}, int64_t{16});
+  paint_pixels(canvas, l, static_cast<int>(d_.keys * pixels), static_cast<int>(d_.queries * pixels),
+               CAIRO_FILTER_NEAREST, x, y,
+               [&](int row, int column) { return cell_color(values[row / pixels * d_.keys + column / pixels]); });
+}
+
+// A pixel of the picture; with `values` (queries, keys) under the weight of its patch.
+Rgb Painter::picture_color(int64_t row, int64_t column, const double* values) const {
+  const uint8_t* const rgb = d_.picture.rgb.data() + (row * d_.picture.width + column) * 3;
+  const Rgb pixel = {rgb[0], rgb[1], rgb[2]};
+  if (!values) return pixel;
+  const double weight = values[row * d_.queries / d_.picture.height * d_.keys + column * d_.keys / d_.picture.width];
+  if (!std::isfinite(weight)) return kNotFinite;
+  const double t = weight / d_.maximum;
+  return over_picture(pixel, t, paper_color(t), {255, 255, 255});
+}
+
+void Painter::paint_picture(const Canvas& canvas, const Layout& l, int64_t panel, double x, double y) const {
+  const bool alone = d_.picture_alone && panel == 0;
+  const double* const values = alone ? nullptr : d_.values.data() + panel * d_.queries * d_.keys;
+  // Small pictures keep their pixels' edges, and patches theirs.
+  constexpr int64_t sharp = 256;
+  const int64_t times = std::max<int64_t>(1, sharp / std::max(d_.picture.height, d_.picture.width));
+  paint_pixels(canvas, l, static_cast<int>(d_.picture.width * times), static_cast<int>(d_.picture.height * times),
+               CAIRO_FILTER_GOOD, x, y,
+               [&](int row, int column) { return picture_color(row / times, column / times, values); });
+  if (d_.framed < 0 || (d_.picture_alone && !alone)) return;
+  cairo_t* cr = canvas.cairo();
+  for (const auto& [color, width] : {std::pair<Rgb, double>{{255, 255, 255}, 2}, {{0, 0, 0}, 1}}) {
+    canvas.color(color);
+    cairo_set_line_width(cr, width);
+    cairo_rectangle(cr, x + static_cast<double>(d_.framed % d_.keys) * l.cell_width,
+                    y + static_cast<double>(d_.framed / d_.keys) * l.cell_height, l.cell_width, l.cell_height);
+    cairo_stroke(cr);
+  }
+}
+
 void Painter::paint_query_labels(const Canvas& canvas, const Layout& l, double x, double y) const {
-  for (int64_t query = 0; query < d_.queries; query += l.query_step) {
+  for (int64_t query = 0; query < std::ssize(d_.query_labels); query += l.query_step) {
     const double middle = y + (static_cast<double>(query) + 0.5) * l.cell_height;
     canvas.write(x - gap(), middle, d_.query_labels[static_cast<size_t>(query)], {1, 0.5}, {.limit = l.label_limit});
     if (l.query_step > 1) canvas.line(x - 0.25 * em_, middle, x, middle, 0.4, kFrame);
@@ -435,7 +497,7 @@ void Painter::paint_query_labels(const Canvas& canvas, const Layout& l, double x
 
 void Painter::paint_key_labels(const Canvas& canvas, const Layout& l, double x, double y) const {
   const double away = keys_below() ? gap() : -gap();
-  for (int64_t key = 0; key < d_.keys; key += l.key_step) {
+  for (int64_t key = 0; key < std::ssize(d_.key_labels); key += l.key_step) {
     const double middle = x + (static_cast<double>(key) + 0.5) * l.cell_width;
     const std::string& text = d_.key_labels[static_cast<size_t>(key)];
     const TextStyle style = {.limit = l.label_limit};
@@ -462,7 +524,7 @@ void Painter::paint_bar(const Canvas& canvas, const Layout& l) const {
   constexpr int stops = 32;
   for (int i = 0; i <= stops; ++i) {
     const double t = static_cast<double>(i) / stops;
-    const Rgb c = paper_color(t);
+    const Rgb c = color_of(scale_from() + t * (1 - scale_from()));
     cairo_pattern_add_color_stop_rgb(gradient.get(), t, c.red / 255.0, c.green / 255.0, c.blue / 255.0);
   }
   cairo_t* cr = canvas.cairo();
@@ -474,13 +536,13 @@ void Painter::paint_bar(const Canvas& canvas, const Layout& l) const {
   cairo_stroke(cr);
   const double right = l.bar_left + l.bar_width;
   const auto ticks = static_cast<int>(std::floor(d_.maximum / d_.tick * (1 + 1e-9)));
-  for (int i = 0; i <= ticks; ++i) {
+  for (int i = d_.is_signed ? -ticks : 0; i <= ticks; ++i) {
     const double weight = i * d_.tick;
-    const double y = l.top + l.bar_height * (1 - weight / d_.maximum);
+    const double y = l.top + l.bar_height * (1 - (weight / d_.maximum - scale_from()) / (1 - scale_from()));
     canvas.line(right, y, right + 0.25 * em_, y, 0.5, kFrame);
     canvas.write(right + gap(), y, bar_label(weight), {0, 0.5});
   }
-  canvas.write(right + gap() + l.bar_tick_width + 0.3 * em_, l.top + l.bar_height / 2, "weight", {0.5, 0}, axis_style(),
+  canvas.write(right + gap() + l.bar_tick_width + 0.3 * em_, l.top + l.bar_height / 2, d_.value, {0.5, 0}, axis_style(),
                -std::numbers::pi / 2);
 }
 
@@ -525,6 +587,9 @@ void describe_svg(const Drawing& drawing, std::string* bytes) {
   };
   std::string text = words(drawing.query_axis.empty() ? "query" : drawing.query_axis, drawing.query_labels) +
                      words(drawing.key_axis.empty() ? "key" : drawing.key_axis, drawing.key_labels);
+  if (drawing.picture.height > 0)
+    text = "weights of " + std::to_string(drawing.queries) + " x " + std::to_string(drawing.keys) +
+           " patches over a picture\n";
   for (const std::string& note : drawing.notes) text += note + "\n";
   const std::string title = drawing.title.empty() ? "attention" : drawing.title;
   bytes->insert(end + 1, "\n<title>" + escape_xml(title) + "</title>\n<desc>" + escape_xml(text) + "</desc>");
@@ -581,64 +646,19 @@ void draw(const Drawing& drawing, std::string* bytes) {
   if (drawing.format == PictureFormat::svg) describe_svg(drawing, bytes);
 }
 
-cairo_status_t read_from(void* file, unsigned char* to, unsigned int length) {
-  return std::fread(to, 1, length, static_cast<std::FILE*>(file)) == length ? CAIRO_STATUS_SUCCESS
-                                                                            : CAIRO_STATUS_READ_ERROR;
-}
-
-void read_png(std::FILE* file, Pixels* pixels) {
-  const Surface opaque = [&] {
-    const Surface stored(cairo_image_surface_create_from_png_stream(read_from, file));
-    const cairo_status_t status = cairo_surface_status(stored.get());
-    if (status != CAIRO_STATUS_SUCCESS)  // which is said to be of memory where the file is damaged, too
-      throw std::runtime_error("it is damaged or cut off, or there is too little memory");
-    const int width = cairo_image_surface_get_width(stored.get()),
-              height = cairo_image_surface_get_height(stored.get());
-    Surface on_white(cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height));
-    const Context context(cairo_create(on_white.get()));
-    cairo_set_source_rgb(context.get(), 1, 1, 1);
-    cairo_paint(context.get());
-    cairo_set_source_surface(context.get(), stored.get(), 0, 0);
-    cairo_paint(context.get());
-    check(cairo_status(context.get()));
-    return on_white;
-  }();
-  cairo_surface_flush(opaque.get());
-  pixels->height = cairo_image_surface_get_height(opaque.get());
-  pixels->width = cairo_image_surface_get_width(opaque.get());
-  pixels->rgb.reserve(static_cast<size_t>(pixels->height * pixels->width * 3));
-  const unsigned char* const data = cairo_image_surface_get_data(opaque.get());
-  for (int64_t y = 0; y < pixels->height; ++y) {
-    const auto* row = reinterpret_cast<const uint32_t*>(data + y * cairo_image_surface_get_stride(opaque.get()));
-    for (int64_t x = 0; x < pixels->width; ++x)
-      for (const int shift : {16, 8, 0}) pixels->rgb.push_back(static_cast<uint8_t>(row[x] >> shift));
-  }
-}
-
-template <class Work>
-bool attempt(std::string* failure, Work&& work) {
-  try {
-    work();
-    return true;
-  } catch (const std::bad_alloc&) {
-    failure->clear();
-    return false;
-  } catch (const std::exception& reason) {
-    *failure = reason.what();
-    return false;
-  }
-}
-
 }  // namespace
 }  // namespace heed::inline v0
 
 // Exceptions stay inside: the program and this library may differ in their run time.
-extern "C" __attribute__((visibility("default"))) bool heed_draw_1(const heed::Drawing& drawing, std::string* bytes,
+extern "C" __attribute__((visibility("default"))) bool heed_draw_3(const heed::Drawing& drawing, std::string* bytes,
                                                                    std::string* failure) {
-  return heed::attempt(failure, [&] { heed::draw(drawing, bytes); });
-}
-
-extern "C" __attribute__((visibility("default"))) bool heed_read_png_1(std::FILE* file, heed::Pixels* pixels,
-                                                                       std::string* failure) {
-  return heed::attempt(failure, [&] { heed::read_png(file, pixels); });
+  try {
+    heed::draw(drawing, bytes);
+    return true;
+  } catch (const std::bad_alloc&) {
+    failure->clear();
+  } catch (const std::exception& reason) {
+    *failure = reason.what();
+  }
+  return false;
 }

@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <numeric>
 
 #include "heed/label.h"
@@ -47,31 +46,30 @@ void append(std::string* out, T value) {  // little endian, as every machine hee
 
 }  // namespace
 
-size_t Blocks::add(const std::string& bytes) {
-  html_ += "<script type=\"application/octet-stream\" id=\"block" + std::to_string(count_) + "\">" +
-           base64(deflated(bytes)) + "</script>\n";
-  return count_++;
-}
+std::string packed(const std::string& bytes) { return base64(deflated(bytes)); }
 
 void SparseRows::add(const double* row, int64_t keys) {
-  double sum = 0, kept = 0;
-  bool odd = false;  // a weight that has no place on the scale
+  const auto size = [row](int64_t key) { return std::abs(row[key]); };
+  const auto finite = [row](int64_t key) { return std::isfinite(row[key]); };
+  double sum = 0, kept = 0, largest = 0;  // of sizes
   order_.clear();
   for (int64_t key = 0; key < keys; ++key) {
-    if (!(row[key] >= 0) || std::isinf(row[key])) {
-      odd = true;
-    } else if (row[key] > 0) {
-      sum += row[key];
-      order_.push_back(key);
-    }
+    if (row[key] == 0) continue;
+    order_.push_back(key);
+    if (!finite(key)) continue;
+    sum += size(key);
+    largest = std::max(largest, size(key));
   }
-  const auto larger = [row](int64_t a, int64_t b) { return row[a] != row[b] ? row[a] > row[b] : a < b; };
-  const double largest = order_.empty() ? 0 : row[*std::min_element(order_.begin(), order_.end(), larger)];
   if (!whole_) {
+    const auto larger = [&](int64_t a, int64_t b) {  // what is not finite comes first
+      if (finite(a) != finite(b)) return finite(b);
+      return finite(a) && size(a) != size(b) ? size(a) > size(b) : a < b;
+    };
     const auto limit = std::min(order_.size(), static_cast<size_t>(options_.keys));
     std::partial_sort(order_.begin(), order_.begin() + static_cast<int64_t>(limit), order_.end(), larger);
     size_t count = 0;
-    for (double mass = 0; count < limit && mass < options_.mass * sum; ++count) mass += row[order_[count]];
+    for (double mass = 0; count < limit && (!finite(order_[count]) || mass < options_.mass * sum); ++count)
+      if (finite(order_[count])) mass += size(order_[count]);
     order_.resize(count);
     std::sort(order_.begin(), order_.end());
   }
@@ -79,9 +77,9 @@ void SparseRows::add(const double* row, int64_t keys) {
   int64_t previous = -1;
   uint32_t count = 0;
   for (const int64_t key : order_) {
-    const double t = std::round(top * std::sqrt(row[key] / largest));
-    if (t == 0) continue;
-    kept += row[key];
+    const double t = finite(key) ? std::round(top * std::sqrt(size(key) / largest)) : 0;
+    if (t == 0 && finite(key)) continue;
+    if (finite(key)) kept += size(key);
     ++count;
     for (auto gap = static_cast<uint64_t>(key - previous - 1);; gap >>= 7) {  // seven bits a byte, lowest first
       gaps_ += static_cast<char>((gap & 127) | (gap > 127 ? 128 : 0));
@@ -89,18 +87,21 @@ void SparseRows::add(const double* row, int64_t keys) {
     }
     previous = key;
     whole_ ? append(&levels_, static_cast<uint16_t>(t)) : append(&levels_, static_cast<uint8_t>(t));
+    const char kind = finite(key) ? row[key] < 0 ? 1 : 0 : 2;
+    kinds_ += kind;
+    odd_ = odd_ || kind != 0;
   }
   entries_ += count;
   append(&counts_, static_cast<uint8_t>(count));
   append(&kept_, static_cast<float>(kept));
-  append(&dropped_, odd ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(sum - kept));
+  append(&dropped_, static_cast<float>(sum - kept));
 }
 
 std::string SparseRows::bytes() const {
   std::string out;
   append(&out, entries_);
   append(&out, static_cast<uint32_t>(gaps_.size()));
-  return out + kept_ + dropped_ + levels_ + counts_ + gaps_;
+  return out + kept_ + dropped_ + levels_ + counts_ + gaps_ + (odd_ ? kinds_ : std::string());
 }
 
 std::string color_table() {
@@ -121,15 +122,29 @@ std::vector<std::string> all_printable(const std::vector<std::string>& labels) {
   return out;
 }
 
-std::string filled(std::string_view document, const std::string& ascii_json, const Blocks& blocks) {
+std::string filled(std::string_view document, const std::string& ascii_json, Blocks& blocks, Alive alive) {
+  std::string html;
+  const auto copy_up_to = [&](std::string_view mark) {
+    const size_t at = document.find(mark);
+    html.append(document.substr(0, at));
+    document.remove_prefix(at + mark.size());
+  };
+  // What the policy permits a live page beyond others. A worker is a script that has an address, and addresses of
+  // scripts are made by one named policy.
+  copy_up_to("<!--wasm-->");
+  if (alive == Alive::by_module) html += " 'wasm-unsafe-eval'; worker-src blob:";
+  if (alive == Alive::by_server) html += "; connect-src 'self'";
+  copy_up_to("<!--types-->");
+  html += alive == Alive::by_module ? "heed-worker" : "'none'";
+  copy_up_to("<!--data-->");
   // In ASCII and without "<" no label can end the element that holds it.
-  std::string json;
-  for (const char c : ascii_json) c == '<' ? json += "\\u003c" : json += c;
-  constexpr std::string_view kMark = "<!--data-->";
-  const size_t mark = document.find(kMark);
-  std::string html(document.substr(0, mark));
-  html += "<script type=\"application/json\" id=\"data\">" + json + "</script>\n" + blocks.html();
-  return html.append(document.substr(mark + kMark.size()));
+  html += "<script type=\"application/json\" id=\"data\">";
+  for (const char c : ascii_json) c == '<' ? html += "\\u003c" : html += c;
+  html += "</script>\n";
+  for (size_t i = 0; i < blocks.all().size(); ++i)
+    html += "<script type=\"application/octet-stream\" id=\"block" + std::to_string(i) + "\">" +
+            packed(blocks.all()[i]) + "</script>\n";
+  return html.append(document);
 }
 
 }  // namespace heed::inline v0

@@ -80,19 +80,86 @@ TEST(Page, LongRowsKeepTheLargestWeights) {
   }
 }
 
-TEST(Page, OddRowsAreFlagged) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  const Tensor w = Tensor::from<double>({0.5, 0.5, 0.2, 0.2, nan, 1, 0, 0, -0.5, 1.5}, {5, 2});
+TEST(Page, JsonHasWhatThePageHas) {
+  Page page = page_of(falling(5, 60, 0.8));
+  page.title = "</script>";
+  const std::string html = render_html(page);
+  Json json = Json::parse(render_json(page));
+  const std::vector<std::string> blocks = json.at("blocks");
+  ASSERT_FALSE(blocks.empty());
+  for (size_t n = 0; n < blocks.size(); ++n)
+    EXPECT_NE(html.find("id=\"block" + std::to_string(n) + "\">" + blocks[n] + "<"), html.npos) << n;
+  json.erase("blocks");
+  EXPECT_EQ(json, data_of(html));
+}
+
+TEST(Page, OddRowsAreShownAndFlagged) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  const Tensor w = Tensor::from<double>({0.5, 0.5, 0.2, 0.2, nan, 1, 0, 0, -0.5, 1.5, -inf, 0}, {6, 2});
   const std::string html = render_html(page_of(w));
-  const Rows rows = unpacked(block_of(html, 0), 5, 2, true);
+  const Rows rows = unpacked(block_of(html, 0), 6, 2, true);
+  EXPECT_TRUE(rows.has_kinds);
   EXPECT_NEAR(rows.kept[1], 0.4, 1e-6);
-  EXPECT_TRUE(std::isnan(rows.dropped[2]));
-  EXPECT_EQ(rows.weights[2], (std::vector<double>{0, 1}));
+  EXPECT_TRUE(std::isnan(rows.weights[2][0]));
+  EXPECT_EQ(rows.weights[2][1], 1);
   EXPECT_EQ(rows.kept[3], 0);
-  EXPECT_TRUE(std::isnan(rows.dropped[4]));
+  EXPECT_NEAR(rows.weights[4][0], -0.5, 1e-4);
+  EXPECT_NEAR(rows.weights[4][1], 1.5, 1e-4);
+  EXPECT_NEAR(rows.kept[4], 2, 1e-6);  // of sizes
+  EXPECT_TRUE(std::isnan(rows.weights[5][0]));
+  for (const float dropped : rows.dropped) EXPECT_NEAR(dropped, 0, 1e-6);
   EXPECT_EQ(data_of(html)["groups"][0]["notes"]["0"],
-            Json::parse(R"~(["1 row does not sum to 1 (query 1 sums to 0.4)", "1 row is all zero",
-                            "1 weight is not finite", "1 weight is below 0"])~"));
+            Json::parse(R"~(["1 row does not sum to 1 (query 2 sums to 0.4)", "1 row is all zero",
+                            "2 weights are not finite", "1 weight is below 0"])~"));
+}
+
+// Of a long row the largest in size are kept, whatever their sign, and what is not finite before them.
+TEST(Page, LongOddRowsKeepTheLargestSizes) {
+  const int64_t keys = 700;
+  const Tensor w = falling(9, keys, 0.8);
+  for (int64_t i = 0; i < 9; ++i)
+    for (int64_t j = 0; j < keys; j += 2) w.at<double>(i, j) *= -1;
+  w.at<double>(3, 650) = std::numeric_limits<double>::quiet_NaN();
+  const Rows rows = unpacked(block_of(render_html(page_of(w)), 0), 9, keys, false);
+  for (int64_t i = 0; i < 9; ++i) {
+    double kept = 0, smallest = 1, largest_left = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+      const double got = rows.weights[static_cast<size_t>(i)][static_cast<size_t>(j)], is = w.at<double>(i, j);
+      ASSERT_EQ(std::isnan(got), std::isnan(is)) << i << ' ' << j;
+      if (std::isnan(is)) continue;
+      if (got == 0) {
+        largest_left = std::max(largest_left, std::abs(is));
+        continue;
+      }
+      EXPECT_NEAR(got, is, 0.0012);
+      kept += std::abs(is);
+      smallest = std::min(smallest, std::abs(is));
+    }
+    EXPECT_GE(smallest, largest_left);
+    EXPECT_NEAR(rows.kept[static_cast<size_t>(i)], kept, 1e-6);
+    EXPECT_GT(kept, i == 3 ? 0.9 : 0.995);
+  }
+}
+
+// What most pages hold costs nothing more.
+TEST(Page, UsualRowsHaveNoKinds) {
+  const std::string html = render_html(page_of(falling(5, 48, 0.8)));
+  EXPECT_FALSE(unpacked(block_of(html, 0), 5, 48, true).has_kinds);
+}
+
+TEST(Page, OpensOnWhatItIsTold) {
+  Page page = page_of(falling(12, 3, 0.5).reshape({2, 2, 3, 3}));
+  EXPECT_EQ(data_of(render_html(page))["opens"],
+            Json::parse(R"~({"asked": false, "group": 0, "heads": [], "query": -1})~"));
+  page.opening = {.heads = {3, 1}, .query = 2};
+  EXPECT_EQ(data_of(render_html(page))["opens"],
+            Json::parse(R"~({"asked": true, "group": 0, "heads": [3, 1], "query": 2})~"));
+  page.opening.heads = {4};
+  EXPECT_NE(refusal(page).find("it opens on head 4, which is not in 0..3"), std::string::npos);
+  page.opening = {.group = 1};
+  EXPECT_NE(refusal(page).find("group 1, which is not in 0..0"), std::string::npos);
+  page.opening = {.query = 3};
+  EXPECT_NE(refusal(page).find("query 3, which is not in 0..2"), std::string::npos);
 }
 
 TEST(Page, LabelsAreData) {
@@ -129,6 +196,44 @@ TEST(Page, IsOneDocumentWithItsPolicy) {
   EXPECT_EQ(html.find("https://"), std::string::npos);
 }
 
+TEST(Page, WithAModelItMayRunWebAssemblyAndNoMore) {
+  Page page = page_of(falling(2, 2, 0.5));
+  const std::string plain = render_html(page);
+  page.live =
+      LiveModel{.files = {{"config.json", "{}"}}, .kind = LiveKind::continues, .generate = 7, .notice = "theirs"};
+  const std::string html = render_html(page);
+  std::string policy = between(html, "Content-Security-Policy\" content=\"", "\"");
+  const auto take = [&](const std::string& what, const std::string& instead) {
+    const size_t at = policy.find(what);
+    ASSERT_NE(at, std::string::npos) << policy;
+    policy.replace(at, what.size(), instead);
+  };
+  take(" 'wasm-unsafe-eval'; worker-src blob:", "");
+  take("heed-worker", "'none'");
+  EXPECT_EQ(policy, between(plain, "Content-Security-Policy\" content=\"", "\""));
+  const Json live = data_of(html)["live"];
+  EXPECT_EQ(live["provider"], "module");
+  EXPECT_EQ(live["kind"], "continues");
+  EXPECT_EQ(live["generate"], 7);
+  EXPECT_EQ(live["notice"], "theirs");
+  EXPECT_EQ(live["files"][0][0], "config.json");
+  EXPECT_EQ(block_of(html, live["files"][0][1]), "{}");
+  EXPECT_EQ(block_of(html, live["module"]).substr(0, 4), std::string("\0asm", 4));
+  EXPECT_FALSE(data_of(plain).contains("live"));
+}
+
+TEST(Page, DataAreThoseOfThePage) {
+  Page page = page_of(falling(5, 700, 0.99));
+  page.title = "\u00E9<";
+  const std::string html = render_html(page);
+  const PageData data = page_data(page);
+  EXPECT_EQ(Json::parse(data.json), data_of(html));
+  ASSERT_EQ(data.blocks.size(), 1u);
+  EXPECT_EQ(data.blocks[0], block_of(html, 0));
+  EXPECT_TRUE(std::all_of(data.json.begin(), data.json.end(), [](char c) { return static_cast<signed char>(c) > 0; }));
+  EXPECT_THROW(page_data(Page{}), ShapeError);
+}
+
 TEST(Page, RanksAndSizes) {
   const std::string one = render_html(page_of(falling(3, 3, 0.5)));
   EXPECT_EQ(data_of(one)["groups"][0]["layers"], 1);
@@ -137,6 +242,28 @@ TEST(Page, RanksAndSizes) {
   EXPECT_EQ(data_of(four)["groups"][0]["statistics"].size(), 4);
   EXPECT_EQ(data_of(four)["groups"][0]["weights"], Json::parse("[0, 1]"));
   EXPECT_EQ(data_of(render_html(page_of(Tensor::zeros({0, 0}))))["groups"][0]["queries"], 0);
+}
+
+TEST(Page, TokensMayBePatchesOfAPicture) {
+  Page page = page_of(falling(5, 5, 0.5));
+  PageGroup& group = page.groups[0];
+  group.picture = Tensor::empty({4, 6, 3}, DType::u8);
+  for (int64_t i = 0; i < 72; ++i) group.picture.data<uint8_t>()[i] = static_cast<uint8_t>(i);
+  group.picture_rows = group.picture_columns = 2;
+  const std::string html = render_html(page);
+  const Json picture = data_of(html)["groups"][0]["picture"];
+  const std::string pixels = block_of(html, picture["block"]);
+  ASSERT_EQ(pixels.size(), 72);
+  EXPECT_EQ(pixels[71], 71);
+  EXPECT_EQ(picture["height"], 4);
+  EXPECT_EQ(picture["width"], 6);
+  EXPECT_EQ(picture["rows"], 2);
+  group.picture_columns = 3;
+  EXPECT_NE(refusal(page).find("2 x 3 patches in a picture (4, 6, 3), with 5 queries and 5 keys"), std::string::npos);
+  group.picture_columns = 0;
+  EXPECT_NE(refusal(page).find("2 x 0 patches"), std::string::npos);
+  group.picture = Tensor::zeros({4, 6});
+  EXPECT_NE(refusal(page).find("a picture (4, 6) of f32; pass (height, width, 3) of u8"), std::string::npos);
 }
 
 TEST(Page, Refusals) {

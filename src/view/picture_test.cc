@@ -137,6 +137,20 @@ TEST(Picture, ColorsComeInTheOrderOfWeights) {
   }
 }
 
+TEST(Picture, BothSidesOfZeroHaveColours) {
+  const AttentionMap map{.weights = Tensor::from<float>({-0.5F, 0.25F, 0.5F, 0}, {2, 2}), .shares = false};
+  const Image image = decode(render_png(map));
+  const Box below = find(image, pixel(signed_paper_color(-1)), 15),
+            above = find(image, pixel(signed_paper_color(1)), 15),
+            half = find(image, pixel(signed_paper_color(0.5)), 15);
+  EXPECT_GT(below.right, 0);
+  EXPECT_LT(below.bottom, above.bottom);  // in the first row
+  EXPECT_LT(below.right, half.right);     // in the first column
+  const std::string svg = render_svg(map);
+  EXPECT_EQ(svg.find("does not sum"), std::string::npos);
+  EXPECT_EQ(svg.find("below 0"), std::string::npos);
+}
+
 TEST(Picture, NotFiniteCellsAreGrey) {
   AttentionMap map = one_hot(4, 5, 1, 3);
   map.weights.at<float>(2, 0) = NAN;
@@ -278,6 +292,83 @@ TEST(Picture, RefusesWhatCannotBeDrawn) {
   EXPECT_THROW(render_pdf(map), ShapeError);
 }
 
+// ------------------------------------------------------------------------------------------------ over a picture
+
+// A picture of one colour, with the weight 1 in one patch.
+PatchMap patch_map(int64_t rows, int64_t columns, int64_t row, int64_t column) {
+  const Tensor picture = Tensor::empty({rows * 16, columns * 16, 3}, DType::u8);
+  for (int64_t i = 0; i < picture.numel(); ++i) picture.data<uint8_t>()[i] = i % 3 == 0 ? 200 : 40;
+  PatchMap map{.weights = Tensor::zeros({rows, columns}), .picture = picture};
+  map.weights.at<float>(row, column) = 1;
+  return map;
+}
+
+constexpr Rgb kPlain = {200, 40, 40}, kPaper = {255, 255, 255};
+
+TEST(PictureOfPatches, WeightsLieOverThePictureBesideIt) {
+  const Image image = decode(render_overlay_png(patch_map(4, 5, 1, 3)));
+  const Box plain = find(image, pixel(kPlain), 100);
+  const Box faded = find(image, pixel(over_picture(kPlain, 0, paper_color(0), kPaper)), 40);
+  const Box weight = find(image, pixel(over_picture(kPlain, 1, paper_color(1), kPaper)), 20);
+  EXPECT_LT(plain.right, faded.left);
+  EXPECT_NEAR(plain.top, faded.top, 2);
+  const double width = (faded.right - faded.left) / 5.0, height = (faded.bottom - faded.top) / 4.0;
+  EXPECT_NEAR(width, height, 2);  // patches are square
+  EXPECT_NEAR(weight.left, faded.left + 3 * width, 4);
+  EXPECT_NEAR(weight.right, faded.left + 4 * width, 4);
+  EXPECT_NEAR(weight.top, faded.top + height, 4);
+  EXPECT_NEAR(weight.bottom, faded.top + 2 * height, 4);
+}
+
+TEST(PictureOfPatches, APanelForEachHead) {
+  PatchMap map = patch_map(2, 2, 0, 0);
+  map.weights = Tensor::full({3, 2, 2}, 0.25);
+  const std::string svg = render_overlay_svg(map);
+  EXPECT_NE(svg.find("weights of 2 x 2 patches over a picture"), std::string::npos);
+  const auto images = [](const std::string& text) {
+    int count = 0;
+    for (size_t at = 0; (at = text.find("<image ", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(images(svg), 4);  // and the picture itself
+  map.weights = Tensor::full({2, 3, 2, 2}, 0.25);
+  EXPECT_EQ(images(render_overlay_svg(map)), 6);
+  EXPECT_TRUE(render_overlay_pdf(map, {.width = 120, .unit = LengthUnit::millimetres}).starts_with("%PDF"));
+}
+
+TEST(PictureOfPatches, ThePatchThatLooksIsFramed) {
+  PatchMap map = patch_map(4, 4, 0, 0);
+  const std::string none = render_overlay_png(map);
+  map.from = 5;
+  EXPECT_NE(render_overlay_png(map), none);
+}
+
+TEST(PictureOfPatches, RefusesWhatDoesNotFit) {
+  const auto refusal = [](const PatchMap& map) {
+    try {
+      render_overlay_png(map);
+    } catch (const ShapeError& error) {
+      return std::string(error.what());
+    }
+    return std::string("(no error)");
+  };
+  PatchMap map = patch_map(2, 2, 0, 0);
+  map.from = 4;
+  EXPECT_EQ(refusal(map), "picture: there is no patch 4; they are numbered from 0, row by row");
+  map = patch_map(2, 2, 0, 0);
+  map.picture = Tensor::zeros({1, 2, 3}, DType::u8);
+  EXPECT_NE(refusal(map).find("2 x 2 patches in a picture of 1 x 2 pixels"), std::string::npos);
+  map.picture = Tensor::zeros({4, 4, 3});
+  EXPECT_NE(refusal(map).find("a picture (4, 4, 3) of f32"), std::string::npos);
+  map.picture = {};
+  EXPECT_NE(refusal(map).find("a picture (undefined)"), std::string::npos);
+  map = patch_map(2, 2, 0, 0);
+  map.weights = Tensor::zeros({4});
+  EXPECT_NE(refusal(map).find("(4) are no map"), std::string::npos);
+  map.weights = Tensor::zeros({0, 2});
+  EXPECT_NE(refusal(map).find("0 x 2 patches"), std::string::npos);
+}
+
 // ------------------------------------------------------------------------------------------------ read_png
 
 std::string big_endian(uint64_t value, int bytes) {
@@ -306,12 +397,12 @@ const std::string kSignature = "\x89PNG\r\n\x1a\n"s;
 
 // `rows` are the bytes of each line; `more` stands in front of them.
 std::string png(uint64_t width, uint64_t height, int depth, int kind, const std::vector<std::string>& rows,
-                const std::string& more = "") {
+                const std::string& more = "", bool interlaced = false) {
   std::string lines;
   for (const std::string& row : rows) lines += '\0' + row;
   const std::string header = big_endian(width, 4) + big_endian(height, 4) +
                              big_endian(static_cast<uint64_t>(depth), 1) + big_endian(static_cast<uint64_t>(kind), 1) +
-                             "\0\0\0"s;
+                             "\0\0"s + (interlaced ? '\1' : '\0');
   return kSignature + chunk("IHDR", header) + more + chunk("IDAT", deflated(lines)) + chunk("IEND", "");
 }
 
@@ -352,6 +443,12 @@ TEST_F(ReadPng, EveryKindOfColor) {
   const std::string palette = chunk("PLTE", "\x0a\x0b\x0c\xc8\xc9\xca"s), clear = chunk("tRNS", "\xff\x00"s);
   expect_pixels(png(2, 1, 8, kPalette, {"\x00\x01"s}, palette), {1, 2, 3}, {10, 11, 12, 200, 201, 202});
   expect_pixels(png(2, 1, 8, kPalette, {"\x00\x01"s}, palette + clear), {1, 2, 3}, {10, 11, 12, 255, 255, 255});
+}
+
+// Adam7 of 2 x 2 pixels: the first; the one beside it; the line below.
+TEST_F(ReadPng, LinesMayBeInterlaced) {
+  expect_pixels(png(2, 2, 8, kGrey, {"\x01"s, "\x02"s, "\x03\x04"s}, "", true), {2, 2, 3},
+                {1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4});
 }
 
 TEST_F(ReadPng, WhatIsTransparentIsOverWhite) {

@@ -1,27 +1,35 @@
-// Reads a PNG, without cairo: looks at its size, and hands the file to libheed_pictures.
+// Reads a PNG by libpng alone: pictures to look at need no library that draws.
+#include <png.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csetjmp>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "heed/file_kind.h"
 #include "heed/view.h"
-#include "view/pictures_library.h"
 
 namespace heed::inline v0 {
 namespace {
 
-constexpr uint64_t kLargestFile = uint64_t{1} << 26;  // bytes; cairo keeps them, too
-constexpr uint32_t kLongestSide = 32767;              // cairo's limit
+constexpr uint64_t kLargestFile = uint64_t{1} << 26;  // bytes
+constexpr uint32_t kLongestSide = 32767;              // cairo's limit, which draws it
 
 struct Close {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
+struct Size {
+  uint32_t width, height;
+};
+
 // What stands in the first chunk, and decides how much memory it takes.
-void check_size(std::FILE* file, const std::string& path) {
+Size read_size(std::FILE* file, const std::string& path) {
   constexpr std::array<unsigned char, 16> kBeginning = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n',
                                                         0,    0,   0,   13,  'I',  'H',  'D',  'R'};
   std::array<unsigned char, 24> header{};
@@ -41,7 +49,69 @@ void check_size(std::FILE* file, const std::string& path) {
                       " pixels; sides must be in 1.." + std::to_string(kLongestSide) + ", and at most " +
                       std::to_string(kMostPixels) + " pixels are read: make it smaller");
   std::rewind(file);
+  return {width, height};
 }
+
+// What went wrong, as libpng's callbacks leave it.
+struct Failure {
+  std::array<char, 200> text{};
+  bool memory = false;
+};
+
+void* allocate(png_structp png, png_alloc_size_t size) {
+  void* const memory = std::malloc(size);
+  if (!memory) static_cast<Failure*>(png_get_mem_ptr(png))->memory = true;
+  return memory;
+}
+
+void release(png_structp, void* memory) { std::free(memory); }
+
+[[noreturn]] void give_up(png_structp png, const char* reason) {
+  std::snprintf(static_cast<Failure*>(png_get_error_ptr(png))->text.data(), sizeof(Failure::text), "%s", reason);
+  png_longjmp(png, 1);
+}
+
+void ignore(png_structp, const char*) {}
+
+class Reader {
+ public:
+  explicit Reader(std::FILE* file)
+      : png_(png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &failure_, give_up, ignore, &failure_, allocate, release)),
+        info_(png_ ? png_create_info_struct(png_) : nullptr) {
+    if (!info_) failure_.memory = true;
+    if (png_) png_init_io(png_, file);
+  }
+  ~Reader() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  /// Rows of `width` pixels, each red, green, blue and alpha. False: see failure(). libpng leaves by longjmp, so
+  /// nothing here may need a destructor.
+  bool read(uint8_t* to, uint32_t width, uint32_t height) {
+    if (!info_ || setjmp(png_jmpbuf(png_))) return false;  // NOLINT(cert-err52-cpp): the library's way
+    png_set_user_limits(png_, kLongestSide, kLongestSide);
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // texts and profiles, however long
+    png_read_info(png_, info_);
+    png_set_expand(png_);
+    png_set_strip_16(png_);
+    png_set_gray_to_rgb(png_);
+    png_set_add_alpha(png_, 0xff, PNG_FILLER_AFTER);
+    const int passes = png_set_interlace_handling(png_);
+    png_read_update_info(png_, info_);
+    if (png_get_rowbytes(png_, info_) != size_t{4} * width) png_error(png_, "its pixels are of no known kind");
+    for (int pass = 0; pass < passes; ++pass)
+      for (uint32_t y = 0; y < height; ++y) png_read_row(png_, to + size_t{4} * width * y, nullptr);
+    png_read_end(png_, nullptr);
+    return true;
+  }
+
+  const Failure& failure() const { return failure_; }
+
+ private:
+  Failure failure_;
+  png_structp png_;
+  png_infop info_;
+};
 
 }  // namespace
 
@@ -49,15 +119,20 @@ Tensor read_png(const std::string& path) {
   expect_regular_file(path, kLargestFile);
   const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
   if (!file) throw IoError("read " + path + ": " + std::strerror(errno));
-  check_size(file.get(), path);
-  static const auto read = reinterpret_cast<ReadPngFunction>(pictures_symbol("read_png", kReadPngSymbol));
-  Pixels pixels;
-  std::string failure;
-  const bool whole = read(file.get(), &pixels, &failure);
-  if (!whole && failure.empty()) throw MemoryError(path + ": there is too little memory for the picture");
-  if (!whole) throw FormatError(path + ": the PNG cannot be read: " + failure);
-  const Tensor result = Tensor::empty({pixels.height, pixels.width, 3}, DType::u8);
-  std::copy(pixels.rgb.begin(), pixels.rgb.end(), result.data<uint8_t>());
+  const auto [width, height] = read_size(file.get(), path);
+  std::vector<uint8_t> pixels(size_t{4} * width * height);
+  Reader reader(file.get());
+  if (!reader.read(pixels.data(), width, height)) {
+    if (reader.failure().memory) throw MemoryError(path + ": there is too little memory for the picture");
+    throw FormatError(path + ": the PNG cannot be read: " + reader.failure().text.data());
+  }
+  Tensor result = Tensor::empty({height, width, 3}, DType::u8);
+  auto* to = result.data<uint8_t>();
+  for (size_t i = 0; i < pixels.size(); i += 4) {
+    const unsigned alpha = pixels[i + 3];
+    for (size_t color = 0; color < 3; ++color)  // over white
+      *to++ = static_cast<uint8_t>((pixels[i + color] * alpha + 255 * (255 - alpha) + 127) / 255);
+  }
   return result;
 }
 

@@ -44,12 +44,18 @@ class TerminalMap {
  private:
   bool colored() const { return options_.color != TerminalColor::none; }
   bool ascii() const { return !options_.unicode; }
-  double level(double weight) const { return std::clamp(weight / panels_.maximum, 0.0, 1.0); }
-  Rgb ground(double weight) const { return std::isfinite(weight) ? terminal_color(level(weight)) : kNotFinite; }
+  double level(double weight) const {
+    return std::clamp((panels_.is_signed ? std::abs(weight) : weight) / panels_.maximum, 0.0, 1.0);
+  }
+  Rgb ground(double weight) const {
+    if (!std::isfinite(weight)) return kNotFinite;
+    return panels_.is_signed ? signed_terminal_color(weight / panels_.maximum) : terminal_color(level(weight));
+  }
   char digit(double weight) const {
     if (!std::isfinite(weight)) return '?';
     // A float 0.7 is a little less, and a 7 all the same.
-    return static_cast<char>('0' + std::clamp(static_cast<int>(level(weight) * 10 + 1e-6), 0, 9));
+    const int tenths = std::clamp(static_cast<int>(level(weight) * 10 + 1e-6), 0, 9);
+    return static_cast<char>(panels_.is_signed && weight < 0 && tenths > 0 ? 'a' + tenths - 1 : '0' + tenths);
   }
 
   void cell(double weight, int width) {
@@ -60,7 +66,7 @@ class TerminalMap {
       return;
     }
     const Rgb color = ground(weight);
-    if (width >= kPerCentCell) {
+    if (per_cent_) {
       const std::string number =
           std::isfinite(weight) ? std::to_string(std::lround(std::clamp(weight, -1e6, 1e6) * 100)) : "?";
       if (number != "0" && static_cast<int>(number.size()) <= width - 1)
@@ -77,7 +83,7 @@ class TerminalMap {
     const int widest_key = widest_of(panels_.key_labels);
     const int wide_cell = std::clamp(widest_key, 3, 16) + 1;
     if (panels_.keys * wide_cell <= room) {
-      per_cent_ = wide_cell >= kPerCentCell;
+      per_cent_ = wide_cell >= kPerCentCell && panels_.shares;
       labels_above(wide_cell);
       rows(0, panels_.keys, wide_cell);
       return;
@@ -171,18 +177,17 @@ class TerminalMap {
 
   void scale() {
     if (!colored()) {
-      pen_.paragraph("scale: 0 below " + format_weight(panels_.maximum / 10) + ", 9 from " +
-                     format_weight(panels_.maximum * 0.9));
+      const std::string tenth = format_weight(panels_.maximum / 10), most = format_weight(panels_.maximum * 0.9);
+      pen_.paragraph(panels_.is_signed ? "scale: 0 from -" + tenth + " to " + tenth + ", 9 from " + most +
+                                             ", below 0 a to i for 1 to 9"
+                                       : "scale: 0 below " + tenth + ", 9 from " + most);
       return;
     }
-    const std::string begin = "scale: 0 ";
+    const std::string begin =
+        panels_.is_signed ? "scale: -" + format_weight(panels_.maximum) + " " : std::string("scale: 0 ");
     std::string end = " " + format_weight(panels_.maximum);
     if (per_cent_ && begin.size() + end.size() + 24 <= static_cast<size_t>(options_.width)) end += ", cells in %";
-    const int steps = std::clamp(options_.width - static_cast<int>(begin.size() + end.size()), 2, 10);
-    pen_.write(begin);
-    for (int i = 0; i < steps; ++i) pen_.write(" ", {}, terminal_color(static_cast<double>(i) / (steps - 1)));
-    pen_.write(end);
-    pen_.end_line();
+    pen_.scale(begin, end, panels_.is_signed);
   }
 
   Panels panels_;
@@ -195,8 +200,12 @@ class TerminalMap {
 
 }  // namespace
 
+std::string draw_terminal(Panels panels, const TerminalOptions& options) {
+  return TerminalMap(std::move(panels), options).draw();
+}
+
 std::string render_terminal(const AttentionMap& map, const TerminalOptions& options) {
-  return TerminalMap(make_panels(map, "render_terminal", options.maximum, !options.unicode), options).draw();
+  return draw_terminal(make_panels(map, "render_terminal", options.maximum, !options.unicode), options);
 }
 
 TerminalOptions detect_terminal(bool is_terminal, int columns,

@@ -54,6 +54,18 @@ class TerminalPen {
     *out_ += '\n';
   }
 
+  /// The colours from the least to the greatest weight, between two texts; `both`: of both sides of 0.
+  void scale(const std::string& begin, const std::string& end, bool both) {
+    const int steps = std::clamp(options_.width - static_cast<int>(begin.size() + end.size()), 2, 10);
+    write(begin);
+    for (int i = 0; i < steps; ++i) {
+      const double t = static_cast<double>(i) / (steps - 1);
+      write(" ", {}, both ? signed_terminal_color(2 * t - 1) : terminal_color(t));
+    }
+    write(end);
+    end_line();
+  }
+
   /// Wraps at spaces; a word wider than the terminal is cut.
   void paragraph(std::string_view text) {
     std::string line;

@@ -144,9 +144,31 @@ TEST(Terminal, NotesWhatIsOdd) {
   EXPECT_NE(got.find("note: 1 row is all zero\n"), std::string::npos);
   EXPECT_NE(got.find("note: 2 weights are not finite\n"), std::string::npos);
   EXPECT_NE(got.find("2   ?     9     9\n"), std::string::npos);
-  EXPECT_NE(got.find("3   0     ?     0\n"), std::string::npos);
+  EXPECT_NE(got.find("3   0     ?     i\n"), std::string::npos);
   // Half precision sums to 1 well enough.
   EXPECT_EQ(render_terminal({Tensor::full({1, 3}, 1.0 / 3, DType::f16), {}, {}, ""}).find("note"), std::string::npos);
+}
+
+TEST(Terminal, BothSidesOfZero) {
+  AttentionMap map = small_map();
+  map.weights = Tensor::from<double>({-0.2, 0.1, 0.019, 0.2, -0.019, -0.1}, {2, 3});
+  map.shares = false;
+  const auto lines = lines_of(render_terminal(map));
+  EXPECT_EQ(lines[2], " my   i     5     0");
+  EXPECT_EQ(lines[3], "dog   9     0     e");
+  EXPECT_EQ(lines[4], "scale: 0 from -0.02 to 0.02, 9 from 0.18, below 0 a to i for 1 to 9");
+  EXPECT_EQ(lines.size(), 5u);  // nothing is odd about what is no share
+  const std::string colored = render_terminal(map, {.color = TerminalColor::true_color});
+  for (const double t : {-1.0, 1.0}) {
+    const Rgb c = signed_terminal_color(t);
+    EXPECT_NE(
+        colored.find("48;2;" + std::to_string(c.red) + ";" + std::to_string(c.green) + ";" + std::to_string(c.blue)),
+        std::string::npos);
+  }
+  EXPECT_NE(without_colors(colored).find("scale: -0.2 "), std::string::npos);
+  EXPECT_EQ(without_colors(colored).find('%'), std::string::npos);
+  map.weights.at<double>(0, 0) = NAN;
+  EXPECT_EQ(odd_weights(map), std::vector<std::string>{"1 weight is not finite"});
 }
 
 TEST(Terminal, ThumbnailsOfHeads) {
@@ -265,6 +287,56 @@ TEST(Terminal, Detects) {
 }
 
 // Drawing text must load nothing of pictures; drawing a picture does, so the check can fail.
+// Four patches of one colour each, of 8 x 8 pixels.
+PatchMap four_patches() {
+  PatchMap map{.weights = Tensor::from<float>({0, 0.5F, 0.25F, 0.125F}, {2, 2}),
+               .picture = Tensor::empty({16, 16, 3}, DType::u8),
+               .title = "T",
+               .notes = {"the rest is elsewhere"}};
+  for (int64_t y = 0; y < 16; ++y)
+    for (int64_t x = 0; x < 16; ++x)
+      for (int64_t c = 0; c < 3; ++c)
+        map.picture.at<uint8_t>(y, x, c) = static_cast<uint8_t>(50 * (y / 8) + 100 * (x / 8) + 10 * c);
+  return map;
+}
+
+TEST(Terminal, PatchesAsDigits) {
+  EXPECT_EQ(render_overlay_terminal(four_patches()),
+            "T\n"
+            "   1   2\n"
+            "1  0   9\n"
+            "2  5   2\n"
+            "scale: 0 below 0.05, 9 from 0.45\n"
+            "note: the rest is elsewhere\n");
+}
+
+TEST(Terminal, WeightsLieOverThePictureBesideIt) {
+  const std::string text = render_overlay_terminal(four_patches(), {.width = 40, .color = TerminalColor::true_color});
+  const std::vector<std::string> lines = lines_of(text);
+  // Nine cells a patch fit twice, and a line is as high as two cells.
+  ASSERT_EQ(lines.size(), 1 + 9 + 2);
+  std::string row;
+  for (int i = 0; i < 18; ++i) row += "\u2580";
+  for (size_t line = 1; line <= 9; ++line) EXPECT_EQ(without_colors(lines[line]), row + "   " + row);
+  const auto color = [](Rgb c) {
+    return ";2;" + std::to_string(c.red) + ";" + std::to_string(c.green) + ";" + std::to_string(c.blue) + "m";
+  };
+  EXPECT_NE(lines[1].find("\x1b[38" + color({0, 10, 20})), std::string::npos);
+  EXPECT_NE(lines[9].find("\x1b[48" + color({150, 160, 170})), std::string::npos);
+  EXPECT_NE(lines[1].find(color(over_picture({100, 110, 120}, 1, terminal_color(1), {0, 0, 0}))), std::string::npos);
+  EXPECT_NE(lines[1].find(color(over_picture({0, 10, 20}, 0, terminal_color(0), {0, 0, 0}))), std::string::npos);
+}
+
+TEST(Terminal, NarrowTerminalsShowTheWeightsAlone) {
+  PatchMap map = four_patches();
+  map.weights = Tensor::full({14, 14}, 1.0 / 196);
+  for (const int width : {20, 27, 31, 32, 80, 300}) {
+    const std::string text = render_overlay_terminal(map, {.width = width, .color = TerminalColor::palette256});
+    for (const std::string& line : lines_of(without_colors(text))) EXPECT_LE(display_width(line), width) << width;
+    EXPECT_LE(lines_of(text).size(), 29) << width;
+  }
+}
+
 TEST(Terminal, LoadsNothingOfPictures) {
   const auto loaded = [](const char* name) {
     std::ifstream maps("/proc/self/maps");

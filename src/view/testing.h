@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
@@ -56,6 +57,7 @@ std::vector<T> part(const std::string& bytes, size_t* at, size_t count) {
 struct Rows {
   std::vector<std::vector<double>> weights;
   std::vector<float> kept, dropped;
+  bool has_kinds = false;
 };
 
 // The format as packing.h states it, read again: rows of `keys` weights.
@@ -72,10 +74,13 @@ inline Rows unpacked(const std::string& bytes, size_t rows, size_t keys, bool wh
     for (const uint8_t t : part<uint8_t>(bytes, &at, sizes[0])) levels.push_back(t);
   const auto counts = part<uint8_t>(bytes, &at, rows);
   const auto gaps = part<uint8_t>(bytes, &at, sizes[1]);
+  out.has_kinds = at < bytes.size();
+  const auto kinds = out.has_kinds ? part<uint8_t>(bytes, &at, sizes[0]) : std::vector<uint8_t>(sizes[0]);
   EXPECT_EQ(at, bytes.size());
   size_t entry = 0, byte = 0;
   for (size_t i = 0; i < rows; ++i) {
     std::vector<double> row(keys);
+    std::vector<uint8_t> kind(keys);
     int64_t key = -1;
     for (int n = 0; n < counts[i]; ++n, ++entry) {
       int64_t gap = 0;
@@ -85,9 +90,14 @@ inline Rows unpacked(const std::string& bytes, size_t rows, size_t keys, bool wh
       }
       key += gap + 1;
       row.at(static_cast<size_t>(key)) = levels[entry] * levels[entry];
+      kind.at(static_cast<size_t>(key)) = kinds[entry];
     }
     const double squares = std::accumulate(row.begin(), row.end(), 0.0);
-    for (double& w : row) w *= squares > 0 ? out.kept[i] / squares : 0;
+    for (size_t j = 0; j < keys; ++j) {
+      row[j] *= squares > 0 ? out.kept[i] / squares : 0;
+      if (kind[j] == 1) row[j] = -row[j];
+      if (kind[j] == 2) row[j] = std::numeric_limits<double>::quiet_NaN();
+    }
     out.weights.push_back(row);
   }
   return out;

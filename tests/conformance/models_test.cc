@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -137,6 +138,19 @@ void expect_gradients(const Case& c, const Module& model) {
 #define NEEDS_CASES() \
   if (!std::filesystem::exists(root())) GTEST_SKIP() << "needs shared/conformance/models, which is not here"
 
+// What compute() gives with matrices in blocks has the bits that it has with the numbers that these stand for.
+template <class F>
+void expect_bits_of_the_widened(const Module& model, const F& compute) {
+  const NoGrad no_grad;
+  auto& module = const_cast<Module&>(model);
+  module.keep_matrices_as(DType::q8);
+  const Tensor in_blocks = compute().value().contiguous();
+  module.keep_matrices_as(DType::f32);
+  const Tensor wide = compute().value().contiguous();
+  ASSERT_EQ(in_blocks.shape(), wide.shape());
+  EXPECT_EQ(std::memcmp(in_blocks.raw(), wide.raw(), static_cast<size_t>(wide.nbytes())), 0);
+}
+
 class LanguageModels : public testing::TestWithParam<std::string> {};
 
 TEST_P(LanguageModels, StatesMapsAndLogits) {
@@ -163,6 +177,15 @@ TEST_P(LanguageModels, StatesMapsAndLogits) {
       EXPECT_LT(difference(record.decoder.at(layer), c.want("attention." + n, at, length), true), map_tolerance());
     }
   }
+}
+
+TEST_P(LanguageModels, MatricesInBlocks) {
+  NEEDS_CASES();
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.model());
+  const auto& model = dynamic_cast<const LanguageModel&>(*loaded.module);
+  expect_bits_of_the_widened(model,
+                             [&] { return model.logits(TokenBatch::pad(c.rows("input_ids", "attention_mask"), 0)); });
 }
 
 TEST_P(LanguageModels, LossAndGradients) {
@@ -239,6 +262,25 @@ TEST_P(Any, SavedAsItCame) {
   std::filesystem::remove_all(copy);
 }
 
+TEST_P(Any, SavedFromBlocks) {
+  NEEDS_CASES();
+  const Case c(GetParam());
+  if (c.is_gguf()) GTEST_SKIP() << "is saved in no layout";
+  const std::string copy =
+      (std::filesystem::temp_directory_path() / ("heed_saved_blocks_" + std::to_string(getpid()))).string();
+  std::filesystem::remove_all(copy);
+  const PretrainedModel loaded = load_pretrained(c.model());
+  loaded.module->keep_matrices_as(DType::q8);
+  save_pretrained(loaded, copy);
+  const PretrainedModel again = load_pretrained(copy);
+  const auto before = loaded.module->named_parameters(), now = again.module->named_parameters();
+  ASSERT_EQ(before.size(), now.size());
+  for (size_t i = 0; i < before.size(); ++i)  // bfloat16 has 8 bits
+    EXPECT_LT(difference(now[i].second.value(), before[i].second.value().to(DType::f32), true), 1e-2)
+        << before[i].first;
+  std::filesystem::remove_all(copy);
+}
+
 class TextEncoders : public testing::TestWithParam<std::string> {
  protected:
   // Types of tokens, where the case has them: (1, length) of row b.
@@ -277,6 +319,18 @@ TEST_P(TextEncoders, StatesMapsAndLogits) {
                 map_tolerance());
     }
   }
+}
+
+TEST_P(TextEncoders, MatricesInBlocks) {
+  NEEDS_CASES();
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.model());
+  const auto& model = dynamic_cast<const TextEncoder&>(*loaded.module);
+  const TokenBatch texts = TokenBatch::pad(c.rows("input_ids", "attention_mask"), 0);
+  expect_bits_of_the_widened(model, [&] {
+    const Variable states = model.hidden(texts);
+    return model.config().head ? model.apply_head(states, texts) : states;
+  });
 }
 
 TEST_P(TextEncoders, ABatchIsItsTexts) {
@@ -342,6 +396,14 @@ TEST_P(ImageEncoders, StatesMapsAndLogits) {
   }
 }
 
+TEST_P(ImageEncoders, MatricesInBlocks) {
+  NEEDS_CASES();
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.directory);
+  const auto& model = dynamic_cast<const ImageEncoder&>(*loaded.module);
+  expect_bits_of_the_widened(model, [&] { return model.hidden(c.expected.tensor("pixel_values")); });
+}
+
 TEST_P(ImageEncoders, LossAndGradients) {
   NEEDS_CASES();
   const Case c(GetParam());
@@ -405,6 +467,16 @@ TEST_P(Transformers, StatesMapsAndLogits) {
       EXPECT_LT(difference(record.cross.at(l), part, true), map_tolerance()) << n;
     }
   }
+}
+
+TEST_P(Transformers, MatricesInBlocks) {
+  NEEDS_CASES();
+  const Case c(GetParam());
+  const PretrainedModel loaded = load_pretrained(c.model());
+  const auto& model = dynamic_cast<const Transformer&>(*loaded.module);
+  const TokenBatch source = TokenBatch::pad(c.rows("input_ids", "attention_mask"), 0);
+  const TokenBatch target = TokenBatch::pad(c.rows("decoder_input_ids", "decoder_attention_mask"), 0);
+  expect_bits_of_the_widened(model, [&] { return model.logits(source, target); });
 }
 
 TEST_P(Transformers, LossAndGradients) {

@@ -88,7 +88,7 @@ def run(path, directory, heed):
                         print(f"skipped, the program is not built: {shown}")
                         skipped += 1
                         continue
-                    if re.search(r"heed (translate|attend)\b(?!.*--model)", command) and not model.exists():
+                    if re.search(r"heed (translate|attend|serve)\b(?!.*--model)", command) and not model.exists():
                         print(f"skipped, models/spa-eng is not here: {shown}")
                         skipped += 1
                         continue

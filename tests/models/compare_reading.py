@@ -4,7 +4,7 @@ tiny random models of every head:
 
     compare_reading.py HEED DIRECTORY [--seed N] [--each N]
 
-Models are made in DIRECTORY. transformers has no pipeline for answers any more: compared is what that of its version 4
+Models are made in DIRECTORY, and compared.json lists their types. transformers has no pipeline for answers any more: compared is what that of its version 4
 did, computed here from the model's scores.
 """
 import argparse
@@ -75,7 +75,7 @@ def roberta_tokenizer():
 
 
 TOKENIZERS = {"bert": bert_tokenizer, "distilbert": bert_tokenizer, "roberta": roberta_tokenizer,
-              "mpnet": mpnet_tokenizer}
+              "xlm-roberta": roberta_tokenizer, "mpnet": mpnet_tokenizer}
 
 
 def config_of(draw, kind, tokenizer, **more):
@@ -86,8 +86,9 @@ def config_of(draw, kind, tokenizer, **more):
     sizes = dict(vocab_size=size, hidden_size=8 * heads, num_attention_heads=heads, num_hidden_layers=2,
                  intermediate_size=24, pad_token_id=tokenizer.pad_token_id,
                  max_position_embeddings=LONGEST + (0 if kind == "bert" else tokenizer.pad_token_id + 1))
-    of_kind = {"bert": transformers.BertConfig, "roberta": transformers.RobertaConfig, "mpnet": transformers.MPNetConfig}
-    if kind == "roberta":
+    of_kind = {"bert": transformers.BertConfig, "roberta": transformers.RobertaConfig,
+               "xlm-roberta": transformers.XLMRobertaConfig, "mpnet": transformers.MPNetConfig}
+    if kind.endswith("roberta"):
         sizes["type_vocab_size"] = 1
     return of_kind[kind](**sizes, **more)
 
@@ -280,6 +281,7 @@ def main():
                 directory.mkdir(parents=True)
                 compare(heed, random.Random(f"{a.seed} {compare.__name__} {kind} {number}"), kind, directory)
                 compared += 1
+    (a.directory / "compared.json").write_text(json.dumps(list(TOKENIZERS)))
     print(f"{compared} models read as transformers and sentence-transformers do")
 
 

@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
 """Makes tiny random models of other makers and what transformers computes with them, for conformance_models_test:
 
-    make_cases.py DIRECTORY [--seed N] [--each N]
+    make_cases.py DIRECTORY [--seed N] [--each N] [--trained HEED]
 
 A folder a case, as ../shared/conformance/models has them: the files of save_pretrained, expected.safetensors and
 expected.json. Weights are drawn, stored in a random precision, and computed with in float64, each row by itself.
+With --trained the program goes on with their training first, or, of what it does not train, exports them: what it writes
+must load without a tensor too few or many.
 """
 import argparse
 import json
 import pathlib
 import random
+import shutil
+import subprocess
+import tempfile
 
 import numpy as np
+import peft
 import PIL.Image
 import torch
 import transformers
@@ -19,6 +25,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 PIECES = 90
+TRAINED = None  # the program that trains
+WRITTEN_BY = {}  # its command, by the folder
 
 
 class Draw(random.Random):
@@ -230,6 +238,7 @@ ENCODERS = [bert, distilbert, roberta, xlm_roberta, mpnet]
 IMAGES = [vit]
 SPEECH = [whisper]
 TRANSLATORS = [marian, bart, m2m_100, t5]
+NOT_TRAINED = ["whisper"]
 HEADS = [transformers.AutoModelForMaskedLM, transformers.AutoModelForSequenceClassification,
          transformers.AutoModelForTokenClassification, transformers.AutoModelForQuestionAnswering]
 
@@ -265,7 +274,92 @@ def norms(model, directory, stored_name=lambda name: name):
 def write(directory, model, tensors, facts):
     save_file({name: t.contiguous() for name, t in tensors.items()}, directory / "expected.safetensors")
     facts.update(model_type=model.config.model_type, architecture=type(model).__name__)
+    if TRAINED:
+        facts["written_by"] = WRITTEN_BY[directory]
     (directory / "expected.json").write_text(json.dumps(facts, indent=1))
+
+
+def tokenizer():
+    """Words w0 to w89, each a token."""
+    return {"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": {"type": "Whitespace"},
+            "post_processor": None, "decoder": None,
+            "model": {"type": "WordPiece", "unk_token": "w3", "continuing_subword_prefix": "##",
+                      "max_input_chars_per_word": 100, "vocab": {f"w{i}": i for i in range(PIECES)}}}
+
+
+def older_names(directory):
+    """A vit of before transformers 5: adapters are named as its file is, and the package's modules are not any more."""
+    index = directory / "model.safetensors.index.json"
+    names = json.loads(index.read_text())["weight_map"] if index.exists() else \
+        safe_open(directory / "model.safetensors", "pt").keys()
+    return any("encoder.layer.0.attention.attention" in name for name in names)
+
+
+def assert_as_peft_merges(kind, directory, adapters, merged):
+    """Adapters beside their base, as PEFT loads them, against what heed has merged, which is rounded as the base is."""
+    classes = kind in (transformers.AutoModelForSequenceClassification, transformers.AutoModelForImageClassification)
+    labels = {"num_labels": 2, "ignore_mismatched_sizes": True} if classes else {}
+    base = kind.from_pretrained(directory, dtype=torch.float32, **labels)
+    want = peft.PeftModel.from_pretrained(base, adapters).merge_and_unload().state_dict()
+    got = kind.from_pretrained(merged, dtype=torch.float32).state_dict()
+    assert want.keys() == got.keys(), want.keys() ^ got.keys()
+    for name, tensor in want.items():
+        if tensor.is_floating_point():
+            assert torch.allclose(got[name], tensor, rtol=0.01, atol=1e-4), (directory, name)
+
+
+def take(kind, written, directory):
+    """Puts a model that heed has written in the place of the one that it was made of."""
+    _, info = kind.from_pretrained(written, output_loading_info=True)
+    assert not any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), (directory, info)
+    shutil.rmtree(directory)
+    shutil.copytree(written, directory)
+
+
+def sides(config):
+    """Height and width of a vit's pictures."""
+    return config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
+
+
+def exported(kind, directory):
+    WRITTEN_BY[directory] = "export"
+    (directory / "tokenizer.json").write_text(json.dumps(tokenizer()))
+    with tempfile.TemporaryDirectory() as made:
+        to = pathlib.Path(made) / "model"
+        subprocess.run([TRAINED, "export", "--model", directory, "--to", to], check=True)
+        take(kind, to, directory)
+
+
+def trained(draw, kind, config, directory):
+    """Some updates of a directory's model, of all weights or of adapters; returns what it is then."""
+    WRITTEN_BY[directory] = "train"
+    (directory / "tokenizer.json").write_text(json.dumps(tokenizer()))
+    sentences = [" ".join(f"w{i}" for i in ids(draw, draw.randint(3, 9))) for _ in range(24)]
+    lines, option, after = sentences, ["--block", "8", "--text"], kind
+    if kind is transformers.AutoModelForSeq2SeqLM:
+        lines, option = [s + "\t" + t for s, t in zip(sentences, reversed(sentences))], ["--pairs"]
+    elif config.model_type == "vit":
+        lines, option, after = [], ["--labelled"], transformers.AutoModelForImageClassification
+    elif kind is not transformers.AutoModelForCausalLM:
+        lines, option = [draw.choice("ab") + "\t" + s for s in sentences], ["--labelled"]
+        after = transformers.AutoModelForSequenceClassification
+    adapters = draw.choice([[], ["--lora", "2"], ["--lora", "3", "--lora-layers", "all"]])
+    with tempfile.TemporaryDirectory() as made:
+        data, to = pathlib.Path(made) / "data", pathlib.Path(made) / "model"
+        if config.model_type == "vit":
+            for i in range(8):
+                np.save(pathlib.Path(made) / f"{i}.npy", torch.randn(config.num_channels, *sides(config)).numpy())
+                lines.append(f"{draw.choice('ab')}\t{made}/{i}.npy")
+        data.write_text("\n".join(lines) + "\n")
+        subprocess.run([TRAINED, "train", "--quiet", "--init", directory, "--model", to, *option, data, *adapters,
+                        "--learning-rate", "0.01", "--max-updates", "3", "--threads", "1"], check=True)
+        if adapters:
+            subprocess.run([TRAINED, "export", "--model", to, "--to", to.with_name("merged")], check=True)
+            if not older_names(directory):
+                assert_as_peft_merges(after, directory, to, to.with_name("merged"))
+            to = to.with_name("merged")
+        take(after, to, directory)
+    return after
 
 
 def stored(draw, kind, config, directory, **how):
@@ -277,6 +371,10 @@ def stored(draw, kind, config, directory, **how):
     model.tie_weights()
     precision = draw.choice([torch.float32, torch.float16, torch.bfloat16])
     model.to(precision).save_pretrained(directory, max_shard_size=draw.choice(["50KB", "5GB"]), **how)
+    if TRAINED and config.model_type in NOT_TRAINED:
+        exported(kind, directory)
+    elif TRAINED:
+        kind = trained(draw, kind, config, directory)
     return kind.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager",
                                 experts_implementation="eager").eval()
 
@@ -307,7 +405,7 @@ def causal_case(draw, config, directory, of=stored):
 
 
 def encoder_case(draw, config, directory):
-    head = draw.choice(HEADS)
+    head = draw.choice(HEADS + [transformers.AutoModel] if TRAINED else HEADS)
     if head is transformers.AutoModelForQuestionAnswering:
         config.num_labels = 2
     model = stored(draw, head, config, directory)
@@ -348,16 +446,18 @@ VIT_NAMES = [("layers.", "encoder.layer."), ("q_proj", "attention.query"), ("k_p
 
 def image_case(draw, config, directory):
     older = draw.random() < 0.6  # names, which transformers 5 writes unless it is told not to
-    classifies = draw.random() < 0.7
-    kind = transformers.AutoModelForImageClassification if classifies else transformers.AutoModel
+    # The first has gradients to compare, whatever is drawn.
+    kind = transformers.AutoModelForImageClassification
+    if draw.number > 0:
+        kind = draw.choice([kind, transformers.AutoModel])
     model = stored(draw, kind, config, directory, save_original_format=older)
-    sides = config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
-    pixels = torch.randn(2, config.num_channels, *sides, dtype=torch.float32)
+    classifies = hasattr(model, "classifier")
+    pixels = torch.randn(2, config.num_channels, *sides(config), dtype=torch.float32)
     out = model(pixels.double(), output_hidden_states=True, output_attentions=True)
     base = model.base_model(pixels.double()).last_hidden_state
     facts, tensors = {"task": "image"}, {"pixel_values": pixels, "last_hidden_state": base.float()}
     if classifies:
-        labels = torch.tensor([draw.randrange(config.num_labels) for _ in pixels])
+        labels = torch.tensor([draw.randrange(model.config.num_labels) for _ in pixels])
         loss = torch.nn.functional.cross_entropy(out.logits, labels)
         loss.backward()
 
@@ -466,7 +566,10 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--each", type=int, default=4, help="cases of each family")
+    parser.add_argument("--trained", metavar="HEED", help="the program, which trains them first")
     a = parser.parse_args()
+    global TRAINED
+    TRAINED = a.trained
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     for make_case, families in ((causal_case, CAUSAL), (encoder_case, ENCODERS), (image_case, IMAGES),
@@ -474,6 +577,7 @@ def main():
         for family in families:
             for number in range(a.each):
                 draw = Draw(f"{a.seed} {family.__name__} {number}")
+                draw.number = number
                 torch.manual_seed(draw.randrange(1 << 30))
                 directory = a.directory / f"{family.__name__}-{number}"
                 directory.mkdir(parents=True)

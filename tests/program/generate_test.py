@@ -310,6 +310,10 @@ class Generate(ProgramTest):
             done = self.heed("attend", "--model", model, "one two", "--compare", "two", "--html", "p.html")
             self.assertEqual((done.returncode, done.stderr), (0, b"wrote p.html\n"))
             self.assertIn('"comparedTitle":"two"', (self.at / "p.html").read_text())
+            for measure in ["norms", "rollout", "gradient", "input"]:
+                out = self.succeeds("attend", "--model", model, "one  two", "--measure", measure, "--generate", "2")
+                self.assertIn(f"causal self-attention, {measure}", out)
+            self.assertIn("what comes next\n  layer 1 ", self.succeeds("attend", "--model", model, "one  two", "--lens"))
         self.refuses(2, "the model takes 32", "attend", "--model", CHARACTER_MODEL, "one " * 10)
 
     def test_attend_to_what_it_writes(self):
@@ -317,6 +321,8 @@ class Generate(ProgramTest):
             written = self.succeeds("generate", "--model", model, "--temperature", "0", "--max-tokens", "6", "one").rstrip("\n")
             done = self.heed("attend", "--model", model, "one", "--generate", "6", "--html", "p.html")
             self.assertEqual((done.returncode, done.stderr), (0, b"wrote p.html\n"))
+            self.assertEqual(done.stdout, b"")
+            done = self.heed("attend", "--model", model, "one", "--generate", "6")
             self.assertTrue(done.stdout.decode().startswith(written), done.stdout.decode())
             page = (self.at / "p.html").read_text()
             data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])

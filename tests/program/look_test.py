@@ -5,11 +5,13 @@ import pathlib
 import random
 import re
 import resource
+import shutil
 import struct
 import unittest
 import zipfile
 import zlib
 
+import tiny_models
 from program import ProgramTest, npy, zeros_npy
 
 MODEL = pathlib.Path(__file__).resolve().parents[2] / "models/spa-eng"
@@ -108,6 +110,26 @@ class Weights(Look):
                          [("enc", 2, 3, TOKENS), ("dec", 1, 1, TOKENS)])
         self.writes("--from", "w.npz", "--array", "dec", "--array", "enc", "--html", "b.html", files=["b.html"])
         self.assertEqual([g["name"] for g in page_data(self.at / "b.html")["groups"]], ["dec", "enc"])
+
+    def test_the_terminal_beside_files(self):
+        """A file is enough: nothing is printed but what was asked for."""
+        self.write("w.npy", npy((2, 3, 5, 5), weights(2, 3, 5, 5)))
+        map_ = self.attend("w.npy")
+        for name in ["a.html", "a.png", "a.svg", "a.pdf"]:
+            self.assertEqual(self.writes("--from", "w.npy", "--" + name[2:], name, files=[name]), "")
+            self.assertEqual(self.writes("--from", "w.npy", "--" + name[2:], name, "--terminal", files=[name]), map_)
+        for more in [["--top", "2"], ["--statistics"]]:
+            self.assertEqual(self.writes("--from", "w.npy", *more, "--html", "a.html", files=["a.html"]),
+                             self.attend("w.npy", *more))
+
+    def test_the_page_opens_on_what_was_asked_for(self):
+        self.write("w.npz", npz({"a": npy((2, 3, 5, 5), weights(2, 3, 5, 5)), "b": npy((5, 5), weights(5, 5))}))
+        for more, heads in [([], []), (["--layer", "1", "--head", "2"], [1]), (["--head", "2"], [4]),
+                            (["--layer", "1"], [0, 1, 2]), (["--heads", "1,3"], [3, 5]), (["--layer", "1", "--all"], [])]:
+            self.writes("--from", "w.npz", *more, "--title", "a title", "--html", "p.html", files=["p.html"])
+            data = page_data(self.at / "p.html")
+            self.assertEqual((data["opens"], data["title"]), ({"asked": bool(more), "group": 0, "heads": heads, "query": -1}, "a title"),
+                             more)
 
     def test_labels_of_queries_and_keys(self):
         self.write("w.npy", npy((2, 5), weights(2, 5)))
@@ -284,14 +306,16 @@ class Refused(ProgramTest):
         for says, arguments in [
                 ("give a sentence", []), ("belong to --from", ["text", "--labels", "x"]),
                 ("--from needs no model", ["text", "--from", "w.npy"]),
-                ("--from needs no model", ["--from", "w.npy", "--compare", "x"]),
-                ("add --html", ["text", "--compare", "x"]),
+                ("--from needs no model", ["--from", "w.npy", "--compare-model", "x", "--html", "p.html"]),
+                ("add --html", ["--from", "w.npy", "--compare", "x"]),
+                ("add --html", ["text", "--compare", "x"]), ("add --html", ["text", "--compare-model", "x"]),
+                ("one of --compare and --compare-model", ["text", "--compare", "x", "--compare-model", "y", "--html", "p"]),
                 ("--compare: it is empty", ["text", "--compare", "", "--html", "p.html"]),
                 ("--html: it is empty", ["--from", "w.npy", "--html", ""]),
                 ("--heads: it is empty", ["--from", "w.npy", "--heads", ""]),
                 ("one of --head, --heads and --all", ["--from", "w.npy", "--head", "1", "--heads", "1"]),
                 ("--top looks at one head", ["--from", "w.npy", "--top", "1", "--all"]),
-                ("one of --top and --statistics", ["--from", "w.npy", "--top", "1", "--statistics"]),
+                ("one of --top, --statistics and --lens", ["--from", "w.npy", "--top", "1", "--statistics"]),
                 ("head 3 is not in 1..2", ["--from", "w.npy", "--head", "3"]),
                 ("head 3 is not in 1..2", ["--from", "w.npy", "--heads", "1-3"]),
                 ("is no list", ["--from", "w.npy", "--heads", "2-1"]), ("is no list", ["--from", "w.npy", "--heads", "1,"]),
@@ -362,9 +386,33 @@ class Pictures(Look):
             self.assertIn(token, svg)
 
 
+class Examples(Look):
+    def test_in_the_terminal_and_as_a_page(self):
+        out = self.succeeds("attend", "--examples")
+        for name in ["Basic self-attention", "Dictionary on a circle", "Causal mask"]:
+            self.assertIn(name, out)
+        self.assertIn("PERRO  PERRO 0.427", " ".join(self.succeeds("attend", "--examples", "--top", "1").split("\n")))
+        self.assertEqual(self.succeeds("attend", "--examples", "--statistics").count("entropy"), 3)
+        self.assertEqual(self.writes("--examples", "--html", "p.html", files=["p.html"]), "")
+        data = page_data(self.at / "p.html")
+        self.assertEqual([(g["layers"], g["heads"], len(g["vectors"])) for g in data["groups"]], [(1, 1, 1)] * 3)
+        self.assertEqual(data["title"], "Three textbook examples")
+
+    def test_what_makes_no_sense(self):
+        self.write("w.npy", npy((2, 2), [1, 0, 0, 1]))
+        for more in (["text"], ["--model", MODEL], ["--cross"], ["--compare", "x", "--html", "p.html"], ["--patch", "1,1"]):
+            self.refuses(2, "--examples needs no model: leave out the text", "attend", "--examples", *more)
+        self.refuses(2, "choose one of --examples and --from", "attend", "--examples", "--from", "w.npy")
+        self.refuses(2, "leave out --png", "attend", "--examples", "--png", "p.png")
+        self.refuses(2, "layer 2 is not in 1..1", "attend", "--examples", "--layer", "2")
+
+
 class Compare(Look):
     def test_the_page_has_both_texts(self):
         out = self.writes("El perro come.", "--model", MODEL, "--compare", "El gato come.", "--html", "p.html",
+                          files=["p.html"])
+        self.assertEqual(out, "")
+        out = self.writes("El perro come.", "--model", MODEL, "--compare", "El gato come.", "--html", "p.html", "--terminal",
                           files=["p.html"])
         self.assertEqual(out.count("cross-attention, layer"), 2)
         data = page_data(self.at / "p.html")
@@ -372,7 +420,241 @@ class Compare(Look):
         self.assertEqual(data["comparedTitle"], "El gato come.")
         self.assertTrue(data["comparedText"])
         self.assertIn("gato", "".join(data["compared"][0]["keyLabels"]))
+        self.assertEqual(data["predictions"], [], "it is one model")
         self.refuses(2, "the text is empty", "attend", "El perro.", "--model", MODEL, "--compare", " ", "--html", "q.html")
+
+    def test_two_models(self):
+        """The same model twice, then with other weights; one that cannot be compared."""
+        shutil.copytree(MODEL, self.at / "copy")
+        self.writes("El perro come.", "--model", MODEL, "--compare-model", "copy", "--html", "p.html", files=["p.html"])
+        data = page_data(self.at / "p.html")
+        self.assertEqual((data["comparedTitle"], len(data["compared"])), ("copy", 3))
+        self.assertEqual([g["statistics"] for g in data["compared"]], [g["statistics"] for g in data["groups"]])
+        self.assertTrue(data["predictions"])
+        for token, one, two in data["predictions"]:
+            self.assertEqual(one, two, token)
+        path = self.at / "copy/model.safetensors"
+        content = bytearray(path.read_bytes())
+        header = json.loads(content[8:8 + int.from_bytes(content[:8], "little")])
+        begin, end = header["encoder.layers.0.self_attn.in_proj_weight"]["data_offsets"]
+        start = 8 + int.from_bytes(content[:8], "little")
+        content[start + begin:start + end] = bytes(end - begin)
+        path.write_bytes(content)
+        out = self.writes("El perro come.", "--model", MODEL, "--compare-model", "copy", "--html", "p.html", "--terminal",
+                          files=["p.html"])
+        self.assertIn("How probable each token of the first is, in spa-eng and in copy:", out)
+        self.assertEqual(out.count("cross-attention, layer"), 2)
+        data = page_data(self.at / "p.html")
+        self.assertNotEqual(data["compared"][0]["statistics"], data["groups"][0]["statistics"])
+        self.assertTrue(any(one != two for _, one, two in data["predictions"]))
+        for inside in ("copy/model.safetensors", str(MODEL / "config.json")):
+            self.refuses(2, "named twice", "attend", "text", "--compare-model", "copy", "--html", inside)
+        self.refuses(1, "none", "attend", "text", "--compare-model", "none", "--html", "q.html")
+
+    def test_two_files(self):
+        one, two = weights(2, 3, 5, 5, seed=1), weights(2, 3, 5, 5, seed=2)
+        self.write("one.npy", npy((2, 3, 5, 5), one))
+        self.write("two.npy", npy((2, 3, 5, 5), two))
+        self.write("tokens.txt", "\n".join(TOKENS) + "\n")
+        self.writes("--from", "one.npy", "--compare", "two.npy", "--labels", "tokens.txt", "--html", "p.html", files=["p.html"])
+        data = page_data(self.at / "p.html")
+        self.assertEqual((data["title"], data["comparedTitle"]), ("one.npy", "two.npy"))
+        self.assertEqual(data["compared"][0]["keyLabels"], TOKENS)
+        self.assertNotEqual(data["compared"][0]["statistics"], data["groups"][0]["statistics"])
+        square = npy((1, 5, 5), weights(1, 5, 5))
+        self.write("a.npz", npz({"x": npy((2, 3, 5, 5), one), "y": square}))
+        self.write("b.npz", npz({"y": square, "z": square, "x": npy((2, 3, 5, 5), two)}))
+        self.writes("--from", "a.npz", "--compare", "b.npz", "--html", "p.html", files=["p.html"])
+        data = page_data(self.at / "p.html")
+        self.assertEqual([g["name"] for g in data["compared"]], ["x", "y"], "those of the first, in its order")
+        self.writes("--from", "a.npz", "--array", "y", "--compare", "b.npz", "--html", "p.html", files=["p.html"])
+        self.assertEqual([g["name"] for g in page_data(self.at / "p.html")["compared"]], ["y"])
+        self.write("c.npz", npz({"x": square, "y": square}))
+        for other, code, says in [("c.npz", 2, "has 1 x 1 layers and heads, the first has 2 x 3"), ("one.npy", 2, "kinds of attention"),
+                                  ("none.npz", 1, "none.npz")]:
+            self.refuses(code, says, "attend", "--from", "a.npz", "--compare", other, "--html", "q.html")
+        self.write("d.npz", npz({"y": square}))
+        self.refuses(2, 'no array "x"', "attend", "--from", "a.npz", "--array", "x", "--compare", "d.npz", "--html", "q.html")
+        self.refuses(2, "named twice", "attend", "--from", "one.npy", "--compare", "two.npy", "--html", "two.npy")
+
+
+class WithItsModel(Look):
+    """What --live refuses; live_page_test.py looks at the pages."""
+
+    def test_what_makes_no_sense(self):
+        text = ["El perro come.", "--model", MODEL, "--live"]
+        self.refuses(2, "--live is of the page; add --html FILE", "attend", *text)
+        for more in (["--dtype", "int8"], ["--without", "1.1"]):
+            self.refuses(2, "puts the model into the page as it is", "attend", *text, *more, "--html", "p.html")
+        self.refuses(2, "puts the model into the page as it is", "attend", "--examples", "--live", "--html", "p.html")
+        tiny_models.text_encoder(self.at / "bert")
+        self.refuses(2, "takes models that heed made, and bert holds a bert", "attend", "the dog", "--model", "bert", "--live",
+                     "--html", "p.html")
+
+    def test_its_files(self):
+        self.writes("El perro come.", "--model", MODEL, "--live", "--html", "p.html", files=["p.html"])
+        live = page_data(self.at / "p.html")["live"]
+        self.assertEqual([name for name, _ in live["files"]], ["config.json", "vocabulary.txt", "model.safetensors"])
+        self.assertEqual((live["kind"], live["beam"], live["generate"]), ("translates", 5, 0))
+        self.assertIn("creativecommons.org", live["notice"])
+
+
+class Heads(Look):
+    """What --without, --change and --importance do."""
+    TEXT = "El perro tiene el pelo suelto."
+
+    def maps(self, *options):
+        """Weights of the page: as they are, and changed."""
+        self.writes(self.TEXT, *options, "--html", "page.html", files=["page.html"])
+        data = page_data(self.at / "page.html")
+        return data
+
+    def test_both_outputs_and_probabilities(self):
+        plain = self.writes(self.TEXT, files=[])
+        out = self.writes(self.TEXT, "--without", "2.1,2.2,2.3,2.4", files=[])
+        first, rest = out.split("\n", 1)
+        self.assertEqual(first, "as learned: " + plain.split("\n", 1)[0])
+        self.assertIn("\nwithout heads 2.1, 2.2, 2.3 and 2.4: ", rest)
+        lines = rest[rest.index("How probable"):].splitlines()[1:]
+        rows = [line.split() for line in lines[:lines.index("")]]
+        self.assertEqual(rows[0][2], "The")
+        self.assertTrue(all(0 <= float(p) <= 1 for row in rows for p in row[:2]))
+        self.assertTrue(any(row[0] != row[1] for row in rows))
+
+    def test_what_changes_nothing(self):
+        out = self.writes(self.TEXT, "--change", "1.1=1", files=[])
+        lines = out[out.index("How probable"):].splitlines()[1:]
+        for line in lines[:lines.index("")]:
+            self.assertEqual(line.split()[0], line.split()[1])
+
+    def test_the_page_compares(self):
+        data = self.maps("--change", "1.2=uniform", "--encoder")
+        self.assertEqual(data["comparedTitle"], "with head 1.2 uniform")
+        self.assertEqual(len(data["compared"]), len(data["groups"]))
+        first = data["predictions"][0]
+        self.assertEqual(first[0], "The")
+        self.assertTrue(all(0 <= p <= 1 for _, one, two in data["predictions"] for p in (one, two)))
+        self.assertTrue(any(one != two for _, one, two in data["predictions"]))
+
+    def test_importance(self):
+        self.write("pairs.tsv", "El perro tiene el pelo suelto.\tThe dog has loose hair.\nHola.\tHello.\n")
+        out = self.writes("--importance", "pairs.tsv", files=[])
+        tables = out.split("\n\n")
+        self.assertEqual([t.split(",")[0] for t in tables],
+                         ["encoder self-attention", "decoder self-attention", "cross-attention"])
+        for table, layers in zip(tables, [3, 2, 2]):
+            rows = [[float(x) for x in line.split()] for line in table.strip().splitlines()[1:]]
+            self.assertEqual([len(row) for row in rows], [4] * layers)
+            self.assertTrue(all(x >= 0 for row in rows for x in row))
+            self.assertGreater(max(max(row) for row in rows), 0)
+
+    def test_importance_in_the_page(self):
+        self.write("pairs.tsv", f"{self.TEXT}\tThe dog has loose hair.\n")
+        tables = self.writes("--importance", "pairs.tsv", files=[]).split("\n\n")
+        data = self.maps("--importance", "pairs.tsv")
+        self.assertEqual((data["opens"]["asked"], data["groups"][data["opens"]["group"]]["name"]), (True, "Cross"))
+        for group, table in zip(data["groups"], tables, strict=True):
+            numbers = [float(x) for line in table.strip().splitlines()[1:] for x in line.split()]
+            for shown, x in zip(group["importance"], numbers, strict=True):
+                self.assertAlmostEqual(shown, x, delta=1e-5)
+        self.assertNotIn("importance", self.maps()["groups"][0])
+        for more, says in [([self.TEXT], "add --html FILE"), (["--from", "w.npy", "--html", "p.html"], "--importance without a text"),
+                           ([self.TEXT, "--html", "pairs.tsv"], "named twice"), (["--png", "p.png"], "leave out files to write"),
+                           ([self.TEXT, "--html", "p.html", "--dtype", "f16"], "leave out --dtype")]:
+            self.refuses(2, says, "attend", "--importance", "pairs.tsv", *more)
+
+    def test_wrong_lists(self):
+        for options, says in [(["--without", "2"], "layer.head as in 2.1,3.4"),
+                              (["--without", "2.1,"], "layer.head"),
+                              (["--without", "0.1"], "layer.head"),
+                              (["--without", "9.1"], "head 9.1 is not there: the model has 2 layers"),
+                              (["--without", "2.5"], "this one with 4 heads"),
+                              (["--without", "2.1", "--change", "2.1=2"], "head 2.1 is named twice"),
+                              (["--change", "2.1"], "layer.head=what"),
+                              (["--change", "2.1=nan"], "layer.head=what"),
+                              (["--change", "2.1=both"], "uniform, previous or own"),
+                              (["--change", "2.1=own"], "previous and own are for self-attention"),
+                              (["--without", "2.1", "--compare", "x", "--html", "p.html"], "leave out --compare"),
+                              (["--without", "2.1", "--compare-model", "x", "--html", "p.html"], "leave out --compare"),
+                              (["--importance", "pairs.tsv"], "add --html")]:
+            with self.subTest(options):
+                done = self.heed("attend", self.TEXT, *options)
+                self.assertEqual(done.returncode, 2 if "own" not in options[-1] or "both" in options[-1] else done.returncode)
+                self.assertIn(says, done.stderr.decode())
+                self.assertEqual(done.stdout, b"")
+                self.assertFalse((self.at / "p.html").exists())
+
+
+class Lens(Look):
+    def test_in_the_terminal_and_in_the_page(self):
+        text = "El perro come."
+        out = self.writes(text, "--lens", files=[])
+        translation, table = out.split("\n\n", 1)
+        blocks = [block.splitlines() for block in table.rstrip("\n").split("\n\n")]
+        self.assertEqual([[line.split()[:2] for line in block[1:]] for block in blocks], [[["layer", "1"], ["layer", "2"]]] * len(blocks))
+        self.assertEqual(self.writes(text, "--lens", "--html", "p.html", files=["p.html"]), "")
+        data = page_data(self.at / "p.html")
+        self.assertEqual(len(data["steps"]), len(blocks))
+        for step, block in zip(data["steps"], blocks, strict=True):
+            self.assertEqual(len(step["layers"]), 2)
+            self.assertEqual(step["layers"][-1], step["candidates"], "the last layer says what the model says")
+            for line, layer in zip(block[1:], step["layers"], strict=True):
+                self.assertEqual(line.split()[2], layer[0][0])
+                self.assertAlmostEqual(float(line.split()[3]), layer[0][1], delta=6e-4)
+        self.writes(text, "--html", "p.html", files=["p.html"])
+        self.assertEqual({len(step["layers"]) for step in page_data(self.at / "p.html")["steps"]}, {0})
+        self.write("w.npy", npy((2, 2), [1, 0, 0, 1]))
+        self.refuses(2, "needs no model", "attend", "--from", "w.npy", "--lens")
+        self.refuses(2, "choose one of", "attend", text, "--lens", "--top", "2")
+
+
+class Measures(Look):
+    TEXT = "El perro tiene el pelo suelto."
+
+    def values(self, *options):
+        """The title of --top and its values, of all queries together."""
+        out = self.writes(self.TEXT, "--head", "1", "--top", "20", *options, files=[])
+        title, rest = out.split("\n\n", 1)[1].split("\n", 1)
+        return title, [float(x) for x in re.findall(r" (\d[\d.e+-]*)", rest)]
+
+    def test_in_the_terminal(self):
+        title, shares = self.values("--encoder", "--measure", "rollout")
+        self.assertIn("encoder self-attention, rollout", title)
+        tokens = round(len(shares) ** 0.5)
+        self.assertEqual(len(shares), tokens ** 2)
+        self.assertAlmostEqual(sum(shares), tokens, delta=0.03)  # each row sums to 1
+        title, norms = self.values("--measure", "norms")
+        self.assertIn("cross-attention, norms", title)
+        self.assertNotAlmostEqual(sum(norms), sum(self.values()[1]), delta=0.1)
+        out = self.writes(self.TEXT, "--measure", "gradient", "--layer", "1", "--head", "2", files=[])
+        self.assertIn("below 0 a to i for 1 to 9", " ".join(out.split()))
+        self.assertNotIn("note:", out)
+        self.writes(self.TEXT, "--measure", "gradient", "--svg", "p.svg", files=["p.svg"])
+
+    def test_in_the_page(self):
+        self.assertEqual(self.writes(self.TEXT, "--measure", "norms,rollout,gradient,input", "--html", "p.html", files=["p.html"]), "")
+        data = page_data(self.at / "p.html")
+        self.assertEqual([(g["name"], g["measure"]) for g in data["groups"]],
+                         [(name, "") for name in ("Encoder", "Decoder", "Cross")] +
+                         [(name, "norms") for name in ("Encoder", "Decoder", "Cross")] +
+                         [(name, "rollout") for name in ("Encoder", "Decoder")] +
+                         [(name, "gradient") for name in ("Encoder", "Decoder", "Cross")] +
+                         [(name, "input") for name in ("Decoder", "Cross")])
+        self.assertEqual([g["shares"] for g in data["groups"]], [True] * 3 + [False] * 10)
+        self.assertEqual([g["notes"] for g in data["groups"]], [{}] * 13)
+        self.assertEqual(data["opens"], {"asked": True, "group": 5, "heads": [], "query": -1})
+
+    def test_what_cannot_be_measured(self):
+        self.write("w.npy", npy((2, 2), [1, 0, 0, 1]))
+        for options, says in [(["--measure", "length"], '"length" is no measure; there are norms'),
+                              (["--measure", "norms,"], '"" is no measure'),
+                              (["--measure", "rollout"], "add --encoder or --decoder"),
+                              (["--measure", "input", "--encoder"], "leave out --encoder"),
+                              (["--measure", "norms", "--without", "1.1"], "leave out --without"),
+                              (["--measure", "norms", "--statistics"], "--statistics, which are of weights"),
+                              (["--measure", "norms", "--dtype", "f16"], "in float32")]:
+            self.refuses(2, says, "attend", self.TEXT, *options)
+        self.refuses(2, "needs no model", "attend", "--from", "w.npy", "--measure", "norms")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 import tiny_models
-from program import HEED, TINY, ProgramTest, corpus, snapshot, zeros_npy
+from program import HEED, TINY, ProgramTest, corpus, png, snapshot, zeros_npy
 
 ALL = os.environ.get("HEED_TEST_ALL") == "1"
 SHIM = os.environ.get("HEED_SHIM")  # not given under a sanitizer, which brings allocation of its own
@@ -44,6 +44,9 @@ RUNS = {
     "embed": (["embed", "-m", "m", "-o", "new.npy"], ["new.npy"]),
     "similarity": (["embed", "-m", "words", "--similarity", "dev.en"], []),
     "classify": (["classify", "-m", "classes", "--json"], []),
+    "classify a picture": (["classify", "-m", "vit", "cat.png"], []),
+    "attend to a picture": (["attend", "-m", "vit", "cat.png", "--html", "new.html", "--png", "new.png", "-q"],
+                            ["new.html", "new.png"]),
     "fill": (["fill", "-m", "words", "--mask", "perro"], []),
     "logits": (["logits", "-m", "m", "el perro", "--target", "the dog", "--out", "new.npy", "--weights", "new.npz", "-q"],
                ["new.npy", "new.npz"]),
@@ -73,6 +76,8 @@ class Memory(ProgramTest):
         shutil.copytree(self.at / "m", self.at / "m2")
         tiny_models.text_encoder(self.at / "words", "BertForMaskedLM")
         tiny_models.text_encoder(self.at / "classes", "BertForSequenceClassification")
+        tiny_models.image_encoder(self.at / "vit")
+        self.write("cat.png", png(8, 8, bytes(range(192))))
         self.before = snapshot(self.at)
 
     def run_one(self, name, *more, env=None, limit=None, timeout=60):

@@ -165,6 +165,41 @@ class NotFinite(ModelsTest):
             self.assert_one_line(done.stderr.decode(), "tensor 'layers.0.linear2.weight' holds NaN at (0, 0)")
 
 
+def numbers(path):
+    """Of a float32 .npy file."""
+    whole = pathlib.Path(path).read_bytes()
+    data = whole[10 + struct.unpack("<H", whole[8:10])[0]:]
+    return struct.unpack(f"<{len(data) // 4}f", data)
+
+
+class Precision(ModelsTest):
+    def test_eight_bits_are_near(self):
+        logits = {}
+        for dtype in ["f32", "f16", "bf16", "int8"]:
+            self.succeeds("logits", "-m", ROOT / "writer", "--dtype", dtype, "the dog", "--out", "l.npy", "-q")
+            logits[dtype] = numbers(self.at / "l.npy")
+        self.succeeds("logits", "-m", ROOT / "writer", "the dog", "--out", "l.npy", "-q")
+        self.assertEqual(numbers(self.at / "l.npy"), logits["f32"])  # as the file has it
+        largest = max(map(abs, logits["f32"]))
+        for dtype, share in [("f16", 2e-3), ("bf16", 2e-2), ("int8", 3e-2)]:
+            apart = max(abs(a - b) for a, b in zip(logits[dtype], logits["f32"]))
+            self.assertLess(apart, share * largest, dtype)
+            self.assertGreater(apart, 0, dtype)
+
+    def test_who_takes_it(self):
+        eight = ["--dtype", "int8"]
+        self.succeeds("translate", "-m", ROOT / "a", *eight, "el perro")
+        self.succeeds("attend", "-m", ROOT / "a", *eight, "el perro")
+        self.succeeds("generate", "-m", ROOT / "writer", *eight, "the")
+        self.succeeds("embed", "-m", ROOT / "writer", *eight, stdin="the dog\n")
+        self.refuses(2, "'int4' is not one of f32, f16, bf16, int8", "generate", "-m", ROOT / "writer", "--dtype",
+                     "int4", "the")
+        self.refuses(2, "'int8' is not one of f32, f16, bf16", "export", "-m", ROOT / "a", "--to", "b", *eight)
+        self.refuses(2, "--dtype", "train", "--text", ROOT / "text.txt", "--model", "m", *eight)
+        self.refuses(2, "--dtype", "average", ROOT / "a", ROOT / "b", "--to", "m", *eight)
+        self.refuses(2, "--dtype", "attend", "--from", "w.npz", *eight)
+
+
 class TwoVocabularies(ModelsTest, TrainingTest):
     def test_the_directory(self):
         two = ROOT / "two"

@@ -1,5 +1,6 @@
 """The program on other people's models, from outside."""
 import json
+import re
 import shutil
 import unittest
 
@@ -57,7 +58,10 @@ class OtherMakers(ProgramTest):
                 text = text["source"] if isinstance(text, dict) else text
                 self.assertRegex(self.succeeds("attend", "-m", directory, text), r"attention, layer (\d) of \1, mean of")
                 self.assertEqual(self.heed("attend", "-m", directory, text, "--html", "page.html").returncode, 0)
-                self.assertIn("Basic self-attention", (self.at / "page.html").read_text())
+                data = re.search(r'<script type="application/json" id="data">(.*?)</script>',
+                                 (self.at / "page.html").read_text(), re.S).group(1)
+                self.assertIn([group["name"] for group in json.loads(data)["groups"]],
+                              [["Self-attention"], ["Encoder", "Decoder", "Cross"]])
                 (self.at / "page.html").unlink()
                 self.assertIn("tensors", self.succeeds("inspect", directory))
                 seen += 1

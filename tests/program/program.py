@@ -8,6 +8,7 @@ import struct
 import subprocess
 import tempfile
 import unittest
+import zlib
 
 HEED = os.environ["HEED_PROGRAM"]
 SANITIZED = os.environ.get("HEED_SANITIZED") == "1"  # what takes seconds takes minutes there
@@ -110,6 +111,17 @@ def zeros_npy(*shape, **options):
     for size in shape:
         count *= size
     return npy(shape, [0.0] * count, **options)
+
+
+def png_chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(width, height, rgb):
+    """A PNG of bytes, red, green and blue."""
+    lines = b"".join(b"\0" + rgb[y * width * 3:(y + 1) * width * 3] for y in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + png_chunk(b"IDAT", zlib.compress(lines)) + png_chunk(b"IEND", b""))
 
 
 def safetensors(header, data=b""):

@@ -8,6 +8,7 @@ import unittest
 
 import browser
 from browser import ActionChains, Keys
+from page_use_test import CONTRASTS
 from program import HEED
 from report_test import PAIRS, curve, data_of, write_corpus
 
@@ -104,6 +105,32 @@ class Page(browser.Browser):
         self.one("#later").click()
         self.assertEqual(self.moment(), "update 24")
 
+    def test_difference_to_another_moment(self):
+        self.open("group=0&head=1")
+        plain = self.pixels()
+        self.js("""
+            const s = document.querySelector("#tools select[aria-label='Difference to']");
+            s.value = '0';
+            s.dispatchEvent(new Event('change'));""")
+        self.wait(lambda: self.texts(".side-map figcaption") == ["before training", "update 24"])
+        self.assertIn("since=0", self.driver.current_url)
+        self.assertNotEqual(self.pixels(), plain)
+        self.assertEqual(self.texts("#tools .scale")[0][0], "\u2212")
+        # The cell in the middle of the map: what it has now less what it had.
+        def read():
+            ActionChains(self.driver).move_to_element(self.one("h1")).move_to_element(self.one("#map")).perform()
+            self.wait(lambda: self.all("#readout b"))
+            return float(self.texts("#readout b")[0].replace("\u2212", "-"))
+        difference = read()
+        self.open("group=0&head=1&update=24")
+        now = read()
+        self.open("group=0&head=1&update=0")
+        self.assertAlmostEqual(difference, now - read(), delta=2e-3)
+        self.open("group=0&head=1&update=24&since=24")
+        self.assertEqual(read(), 0)
+        self.open("group=0&since=7")  # which was not kept
+        self.assertEqual(self.all(".side-map"), [])
+
     def test_play(self):
         self.open()
         self.one("#play").click()
@@ -198,6 +225,78 @@ class Page(browser.Browser):
         self.screen(1300, 900, dark=True)
         self.wait(lambda: back() != white and self.pixels() != light)
 
+    def speak(self, languages):
+        agent = self.js("return navigator.userAgent")
+        self.driver.execute_cdp_cmd("Emulation.setUserAgentOverride", {"userAgent": agent, "acceptLanguage": languages})
+
+    def everything(self):
+        """All that is written on the page and said of it, but the reader's own text."""
+        return set(self.js("""
+            const out = [document.title];
+            for (const e of document.querySelectorAll('body *')) {
+              if (e.closest('script, noscript, bdi')) continue;
+              for (const name of ['title', 'aria-label', 'aria-valuetext']) if (e.hasAttribute(name)) out.push(e.getAttribute(name));
+              for (const node of e.childNodes) if (node.nodeType === Node.TEXT_NODE) out.push(node.data.trim());
+            }
+            return out.filter(text => /\\p{L}{2}/u.test(text))"""))
+
+    def test_spanish(self):
+        self.open("group=2")
+        english = self.everything()
+        self.assertGreater(len(english), 60)
+        self.addCleanup(self.speak, "en-US,en")
+        self.speak("es-MX,es,en")
+        self.open("group=2")
+        self.assertEqual(self.js("return document.documentElement.lang"), "es")
+        self.assertEqual(self.driver.title, "Entrenamiento de m")
+        self.assertEqual(self.texts("#curves h3"), ["Pérdida", "BLEU de validación", "Tasa de aprendizaje", "Norma del gradiente"])
+        self.assertEqual(self.texts("#groups button"), ["Codificador", "Decodificador", "Cruzada"])
+        self.assertEqual(self.moment(), "actualización 24")
+        same = {text for text in english & self.everything() if not text.startswith("d_model")}
+        self.assertEqual(same, {"CSV", "English", "Español"})
+        for fact in self.texts("#facts dd"):
+            self.assertNotRegex(fact, r"\d\.\d\D|\d\.\d$")
+        # The reader can choose, without losing the place.
+        self.slide(2)
+        self.wait(lambda: self.moment() == "actualización 12")
+        self.addCleanup(self.js, "localStorage.removeItem('heed-language')")
+        self.js("const s = document.querySelector('#foot select'); s.value = 'en'; s.dispatchEvent(new Event('change'))")
+        self.wait(lambda: self.texts("#curves h3")[0] == "Loss" and self.moment() == "update 12")
+
+    def test_the_address_keeps_what_was_chosen(self):
+        self.open()
+        select = lambda at, value: self.js("const s = document.querySelectorAll('#curve-tools select')[arguments[0]]; s.value = arguments[1];"
+                                           "s.dispatchEvent(new Event('change'))", at, value)
+        select(0, "minutes")
+        self.wait(lambda: "axis=minutes" in self.driver.current_url)
+        select(1, "true")
+        self.wait(lambda: "scale=logarithmic" in self.driver.current_url)
+        for label, part in [("in its order", "sorted=1"), ("own scale", "ownScale=1"), ("lift", "lift=0")]:
+            [box] = [e for e in self.all("#tools label") if label in e.text]
+            box.click()
+            self.wait(lambda: part in self.driver.current_url)
+        shown = "return [document.querySelector('#curves').textContent, document.querySelector('#view').textContent]"
+        before = self.js(shown)
+        self.open(self.js("return location.hash").lstrip("#"))
+        self.assertEqual(self.js(shown), before)
+
+    def test_contrast(self):
+        for dark in (False, True):
+            self.screen(1300, 900, dark=dark, reduced=True)
+            self.open()
+            count, poor = self.js(CONTRASTS)
+            self.assertGreater(count, 50)
+            self.assertEqual(poor, [])
+
+    def test_a_damaged_page_says_so(self):
+        block = self.data["groups"][0]["moments"][-1]
+        path = self.at / "damaged.html"
+        path.write_text(self.html.replace(f'id="block{block}"', 'id="gone"'))
+        self.driver.get(f"file://{path}")
+        self.wait(lambda: self.all(".trouble"))
+        self.assertIn(f"block {block} is missing", self.texts("#view")[0])
+        self.assertEqual(self.texts("#curves h3")[0], "Loss", "the curves are still shown")
+
     def test_phone(self):
         self.screen(390, 844, phone=True)
         self.open()
@@ -212,7 +311,7 @@ class Page(browser.Browser):
 
     def test_saved_numbers(self):
         self.open()
-        rows = list(csv.DictReader(io.StringIO(self.saved("CSV").decode(), newline="")))
+        rows = list(csv.DictReader(io.StringIO(self.saved("CSV").decode("utf-8-sig"), newline="")))
         mine = {int(r["update"]): float(r["value"]) for r in rows if (r["figure"], r["curve"]) == ("Loss", "validation")}
         truth = curve(self.data, "Loss", "validation")
         self.assertEqual(set(mine), set(truth))

@@ -27,6 +27,32 @@ def text_encoder(directory, architecture="BertModel", labels=("negative", "neutr
     return directory
 
 
+def image_encoder(directory, labels=("cat", "dog", "bird"), seed=2):
+    """A ViT that classifies pictures of 16 x 16 pixels, in patches of 4 x 4."""
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "config.json").write_text(json.dumps({
+        "architectures": ["ViTForImageClassification"], "model_type": "vit", "hidden_size": WIDTH,
+        "intermediate_size": HIDDEN, "num_attention_heads": HEADS, "num_hidden_layers": LAYERS, "image_size": 16,
+        "patch_size": 4, "id2label": {str(number): label for number, label in enumerate(labels)}}))
+    (directory / "preprocessor_config.json").write_text(json.dumps({"size": {"height": 16, "width": 16}}))
+    wanted = {"vit.embeddings.cls_token": (1, 1, WIDTH), "vit.embeddings.position_embeddings": (1, 17, WIDTH),
+              "vit.embeddings.patch_embeddings.projection.weight": (WIDTH, 3, 4, 4),
+              "vit.embeddings.patch_embeddings.projection.bias": (WIDTH,),
+              "classifier.weight": (len(labels), WIDTH), "classifier.bias": (len(labels),)}
+    for name in ["vit.layernorm"] + [f"vit.encoder.layer.{layer}.layernorm_{where}"
+                                     for layer in range(LAYERS) for where in ("before", "after")]:
+        wanted.update({name + ".weight": (WIDTH,), name + ".bias": (WIDTH,)})
+    for layer in range(LAYERS):
+        at = f"vit.encoder.layer.{layer}."
+        for part, out, width in [("attention.attention.query", WIDTH, WIDTH), ("attention.attention.key", WIDTH, WIDTH),
+                                 ("attention.attention.value", WIDTH, WIDTH), ("attention.output.dense", WIDTH, WIDTH),
+                                 ("intermediate.dense", HIDDEN, WIDTH), ("output.dense", WIDTH, HIDDEN)]:
+            wanted.update({at + part + ".weight": (out, width), at + part + ".bias": (out,)})
+    write_tensors(directory / "model.safetensors", wanted, seed)
+    return directory
+
+
 def shapes(architecture, labels):
     """Names of a BERT's tensors and their shapes."""
     all_shapes = {"embeddings.word_embeddings.weight": (len(PIECES), WIDTH),

@@ -9,7 +9,7 @@ import unittest
 import zipfile
 
 import tiny_models
-from program import HEED, SANITIZED, ProgramTest, npy, zeros_npy
+from program import HEED, SANITIZED, ProgramTest, npy, png, zeros_npy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUNDLED = ROOT / "models/spa-eng"
@@ -158,14 +158,15 @@ class Description(ProgramTest):
 
 
 class Examples(ProgramTest):
-    """What help shows as an example does what it says, but for trainings, which take long."""
+    """What help shows as an example does what it says, but for trainings, which take long, and servers, which do not end."""
     FILES = {  # of the examples of each command
         "": ["dev.es", "dev.en", "my-model", "my-writer"],
         "translate": ["questions.es", "dev.es", "my-model"],
         "score": ["dev.en", "dev.es", "dev2.es", "translated.es", "eng-spa"],
         "export": ["my-model"], "generate": ["my-writer"], "inspect": ["models/spa-eng"],
-        "attend": ["weights.npz", "tokens.txt"], "tokenize": ["dev.es"],
-        "embed": ["MiniLM", "questions.txt"], "classify": ["sentiment", "reviews.txt"], "fill": ["bert"],
+        "attend": ["weights.npz", "tokens.txt", "vit", "cat.png"], "tokenize": ["dev.es"],
+        "embed": ["MiniLM", "questions.txt"], "fill": ["bert"],
+        "classify": ["sentiment", "reviews.txt", "vit", "cat.png", "dog.png"],
         "logits": ["my-writer"],
         "average": ["run-1", "run-2", "run-3"], "prepare": ["part-1.tsv", "part-2.tsv"],
     }
@@ -178,6 +179,10 @@ class Examples(ProgramTest):
             elif name in ("MiniLM", "sentiment", "bert"):
                 head = {"sentiment": "ForSequenceClassification", "bert": "ForMaskedLM"}.get(name, "Model")
                 tiny_models.text_encoder(self.at / name, "Bert" + head)
+            elif name == "vit":
+                tiny_models.image_encoder(self.at / name)
+            elif name.endswith(".png"):
+                self.write(name, png(8, 8, bytes(192)))
             elif name.startswith("run-"):
                 shutil.copytree(BUNDLED, self.at / name)
             elif name == "my-writer":
@@ -202,7 +207,7 @@ class Examples(ProgramTest):
         environment = {**os.environ, "PATH": f"{root / 'bin'}:{os.environ['PATH']}"}
         for command in described(self):
             for line in command["examples"].splitlines():
-                if not line.startswith("  ") or "heed train" in line or (SANITIZED and "heed bench" in line):
+                if not line.startswith("  ") or re.search("heed (train|serve)", line) or (SANITIZED and "heed bench" in line):
                     continue
                 with self.subTest(line.strip()):
                     ran += 1
@@ -451,7 +456,7 @@ class Config(ProgramTest):
             except ValueError:
                 return stated == value
 
-        wordy = {"html-lines": "the first three of moderate length"}
+        wordy = {"html-lines": "the first three of moderate length", "lora-alpha": "twice the rank"}
         tenth = {"min-learning-rate": "0; of a text a tenth of the peak, with cosine"}
         standards = {name: o["default"] for name, o in self.options().items() if o["default"] not in ("", "chosen")}
         self.assertLessEqual((wordy | tenth).items(), standards.items())
@@ -559,7 +564,8 @@ class Terminal(ProgramTest):
         weights = self.write("w.npy", zeros_npy(2, 2))
         arguments = ["attend", "--from", weights, "--html", "w.html"]
         self.assertEqual(self.heed(*arguments).stderr, b"wrote w.html\n")
-        self.succeeds(*arguments, "--quiet")
+        self.assertEqual(self.succeeds(*arguments, "--quiet"), "")
+        arguments.append("--terminal")
         self.assertNotIn("\x1b", self.succeeds(*arguments, "-q"))
         self.assertNotIn("\x1b", self.succeeds(*arguments, "-q", "--color", "never"))
         for environment in ({}, {"NO_COLOR": "1"}, {"TERM": ""}):

@@ -21,16 +21,16 @@ import types
 from typing import Any
 
 from .. import _heed
-from .._heed import (AdamW, AttentionRecord, Embedding, FeedForward, HeadRecord, Hypothesis, LanguageModel, LayerNorm,
-                     LearningRate, Linear, Module, MultiheadAttention, Norm, RMSNorm, SinusoidalPositions, TokenBatch,
-                     Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
-                     TransformerEncoderLayer, Variable)
+from .._heed import (AdamW, AttentionRecord, Embedding, FeedForward, HeadRecord, Hypothesis, ImageEncoder,
+                     LanguageModel, LayerNorm, LearningRate, Linear, LowRankAdapters, Module, MultiheadAttention, Norm,
+                     RMSNorm, SinusoidalPositions, SpeechTransformer, TextEncoder, TokenBatch, Transformer,
+                     TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer, Variable)
 
-__all__ = ["AdamW", "AttentionRecord", "Embedding", "FeedForward", "HeadRecord", "Hypothesis", "LanguageModel",
-           "LayerNorm", "LearningRate", "Linear", "Module", "MultiheadAttention", "Norm", "RMSNorm",
-           "SinusoidalPositions", "TokenBatch", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
-           "TransformerEncoder", "TransformerEncoderLayer", "Variable", "clip_scale", "functional", "manual_seed",
-           "no_grad"]
+__all__ = ["AdamW", "AttentionRecord", "Embedding", "FeedForward", "HeadRecord", "Hypothesis", "ImageEncoder",
+           "LanguageModel", "LayerNorm", "LearningRate", "Linear", "LowRankAdapters", "Module", "MultiheadAttention",
+           "Norm", "RMSNorm", "SinusoidalPositions", "SpeechTransformer", "TextEncoder", "TokenBatch", "Transformer",
+           "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Variable",
+           "clip_scale", "functional", "manual_seed", "no_grad"]
 
 for _name in __all__:
     if isinstance(_class := getattr(_heed, _name, None), type):

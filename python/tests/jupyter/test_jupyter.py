@@ -195,11 +195,13 @@ def test_two_maps_in_one_notebook(lab, driver, tmp_path):
     several, one = frames(driver, 2)
 
     into(driver, several)
-    assert texts(driver, "h1") == ["two layers"] and len(find(driver, ".tile")) == 8
+    assert texts(driver, "h1") == ["two layers"] and "looks at" in texts(driver, "#story-sentence")[0]
+    find(driver, "#views [data-value=model]")[0].click()
+    browser.wait(lambda: len(find(driver, ".tile")) == 8, "the heads are not shown")
     find(driver, '.tile[data-head="2"]')[0].click()
     browser.wait(lambda: "layer 1, head 3" in texts(driver, ".detail")[0], "the head is not chosen")
     find(driver, "#views [data-value=head]")[0].click()
-    browser.wait(lambda: "queries look" in driver.execute_script("return document.body.textContent"), "no lines")
+    browser.wait(lambda: find(driver, "#tokens-query"), "no lines")
     find(driver, "#views [data-value=inside]")[0].click()
     browser.wait(lambda: find(driver, ".inside > .faint"), "no computation")
     differ = find(driver, ".inside > .faint")[0].text  # what the page computes from q, k and v, and the weights
@@ -207,7 +209,7 @@ def test_two_maps_in_one_notebook(lab, driver, tmp_path):
 
     into(driver, one)
     assert texts(driver, "h1") == ["one head"]
-    assert find(driver, "#views [data-value=head]")[0].get_attribute("aria-selected") == "true"  # there is only one
+    assert find(driver, "#views [data-value=story]")[0].get_attribute("aria-selected") == "true"
     find(driver, "#foot [data-value=CSV]")[0].click()
     saved = lambda: [path for path in (tmp_path / "downloads").glob("*.csv") if path.stat().st_size]
     browser.wait(lambda: len(saved()) == 1, "nothing was saved")

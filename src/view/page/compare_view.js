@@ -1,43 +1,37 @@
-// Two texts side by side: the maps of the same heads, and what differs between them.
+// Two texts, or two models, side by side: what differs between the maps of the same heads, and the maps themselves.
+
+/** The order in which maps are shown: the difference first, then A and B. */
+const SHOWN_ORDER = [2, 0, 1];
 
 /** Which tokens belong together: [[i, j], ...], ascending on both sides. `by` position, or equal tokens in order. */
 function pairTokens(a, b, by) {
   if (by === 'position') return a.map((_, i) => [i, i]);
   let first = 0, endA = a.length, endB = b.length;
   while (first < endA && first < endB && a[first] === b[first]) ++first;
-  while (endA > first && endB > first && a[endA - 1] === b[endB - 1]) { --endA; --endB; }
+  while (endA > first && endB > first && a[endA - 1] === b[endB - 1]) {
+    --endA;
+    --endB;
+  }
   const pairs = Array.from({length: first}, (_, i) => [i, i]);
   const rows = endA - first, columns = endB - first, width = columns + 1;
-  if (rows * columns <= 2 ** 24) {  // of longer texts the equal beginning and end alone
+  if (rows * columns <= 2 ** 24) {                        // of longer texts the equal beginning and end alone
     const longest = new Uint16Array((rows + 1) * width);  // of the rest from (i, j) on
     for (let i = rows - 1; i >= 0; --i)
       for (let j = columns - 1; j >= 0; --j)
-        longest[i * width + j] = a[first + i] === b[first + j] ? longest[(i + 1) * width + j + 1] + 1
-                                                               : Math.max(longest[(i + 1) * width + j], longest[i * width + j + 1]);
+        longest[i * width + j] = a[first + i] === b[first + j] ?
+            longest[(i + 1) * width + j + 1] + 1 :
+            Math.max(longest[(i + 1) * width + j], longest[i * width + j + 1]);
     for (let i = 0, j = 0; i < rows && j < columns;) {
-      if (a[first + i] === b[first + j]) pairs.push([first + i++, first + j++]);
-      else if (longest[(i + 1) * width + j] >= longest[i * width + j + 1]) ++i;
-      else ++j;
+      if (a[first + i] === b[first + j])
+        pairs.push([first + i++, first + j++]);
+      else if (longest[(i + 1) * width + j] >= longest[i * width + j + 1])
+        ++i;
+      else
+        ++j;
     }
   }
   for (let i = 0; endA + i < a.length; ++i) pairs.push([endA + i, endB + i]);
   return pairs;
-}
-
-/** Weights of b less those of a, for pairs of queries and of keys. */
-function differenceGrid(a, b, queries, keys) {
-  const start = new Uint32Array(queries.length + 1), key = [], weight = [];
-  queries.forEach(([i, i2], n) => {
-    const rowA = a.row(i), rowB = b.row(i2);
-    keys.forEach(([j, j2], m) => {
-      const d = rowB[j2] - rowA[j];
-      if (d === 0) return;
-      key.push(m);
-      weight.push(d);
-    });
-    start[n + 1] = key.length;
-  });
-  return new Grid(queries.length, keys.length, start, Uint32Array.from(key), Float32Array.from(weight), new Float32Array(queries.length));
 }
 
 /** How much of a row's weight stands elsewhere in the other text, in the mean over pairs of queries: 0 none, 1 all. */
@@ -54,35 +48,56 @@ function movedWeight(a, b, queries, keys) {
   return queries.length ? total / queries.length : 0;
 }
 
-const signed = {scale: t => Math.sign(t) * onScale(Math.abs(t)), color: signColor};
-
 const compareView = {
   /** Tokens can be paired by position where there are as many of them. */
   canPairByPosition(g) { return g.queries === g.other.queries && g.keys === g.other.keys; },
 
   pairing(g) { return this.canPairByPosition(g) ? state.pairing : 'tokens'; },
 
-  /** What is shown of the chosen heads: the maps of both texts, their difference, and the tokens that belong together. */
+  /**
+     What is shown of the chosen heads: the maps of both texts, their difference, and the tokens that belong together.
+   */
   compared() {
     const g = group(), o = g.other, by = this.pairing(g);
-    const id = [g.index, state.heads, by, g.grids.length].join('|');
+    const id = [g.index, state.heads, by, g.grids.length, language].join('|');
     if (this.shownId === id) return this.shown;
     g.pairs ??= {};
-    const pairs = g.pairs[by] ??= {queries: pairTokens(g.query.raw, o.query.raw, by), keys: pairTokens(g.key.raw, o.key.raw, by)};
+    const pairs =
+        g.pairs[by] ??= {queries: pairTokens(g.query.raw, o.query.raw, by), keys: pairTokens(g.key.raw, o.key.raw, by)};
     const {queries, keys} = pairs;
     const a = meanGrid(state.heads.map(n => g.grids[n])), b = meanGrid(state.heads.map(n => o.grids[n]));
-    const joined = (list, one, two) => new Tokens(list.map(([i, j]) => (one.raw[i] === two.raw[j] ? one.raw[i] : `${visible(one.raw[i])} / ${visible(two.raw[j])}`)), [], list.length);
+    const joined = (list, one, two) => new Tokens(
+        list.map(
+            ([i, j]) => (one.raw[i] === two.raw[j] ? one.raw[i] : `${visible(one.raw[i])} / ${visible(two.raw[j])}`)),
+        [], list.length);
     const difference = differenceGrid(a, b, queries, keys);
     pairs.moved ??= g.grids.map((grid, n) => movedWeight(grid, o.grids[n], queries, keys));
     this.shownId = id;
     this.shown = {
-      by, queries, keys, moved: pairs.moved,
+      by,
+      queries,
+      keys,
+      moved: pairs.moved,
       top: Math.max(1e-9, a.largest(), b.largest()),
-      most: Math.max(1e-9, difference.weight.reduce((most, w) => Math.max(most, Math.abs(w)), 0)),
+      most: Math.max(0.001, largestOf([difference.weight])),  // what is less is no difference to be seen
       maps: [
-        {name: 'A', heading: `A: ${pageTitle()}`, text: data.text, grid: a, query: g.query, key: g.key},
-        {name: 'B', heading: `B: ${data.comparedTitle || 'the other text'}`, text: data.comparedText, grid: b, query: o.query, key: o.key},
-        {name: 'difference', heading: 'B \u2212 A: blue where B has more, orange where A has', text: '', grid: difference, query: joined(queries, g.query, o.query), key: joined(keys, g.key, o.key)},
+        {name: 'A', heading: tr('textA', {title: pageTitle()}), text: data.text, grid: a, query: g.query, key: g.key},
+        {
+          name: 'B',
+          heading: tr('textB', {title: data.comparedTitle || tr('otherText')}),
+          text: data.comparedText,
+          grid: b,
+          query: o.query,
+          key: o.key
+        },
+        {
+          name: 'difference',
+          heading: tr('differenceHeading'),
+          text: '',
+          grid: difference,
+          query: joined(queries, g.query, o.query),
+          key: joined(keys, g.key, o.key)
+        },
       ],
     };
     return this.shown;
@@ -90,15 +105,19 @@ const compareView = {
 
   how(c) {
     const g = group(), o = g.other;
-    if (c.by === 'position') return `Tokens are paired by their position: both texts have ${g.queries} queries and ${g.keys} keys. The difference is B \u2212 A for each pair.`;
-    return `Equal tokens that come in the same order in both texts are paired (a longest common subsequence): ${c.queries.length} of ${g.queries} and ${o.queries} queries, ${c.keys.length} of ${g.keys} and ${o.keys} keys. The difference is B \u2212 A for these pairs and says nothing of the other tokens.`;
+    if (c.by === 'position') return tr('pairedByPosition', {queries: g.queries, keys: g.keys});
+    return tr(
+        'pairedByTokens',
+        {pairs: c.queries.length, a: g.queries, b: o.queries, keyPairs: c.keys.length, keysA: g.keys, keysB: o.keys});
   },
 
   /** The same cell in all three maps: a pair [query, key] or null for each. */
   places(c, which, i, j) {
     const find = (list, side, n) => (n === null ? null : list.findIndex(pair => pair[side] === n));
     const at = {A: null, B: null, difference: null};
-    const pair = which === 'difference' ? [i, j] : [find(c.queries, which === 'A' ? 0 : 1, i), find(c.keys, which === 'A' ? 0 : 1, j)];
+    const pair = which === 'difference' ?
+        [i, j] :
+        [find(c.queries, which === 'A' ? 0 : 1, i), find(c.keys, which === 'A' ? 0 : 1, j)];
     if (which !== 'difference') at[which] = [i, j];
     if (pair.includes(-1)) return at;
     at.difference = pair;
@@ -110,49 +129,103 @@ const compareView = {
 
   build(container) {
     const g = group(), c = this.compared();
-    const wide = document.getElementById('view').clientWidth || 800;
-    const space = innerWidth > 1000 ? Math.max(250, (wide - 600) / 2 - 12) : wide - 4;
-    this.boxes = c.maps.map(map => mapSize(map.query, map.key, space));
-    this.canvases = c.maps.map((map, n) => {
-      const {width, height} = this.boxes[n];
-      const canvas = makeCanvas(width, height, {class: 'bigmap', id: `map-${map.name}`, tabIndex: 0, role: 'img', 'aria-label': `${n < 2 ? `Map of text ${map.name}` : 'Map of the difference'}, ${headsName()}: ${map.query.count} queries by ${map.key.count} keys. Arrow keys move over the cells.`});
-      this.listen(canvas, n);
-      return canvas;
-    });
-    const figures = c.maps.map((map, n) => make('figure', {class: 'compared'},
-      make('figcaption', {}, make('bdi', {class: 'whole'}, map.heading), map.text && make('p', {class: 'faint', dir: 'auto'}, map.text)),
-      map.query.count && map.key.count ? make('div', {class: 'scroll'}, this.canvases[n]) : make('p', {class: 'hint'}, 'No token of one text belongs to one of the other.')));
-    this.detail = make('aside', {class: 'detail', 'aria-label': 'The cell looked at'});
-    container.append(make('p', {class: 'note', id: 'how'}, this.how(c)),
-      ...state.heads.flatMap(n => [['A', g.notes[n]], ['B', g.other.notes[n]]].flatMap(([name, notes]) => (notes ?? []).map(note => make('p', {class: 'note flag'}, `${name}, ${g.headName(n)}: ${note}`)))),
-      make('div', {class: 'headview'}, headView.picker(g), make('div', {class: 'stage'}, make('h3', {}, headsName()), make('div', {class: 'comparison'}, ...figures)), this.detail));
+    this.sheets = c.maps.map(() => make('div'));
+    const figures = c.maps.map(
+        (map, n) => make(
+            'figure', {class: map.name === 'difference' ? 'compared first' : 'compared'},
+            make(
+                'figcaption', {}, make('bdi', {class: 'whole'}, map.heading),
+                map.text && make('p', {class: 'faint', dir: 'auto', lang: ''}, map.text)),
+            map.query.count && map.key.count ? this.sheets[n] : make('p', {class: 'hint'}, tr('noPairs'))));
+    this.stage = make('div', {class: 'comparison'}, ...SHOWN_ORDER.map(n => figures[n]));
+    this.detail = make('aside', {class: 'detail', 'aria-label': tr('cellLookedAt')});
+    container.append(
+        data.predictions.length ? this.predictions() : '', make('p', {class: 'note', id: 'how'}, this.how(c)),
+        ...state.heads.flatMap(
+            n => [['A', g.notes[n]], ['B', g.other.notes[n]]].flatMap(
+                ([name, notes]) =>
+                    (notes ??
+                     []).map(note => make('p', {class: 'note flag'}, `${name}, ${g.headName(n)}: ${given(note)}`)))),
+        make(
+            'div', {class: 'headview'}, headView.picker(g),
+            make('div', {class: 'stage'}, make('h3', {class: 'stagehead'}, headsName()), this.stage), this.detail));
   },
 
-  ready() { this.refresh(); },
+  /** How probable each token of A's output is to both models, coloured by the difference. */
+  predictions() {
+    const most = largestOf([data.predictions.map(([, a, b]) => b - a)]);
+    const chips = data.predictions.map(([token, a, b]) => {
+      const color = evenly.color((b - a) / most);
+      return make(
+          'span', {class: 'chip begins', vars: {'--fill': css(color), '--on': textOn(color)}},
+          make('bdi', {}, visible(token)), make('small', {}, `${percent(a)} \u2192 ${percent(b)}`));
+    });
+    return make(
+        'section', {}, make('h3', {}, tr('predictionsHeading')),
+        make('p', {class: 'chips', id: 'predictions', dir: 'auto', lang: ''}, ...chips),
+        colorBar(scaleOf(most, evenly, tr('colorOfProbability'))));
+  },
 
-  listen(canvas, n) {
-    const c = this.compared(), {name, query, key} = c.maps[n], {label, head, cell} = this.boxes[n];
+  /** The maps, as soon as the room for them is known: two beside each other where they fit. */
+  ready() {
+    const c = this.compared(), wide = this.stage.clientWidth;
+    const space = paper.printing ? 235 : Math.floor(wide > 560 ? (wide - 26) / 2 : wide);
+    this.windows ??= {};
+    const boxes = this.boxes(c, space, paper.printing ? 380 : Infinity);
+    this.maps = c.maps.map((map, n) => {
+      const canvas = new MapCanvas(
+          map.grid, map.query, map.key, boxes[n], this.options(c, n), {
+            id: `map-${map.name}`,
+            'aria-label':
+                tr(n < 2 ? 'mapOfText' : 'mapOfDifference',
+                   {which: map.name, name: headsName(), queries: map.query.count, keys: map.key.count})
+          },
+          {room: {width: space, height: 420}, place: this.windows[map.name] ??= {}});
+      this.listen(canvas, map.name);
+      canvas.showIn(this.sheets[n]);
+      return canvas;
+    });
+    this.refresh();
+  },
+
+  /** The three maps, with cells of one size. */
+  boxes(c, space, tall) {
+    const boxes = c.maps.map(map => mapSize(map.query, map.key, space, tall));
+    const cell = Math.min(...boxes.map(box => box.cell));
+    return boxes.map((box, n) => sized({...box, cell}, c.maps[n].query, c.maps[n].key));
+  },
+
+  /** `map` is that of text A, of B, or of the difference, as `which` says. */
+  listen(map, which) {
+    const c = this.compared(), canvas = map.element;
     const cellAt = event => {
-      const box = canvas.getBoundingClientRect();
-      const j = Math.floor((event.clientX - box.left - label) / cell), i = Math.floor((event.clientY - box.top - head) / cell);
-      return i < 0 || j < 0 || i >= query.count || j >= key.count ? null : {which: name, i, j};
+      const at = map.cellAt(event);
+      return at && at.query !== null && at.key !== null ? {which, i: at.query, j: at.key} : null;
     };
-    canvas.addEventListener('mousemove', event => { if (!state.cell) this.refresh(cellAt(event)); });
-    canvas.addEventListener('mouseleave', () => { if (!state.cell) this.refresh(null); });
+    const look = cell => {
+      const same = (a, b) => a === b || (a && b && a.which === b.which && a.i === b.i && a.j === b.j);
+      if (!same(cell, this.looked)) this.refresh(cell);
+    };
+    canvas.addEventListener('mousemove', event => {
+      if (!state.cell) look(cellAt(event));
+    });
+    canvas.addEventListener('mouseleave', () => {
+      if (!state.cell) look(null);
+    });
     canvas.addEventListener('click', event => {
       const at = cellAt(event), old = state.cell;
       state.cell = at && old && old.which === at.which && old.i === at.i && old.j === at.j ? null : at;
       this.refresh(state.cell);
+      writeAddress();
     });
     canvas.addEventListener('keydown', event => {
-      const move = {ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1]}[event.key];
-      if (!move) return;
-      event.preventDefault();
-      const from = state.cell && this.places(c, state.cell.which, state.cell.i, state.cell.j)[name];
-      const next = (value, by, count) => Math.max(0, Math.min(count - 1, value + by));
-      state.cell = from ? {which: name, i: next(from[0], move[0], query.count), j: next(from[1], move[1], key.count)} : {which: name, i: 0, j: 0};
+      const from = state.cell && this.places(c, state.cell.which, state.cell.i, state.cell.j)[which];
+      const at = map.moved(event, from ? {query: from[0], key: from[1]} : {query: null, key: null});
+      if (!at) return;
+      state.cell = from ? {which, i: at.query, j: at.key} : {which, i: 0, j: 0};
       this.refresh(state.cell);
       say(this.sentence(c, state.cell));
+      writeAddress('later');
     });
   },
 
@@ -161,9 +234,18 @@ const compareView = {
     const at = this.places(c, which, i, j);
     const part = n => {
       const {name, query, key, grid} = c.maps[n];
-      return at[name] && `${name}: ${query.labels[at[name][0]].slice(0, 80)} attends to ${key.labels[at[name][1]].slice(0, 80)} with ${number(grid.at(...at[name]))}`;
+      return at[name] && tr('cellSaid', {
+               which: name,
+               query: query.labels[at[name][0]].slice(0, 80),
+               key: key.labels[at[name][1]].slice(0, 80),
+               weight: weightText(grid.at(...at[name]))
+             });
     };
-    return [part(0), part(1), at.difference ? `difference ${signedNumber(c.maps[2].grid.at(...at.difference))}` : 'no pair'].filter(Boolean).join('; ');
+    return [
+      part(0), part(1),
+      at.difference ? tr('differenceSaid', {value: signedNumber(c.maps[2].grid.at(...at.difference))}) : tr('noPair')
+    ].filter(Boolean)
+        .join('; ');
   },
 
   /** Draws the maps, with the cell looked at. */
@@ -172,18 +254,31 @@ const compareView = {
     const within = looked && c.maps.find(map => map.name === looked.which);
     const cell = within && looked.i < within.query.count && looked.j < within.key.count ? looked : null;
     const at = cell ? this.places(c, cell.which, cell.i, cell.j) : {};
+    this.looked = cell;
     c.maps.forEach((map, n) => {
-      const context = sizeCanvas(this.canvases[n], this.boxes[n].width, this.boxes[n].height);
-      this.drawOne(new CanvasPen(context), c, n, this.boxes[n], at[map.name]);
+      const [query, key] = at[map.name] ?? [null, null];
+      this.maps[n].show({query, key});
     });
     this.describe(c, cell, at);
   },
 
-  drawOne(pen, c, n, box, at) {
-    const {grid, query, key} = c.maps[n];
-    const [i, j] = at ?? [null, null];
-    if (n < 2) drawGrid(pen, grid, query, key, box, {top: c.top, query: i, key: j, faintQueries: this.alone(c.queries, n, query), faintKeys: this.alone(c.keys, n, key)});
-    else drawGrid(pen, grid, query, key, box, {top: c.most, query: i, key: j, palette: signed, room: 30, text: w => (w < 0 ? '\u2212' : '+') + Math.abs(w).toFixed(2).replace(/^0/, '')});
+  /** How the n-th map is drawn. */
+  options(c, n) {
+    const {query, key} = c.maps[n];
+    if (n < 2)
+      return {
+        top: c.top,
+        palette: this.palette(),
+        faintQueries: this.alone(c.queries, n, query),
+        faintKeys: this.alone(c.keys, n, key)
+      };
+    return {top: c.most, palette: signed, room: 30, text: w => (w < 0 ? '\u2212' : '+') + shortWeight(Math.abs(w))};
+  },
+
+  palette() { return group().signed || group().other.signed ? signed : plain; },
+
+  scales(c) {
+    return [scaleOf(c.top, this.palette()), scaleOf(c.most, signed, tr('colorOfDifference'))];
   },
 
   /** Tests for tokens of text `side` that have no partner. */
@@ -196,22 +291,43 @@ const compareView = {
   describe(c, cell, at) {
     const g = group(), parts = [];
     if (cell) {
-      const rows = c.maps.slice(0, 2).filter(map => at[map.name]).map(map => make('tr', {}, make('th', {scope: 'row'}, map.name),
-        make('td', {}, make('bdi', {class: 'token'}, map.query.labels[at[map.name][0]]), ' \u2192 ', make('bdi', {class: 'token'}, map.key.labels[at[map.name][1]])),
-        make('td', {class: 'value'}, number(map.grid.at(...at[map.name])))));
-      if (at.difference) rows.push(make('tr', {}, make('th', {scope: 'row', colSpan: 2}, 'B \u2212 A'), make('td', {class: 'value big'}, signedNumber(c.maps[2].grid.at(...at.difference)))));
+      const rows = c.maps.slice(0, 2)
+                       .filter(map => at[map.name])
+                       .map(
+                           map => make(
+                               'tr', {}, make('th', {scope: 'row'}, map.name),
+                               make(
+                                   'td', {}, make('bdi', {class: 'token'}, map.query.labels[at[map.name][0]]),
+                                   ' \u2192 ', make('bdi', {class: 'token'}, map.key.labels[at[map.name][1]])),
+                               make('td', {class: 'value'}, weightText(map.grid.at(...at[map.name])))));
+      if (at.difference)
+        rows.push(make(
+            'tr', {}, make('th', {scope: 'row', colSpan: 2}, 'B \u2212 A'),
+            make('td', {class: 'value big'}, signedNumber(c.maps[2].grid.at(...at.difference)))));
       parts.push(make('table', {class: 'numbers pair'}, make('tbody', {}, ...rows)));
-      if (!at.difference) parts.push(make('p', {class: 'faint'}, 'This token has no partner in the other text.'));
-      if (state.cell) parts.push(make('p', {}, make('button', {type: 'button', onclick: () => change({cell: null})}, 'let go (Esc)')));
+      if (!at.difference) parts.push(make('p', {class: 'faint'}, tr('noPartner')));
+      if (state.cell)
+        parts.push(make('p', {}, make('button', {type: 'button', onclick: () => change({cell: null})}, tr('release'))));
     } else {
-      parts.push(make('p', {class: 'hint'}, matchMedia('(hover: none)').matches ? 'Tap a cell to see it in both texts.' : 'Point at a cell to see it in both texts; click to keep it.'));
+      parts.push(make('p', {class: 'hint'}, tr(matchMedia('(hover: none)').matches ? 'hintTapCell' : 'hintPointCell')));
     }
     const order = c.moved.map((_, n) => n).sort((x, y) => c.moved[y] - c.moved[x] || x - y).slice(0, 10);
-    parts.push(make('h3', {}, 'Heads that differ most'), make('ol', {class: 'bars', id: 'moved'}, ...order.map(n => make('li', {},
-      make('button', {type: 'button', class: 'link', 'data-head': String(n), onclick: () => change({heads: [n]})}, g.headName(n)),
-      make('span', {class: 'stack'}, make('i', {vars: {'--part': `${100 * Math.min(1, c.moved[n])}%`, '--color': headColor(0)}})),
-      make('span', {class: 'amount'}, percent(c.moved[n]))))),
-      make('p', {class: 'faint'}, 'How much of a row\u2019s weight stands on other tokens in B than in A, in the mean over paired queries. A key without a partner counts as another token.'));
+    parts.push(
+        make('h3', {}, tr('differMost')),
+        make(
+            'ol', {class: 'bars', id: 'moved'},
+            ...order.map(
+                n => make(
+                    'li', {},
+                    make(
+                        'button',
+                        {type: 'button', class: 'link', 'data-head': String(n), onclick: () => change({heads: [n]})},
+                        g.headName(n)),
+                    make(
+                        'span', {class: 'stack'},
+                        make('i', {vars: {'--part': `${100 * Math.min(1, c.moved[n])}%`, '--color': headColor(0)}})),
+                    make('span', {class: 'amount'}, percent(c.moved[n]))))),
+        make('p', {class: 'faint'}, tr('differWhat')));
     const focus = focusOf(document.activeElement);
     const inside = this.detail.contains(document.activeElement);
     this.detail.replaceChildren(...parts);
@@ -221,41 +337,70 @@ const compareView = {
   tools() {
     const g = group(), c = this.compared();
     return [
-      choice('pair tokens', [...(this.canPairByPosition(g) ? [['position', 'by position']] : []), ['tokens', 'that are equal']], c.by, pairing => change({pairing, cell: null})),
+      choice(
+          tr('pairTokens'),
+          [...(this.canPairByPosition(g) ? [['position', tr('byPosition')]] : []), ['tokens', tr('thatAreEqual')]],
+          c.by, pairing => change({pairing, cell: null})),
       liftTool(),
-      colorBar(number(c.top)),
-      colorBar(number(c.most), {begin: `\u2212${number(c.most)}`, from: -1, palette: signed, title: 'colour of a difference'}),
+      ...this.scales(c).map(colorBar),
     ];
   },
 
   paint(pen) {
     const c = this.compared(), gap = 24;
-    const boxes = c.maps.map(map => mapSize(map.query, map.key, Math.max(260, Math.min(1000, map.key.count * 24))));
-    const width = Math.max(320, 20 + boxes.reduce((sum, box) => sum + Math.max(200, box.width) + gap, -gap));
+    // Cells have room for their numbers where there are not too many.
+    const keys = Math.max(...c.maps.map(map => map.key.count));
+    const boxes = this.boxes(c, Math.max(260, Math.min(1100, 150 + keys * 34)), Infinity);
+    const width = Math.max(640, 20 + boxes.reduce((sum, box) => sum + Math.max(200, box.width) + gap, -gap));
     pen.text(10, 18, pageTitle(), {size: 14, bold: true, width: width - 20});
-    pen.text(10, 38, `${group().name}, ${headsName()}, beside: ${data.comparedTitle}`, {size: 12, color: ink().faint, width: width - 20});
+    pen.text(
+        10, 38, tr('fileBeside', {name: group().shownName, heads: headsName(), other: data.comparedTitle}),
+        {size: 12, color: ink().faint, width: width - 20});
+    const at = state.cell ? this.places(c, state.cell.which, state.cell.i, state.cell.j) : {};
     let x = 10;
-    c.maps.forEach((map, n) => {
-      const own = Math.max(200, boxes[n].width);
+    SHOWN_ORDER.forEach(n => {
+      const map = c.maps[n];
+      const own = Math.max(200, boxes[n].width), shifted = new ShiftedPen(pen, x, 72);
+      const [query, key] = at[map.name] ?? [null, null];
       pen.text(x, 60, n < 2 ? map.heading : 'B \u2212 A', {size: 11, width: own});
-      this.drawOne(new ShiftedPen(pen, x, 72), c, n, boxes[n]);
+      drawGrid(shifted, map.grid, map.query, map.key, boxes[n], this.options(c, n));
+      drawLooked(shifted, map.grid, map.query, map.key, boxes[n], {query, key});
       x += own + gap;
     });
-    const height = 72 + Math.max(...boxes.map(box => box.height));
-    pen.text(10, height + 10, c.by === 'position' ? 'tokens paired by position' : 'equal tokens paired', {size: 10, color: ink().faint});
-    return {width, height: height + 24};
+    let y = 72 + Math.max(...boxes.map(box => box.height)) + 10;
+    pen.text(
+        10, y, tr(c.by === 'position' ? 'filePairedByPosition' : 'filePairedByTokens'), {size: 10, color: ink().faint});
+    if (state.cell) pen.text(10, y += 18, this.sentence(c, state.cell), {size: 11, width: width - 20});
+    if (data.predictions.length) {
+      pen.text(10, y += 24, tr('predictionsHeading'), {size: 11, width: width - 20});
+      const across = 4, wide = (width - 20) / across;
+      data.predictions.forEach(([token, a, b], i) => {
+        const text = `${visible(token)}  ${percent(a)} \u2192 ${percent(b)}`;
+        pen.text(10 + (i % across) * wide, y + 18 + 16 * Math.floor(i / across), text, {size: 11, width: wide - 8});
+      });
+      y += 18 + 16 * Math.ceil(data.predictions.length / across);
+    }
+    y += 20;
+    this.scales(c).forEach((scale, n) => paintColorBar(pen, 10 + 320 * n, y, scale));
+    return {width, height: y + 16};
   },
 
   csv() {
     const g = group(), o = g.other, {queries, keys} = this.compared();
-    const rows = [['layer', 'head', 'query A', 'query token A', 'query B', 'query token B', 'key A', 'key token A', 'key B', 'key token B', 'weight A', 'weight B', 'difference']];
+    const rows = [[
+      'layer', 'head', 'query A', 'query token A', 'query B', 'query token B', 'key A', 'key token A', 'key B',
+      'key token B', 'weight A', 'weight B', 'difference'
+    ]];
     for (const n of state.heads) {
       const {layer, head} = g.head(n);
       for (const [i, i2] of queries) {
         const a = g.grids[n].row(i), b = o.grids[n].row(i2);
         for (const [j, j2] of keys)
           if (a[j] !== 0 || b[j2] !== 0)
-            rows.push([layer + 1, head + 1, i + 1, g.query.raw[i], i2 + 1, o.query.raw[i2], j + 1, g.key.raw[j], j2 + 1, o.key.raw[j2], a[j], b[j2], b[j2] - a[j]]);
+            rows.push([
+              layer + 1, head + 1, i + 1, g.query.raw[i], i2 + 1, o.query.raw[i2], j + 1, g.key.raw[j], j2 + 1,
+              o.key.raw[j2], a[j], b[j2], b[j2] - a[j]
+            ]);
       }
     }
     return rows;

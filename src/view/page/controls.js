@@ -1,36 +1,36 @@
 // Tools, tabs, figures, focus and files: what the pages have in common. `state`, `change`,
 // `draw` and `readAddress` are those of the page.
-function choice(label, options, value, onchange) {
-  const select = make('select', {'aria-label': label, onchange: event => onchange(event.target.value)},
-    ...options.map(([name, text]) => make('option', {value: String(name), selected: String(name) === String(value)}, text)));
+function choice(label, options, value, onchange, langOf = () => null) {
+  const select = make(
+      'select', {'aria-label': label, onchange: event => onchange(event.target.value)},
+      ...options.map(
+          ([name, text]) => make(
+              'option', {value: String(name), selected: String(name) === String(value), lang: langOf(name)}, text)));
   return make('label', {class: 'choice'}, make('span', {}, label), select);
 }
 
 function toggle(label, value, onchange, title) {
-  return make('label', {class: 'toggle', title}, make('input', {type: 'checkbox', checked: value, onchange: event => onchange(event.target.checked)}), make('span', {}, label));
+  return make(
+      'label', {class: 'toggle', title},
+      make('input', {type: 'checkbox', checked: value, onchange: event => onchange(event.target.checked)}),
+      make('span', {}, label));
 }
 
-function liftTool() {
-  return toggle('lift faint weights', state.lift, lift => change({lift}), 'colour by the square root of a weight');
-}
-
-function colorBar(end, {begin = '0', from = 0, palette = plain, title = 'colour of a weight'} = {}) {
-  const canvas = make('canvas', {class: 'pixels bar', 'aria-hidden': 'true'});
-  canvas.width = 64;
-  canvas.height = 1;
-  const context = canvas.getContext('2d');
-  for (let i = 0; i < 64; ++i) {
-    context.fillStyle = css(palette.color(palette.scale(from + (1 - from) * i / 63)));
-    context.fillRect(i, 0, 1, 1);
-  }
-  return make('span', {class: 'scale', title}, begin, canvas, end);
-}
+function liftTool() { return toggle(tr('lift'), state.lift, lift => change({lift}), tr('liftWhy')); }
 
 function tabs(container, entries, chosen, onchoose) {
-  container.replaceChildren(...entries.map(([value, label, extra]) => make('button', {
-    type: 'button', role: 'tab', class: extra ?? '', 'data-value': String(value), 'aria-selected': String(value === chosen),
-    tabIndex: value === chosen ? 0 : -1, onclick: () => onchoose(value),
-  }, label)));
+  container.replaceChildren(...entries.map(
+      ([value, label]) => make(
+          'button', {
+            type: 'button',
+            role: 'tab',
+            'data-value': String(value),
+            'aria-controls': 'view',
+            'aria-selected': String(value === chosen),
+            tabIndex: value === chosen ? 0 : -1,
+            onclick: () => onchoose(value),
+          },
+          label)));
 }
 
 /** How to find the focused element again after drawing. */
@@ -49,9 +49,9 @@ function focusOf(element) {
 
 function restoreFocus(focus) {
   if (!focus) return;
-  const element = typeof focus === 'string'
-    ? document.querySelector(focus)
-    : [...document.querySelectorAll('label')].find(label => label.textContent === focus.label)?.querySelector('input, select');
+  const element = typeof focus === 'string' ? document.querySelector(focus) : [
+    ...document.querySelectorAll('label')
+  ].find(label => label.textContent === focus.label)?.querySelector('input, select');
   state.restoring = true;  // the token that has the focus again is not looked at anew
   if (element && element !== document.activeElement) element.focus({preventScroll: true});
   state.restoring = false;
@@ -66,33 +66,20 @@ function rove(container, selector, columns = () => 1) {
     const items = [...container.querySelectorAll(selector)];
     const at = items.indexOf(event.target);
     if (at < 0) return;
-    const step = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns(), ArrowUp: -columns(), Home: -at, End: items.length - 1 - at}[event.key];
+    const step = {
+      ArrowRight: 1,
+      ArrowLeft: -1,
+      ArrowDown: columns(),
+      ArrowUp: -columns(),
+      Home: -at,
+      End: items.length - 1 - at
+    }[event.key];
     if (step === undefined) return;
     event.preventDefault();
     const next = items[Math.max(0, Math.min(items.length - 1, at + step))];
     for (const item of items) item.tabIndex = item === next ? 0 : -1;
     next.focus();
   });
-}
-
-function figureText(g, n, name) {
-  const value = g.figure(n, name);
-  const unit = FIGURES[name].unit;
-  if (value === null) return 'NaN';
-  return unit === 'share' ? percent(value) : `${number(value)} ${unit === 'nats' ? 'nats' : ''}`.trim();
-}
-
-/** The figures of a head as a list with bars. */
-function figureList(g, n) {
-  const most = {nats: Math.log(Math.max(2, g.keys)), positions: Math.max(1, g.keys - 1, g.queries - 1), share: 1};
-  return make('dl', {class: 'figures'}, ...Object.entries(FIGURES).flatMap(([name, {label, text, unit}]) => {
-    const part = Math.min(1, (g.figure(n, name) ?? 0) / most[unit]);
-    const extra = name === 'sink' ? ` on ${g.key.labels[g.sinks[n].key] ?? ''}` : '';
-    return [make('dt', {title: text}, label),
-            make('dd', {}, make('span', {class: 'meter', vars: {'--part': `${100 * part}%`}}),
-                 make('span', {class: 'amount'}, figureText(g, n, name)),
-                 extra && make('bdi', {class: 'on', title: extra}, extra))];
-  }));
 }
 
 function save(name, content, type) {
@@ -104,20 +91,47 @@ function save(name, content, type) {
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
 
+/** Text that a spreadsheet would take for a formula begins with an apostrophe, which makes it text. */
 function csvField(value) {
   if (typeof value === 'number') return String(Number(value.toPrecision(7)));
-  const text = String(value ?? '');
+  const text = String(value ?? '').replace(/^[=+\-@\t\r]/, '\'$&');
   return /[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-function csvText(rows) { return rows.map(row => row.map(csvField).join(',')).join('\r\n') + '\r\n'; }
+/** Begins with a byte-order mark, by which spreadsheets know UTF-8. */
+function csvText(rows) { return '\ufeff' + rows.map(row => row.map(csvField).join(',')).join('\r\n') + '\r\n'; }
+
+// ---------------------------------------------------------------------------------------------- single keys
+
+/** Whether single keys do something: speech and some switches type what was never meant. The browser remembers it. */
+const shortcuts = {
+  on: memory.read('heed-shortcuts') !== 'off',
+
+  set(on) {
+    this.on = on;
+    memory.write('heed-shortcuts', on ? 'on' : 'off');
+  },
+
+  /** A key that is a shortcut here: not where text is typed or chosen, nor with another key held. */
+  takes(event) {
+    const types = 'select, textarea, input:not([type=checkbox]):not([type=range])';
+    return this.on && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.matches?.(types);
+  },
+
+  /** For the foot of the page: what keys there are, [[key, what it does]], and the switch. */
+  list(keys) {
+    return make(
+        'div', {class: 'keys'}, toggle(tr('shortcuts'), this.on, on => this.set(on), tr('shortcutsWhy')),
+        make('span', {}, ...keys.flatMap(([key, what]) => [make('kbd', {}, key), ` ${what}  `])));
+  },
+};
 
 /** After another colour scheme, address or width, and on paper. */
 function drawAgainWhenNeeded() {
   darkQuery.addEventListener('change', () => draw());
   addEventListener('hashchange', () => {
     readAddress();
-    change({});
+    change({}, {told: true});
   });
   let width = innerWidth;
   addEventListener('resize', () => {

@@ -1,16 +1,18 @@
 // The page about a training: curves, and every head as a small map at each moment that was recorded.
 const state = {
-  group: 0,            // sentence and kind
+  group: 0,  // sentence and kind
   moment: 0,
+  since: null,  // the update whose maps are taken from those of the moment; null: none
   head: 0,
   axis: 'update',
-  logarithmic: null,   // null: as each figure says
-  figure: 'entropy',   // the one drawn under the maps
-  sorted: false,       // maps in the order of that figure
+  logarithmic: null,  // null: as each figure says
+  figure: 'entropy',  // the one drawn under the maps
+  sorted: false,      // maps in the order of that figure
   ownScale: false,
   lift: true,
   query: null,
   key: null,
+  window: {},  // over the map of a long sentence
   restoring: false,
 };
 
@@ -24,7 +26,7 @@ class Moment extends Group {
   async unpackGrids() {
     const buffer = await unpack(this.block), count = this.layers * this.heads;
     this.statistics = statisticsIn(buffer, count);
-    return unpackHeads(buffer.slice(24 * count), count, this);
+    return this.headsOf(this.block, buffer.slice(24 * count), count);
   }
 }
 
@@ -46,6 +48,29 @@ async function momentOf(g, place) {
   return moment;
 }
 
+/**
+ * What is shown of heads: {grids, palette, topOf(n)}, the weights of a moment, or their difference to those it had
+ * before or has later, `was`.
+ */
+function shownOf(g, moment, was) {
+  if (!was)
+    return {
+      grids: moment.grids,
+      palette: moment.palette,
+      topOf: n => (state.ownScale ? moment.tops[n] || 1 : 1),
+      scale: scaleOf(state.ownScale ? tr('largestOfHead') : '1')
+    };
+  const pairs = count => Array.from({length: count}, (_, i) => [i, i]);
+  const grids = moment.grids.map((grid, n) => differenceGrid(was.grids[n], grid, pairs(g.queries), pairs(g.keys)));
+  const tops = grids.map(grid => grid.largest()), top = Math.max(1e-9, ...tops);
+  return {
+    grids,
+    palette: signed,
+    topOf: n => (state.ownScale ? tops[n] || 1 : top),
+    scale: scaleOf(state.ownScale ? tr('largestOfHead') : top, signed, tr('colorOfDifference'))
+  };
+}
+
 /** The statistics of all heads at all moments. */
 function historyOf(g) {
   g.history ??= Promise.all(g.moments.map(async block => statisticsIn(await unpack(block), g.layers * g.heads)));
@@ -54,10 +79,12 @@ function historyOf(g) {
 
 const group = () => groups[state.group];
 const updatesOf = g => data.sentences[g.sentence].updates;
-const updateText = update => (update === 0 ? 'before training' : `update ${commas(update)}`);
+const updateText = update => (update === 0 ? tr('beforeTraining') : tr('update', {value: counted(update)}));
 
 // Updates and minutes that belong together, to find one from the other.
-const times = data.figures.flatMap(f => f.curves).flatMap(c => c.updates.map((update, i) => [update, c.minutes[i]])).sort((a, b) => a[0] - b[0]);
+const times = data.figures.flatMap(f => f.curves)
+                  .flatMap(c => c.updates.map((update, i) => [update, c.minutes[i]]))
+                  .sort((a, b) => a[0] - b[0]);
 function timeOf(update) {
   if (state.axis === 'update') return update;
   if (!times.length) return null;
@@ -72,7 +99,8 @@ function timeOf(update) {
 let charts = [];
 
 /** The end of all time axes. */
-const endOfTime = () => timeOf(Math.max(0, ...times.map(([update]) => update), ...data.sentences.flatMap(s => s.updates)));
+const endOfTime = () =>
+    timeOf(Math.max(0, ...times.map(([update]) => update), ...data.sentences.flatMap(s => s.updates)));
 
 /** Goes to the moment nearest to a place on the time axis. */
 function pickTime(x) {
@@ -83,14 +111,27 @@ function drawCurves() {
   const logarithmic = figure => state.logarithmic ?? figure.logarithmic;
   charts = data.figures.map(figure => {
     const together = Math.max(1, ...figure.curves.map(c => c.together));
-    const note = [figure.note, together > 1 && `Each point is the mean of ${together} reports.`].filter(Boolean).join(' ');
-    return chart({name: figure.name, note, logarithmic: logarithmic(figure),
-                  curves: figure.curves.map(c => ({name: c.name, xs: state.axis === 'minutes' ? c.minutes : c.updates, values: c.values}))}, {end: endOfTime(), pick: pickTime});
+    const note = [given(figure.note), together > 1 && tr('together', {count: together})].filter(Boolean).join(' ');
+    return chart(
+        {
+          name: given(figure.name),
+          note,
+          logarithmic: logarithmic(figure),
+          curves: figure.curves.map(
+              c => ({name: c.name, xs: state.axis === 'minutes' ? c.minutes : c.updates, values: c.values}))
+        },
+        {end: endOfTime(), pick: pickTime});
   });
   document.getElementById('curves').replaceChildren(...charts);
-  document.getElementById('curve-tools').replaceChildren(
-    choice('Time in', [['update', 'updates'], ['minutes', 'minutes']], state.axis, axis => change({axis})),
-    choice('Scale', [['', 'by figure'], ['false', 'linear'], ['true', 'logarithmic']], state.logarithmic ?? '', value => change({logarithmic: value === '' ? null : value === 'true'})));
+  document.getElementById('curve-tools')
+      .replaceChildren(
+          choice(
+              tr('timeIn'), [['update', tr('timeInUpdates')], ['minutes', tr('timeInMinutes')]], state.axis,
+              axis => change({axis})),
+          choice(
+              tr('axisScale'),
+              [['', tr('scaleByFigure')], ['false', tr('scaleLinear')], ['true', tr('scaleLogarithmic')]],
+              state.logarithmic ?? '', value => change({logarithmic: value === '' ? null : value === 'true'})));
 }
 
 // ---------------------------------------------------------------------------------------------- maps
@@ -100,48 +141,87 @@ const OVER_TIME = [...SHARES, 'entropy', 'distance'];
 
 /** The largest that a figure can be. */
 function mostOf(g, name) {
-  return {nats: Math.log(Math.max(2, g.keys)), positions: Math.max(1, g.keys - 1, g.queries - 1), share: 1}[FIGURES[name].unit];
+  return {
+    nats: Math.log(Math.max(2, g.keys)),
+    positions: Math.max(1, g.keys - 1, g.queries - 1),
+    share: 1
+  }[FIGURES[name].unit];
 }
 
 /** A figure of a head over all moments, as a line without axes. */
 function spark(values, most, at) {
   const w = 100, h = 20, step = w / Math.max(1, values.length - 1);
-  const x = i => (i * step).toFixed(1), y = v => (h - 2 - (h - 4) * Math.min(1, Math.max(0, (v || 0) / most))).toFixed(1);
-  return svgElement('svg', {class: 'spark', viewBox: `0 0 ${w} ${h}`, preserveAspectRatio: 'none', 'aria-hidden': 'true'},
-    svgElement('line', {x1: 0, x2: w, y1: h - 1, y2: h - 1, stroke: ink().line}),
-    svgElement('polyline', {points: values.map((v, i) => `${x(i)},${y(v)}`).join(' '), fill: 'none', stroke: headColor(0), 'stroke-width': 1.5, 'vector-effect': 'non-scaling-stroke'}),
-    svgElement('line', {x1: x(at), x2: x(at), y1: 0, y2: h, stroke: ink().faint, 'vector-effect': 'non-scaling-stroke'}));
+  const x = i => (i * step).toFixed(1),
+        y = v => (h - 2 - (h - 4) * Math.min(1, Math.max(0, (v || 0) / most))).toFixed(1);
+  return svgElement(
+      'svg', {class: 'spark', viewBox: `0 0 ${w} ${h}`, preserveAspectRatio: 'none', 'aria-hidden': 'true'},
+      svgElement('line', {x1: 0, x2: w, y1: h - 1, y2: h - 1, stroke: ink().line}), svgElement('polyline', {
+        points: values.map((v, i) => `${x(i)},${y(v)}`).join(' '),
+        fill: 'none',
+        stroke: headColor(0),
+        'stroke-width': 1.5,
+        'vector-effect': 'non-scaling-stroke'
+      }),
+      svgElement(
+          'line', {x1: x(at), x2: x(at), y1: 0, y2: h, stroke: ink().faint, 'vector-effect': 'non-scaling-stroke'}));
 }
 
 let look = () => {};  // shows a head beside the maps
 
-function drawMaps(moment, history) {
+function drawMaps(moment, history, was, shown) {
   const g = group(), count = g.layers * g.heads;
   const order = Array.from({length: count}, (_, n) => n);
   const column = FIGURES[state.figure].column, last = moment.statistics;
   if (state.sorted) order.sort((a, b) => last[b][column] - last[a][column] || a - b);
-  const top = n => (state.ownScale ? moment.tops[n] || 1 : 1);
   const ratio = Math.max(0.4, Math.min(1.6, g.queries / g.keys));
-  const detail = make('aside', {class: 'detail', 'aria-label': 'The head looked at'});
+  const detail = make('aside', {class: 'detail', 'aria-label': tr('headLookedAt')});
   const tile = n => {
-    const canvas = thumbnail(moment.grids[n], top(n));
+    const canvas = thumbnail(shown.grids[n], shown.topOf(n), 160, shown.palette);
     canvas.className = 'pixels';
     const {layer, head} = g.head(n);
-    const value = figureText(moment, n, state.figure);
-    return make('button', {
-      type: 'button', class: 'tile', 'data-head': String(n), tabIndex: n === state.head ? 0 : -1,
-      'aria-label': `${g.headName(n)} at ${updateText(updatesOf(g)[state.moment])}: ${FIGURES[state.figure].label} ${value}. ${moment.role(n).role}`,
-      onclick: () => look(n), onmouseenter: () => look(n), onfocus: () => { if (!state.restoring) look(n); },
-    }, canvas, spark(history.map(at => at[n][column]), mostOf(g, state.figure), state.moment),
-      make('span', {class: 'caption'}, make('b', {}, `${layer + 1}\u00b7${head + 1}`), make('span', {title: moment.role(n).role}, moment.role(n).tag), make('span', {class: 'amount'}, value)));
+    const value = figureText(moment.figure(n, state.figure), state.figure);
+    return make(
+        'button', {
+          type: 'button',
+          class: 'tile',
+          'data-head': String(n),
+          tabIndex: n === state.head ? 0 : -1,
+          'aria-label': tr('tileLabel', {
+            name: g.headName(n),
+            moment: updateText(updatesOf(g)[state.moment]),
+            figure: figureLabel(state.figure),
+            value,
+            role: moment.role(n).role
+          }),
+          onclick: () => look(n),
+          onmouseenter: () => look(n),
+          onfocus: () => {
+            if (!state.restoring) look(n);
+          },
+        },
+        canvas, spark(history.map(at => at[n][column]), mostOf(g, state.figure), state.moment),
+        make(
+            'span', {class: 'caption'}, make('b', {}, `${layer + 1}\u00b7${head + 1}`),
+            make('span', {title: moment.role(n).role}, moment.role(n).tag), make('span', {class: 'amount'}, value)));
   };
   const size = Math.min(g.heads, 12);
-  const tiles = make('div', {class: 'tiles', vars: {'--columns': String(size), '--ratio': String(1 / ratio), '--layers': String(state.sorted ? Math.ceil(count / size) : g.layers)}});
+  const tiles = make('div', {
+    class: 'tiles',
+    vars: {
+      '--columns': String(size),
+      '--ratio': String(1 / ratio),
+      '--layers': String(state.sorted ? Math.ceil(count / size) : g.layers)
+    }
+  });
   if (state.sorted) {
-    tiles.append(make('div', {class: 'layer'}, make('h3', {}, `By ${FIGURES[state.figure].label}`), make('div', {class: 'row'}, ...order.map(tile))));
+    tiles.append(make(
+        'div', {class: 'layer'}, make('h3', {}, tr('inOrderOf', {figure: figureLabel(state.figure)})),
+        make('div', {class: 'row'}, ...order.map(tile))));
   } else {
     for (let l = 0; l < g.layers; ++l)
-      tiles.append(make('div', {class: 'layer'}, make('h3', {}, g.layers > 1 ? `Layer ${l + 1}` : ''), make('div', {class: 'row'}, ...order.slice(l * g.heads, (l + 1) * g.heads).map(tile))));
+      tiles.append(make(
+          'div', {class: 'layer'}, make('h3', {}, g.layers > 1 ? tr('layerHeading', {layer: l + 1}) : ''),
+          make('div', {class: 'row'}, ...order.slice(l * g.heads, (l + 1) * g.heads).map(tile))));
   }
   rove(tiles, '.tile', () => {
     const all = [...tiles.querySelectorAll('.tile')];
@@ -152,58 +232,83 @@ function drawMaps(moment, history) {
   look = n => {
     if (n !== state.head) Object.assign(state, {query: null, key: null});
     state.head = n;
-    for (const element of tiles.querySelectorAll('.tile')) element.classList.toggle('now', element.dataset.head === String(n));
-    drawDetail(detail, moment, history, n, top(n));
+    for (const element of tiles.querySelectorAll('.tile'))
+      element.classList.toggle('now', element.dataset.head === String(n));
+    drawDetail(detail, moment, history, n, was, shown);
     writeAddress();
   };
   look(state.head);
 }
 
 /** One head: its map with the tokens, its figures, and how they changed. */
-function drawDetail(detail, moment, history, n, top) {
-  const g = group(), d = {mean: moment.grids[n], query: moment.query, key: moment.key};
+function drawDetail(detail, moment, history, n, was, shown) {
+  const g = group(), d = {mean: shown.grids[n], query: moment.query, key: moment.key}, top = shown.topOf(n);
   const style = getComputedStyle(detail);
-  const box = mapSize(d.query, d.key, Math.max(180, detail.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - 10));
-  const canvas = makeCanvas(box.width, box.height, {class: 'bigmap', id: 'map', tabIndex: 0, role: 'img',
-    'aria-label': `Map of ${g.headName(n)}: ${g.queries} queries by ${g.keys} keys. Arrow keys move over the cells.`});
+  const space = detail.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  const map = new MapCanvas(
+      d.mean, d.query, d.key, mapSize(d.query, d.key, Math.max(180, space)), {top, palette: shown.palette},
+      {id: 'map', 'aria-label': tr('mapLabel', {name: g.headName(n), queries: g.queries, keys: g.keys})},
+      {room: {width: Math.max(180, space), height: 380}, place: state.window});
+  const place = make('div');
+  const canvas = map.element;
   const readout = make('p', {class: 'readout', id: 'readout'});
   const refresh = () => {
-    drawGrid(new CanvasPen(sizeCanvas(canvas, box.width, box.height)), d.mean, d.query, d.key, box, {top, query: state.query, key: state.key});
+    map.show(state);
     const token = (tokens, i) => make('bdi', {class: 'token'}, fit(tokenText(tokens, i), 13, 130));
     if (state.query !== null && state.key !== null)
-      readout.replaceChildren(token(d.query, state.query), ' \u2192 ', token(d.key, state.key), ' ', make('b', {}, number(d.mean.at(state.query, state.key))));
+      readout.replaceChildren(
+          token(d.query, state.query), ' \u2192 ', token(d.key, state.key), ' ',
+          make('b', {}, weightText(d.mean.at(state.query, state.key))));
     else
-      readout.replaceChildren(make('span', {class: 'hint'}, matchMedia('(hover: none)').matches ? 'Tap a cell to see its weight.' : 'Point at a cell to see its weight.'));
+      readout.replaceChildren(
+          make('span', {class: 'hint'}, tr(matchMedia('(hover: none)').matches ? 'hintTapWeight' : 'hintPointWeight')));
   };
   const see = at => {
-    Object.assign(state, at ?? {query: null, key: null});
+    Object.assign(state, at?.query != null && at.key != null ? at : {query: null, key: null});
     refresh();
   };
-  const cellAt = event => {
-    const query = Math.floor((event.offsetY - box.head) / box.cell), key = Math.floor((event.offsetX - box.label) / box.cell);
-    return query >= 0 && query < g.queries && key >= 0 && key < g.keys ? {query, key} : null;
-  };
-  canvas.addEventListener('mousemove', event => see(cellAt(event)));
-  canvas.addEventListener('mouseleave', () => { if (document.activeElement !== canvas) see(null); });
-  canvas.addEventListener('click', event => see(cellAt(event)));
+  canvas.addEventListener('mousemove', event => see(map.cellAt(event)));
+  canvas.addEventListener('mouseleave', () => {
+    if (document.activeElement !== canvas) see(null);
+  });
+  canvas.addEventListener('click', event => see(map.cellAt(event)));
   canvas.addEventListener('keydown', event => {
-    const move = {ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1]}[event.key];
-    if (!move) return;
-    event.preventDefault();
-    const next = (value, by, count) => Math.max(0, Math.min(count - 1, (value ?? (by ? -1 : 0)) + by));
-    see({query: next(state.query, move[0], g.queries), key: next(state.key, move[1], g.keys)});
-    say(`${d.query.labels[state.query].slice(0, 80)} attends to ${d.key.labels[state.key].slice(0, 80)}: ${number(d.mean.at(state.query, state.key))}`);
+    const at = map.moved(event, state);
+    if (!at) return;
+    see(at);
+    say(map.sentence(at));
   });
   const xs = updatesOf(g).map(timeOf);
-  const overTime = (name, figures, high, text) => chart({name, low: 0, high,
-    curves: figures.map(figure => ({name: FIGURES[figure].label, xs, values: history.map(at => at[n][FIGURES[figure].column])}))}, {end: endOfTime(), height: 120, text, pick: pickTime});
-  const changes = [overTime('Weight on', SHARES, 1, percent), overTime('Entropy (nats)', ['entropy'], mostOf(g, 'entropy'), number),
-                   overTime('Mean distance (positions)', ['distance'], undefined, number)];
+  const overTime = (name, figures, high, text) => chart(
+      {
+        name,
+        low: 0,
+        high,
+        curves: figures.map(
+            figure => ({name: figureLabel(figure), xs, values: history.map(at => at[n][FIGURES[figure].column])}))
+      },
+      {end: endOfTime(), height: 120, text, pick: pickTime});
+  const changes = [
+    overTime(tr('weightOn'), SHARES, 1, percent),
+    overTime(tr('entropyInNats'), ['entropy'], mostOf(g, 'entropy'), number),
+    overTime(tr('distanceInPositions'), ['distance'], undefined, number)
+  ];
   for (const each of changes) each.mark(timeOf(updatesOf(g)[state.moment]));
+  // Of a difference both sides, below it.
+  const sides = was ? [[state.since, was], [updatesOf(g)[state.moment], moment]] : [];
+  const side = ([update, of]) => {
+    const canvas = thumbnail(of.grids[n], state.ownScale ? of.tops[n] || 1 : 1, 160, of.palette);
+    canvas.className = 'pixels';
+    canvas.style.setProperty('--shape', `${g.keys} / ${g.queries}`);
+    return make('figure', {class: 'side-map'}, make('figcaption', {}, updateText(update)), canvas);
+  };
   const {role} = moment.role(n);
   const focused = document.activeElement === canvasOf(detail);
-  detail.replaceChildren(make('h2', {}, g.headName(n)), make('p', {class: 'role'}, role || '\u00a0'), make('div', {class: 'scroll'}, canvas), readout,
-                         figureList(moment, n), ...changes);
+  detail.replaceChildren(
+      make('h2', {}, g.headName(n)), make('p', {class: 'role'}, role || '\u00a0'), place, readout,
+      was ? make('div', {class: 'side-maps'}, ...sides.map(side)) : '',
+      figureList(moment.figures(n), moment.query, moment.key), ...changes);
+  map.showIn(place);
   refresh();
   if (focused) canvas.focus({preventScroll: true});
 }
@@ -213,9 +318,12 @@ const canvasOf = detail => detail.querySelector('#map');
 // ---------------------------------------------------------------------------------------------- time
 
 let playing = null;
-const slider = make('input', {type: 'range', id: 'moment', min: '0', step: '1', 'aria-label': 'Moment of the training', oninput: event => change({moment: Number(event.target.value)})});
-const when = make('output', {for: 'moment'});
-const playButton = make('button', {type: 'button', id: 'play', onclick: () => play(playing === null)}, 'Play');
+const slider = make(
+    'input',
+    {type: 'range', id: 'moment', min: '0', step: '1', oninput: event => change({moment: Number(event.target.value)})});
+const when = make('output', {for: 'moment'
+});
+const playButton = make('button', {type: 'button', id: 'play', onclick: () => play(playing === null)});
 
 function play(on) {
   clearInterval(playing);
@@ -223,12 +331,16 @@ function play(on) {
   if (on) {
     if (state.moment === updatesOf(group()).length - 1) change({moment: 0});
     playing = setInterval(() => {
-      if (state.moment + 1 >= updatesOf(group()).length) play(false);
-      else change({moment: state.moment + 1});
+      if (state.moment + 1 >= updatesOf(group()).length)
+        play(false);
+      else
+        change({moment: state.moment + 1});
     }, 600);
   }
-  playButton.textContent = playing === null ? 'Play' : 'Stop';
+  namePlayButton();
 }
+
+function namePlayButton() { playButton.textContent = tr(playing === null ? 'playMoments' : 'stopMoments'); }
 
 const step = by => change({moment: state.moment + by});
 
@@ -247,33 +359,52 @@ function limitState() {
   const g = group();
   state.moment = Math.max(0, Math.min(updatesOf(g).length - 1, state.moment));
   if (state.head >= g.layers * g.heads) state.head = 0;
+  if (!updatesOf(g).includes(state.since)) state.since = null;
 }
 
 let drawing = 0;
 let curvesDrawn = '';
 async function draw() {
   const turn = ++drawing;
-  const curvesNow = [state.axis, state.logarithmic, theme()].join('|');
+  const curvesNow = [state.axis, state.logarithmic, theme(), language].join('|');
   const focus = focusOf(document.activeElement);
   if (curvesDrawn !== curvesNow) drawCurves();
   curvesDrawn = curvesNow;
   if (groups.length) {
     const g = group();
     drawTime();
-    const [moment, history] = await Promise.all([momentOf(g, state.moment), historyOf(g)]);
+    const [moment, history, was] = await Promise.all([
+      momentOf(g, state.moment), historyOf(g),
+      state.since === null ? null : momentOf(g, updatesOf(g).indexOf(state.since))
+    ]);
     if (turn !== drawing) return;  // something else was chosen meanwhile
     for (const each of charts) each.mark(timeOf(updatesOf(g)[state.moment]));
+    const shown = shownOf(g, moment, was);
     const kinds = groups.filter(other => other.sentence === g.sentence);
     document.getElementById('groups').hidden = kinds.length < 2;
-    tabs(document.getElementById('groups'), kinds.map(other => [other.index, other.name]), state.group, index => change({group: index, query: null, key: null}));
-    document.getElementById('tools').replaceChildren(...[
-      data.sentences.length > 1 && choice('Sentence', data.sentences.map((_, i) => [i, `${i + 1} of ${data.sentences.length}`]), g.sentence, chooseSentence),
-      choice('Figure', OVER_TIME.map(name => [name, FIGURES[name].label]), state.figure, figure => change({figure})),
-      toggle('in its order', state.sorted, sorted => change({sorted}), 'maps by that figure, largest first'),
-      toggle('own scale for each head', state.ownScale, ownScale => change({ownScale})), liftTool(),
-      colorBar(state.ownScale ? 'largest of each head' : '1')].filter(Boolean));
-    document.getElementById('sentence').replaceChildren(make('bdi', {}, data.sentences[g.sentence].text), ' \u2014 ', g.title);
-    drawMaps(moment, history);
+    tabs(
+        document.getElementById('groups'), kinds.map(other => [other.index, other.shownName]), state.group,
+        index => change({group: index, query: null, key: null, window: {}}));
+    document.getElementById('tools').replaceChildren(
+        ...[data.sentences.length > 1 &&
+                choice(
+                    tr('sentence'),
+                    data.sentences.map((_, i) => [i, tr('sentenceOf', {n: i + 1, count: data.sentences.length})]),
+                    g.sentence, chooseSentence),
+            choice(
+                tr('figure'), OVER_TIME.map(name => [name, figureLabel(name)]), state.figure,
+                figure => change({figure})),
+            toggle(tr('inItsOrder'), state.sorted, sorted => change({sorted}), tr('inItsOrderWhy')),
+            updatesOf(g).length > 1 &&
+                choice(
+                    tr('differenceTo'),
+                    [['', tr('nothing')], ...updatesOf(g).map(update => [update, updateText(update)])],
+                    state.since ?? '', update => change({since: update === '' ? null : Number(update)})),
+            toggle(tr('ownScale'), state.ownScale, ownScale => change({ownScale})), liftTool(), colorBar(shown.scale)]
+            .filter(Boolean));
+    document.getElementById('sentence')
+        .replaceChildren(make('bdi', {}, data.sentences[g.sentence].text), ' \u2014 ', given(g.title));
+    drawMaps(moment, history, was, shown);
   }
   restoreFocus(focus);
 }
@@ -281,8 +412,9 @@ async function draw() {
 /** The same kind of attention in another sentence, at the moment nearest to the one shown. */
 function chooseSentence(value) {
   const g = group(), update = updatesOf(g)[state.moment];
-  const other = groups.find(each => each.sentence === Number(value) && each.name === g.name) ?? groups.find(each => each.sentence === Number(value));
-  change({group: other.index, moment: nearest(updatesOf(other), update), query: null, key: null});
+  const other = groups.find(each => each.sentence === Number(value) && each.name === g.name) ??
+      groups.find(each => each.sentence === Number(value));
+  change({group: other.index, moment: nearest(updatesOf(other), update), query: null, key: null, window: {}});
 }
 
 async function change(changes) {
@@ -291,6 +423,13 @@ async function change(changes) {
   await draw();
   writeAddress();
 }
+
+/** What is on or off in the address, and what holds where it says nothing. */
+const SWITCHES = {
+  sorted: false,
+  ownScale: false,
+  lift: true
+};
 
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -303,12 +442,22 @@ function readAddress() {
   const update = integer('update', Number.MAX_SAFE_INTEGER);
   state.moment = update === null ? updatesOf(group()).length - 1 : nearest(updatesOf(group()), update);
   state.head = integer('head', group().layers * group().heads - 1) ?? state.head;
+  state.since = integer('since', Number.MAX_SAFE_INTEGER);
   if (OVER_TIME.includes(given.get('figure'))) state.figure = given.get('figure');
+  state.axis = given.get('axis') === 'minutes' ? 'minutes' : 'update';
+  state.logarithmic = {linear: false, logarithmic: true}[given.get('scale')] ?? null;
+  for (const [name, usual] of Object.entries(SWITCHES)) state[name] = given.has(name) ? given.get(name) === '1' : usual;
 }
 
 function writeAddress() {
   if (!groups.length) return;
-  const out = new URLSearchParams({group: state.group, update: updatesOf(group())[state.moment], head: state.head, figure: state.figure});
+  const out = new URLSearchParams(
+      {group: state.group, update: updatesOf(group())[state.moment], head: state.head, figure: state.figure});
+  if (state.since !== null) out.set('since', state.since);
+  if (state.axis === 'minutes') out.set('axis', 'minutes');
+  if (state.logarithmic !== null) out.set('scale', state.logarithmic ? 'logarithmic' : 'linear');
+  for (const [name, usual] of Object.entries(SWITCHES))
+    if (state[name] !== usual) out.set(name, state[name] ? '1' : '0');
   try {
     history.replaceState(null, '', '#' + out);
   } catch {
@@ -317,35 +466,69 @@ function writeAddress() {
 }
 
 function saveCurves() {
-  const rows = data.figures.flatMap(f => f.curves.flatMap(c => c.values.map((value, i) => [f.name, c.name, c.updates[i], c.minutes[i], value])));
+  const rows = data.figures.flatMap(
+      f => f.curves.flatMap(c => c.values.map((value, i) => [f.name, c.name, c.updates[i], c.minutes[i], value])));
   save('training.csv', csvText([['figure', 'curve', 'update', 'minutes', 'value'], ...rows]), 'text/csv;charset=utf-8');
 }
 
-document.getElementById('title').textContent = document.title = data.title || 'Training';
-document.getElementById('text').textContent = data.text;
-document.getElementById('facts').replaceChildren(...data.facts.map(([name, value]) => make('div', {}, make('dt', {}, name), make('dd', {}, value))));
+/** What stands around the maps and is not drawn again. */
+function frame() {
+  const place = (id, ...parts) => document.getElementById(id).replaceChildren(...parts);
+  document.title = data.title ? given(data.title) : tr('training');
+  place('title', document.title);
+  document.getElementById('title').lang = data.title && !isHeeds(data.title) ? '' : language;
+  place('text', given(data.text));
+  place(
+      'facts',
+      ...data.facts.map(
+          ([name, value]) => make(
+              'div', {}, make('dt', {}, given(name)),
+              make('dd', {}, isHeeds(value) || language === 'en' ? given(value) : givenNumber(value)))));
+  place('curves-title', tr('curves'));
+  place('maps-title', tr('overTime'));
+  document.getElementById('groups').setAttribute('aria-label', tr('groupTabs'));
+  slider.setAttribute('aria-label', tr('moment'));
+  namePlayButton();
+  const move = (id, label, sign, by) =>
+      make('button', {type: 'button', id, 'aria-label': tr(label), onclick: () => step(by)}, sign);
+  place(
+      'time', move('earlier', 'momentBefore', '\u25c2', -1), slider, move('later', 'momentBehind', '\u25b8', 1),
+      playButton, when);
+  place(
+      'foot',
+      make(
+          'div', {class: 'export'}, make('span', {}, tr('saveCurves')),
+          make('button', {type: 'button', 'data-value': 'CSV', onclick: saveCurves}, 'CSV')),
+      groups.length ? make('p', {}, tr('storedRelative')) : '', languageTool(), shortcuts.list([
+        [', .', tr('keyMoments')], ['p', tr('keyPlay')], ['[ ]', tr('keyHeads')], ['{ }', tr('keyLayers')],
+        [tr('keyArrows'), tr('keyReadCurve')], [tr('keyEnter'), tr('keyGoToMoment')]
+      ]));
+}
+
+frame();
 document.getElementById('maps').hidden = !groups.length;
-document.getElementById('time').replaceChildren(
-  make('button', {type: 'button', id: 'earlier', 'aria-label': 'the moment before', onclick: () => step(-1)}, '\u25c2'), slider,
-  make('button', {type: 'button', id: 'later', 'aria-label': 'the moment behind', onclick: () => step(1)}, '\u25b8'), playButton, when);
-document.getElementById('foot').replaceChildren(
-  make('div', {class: 'export'}, make('span', {}, 'Save the curves:'), make('button', {type: 'button', 'data-value': 'CSV', onclick: saveCurves}, 'CSV')),
-  groups.length ? make('p', {}, 'Weights are stored in 8 bits, relative to the largest of their row.') : '',
-  make('p', {class: 'keys'}, 'Keys: ', ...[[', .', 'moments'], ['p', 'play'], ['[ ]', 'heads'], ['{ }', 'layers'], ['arrows', 'move, or read a curve'], ['Enter', 'go to that moment']].flatMap(([key, what]) => [make('kbd', {}, key), ` ${what}  `])));
 rove(document.getElementById('groups'), '[role=tab]');
 
 document.addEventListener('keydown', event => {
-  if (!groups.length || event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== 'range') return;
+  if (!groups.length || !shortcuts.takes(event)) return;
   const g = group(), count = g.layers * g.heads;
   const turn = by => look(((state.head + by) % count + count) % count);
-  if (event.key === ',') step(-1);
-  else if (event.key === '.') step(1);
-  else if (event.key === 'p') play(playing === null);
-  else if (event.key === '[') turn(-1);
-  else if (event.key === ']') turn(1);
-  else if (event.key === '{') turn(-g.heads);
-  else if (event.key === '}') turn(g.heads);
-  else return;
+  if (event.key === ',')
+    step(-1);
+  else if (event.key === '.')
+    step(1);
+  else if (event.key === 'p')
+    play(playing === null);
+  else if (event.key === '[')
+    turn(-1);
+  else if (event.key === ']')
+    turn(1);
+  else if (event.key === '{')
+    turn(-g.heads);
+  else if (event.key === '}')
+    turn(g.heads);
+  else
+    return;
   event.preventDefault();
 });
 
@@ -353,4 +536,6 @@ drawAgainWhenNeeded();
 
 if (groups.length) state.moment = updatesOf(groups[0]).length - 1;
 readAddress();
-change({}).then(() => { document.documentElement.dataset.ready = 'true'; });
+change({}).then(() => {
+  document.documentElement.dataset.ready = 'true';
+});

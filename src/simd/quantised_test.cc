@@ -1,8 +1,7 @@
-#include "kernels/quantised.h"
+#include "core/quantised.h"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -12,53 +11,51 @@
 namespace heed {
 namespace {
 
-float rounded(float x) { return to_float(to_float16(x)); }
-
-const GgufType& type_named(std::string_view name) {
-  return *std::find_if(std::begin(kGgufTypes), std::end(kGgufTypes), [&](const GgufType& t) { return t.name == name; });
-}
-
-// Of one block, on every target the same.
-std::vector<float> numbers_of(std::string_view type, const std::string& block) {
-  EXPECT_EQ(block.size(), type_named(type).bytes);
+// Of one block, on every target the same, whatever part of it is asked for.
+std::vector<float> numbers_of(DType dtype, std::string block) {
+  const int64_t size = block_of(dtype);
+  EXPECT_EQ(static_cast<int64_t>(block.size()), bytes_of(dtype, size));
+  block += block;
+  const Quantised two(Tensor::borrow(block.data(), dtype, {2 * size}));
   std::vector<float> numbers;
   test::on_each_target([&] {
-    std::vector<float16> halves(type_named(type).elements);
-    dequantise(type_named(type), reinterpret_cast<const std::byte*>(block.data()), 1, halves.data());
-    std::vector<float> now;
-    for (const float16 x : halves) now.push_back(to_float(x));
+    std::vector<float> now(static_cast<size_t>(2 * size));
+    dequantise(two, 2 * size, now.data());
     if (numbers.empty()) numbers = now;
-    EXPECT_EQ(now, numbers) << type;
+    EXPECT_EQ(now, numbers) << name_of(dtype);
+    for (int64_t begin = 0; begin < 2 * size; begin += 32)
+      for (int64_t end = begin + 32; end <= 2 * size; end += 32) {
+        std::vector<float> some(static_cast<size_t>(end - begin));
+        dequantise(element(two, begin), end - begin, some.data());
+        EXPECT_EQ(some, std::vector<float>(numbers.begin() + begin, numbers.begin() + end)) << begin << " to " << end;
+      }
   });
+  for (int64_t i = 0; i < size; ++i)
+    EXPECT_EQ(numbers[static_cast<size_t>(size + i)], numbers[static_cast<size_t>(i)]) << name_of(dtype);
   return numbers;
 }
 
 std::string half(float x) { return GgufBytes::bytes_of(to_float16(x).bits); }
 
 // By the definitions in ggml-common.h: a number, its bits put where the type has them.
-TEST(Dequantise, BlocksOf32) {
-  std::string bytes;
-  for (int i = 0; i < 32; ++i) bytes += static_cast<char>(i * 8 - 128);
-  const std::vector<float> eight = numbers_of("Q8_0", half(0.5f) + bytes);
-  for (int i = 0; i < 32; ++i) EXPECT_EQ(eight[static_cast<size_t>(i)], 0.5f * static_cast<float>(i * 8 - 128));
-
+TEST(Quantised, BlocksOf32) {
   std::string nibbles;  // number i is i % 16, number 16 + i is 15 - i
   for (int i = 0; i < 16; ++i) nibbles += static_cast<char>(i | (15 - i) << 4);
   const std::string fifth = GgufBytes::bytes_of(0x80000001u);  // of the first and the last
-  const auto expect = [&](std::string_view type, const std::string& block, float factor, float offset, bool five) {
+  const auto expect = [&](DType type, const std::string& block, float factor, float offset, bool five) {
     const std::vector<float> numbers = numbers_of(type, block);
     for (int i = 0; i < 32; ++i) {
       const int q = (i < 16 ? i : 31 - i) + (five && (i == 0 || i == 31) ? 16 : 0);
-      EXPECT_EQ(numbers[static_cast<size_t>(i)], factor * static_cast<float>(q) + offset) << type << " " << i;
+      EXPECT_EQ(numbers[static_cast<size_t>(i)], factor * static_cast<float>(q) + offset) << name_of(type) << " " << i;
     }
   };
-  expect("Q4_0", half(0.25f) + nibbles, 0.25f, -8 * 0.25f, false);
-  expect("Q4_1", half(0.25f) + half(3) + nibbles, 0.25f, 3, false);
-  expect("Q5_0", half(-2) + fifth + nibbles, -2, 32, true);
-  expect("Q5_1", half(0.5f) + half(-1) + fifth + nibbles, 0.5f, -1, true);
+  expect(DType::q4_0, half(0.25f) + nibbles, 0.25f, -8 * 0.25f, false);
+  expect(DType::q4_1, half(0.25f) + half(3) + nibbles, 0.25f, 3, false);
+  expect(DType::q5_0, half(-2) + fifth + nibbles, -2, 32, true);
+  expect(DType::q5_1, half(0.5f) + half(-1) + fifth + nibbles, 0.5f, -1, true);
 }
 
-TEST(Dequantise, BlocksOf256) {
+TEST(Quantised, BlocksOf256) {
   // Factor of part p: 8p + 1, minimum 63 - p; 6 bits each, the upper two of parts 4 to 7 in the bytes of parts 0 to 3.
   std::string packed(12, '\0');
   for (int p = 0; p < 8; ++p) {
@@ -81,11 +78,11 @@ TEST(Dequantise, BlocksOf256) {
   }
   const std::string head = half(0.5f) + half(0.25f) + packed;
   for (const bool five : {false, true}) {
-    const std::vector<float> got = numbers_of(five ? "Q5_K" : "Q4_K", head + (five ? fifth : "") + numbers);
+    const std::vector<float> got = numbers_of(five ? DType::q5_k : DType::q4_k, head + (five ? fifth : "") + numbers);
     for (int i = 0; i < 256; ++i) {
       const int part = i / 32, number = five ? q(i) : q(i) & 15;
       const float factor = 0.5f * static_cast<float>(8 * part + 1), minimum = 0.25f * static_cast<float>(63 - part);
-      EXPECT_EQ(got[static_cast<size_t>(i)], rounded(factor * static_cast<float>(number) - minimum)) << i;
+      EXPECT_EQ(got[static_cast<size_t>(i)], factor * static_cast<float>(number) - minimum) << i;
     }
   }
 
@@ -98,10 +95,10 @@ TEST(Dequantise, BlocksOf256) {
     upper[static_cast<size_t>(half_of * 32 + at)] |= static_cast<char>(six(i) >> 4 << (quarter * 2));
   }
   for (int f = 0; f < 16; ++f) factors += static_cast<char>(f * 9 - 70);
-  const std::vector<float> got = numbers_of("Q6_K", lower + upper + factors + half(0.125f));
+  const std::vector<float> got = numbers_of(DType::q6_k, lower + upper + factors + half(0.125f));
   for (int i = 0; i < 256; ++i)
     EXPECT_EQ(got[static_cast<size_t>(i)],
-              rounded(0.125f * static_cast<float>(i / 16 * 9 - 70) * static_cast<float>(six(i) - 32)))
+              0.125f * static_cast<float>(i / 16 * 9 - 70) * static_cast<float>(six(i) - 32))
         << i;
 }
 

@@ -1,0 +1,153 @@
+#include "cli/request_fields.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+
+#include "cli/commands.h"
+#include "heed/error.h"
+#include "heed/text.h"
+
+namespace heed::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kDeepest = 8;
+
+// A value in few letters, for messages.
+std::string shown(const Json& value) {
+  constexpr size_t kMost = 60;
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  return text.size() > kMost ? text.substr(0, kMost) + "..." : text;
+}
+
+// The parser's own words, without its error number.
+std::string reason(const Json::exception& error) {
+  const std::string_view text = error.what();
+  const size_t end = text.find("] ");
+  return std::string(text.starts_with('[') && end != text.npos ? text.substr(end + 2) : text).substr(0, 200);
+}
+
+Json parsed(const std::string& body) {
+  if (const size_t at = body.find('\0'); at != body.npos)  // the parser would take it for the end
+    throw UsageError("the request is not JSON: byte " + std::to_string(at) + " is 0");
+  std::vector<std::set<std::string>> keys;  // of each object that is open
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
+    if (depth > kDeepest) throw UsageError("the request is nested deeper than " + std::to_string(kDeepest) + " levels");
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
+      throw UsageError("the request has the key " + shown(value) + " twice");
+    return true;
+  };
+  try {
+    return Json::parse(body, watch);
+  } catch (const Json::exception& error) {
+    throw UsageError("the request is not JSON: " + sanitize_utf8(reason(error)));
+  }
+}
+
+}  // namespace
+
+struct RequestFields::State {
+  Json object = Json::object();
+  std::vector<std::string> known{};
+
+  // The value of a key; null where it is absent.
+  const Json* find(const char* key) {
+    known.emplace_back(key);
+    const auto found = object.find(key);
+    return found == object.end() ? nullptr : &*found;
+  }
+
+  const Json& at(const char* key, const char* what) {
+    if (const Json* const value = find(key)) return *value;
+    throw UsageError(std::string(key) + " is missing: " + what);
+  }
+};
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& key, const Json& value, const std::string& what) {
+  throw UsageError(key + " is " + shown(value) + "; it must be " + what);
+}
+
+std::string text_of(const char* key, const Json& value) {
+  if (!value.is_string()) refuse(key, value, "a string");
+  return value.get<std::string>();
+}
+
+std::vector<std::string> texts_of(const char* key, const Json& value) {
+  if (!value.is_array()) refuse(key, value, "a list of strings");
+  std::vector<std::string> texts;
+  for (const Json& one : value)
+    texts.push_back(text_of((key + ("[" + std::to_string(texts.size()) + "]")).c_str(), one));
+  return texts;
+}
+
+}  // namespace
+
+RequestFields::RequestFields(const std::string& body) : state_(new State{parsed(body)}) {
+  if (!state_->object.is_object())
+    throw UsageError("the request is " + shown(state_->object) + "; send an object, {...}");
+}
+
+RequestFields::~RequestFields() = default;
+
+std::string RequestFields::text(const char* key) { return text_of(key, state_->at(key, "a string")); }
+
+std::string RequestFields::text_or(const char* key, const std::string& absent) {
+  const Json* const value = state_->find(key);
+  return value ? text_of(key, *value) : absent;
+}
+
+std::vector<std::string> RequestFields::texts(const char* key) {
+  return texts_of(key, state_->at(key, "a list of strings"));
+}
+
+std::vector<std::string> RequestFields::texts_or_none(const char* key) {
+  const Json* const value = state_->find(key);
+  return value ? texts_of(key, *value) : std::vector<std::string>();
+}
+
+int64_t RequestFields::whole_or(const char* key, int64_t absent, int64_t least, int64_t most) {
+  const Json* const value = state_->find(key);
+  if (!value) return absent;
+  const bool fits = value->is_number_unsigned() ? value->get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
+                                                : value->is_number_integer();
+  if (!fits || value->get<int64_t>() < least || value->get<int64_t>() > most)
+    refuse(key, *value, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  return value->get<int64_t>();
+}
+
+uint64_t RequestFields::seed_or(const char* key, uint64_t absent) {
+  const Json* const value = state_->find(key);
+  if (value && !value->is_number_unsigned()) refuse(key, *value, "a whole number from 0 to 2^64 - 1");
+  return value ? value->get<uint64_t>() : absent;
+}
+
+double RequestFields::number_or(const char* key, double absent) {
+  const Json* const value = state_->find(key);
+  if (value && !value->is_number()) refuse(key, *value, "a number");
+  return value ? value->get<double>() : absent;
+}
+
+bool RequestFields::flag_or(const char* key, bool absent) {
+  const Json* const value = state_->find(key);
+  if (value && !value->is_boolean()) refuse(key, *value, "true or false");
+  return value ? value->get<bool>() : absent;
+}
+
+void RequestFields::expect_no_others() const {
+  for (const auto& [key, value] : state_->object.items())
+    if (std::find(state_->known.begin(), state_->known.end(), key) == state_->known.end()) {
+      std::string listed;
+      for (const std::string& name : state_->known) listed += (listed.empty() ? "" : ", ") + name;
+      const std::string hint = nearest(key, state_->known);
+      throw UsageError("unknown key " + shown(key) + (hint.empty() ? "; there are " + listed : hint));
+    }
+}
+
+}  // namespace heed::cli

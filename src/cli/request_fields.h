@@ -1,0 +1,34 @@
+// The JSON object that a request carries, by its keys.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace heed::cli {
+
+/// All throw UsageError, which names the key, where a value is not what it must be. What is asked for is known:
+/// expect_no_others() refuses the rest.
+class RequestFields {
+ public:
+  /// Refuses what is no JSON, no object, nested deeper than 8 levels, or has a key twice.
+  explicit RequestFields(const std::string& body);
+  ~RequestFields();
+
+  std::string text(const char* key);  // must be there, as with texts()
+  std::string text_or(const char* key, const std::string& absent);
+  std::vector<std::string> texts(const char* key);
+  std::vector<std::string> texts_or_none(const char* key);
+  int64_t whole_or(const char* key, int64_t absent, int64_t least, int64_t most);
+  uint64_t seed_or(const char* key, uint64_t absent);
+  double number_or(const char* key, double absent);
+  bool flag_or(const char* key, bool absent);
+  void expect_no_others() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace heed::cli

@@ -1,0 +1,224 @@
+#include "cli/served_model.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/attention_page.h"
+#include "cli/commands.h"
+#include "cli/reading.h"
+#include "cli/request_fields.h"
+#include "cli/start_page.h"
+#include "cli/translation_json.h"
+#include "heed/attended.h"
+#include "heed/models.h"
+#include "heed/text.h"
+#include "heed/text_encoder.h"
+#include "heed/text_generator.h"
+#include "heed/text_reader.h"
+#include "heed/translator.h"
+#include "heed/view.h"
+
+namespace heed::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kMostBeam = 64, kMostTokens = int64_t{1} << 20;
+constexpr int64_t kMostWeights = int64_t{1} << 26;  // of all heads of a text: 256 MB
+
+bool is_translator(const StoredModel& model) { return dynamic_cast<const Transformer*>(&model.module()) != nullptr; }
+
+bool reads_texts(const StoredModel& model) {
+  return is_translator(model) || dynamic_cast<const LanguageModel*>(&model.module()) ||
+         dynamic_cast<const TextEncoder*>(&model.module());
+}
+
+void read_sampling(RequestFields& fields, Sampling& sampling) {
+  sampling.temperature = fields.number_or("temperature", sampling.temperature);
+  sampling.top_k = fields.whole_or("top_k", sampling.top_k, 0, int64_t{1} << 30);
+  sampling.top_p = fields.number_or("top_p", sampling.top_p);
+  sampling.min_p = fields.number_or("min_p", sampling.min_p);
+  sampling.seed = fields.seed_or("seed", sampling.seed);
+}
+
+TranslateOptions translate_options(const StoredModel& model, RequestFields& fields) {
+  TranslateOptions options;
+  BeamOptions& beam = options.beam;
+  if (!model.model_type().empty()) {  // a model of another maker is searched as it says
+    beam.beam = model.pretrained().beam.beam;
+    beam.length_penalty = model.pretrained().beam.length_penalty;
+  }
+  beam.n_best = fields.whole_or("n_best", beam.n_best, 1, kMostBeam);
+  beam.beam = std::max(fields.whole_or("beam", beam.beam, 1, kMostBeam), beam.n_best);
+  beam.length_penalty = fields.number_or("length_penalty", beam.length_penalty);
+  beam.max_length = fields.whole_or("max_length", beam.max_length, 0, kMostTokens);
+  beam.want_alignment = fields.flag_or("alignment", false);
+  options.split = fields.flag_or("split", options.split);
+  options.prefix = fields.text_or("prefix", "");
+  options.source_language = fields.text_or("from", "");
+  options.target_language = fields.text_or("to", "");
+  Sampling sampling;
+  const bool sample = fields.flag_or("sample", false);
+  read_sampling(fields, sampling);
+  if (sample) beam.sampling = sampling;
+  return options;
+}
+
+// Heads of all layers, whose weights a page shows.
+int64_t heads_of(const StoredModel& model) {
+  const AttentionLayers layers = attention_layers(model.module());
+  int64_t heads = 0;
+  for (const auto* kind : {&layers.encoder, &layers.decoder, &layers.cross})
+    for (const MultiheadAttention* layer : *kind) heads += layer->options().num_heads;
+  return heads;
+}
+
+void expect_few_weights(const StoredModel& model, int64_t tokens) {
+  const auto most = static_cast<int64_t>(std::sqrt(kMostWeights / std::max<int64_t>(heads_of(model), 1)));
+  if (tokens > most)
+    throw UsageError("the text has " + std::to_string(tokens) + " tokens; of this model heed serve shows " +
+                     std::to_string(most) + " at most, heed attend more");
+}
+
+struct AttendRequest {
+  std::string text{}, target{};
+  int64_t beam = 5, generate = 0, layer = 0;  // the layer from 1; 0: the last
+};
+
+int64_t layer_of(const AttendRequest& asked, size_t layers) {
+  const auto count = static_cast<int64_t>(layers);
+  if (asked.layer > count)
+    throw UsageError("layer is " + std::to_string(asked.layer) + "; the model has " + std::to_string(count));
+  return asked.layer > 0 ? asked.layer - 1 : count - 1;
+}
+
+// Every layer and head, as heed attend --html shows them.
+Page page_of(const StoredModel& model, const AttendRequest& asked) {
+  const std::string text = sanitize_utf8(asked.text);
+  expect_few_weights(model, std::ssize(reading_ids(model, text)) + asked.generate);
+  if (is_translator(model)) {
+    if (asked.generate > 0) throw UsageError("the model is a translator, which ends its sentences; leave out generate");
+    const SeenTranslation seen = see_translation(model, text, asked.target, asked.beam, /*want_vectors=*/true);
+    return translation_page(seen, layer_of(asked, seen.record.cross.size()), model);
+  }
+  if (!asked.target.empty()) throw UsageError("the model translates nothing; leave out target");
+  const SeenText seen = see_text(model, text, asked.generate, /*want_vectors=*/true);
+  return text_page(seen, layer_of(asked, seen.record.encoder.size() + seen.record.decoder.size()), model);
+}
+
+// The fewest digits that give the same float32 again.
+void append_row(const Tensor& vectors, int64_t row, std::string* json) {
+  char number[32];
+  char before = '[';
+  for (const float x : vectors.select(0, row).span<float>()) {
+    *json += std::exchange(before, ',');
+    json->append(number, std::to_chars(number, number + sizeof number, x).ptr);
+  }
+  *json += ']';
+}
+
+}  // namespace
+
+ServedModel::ServedModel(const std::string& directory, const LoadOptions& options)
+    : directory_(directory), model_(load(directory, options)), modules_(load_sentence_modules(directory)) {
+  if (!reads_texts(model_))
+    throw UsageError(directory + " holds " + what_it_does(model_) + "; heed serve answers with models of texts");
+}
+
+std::vector<HttpRoute> ServedModel::routes() const {
+  return {{"GET", "", "text/html; charset=utf-8", [this](HttpCall& call) { return page(call); }},
+          {"POST", "translate", "application/json", [this](HttpCall& call) { return translate(call); }},
+          {"POST", "generate", "application/x-ndjson", [this](HttpCall& call) { return generate(call); }},
+          {"POST", "embed", "application/json", [this](HttpCall& call) { return embed(call); }},
+          {"POST", "attend", "application/json", [this](HttpCall& call) { return attend(call); }}};
+}
+
+template <class Model>
+const Model& ServedModel::expect(const char* wanted) const {
+  if (const auto* const model = dynamic_cast<const Model*>(&model_.module())) return *model;
+  throw UsageError(directory_ + " holds " + what_it_does(model_) + "; this needs " + wanted);
+}
+
+std::string ServedModel::page(HttpCall& call) const {
+  const auto text = call.request().query.find("text");
+  if (text == call.request().query.end())
+    return start_page(std::filesystem::path(directory_).lexically_normal().filename().string(),
+                      call.request().languages);
+  const AttendRequest asked{.text = text->second};
+  Page page = page_of(model_, asked);
+  page.live = {.kind = is_translator(model_) ? LiveKind::translates : LiveKind::reads, .beam = asked.beam};
+  return render_html(page);
+}
+
+std::string ServedModel::translate(HttpCall& call) const {
+  const auto& transformer = expect<Transformer>("a model that translates");
+  RequestFields fields(call.request().body);
+  const std::vector<std::string> texts = fields.texts("texts");
+  TranslateOptions options = translate_options(model_, fields);
+  fields.expect_no_others();
+  options.on_batch = [&call] { call.expect_wanted(); };
+  const bool alignment = options.beam.want_alignment;
+  options.beam = model_.completed(options.beam);
+  const Transformer* const models[] = {&transformer};
+  const std::vector<TranslatedLine> lines =
+      translate_lines(models, model_.source_tokenizer(), model_.tokenizer(), texts, options);
+  Json answer = {{"lines", Json::array()}};
+  for (size_t i = 0; i < lines.size(); ++i) answer["lines"].push_back(json_of(texts[i], lines[i], alignment));
+  return json_line(answer);
+}
+
+std::string ServedModel::generate(HttpCall& call) const {
+  expect<LanguageModel>("a language model");
+  RequestFields fields(call.request().body);
+  const std::string prompt = fields.text("text");
+  ContinueOptions options{.stop = fields.texts_or_none("stop")};
+  options.tokens.max_tokens = fields.whole_or("max_tokens", options.tokens.max_tokens, 0, kMostTokens);
+  options.tokens.repetition_penalty = fields.number_or("repetition_penalty", options.tokens.repetition_penalty);
+  read_sampling(fields, options.tokens.sampling);
+  fields.expect_no_others();
+  for (const std::string& stop : options.stop)
+    if (stop.empty()) throw UsageError("stop has an empty text; give the text that ends the output");
+  options.tokens.on_token = [&call](int32_t) {
+    call.expect_wanted();  // many tokens may make one piece
+    return true;
+  };
+  Continuation more(model_, prompt, std::move(options));
+  for (std::string piece; !(piece = more.next()).empty();) call.put(json_line({{"text", piece}}));
+  return json_line({{"done", true}});
+}
+
+std::string ServedModel::embed(HttpCall& call) const {
+  constexpr size_t kTogether = 64;
+  RequestFields fields(call.request().body);
+  const std::vector<std::string> texts = fields.texts("texts");
+  fields.expect_no_others();
+  std::string vectors, cut;
+  for (size_t first = 0; first < texts.size(); first += kTogether) {
+    call.expect_wanted();
+    const auto begin = texts.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto count = static_cast<std::ptrdiff_t>(std::min(kTogether, texts.size() - first));
+    const TextVectors found = embed_texts(model_, {begin, begin + count}, modules_);
+    for (int64_t row = 0; row < found.vectors.size(0); ++row) {
+      if (!vectors.empty()) vectors += ',';
+      append_row(found.vectors, row, &vectors);
+    }
+    for (const size_t place : found.cut) cut += (cut.empty() ? "" : ",") + std::to_string(first + place);
+  }
+  return "{\"vectors\":[" + vectors + "],\"cut\":[" + cut + "]}\n";
+}
+
+std::string ServedModel::attend(HttpCall& call) const {
+  RequestFields fields(call.request().body);
+  AttendRequest asked{.text = fields.text("text"), .target = fields.text_or("target", "")};
+  asked.beam = fields.whole_or("beam", asked.beam, 1, kMostBeam);
+  asked.generate = fields.whole_or("generate", asked.generate, 0, kMostTokens);
+  asked.layer = fields.whole_or("layer", asked.layer, 1, kMostTokens);
+  fields.expect_no_others();
+  return render_json(page_of(model_, asked)) + '\n';
+}
+
+}  // namespace heed::cli

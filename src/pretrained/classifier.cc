@@ -1,0 +1,156 @@
+// An encoder that is to tell classes of texts or pictures, whatever head its directory has.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "heed/model_files.h"
+#include "heed/pretrained.h"
+#include "heed/random.h"
+#include "heed/text_encoder.h"
+#include "io/json.h"
+#include "pretrained/classifier.h"
+#include "pretrained/family.h"
+#include "pretrained/layout.h"
+
+namespace heed::inline v0 {
+namespace {
+
+constexpr uint64_t kLargestConfig = 1 << 20;  // bytes
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kOfTexts = "ForSequenceClassification";
+constexpr const char* kOfPictures = "ForImageClassification";
+
+// How transformers calls a family's classes.
+struct Classifier {
+  const char* begins;
+  const char* ends = kOfTexts;
+  const char* matrix = "embedding.weight";  // a new head has its dtype
+};
+const std::map<std::string, Classifier> kClassifiers{
+    {"bert", {"Bert"}},       {"distilbert", {"DistilBert"}},
+    {"roberta", {"Roberta"}}, {"xlm-roberta", {"XLMRoberta"}},
+    {"mpnet", {"MPNet"}},     {"vit", {"ViT", kOfPictures, "patches.weight"}}};
+
+bool is_classifier(const std::vector<std::string>& classes) {
+  return !classes.empty() && (classes[0].ends_with(kOfTexts) || classes[0].ends_with(kOfPictures));
+}
+
+std::string text_of_config(const PretrainedLayout& layout) {
+  return layout.anew ? layout.anew->config : layout.texts.read(kConfigFile, kLargestConfig);
+}
+
+// The same configuration for another head.
+std::string with_head(const std::string& config, const std::string& head, const std::vector<std::string>& labels) {
+  Json json = Json::parse(config);
+  json["architectures"] = {kClassifiers.at(json["model_type"].get<std::string>()).begins + head};
+  if (labels.empty()) return json.dump(2) + "\n";
+  for (const char* key : {"num_labels", "_num_labels", "problem_type", "id2label", "label2id"}) json.erase(key);
+  json["id2label"] = json["label2id"] = Json::object();
+  for (size_t i = 0; i < labels.size(); ++i) {
+    json["id2label"][std::to_string(i)] = labels[i];
+    json["label2id"][labels[i]] = i;
+  }
+  return json.dump(2) + "\n";
+}
+
+Described described_by(const Family& family, const std::string& config, const std::string& where,
+                       const std::vector<std::string>& stored) {
+  return family.describe(Keys(parse_json(config, where), where), stored);
+}
+
+}  // namespace
+
+namespace {
+
+std::vector<std::string> labels_in(const std::string& config, const std::string& directory) {
+  const Json json = Json::parse(config);
+  std::vector<std::string> labels;
+  const auto by_number = json.find("id2label");
+  if (by_number == json.end() || !by_number->is_object()) return labels;
+  for (size_t i = 0; i < by_number->size(); ++i) {
+    const auto label = by_number->find(std::to_string(i));
+    if (label == by_number->end() || !label->is_string())
+      throw FormatError(directory + "/" + kConfigFile + ": id2label has no text for class " + std::to_string(i));
+    labels.push_back(label->get<std::string>());
+  }
+  return labels;
+}
+
+}  // namespace
+
+std::vector<std::string> labels_of(const PretrainedModel& model) {
+  if (!model.layout) throw UsageError("labels_of: the model was not loaded by load_pretrained");
+  return labels_in(text_of_config(*model.layout), model.layout->tensors.where());
+}
+
+std::vector<std::string> classifier_labels(const std::string& config, const std::string& directory) {
+  const std::string where = directory + "/" + kConfigFile;
+  const std::vector<std::string> classes = Keys(parse_json(config, where), where).texts("architectures");
+  if (!is_classifier(classes)) return {};
+  return labels_in(config, directory);
+}
+
+PretrainedModel load_classifier(const std::string& directory, const std::vector<std::string>& labels) {
+  if (labels.empty()) throw ShapeError("load_classifier: there are no labels; give one for each class");
+  const std::string where = directory + "/" + kConfigFile;
+  auto layout = std::make_shared<PretrainedLayout>(directory);
+  const std::string config = DirectorySnapshot(directory, {kConfigFile}).read(kConfigFile, kLargestConfig);
+  const Keys keys(parse_json(config, where), where);
+  const Family& family = family_of(keys);
+  const std::string type = keys.text("model_type");
+  const auto classifier = kClassifiers.find(type);
+  if (classifier == kClassifiers.end())
+    throw FormatError(
+        where + ": a " + type +
+        " tells no classes; bert, distilbert, roberta, xlm-roberta and mpnet do of texts, vit of pictures");
+  const std::vector<std::string>& all = layout->tensors.names();
+  const std::vector<std::string> classes = keys.texts("architectures");
+  if (is_classifier(classes)) {
+    PretrainedModel model = load_pretrained(directory);
+    const std::vector<std::string> has = labels_of(model);
+    if (std::all_of(labels.begin(), labels.end(),
+                    [&](const std::string& label) { return std::find(has.begin(), has.end(), label) != has.end(); }))
+      return model;
+  }
+  // The body as it is, and heads of any kind out of the way.
+  const Described body = described_by(family, with_head(config, "Model", {}), where, all);
+  std::vector<std::string> stored = all;
+  std::erase_if(stored, [&](const std::string& name) {
+    return std::any_of(body.names.without_prefix.begin(), body.names.without_prefix.end(),
+                       [&](const std::string& beginning) { return name.starts_with(beginning); });
+  });
+  const auto read = [&](const std::string& name) { return layout->tensors.tensor(name); };
+  NamedTensors values;
+  try {
+    const ShapesOnly shapes_only;
+    values = read_named(body.names, *body.make(), stored, read, directory);
+  } catch (const ShapeError& e) {
+    throw FormatError(where + ": " + e.what());
+  }
+  const std::string new_config = with_head(config, classifier->second.ends, labels);
+  const Described described = described_by(family, new_config, where, all);
+  PretrainedModel result{.model_type = type,
+                         .config = new_config,
+                         .module = described.make(),
+                         .stop = {},
+                         .beam = {},
+                         .head = described.head,
+                         .layout = nullptr};
+  for (const auto& [own, parameter] : result.module->named_parameters()) {
+    if (!own.starts_with("head.")) continue;
+    const std::string* const there = own.starts_with("head.dense.") ? find_named(described.names, own, all) : nullptr;
+    values.emplace_back(own, there ? read(*there) : parameter.value());
+  }
+  result.module->load(values);
+  result.module->eval();
+  layout->names = described.names;
+  const TensorInfo& first = layout->tensors.info(*find_named(body.names, classifier->second.matrix, stored));
+  const auto shape = [&](const std::string& name) { return layout->tensors.info(name).shape; };
+  layout->anew = {new_config, names_anew(described.names, *result.module, all, shape), *first.dtype};
+  result.layout = layout;
+  return result;
+}
+
+}  // namespace heed::inline v0

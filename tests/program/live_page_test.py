@@ -1,0 +1,234 @@
+"""A page with its model in it, heed attend --html --live, in a real browser: what is typed is read in the page."""
+import csv
+import io
+import json
+import pathlib
+import re
+import subprocess
+import unittest
+
+import browser
+from browser import Keys
+from page_test import MODEL
+from program import HEED
+
+FIRST, SECOND = "El perro come.", "La casa tiene una puerta roja."
+
+
+def attend(path, *arguments):
+    done = subprocess.run([HEED, "attend", *map(str, arguments), "--html", path], capture_output=True, timeout=240,
+                          check=False)
+    if done.returncode:
+        raise AssertionError(done.stderr.decode())
+
+
+class Live(browser.Browser):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.page = cls.at / "live.html"
+        attend(cls.page, FIRST, "--model", MODEL, "--live")
+
+    def open_alive(self, where="", path=None):
+        self.open(where, path)
+        self.wait(lambda: self.js("return document.documentElement.dataset.alive") == "true", self.line())
+
+    def line(self):
+        return self.texts("#live-line")[0]
+
+    def type(self, text):
+        """Puts a text there as a reader would who pastes it, and presses Enter."""
+        self.js("""
+            const typed = document.getElementById('typed');
+            typed.value = arguments[0];
+            typed.dispatchEvent(new Event('input', {bubbles: true}));
+            document.getElementById('live').requestSubmit();""", text)
+
+    def answered(self, text):
+        self.type(text)
+        self.wait(lambda: self.texts("h1") == [text] and "ms" in self.line(), self.line())
+
+    def table(self):
+        return list(csv.DictReader(io.StringIO(self.saved("CSV").decode("utf-8-sig"), newline="")))
+
+    def assert_same(self, mine, other):
+        self.assertEqual(len(mine), len(other))
+        for a, b in zip(mine, other):
+            for name in a:
+                if name in ("weight", "share"):
+                    self.assertAlmostEqual(float(a[name]), float(b[name]), delta=2e-3)
+                else:
+                    self.assertEqual(a[name], b[name])
+
+
+class Translator(Live):
+    def test_it_is_what_the_program_sees(self):
+        """Every head and the steps of another sentence are those of a page made of that sentence."""
+        stored = self.at / "stored.html"
+        attend(stored, SECOND, "--model", MODEL)
+        views = [f"view=head&display=map&group={group}&heads={head}" for group in (0, 1, 2) for head in (0, 5)]
+        views.append("view=steps&step=2")
+        expected, figures = {}, {}
+        for view in views:
+            self.open(view, stored)
+            expected[view] = self.table()
+            figures[view] = self.texts(".candidates .token"), self.texts("#text")
+        self.open_alive(views[0])
+        self.answered(SECOND)
+        for view in views:
+            self.js("location.hash = arguments[0]", view)
+            name = re.search(r"view=(\w+)", view).group(1)
+            self.wait(lambda: self.js("return document.getElementById('view').dataset.view") == name)
+            self.wait(lambda: (self.texts(".candidates .token"), self.texts("#text")) == figures[view])
+            self.assert_same(self.table(), expected[view])
+
+    def test_the_view_and_the_heads_stay(self):
+        self.open_alive("view=head&group=0&heads=6&display=map")
+        self.answered(SECOND)
+        self.assertEqual(self.js("return [...document.querySelectorAll('.pick[aria-pressed=true]')].map(p => p.dataset.head)"),
+                         ["6"])
+        self.assertEqual(self.js("return document.activeElement.id || document.activeElement.tagName"), "BODY")
+        self.assertEqual(self.texts("#groups [aria-selected=true]"), ["Encoder"])
+
+    def test_typing_reads_without_a_button_and_steps_appear(self):
+        self.open_alive()
+        self.js("""
+            window.said = [];
+            new MutationObserver(() => said.push(document.getElementById('live-line').textContent))
+                .observe(document.getElementById('live-line'), {childList: true});""")
+        typed = self.one("#typed")
+        typed.send_keys("El gato duerme en la cama.")
+        self.wait(lambda: self.texts("h1") == ["El gato duerme en la cama."])
+        self.wait(lambda: "ms" in self.line())
+        writing = [line for line in self.js("return said") if line.startswith("writing: ")]
+        self.assertGreater(len(writing), 2, "steps on the way")
+        self.assertIn("cat", self.texts("#text")[0])
+        self.assertEqual(self.js("return document.activeElement.id"), "typed")
+        typed.send_keys(Keys.CONTROL, "a")
+        typed.send_keys("1234[]")  # no shortcuts there
+        self.wait(lambda: self.texts("h1") == ["1234[]"])
+        self.assertEqual(self.js("return document.getElementById('view').dataset.view"), "story")
+
+    def test_odd_texts_end_in_a_line(self):
+        self.open_alive()
+        for text, says in [("palabra " * 130000, "too long"), ("casa " * 600, "did not work")]:
+            self.type(text)
+            self.wait(lambda: says in self.line(), self.line())
+            self.assertEqual(len(self.line().splitlines()), 1)
+        for text in ["a\0b", "\ud800 solo", "<script>alert(1)</script><img src=x onerror=alert(1)>", "\u202ehola\u202c", "😀"]:
+            self.js("document.getElementById('live-line').textContent = ''")
+            # JSON of the driver has no lone surrogates.
+            self.js("""
+                const typed = document.getElementById('typed');
+                typed.value = JSON.parse(arguments[0]);
+                document.getElementById('live').requestSubmit();""", json.dumps(text))
+            self.wait(lambda: "ms" in self.line() or "work" in self.line(), self.line())
+            self.assertIn("ms", self.line())
+        self.assertEqual(self.js("return document.querySelectorAll('main script, main img, h1 *').length"), 0)
+        self.type("   ")
+        self.answered(SECOND)
+
+    def test_languages(self):
+        self.open_alive()
+        self.addCleanup(self.js, "localStorage.clear()")  # the choice stays
+        self.js("document.querySelector('#foot select').value = 'es';"
+                "document.querySelector('#foot select').dispatchEvent(new Event('change'))")
+        self.wait(lambda: self.texts("#live label") == ["Escriba otra frase"])
+        self.answered(SECOND)
+        self.assertIn("en", self.line())
+
+    def test_it_says_whom_it_is_owed_to(self):
+        self.open()
+        self.assertIn("Tatoeba", self.texts("#live details")[0])
+
+    def test_its_policy_and_size(self):
+        html = self.page.read_text()
+        policy = re.search(r'Content-Security-Policy" content="(.*?)"', html, re.S).group(1)
+        self.assertRegex(policy, r"script-src 'sha256-[^']+' 'wasm-unsafe-eval'; worker-src blob:;")
+        self.assertIn("trusted-types heed-worker", policy)
+        self.assertNotIn("'unsafe-", policy)
+        self.assertLess(self.page.stat().st_size, 11_000_000)
+
+    def test_first_translation(self):
+        """A machine may be busy: the times are told, and bounded only so that a page that stands still is noticed."""
+        self.open_alive()
+        painted, alive = self.js("return ['painted', 'alive'].map(n => performance.getEntriesByName(n)[0].startTime)")
+        self.answered(SECOND)
+        first = self.js("return performance.now()")
+        print(f"painted after {painted:.0f} ms, alive after {alive:.0f} ms, first translation by {first:.0f} ms")
+        self.assertLess(painted, 10_000)
+        self.assertLess(alive, 60_000)
+
+
+class Sleeping(Live):
+    """Where the model cannot wake up, the page says why and stays what it was."""
+
+    def photograph(self, path=None, before=None):
+        script = None
+        if before:
+            script = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": before})["identifier"]
+        self.open("view=head&display=map", path)
+        self.wait(lambda: self.all("#live-line.trouble"), "the page says nothing")
+        if script:
+            self.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": script})
+        self.assertTrue(self.all("#map"))
+        self.assertEqual(self.texts("h1"), [FIRST])
+        self.assertFalse(self.one("#typed").is_enabled())
+        return self.line()
+
+    def test_without_webassembly(self):
+        self.assertIn("has no WebAssembly", self.photograph(before="delete window.WebAssembly"))
+        self.assertIn("has no WebAssembly", self.photograph(before="delete window.Worker"))
+
+    def test_damaged_blocks(self):
+        html = self.page.read_text()
+        live = json.loads(re.search(r'id="data">(.*?)</script>', html, re.S).group(1))["live"]
+        for block in [live["module"], *[number for _, number in live["files"]]]:
+            mark = f'id="block{block}">'
+            at = html.index(mark) + len(mark)
+            half = at + (html.index("<", at) - at) // 2
+            cut = self.at / "damaged.html"
+            cut.write_text(html[:half] + ("A" if html[half] != "A" else "B") + html[half + 1:])
+            self.assertIn(f"block {block} cannot be unpacked", self.photograph(cut))
+            cut.write_text(html.replace(mark, 'id="gone">'))
+            self.assertIn(f"block {block} is missing", self.photograph(cut))
+
+    def test_a_model_that_is_none(self):
+        """Blocks that unpack to something else."""
+        html = self.page.read_text()
+        live = json.loads(re.search(r'id="data">(.*?)</script>', html, re.S).group(1))["live"]
+        blocks = [live["module"], *[number for _, number in live["files"]]]
+        content = lambda n: re.search(rf'id="block{n}">([^<]*)<', html).group(1)
+        for at, block in enumerate(blocks):
+            other = blocks[(at + 1) % len(blocks)]
+            path = self.at / "other.html"
+            path.write_text(html.replace(content(block), content(other)))
+            self.assertIn("did not work: ", self.photograph(path))
+
+
+class LanguageModel(Live):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        (cls.at / "text.txt").write_text("one two three four five\n" * 300)
+        subprocess.run([HEED, "train", "--text", cls.at / "text.txt", "--preset", "tiny", "--d-model", "32", "--feed-forward",
+                        "64", "--layers", "2", "--block", "32", "--batch", "8", "--dropout", "0", "--seed", "3",
+                        "--vocab-size", "275", "--max-updates", "200", "--learning-rate", "0.01", "--warmup", "20",
+                        "--model", cls.at / "lm"], check=True, stderr=subprocess.PIPE, timeout=600)
+        cls.page = cls.at / "lm.html"
+        attend(cls.page, "one two", "--model", cls.at / "lm", "--generate", "8", "--live")
+
+    def test_it_goes_on_with_what_is_typed(self):
+        stored = self.at / "stored.html"
+        attend(stored, "three four", "--model", self.at / "lm", "--generate", "8")
+        self.open("view=head&display=map&heads=1", stored)
+        expected, title = self.table(), self.texts("h1")
+        self.open_alive("view=head&display=map&heads=1")
+        self.assertEqual(self.texts("#live button"), ["Go on"])
+        self.type("three four")
+        self.wait(lambda: self.texts("h1") == title and "ms" in self.line(), self.line())
+        self.assert_same(self.table(), expected)
+
+
+if __name__ == "__main__":
+    browser.main()

@@ -1,0 +1,52 @@
+// Included before every source: what the C++20 of Debian 12's emscripten (libc++ 14) has not yet.
+#pragma once
+
+#ifdef __cplusplus
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <iterator>
+#include <version>
+
+#if _LIBCPP_VERSION < 15000
+
+namespace std {
+
+#ifndef __cpp_lib_bit_cast
+template <class To, class From>
+constexpr To bit_cast(const From& from) noexcept {
+  return __builtin_bit_cast(To, from);
+}
+#endif
+
+/// The fewest digits that are the same number again. `first` has room for them.
+inline to_chars_result to_chars(char* first, char* last, double value) {
+  int length = 0;
+  for (int digits = 1; digits <= 17; ++digits) {
+    length = snprintf(first, static_cast<size_t>(last - first), "%.*g", digits, value);
+    if (strtod(first, nullptr) == value) break;
+  }
+  return {first + length, errc()};
+}
+
+namespace ranges {
+
+template <class Range, class Predicate>
+constexpr bool all_of(Range&& range, Predicate predicate) {
+  return std::all_of(std::begin(range), std::end(range), std::ref(predicate));
+}
+
+template <class Left, class Right>
+constexpr bool equal(Left&& left, Right&& right) {
+  return std::equal(std::begin(left), std::end(left), std::begin(right), std::end(right));
+}
+
+}  // namespace ranges
+}  // namespace std
+
+#endif
+#endif
