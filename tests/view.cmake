@@ -9,3 +9,10 @@ heed_test(view_test ${CMAKE_SOURCE_DIR}/src/view/color_map_test.cc ${CMAKE_SOURC
 pkg_check_modules(cairo_test REQUIRED IMPORTED_TARGET cairo glib-2.0)
 heed_test(picture_test ${CMAKE_SOURCE_DIR}/src/view/picture_test.cc LIBS heed::view PkgConfig::cairo_test
   PkgConfig::zlib_test)
+
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+get_property(page_scripts GLOBAL PROPERTY heed_page_scripts)
+get_property(report_scripts GLOBAL PROPERTY heed_report_scripts)
+add_test(NAME lint.pages COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/lint_page.py
+         ${CMAKE_SOURCE_DIR}/src/view/page/eslintrc.json ${page_scripts} -- ${report_scripts})
+set_tests_properties(lint.pages PROPERTIES LABELS scripts TIMEOUT 120 SKIP_RETURN_CODE 77)

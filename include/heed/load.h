@@ -111,6 +111,9 @@ struct ModelParts {
 ModelParts write_parts(const StoredModel& model);
 /// As load(), which reads the parts from files: `where` names them in messages. The tensors are copied.
 StoredModel make_model(const ModelParts& parts, const std::string& where, bool trust = false);
+/// The model with the weights of another safetensors file, such as a checkpoint of its training; matrices are kept as
+/// the file has them. Throws IoError; FormatError where the file is of another model; UsageError for another maker's.
+StoredModel with_weights(const StoredModel& model, const std::string& file);
 
 /// Writes a model: config.json, model.safetensors and its vocabularies, all at once (DirectoryTransaction). The
 /// directory is new, empty, or holds a model of heed's without a training. Throws UsageError for another one, and for a

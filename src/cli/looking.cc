@@ -281,10 +281,15 @@ std::string last_part(const std::string& path) {
   return std::filesystem::path(path + "/").parent_path().filename().string();
 }
 
-// The same text in another model of the same kind.
+bool is_weight_file(const std::string& path) {
+  std::error_code error;
+  return path.ends_with(".safetensors") && !std::filesystem::is_directory(path, error);
+}
+
+// The same text in another model of the same kind, or with other weights of this one.
 Looked look_in_other(const AttendArguments& a, const StoredModel& model, Looked* first) {
   const std::string directory = find_model(a.compare_model);
-  const StoredModel other = load(directory, a.load);
+  const StoredModel other = is_weight_file(directory) ? with_weights(model, directory) : load(directory, a.load);
   const Module &one = model.module(), &two = other.module();
   if (typeid(one) != typeid(two))
     throw UsageError("--compare-model: " + directory + " holds " + what_it_does(other) + ", and the other holds " +

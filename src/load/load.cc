@@ -221,6 +221,17 @@ ModelParts write_parts(const StoredModel& model) {
   return parts;
 }
 
+StoredModel with_weights(const StoredModel& model, const std::string& file) {
+  if (!model.model_type().empty())
+    throw UsageError(file + ": the model is a " + model.model_type() + " of another maker, which is loaded whole; " +
+                     "name a directory");
+  ModelParts parts = write_parts(model);
+  parts.tensors.clear();
+  const SafetensorsFile weights(file);
+  for (const TensorInfo& info : weights.tensors()) parts.tensors.emplace_back(info.name, weights.tensor(info.name));
+  return make_model(parts, file, /*trust=*/true);  // the vocabulary is that of a model which is loaded
+}
+
 Tensor converted(const Tensor& from, const std::string& name, DType dtype, const std::string& path) {
   const Tensor to = from.to(dtype), before = from.to(DType::f32), after = to.to(DType::f32);
   const std::span<float> old_values = before.span<float>(), new_values = after.span<float>();

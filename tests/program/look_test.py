@@ -451,6 +451,31 @@ class Compare(Look):
             self.refuses(2, "named twice", "attend", "text", "--compare-model", "copy", "--html", inside)
         self.refuses(1, "none", "attend", "text", "--compare-model", "none", "--html", "q.html")
 
+    def test_other_weights_of_the_same_model(self):
+        """Checkpoints are named by their files; what is no such file says so."""
+        content = bytearray((MODEL / "model.safetensors").read_bytes())
+        (self.at / "same.safetensors").write_bytes(content)
+        start = 8 + int.from_bytes(content[:8], "little")
+        begin, end = json.loads(content[8:start])["encoder.layers.0.self_attn.in_proj_weight"]["data_offsets"]
+        content[start + begin:start + end] = bytes(end - begin)
+        (self.at / "checkpoint.safetensors").write_bytes(content)
+        for name, same in (("same.safetensors", True), ("checkpoint.safetensors", False)):
+            out = self.writes("El perro come.", "--model", MODEL, "--compare-model", name, "--html", "p.html", "--terminal",
+                              files=["p.html"])
+            self.assertIn(f"in spa-eng and in {name}:", out)
+            data = page_data(self.at / "p.html")
+            self.assertEqual((data["comparedTitle"], len(data["compared"])), (name, 3))
+            self.assertEqual(data["compared"][0]["statistics"] == data["groups"][0]["statistics"], same)
+            self.assertEqual(all(one == two for _, one, two in data["predictions"]), same)
+        header = json.dumps({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+        (self.at / "other.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
+        (self.at / "broken.safetensors").write_bytes(content[:1000])
+        for name, message in (("other", "belong to different models"), ("broken", "broken.safetensors"), ("none", "none")):
+            self.refuses(1, message, "attend", "text", "--model", MODEL, "--compare-model", name + ".safetensors",
+                         "--html", "q.html")
+        self.refuses(2, "named twice", "attend", "text", "--model", MODEL, "--compare-model", "same.safetensors", "--html",
+                     "same.safetensors")
+
     def test_two_files(self):
         one, two = weights(2, 3, 5, 5, seed=1), weights(2, 3, 5, 5, seed=2)
         self.write("one.npy", npy((2, 3, 5, 5), one))

@@ -264,7 +264,7 @@ function drawDetail(detail, moment, history, n, was, shown) {
           make('span', {class: 'hint'}, tr(matchMedia('(hover: none)').matches ? 'hintTapWeight' : 'hintPointWeight')));
   };
   const see = at => {
-    Object.assign(state, at?.query != null && at.key != null ? at : {query: null, key: null});
+    Object.assign(state, at && at.query !== null && at.key !== null ? at : {query: null, key: null});
     refresh();
   };
   canvas.addEventListener('mousemove', event => see(map.cellAt(event)));
