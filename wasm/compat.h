@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <functional>
 #include <iterator>
+#include <string>
 #include <version>
 
 #if _LIBCPP_VERSION < 15000
@@ -31,6 +32,17 @@ inline to_chars_result to_chars(char* first, char* last, double value) {
     if (strtod(first, nullptr) == value) break;
   }
   return {first + length, errc()};
+}
+
+/// A number in decimal digits; infinities and NaN by their names.
+inline from_chars_result from_chars(const char* first, const char* last, double& value) {
+  const string text(first, last);
+  char* end = nullptr;
+  const double read = strtod(text.c_str(), &end);
+  if (end == text.c_str() || text.find_first_of(" \t\n\v\f\r+xX") == 0 || text.find_first_of("xX") < 3)
+    return {first, errc::invalid_argument};
+  value = read;
+  return {first + (end - text.c_str()), errc()};
 }
 
 namespace ranges {

@@ -220,6 +220,7 @@ struct LiveModel {
   /// The files of one of heed's own models (heed/model_files.h): name and content.
   std::vector<std::pair<std::string, std::string>> files{};
   LiveKind kind = LiveKind::translates;
+  std::string text{};    // what the page was made of
   int64_t beam = 5;      // of translations
   int64_t generate = 0;  // tokens that a language model writes behind a text
   std::string notice{};  // shown where a text is typed: whom the model is owed to

@@ -341,7 +341,10 @@ void add_picture_options(CLI::App& command, AttendArguments& a) {
   command.add_option("--compare", a.compare, "Another text, beside the first in the page; with --from another file")
       ->type_name("TEXT")
       ->check(not_empty());
-  command.add_option("--compare-model", a.compare_model, "Another model, beside the first in the page, or weights of the same one, as a training's checkpoints")
+  command
+      .add_option(
+          "--compare-model", a.compare_model,
+          "Another model, beside the first in the page, or weights of the same one, as a training's checkpoints")
       ->type_name("DIR|FILE")
       ->check(not_empty());
   command.add_option("--width", a.width, "Of the pictures: 80mm, 8cm, 3in or 1200px [as wide as they want]")

@@ -5,8 +5,9 @@
 #include <charconv>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
-#include "cli/commands.h"
+#include "heed/error.h"
 
 namespace heed::cli {
 namespace {
@@ -21,10 +22,10 @@ bool is_number(std::string_view text, T* value) {
   return error == std::errc() && rest == text.data() + text.size();
 }
 
-std::vector<std::string_view> items_of(std::string_view list) {
+std::vector<std::string_view> items_of(std::string_view list, char between = ',') {
   std::vector<std::string_view> items;
   for (size_t begin = 0; begin <= list.size();) {
-    const size_t end = std::min(list.find(',', begin), list.size());
+    const size_t end = std::min(list.find(between, begin), list.size());
     items.push_back(list.substr(begin, end - begin));
     begin = end + 1;
   }
@@ -53,6 +54,27 @@ std::string place(const HeadChange& change) {
   return std::to_string(change.layer + 1) + "." + std::to_string(change.head + 1);
 }
 
+// Throws UsageError for a head that is there already.
+void add(const HeadChange& one, std::vector<HeadChange>* changes) {
+  for (const HeadChange& other : *changes)
+    if (other.layer == one.layer && other.head == one.head)
+      throw UsageError("head " + place(one) + " is named twice; say once what is done to it");
+  changes->push_back(one);
+}
+
+// Of "2.1=0.5,3.4=uniform"; false where it is no such list.
+bool read_changes(std::string_view list, std::vector<HeadChange>* changes) {
+  for (const std::string_view item : items_of(list)) {
+    const size_t equals = item.find('=');
+    HeadChange one;
+    if (equals == std::string_view::npos || !read_place(item.substr(0, equals), &one) ||
+        !read_what(item.substr(equals + 1), &one))
+      return false;
+    add(one, changes);
+  }
+  return true;
+}
+
 std::string listed(const std::vector<std::string>& items) {
   std::string all;
   for (size_t i = 0; i < items.size(); ++i) all += (i == 0 ? "" : i + 1 < items.size() ? ", " : " and ") + items[i];
@@ -65,34 +87,39 @@ std::string short_number(double x) {
   return {text.data(), written.ptr};
 }
 
+// Layers of the attention that a page calls so.
+const std::vector<MultiheadAttention*>& layers_named(const AttentionLayers& layers, const std::string& name) {
+  const bool translator = !layers.cross.empty();
+  const std::vector<MultiheadAttention*>* found = nullptr;
+  if (translator && name == "Encoder") found = &layers.encoder;
+  if (translator && name == "Decoder") found = &layers.decoder;
+  if (translator && name == "Cross") found = &layers.cross;
+  if (!translator && name == "Self-attention") found = layers.decoder.empty() ? &layers.encoder : &layers.decoder;
+  if (found) return *found;
+  throw UsageError("change: the model has no attention \"" + name + "\"; it has " +
+                   (translator ? "Encoder, Decoder and Cross" : "Self-attention"));
+}
+
+void restore(const AttentionLayers& layers) {
+  for (const auto* kind : {&layers.encoder, &layers.decoder, &layers.cross})
+    for (MultiheadAttention* layer : *kind) layer->control_heads({});
+}
+
 }  // namespace
 
 std::vector<HeadChange> read_head_changes(const std::string& without, const std::string& change) {
   std::vector<HeadChange> changes;
-  const auto add = [&](const HeadChange& one) {
-    for (const HeadChange& other : changes)
-      if (other.layer == one.layer && other.head == one.head)
-        throw UsageError("head " + place(one) + " is named twice in --without and --change");
-    changes.push_back(one);
-  };
   if (!without.empty())
     for (const std::string_view item : items_of(without)) {
       HeadChange one{.scale = 0};
       if (!read_place(item, &one))
         throw UsageError("--without " + without + " is no list of heads; write layer.head as in 2.1,3.4");
-      add(one);
+      add(one, &changes);
     }
-  if (!change.empty())
-    for (const std::string_view item : items_of(change)) {
-      const size_t equals = item.find('=');
-      HeadChange one;
-      if (equals == std::string_view::npos || !read_place(item.substr(0, equals), &one) ||
-          !read_what(item.substr(equals + 1), &one))
-        throw UsageError("--change " + change +
-                         " is no list of changes; write layer.head=what as in 2.1=0.5,3.4=uniform, " +
-                         "what: a factor, uniform, previous or own");
-      add(one);
-    }
+  if (!change.empty() && !read_changes(change, &changes))
+    throw UsageError("--change " + change +
+                     " is no list of changes; write layer.head=what as in 2.1=0.5,3.4=uniform, " +
+                     "what: a factor, uniform, previous or own");
   return changes;
 }
 
@@ -140,5 +167,35 @@ void change_heads(const std::vector<HeadChange>& changes, const std::vector<Mult
     layers[layer]->control_heads(std::move(control));
   }
 }
+
+GroupChanges read_group_changes(const std::string& changes) {
+  GroupChanges all;
+  if (changes.empty()) return all;
+  for (const std::string_view item : items_of(changes, ';')) {
+    const size_t colon = std::min(item.find(':'), item.size());
+    std::vector<HeadChange>& heads = all[std::string(item.substr(0, colon))];
+    if (colon == item.size() || !heads.empty() || !read_changes(item.substr(colon + 1), &heads))
+      throw UsageError("change is \"" + changes + "\"; write each attention once, and layer.head=what, as in " +
+                       "Cross:2.1=0,3.4=uniform;Encoder:1.2=own, what: a factor, uniform, previous or own");
+  }
+  return all;
+}
+
+std::string in_words(const GroupChanges& changes) {
+  std::string words;
+  for (const auto& [name, heads] : changes) words += (words.empty() ? "" : "; ") + in_words(heads) + " of " + name;
+  return words;
+}
+
+ChangedHeads::ChangedHeads(const GroupChanges& changes, Module& model) : layers_(attention_layers(model)) {
+  try {
+    for (const auto& [name, heads] : changes) change_heads(heads, layers_named(layers_, name));
+  } catch (...) {
+    restore(layers_);
+    throw;
+  }
+}
+
+ChangedHeads::~ChangedHeads() { restore(layers_); }
 
 }  // namespace heed::cli

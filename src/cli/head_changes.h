@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,25 @@ std::vector<HeadChange> read_head_changes(const std::string& without, const std:
 std::string in_words(const std::vector<HeadChange>& changes);
 /// From now on. Throws UsageError for layers and heads that are not there.
 void change_heads(const std::vector<HeadChange>& changes, const std::vector<MultiheadAttention*>& layers);
+
+/// By the name of the attention, as pages have it: "Cross".
+using GroupChanges = std::map<std::string, std::vector<HeadChange>>;
+/// Of "Cross:2.1=0,3.4=uniform;Encoder:1.2=own", which may be empty. Throws UsageError for what is no such list.
+GroupChanges read_group_changes(const std::string& changes);
+/// "without head 2.1 of Cross; with head 1.2 own of Encoder".
+std::string in_words(const GroupChanges& changes);
+
+/// Heads are changed while it lives, and learned as before from then on.
+class ChangedHeads {
+ public:
+  /// Throws UsageError for attention, layers and heads that the model has not.
+  ChangedHeads(const GroupChanges& changes, Module& model);
+  ~ChangedHeads();
+  ChangedHeads(const ChangedHeads&) = delete;
+  ChangedHeads& operator=(const ChangedHeads&) = delete;
+
+ private:
+  AttentionLayers layers_;
+};
 
 }  // namespace heed::cli

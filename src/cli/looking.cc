@@ -65,19 +65,6 @@ std::vector<std::string> AttendArguments::measures() const {
 
 namespace {
 
-// Tokens as a reader wants them: a word's first plain, one that goes on with a word behind a dot. Where each is a
-// character there are no dots.
-std::vector<std::string> pieces_of(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
-  Tokens tokens = tokens_of(tokenizer, ids);
-  const auto one_character = [](const std::string& label) {
-    return std::count_if(label.begin(), label.end(), [](char c) { return (c & 0xC0) != 0x80; }) == 1;
-  };
-  const bool characters = std::all_of(tokens.labels.begin(), tokens.labels.end(), one_character);
-  for (size_t i = 1; i < tokens.labels.size() && !characters; ++i)
-    if (tokens.words[i] == tokens.words[i - 1]) tokens.labels[i].insert(0, "\u00B7");
-  return std::move(tokens.labels);
-}
-
 // layers x (1, H, Lq, Lk) -> (layers, H, Lq, Lk)
 Tensor stack(const std::vector<Tensor>& layers) {
   if (layers.empty()) throw UsageError("the model has no layers of this kind");
@@ -88,20 +75,6 @@ void warn_of_replaced(const std::string& text) {
   int64_t replaced = 0;
   sanitize_utf8(text, &replaced);
   if (replaced > 0) warn("attend", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
-}
-
-bool same_tokens(const Tokenizer& one, const Tokenizer& other, const std::vector<int32_t>& ids) {
-  return &one == &other || (*std::max_element(ids.begin(), ids.end()) < other.size() &&
-                            tokens_of(one, ids).labels == tokens_of(other, ids).labels);
-}
-
-// p of ids[i] by row i of logits (1, L, V).
-std::vector<double> probabilities_of(const Variable& logits, const std::vector<int32_t>& ids) {
-  const Tensor logs = functional::log_softmax(logits).value();
-  std::vector<double> all;
-  for (size_t i = 0; i < ids.size(); ++i)
-    all.push_back(std::exp(static_cast<double>(logs.at<float>(0, static_cast<int64_t>(i), ids[i]))));
-  return all;
 }
 
 // What --measure asks for: all in the page, and the first in the place of `looked.map`, of the attention called `name`.
@@ -126,7 +99,8 @@ void show_measures(const AttendArguments& a, const auto& seen, const StoredModel
 
 // `first`: the row of the first token that is told of.
 void show_lens(const LogitLens& lens, const Tokenizer& tokenizer, int64_t first, Looked* looked) {
-  looked->lens = lens_table(lens, tokenizer, {looked->predicted.begin() + first, looked->predicted.end()}, first);
+  const std::vector<std::string>& tokens = looked->predicted.tokens;
+  looked->lens = lens_table(lens, tokenizer, {tokens.begin() + first, tokens.end()}, first);
   add_lens(lens, tokenizer, &looked->page);
 }
 
@@ -145,19 +119,8 @@ Looked look_at_translation(const AttendArguments& a, const StoredModel& model, c
   looked.map.query_labels = a.encoder || a.decoder ? looked.map.key_labels : pieces_of(of_target, seen.output);
   if (!a.html.empty()) looked.page = translation_page(seen, chosen_layer(a, looked.map.weights.size(0)), model);
   show_measures(a, seen, model, a.encoder ? "Encoder" : a.decoder ? "Decoder" : "Cross", &looked);
-  looked.predicted = pieces_of(of_target, seen.output);
+  looked.predicted = predicted_of(seen, model);
   if (a.lens) show_lens(logit_lens(seen, model), of_target, 0, &looked);
-  looked.probabilities = [&model, source = seen.source, input = seen.input,
-                          output = seen.output](const StoredModel& other) -> std::vector<double> {
-    const Tokenizer &writes = model.tokenizer(), &other_writes = other.tokenizer();
-    if (!same_tokens(model.source_tokenizer(), other.source_tokenizer(), source) ||
-        !same_tokens(writes, other_writes, input) || !same_tokens(writes, other_writes, output))
-      return {};
-    const NoGrad no_grad;
-    const auto& transformer = other.as<Transformer>();
-    const int32_t pad = transformer.config().pad_id;
-    return probabilities_of(transformer.logits(TokenBatch::pad({source}, pad), TokenBatch::pad({input}, pad)), output);
-  };
   return looked;
 }
 
@@ -182,13 +145,8 @@ Looked look_at_text(const AttendArguments& a, const StoredModel& model, const st
   if (!a.html.empty()) looked.page = text_page(seen, chosen_layer(a, looked.map.weights.size(0)), model);
   show_measures(a, seen, model, "Self-attention", &looked);
   if (encoder) return looked;
-  looked.predicted.assign(looked.map.query_labels.begin() + 1, looked.map.query_labels.end());
+  looked.predicted = predicted_of(seen, model);
   if (a.lens) show_lens(logit_lens(seen, model), model.tokenizer(), std::max<int64_t>(seen.given - 1, 0), &looked);
-  looked.probabilities = [&model, ids = seen.ids](const StoredModel& other) -> std::vector<double> {
-    if (!same_tokens(model.tokenizer(), other.tokenizer(), ids)) return {};
-    const NoGrad no_grad;
-    return probabilities_of(other.as<LanguageModel>().logits(TokenBatch::pad({ids}, 0)), {ids.begin() + 1, ids.end()});
-  };
   return looked;
 }
 
@@ -232,16 +190,14 @@ Looked look_at_picture(const AttendArguments& a, const StoredModel& model, const
 void add_probabilities(const std::vector<double>& was, const StoredModel& model, const std::string& how, Looked* first,
                        Looked* second) {
   if (was.empty()) return;
-  const std::vector<double> is = first->probabilities(model);
-  if (is.empty()) return;
-  second->text += "\n\nHow probable each token of the first is, " + how + ":\n";
-  for (size_t i = 0; i < was.size(); ++i) {
+  first->page.predictions = predictions_of(first->predicted.tokens, was, first->predicted.probabilities(model));
+  if (first->page.predictions.empty()) return;
+  second->text += "\n\nHow probable each token of the first is, " + how + ":";
+  for (const PagePrediction& one : first->page.predictions) {
     std::array<char, 48> line;
-    std::snprintf(line.data(), line.size(), "%8.4f %8.4f  ", was[i], is[i]);
-    second->text += line.data() + first->predicted[i] + "\n";
-    first->page.predictions.push_back({first->predicted[i], was[i], is[i]});
+    std::snprintf(line.data(), line.size(), "\n%8.4f %8.4f  ", one.first, one.second);
+    second->text += line.data() + one.token;
   }
-  second->text.pop_back();
 }
 
 // The same with what --without and --change do to heads of the kind that is shown, beside `looked`, which was before.
@@ -252,7 +208,8 @@ Looked look_with_changes(const AttendArguments& a, const StoredModel& model, Loo
   const auto& own = a.encoder || layers.decoder.empty() ? layers.encoder
                     : a.decoder || layers.cross.empty() ? layers.decoder
                                                         : layers.cross;
-  const std::vector<double> was = before->probabilities ? before->probabilities(model) : std::vector<double>();
+  const std::vector<double> was =
+      before->predicted.probabilities ? before->predicted.probabilities(model) : std::vector<double>();
   change_heads(changes, own);
   Looked changed = look();
   changed.text = in_words(changes) + ": " + changed.text;
@@ -299,8 +256,8 @@ Looked look_in_other(const AttendArguments& a, const StoredModel& model, Looked*
   check_comparable(first->page, looked.page, directory);
   const std::string names[] = {last_part(find_model(a.model)), last_part(directory)};
   looked.page.title = names[1];
-  add_probabilities(first->probabilities ? first->probabilities(model) : std::vector<double>(), other,
-                    "in " + names[0] + " and in " + names[1], first, &looked);
+  add_probabilities(first->predicted.probabilities ? first->predicted.probabilities(model) : std::vector<double>(),
+                    other, "in " + names[0] + " and in " + names[1], first, &looked);
   return looked;
 }
 
@@ -313,7 +270,10 @@ std::vector<Looked> look_at_texts(const AttendArguments& a) {
   const StoredModel model = load(directory, options);
   std::vector<Looked> looked;
   std::optional<LiveModel> live;
-  if (a.live) live = live_model(model, directory, a.beam, a.generate);
+  if (a.live) {
+    live = live_model(model, directory, a.beam, a.generate);
+    live->text = sanitize_utf8(a.text);
+  }
   if (dynamic_cast<const ImageEncoder*>(&model.module())) {
     looked.push_back(look_at_picture(a, model, directory));
     return looked;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/picture_attention.h"
+#include "cli/predicted.h"
 #include "cli/weights_file.h"
 #include "heed/load.h"
 #include "heed/picture_reader.h"
@@ -47,10 +48,7 @@ struct Looked {
   Page page{};        // for --html
   Patches patches{};  // of a picture
   int64_t looks = 0;  // the token that looks at them
-  // Tokens that the model writes, or that stand behind others, and how probable they are to a model of its kind;
-  // nothing where that has other tokens.
-  std::vector<std::string> predicted{};
-  std::function<std::vector<double>(const StoredModel&)> probabilities{};
+  Predicted predicted{};
 };
 
 /// The text or picture, and what is compared with it where something is. Throws UsageError for options that the model

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/attention_page.h"
+#include "cli/changed_page.h"
 #include "cli/commands.h"
 #include "cli/reading.h"
 #include "cli/request_fields.h"
@@ -87,6 +88,7 @@ void expect_few_weights(const StoredModel& model, int64_t tokens) {
 struct AttendRequest {
   std::string text{}, target{};
   int64_t beam = 5, generate = 0, layer = 0;  // the layer from 1; 0: the last
+  std::string change{};                       // heads: read_group_changes()
 };
 
 int64_t layer_of(const AttendRequest& asked, size_t layers) {
@@ -97,17 +99,24 @@ int64_t layer_of(const AttendRequest& asked, size_t layers) {
 }
 
 // Every layer and head, as heed attend --html shows them.
+SeenPage look(const StoredModel& model, const AttendRequest& asked, const std::string& text) {
+  if (is_translator(model)) {
+    const SeenTranslation seen = see_translation(model, text, asked.target, asked.beam, /*want_vectors=*/true);
+    return {translation_page(seen, layer_of(asked, seen.record.cross.size()), model), predicted_of(seen, model)};
+  }
+  const SeenText seen = see_text(model, text, asked.generate, /*want_vectors=*/true);
+  return {text_page(seen, layer_of(asked, seen.record.encoder.size() + seen.record.decoder.size()), model),
+          predicted_of(seen, model)};
+}
+
 Page page_of(const StoredModel& model, const AttendRequest& asked) {
   const std::string text = sanitize_utf8(asked.text);
   expect_few_weights(model, std::ssize(reading_ids(model, text)) + asked.generate);
-  if (is_translator(model)) {
-    if (asked.generate > 0) throw UsageError("the model is a translator, which ends its sentences; leave out generate");
-    const SeenTranslation seen = see_translation(model, text, asked.target, asked.beam, /*want_vectors=*/true);
-    return translation_page(seen, layer_of(asked, seen.record.cross.size()), model);
-  }
-  if (!asked.target.empty()) throw UsageError("the model translates nothing; leave out target");
-  const SeenText seen = see_text(model, text, asked.generate, /*want_vectors=*/true);
-  return text_page(seen, layer_of(asked, seen.record.encoder.size() + seen.record.decoder.size()), model);
+  if (is_translator(model) && asked.generate > 0)
+    throw UsageError("the model is a translator, which ends its sentences; leave out generate");
+  if (!is_translator(model) && !asked.target.empty())
+    throw UsageError("the model translates nothing; leave out target");
+  return page_with_changes(read_group_changes(asked.change), model, [&] { return look(model, asked, text); });
 }
 
 // The fewest digits that give the same float32 again.
@@ -150,7 +159,9 @@ std::string ServedModel::page(HttpCall& call) const {
                       call.request().languages);
   const AttendRequest asked{.text = text->second};
   Page page = page_of(model_, asked);
-  page.live = {.kind = is_translator(model_) ? LiveKind::translates : LiveKind::reads, .beam = asked.beam};
+  page.live = {.kind = is_translator(model_) ? LiveKind::translates : LiveKind::reads,
+               .text = sanitize_utf8(asked.text),
+               .beam = asked.beam};
   return render_html(page);
 }
 
@@ -214,6 +225,7 @@ std::string ServedModel::embed(HttpCall& call) const {
 std::string ServedModel::attend(HttpCall& call) const {
   RequestFields fields(call.request().body);
   AttendRequest asked{.text = fields.text("text"), .target = fields.text_or("target", "")};
+  asked.change = fields.text_or("change", "");
   asked.beam = fields.whole_or("beam", asked.beam, 1, kMostBeam);
   asked.generate = fields.whole_or("generate", asked.generate, 0, kMostTokens);
   asked.layer = fields.whole_or("layer", asked.layer, 1, kMostTokens);

@@ -239,6 +239,7 @@ std::string_view name_of(LiveKind kind) {
 Json live_json(const LiveModel& model, Blocks* blocks) {
   Json live = {{"provider", model.files.empty() ? "server" : "module"},
                {"kind", name_of(model.kind)},
+               {"text", model.text},
                {"beam", model.beam},
                {"generate", model.generate},
                {"notice", model.notice}};

@@ -109,6 +109,45 @@ class Translator(Live):
         self.wait(lambda: self.texts("h1") == ["1234[]"])
         self.assertEqual(self.js("return document.getElementById('view').dataset.view"), "story")
 
+    def test_heads_are_switched_off(self):
+        """What the program shows with --without, and the way back."""
+        self.open_alive("view=head&display=map&group=2&heads=5")
+        layer, head = divmod(5, self.js("return group().heads"))
+        place = f"{layer + 1}.{head + 1}"
+        stored = self.at / "without.html"
+        attend(stored, FIRST, "--model", MODEL, "--without", place)
+        self.open("view=compare&group=2&heads=5", stored)
+        expected, tokens = self.table(), self.texts("#predictions .chip")
+        self.open_alive("view=head&display=map&group=2&heads=5")
+        choose = lambda what: self.js("""
+            const select = document.querySelector('#change-heads select');
+            select.value = arguments[0];
+            select.dispatchEvent(new Event('change'));""", what)
+        choose("0")
+        self.wait(lambda: self.js("return document.getElementById('view').dataset.view") == "compare", self.line())
+        self.assertEqual(self.texts("#live-changed span"), [f"Changed: Cross {place}: off."])
+        self.assertIn(f"Cross {place}: off", " ".join(self.texts("figcaption")))
+        self.assertEqual(self.texts("#predictions .chip"), tokens)
+        mine = self.table()
+        self.assertEqual(len(mine), len(expected))
+        for a, b in zip(mine, expected):
+            for name in ("weight A", "weight B"):
+                self.assertAlmostEqual(float(a[name]), float(b[name]), delta=2e-3)
+        self.assertTrue(any(float(row["weight A"]) != float(row["weight B"]) for row in mine))
+        # It holds for what is typed next, and other heads join it.
+        self.answered(SECOND)
+        self.assertEqual(self.js("return document.getElementById('view').dataset.view"), "compare")
+        self.js("return change({view: 'head', group: 0, heads: [0, 1]})")
+        choose("uniform")
+        self.wait(lambda: "Encoder 1.1: looking everywhere alike, Encoder 1.2" in self.texts("#live-changed")[0])
+        self.wait(lambda: self.js("return document.getElementById('view').dataset.view") == "compare", self.line())
+        self.wait(lambda: "ms" in self.line(), self.line())
+        self.js("return change({view: 'model', group: 0})")
+        self.assertEqual(len(self.all(".tile .changed")), 2)
+        self.one("#live-changed button").click()
+        self.wait(lambda: not self.texts("#live-changed")[0] and not self.js("return hasView('compare')"), self.line())
+        self.assertEqual(len(self.all(".tile .changed")), 0)
+
     def test_odd_texts_end_in_a_line(self):
         self.open_alive()
         for text, says in [("palabra " * 130000, "too long"), ("casa " * 600, "did not work")]:

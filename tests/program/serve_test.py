@@ -231,6 +231,27 @@ class Answers(Serving):
         looked = server.json("attend", {"text": "el perro", "target": "the dog", "layer": 1})
         self.assertEqual(looked["text"], "the dog")
 
+    def test_heads_may_be_changed(self):
+        """As heed attend --without and --change do it; the next request has the model as it is."""
+        for model, text, change, options in (
+                ("m", "el perro come pan.", "Cross:1.2=0", ["--without", "1.2"]),
+                ("m", "el perro come pan.", "Encoder:1.1=uniform,1.2=0.5", ["--encoder", "--change", "1.1=uniform,1.2=0.5"]),
+                ("w", "el perro", "Self-attention:1.1=0", ["--without", "1.1"]),
+                ("bert", "the dog sleeps", "Self-attention:1.1=own", ["--change", "1.1=own"])):
+            with self.subTest(model, change=change):
+                server = self.serve(model)
+                self.succeeds("attend", "--model", ROOT / model, text, *options, "--html", "c.html", "--quiet")
+                expected = self.data_of((self.at / "c.html").read_text())
+                found = server.json("attend", {"text": text, "change": change})
+                self.assertIn(f" of {change.partition(':')[0]}", found["comparedTitle"])
+                self.assertIn(expected["comparedTitle"], found.pop("comparedTitle"))
+                for key in found:
+                    if key != "opens":
+                        self.assertEqual(found[key], expected[key], key)
+                statistics = [[group["statistics"] for group in found[key]] for key in ("groups", "compared")]
+                self.assertTrue(any(one != two for _, one, two in found["predictions"]) or statistics[0] != statistics[1])
+                self.assertEqual(server.json("attend", {"text": text})["compared"], [])
+
     def test_a_page_without_a_text_asks_for_one(self):
         server = self.serve()
         for languages, says in (("en", "Type a text"), ("es-ES,es;q=0.9", "Escribe un texto"), ("", "Type a text")):
@@ -292,6 +313,12 @@ class Refusals(Serving):
                 ("attend", {"text": None}, "text is null; it must be a string"),
                 ("attend", {"text": "el", "layer": 9}, "layer is 9; the model has"),
                 ("attend", {"text": "el", "generate": 2}, "leave out generate"),
+                ("attend", {"text": "el", "change": "Cross"}, 'change is "Cross"; write each attention once'),
+                ("attend", {"text": "el", "change": "Cross:1.1=0;Cross:1.2=0"}, "write each attention once"),
+                ("attend", {"text": "el", "change": "Cross:1.1=nan"}, "what: a factor, uniform, previous or own"),
+                ("attend", {"text": "el", "change": "Cross:1.1=0,1.1=2"}, "head 1.1 is named twice"),
+                ("attend", {"text": "el", "change": "Encoder:1.1=0;Cross:9.1=0"}, "head 9.1 is not there"),
+                ("attend", {"text": "el", "change": "Self-attention:1.1=0"}, "it has Encoder, Decoder and Cross"),
                 ("attend", {"text": "el " * 300_000}, "tokens; of this model heed serve shows"),
                 ("generate", {"text": "a"}, "this needs a language model"), ("embed", {"texts": [1]}, "texts[0] is 1")):
             with self.subTest(path, body=str(body)[:60]):

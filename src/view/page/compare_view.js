@@ -343,7 +343,8 @@ const compareView = {
           c.by, pairing => change({pairing, cell: null})),
       liftTool(),
       ...this.scales(c).map(colorBar),
-    ];
+      headChanges.tool(),
+    ].filter(Boolean);
   },
 
   paint(pen) {

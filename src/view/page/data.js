@@ -462,9 +462,16 @@ const groups = data.groups.map((info, index) => new Group(info, index));
 /** Another text's data, of the same model, in the place of what the page shows. `blocks` are its bytes by number. */
 function replaceData(next, blocks) {
   Object.assign(data, next);
-  groups.splice(0, groups.length, ...next.groups.map((info, index) => new Group(info, index, block => blocks[block])));
+  const made = (info, index) => new Group(info, index, block => blocks[block]);
+  groups.splice(0, groups.length, ...next.groups.map(made));
+  putBeside(made);
 }
 
-data.compared.forEach((info, index) => {
-  groups[index].other = new Group(info, index);
-});
+/** What is compared stands beside the group of the same number. */
+function putBeside(made = (info, index) => new Group(info, index)) {
+  data.compared.forEach((info, index) => {
+    groups[index].other = made(info, index);
+  });
+}
+
+putBeside();

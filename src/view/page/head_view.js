@@ -80,13 +80,14 @@ const headView = {
                       'data-head': String(n),
                       'aria-pressed': String(at >= 0),
                       tabIndex: n === state.heads[0] ? 0 : -1,
-                      'aria-label': g.headName(n) + (role ? `, ${role}` : ''),
-                      title: g.headName(n) + (role ? `: ${role}` : ''),
+                      'aria-label': [g.headName(n), role, this.changedIn(g, n)].filter(Boolean).join(', '),
+                      title: [g.headName(n), role, this.changedIn(g, n)].filter(Boolean).join(': '),
                       'data-pattern': at >= 0 ? String(headPattern(at)) : null,
                       vars: at >= 0 ? {'--color': headColor(at)} : {},
                       onclick: event => choose(n, state.several || event.ctrlKey || event.metaKey || event.shiftKey),
                     },
-                    this.small(g, n), g.notes[n] ? make('span', {class: 'flag'}, '!') : ''));
+                    this.small(g, n), g.notes[n] ? make('span', {class: 'flag'}, '!') : '',
+                    headChanges.get(g, n) ? make('span', {class: 'changed'}, '\u2260') : ''));
           })));
     }
     const table = make(
@@ -106,6 +107,11 @@ const headView = {
                     g.headName(n))),
             state.heads.length > 32 ? tr('andMore', {n: state.heads.length - 32}) : '',
             role ? make('span', {class: 'role'}, role) : ''));
+  },
+
+  changedIn(g, n) {
+    const what = headChanges.get(g, n);
+    return what && tr(`change_${what}`);
   },
 
   /** A head as a tiny map, drawn once for each theme. */
@@ -181,6 +187,7 @@ const headView = {
       display() === 'lines' && this.thresholdTool(),
       (display() === 'map' || display() === 'picture') && liftTool(),
       display() === 'map' && colorBar(mapDisplay.scale(d)),
+      headChanges.tool(),
     ].filter(Boolean);
   },
 

@@ -9,8 +9,8 @@ const TYPING_PAUSE = 300;  // milliseconds without a key: then what stands there
    - ready: the key of what is said when it is,
    - lacks(): whether the browser cannot do it,
    - load(): a promise that it is ready,
-   - run(text, onWritten): a promise of {data, blocks}: what page_data() of heed/view.h gives, read as JSON, and
-     ArrayBuffers by number. onWritten(text so far) is called on the way.
+   - run(text, change, onWritten): a promise of {data, blocks}: what page_data() of heed/view.h gives, read as JSON, and
+     ArrayBuffers by number. change: headChanges.text(). onWritten(text so far) is called on the way.
    Promises are rejected with an Error whose message says in a line why; the next call may succeed all the same.
  */
 class ModelInPage {
@@ -37,9 +37,9 @@ class ModelInPage {
     URL.revokeObjectURL(address);
   }
 
-  async run(text, onWritten) {
+  async run(text, change, onWritten) {
     if (!this.worker) await this.load();
-    return this.call({what: 'run', text, beam: data.live.beam, generate: data.live.generate}, onWritten);
+    return this.call({what: 'run', text, change, beam: data.live.beam, generate: data.live.generate}, onWritten);
   }
 
   /** One call after the other. */
@@ -74,12 +74,12 @@ class ModelOfServer {
 
   async load() {}
 
-  async run(text) {
+  async run(text, change) {
     const {beam, generate} = data.live;
     const asked = {
       method: 'POST',
       headers: {'Content-Type': 'application/json'},
-      body: JSON.stringify({text, beam, generate})
+      body: JSON.stringify({text, change, beam, generate})
     };
     const {error, blocks, ...next} = await (await fetch('attend', asked)).json();
     if (error !== undefined) throw new Error(error);
@@ -96,6 +96,8 @@ const PROVIDERS = {
 const live = {
   next: null,  // the text that is read next
   busy: true,  // until the model is awake
+  shownChange: '',
+  reading: null,
 
   /** Once, and again in another language. */
   build() {
@@ -119,6 +121,8 @@ const live = {
       },
     });
     this.input.value = typed;
+    this.shown ??= data.live.text;
+    this.changed = make('p', {id: 'live-changed'});
     this.line = make('p', {id: 'live-line', role: 'status', 'aria-live': 'polite'});
     this.button = make(
         'button', {type: 'submit', class: 'primary', 'data-value': 'run', disabled: this.asleep},
@@ -128,8 +132,10 @@ const live = {
       this.ask(this.input.value);
     };
     form.replaceChildren(
-        make('label', {'for': 'typed'}, tr('liveLabel')), this.input, this.button, this.line, this.about());
+        make('label', {'for': 'typed'}, tr('liveLabel')), this.input, this.button, this.line, this.changed,
+        this.about());
     form.hidden = false;
+    this.sayChanged();
     this.say(...this.said ?? ['liveWaking']);
   },
 
@@ -143,6 +149,18 @@ const live = {
     this.said = [key, values];
     this.line.textContent = tr(key, values);
     this.line.classList.toggle('trouble', ['liveFailed', 'liveTooLong', 'liveLacks'].includes(key));
+  },
+
+  sayChanged() {
+    if (data.compared.length && headChanges.of.size) data.comparedTitle = headChanges.words();
+    this.changed.replaceChildren(...headChanges.line());
+  },
+
+  /** `by` changes headChanges; then the text that is shown is read anew. */
+  changeHeads(by) {
+    by();
+    this.sayChanged();
+    return this.ask(this.next ?? this.reading ?? this.shown);
   },
 
   fail(error) { this.say('liveFailed', {error: error.message || String(error)}); },
@@ -187,34 +205,41 @@ const live = {
       this.next = null;
       if (text.length > MOST_TYPED)
         this.say('liveTooLong', {most: MOST_TYPED});
-      else if (text.trim() !== '' && text !== this.shown)
-        await this.read(text);  // which throws nothing
+      else if (text.trim() !== '' && (text !== this.shown || headChanges.text() !== this.shownChange))
+        await this.read(text, headChanges.text());  // which throws nothing
     }
     this.busy = false;
   },
 
-  async read(text) {
+  async read(text, changes) {
     const began = performance.now();
+    this.reading = text;
     try {
       const {data: next, blocks} =
-          await this.provider.run(text, written => this.say('liveWriting', {text: written.slice(-200)}));
+          await this.provider.run(text, changes, written => this.say('liveWriting', {text: written.slice(-200)}));
       const ms = Math.round(performance.now() - began);
-      await this.show(next, blocks);
-      this.shown = text;
+      const newly = changes !== '' && changes !== this.shownChange;
+      [this.shown, this.shownChange] = [text, changes];
+      await this.show(next, blocks, newly);
       this.say('liveDone', {n: next.steps.length, ms});
     } catch (error) {
       this.fail(error);
+    } finally {
+      this.reading = null;
     }
   },
 
-  /** The view stays, and so do the heads: they are those of the same model. */
-  async show(next, blocks) {
+  /** The view stays, but where heads were changed; and so do the heads: they are those of the same model. */
+  async show(next, blocks, compare) {
     stepsView.stop();
     replaceData(next, blocks);
+    this.sayChanged();
     shown.key = '';
     stepsView.topFor = null;
+    compareView.shownId = '';
     firstState.query = null;
     frame(false);
-    await change({query: null, key: null, pinned: false, cell: null, step: 0}, {told: true});
+    const view = compare ? {view: 'compare'} : state.view === 'compare' && !groups[0].other ? {view: 'head'} : {};
+    await change({...view, query: null, key: null, pinned: false, cell: null, step: 0}, {told: !view.view});
   },
 };

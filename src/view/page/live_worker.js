@@ -75,7 +75,9 @@ function answerInWorker() {
     return {};
   }
 
-  function run({text, beam, generate}) {
+  function run({text, beam, generate, change = ''}) {
+    giveText(change);
+    if (heed.heed_change() < 0) throw new Error(takenText());
     giveText(text);
     const count = heed.heed_run(beam, generate);
     if (count < 0) throw new Error(takenText());

@@ -53,14 +53,15 @@ const modelView = {
         const flagged = (g.notes[n] ?? []).map(given).join('; ');
         const figures = g.figureNames.map(name => `${figureLabel(name)} ${figureText(g.figure(n, name), name)}`)
                             .join(tr('listSeparator'));
-        const {layer, head} = g.head(n);
+        const {layer, head} = g.head(n), changed = headView.changedIn(g, n);
         return make(
             'button', {
               type: 'button',
               class: 'tile' + (state.heads.includes(n) ? ' chosen' : ''),
               'data-head': String(n),
               tabIndex: n === order[0] ? 0 : -1,
-              'aria-label': `${g.headName(n)}: ${figures}${flagged && tr('flaggedTile', {notes: flagged})}`,
+              'aria-label': `${g.headName(n)}: ${changed && changed + '; '}${figures}${
+                  flagged && tr('flaggedTile', {notes: flagged})}`,
               onclick: event => choose(event, n),
               onpointerenter: event => event.pointerType === 'mouse' && show(n),
               onfocus: () => show(n),
@@ -71,7 +72,8 @@ const modelView = {
                 make(
                     'span', {title: g.role(n).role},
                     state.sort === 'layer' ? g.role(n).tag : figureText(g.figure(n, state.sort), state.sort)),
-                flagged && make('span', {class: 'flag', title: flagged}, '!')),
+                flagged && make('span', {class: 'flag', title: flagged}, '!'),
+                changed && make('span', {class: 'changed', title: changed}, '\u2260')),
             g.importance && make('span', {
               class: 'meter',
               title: `${figureLabel('importance')} ${figureText(g.importance[n], 'importance')}`,

@@ -191,6 +191,21 @@ const TEXTS = {
     es: 'A este navegador le falta WebAssembly con SIMD o un worker: la página muestra la frase con la que se hizo, ' +
         'y su modelo duerme. Los tienen Chromium 95, Firefox 113, Safari 16.4 y los posteriores.'
   },
+  changeHead: {en: 'What if this head were', es: 'Qué pasaría si esta cabeza fuera'},
+  changeHeads: {en: 'What if these heads were', es: 'Qué pasaría si estas cabezas fueran'},
+  changeHeadsWhy: {
+    en: 'Every later layer and the output are computed anew, and shown beside those of the model as it is.',
+    es: 'Todas las capas posteriores y la salida se calculan de nuevo y se muestran junto a las del modelo tal cual.'
+  },
+  change_learned: {en: 'as learned', es: 'como aprendió'},
+  change_0: {en: 'off', es: 'apagada'},
+  'change_0.5': {en: 'half as strong', es: 'la mitad de fuerte'},
+  change_2: {en: 'twice as strong', es: 'el doble de fuerte'},
+  change_uniform: {en: 'looking everywhere alike', es: 'mirando a todo por igual'},
+  change_previous: {en: 'looking at the token before', es: 'mirando al token anterior'},
+  change_own: {en: 'looking at its own place', es: 'mirando a su propio lugar'},
+  changedHeads: {en: 'Changed: {heads}.', es: 'Cambiado: {heads}.'},
+  asLearned: {en: 'All as learned', es: 'Todo como aprendió'},
   liveAbout: {en: 'About this model', es: 'Sobre este modelo'},
 
   // Heads and tokens
