@@ -4,6 +4,7 @@ run_packages="g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev nlohmann-js
   libcli11-dev libtomlplusplus-dev libsentencepiece-dev libutf8proc-dev libpcre2-dev libzip-dev zlib1g-dev libpng-dev
   libcpp-httplib-dev libcairo2-dev libpango1.0-dev fonts-dejavu-core python3 ca-certificates"
 python_packages="python3-venv python3-dev"
+wheel_packages="dpkg-dev"
 test_packages="libgtest-dev librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin zsh mandoc curl
   python3-selenium chromium chromium-driver firefox-esr"
 reference_packages="doxygen"

@@ -32,36 +32,50 @@ AIMS = {"bytes": 11e6, "painted": 1.0, "first": 2.5, "words": {"1": 300, "4": 10
 BEAMS = ("1", "4")
 
 
+# What a reader does, and when it has its effect.
+TYPED = """
+    const typed = document.getElementById('typed'), line = document.getElementById('live-line');
+    const read = text => new Promise(resolve => {
+      const began = performance.now();
+      let searched = began;
+      const look = new MutationObserver(() => {
+        if (line.textContent.startsWith('writing')) searched = performance.now();
+        if (!/ ms$/.test(line.textContent) || document.querySelector('h1').textContent !== text) return;
+        look.disconnect();
+        resolve({search: searched - began, whole: performance.now() - began});
+      });
+      look.observe(line, {childList: true});
+      typed.value = text;
+      document.getElementById('live').requestSubmit();
+    });"""
+
+
 def opened(driver, page):
     """Seconds from the start of the navigation."""
     browser.open_page(driver, page)
     browser.wait(lambda: driver.execute_script("return document.documentElement.dataset.alive") == "true")
-    return driver.execute_async_script("""
+    return driver.execute_async_script(TYPED + """
         const [text, done] = arguments;
-        live.ask(text).then(() => {
+        read(text).then(() => requestAnimationFrame(() => setTimeout(() => {
           const at = name => performance.getEntriesByName(name)[0].startTime / 1000;
-          requestAnimationFrame(() => setTimeout(() => done(
-              {painted: at('painted'), alive: at('alive'), first: performance.now() / 1000, says: live.said})));
-        });""", SECOND)
+          done({painted: at('painted'), alive: at('alive'), first: performance.now() / 1000});
+        })));""", SECOND)
 
 
-def translated(driver, sentences, beam):
-    """Words a second."""
-    return driver.execute_async_script("""
-        const [sentences, beam, done] = arguments;
+def translated(driver, sentences):
+    """Words a second: of the search alone, and until the page shows all of a sentence."""
+    return driver.execute_async_script(TYPED + """
+        const [sentences, done] = arguments;
         (async () => {
-          data.live.beam = beam;
-          let words = 0, searched = 0;
-          const began = performance.now();
+          let words = 0, search = 0, whole = 0;
           for (const text of sentences) {
-            const asked = performance.now();
-            let last = asked;
-            const {data: answer} = await live.provider.run(text, () => { last = performance.now(); });
-            searched += last - asked;
-            words += answer.text.split(' ').length;
+            const took = await read(text);
+            search += took.search;
+            whole += took.whole;
+            words += document.getElementById('text').textContent.split(' ').length;
           }
-          done({search: 1000 * words / searched, whole: 1000 * words / (performance.now() - began)});
-        })();""", sentences, int(beam))
+          done({search: 1000 * words / search, whole: 1000 * words / whole});
+        })();""", sentences)
 
 
 def products():
@@ -75,25 +89,27 @@ def products():
 
 def run(arguments):
     sentences = [line.split("\t")[1] for line in PAIRS.read_text(encoding="utf-8").splitlines()]
-    sentences = sentences[:40 if arguments.quick else 500]
+    sentences = list(dict.fromkeys(sentences[:40 if arguments.quick else 500]))  # what is shown is not read again
     runs = 3 if arguments.quick else 9
     with tempfile.TemporaryDirectory(prefix="heed-measure-") as folder:
-        page = pathlib.Path(folder) / "page.html"
-        subprocess.run([arguments.build / "heed", "attend", FIRST, "--model", MODEL, "--html", page, "--live"], check=True)
+        pages = {beam: pathlib.Path(folder) / f"beam{beam}.html" for beam in BEAMS}
+        for beam, page in pages.items():
+            subprocess.run([arguments.build / "src/cli/heed", "attend", FIRST, "--model", MODEL, "--beam", beam, "--html", page,
+                            "--live"], check=True)
         driver = browser.start(folder + "/profile")
         driver.set_script_timeout(600)
         try:
-            opened(driver, page)  # the first start reads the browser itself from the disk
-            openings = [opened(driver, page) for _ in range(runs)]
-            translated(driver, sentences[:20], "1")
+            opened(driver, pages[BEAMS[0]])  # the first start reads the browser itself from the disk
+            openings = [opened(driver, pages[BEAMS[0]]) for _ in range(runs)]
             rates = {beam: [] for beam in BEAMS}
             for _ in range(3):
-                for beam in BEAMS:
-                    rates[beam].append(translated(driver, sentences, beam))
+                for beam, page in pages.items():
+                    opened(driver, page)
+                    rates[beam].append(translated(driver, sentences))
             version = driver.capabilities["browserVersion"]
         finally:
             driver.quit()
-        size = page.stat().st_size
+        size = pages[BEAMS[0]].stat().st_size
     return {"date": datetime.date.today().isoformat(), "commit": commit(), **machine(), "chromium": version,
             "load_average": round(os.getloadavg()[0], 1), "bytes": size, "runs": runs, "sentences": len(sentences),
             "seconds": {name: spread([one[name] for one in openings]) for name in ("painted", "alive", "first")},

@@ -93,7 +93,7 @@ const compareView = {
         {
           name: 'difference',
           heading: tr('differenceHeading'),
-          text: '',
+          text: difference.weight.length ? '' : tr('noDifference'),
           grid: difference,
           query: joined(queries, g.query, o.query),
           key: joined(keys, g.key, o.key)
@@ -135,7 +135,8 @@ const compareView = {
             'figure', {class: map.name === 'difference' ? 'compared first' : 'compared'},
             make(
                 'figcaption', {}, make('bdi', {class: 'whole'}, map.heading),
-                map.text && make('p', {class: 'faint', dir: 'auto', lang: ''}, map.text)),
+                map.text &&
+                    make('p', {class: 'faint', dir: 'auto', lang: map.name === 'difference' ? null : ''}, map.text)),
             map.query.count && map.key.count ? this.sheets[n] : make('p', {class: 'hint'}, tr('noPairs'))));
     this.stage = make('div', {class: 'comparison'}, ...SHOWN_ORDER.map(n => figures[n]));
     this.detail = make('aside', {class: 'detail', 'aria-label': tr('cellLookedAt')});

@@ -737,6 +737,10 @@ const TEXTS = {
     es: 'Qué probabilidad tiene cada token de A, en A y en B: azul si gana, naranja si pierde'
   },
   colorOfProbability: {en: 'colour of a gain or loss', es: 'color de una ganancia o pérdida'},
+  noDifference: {
+    en: 'No weight differs here. The heads that differ most are listed beside the maps.',
+    es: 'Aquí no difiere ningún peso. Las cabezas que más difieren están en la lista junto a los mapas.'
+  },
   differenceHeading: {
     en: 'B \u2212 A: blue where B has more, orange where A has',
     es: 'B \u2212 A: azul donde B tiene más, naranja donde A'
