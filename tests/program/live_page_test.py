@@ -111,23 +111,24 @@ class Translator(Live):
 
     def test_heads_are_switched_off(self):
         """What the program shows with --without, and the way back."""
-        self.open_alive("view=head&display=map&group=2&heads=5")
-        layer, head = divmod(5, self.js("return document.querySelector('#picker tr').querySelectorAll('.pick').length"))
-        place = f"{layer + 1}.{head + 1}"
         stored = self.at / "without.html"
-        attend(stored, FIRST, "--model", MODEL, "--without", place)
-        self.open("view=compare&group=2&heads=5", stored)
+        attend(stored, FIRST, "--model", MODEL, "--without", "1.2")
+        later = "view=compare&group=2&heads=5"  # a head of the layer behind it
+        self.open(later, stored)
         expected, tokens = self.table(), self.texts("#predictions .chip")
-        self.open_alive("view=head&display=map&group=2&heads=5")
+        self.open_alive("view=head&display=map&group=2&heads=1")
         choose = lambda what: self.js("""
             const select = document.querySelector('#change-heads select');
             select.value = arguments[0];
             select.dispatchEvent(new Event('change'));""", what)
         choose("0")
         self.wait(lambda: self.js("return document.getElementById('view').dataset.view") == "compare", self.line())
-        self.assertEqual([text.strip() for text in self.texts("#live-changed span")], [f"Changed: Cross {place}: off."])
-        self.assertIn(f"Cross {place}: off", " ".join(self.texts("figcaption")))
+        self.assertEqual([text.strip() for text in self.texts("#live-changed span")], ["Changed: Cross 1.2: off."])
+        self.assertIn("Cross 1.2: off", " ".join(self.texts("figcaption")))
+        self.assertIn("No weight differs here.", " ".join(self.texts("figcaption")))
         self.assertEqual(self.texts("#predictions .chip"), tokens)
+        self.js("location.hash = arguments[0]", later)
+        self.wait(lambda: "layer 2, head 2" in self.texts(".stagehead"))
         mine = self.table()
         self.assertEqual(len(mine), len(expected))
         for a, b in zip(mine, expected):
