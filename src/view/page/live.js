@@ -81,7 +81,10 @@ class ModelOfServer {
       headers: {'Content-Type': 'application/json'},
       body: JSON.stringify({text, beam, generate})
     };
-    const {error, blocks, ...next} = await (await fetch('attend', asked)).json();
+    const answer = await fetch('attend', asked).catch(() => {
+      throw new Error(tr('liveGone'));
+    });
+    const {error, blocks, ...next} = await answer.json();
     if (error !== undefined) throw new Error(error);
     return {data: next, blocks: await Promise.all(blocks.map(inflated))};
   }
@@ -94,8 +97,12 @@ const PROVIDERS = {
 
 /** The line where a text is typed, and what becomes of it. */
 const live = {
-  next: null,  // the text that is read next
-  busy: true,  // until the model is awake
+  next: null,     // what is read next: {text, draft, linked}
+  busy: true,     // until the model is awake
+  shown: null,    // the text that the page shows; null: its own
+  draft: false,   // whether that one was still being typed
+  awaited: null,  // the text of the address, until it is shown or cannot be
+  turns: 0,       // how often the address has led to another text
 
   /** Once, and again in another language. */
   build() {
@@ -116,6 +123,9 @@ const live = {
         if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
         event.preventDefault();
         this.ask(this.input.value);
+      },
+      onchange: () => {
+        this.draft = false;
       },
     });
     this.input.value = typed;
@@ -161,21 +171,50 @@ const live = {
       this.asleep = true;
       this.fail(error);
     } finally {
+      if (this.asleep) this.awaited = null;
       this.busy = false;
       this.input.disabled = this.button.disabled = this.asleep;
     }
     return this.work();
   },
 
-  later() {
+  /** What the page shows, or is about to; null: its own text. */
+  text() { return this.awaited ?? this.shown; },
+
+  /**
+   * The address leads to this text, or null. The page's own is there at once; another one is read, and the address once
+   * more when it has been: only then it is known which tokens there are.
+   */
+  turnTo(text) {
+    if (!data.live || this.asleep) return;
+    const wanted = text?.trim() ? text : null;
+    if (wanted === this.text()) return;
+    ++this.turns;
     clearTimeout(this.pause);
-    this.pause = setTimeout(() => this.ask(this.input.value), TYPING_PAUSE);
+    this.next = this.awaited = null;
+    this.input.value = wanted ?? '';
+    if (wanted === null && this.shown !== null) {
+      this.put(this.own);
+      this.shown = null;
+    }
+    if (wanted === this.shown) return this.say(this.provider.ready);
+    this.awaited = wanted;
+    this.ask(wanted, {linked: true});
   },
 
-  /** Of several texts that come while one is read only the last one is. */
-  ask(text) {
+  later() {
     clearTimeout(this.pause);
-    this.next = text;
+    this.pause = setTimeout(() => this.ask(this.input.value, {draft: true}), TYPING_PAUSE);
+  },
+
+  /**
+   * Of several texts that come while one is read only the last one is. `draft`: it is still being typed; `linked`: it
+   * comes from the address.
+   */
+  ask(text, {draft = false, linked = false} = {}) {
+    clearTimeout(this.pause);
+    if (!linked) this.awaited = null;
+    this.next = {text, draft, linked};
     return this.work();
   },
 
@@ -183,38 +222,50 @@ const live = {
     if (this.busy || this.asleep) return;
     this.busy = true;
     while (this.next !== null) {
-      const text = this.next;
+      const asked = this.next;
       this.next = null;
-      if (text.length > MOST_TYPED)
+      if (asked.text.length > MOST_TYPED)
         this.say('liveTooLong', {most: MOST_TYPED});
-      else if (text.trim() !== '' && text !== this.shown)
-        await this.read(text);  // which throws nothing
+      else if (asked.text.trim() !== '' && asked.text !== this.shown)
+        await this.read(asked);  // which throws nothing
+      else
+        this.draft &&= asked.draft;
+      if (asked.linked && asked.text === this.awaited) this.awaited = null;  // it cannot be shown
     }
     this.busy = false;
   },
 
-  async read(text) {
-    const began = performance.now();
+  async read({text, draft, linked}) {
+    const began = performance.now(), turn = this.turns, wanted = () => turn === this.turns;
     try {
       const {data: next, blocks} =
-          await this.provider.run(text, written => this.say('liveWriting', {text: written.slice(-200)}));
+          await this.provider.run(text, written => wanted() && this.say('liveWriting', {text: written.slice(-200)}));
+      if (!wanted()) return;  // Back, meanwhile
       const ms = Math.round(performance.now() - began);
-      await this.show(next, blocks);
+      this.own ??= {next: {...data}, groups: [...groups], query: firstState.query};
+      this.put({next, groups: groupsOf(next, blocks), query: null});
       this.shown = text;
+      if (linked) {
+        this.awaited = null;
+        readAddress();
+      } else {
+        Object.assign(state, {query: null, key: null, pinned: false, cell: null, opened: null, step: 0, window: {}});
+      }
+      // While a text is typed Back leads to the one before, not to its beginnings.
+      await change({}, {told: linked || (draft && this.draft)});
+      this.draft = draft;
       this.say('liveDone', {n: next.steps.length, ms});
     } catch (error) {
-      this.fail(error);
+      if (wanted()) this.fail(error);
     }
   },
 
-  /** The view stays, and so do the heads: they are those of the same model. */
-  async show(next, blocks) {
+  /** The view stays, and so do the heads: they are those of the same model. `query`: what the story begins with. */
+  put({next, groups: itsGroups, query}) {
     stepsView.stop();
-    replaceData(next, blocks);
+    replaceData(next, itsGroups);
     shown.key = '';
-    stepsView.topFor = null;
-    firstState.query = null;
+    firstState.query = query;
     frame(false);
-    await change({query: null, key: null, pinned: false, cell: null, step: 0}, {told: true});
   },
 };
