@@ -74,7 +74,7 @@ def open_page(driver, path, where=""):
 @unittest.skipIf(MISSING, MISSING)
 class Browser(unittest.TestCase):
     """Every test ends with: nothing was requested but the page, and the console is empty."""
-    server = ()  # the address of the page's own server, where it has one
+    servers = ()  # addresses that pages come from, and may ask
 
     @classmethod
     def setUpClass(cls):
@@ -104,7 +104,7 @@ class Browser(unittest.TestCase):
             if message["method"] in ("Network.requestWillBeSent", "Network.webSocketCreated"):
                 params = message["params"]
                 addresses.append(params["request"]["url"] if "request" in params else params["url"])
-        own = ("data:", "blob:null/", "about:blank", "file://" + str(self.at), *self.server)
+        own = ("data:", "blob:null/", "about:blank", "file://" + str(self.at), *self.servers)
         return [a for a in addresses if not a.startswith(own)]
 
     def screen(self, width, height, dark=False, reduced=False, phone=False):

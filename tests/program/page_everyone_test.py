@@ -68,6 +68,17 @@ class Screens(Everyone):
                     self.assertLessEqual(wide, width)
                     self.assertEqual(cut, [], "nothing is cut off")
 
+    def test_the_open_tab_is_in_sight(self):
+        self.screen(320, 740, phone=True)
+        for where, tab in [("view=compare", "#views"), ("view=head&group=2", "#groups"), ("view=story&group=0", "#views")]:
+            self.open(where)
+            left, right, room = self.js("""
+                const tabs = document.querySelector(arguments[0]), open = tabs.querySelector('[aria-selected=true]').getBoundingClientRect();
+                return [open.left, open.right, tabs.getBoundingClientRect().right]""", tab)
+            self.assertGreaterEqual(left, 0, where)
+            self.assertLessEqual(right, room + 0.5, where)
+            self.assertEqual(self.js("return scrollY"), 0)
+
     def test_a_wide_screen_is_used(self):
         self.screen(3840, 2000)
         self.open("view=head&display=map", self.pages["long"])

@@ -290,8 +290,8 @@ class Page(browser.Browser):
         self.wait(lambda: len(self.all(".side-map")) == 2)
         self.slide(2)  # is passed through
         self.wait(lambda: self.moment() == "update 12" and "update=12" in self.driver.current_url)
-        self.one(".tile[data-head='3']").click()
-        self.wait(lambda: "head=3" in self.driver.current_url)
+        self.one(".tile[data-head='1']").click()
+        self.wait(lambda: "head=1" in self.driver.current_url)
         self.assertEqual(self.js("return history.length"), before + 2)
         self.driver.back()
         self.wait(lambda: not self.all(".side-map"))
@@ -303,7 +303,7 @@ class Page(browser.Browser):
         self.driver.forward()
         self.wait(lambda: len(self.all(".side-map")) == 2 and self.moment() == "update 12")
         self.assertEqual(self.texts("#groups [aria-selected=true]"), ["Cross"])
-        self.assertTrue(self.all(".tile.now[data-head='3']"))
+        self.assertTrue(self.all(".tile.now[data-head='1']"))
 
     def test_contrast(self):
         for dark in (False, True):

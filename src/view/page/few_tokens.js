@@ -1,20 +1,22 @@
 // Of thousands of tokens a view that has an element for each shows a few: those that matter, or those around one place.
 
 const MOST_ELEMENTS = 400;
+const NEAR = 80;  // of more than those, around one place
 
 /** The places of the largest sizes above 0, ascending; all places where they are few. */
-function largestPlaces(sizes, most = MOST_ELEMENTS) {
+function largestPlaces(sizes) {
   const places = [...sizes.keys()];
-  if (places.length <= most) return places;
+  if (places.length <= MOST_ELEMENTS) return places;
   const size = i => Math.abs(sizes[i]) || 0;
-  const some = places.filter(i => size(i) > 0).sort((a, b) => size(b) - size(a) || a - b).slice(0, most);
+  const some = places.filter(i => size(i) > 0).sort((a, b) => size(b) - size(a) || a - b).slice(0, MOST_ELEMENTS);
   return some.sort((a, b) => a - b);
 }
 
-/** [first, end] of so many tokens, with place `at` in the middle where there is room. */
-function rangeAround(at, count, most = MOST_ELEMENTS) {
-  const first = Math.max(0, Math.min(at - Math.floor(most / 2), count - most));
-  return [first, Math.min(count, first + most)];
+/** [first, end] of so many tokens: all of them where they are few, else those around place `at`. */
+function rangeAround(at, count) {
+  if (count <= MOST_ELEMENTS) return [0, count];
+  const first = Math.max(0, Math.min(at - NEAR / 2, count - NEAR));
+  return [first, first + NEAR];
 }
 
 /** Elements of those places, with a sign where some are missing between them. */
