@@ -18,10 +18,29 @@ constexpr std::string_view kPage = R"(<!doctype html>
 <link rel="icon" href="data:,">
 <title>@TITLE@</title>
 <style>
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 40rem; margin: 12vh auto; padding: 0 1rem; }
+:root {
+  --back: #ffffff; --panel: #f6f6fa; --text: #1d1d2b; --faint: #5d5d74; --line: #d9d9e4; --accent: #3d3da8;
+  --on-accent: #ffffff;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --back: #12121f; --panel: #1a1a2c; --text: #e8e8f0; --faint: #a3a3bd; --line: #35354f; --accent: #a9a9ff;
+    --on-accent: #12121f;
+  }
+}
+body {
+  font: 1rem/1.5 system-ui, "DejaVu Sans", sans-serif; max-width: 44rem; margin: 12vh auto; padding: 0 1rem;
+  background: var(--back); color: var(--text);
+}
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0; overflow-wrap: anywhere; }
+p { color: var(--faint); margin: .4rem 0 1.2rem; }
 form { display: flex; flex-wrap: wrap; gap: .5rem; }
-input { flex: 1 1 20rem; font: inherit; padding: .5rem; }
-button { font: inherit; padding: .5rem 1rem; }
+input, button { font: inherit; padding: .5rem .8rem; border: 1px solid var(--line); border-radius: 6px; }
+input { flex: 1 1 20rem; min-width: 0; background: var(--panel); color: inherit; }
+button {
+  background: var(--accent); color: var(--on-accent); border-color: var(--accent); font-weight: 600; cursor: pointer;
+}
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 </style>
 </head>
 <body>
@@ -42,7 +61,7 @@ struct Words {
 };
 constexpr Words kEnglish{"en", "Type a text and see what attends to what while the model reads it.", "Text",
                          "Show attention"};
-constexpr Words kSpanish{"es", "Escribe un texto y verás a qué atiende el modelo mientras lo lee.", "Texto",
+constexpr Words kSpanish{"es", "Escriba un texto y verá a qué atiende el modelo mientras lo lee.", "Texto",
                          "Mostrar la atención"};
 
 std::string as_html(const std::string& text) {

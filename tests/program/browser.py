@@ -1,4 +1,5 @@
 """Debian's chromium, driven through ChromeDriver: what the tests of pages share."""
+import contextlib
 import json
 import pathlib
 import shutil
@@ -73,6 +74,7 @@ def open_page(driver, path, where=""):
 @unittest.skipIf(MISSING, MISSING)
 class Browser(unittest.TestCase):
     """Every test ends with: nothing was requested but the page, and the console is empty."""
+    servers = ()  # addresses that pages come from, and may ask
 
     @classmethod
     def setUpClass(cls):
@@ -86,7 +88,6 @@ class Browser(unittest.TestCase):
                                    {"behavior": "allow", "downloadPath": str(cls.downloads)})
 
     def setUp(self):
-        self.requested_may_hold = []
         self.screen(1300, 900)
         self.driver.get_log("browser")
         self.driver.get_log("performance")
@@ -103,11 +104,30 @@ class Browser(unittest.TestCase):
             if message["method"] in ("Network.requestWillBeSent", "Network.webSocketCreated"):
                 params = message["params"]
                 addresses.append(params["request"]["url"] if "request" in params else params["url"])
-        own = ("data:", "blob:null/", "about:blank", "file://" + str(self.at))
+        own = ("data:", "blob:null/", "about:blank", "file://" + str(self.at), *self.servers)
         return [a for a in addresses if not a.startswith(own)]
 
     def screen(self, width, height, dark=False, reduced=False, phone=False):
         set_screen(self.driver, width, height, dark, reduced, phone)
+
+    @contextlib.contextmanager
+    def before(self, source):
+        """Runs a script before those of the pages that are opened meanwhile."""
+        done = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", done)
+
+    def record_text(self, *values):
+        """Pages of this test keep what they write on canvases: `written`, lists of the text and of these values."""
+        self.enterContext(self.before(f"""
+            window.written = [];
+            const fill = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function(text, ...rest) {{
+              written.push([text, {", ".join(values)}]);
+              return fill.call(this, text, ...rest);
+            }};"""))
 
     def open(self, where="", path=None):
         """The page at `path`, or self.page."""

@@ -30,7 +30,7 @@ WATCH = """
       if (!channel.loadInfo.triggeringPrincipal.isSystemPrincipal) window.heedRequests.push(channel.URI.spec);
     }, "http-on-modify-request");"""
 CONSOLE = """
-    const messages = Services.console.getMessageArray().filter(m => m instanceof Ci.nsIScriptError && m.sourceName.startsWith("file:"));
+    const messages = Services.console.getMessageArray().filter(m => m instanceof Ci.nsIScriptError && /^(file|blob):/.test(m.sourceName));
     Services.console.reset();
     return messages.map(m => m.errorMessage);"""
 
@@ -102,7 +102,7 @@ class Firefox:
         self.command("WebDriver:Navigate", url=address)
 
     def console(self):
-        """What pages from files have brought about in the console since the last call."""
+        """What pages from files, and workers of theirs, have brought about in the console since the last call."""
         return self.inside(CONSOLE)
 
     def requests(self):

@@ -14,7 +14,7 @@ import xml.etree.ElementTree
 
 import firefox
 from page_long_test import long_page
-from page_test import BOTH, CROSS, OUTPUT, SOURCE, made
+from page_test import BOTH, CROSS, MODEL, OUTPUT, SOURCE, made
 from page_use_test import VIEWS
 from picture_page_test import GROUP as PICTURE
 from program import HEED
@@ -172,6 +172,40 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.js("return document.documentElement.width.baseVal.value * 2"), size)
         self.firefox.get(f"file://{png}")
         self.assertEqual(self.js("return document.images[0].naturalWidth"), size)
+
+    # ------------------------------------------------------------------------------------------ live typing
+
+    def test_live_typing(self):
+        """The bundled model in the page: the translation and all maps follow what is typed."""
+        first, second = "El perro come.", "La casa tiene una puerta roja."
+        for name, text, more in [("live", first, ["--live"]), ("stored", second, [])]:
+            self.pages[name] = self.at / f"{name}.html"
+            done = subprocess.run([HEED, "attend", text, "--model", MODEL, *more, "--html", self.pages[name]],
+                                  capture_output=True, timeout=240, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr.decode())
+        view = "view=head&display=map&group=2&heads=5"
+        table = lambda: list(csv.DictReader(io.StringIO(self.saved("CSV").read_text("utf-8-sig"), newline="")))
+        self.open(view, "stored")
+        translation, expected = self.texts("#text"), table()
+        self.open(view, "live")
+        self.wait(lambda: self.js("return document.documentElement.dataset.alive") == "true", self.texts("#live-line"))
+        self.js("""
+            window.said = [];
+            new MutationObserver(() => said.push(document.getElementById('live-line').textContent))
+                .observe(document.getElementById('live-line'), {childList: true});
+            document.getElementById('typed').focus()""")
+        self.firefox.press(*second)
+        self.wait(lambda: self.texts("h1") == [second] and " ms" in self.texts("#live-line")[0], self.texts("#live-line"))
+        self.assertEqual(self.texts("#text"), translation)
+        self.assertTrue([line for line in self.js("return said") if line.startswith("writing: ")], "steps on the way")
+        mine = table()
+        self.assertEqual(len(mine), len(expected))
+        for a, b in zip(mine, expected):
+            self.assertAlmostEqual(float(a.pop("weight")), float(b.pop("weight")), delta=2e-3)
+            self.assertEqual(a, b)
+        self.assertIn("text=La+casa", self.js("return location.hash"))
+        self.js("history.back()")
+        self.wait(lambda: first in self.texts("h1") and "text=" not in self.js("return location.hash"))
 
     # ------------------------------------------------------------------------------------------ the other page
 

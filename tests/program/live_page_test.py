@@ -5,7 +5,9 @@ import json
 import pathlib
 import re
 import subprocess
+import time
 import unittest
+import urllib.parse
 
 import browser
 from browser import Keys
@@ -201,18 +203,140 @@ class Translator(Live):
         self.assertLess(alive, 60_000)
 
 
+class Address(Live):
+    """A typed text is part of the address: it can be sent, and Back leads from one text to another."""
+
+    THIRD = "Mi hermana vive en una casa muy grande con su perro."
+
+    def kept(self):
+        """The text in the address."""
+        return urllib.parse.parse_qs(self.js("return location.hash.slice(1)")).get("text", [None])[0]
+
+    def shows(self, text):
+        self.wait(lambda: self.texts("h1") == [text] and "writing" not in self.line(), (self.texts("h1"), self.line()))
+
+    def test_it_opens_on_the_text_and_the_token(self):
+        self.open_alive("view=head&group=0&heads=6&display=map")
+        few = len(self.one("#title").text.split())
+        self.answered(SECOND)
+        self.js("location.hash = location.hash.replace('display=map', 'display=lines')")
+        self.wait(lambda: self.all(".bipartite"))
+        last = len(self.all("#tokens-query li")) - 1
+        self.assertGreater(last, few + 2, "which the page's own text does not have")
+        self.all("#tokens-query li")[last].click()
+        self.wait(lambda: f"query={last}" in self.driver.current_url)
+        shown = lambda: [self.texts(name) for name in ("h1", "#text", "#tokens-query bdi", "#tokens-key .amount", ".detail h2")]
+        address, before = self.js("return location.hash.slice(1)"), shown()
+        self.assertEqual(self.kept(), SECOND)
+        self.open(address)
+        self.assertEqual(self.one("#typed").get_attribute("value"), SECOND)
+        self.wait(lambda: shown() == before, shown())
+        self.assertEqual(self.js("return location.hash.slice(1)"), address)
+
+    def test_back_leads_from_text_to_text(self):
+        view = "view=head&group=0&heads=1&display=map"
+        self.open_alive(view)
+        own = self.table(), self.texts("#text")
+        self.assertIsNone(self.kept())
+        tables = {}
+        for text in (SECOND, self.THIRD):
+            self.answered(text)
+            tables[text] = self.table(), self.texts("#text")
+            self.assertEqual(self.kept(), text)
+        for go, text in [("back", SECOND), ("back", FIRST), ("forward", SECOND), ("forward", self.THIRD), ("back", SECOND)]:
+            with self.subTest(go, text=text):
+                getattr(self.driver, go)()
+                self.shows(text)
+                table, line = own if text == FIRST else tables[text]
+                self.assertEqual(self.texts("#text"), line)
+                self.assert_same(self.table(), table)
+                self.assertEqual(self.one("#typed").get_attribute("value"), "" if text == FIRST else text)
+                self.assertEqual(self.kept(), None if text == FIRST else text)
+        # A text that was left has its views, too.
+        self.one("#views [data-value=model]").click()
+        self.wait(lambda: self.all(".tile"))
+        self.driver.back()
+        self.wait(lambda: self.all("#map"))
+        self.assertEqual(self.texts("h1"), [SECOND])
+
+    def test_back_leaves_out_what_was_being_typed(self):
+        self.open_alive()
+        self.answered(SECOND)
+        typed = self.one("#typed")
+        typed.send_keys(Keys.CONTROL, "a")
+        for part, whole in [("El gato", "El gato"), (" duerme", "El gato duerme"), (" bien.", "El gato duerme bien.")]:
+            typed.send_keys(part)
+            self.shows(whole)
+            self.wait(lambda: self.kept() == whole)
+        self.driver.back()
+        self.shows(SECOND)
+        self.driver.forward()
+        self.shows("El gato duerme bien.")
+        typed.send_keys(Keys.ENTER)  # done with it
+        typed.send_keys(Keys.CONTROL, "a")
+        typed.send_keys("La casa")
+        self.shows("La casa")
+        self.driver.back()
+        self.shows("El gato duerme bien.")
+
+    def test_back_while_it_reads(self):
+        self.open_alive()
+        self.answered(SECOND)
+        self.type(self.THIRD * 3)
+        self.js("history.back()")
+        self.shows(FIRST)
+        time.sleep(2)
+        self.assertEqual(self.texts("h1"), [FIRST])
+        self.assertIn("stays on this device", self.line())
+
+    def test_hostile_texts_in_it(self):
+        quote = lambda text: urllib.parse.quote(text, errors="surrogatepass")
+        for text in ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "a&view=model#b=1", "a\0b", "\u202ehola\u202c", "50 %"]:
+            with self.subTest(text):
+                self.open_alive("view=head&display=map&text=" + quote(text))
+                self.wait(lambda: "ms" in self.line(), self.line())
+                self.assertEqual(self.js("return document.querySelectorAll('main script, main img, h1 *').length"), 0)
+                self.assertEqual(self.one("#typed").get_attribute("value"), text)
+                self.assertEqual(self.kept(), text)
+                self.assertEqual(self.js("return document.getElementById('view').dataset.view"), "head")
+        for odd in ["text=%", "text=%ED%A0%80", "text=%zz&text=b", "text=+%20", "text"]:
+            self.open_alive(odd)
+            self.wait(lambda: "ms" in self.line() or "stays on" in self.line(), self.line())
+
+    def test_long_texts_stay_out_of_it(self):
+        self.open_alive("view=head&text=" + "palabra+" * 3000)
+        self.wait(lambda: "too long" in self.line(), self.line())
+        self.assertEqual(self.texts("h1"), [FIRST])
+        self.one("#views [data-value=model]").click()
+        self.wait(lambda: self.all(".tile"))
+        self.assertIsNone(self.kept())
+        self.type("casa" + " " * 5000 + "roja")
+        self.wait(lambda: "ms" in self.line(), self.line())
+        self.assertIsNone(self.kept())
+        self.assertLess(len(self.driver.current_url), 1000)
+        self.open_alive("view=head&text=" + "casa+" * 600)
+        self.wait(lambda: "did not work" in self.line(), self.line())
+        self.assertEqual(self.texts("h1"), [FIRST])
+
+    def test_a_page_without_a_model_has_no_texts_of_others(self):
+        stored = self.at / "without.html"
+        attend(stored, FIRST, "--model", MODEL)
+        self.open("view=head&display=map&text=hola", stored)
+        self.assertEqual(self.texts("h1"), [FIRST])
+        self.assertIsNone(self.kept())
+        self.assertEqual(self.all("#typed"), [])
+
+
 class Sleeping(Live):
     """Where the model cannot wake up, the page says why and stays what it was."""
 
     def photograph(self, path=None, before=None):
-        script = None
-        if before:
-            script = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": before})["identifier"]
-        self.open("view=head&display=map", path)
-        self.wait(lambda: self.all("#live-line.trouble"), "the page says nothing")
-        if script:
-            self.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": script})
+        with self.before(before or ""):
+            self.open("view=head&display=map", path)
+            self.wait(lambda: self.all("#live-line.trouble"), "the page says nothing")
         self.assertTrue(self.all("#map"))
+        self.js("location.hash = 'view=head&display=map&text=hola'")
+        self.wait(lambda: "text=" not in self.driver.current_url)
         self.assertEqual(self.texts("h1"), [FIRST])
         self.assertFalse(self.one("#typed").is_enabled())
         return self.line()

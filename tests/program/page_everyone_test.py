@@ -43,11 +43,6 @@ class Everyone(Use):
                 *[(where, self.pages["long"]) for where in ("view=story", "view=model", "view=head", "view=head&display=map",
                                                             "view=head&display=map&zoom=14&at=100,100&query=3&key=4", "view=head&display=text")]]
 
-    def before(self, source):
-        """Runs a script before those of the pages of this test."""
-        done = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
-        self.addCleanup(self.driver.execute_cdp_cmd, "Page.removeScriptToEvaluateOnNewDocument", done)
-
     def said(self):
         return self.one("#say").get_attribute("textContent")
 
@@ -72,6 +67,17 @@ class Screens(Everyone):
                             .map(e => e.outerHTML.slice(0, 80))]""")
                     self.assertLessEqual(wide, width)
                     self.assertEqual(cut, [], "nothing is cut off")
+
+    def test_the_open_tab_is_in_sight(self):
+        self.screen(320, 740, phone=True)
+        for where, tab in [("view=compare", "#views"), ("view=head&group=2", "#groups"), ("view=story&group=0", "#views")]:
+            self.open(where)
+            left, right, room = self.js("""
+                const tabs = document.querySelector(arguments[0]), open = tabs.querySelector('[aria-selected=true]').getBoundingClientRect();
+                return [open.left, open.right, tabs.getBoundingClientRect().right]""", tab)
+            self.assertGreaterEqual(left, 0, where)
+            self.assertLessEqual(right, room + 0.5, where)
+            self.assertEqual(self.js("return scrollY"), 0)
 
     def test_a_wide_screen_is_used(self):
         self.screen(3840, 2000)
@@ -122,15 +128,6 @@ class Screens(Everyone):
 
 # ------------------------------------------------------------------------------------------------ writing
 
-DIRECTIONS = """
-    window.written = [];
-    const fill = CanvasRenderingContext2D.prototype.fillText;
-    CanvasRenderingContext2D.prototype.fillText = function(text, ...rest) {
-      written.push([text, this.direction]);
-      return fill.call(this, text, ...rest);
-    };"""
-
-
 class Writing(Everyone):
     def test_text_runs_from_right_to_left(self):
         path = self.pages["leftward"]
@@ -168,7 +165,7 @@ class Writing(Everyone):
         self.assertGreater(dot, letters)
 
     def test_labels_of_maps(self):
-        self.before(DIRECTIONS)
+        self.record_text("this.direction")
         for where in ("view=head&display=map&group=1", "view=steps"):
             self.open(where, self.pages["leftward"])
             written = [(text, direction) for text, direction in self.js("return written")]
@@ -307,15 +304,13 @@ class ByKeys(Everyone):
 
 # ------------------------------------------------------------------------------------------------ eyes
 
-CANVAS_TEXT = """
-    window.written = [];
+# The pixel that a text begins on.
+GROUND = """
     const get = HTMLCanvasElement.prototype.getContext;
     HTMLCanvasElement.prototype.getContext = function(kind, options) { return get.call(this, kind, {...options, willReadFrequently: true}); };
-    const fill = CanvasRenderingContext2D.prototype.fillText;
-    CanvasRenderingContext2D.prototype.fillText = function(text, ...rest) {
-      const at = this.getTransform().transformPoint({x: {right: -3, left: 3}[this.textAlign] ?? 0, y: 0});
-      written.push([text, this.fillStyle, [...this.getImageData(Math.round(at.x), Math.round(at.y), 1, 1).data]]);
-      return fill.call(this, text, ...rest);
+    window.groundOf = context => {
+      const at = context.getTransform().transformPoint({x: {right: -3, left: 3}[context.textAlign] ?? 0, y: 0});
+      return [...context.getImageData(Math.round(at.x), Math.round(at.y), 1, 1).data];
     };"""
 
 
@@ -351,7 +346,8 @@ class Eyes(Everyone):
                         self.assertEqual(self.js(CONTRASTS)[1], [])
 
     def test_contrast_of_text_on_canvases(self):
-        self.before(CANVAS_TEXT)
+        self.enterContext(self.before(GROUND))
+        self.record_text("this.fillStyle", "groundOf(this)")
         for dark in (False, True):
             self.screen(1300, 900, dark=dark)
             seen = 0

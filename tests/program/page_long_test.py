@@ -1,5 +1,7 @@
 """Long texts on the page: 5,000 tokens, a window over the map, lists of which only a part exists, and what a frame costs."""
 import base64
+import csv
+import io
 import random
 import re
 import unittest
@@ -43,16 +45,6 @@ def long_page(n, heads=HEADS, rows=None):
                                                 "weights": {"shape": [heads, n, n], "at": at, "values": values}}]}
 
 
-# Records what is written on canvases: [text, font].
-WRITTEN = """
-    window.written = [];
-    const fill = CanvasRenderingContext2D.prototype.fillText;
-    CanvasRenderingContext2D.prototype.fillText = function(text, ...rest) {
-      written.push([text, this.font]);
-      return fill.call(this, text, ...rest);
-    };"""
-
-
 class Long(Browser):
     @classmethod
     def setUpClass(cls):
@@ -63,8 +55,7 @@ class Long(Browser):
 
     def setUp(self):
         super().setUp()
-        done = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WRITTEN})
-        self.addCleanup(self.driver.execute_cdp_cmd, "Page.removeScriptToEvaluateOnNewDocument", done)
+        self.record_text("this.font")
 
     def press(self, *keys):
         ActionChains(self.driver).send_keys(*keys).perform()
@@ -300,6 +291,14 @@ class Lines(Long):
         shown = float(self.texts("#tokens-key [data-token='2507'] .amount")[0])
         self.assertAlmostEqual(shown, self.rows[0][2500][2507], delta=6e-3)
 
+    def test_they_lead_to_the_map(self):
+        self.open("view=head&heads=1&query=3210")
+        self.assertEqual(self.texts(".stagehead .link"), ["see all 5,000 tokens as a map"])
+        self.one(".stagehead .link").click()
+        self.wait(lambda: self.all(".mapwindow"))
+        self.assertIn("query=3210", self.driver.current_url)
+        self.assertEqual(self.all(".stagehead .link"), [])
+
     def test_what_comes_into_sight_is_marked(self):
         self.open("view=head&heads=0")
         self.js("document.querySelector('#tokens-query li').click()")
@@ -450,6 +449,104 @@ class Middle(Browser):
                 for key, w in expected.items():
                     if w > 0.01:
                         self.assertAlmostEqual(got[head, word, key], w, delta=0.05 * w + 2e-3, msg=(head, word, key))
+
+
+class ManyElements(Browser):
+    """Steps and Compare show thousands of tokens by a few elements."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.pages = {}
+        for n in (2000, TOKENS):
+            rows, steps = long_rows(n), n * 4 // 5  # behind a prompt
+            page = long_page(n, rows=rows)
+            page["groups"][0].update(name="Decoder", step_keys="output", first_step=n - steps)
+            page["steps"] = [{"token": f"word{i}", "candidates": [[f"word{i}", 0.7]]} for i in range(n - steps, n)]
+            page["compared"] = long_page(n, rows=long_rows(n, seed=4))["groups"]
+            page["compared_title"] = "Another"
+            page["predictions"] = [[f"word{i}", 0.5, 0.5 + 0.4 * (i % 7 == 0) * i / n] for i in range(steps)]
+            cls.pages[n] = cls.at / f"many{n}.html"
+            cls.pages[n].write_bytes(made(page))
+            if n == TOKENS:
+                cls.rows = rows
+
+    def spent(self):
+        """Seconds of the main thread's processor time."""
+        return {m["name"]: m["value"] for m in self.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]}["TaskDuration"]
+
+    def test_they_are_soon_there(self):
+        self.driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+        self.addCleanup(self.driver.execute_cdp_cmd, "Performance.disable", {})
+        costs = {}
+        for n, path in self.pages.items():
+            for view, shown in (("steps", "#alignment"), ("compare", "#map-B")):
+                self.open("view=model", path)
+                before = self.spent()
+                self.one(f"#views [data-value={view}]").click()
+                self.wait(lambda: self.all(shown))
+                opened = self.spent() - before
+                self.assertLess(self.js("return document.querySelectorAll('#view *').length"), 10000)
+                before = self.spent()
+                if view == "steps":
+                    self.js("const s = document.getElementById('step'); s.value = 1000; s.dispatchEvent(new Event('input'))")
+                    self.wait(lambda: self.texts("#produced .now") == [f"word{n - n * 4 // 5 + 1000}"])
+                else:
+                    self.press("]")
+                    self.wait(lambda: self.all(".pick[data-head='1'][aria-pressed=true]"))
+                costs[f"{view} of {n} tokens"] = f"{opened:.2f} s, then {self.spent() - before:.2f} s"
+                with self.subTest(view, tokens=n):
+                    self.assertLess(opened, 6)
+                    self.assertLess(self.spent() - before, 3)
+        print("\nprocessor time of opening a view, and of another step or head:", costs)
+
+    def press(self, *keys):
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def test_steps_show_what_is_looked_at(self):
+        self.open("view=steps&step=3000", self.pages[TOKENS])
+        query = TOKENS // 5 + 3000
+        mean = {}
+        for head in range(HEADS):
+            for j, w in self.rows[head][query].items():
+                mean[j] = mean.get(j, 0) + w / HEADS
+        chips = self.texts("#before-chips bdi")
+        self.assertLess(len(chips), 100)
+        numbers = [int(chip.removeprefix("word")) for chip in chips]
+        self.assertEqual(numbers, sorted(numbers), "in their order")
+        for j, w in mean.items():
+            if w > 0.01 and j <= query:
+                self.assertIn(j, numbers)
+        self.assertTrue(self.all("#before-chips .gap"))
+        self.assertIn(f"Of 4,001 tokens the {len(chips)} with the largest values", " ".join(self.texts(".left-out")))
+        self.assertIn("Of 4,000 those from 2,961 to 3,040 are shown", " ".join(self.texts(".left-out")))
+        self.assertEqual(self.texts("#produced .now"), [f"word{query}"])
+        self.assertEqual([len(self.all(each)) for each in ("#produced .chip", "#alignment tbody tr")], [80, 80])
+        most = sorted(mean, key=lambda j: -mean[j])[:2]
+        self.assertEqual([self.texts(f"#alignment .now td:nth-of-type({n})")[0] for n in (1, 3)], [f"word{j}" for j in most])
+        self.assertTrue(self.all(".mapwindow #alignmap"))
+        rows = list(csv.DictReader(io.StringIO(self.saved("CSV").decode("utf-8-sig"), newline="")))
+        of_step = {r["attends to"]: float(r["share"]) for r in rows if r["word"] == f"word{query}"}
+        self.assertAlmostEqual(of_step[f"word{most[0]}"], mean[most[0]], delta=0.01)
+
+    def test_compare_shows_the_largest_differences(self):
+        self.open("view=compare", self.pages[TOKENS])
+        self.assertEqual(len(self.all("#predictions .chip")), 400)
+        shown = [int(token.removeprefix("word")) for token in self.texts("#predictions bdi")]
+        self.assertEqual(shown, sorted(sorted((i for i in range(4000) if i % 7 == 0), key=lambda i: -i)[:400]))
+        self.assertIn("Of 4,000 tokens the 400 with the largest values", " ".join(self.texts(".left-out")))
+
+    def test_what_is_short_is_shown_whole(self):
+        page = long_page(300)
+        page["groups"][0].update(step_keys="output")
+        page["steps"] = [{"token": f"word{i}", "candidates": []} for i in range(300)]
+        page.update(compared=long_page(300)["groups"], predictions=[["a", 0.5, 0.25]] * 300)
+        path = self.at / "short.html"
+        path.write_bytes(made(page))
+        for where, count in [("view=steps&step=299", 600), ("view=compare", 300)]:
+            self.open(where, path)
+            self.assertEqual(len(self.all(".chip")), count)
+            self.assertEqual(self.all(".left-out, .gap"), [])
 
 
 if __name__ == "__main__":

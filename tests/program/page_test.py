@@ -432,7 +432,7 @@ class Compare(Browser):
         self.assertEqual(self.texts("#views button"), ["Story", "Model", "Head", "Inside", "Steps", "Compare"])
         self.open("view=compare&group=0&heads=4")
         self.assertEqual(self.texts("#groups button"), ["Encoder", "Cross"], "only those of both texts")
-        self.assertIn("by their position: both texts have 7 queries and 7 keys", self.one("#how").text)
+        self.assertIn("by their position: A and B both have 7 queries and 7 keys", self.one("#how").text)
         self.assertEqual(self.texts("figcaption .whole")[1:], ["A: El perro tiene pelo.", "B: El gato tiene pan."])
         self.assertTrue(self.texts("figcaption .whole")[0].startswith("B \u2212 A"), "the difference comes first")
         self.assertIn("The big cat has bread", self.texts("figcaption")[2])
@@ -475,7 +475,7 @@ class Compare(Browser):
                 self.assertEqual(row["query token A"], row["query token B"])
                 self.assertEqual(row["key token A"], row["key token B"])
             if n == 0:
-                self.assertIn("No token of one text belongs to one of the other.", self.texts("figure")[0])
+                self.assertIn("No token of A belongs to one of B.", self.texts("figure")[0])
 
     def test_colours_say_which_has_more(self):
         self.open("view=compare&group=0&heads=1")
@@ -618,6 +618,14 @@ class Compare(Browser):
         self.assertEqual(fills[2], [255, 255, 255])
         words = [e.text for e in xml.etree.ElementTree.fromstring(self.saved("SVG")).iter("{http://www.w3.org/2000/svg}text")]
         self.assertIn("dog  25 % \u2192 75 %", words)
+        rows = self.table()
+        saved = [(r["output token"], float(r["probability A"]), float(r["probability B"])) for r in rows if r["output token"]]
+        self.assertEqual(saved, [tuple(p) for p in predictions])
+        self.assertTrue(all((r["difference"] == "") == (r["output token"] != "") for r in rows))
+        self.assertTrue(all(None not in r and None not in r.values() for r in rows), "as many fields in every line")
+        # It need not be texts that are compared.
+        said = self.js("return document.getElementById('view').innerText + document.getElementById('map-A').ariaLabel")
+        self.assertNotIn("text", said.lower())
         with self.assertRaisesRegex(AssertionError, "not in 0..1"):
             made({**BOTH, "predictions": [["x", 0, 1.5]]})
 

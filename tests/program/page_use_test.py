@@ -254,13 +254,9 @@ class Damaged(Use):
         path = self.at / "damaged.html"
         path.write_bytes(html)
         self.driver.get("about:blank")
-        script = None
-        if before:
-            script = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": before})["identifier"]
-        self.driver.get(f"file://{path}#group=0")
-        self.wait(lambda: self.all(".trouble"), "the page says nothing")
-        if script:
-            self.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": script})
+        with self.before(before or ""):
+            self.driver.get(f"file://{path}#group=0")
+            self.wait(lambda: self.all(".trouble"), "the page says nothing")
         [text] = self.texts("#view")
         for word in words:
             self.assertIn(word, text)

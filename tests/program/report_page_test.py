@@ -280,6 +280,31 @@ class Page(browser.Browser):
         self.open(self.js("return location.hash").lstrip("#"))
         self.assertEqual(self.js(shown), before)
 
+    def test_back_goes_back(self):
+        self.open("group=0&update=24")
+        before = self.js("return history.length")
+        self.one("#groups button:nth-child(3)").click()
+        self.wait(lambda: "Where the decoder looks" in self.texts("#sentence")[0])
+        self.js("const s = document.querySelector(\"#tools select[aria-label='Difference to']\"); s.value = '0';"
+                "s.dispatchEvent(new Event('change'))")
+        self.wait(lambda: len(self.all(".side-map")) == 2)
+        self.slide(2)  # is passed through
+        self.wait(lambda: self.moment() == "update 12" and "update=12" in self.driver.current_url)
+        self.one(".tile[data-head='1']").click()
+        self.wait(lambda: "head=1" in self.driver.current_url)
+        self.assertEqual(self.js("return history.length"), before + 2)
+        self.driver.back()
+        self.wait(lambda: not self.all(".side-map"))
+        self.assertEqual(self.texts("#groups [aria-selected=true]"), ["Cross"])
+        self.driver.back()
+        self.wait(lambda: self.texts("#groups [aria-selected=true]") == ["Encoder"])
+        self.assertEqual(self.moment(), "update 24")
+        self.driver.forward()
+        self.driver.forward()
+        self.wait(lambda: len(self.all(".side-map")) == 2 and self.moment() == "update 12")
+        self.assertEqual(self.texts("#groups [aria-selected=true]"), ["Cross"])
+        self.assertTrue(self.all(".tile.now[data-head='1']"))
+
     def test_contrast(self):
         for dark in (False, True):
             self.screen(1300, 900, dark=dark, reduced=True)

@@ -12,9 +12,13 @@ const TOGGLES = {
 };
 let firstState = null;  // what holds where the address says nothing
 
+// Of a typed text in the address: browsers and programs take no addresses of any length.
+const MOST_IN_ADDRESS = 4000;
+
 function readAddress() {
   firstState ??= {...state};
   const given = new URLSearchParams(location.hash.slice(1));
+  live.turnTo(given.get('text'), given.get('change'));
   const integer = (name, low, high) => {
     const value = Number(given.get(name));
     return given.has(name) && Number.isInteger(value) && value >= low && value <= high ? value : null;
@@ -51,6 +55,9 @@ function readAddress() {
 
 function addressOf() {
   const out = new URLSearchParams({view: state.view, group: state.group, heads: state.heads.join(',')});
+  const {text, change: heads} = live.asked();
+  if (text !== null && text.length <= MOST_IN_ADDRESS) out.set('text', text);
+  if (heads) out.set('change', heads);
   if (state.view === 'head') out.set('display', display());
   if (state.view === 'head' && display() === 'map' && state.window.cell) {
     out.set('zoom', state.window.cell.toFixed(2));
@@ -73,7 +80,9 @@ function addressOf() {
 }
 
 /** Where the reader is: Back leads from one place to the one before. */
-const placeOf = () => [state.view, state.tour, state.group, state.heads.join(), display()].join('|');
+const placeOf =
+    () => [state.view, state.tour, state.group, state.heads.join(), display(), ...Object.values(live.asked())].join(
+        '|');
 let place = null, waiting = null;
 
 /** `how`: 'push' a new place, 'replace' the address, or 'later' while something is dragged. */
@@ -84,6 +93,7 @@ function writeAddress(how = 'replace') {
     return;
   }
   place = placeOf();
+  if (live.awaited !== null && how !== 'push') return;  // the address says more than the page can show yet
   try {
     history[how === 'push' ? 'pushState' : 'replaceState'](null, '', addressOf());
   } catch {

@@ -1,4 +1,4 @@
-// Two texts, or two models, side by side: what differs between the maps of the same heads, and the maps themselves.
+// Two texts, models or files, A and B: what differs between the maps of the same heads, and the maps themselves.
 
 /** The order in which maps are shown: the difference first, then A and B. */
 const SHOWN_ORDER = [2, 0, 1];
@@ -34,15 +34,27 @@ function pairTokens(a, b, by) {
   return pairs;
 }
 
-/** How much of a row's weight stands elsewhere in the other text, in the mean over pairs of queries: 0 none, 1 all. */
+/** How much of a row's weight stands elsewhere in the other one, in the mean over pairs of queries: 0 none, 1 all. */
 function movedWeight(a, b, queries, keys) {
+  const inA = pairOf(keys, 0, a.columns), inB = pairOf(keys, 1, b.columns);
+  const ofB = new Float64Array(keys.length);
   let total = 0;
   for (const [i, i2] of queries) {
-    const rowA = a.row(i), rowB = b.row(i2);
     let both = 0, sum = 0;
-    for (const [j, j2] of keys) both += Math.min(rowA[j], rowB[j2]);
-    for (const w of rowA) sum += w / 2;
-    for (const w of rowB) sum += w / 2;
+    b.each(i2, (j, w) => {
+      sum += w / 2;
+      if (inB[j] < 0) return;
+      ofB[inB[j]] = w;
+      both += Math.min(0, w);  // as if a had nothing there
+    });
+    a.each(i, (j, w) => {
+      sum += w / 2;
+      const other = inA[j] < 0 ? 0 : ofB[inA[j]];
+      if (inA[j] >= 0) both += Math.min(w, other) - Math.min(0, other);
+    });
+    b.each(i2, j => {
+      if (inB[j] >= 0) ofB[inB[j]] = 0;
+    });
     total += sum > 0 ? 1 - both / sum : 0;
   }
   return queries.length ? total / queries.length : 0;
@@ -154,17 +166,18 @@ const compareView = {
 
   /** How probable each token of A's output is to both models, coloured by the difference. */
   predictions() {
-    const most = largestOf([data.predictions.map(([, a, b]) => b - a)]);
-    const chips = data.predictions.map(([token, a, b]) => {
-      const color = evenly.color((b - a) / most);
+    const differences = data.predictions.map(([, a, b]) => b - a), most = largestOf([differences]);
+    const few = largestPlaces(differences);
+    const chips = few.map(n => {
+      const [token, a, b] = data.predictions[n], color = evenly.color((b - a) / most);
       return make(
           'span', {class: 'chip begins', vars: {'--fill': css(color), '--on': textOn(color)}},
           make('bdi', {}, visible(token)), make('small', {}, `${percent(a)} \u2192 ${percent(b)}`));
     });
     return make(
         'section', {}, make('h3', {}, tr('predictionsHeading')),
-        make('p', {class: 'chips', id: 'predictions', dir: 'auto', lang: ''}, ...chips),
-        colorBar(scaleOf(most, evenly, tr('colorOfProbability'))));
+        make('p', {class: 'chips', id: 'predictions', dir: 'auto', lang: ''}, ...withGaps(chips, few)),
+        leftOut(few, differences.length), colorBar(scaleOf(most, evenly, tr('colorOfProbability'))));
   },
 
   /** The maps, as soon as the room for them is known: two beside each other where they fit. */
@@ -178,7 +191,7 @@ const compareView = {
           map.grid, map.query, map.key, boxes[n], this.options(c, n), {
             id: `map-${map.name}`,
             'aria-label':
-                tr(n < 2 ? 'mapOfText' : 'mapOfDifference',
+                tr(n < 2 ? 'mapOfSide' : 'mapOfDifference',
                    {which: map.name, name: headsName(), queries: map.query.count, keys: map.key.count})
           },
           {room: {width: space, height: 420}, place: this.windows[map.name] ??= {}});
@@ -389,9 +402,11 @@ const compareView = {
 
   csv() {
     const g = group(), o = g.other, {queries, keys} = this.compared();
+    const none = length => Array.from({length}, () => ''), rest = data.predictions.length ? none(3) : [];
     const rows = [[
       'layer', 'head', 'query A', 'query token A', 'query B', 'query token B', 'key A', 'key token A', 'key B',
-      'key token B', 'weight A', 'weight B', 'difference'
+      'key token B', 'weight A', 'weight B', 'difference',
+      ...(rest.length ? ['output token', 'probability A', 'probability B'] : [])
     ]];
     for (const n of state.heads) {
       const {layer, head} = g.head(n);
@@ -401,10 +416,11 @@ const compareView = {
           if (a[j] !== 0 || b[j2] !== 0)
             rows.push([
               layer + 1, head + 1, i + 1, g.query.raw[i], i2 + 1, o.query.raw[i2], j + 1, g.key.raw[j], j2 + 1,
-              o.key.raw[j2], a[j], b[j2], b[j2] - a[j]
+              o.key.raw[j2], a[j], b[j2], b[j2] - a[j], ...rest
             ]);
       }
     }
+    for (const prediction of data.predictions) rows.push([...none(13), ...prediction]);
     return rows;
   },
 };

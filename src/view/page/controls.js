@@ -31,6 +31,11 @@ function tabs(container, entries, chosen, onchoose) {
             onclick: () => onchoose(value),
           },
           label)));
+  // On a narrow screen tabs scroll to the side.
+  const now = container.querySelector('[aria-selected=true]')?.getBoundingClientRect();
+  const room = container.getBoundingClientRect();
+  if (now && now.right > room.right) container.scrollLeft += now.right - room.right;
+  if (now && now.left < room.left) container.scrollLeft -= room.left - now.left;
 }
 
 /** How to find the focused element again after drawing. */

@@ -99,12 +99,13 @@ class Grid {
     return out;
   }
 
-  /** The largest size of a weight. */
+  /** The largest size of a weight. Looked for once. */
   largest() {
-    let top = 0;
+    if (this.most !== undefined) return this.most;
+    this.most = 0;
     for (const w of this.weight)
-      if (Math.abs(w) > top) top = Math.abs(w);
-    return top;
+      if (Math.abs(w) > this.most) this.most = Math.abs(w);
+    return this.most;
   }
 
   /** How much of the size of row i is not stored. */
@@ -439,39 +440,45 @@ function meanGrid(grids) {
   });
 }
 
-/** Weights of b less those of a, for pairs of queries and of keys. */
-function differenceGrid(a, b, queries, keys) {
-  const start = new Uint32Array(queries.length + 1), key = [], weight = [];
-  queries.forEach(([i, i2], n) => {
-    const rowA = a.row(i), rowB = b.row(i2);
-    keys.forEach(([j, j2], m) => {
-      const d = rowB[j2] - rowA[j];
-      if (d === 0) return;
-      key.push(m);
-      weight.push(d);
-    });
-    start[n + 1] = key.length;
+/** Of pairs [[first, second], ...] the number of the pair that each of so many `side`s is in, or -1. */
+function pairOf(pairs, side, count) {
+  const out = new Int32Array(count).fill(-1);
+  pairs.forEach((pair, n) => {
+    out[pair[side]] = n;
   });
-  return new Grid(
-      queries.length, keys.length, start, Uint32Array.from(key), Float32Array.from(weight),
-      new Float32Array(queries.length));
+  return out;
 }
 
-const groups = data.groups.map((info, index) => new Group(info, index));
-
-/** Another text's data, of the same model, in the place of what the page shows. `blocks` are its bytes by number. */
-function replaceData(next, blocks) {
-  Object.assign(data, next);
-  const made = (info, index) => new Group(info, index, block => blocks[block]);
-  groups.splice(0, groups.length, ...next.groups.map(made));
-  putBeside(made);
+/** Weights of b less those of a, for pairs of queries and of keys. */
+function differenceGrid(a, b, queries, keys) {
+  const inA = pairOf(keys, 0, a.columns), inB = pairOf(keys, 1, b.columns);
+  return Grid.filled(queries.length, keys.length, new Float32Array(queries.length), (n, add) => {
+    const [i, i2] = queries[n];
+    b.each(i2, (j, w) => inB[j] >= 0 && add(inB[j], w));
+    a.each(i, (j, w) => inA[j] >= 0 && add(inA[j], -w));
+  });
 }
 
 /** What is compared stands beside the group of the same number. */
-function putBeside(made = (info, index) => new Group(info, index)) {
-  data.compared.forEach((info, index) => {
-    groups[index].other = made(info, index);
+function besideEachOther(all, others) {
+  others.forEach((other, index) => {
+    all[index].other = other;
   });
+  return all;
 }
 
-putBeside();
+const groups = besideEachOther(
+    data.groups.map((info, index) => new Group(info, index)),
+    data.compared.map((info, index) => new Group(info, index)));
+
+/** The groups of another text's data, of the same model. `blocks` are its bytes by number. */
+function groupsOf(next, blocks) {
+  const made = (info, index) => new Group(info, index, block => blocks[block]);
+  return besideEachOther(next.groups.map(made), next.compared.map(made));
+}
+
+/** Another text's data and groups in the place of what the page shows. */
+function replaceData(next, itsGroups) {
+  Object.assign(data, next);
+  groups.splice(0, groups.length, ...itsGroups);
+}

@@ -40,6 +40,20 @@ const headChanges = {
     return [...lists].map(([name, list]) => `${name}:${list.join()}`).join(';');
   },
 
+  /** Takes what text() gives; what is no such list, or of heads that are not there, is left out. */
+  parse(text) {
+    this.clear();
+    for (const part of text.split(';')) {
+      const [, name, list] = /^([^:]+):(.+)$/.exec(part) ?? [],
+                     g = groups.find(one => one.name === name && !one.measure);
+      for (const item of g ? list.split(',') : []) {
+        const [, layer, head, what] = /^(\d+)\.(\d+)=(.+)$/.exec(item) ?? [];
+        if (layer >= 1 && layer <= g.layers && head >= 1 && head <= g.heads && HEAD_CHANGES.includes(what))
+          this.set(g, [(layer - 1) * g.heads + (head - 1)], what);
+      }
+    }
+  },
+
   /** For a reader: "Cross 2.1: off, Encoder 1.2: itself alone". */
   words() {
     return this.all()

@@ -94,11 +94,19 @@ class TokenShades {
   }
 }
 
+const MANY_ROWS = 160;       // of which no screen shows more than a part
 const ROWS_BEYOND = 60;      // of tokens above and below the window: of longer lists no others exist
 const MOST_FROM_AFAR = 300;  // lines that a key in the window gets from queries outside it, the heaviest
 
 const linesDisplay = {
-  heading() { return trParts('linesHeading'); },
+  heading(d) {
+    const count = Math.max(d.query.count, d.key.count);
+    if (count <= MANY_ROWS) return trParts('linesHeading');
+    const all = make(
+        'button', {type: 'button', class: 'link', 'data-value': 'as-map', onclick: () => change({display: 'map'})},
+        tr('linesAsMap', {count}));
+    return [...trParts('linesHeading'), ' \u00b7 ', all];
+  },
 
   build(stage, d) {
     const count = Math.max(d.query.count, d.key.count);

@@ -81,7 +81,10 @@ class ModelOfServer {
       headers: {'Content-Type': 'application/json'},
       body: JSON.stringify({text, change, beam, generate})
     };
-    const {error, blocks, ...next} = await (await fetch('attend', asked)).json();
+    const answer = await fetch('attend', asked).catch(() => {
+      throw new Error(tr('liveGone'));
+    });
+    const {error, blocks, ...next} = await answer.json();
     if (error !== undefined) throw new Error(error);
     return {data: next, blocks: await Promise.all(blocks.map(inflated))};
   }
@@ -92,12 +95,21 @@ const PROVIDERS = {
   server: ModelOfServer
 };
 
+/** What the page was made of: text null is its own. `change` is headChanges.text(). */
+const OWN = {
+  text: null,
+  change: ''
+};
+const sameAsked = (a, b) => a.text === b.text && a.change === b.change;
+
 /** The line where a text is typed, and what becomes of it. */
 const live = {
-  next: null,  // the text that is read next
-  busy: true,  // until the model is awake
-  shownChange: '',
-  reading: null,
+  next: null,     // what is read next: {text, change, draft, linked}
+  busy: true,     // until the model is awake
+  shown: OWN,     // what the page shows
+  draft: false,   // whether that was still being typed
+  awaited: null,  // what the address has, until it is shown or cannot be
+  turns: 0,       // how often the address has led to another text
 
   /** Once, and again in another language. */
   build() {
@@ -119,9 +131,11 @@ const live = {
         event.preventDefault();
         this.ask(this.input.value);
       },
+      onchange: () => {
+        this.draft = false;
+      },
     });
     this.input.value = typed;
-    this.shown ??= data.live.text;
     this.changed = make('p', {id: 'live-changed'});
     this.line = make('p', {id: 'live-line', role: 'status', 'aria-live': 'polite'});
     this.button = make(
@@ -152,15 +166,15 @@ const live = {
   },
 
   sayChanged() {
-    if (data.compared.length && headChanges.of.size) data.comparedTitle = headChanges.words();
+    if (data.compared.length && this.shown.change) data.comparedTitle = headChanges.words();
     this.changed.replaceChildren(...headChanges.line());
   },
 
-  /** `by` changes headChanges; then the text that is shown is read anew. */
+  /** `by` changes headChanges; then what is shown, or is about to be, is read anew. */
   changeHeads(by) {
     by();
     this.sayChanged();
-    return this.ask(this.next ?? this.reading ?? this.shown);
+    return this.ask((this.next ?? this.reading ?? this.shown).text);
   },
 
   fail(error) { this.say('liveFailed', {error: error.message || String(error)}); },
@@ -179,21 +193,49 @@ const live = {
       this.asleep = true;
       this.fail(error);
     } finally {
+      if (this.asleep) this.awaited = null;
       this.busy = false;
       this.input.disabled = this.button.disabled = this.asleep;
     }
     return this.work();
   },
 
-  later() {
+  /** What the page shows, or is about to. */
+  asked() { return this.awaited ?? this.shown; },
+
+  /**
+   * The address leads to this text, or null, with these changes of heads. What the page was made of is there at once;
+   * something else is read, and the address once more when it has been: only then it is known which tokens there are.
+   */
+  turnTo(text, change) {
+    if (!data.live || this.asleep) return;
+    headChanges.parse(change ?? '');
+    const wanted = {text: text?.trim() ? text : null, change: headChanges.text()};
+    this.sayChanged();
+    if (sameAsked(wanted, this.asked())) return;
+    ++this.turns;
     clearTimeout(this.pause);
-    this.pause = setTimeout(() => this.ask(this.input.value), TYPING_PAUSE);
+    this.next = this.awaited = null;
+    this.input.value = wanted.text ?? '';
+    if (sameAsked(wanted, OWN)) this.putOwn();
+    if (sameAsked(wanted, this.shown)) return this.say(this.provider.ready);
+    this.awaited = wanted;
+    this.ask(wanted.text, {linked: true});
   },
 
-  /** Of several texts that come while one is read only the last one is. */
-  ask(text) {
+  later() {
     clearTimeout(this.pause);
-    this.next = text;
+    this.pause = setTimeout(() => this.ask(this.input.value, {draft: true}), TYPING_PAUSE);
+  },
+
+  /**
+   * Of several texts that come while one is read only the last one is. `draft`: it is still being typed; `linked`: it
+   * comes from the address.
+   */
+  ask(text, {draft = false, linked = false} = {}) {
+    clearTimeout(this.pause);
+    if (!linked) this.awaited = null;
+    this.next = {text, change: headChanges.text(), draft, linked};
     return this.work();
   },
 
@@ -201,45 +243,71 @@ const live = {
     if (this.busy || this.asleep) return;
     this.busy = true;
     while (this.next !== null) {
-      const text = this.next;
+      const asked = this.next;
       this.next = null;
-      if (text.length > MOST_TYPED)
+      if (asked.text?.length > MOST_TYPED)
         this.say('liveTooLong', {most: MOST_TYPED});
-      else if (text.trim() !== '' && (text !== this.shown || headChanges.text() !== this.shownChange))
-        await this.read(text, headChanges.text());  // which throws nothing
+      else if (asked.text?.trim() !== '' && !sameAsked(asked, this.shown))
+        await this.read(asked);  // which throws nothing
+      else
+        this.draft &&= asked.draft;
+      if (asked.linked && this.awaited && sameAsked(asked, this.awaited)) this.awaited = null;  // it cannot be shown
     }
     this.busy = false;
   },
 
-  async read(text, changes) {
-    const began = performance.now();
-    this.reading = text;
+  async read(asked) {
+    const {text, change: heads, draft, linked} = asked;
+    const began = performance.now(), turn = this.turns, wanted = () => turn === this.turns;
+    this.reading = asked;
     try {
-      const {data: next, blocks} =
-          await this.provider.run(text, changes, written => this.say('liveWriting', {text: written.slice(-200)}));
-      const ms = Math.round(performance.now() - began);
-      const newly = changes !== '' && changes !== this.shownChange;
-      [this.shown, this.shownChange] = [text, changes];
-      await this.show(next, blocks, newly);
+      let next = data, ms = 0;
+      if (sameAsked(asked, OWN)) {
+        this.putOwn();
+      } else {
+        const answer = await this.provider.run(
+            text ?? data.live.text, heads, written => wanted() && this.say('liveWriting', {text: written.slice(-200)}));
+        if (!wanted()) return;  // Back, meanwhile
+        next = answer.data;
+        ms = Math.round(performance.now() - began);
+        this.own ??= {next: {...data}, groups: [...groups], query: firstState.query};
+        const compares = heads !== '' && heads !== this.shown.change;
+        this.shown = {text, change: heads};
+        this.put({next, groups: groupsOf(next, answer.blocks), query: null});
+        if (compares) state.view = 'compare';
+      }
+      if (linked) {
+        this.awaited = null;
+        readAddress();
+      } else {
+        Object.assign(state, {query: null, key: null, pinned: false, cell: null, opened: null, step: 0, window: {}});
+        if (state.view === 'compare' && !hasView('compare')) state.view = 'head';
+      }
+      // While a text is typed Back leads to the one before, not to its beginnings.
+      await change({}, {told: linked || (draft && this.draft)});
+      this.draft = draft;
       this.say('liveDone', {n: next.steps.length, ms});
     } catch (error) {
-      this.fail(error);
+      if (wanted()) this.fail(error);
     } finally {
       this.reading = null;
     }
   },
 
-  /** The view stays, but where heads were changed; and so do the heads: they are those of the same model. */
-  async show(next, blocks, compare) {
+  putOwn() {
+    if (sameAsked(this.shown, OWN)) return;
+    this.shown = OWN;
+    this.put(this.own);
+  },
+
+  /** The view stays, and so do the heads: they are those of the same model. `query`: what the story begins with. */
+  put({next, groups: itsGroups, query}) {
     stepsView.stop();
-    replaceData(next, blocks);
+    replaceData(next, itsGroups);
     this.sayChanged();
     shown.key = '';
-    stepsView.topFor = null;
     compareView.shownId = '';
-    firstState.query = null;
+    firstState.query = query;
     frame(false);
-    const view = compare ? {view: 'compare'} : state.view === 'compare' && !groups[0].other ? {view: 'head'} : {};
-    await change({...view, query: null, key: null, pinned: false, cell: null, step: 0}, {told: !view.view});
   },
 };

@@ -229,15 +229,18 @@ function drawMaps(moment, history, was, shown) {
   });
   const view = document.getElementById('view');
   view.replaceChildren(make('div', {class: 'model'}, tiles, detail));
-  look = n => {
-    if (n !== state.head) Object.assign(state, {query: null, key: null});
-    state.head = n;
+  const show = n => {
     for (const element of tiles.querySelectorAll('.tile'))
       element.classList.toggle('now', element.dataset.head === String(n));
     drawDetail(detail, moment, history, n, was, shown);
+  };
+  look = n => {
+    if (n !== state.head) Object.assign(state, {query: null, key: null});
+    state.head = n;
+    show(n);
     writeAddress();
   };
-  look(state.head);
+  show(state.head);
 }
 
 /** One head: its map with the tokens, its figures, and how they changed. */
@@ -360,6 +363,7 @@ function limitState() {
   state.moment = Math.max(0, Math.min(updatesOf(g).length - 1, state.moment));
   if (state.head >= g.layers * g.heads) state.head = 0;
   if (!updatesOf(g).includes(state.since)) state.since = null;
+  if (state.query >= g.queries || state.key >= g.keys) Object.assign(state, {query: null, key: null});
 }
 
 let drawing = 0;
@@ -417,12 +421,17 @@ function chooseSentence(value) {
   change({group: other.index, moment: nearest(updatesOf(other), update), query: null, key: null, window: {}});
 }
 
-async function change(changes) {
+/** `told`: by the address, which then has no place to go back to. */
+async function change(changes, {told = false} = {}) {
   Object.assign(state, changes);
   limitState();
   await draw();
-  writeAddress();
+  writeAddress(told || placeOf() === place ? 'replace' : 'push');
 }
+
+/** Where the reader is: Back leads from one place to the one before. Moments and heads are passed through. */
+const placeOf = () => [state.group, state.since].join('|');
+let place = null;
 
 /** What is on or off in the address, and what holds where it says nothing. */
 const SWITCHES = {
@@ -449,8 +458,10 @@ function readAddress() {
   for (const [name, usual] of Object.entries(SWITCHES)) state[name] = given.has(name) ? given.get(name) === '1' : usual;
 }
 
-function writeAddress() {
+/** `how`: 'push' a new place, or 'replace' the address. */
+function writeAddress(how = 'replace') {
   if (!groups.length) return;
+  place = placeOf();
   const out = new URLSearchParams(
       {group: state.group, update: updatesOf(group())[state.moment], head: state.head, figure: state.figure});
   if (state.since !== null) out.set('since', state.since);
@@ -459,7 +470,7 @@ function writeAddress() {
   for (const [name, usual] of Object.entries(SWITCHES))
     if (state[name] !== usual) out.set(name, state[name] ? '1' : '0');
   try {
-    history.replaceState(null, '', '#' + out);
+    history[how === 'push' ? 'pushState' : 'replaceState'](null, '', '#' + out);
   } catch {
     // Some places a page is opened from do not let it change its address; nothing else depends on it.
   }
@@ -536,6 +547,6 @@ drawAgainWhenNeeded();
 
 if (groups.length) state.moment = updatesOf(groups[0]).length - 1;
 readAddress();
-change({}).then(() => {
+change({}, {told: true}).then(() => {
   document.documentElement.dataset.ready = 'true';
 });

@@ -1,15 +1,29 @@
 // The output, token by token: what each one looked at while it was produced, and what else it might have been.
 
-/** The mean over heads of row `step`: of one layer, or of all. */
-function stepRow(g, step, layer) {
-  const out = new Float64Array(g.keys);
-  const numbers =
-      Array.from({length: g.layers * g.heads}, (_, n) => n).filter(n => layer < 0 || g.head(n).layer === layer);
-  for (const n of numbers)
-    g.grids[n].each(g.firstStep + step, (j, w) => {
-      out[j] += w / numbers.length;
-    });
-  return out;
+/** The mean over heads, of one layer or of all, with a row for each step. */
+function stepGrid(g, layer) {
+  g.stepGrids ??= new Map();
+  if (!g.stepGrids.has(layer)) {
+    const grids = g.grids.filter((_, n) => layer < 0 || g.head(n).layer === layer), steps = data.steps.length;
+    g.stepGrids.set(layer, Grid.filled(steps, g.keys, new Float32Array(steps), (i, add) => {
+      for (const grid of grids) grid.each(g.firstStep + i, (j, w) => add(j, w / grids.length));
+    }));
+  }
+  return g.stepGrids.get(layer);
+}
+
+const stepRow = (g, step, layer) => stepGrid(g, layer).row(step);
+
+/** The places of the two largest weights of a row, the larger one first. */
+function twoLargest(row) {
+  const size = i => (i < 0 || Number.isNaN(row[i]) ? -Infinity : row[i]);
+  let [first, second] = [-1, -1];
+  for (let i = 0; i < row.length; ++i)
+    if (first < 0 || size(i) > size(first))
+      [first, second] = [i, first];
+    else if (second < 0 || size(i) > size(second))
+      second = i;
+  return [first, second].filter(i => i >= 0);
 }
 
 /** The produced tokens, in the words that the group of the input knows. */
@@ -72,26 +86,15 @@ const stepsView = {
   layer(g) { return Math.min(state.stepLayer, g.layers - 1); },
 
   /**
-     For each produced word the words of the input that got most of its attention: [{word, sources: [{word, mass}]}].
+     The share of each produced word's attention that each word looked at got: {grid, words, sources}, words as
+     wordsOf() has them.
    */
   alignment() {
-    const {input, before} = this.parts();
-    const g = input ?? before;
-    const sources = wordsOf(g.key);
-    return wordsOf(producedTokens(input)).map(word => {
-      const mass = sources.map(() => 0);
-      for (let i = word.from; i < word.to; ++i) {
-        const row = stepRow(g, i, this.layer(g));
-        sources.forEach((source, s) => {
-          for (let j = source.from; j < source.to; ++j) mass[s] += row[j] / (word.to - word.from);
-        });
-      }
-      return {
-        word,
-        mass,
-        sources: sources.map((source, s) => ({word: source, mass: mass[s]})).sort((a, b) => b.mass - a.mass)
-      };
-    });
+    const {input, before} = this.parts(), g = input ?? before, layer = this.layer(g);
+    const produced = producedTokens(input);
+    g.alignments ??= new Map();
+    if (!g.alignments.has(layer)) g.alignments.set(layer, mergeWords(stepGrid(g, layer), produced, g.key));
+    return {grid: g.alignments.get(layer), words: wordsOf(produced), sources: wordsOf(g.key)};
   },
 
   /**
@@ -99,13 +102,8 @@ const stepsView = {
      one colour everywhere.
    */
   top() {
-    const id = [state.stepLayer, state.group].join('|');
-    if (this.topFor !== id) {
-      const rows = stepGroups().flatMap(g => data.steps.map((_, i) => stepRow(g, i, this.layer(g))));
-      this.topFor = id;
-      this.largest = largestOf([...rows, ...this.alignment().map(a => a.mass)]);
-    }
-    return this.largest;
+    const grids = [...stepGroups().map(g => stepGrid(g, this.layer(g))), this.alignment().grid];
+    return Math.max(1e-9, ...grids.map(grid => grid.largest()));
   },
 
   palette() { return stepGroups().some(g => g.signed) ? signed : plain; },
@@ -115,8 +113,9 @@ const stepsView = {
   build(container) {
     const {input, before} = this.parts();
     const step = state.step, current = data.steps[step], top = this.top(), palette = this.palette();
-    const chips = (tokens, weights) => tokens.labels.map((label, j) => {
-      const w = weights[j], color = Number.isNaN(w) ? null : palette.color(palette.scale(w / top));
+    const chip = (tokens, weights, j) => {
+      const label = tokens.labels[j], w = weights[j];
+      const color = Number.isNaN(w) ? null : palette.color(palette.scale(w / top));
       return make(
           'span', {
             class: ['chip', tokens.continues(j) ? '' : 'begins', color ? '' : 'hatched'].filter(Boolean).join(' '),
@@ -124,34 +123,45 @@ const stepsView = {
             vars: color ? {'--fill': css(color), '--on': textOn(color)} : {}
           },
           make('bdi', {}, label), make('small', {}, seen(w) ? percent(w) : '\u00a0'));
-    });
+    };
+    const chips = (id, tokens, weights) => {
+      const few = largestPlaces(weights);
+      return [
+        make(
+            'p', {class: 'chips', dir: tokens.direction, lang: '', id},
+            ...withGaps(few.map(j => chip(tokens, weights, j)), few)),
+        leftOut(few, weights.length)
+      ];
+    };
     const sections = [];
     if (input) {
       const weights = stepRow(input, step, this.layer(input));
       sections.push(make(
           'section', {class: 'steppart'}, make('h3', {}, tr('stepsInput')),
-          make(
-              'p', {class: 'chips', dir: input.key.direction, lang: '', id: 'input-chips'},
-              ...chips(input.key, weights))));
+          ...chips('input-chips', input.key, weights)));
     }
-    const produced = data.steps.map(
-        (s, i) => make(
-            'button', {
-              type: 'button',
-              class: 'chip produced ' +
-                  (i === step   ? 'now' :
-                       i > step ? 'later' :
-                                  ''),
-              'data-token': String(i),
-              'aria-current': i === step ? 'step' : null,
-              tabIndex: i === step ? 0 : -1,
-              onclick: () => this.goTo(i)
-            },
-            make('bdi', {}, visible(s.token))));
+    const near = rangeAround(step, data.steps.length);
+    const produced = data.steps.slice(...near).map((s, n) => {
+      const i = near[0] + n;
+      return make(
+          'button', {
+            type: 'button',
+            class: 'chip produced ' +
+                (i === step   ? 'now' :
+                     i > step ? 'later' :
+                                ''),
+            'data-token': String(i),
+            'aria-current': i === step ? 'step' : null,
+            tabIndex: i === step ? 0 : -1,
+            onclick: () => this.goTo(i)
+          },
+          make('bdi', {}, visible(s.token)));
+    });
     const line =
         make('p', {class: 'chips', id: 'produced', dir: producedTokens(input).direction, lang: ''}, ...produced);
     rove(line, '.produced');
-    sections.push(make('section', {class: 'steppart'}, make('h3', {}, tr('stepsOutput')), line));
+    sections.push(make(
+        'section', {class: 'steppart'}, make('h3', {}, tr('stepsOutput')), line, leftOutOf(near, data.steps.length)));
     const columns = [make(
         'section', {class: 'steppart'}, make('h3', {}, ...trParts('stepOf', {
                                                step: step + 1,
@@ -163,15 +173,36 @@ const stepsView = {
     if (before) {
       const weights = stepRow(before, step, this.layer(before));
       const upTo = before.firstStep + step + 1;
-      const seen = {labels: before.key.labels.slice(0, upTo), continues: j => before.key.continues(j)};
       columns.push(make(
           'section', {class: 'steppart'}, make('h3', {}, tr('stepsBefore')),
-          make(
-              'p', {class: 'chips', dir: before.key.direction, lang: '', id: 'before-chips'},
-              ...chips(seen, weights.slice(0, upTo)))));
+          ...chips('before-chips', before.key, weights.slice(0, upTo))));
     }
     sections.push(make('div', {class: 'halves'}, ...columns));
     if (current.layers.length) sections.push(lensTable(current));
+    this.place = make('div');
+    container.append(...sections, make('div', {class: 'halves'}, make('div', {}, ...this.table()), this.place));
+  },
+
+  /** Each produced word with the words that it looks most at. */
+  table() {
+    const {grid, words, sources} = this.alignment(), now = this.wordNow(words);
+    const near = rangeAround(now ?? 0, words.length);
+    const looked = (row, s) =>
+        [make('td', {}, make('bdi', {}, sources[s].text)),
+         make(
+             'td', {class: 'value'}, make('span', {class: 'meter', vars: {'--part': `${100 * row[s]}%`}}),
+             make('span', {class: 'amount'}, percent(row[s])))];
+    const line = (word, n) => {
+      const row = grid.row(near[0] + n);
+      return make(
+          'tr', {class: near[0] + n === now ? 'now' : ''},
+          make(
+              'th', {scope: 'row'},
+              make(
+                  'button', {type: 'button', class: 'link', onclick: () => this.goTo(word.from)},
+                  make('bdi', {}, word.text))),
+          ...twoLargest(row).flatMap(s => looked(row, s)));
+    };
     const table = make(
         'table', {class: paper.printing ? 'numbers alignment low' : 'numbers alignment', id: 'alignment'},
         make('caption', {}, tr('alignment')),
@@ -181,52 +212,43 @@ const stepsView = {
                 'tr', {},
                 ...['alignWord', 'alignMost', 'alignShare', 'alignThen', 'alignShare'].map(
                     name => make('th', {scope: 'col'}, tr(name))))),
-        make(
-            'tbody', {},
-            ...this.alignment().map(
-                ({word, sources}) => make(
-                    'tr', {class: step >= word.from && step < word.to ? 'now' : ''},
-                    make(
-                        'th', {scope: 'row'},
-                        make(
-                            'button', {type: 'button', class: 'link', onclick: () => this.goTo(word.from)},
-                            make('bdi', {}, word.text))),
-                    ...sources.slice(0, 2).flatMap(
-                        source =>
-                            [make('td', {}, make('bdi', {}, source.word.text)),
-                             make(
-                                 'td', {class: 'value'},
-                                 make('span', {class: 'meter', vars: {'--part': `${100 * source.mass}%`}}),
-                                 make('span', {class: 'amount'}, percent(source.mass)))])))));
-    const map = this.map(), box = this.mapSize(map);
-    const canvas = makeCanvas(box.width, box.height, {class: 'alignmap', role: 'img', 'aria-label': tr('alignMap')});
-    this.drawAlignment(new CanvasPen(canvas.getContext('2d')), map, box);
-    container.append(
-        ...sections,
-        make('div', {class: 'halves'}, make('div', {class: 'scroll'}, table), make('div', {class: 'scroll'}, canvas)));
+        make('tbody', {}, ...words.slice(...near).map(line)));
+    return [make('div', {class: 'scroll'}, table), leftOutOf(near, words.length)];
+  },
+
+  /** The word that the step is in, or null. */
+  wordNow(words) {
+    const now = words.findIndex(word => state.step >= word.from && state.step < word.to);
+    return now < 0 ? null : now;
   },
 
   /** The alignment as a map: produced words down, words looked at across. */
   map() {
-    const {input, before} = this.parts(), alignment = this.alignment();
-    const names = words =>
-        ({labels: words.map(word => visible(word.text)), continues: () => false, count: words.length});
-    const sources = wordsOf((input ?? before).key);
-    const now = alignment.findIndex(({word}) => state.step >= word.from && state.step < word.to);
-    return {
-      grid: Grid.fromRows(sources.length, alignment.map(a => a.mass), alignment.map(() => 0)),
-      query: names(alignment.map(a => a.word)),
-      key: names(sources),
-      now: now < 0 ? null : now
-    };
+    const {grid, words, sources} = this.alignment();
+    const names = list => ({labels: list.map(word => visible(word.text)), continues: () => false, count: list.length});
+    return {grid, query: names(words), key: names(sources), now: this.wordNow(words)};
   },
 
-  mapSize({query, key}) { return mapSize(query, key, paper.printing ? 320 : 900, paper.printing ? 500 : 1200); },
-
-  drawAlignment(pen, {grid, query, key, now}, box) {
-    drawGrid(pen, grid, query, key, box, {top: this.top(), palette: this.palette()});
-    drawLooked(pen, grid, query, key, box, {query: now});
+  /** The map, as soon as the room for it is known. */
+  ready() {
+    const {grid, query, key, now} = this.map(), {input, before} = this.parts();
+    const place = (input ?? before).alignmentPlace ??= {};
+    const space = paper.printing ? 320 : Math.min(900, Math.max(240, this.place.clientWidth));
+    const map = new MapCanvas(
+        grid, query, key, mapSize(query, key, space, paper.printing ? 500 : 1200), this.options(),
+        {id: 'alignmap', 'aria-label': tr('alignMap')}, {room: {width: space, height: 480}, place});
+    let at = {query: now, key: null};
+    map.element.addEventListener('keydown', event => {
+      const to = map.moved(event, at);
+      if (!to) return;
+      map.show(at = to);
+      say(map.sentence(to));
+    });
+    map.showIn(this.place);
+    map.show(at);
   },
+
+  options() { return {top: this.top(), palette: this.palette()}; },
 
   tools() {
     const {input, before} = this.parts();
@@ -299,15 +321,21 @@ const stepsView = {
     const map = this.map(), box = mapSize(map.query, map.key, 1000, 1400), width = Math.max(420, box.width + 20);
     pen.text(10, 18, pageTitle(), {size: 14, bold: true, width: width - 20});
     pen.text(10, 38, tr('fileAlignment'), {size: 12, color: ink().faint, width: width - 20});
-    this.drawAlignment(new ShiftedPen(pen, 10, 52), map, box);
+    const shifted = new ShiftedPen(pen, 10, 52);
+    drawGrid(shifted, map.grid, map.query, map.key, box, this.options());
+    drawLooked(shifted, map.grid, map.query, map.key, box, {query: map.now});
     paintColorBar(pen, 10, 66 + box.height, this.scale());
     return {width, height: 82 + box.height};
   },
 
   csv() {
     const rows = [['word', 'attends to', 'share']];
-    for (const {word, sources} of this.alignment())
-      for (const source of sources) rows.push([word.text, source.word.text, source.mass]);
+    const {grid, words, sources} = this.alignment();
+    words.forEach((word, i) => {
+      const looked = [];
+      grid.each(i, (s, mass) => looked.push([word.text, sources[s].text, mass]));
+      rows.push(...looked.sort((a, b) => b[2] - a[2]));
+    });
     return rows;
   },
 };

@@ -181,6 +181,12 @@ const TEXTS = {
     es: {one: '{n} token en {ms} ms', other: '{n} tokens en {ms} ms'}
   },
   liveFailed: {en: 'That did not work: {error}', es: 'No ha funcionado: {error}'},
+  liveGone: {
+    en: 'The program that this page came from does not answer. Start heed serve again, and open the address that it ' +
+        'prints.',
+    es: 'El programa del que viene esta página no responde. Inicie heed serve otra vez y abra la dirección que ' +
+        'muestra.'
+  },
   liveTooLong: {
     en: 'That is too long: the model takes a few hundred words, and up to {most} characters are looked at.',
     es: 'Es demasiado largo: el modelo acepta unos cientos de palabras, y se miran hasta {most} caracteres.'
@@ -207,6 +213,16 @@ const TEXTS = {
   changedHeads: {en: 'Changed: {heads}.', es: 'Cambiado: {heads}.'},
   asLearned: {en: 'All as learned', es: 'Todo como aprendió'},
   liveAbout: {en: 'About this model', es: 'Sobre este modelo'},
+
+  // Of many tokens a few
+  fewLargest: {
+    en: 'Of {count} tokens the {few} with the largest values are shown, in their order.',
+    es: 'De {count} tokens se muestran los {few} con los valores mayores, en su orden.'
+  },
+  fewAround: {
+    en: 'Of {count} those from {first} to {end} are shown; another step shows others.',
+    es: 'De {count} se muestran los de {first} a {end}; otro paso muestra otros.'
+  },
 
   // Heads and tokens
   emptyToken: {en: '(empty)', es: '(vacío)'},
@@ -560,6 +576,7 @@ const TEXTS = {
     en: '[query:Queries] (left) look at [key:keys] (right)',
     es: 'Las [query:consultas] (izquierda) miran a las [key:claves] (derecha)'
   },
+  linesAsMap: {en: 'see all {count} tokens as a map', es: 'ver los {count} tokens como mapa'},
   queriesWhoLook: {en: 'Queries: who looks', es: 'Consultas: quién mira'},
   keysLookedAt: {en: 'Keys: what is looked at', es: 'Claves: qué se mira'},
   dashedBelow0: {en: 'dashed: below 0', es: 'a trazos: menos de 0'},
@@ -746,27 +763,24 @@ const TEXTS = {
     es: 'B \u2212 A: azul donde B tiene más, naranja donde A'
   },
   pairedByPosition: {
-    en: 'Tokens are paired by their position: both texts have {queries} queries and {keys} keys. The difference ' +
+    en: 'Tokens are paired by their position: A and B both have {queries} queries and {keys} keys. The difference ' +
         'is B \u2212 A for each pair.',
-    es: 'Los tokens se emparejan por su posición: ambos textos tienen {queries} consultas y {keys} claves. La ' +
+    es: 'Los tokens se emparejan por su posición: tanto A como B tienen {queries} consultas y {keys} claves. La ' +
         'diferencia es B \u2212 A para cada pareja.'
   },
   pairedByTokens: {
-    en: 'Equal tokens that come in the same order in both texts are paired (a longest common subsequence): ' +
+    en: 'Equal tokens that come in the same order in A and in B are paired (a longest common subsequence): ' +
         '{pairs} of {a} and {b} queries, {keyPairs} of {keysA} and {keysB} keys. The difference is B \u2212 A ' +
         'for these pairs and says nothing of the other tokens.',
-    es: 'Se emparejan los tokens iguales que van en el mismo orden en ambos textos (una subsecuencia común ' +
+    es: 'Se emparejan los tokens iguales que van en el mismo orden en A y en B (una subsecuencia común ' +
         'máxima): {pairs} de {a} y {b} consultas, {keyPairs} de {keysA} y {keysB} claves. La diferencia es B ' +
         '\u2212 A para estas parejas y no dice nada de los demás tokens.'
   },
-  noPairs: {
-    en: 'No token of one text belongs to one of the other.',
-    es: 'Ningún token de un texto corresponde a uno del otro.'
-  },
+  noPairs: {en: 'No token of A belongs to one of B.', es: 'Ningún token de A corresponde a uno de B.'},
   cellLookedAt: {en: 'The cell looked at', es: 'La celda que se mira'},
-  mapOfText: {
-    en: 'Map of text {which}, {name}: {queries} queries by {keys} keys. Arrow keys move over the cells.',
-    es: 'Mapa del texto {which}, {name}: {queries} consultas por {keys} claves. Las flechas mueven por las celdas.'
+  mapOfSide: {
+    en: 'Map of {which}, {name}: {queries} queries by {keys} keys. Arrow keys move over the cells.',
+    es: 'Mapa de {which}, {name}: {queries} consultas por {keys} claves. Las flechas mueven por las celdas.'
   },
   mapOfDifference: {
     en: 'Map of the difference, {name}: {queries} queries by {keys} keys. Arrow keys move over the cells.',
@@ -776,11 +790,11 @@ const TEXTS = {
       {en: '{which}: {query} attends to {key} with {weight}', es: '{which}: {query} atiende a {key} con {weight}'},
   differenceSaid: {en: 'difference {value}', es: 'diferencia {value}'},
   noPair: {en: 'no pair', es: 'sin pareja'},
-  noPartner: {en: 'This token has no partner in the other text.', es: 'Este token no tiene pareja en el otro texto.'},
-  hintTapCell: {en: 'Tap a cell to see it in both texts.', es: 'Toque una celda para verla en ambos textos.'},
+  noPartner: {en: 'This token has no partner on the other side.', es: 'Este token no tiene pareja en el otro lado.'},
+  hintTapCell: {en: 'Tap a cell to see it in A and in B.', es: 'Toque una celda para verla en A y en B.'},
   hintPointCell: {
-    en: 'Point at a cell to see it in both texts; click to keep it.',
-    es: 'Señale una celda para verla en ambos textos; pulse para fijarla.'
+    en: 'Point at a cell to see it in A and in B; click to keep it.',
+    es: 'Señale una celda para verla en A y en B; pulse para fijarla.'
   },
   differMost: {en: 'Heads that differ most', es: 'Cabezas que más difieren'},
   differWhat: {
