@@ -10,7 +10,7 @@ if(HEED_SANITIZE)
   list(APPEND program_environment "HEED_SANITIZED=1")
 endif()
 foreach(name usage files attention look train train_data prepare defaults report translate tokenize reading generate pictures pretrained
-             models tuning earlier serve)
+             live_model models tuning earlier serve)
   add_test(NAME program.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
   set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 1500 COST 100
     ENVIRONMENT "${program_environment}")

@@ -13,7 +13,6 @@
 #include "heed/attended.h"
 #include "heed/io.h"
 #include "heed/load.h"
-#include "heed/model_files.h"
 #include "heed/models.h"
 #include "heed/view.h"
 
@@ -40,19 +39,9 @@ State& state() {
   return *instance;
 }
 
+// Halves are widened once, not at each step.
 StoredModel model_of(std::map<std::string, std::string> files) {
-  const auto take = [&](const char* name) {
-    const auto file = files.find(name);
-    if (file == files.end()) throw FormatError(std::string("the page has no ") + name);
-    return std::move(file->second);
-  };
-  ModelParts parts{take(kConfigFile), {take(kVocabularyFile)}, {}};
-  if (files.contains(kSourceVocabularyFile)) parts.vocabularies.push_back(take(kSourceVocabularyFile));
-  const SafetensorsFile weights(take(kModelFile), kModelFile);
-  for (const TensorInfo& info : weights.tensors()) parts.tensors.emplace_back(info.name, weights.tensor(info.name));
-  StoredModel model = make_model(parts, "the page");
-  model.module().keep_matrices_as(DType::f32);  // halves are widened once, not at each step
-  return model;
+  return load(DirectorySnapshot::in_memory("the page", std::move(files)), {.dtype = DType::f32});
 }
 
 cli::SeenPage look(const StoredModel& model, const std::string& text, int64_t beam, int64_t generate) {

@@ -99,23 +99,32 @@ class DirectoryTransaction {
 class SafetensorsFile;
 
 /// Files of a directory as they were at one moment, whole sets of a DirectoryTransaction even where one is under way or
-/// was cut off. They are held open, so that they can be read at leisure. Changes nothing on the disk.
+/// was cut off. They are held open, so that they can be read at leisure. Changes nothing on the disk. Copies share what
+/// they hold.
 class DirectorySnapshot {
  public:
   /// Looks for `names`; those that are not there are left out. Throws IoError; FormatError for a broken journal.
   DirectorySnapshot(const std::string& directory, const std::vector<std::string>& names);
-  ~DirectorySnapshot();
-  DirectorySnapshot(const DirectorySnapshot&) = delete;
-  DirectorySnapshot& operator=(const DirectorySnapshot&) = delete;
+  /// Files that lie in memory, contents by name; `where` stands for the directory in messages.
+  static DirectorySnapshot in_memory(std::string where, std::map<std::string, std::string> files);
 
+  /// The directory.
+  const std::string& where() const;
+  /// A file, as messages name it.
+  std::string path(const std::string& name) const;
+  /// Those that are there, sorted.
+  std::vector<std::string> names() const;
   bool contains(const std::string& name) const;
   /// The content. Throws IoError where it is not there, FormatError where it is larger than `limit` bytes.
   std::string read(const std::string& name, uint64_t limit = uint64_t{1} << 32) const;
   SafetensorsFile safetensors(const std::string& name) const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Files;  // io/snapshot.h
+  struct OnDisk;
+  struct InMemory;
+  explicit DirectorySnapshot(std::shared_ptr<const Files> files) : files_(std::move(files)) {}
+  std::shared_ptr<const Files> files_;
 };
 
 /// Names of the files in a directory, sorted, as its snapshots have them: without temporary files and subdirectories.

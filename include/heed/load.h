@@ -99,6 +99,8 @@ struct LoadOptions {
 /// training. Everything is checked before memory is taken. Throws IoError, FormatError and UntrustedError; ShapeError
 /// for a dtype that matrices cannot have.
 StoredModel load(const std::string& directory, const LoadOptions& options = {});
+/// The same of the files of a directory, which may lie in memory; without adapters.
+StoredModel load(const DirectorySnapshot& files, const LoadOptions& options = {});
 
 /// A model outside any file: what write_parts() makes of one, make_model() turns into it again.
 struct ModelParts {

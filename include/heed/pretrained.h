@@ -59,6 +59,8 @@ struct PretrainedModel {
 /// Throws IoError, and FormatError for another kind of model, for keys of config.json and facts of GGUF that would
 /// change results and that heed does not follow, and for tensors that are missing, misshapen or unknown.
 PretrainedModel load_pretrained(const std::string& path);
+/// The same of the files of a directory, which may lie in memory.
+PretrainedModel load_pretrained(const DirectorySnapshot& files);
 
 /// How sentence-transformers makes a text's vector of the states of its tokens.
 struct SentenceModules {
@@ -101,5 +103,8 @@ ImagePreparation load_image_preparation(const std::string& directory);
 void write_pretrained(FileWriter& file, const PretrainedModel& model, const NamedTensors& parameters);
 /// ... and the texts beside it, by name.
 std::map<std::string, std::string> pretrained_texts(const PretrainedModel& model);
+/// The module's parameters as they are, by the names of the files, which model.safetensors needs no more than. Throws
+/// UsageError for a model of a GGUF file.
+NamedTensors pretrained_tensors(const PretrainedModel& model);
 
 }  // namespace heed::inline v0

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -101,11 +102,22 @@ class TokenStream {
 /// A model that reads one language and writes another may have a tokenizer for each.
 enum class TokenizerSide : uint8_t { source, target };
 
+/// Files by their names, wherever they are.
+struct TokenizerFiles {
+  std::string where{};  // the directory, in messages
+  std::function<bool(const std::string& name)> contains{};
+  std::function<std::string(const std::string& name)> read{};
+
+  std::string path(const std::string& name) const { return where + "/" + name; }
+};
+
 /// The tokenizer of a model's directory: heed's own vocabulary.txt, or as the hub has it tokenizer.json, else
 /// source.spm with target.spm and vocab.json (Marian), else vocab.json with merges.txt, else vocab.txt, else a
 /// sentencepiece model (tokenizer.model, spiece.model, sentencepiece.bpe.model), which heed reads by itself.
 /// tokenizer_config.json says what those leave open. Or the tokenizer in a GGUF file. Throws IoError, and FormatError
 /// where there is none, or where one breaks its format.
 Tokenizer load_tokenizer(const std::string& path, TokenizerSide side = TokenizerSide::source);
+/// The same of files of the directory: of those that are there it reads what it needs.
+Tokenizer load_tokenizer(const TokenizerFiles& files, TokenizerSide side = TokenizerSide::source);
 
 }  // namespace heed::inline v0

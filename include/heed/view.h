@@ -217,7 +217,7 @@ enum class LiveKind : uint8_t { translates, continues, reads };
 /// (docs/decisions/0012-live-page.md). Without files the page asks the server that it came from: it posts {"text",
 /// "beam", "generate"} to "attend" beside it, and takes what render_json() gives or {"error"}.
 struct LiveModel {
-  /// The files of one of heed's own models (heed/model_files.h): name and content.
+  /// The files of a model's directory, as load() of a DirectorySnapshot reads them: name and content.
   std::vector<std::pair<std::string, std::string>> files{};
   LiveKind kind = LiveKind::translates;
   std::string text{};    // what the page was made of

@@ -1,11 +1,16 @@
 #include "cli/live_model.h"
 
+#include <filesystem>
+#include <map>
 #include <utility>
 
 #include "heed/io.h"
 #include "heed/model_files.h"
 #include "heed/models.h"
+#include "heed/pretrained.h"
+#include "heed/text_encoder.h"
 #include "heed/text_reader.h"
+#include "heed/tokenizer.h"
 
 namespace heed::cli {
 namespace {
@@ -23,7 +28,7 @@ class StringWriter : public FileWriter {
   std::string content;
 };
 
-std::string halves_of(const NamedTensors& tensors) {
+std::string halves_of(const NamedTensors& tensors, const std::string& format) {
   uint64_t numbers = 0;
   for (const auto& [name, tensor] : tensors) numbers += static_cast<uint64_t>(tensor.numel());
   if (2 * numbers > kLargestModel)
@@ -33,26 +38,61 @@ std::string halves_of(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors)
     halves.emplace_back(name, converted(tensor.contiguous(), name, DType::f16, "--live"));
   StringWriter file;
-  write_safetensors(file, halves, {{"format", "heed"}});
+  write_safetensors(file, halves, {{"format", format}});
   return std::move(file.content);
+}
+
+// What the tokenizer of a directory is made of: what it reads.
+void add_tokenizer(const StoredModel& model, const std::string& directory, LiveModel* live) {
+  std::map<std::string, std::string> read;
+  const TokenizerFiles files{
+      .where = directory,
+      .contains = [&](const std::string& name) { return std::filesystem::exists(directory + "/" + name); },
+      .read = [&](const std::string& name) { return read[name] = read_file(directory + "/" + name); }};
+  load_tokenizer(files, TokenizerSide::target);
+  if (dynamic_cast<const Transformer*>(&model.module())) load_tokenizer(files, TokenizerSide::source);
+  for (auto& [name, content] : read) live->files.emplace_back(name, std::move(content));
+}
+
+void add_pretrained(const StoredModel& model, const std::string& directory, LiveModel* live) {
+  const PretrainedModel& pretrained = model.pretrained();
+  if (!pretrained.layout)
+    throw UsageError("--live takes no GGUF file; name the directory that " + directory +
+                     " was made of, or leave out --live");
+  // Before the tokenizer's, which may be large.
+  std::string weights = halves_of(pretrained_tensors(pretrained), "pt");
+  const std::map<std::string, std::string> texts = pretrained_texts(pretrained);
+  for (const char* name : {kConfigFile, "generation_config.json"})
+    if (const auto text = texts.find(name); text != texts.end()) live->files.push_back(*text);
+  add_tokenizer(model, directory, live);
+  live->files.emplace_back(kModelFile, std::move(weights));
+}
+
+void add_own(const StoredModel& model, const std::string& directory, LiveModel* live) {
+  if (model.vocabulary().foreign() || model.source_vocabulary().foreign())
+    throw UsageError("--live takes heed's own vocabularies, and " + directory +
+                     " has one of sentencepiece; leave out --live");
+  const ModelParts parts = write_parts(model);
+  live->files.emplace_back(kConfigFile, parts.config);
+  for (size_t i = 0; i < parts.vocabularies.size(); ++i)
+    live->files.emplace_back(i == 0 ? kVocabularyFile : kSourceVocabularyFile, parts.vocabularies[i]);
+  live->files.emplace_back(kModelFile, halves_of(parts.tensors, "heed"));
 }
 
 }  // namespace
 
 LiveModel live_model(const StoredModel& model, const std::string& directory, int64_t beam, int64_t generate) {
-  if (!model.model_type().empty())
-    throw UsageError("--live takes models that heed made, and " + directory + " holds " + what_it_does(model) +
+  const Module* const module = &model.module();
+  const bool translates = dynamic_cast<const Transformer*>(module), reads = dynamic_cast<const TextEncoder*>(module);
+  if (!translates && !reads && !dynamic_cast<const LanguageModel*>(module))
+    throw UsageError("--live takes models of texts, and " + directory + " holds " + what_it_does(model) +
                      "; leave out --live");
-  if (model.vocabulary().foreign() || model.source_vocabulary().foreign())
-    throw UsageError("--live takes heed's own vocabularies, and " + directory +
-                     " has one of sentencepiece; leave out --live");
-  const ModelParts parts = write_parts(model);
-  const bool translates = dynamic_cast<const Transformer*>(&model.module()) != nullptr;
-  LiveModel live{.kind = translates ? LiveKind::translates : LiveKind::continues, .beam = beam, .generate = generate};
-  live.files.emplace_back(kConfigFile, parts.config);
-  for (size_t i = 0; i < parts.vocabularies.size(); ++i)
-    live.files.emplace_back(i == 0 ? kVocabularyFile : kSourceVocabularyFile, parts.vocabularies[i]);
-  live.files.emplace_back(kModelFile, halves_of(parts.tensors));
+  LiveModel live{.kind = translates ? LiveKind::translates
+                         : reads    ? LiveKind::reads
+                                    : LiveKind::continues,
+                 .beam = beam,
+                 .generate = generate};
+  model.model_type().empty() ? add_own(model, directory, &live) : add_pretrained(model, directory, &live);
   if (const DirectorySnapshot files(directory, {kNoticeFile}); files.contains(kNoticeFile))
     live.notice = files.read(kNoticeFile, kLongestNotice);
   return live;

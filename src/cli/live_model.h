@@ -9,8 +9,9 @@
 
 namespace heed::cli {
 
-/// One of heed's own models as a page takes it, its weights as float16, with what NOTICE of its directory says. Throws
-/// UsageError for other models and for one that is too large, FormatError for weights that float16 does not hold.
+/// A model of texts, heed's own or another maker's, as a page takes it: its weights as float16, with what NOTICE of its
+/// directory says. Throws UsageError for other models, a GGUF file, and one that is too large; FormatError for weights
+/// that float16 does not hold.
 LiveModel live_model(const StoredModel& model, const std::string& directory, int64_t beam, int64_t generate);
 
 }  // namespace heed::cli

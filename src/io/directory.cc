@@ -11,6 +11,7 @@
 
 #include "io/file_system.h"
 #include "io/json.h"
+#include "io/snapshot.h"
 
 namespace heed::inline v0 {
 
@@ -344,53 +345,60 @@ Descriptor open_to_read(const std::string& directory) {
 
 }  // namespace
 
-struct DirectorySnapshot::State {
-  std::string shown;
-  std::map<std::string, Held> files;
+struct DirectorySnapshot::OnDisk : Files {
+  OnDisk(const std::string& directory, const std::vector<std::string>& wanted);
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> all;
+    for (const auto& [name, held] : files) all.push_back(name);
+    return all;
+  }
+
+  bool contains(const std::string& name) const override { return files.contains(name); }
+
+  std::string read(const std::string& name, uint64_t limit) const override {
+    const int fd = held(name).fd.get();
+    const std::string path = shown_in(where, name);
+    if (::lseek(fd, 0, SEEK_SET) != 0) throw_errno("read", path, errno);
+    return read_descriptor(fd, path, limit);
+  }
+
+  FileBytes bytes(const std::string& name) const override {
+    return map_descriptor(held(name).fd.get(), shown_in(where, name));
+  }
 
   const Held& held(const std::string& name) const {
     const auto it = files.find(name);
-    if (it == files.end()) throw_errno("open", shown_in(shown, name), ENOENT);
+    if (it == files.end()) throw_errno("open", shown_in(where, name), ENOENT);
     return it->second;
   }
+
+  std::map<std::string, Held> files;
 };
 
 // A file's name leads to one inode after the other and never back, and what is held open keeps its inode's number from
 // being given away. So names that lead to the same files in two looks did so in between, all of them at once. Nothing
 // marks a name that is not there, which a save may make and the next one remove between the looks: the second one
 // begins with those. A save removes behind its renames, so what it replaced has changed when the rest is looked at.
-DirectorySnapshot::DirectorySnapshot(const std::string& directory, const std::vector<std::string>& names)
-    : state_(new State{directory, {}}) {
+DirectorySnapshot::OnDisk::OnDisk(const std::string& directory, const std::vector<std::string>& wanted)
+    : Files(directory) {
   constexpr int kMostLooks = 1000;
   const Descriptor fd = open_to_read(directory);
-  state_->files = look(fd.get(), names, directory);
-  std::vector<std::string> order = names;
+  files = look(fd.get(), wanted, directory);
+  std::vector<std::string> order = wanted;
   for (int looks = 1;; ++looks) {
-    std::stable_partition(order.begin(), order.end(),
-                          [&](const std::string& name) { return !state_->files.contains(name); });
+    std::stable_partition(order.begin(), order.end(), [&](const std::string& name) { return !files.contains(name); });
     auto again = look(fd.get(), order, directory);
-    if (same(state_->files, again)) return;
-    state_->files = std::move(again);
+    if (same(files, again)) return;
+    files = std::move(again);
     if (looks == kMostLooks)
       throw IoError("read " + directory + ": it is saved anew all the time; try again, or copy it while nobody saves");
     std::this_thread::sleep_for(std::chrono::microseconds(10 * looks));
   }
 }
-DirectorySnapshot::~DirectorySnapshot() = default;
 
-bool DirectorySnapshot::contains(const std::string& name) const { return state_->files.contains(name); }
-
-std::string DirectorySnapshot::read(const std::string& name, uint64_t limit) const {
-  const int fd = state_->held(name).fd.get();
-  const std::string path = shown_in(state_->shown, name);
-  if (::lseek(fd, 0, SEEK_SET) != 0) throw_errno("read", path, errno);
-  return read_descriptor(fd, path, limit);
-}
-
-SafetensorsFile DirectorySnapshot::safetensors(const std::string& name) const {
-  const std::string path = shown_in(state_->shown, name);
-  return {path, map_descriptor(state_->held(name).fd.get(), path)};
-}
+DirectorySnapshot::DirectorySnapshot(const std::string& directory, const std::vector<std::string>& names)
+    : files_(std::make_shared<OnDisk>(directory, names)) {}
 
 std::vector<std::string> list_files(const std::string& directory) {
   Descriptor fd(directory, O_RDONLY | O_DIRECTORY);

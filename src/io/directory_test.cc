@@ -449,6 +449,27 @@ TEST_F(InMemory, ReadersBesideAWriterFindWholeSets) {
   EXPECT_GT(different.size(), 1u);
 }
 
+TEST_F(Directory, FilesInMemory) {
+  save_safetensors(at("t"), {{"x", Tensor::from({1, 2, 3}, {3})}});
+  const DirectorySnapshot files =
+      DirectorySnapshot::in_memory("here", {{"a", "some"}, {"t.safetensors", read_file(at("t"))}});
+  EXPECT_EQ(files.names(), (Names{"a", "t.safetensors"}));
+  EXPECT_TRUE(files.contains("a") && !files.contains("b"));
+  EXPECT_EQ(files.read("a"), "some");
+  EXPECT_EQ(files.path("a"), "here/a");
+  EXPECT_EQ(DirectorySnapshot::in_memory("here/", {}).path("a"), "here/a");
+  EXPECT_THROW(files.read("a", 3), FormatError);
+  EXPECT_THROW(files.read("b"), IoError);
+  EXPECT_THROW(files.safetensors("a"), FormatError);
+  Tensor tensor;
+  {
+    const DirectorySnapshot copy = files;  // NOLINT(performance-unnecessary-copy-initialization)
+    tensor = copy.safetensors("t.safetensors").tensor("x");
+  }
+  EXPECT_EQ(tensor.at<double>(2), 3);
+  EXPECT_EQ(DirectorySnapshot(at(""), {"t", "u"}).names(), Names{"t"});
+}
+
 TEST_F(Directory, KilledAtAnyMomentTheSetIsWhole) {
   save("model", {{"a", "0"}, {"b", "0"}});
   const std::string large(100000, ' ');

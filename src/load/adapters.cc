@@ -46,7 +46,7 @@ const PretrainedLayout& layout_of(const PretrainedModel& model) {
 
 // GPT2Model and BertModel have no prefix of their own, GPT2LMHeadModel and MarianMTModel do.
 bool is_bare(const PretrainedLayout& layout) {
-  const std::string config = layout.anew ? layout.anew->config : layout.texts.read(kConfigFile, kLargestConfig);
+  const std::string config = layout.anew ? layout.anew->config : layout.files.read(kConfigFile, kLargestConfig);
   const std::vector<std::string> classes = Keys(parse_json(config, kConfigFile), kConfigFile).texts("architectures");
   if (classes.empty()) return true;
   return classes[0].ends_with("Model") && !classes[0].ends_with("LMHeadModel") && !classes[0].ends_with("MTModel");

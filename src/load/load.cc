@@ -46,16 +46,15 @@ void check_ids(const std::string& directory, const Tokenizer& tokenizer, int64_t
                       "; the two belong to different models, or tokens were added without rows for them");
 }
 
-StoredModel loaded_pretrained(const std::string& directory) {
-  const bool adapted =
-      !is_gguf(directory) && DirectorySnapshot(directory, {kAdapterConfigFile}).contains(kAdapterConfigFile);
-  PretrainedModel model = adapted ? load_adapted(directory) : load_pretrained(directory);
+using LoadTokenizer = std::function<Tokenizer(TokenizerSide side)>;
+
+StoredModel with_tokenizers(PretrainedModel model, const std::string& directory, const LoadTokenizer& load_side) {
   const Module* const module = model.module.get();
   if (dynamic_cast<const ImageEncoder*>(module)) return {std::move(model), std::nullopt};
-  Tokenizer tokenizer = load_tokenizer(directory, TokenizerSide::target);
+  Tokenizer tokenizer = load_side(TokenizerSide::target);
   std::optional<Tokenizer> source;
   if (const auto* transformer = dynamic_cast<const Transformer*>(module)) {
-    source = load_tokenizer(directory, TokenizerSide::source);
+    source = load_side(TokenizerSide::source);
     check_ids(directory, *source, transformer->config().source_pieces());
     check_ids(directory, tokenizer, transformer->config().vocab_size);
   } else if (const auto* encoder = dynamic_cast<const TextEncoder*>(module)) {
@@ -66,6 +65,21 @@ StoredModel loaded_pretrained(const std::string& directory) {
     check_ids(directory, tokenizer, speech->config().vocab_size);
   }
   return {std::move(model), std::move(tokenizer), std::move(source)};
+}
+
+StoredModel loaded_pretrained(const std::string& directory) {
+  const bool adapted =
+      !is_gguf(directory) && DirectorySnapshot(directory, {kAdapterConfigFile}).contains(kAdapterConfigFile);
+  return with_tokenizers(adapted ? load_adapted(directory) : load_pretrained(directory), directory,
+                         [&](TokenizerSide side) { return load_tokenizer(directory, side); });
+}
+
+StoredModel loaded_pretrained(const DirectorySnapshot& files) {
+  const TokenizerFiles of_tokenizer{.where = files.where(),
+                                    .contains = [&](const std::string& name) { return files.contains(name); },
+                                    .read = [&](const std::string& name) { return files.read(name); }};
+  return with_tokenizers(load_pretrained(files), files.where(),
+                         [&](TokenizerSide side) { return load_tokenizer(of_tokenizer, side); });
 }
 
 // `where` names the tensors in messages.
@@ -171,21 +185,20 @@ BeamOptions StoredModel::completed(BeamOptions options) const {
   return options;
 }
 
-bool is_pretrained(const std::string& directory) {
-  if (is_gguf(directory)) return true;
-  const DirectorySnapshot files(directory, {kConfigFile});
-  const std::string where = directory + "/" + kConfigFile;
-  const nlohmann::json config = parse_json(files.read(kConfigFile, kLargestConfig), where);
+static bool is_pretrained(const DirectorySnapshot& files) {
+  const nlohmann::json config = parse_json(files.read(kConfigFile, kLargestConfig), files.path(kConfigFile));
   return config.is_object() && config.contains("model_type") && !config.contains("architecture");
 }
 
-static StoredModel load_as_stored(const std::string& directory, bool trust) {
-  if (is_pretrained(directory)) return loaded_pretrained(directory);
-  const DirectorySnapshot files(directory, kModelFiles);
-  const ModelPlan plan = read_plan(files.read(kConfigFile, kLargestConfig), directory + "/" + kConfigFile);
+bool is_pretrained(const std::string& directory) {
+  return is_gguf(directory) || is_pretrained(DirectorySnapshot(directory, {kConfigFile}));
+}
+
+static StoredModel loaded_own(const DirectorySnapshot& files, bool trust) {
+  const ModelPlan plan = read_plan(files.read(kConfigFile, kLargestConfig), files.path(kConfigFile));
   std::vector<Vocabulary> vocabularies;
   for (const VocabularyText& text : texts_of(files, plan.pieces))
-    vocabularies.push_back(loaded(text, directory, trust));
+    vocabularies.push_back(loaded(text, files.where(), trust));
   const SafetensorsFile file = files.safetensors(kModelFile);
   check_size(plan.parameters, file);
   NamedTensors tensors;
@@ -193,10 +206,19 @@ static StoredModel load_as_stored(const std::string& directory, bool trust) {
   return assembled(plan, std::move(vocabularies), tensors, file.path());
 }
 
-StoredModel load(const std::string& directory, const LoadOptions& options) {
-  StoredModel model = load_as_stored(directory, options.trust);
-  if (options.dtype) model.module().keep_matrices_as(*options.dtype);
+static StoredModel with_dtype(StoredModel model, const std::optional<DType>& dtype) {
+  if (dtype) model.module().keep_matrices_as(*dtype);
   return model;
+}
+
+StoredModel load(const std::string& directory, const LoadOptions& options) {
+  return with_dtype(is_pretrained(directory) ? loaded_pretrained(directory)
+                                             : loaded_own(DirectorySnapshot(directory, kModelFiles), options.trust),
+                    options.dtype);
+}
+
+StoredModel load(const DirectorySnapshot& files, const LoadOptions& options) {
+  return with_dtype(is_pretrained(files) ? loaded_pretrained(files) : loaded_own(files, options.trust), options.dtype);
 }
 
 StoredModel make_model(const ModelParts& parts, const std::string& where, bool trust) {

@@ -341,6 +341,22 @@ TEST_F(Stored, APartedModelIsPutTogetherAgain) {
   EXPECT_THROW(make_model(parts, "here"), FormatError);
 }
 
+TEST_F(Stored, AModelOfFilesInMemory) {
+  for (const bool own_source : {false, true}) {
+    const StoredModel model = translator(own_source);
+    save(model, at("one"));
+    std::map<std::string, std::string> files;
+    for (const std::string& name : list_files(at("one"))) files[name] = read_file(at("one/" + name));
+    const StoredModel back = load(DirectorySnapshot::in_memory("here", files), {.dtype = DType::f16});
+    EXPECT_EQ(back.has_source_vocabulary(), own_source);
+    EXPECT_EQ(back.tokenizer().encode("a").ids, model.tokenizer().encode("a").ids);
+    files.erase(kModelFile);
+    EXPECT_THROW(load(DirectorySnapshot::in_memory("here", files)), IoError);
+    files[kConfigFile] = R"({"model_type": "mamba"})";
+    EXPECT_THROW(load(DirectorySnapshot::in_memory("here", files)), FormatError);
+  }
+}
+
 TEST_F(Stored, ATranslationEndsWhereABatchThrows) {
   save(translator(), at("one"));
   const Translator translator(at("one"));

@@ -38,7 +38,7 @@ bool is_classifier(const std::vector<std::string>& classes) {
 }
 
 std::string text_of_config(const PretrainedLayout& layout) {
-  return layout.anew ? layout.anew->config : layout.texts.read(kConfigFile, kLargestConfig);
+  return layout.anew ? layout.anew->config : layout.files.read(kConfigFile, kLargestConfig);
 }
 
 // The same configuration for another head.
@@ -95,7 +95,7 @@ std::vector<std::string> classifier_labels(const std::string& config, const std:
 PretrainedModel load_classifier(const std::string& directory, const std::vector<std::string>& labels) {
   if (labels.empty()) throw ShapeError("load_classifier: there are no labels; give one for each class");
   const std::string where = directory + "/" + kConfigFile;
-  auto layout = std::make_shared<PretrainedLayout>(directory);
+  auto layout = std::make_shared<PretrainedLayout>(files_of_model(directory));
   const std::string config = DirectorySnapshot(directory, {kConfigFile}).read(kConfigFile, kLargestConfig);
   const Keys keys(parse_json(config, where), where);
   const Family& family = family_of(keys);

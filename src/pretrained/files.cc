@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "heed/model_files.h"
 #include "io/json.h"
@@ -29,35 +30,47 @@ std::map<std::string, std::string> read_index(const std::string& text, const std
   return files;
 }
 
-std::string missing(const std::string& directory) {
-  for (const std::string& file : list_files(directory))
-    if (file.ends_with(".bin") || file.ends_with(".pt") || file.ends_with(".h5") || file.ends_with(".msgpack"))
-      return directory + ": its weights are in " + file +
+constexpr const char* kUnread[] = {".bin", ".pt", ".h5", ".msgpack"};
+constexpr const char* kRead[] = {".safetensors", ".json", ".txt", ".model", ".spm", ".md", ".jinja"};
+
+bool ends_with_one(const std::string& name, std::span<const char* const> endings) {
+  return std::any_of(endings.begin(), endings.end(), [&](const char* ending) { return name.ends_with(ending); });
+}
+
+std::string missing(const DirectorySnapshot& files) {
+  for (const std::string& name : files.names())
+    if (ends_with_one(name, kUnread))
+      return files.where() + ": its weights are in " + name +
              ", which can hold programs; save them as model.safetensors (in Python: "
              "model.save_pretrained(directory))";
-  return directory + ": there is no " + kModelFile;
+  return files.where() + ": there is no " + kModelFile;
 }
 
 }  // namespace
 
-TensorFiles::TensorFiles(const std::string& directory) : where_(directory) {
-  const DirectorySnapshot files(directory, {kModelFile, kIndexFile});
+DirectorySnapshot files_of_model(const std::string& directory) {
+  std::vector<std::string> names = list_files(directory);
+  std::erase_if(names,
+                [](const std::string& name) { return !ends_with_one(name, kRead) && !ends_with_one(name, kUnread); });
+  return {directory, names};
+}
+
+TensorFiles::TensorFiles(const DirectorySnapshot& files) : where_(files.where()) {
   if (files.contains(kModelFile)) {
     add(files.safetensors(kModelFile));
     return;
   }
-  if (!files.contains(kIndexFile)) throw FormatError(missing(directory));
-  const std::string where = directory + "/" + kIndexFile;
+  if (!files.contains(kIndexFile)) throw FormatError(missing(files));
+  const std::string where = files.path(kIndexFile);
   const std::map<std::string, std::string> index = read_index(files.read(kIndexFile, kLargestIndex), where);
   std::set<std::string> names;
   for (const auto& [tensor, file] : index) names.insert(file);
-  const DirectorySnapshot parts(directory, {names.begin(), names.end()});
   for (const std::string& name : names) {
-    if (!parts.contains(name)) throw FormatError(where + ": it names " + name + ", which is not there");
-    add(parts.safetensors(name));
+    if (!files.contains(name)) throw FormatError(where + ": it names " + name + ", which is not there");
+    add(files.safetensors(name));
   }
   for (const auto& [tensor, file] : index)
-    if (!place_.contains(tensor) || files_[place_.at(tensor)].path() != directory + "/" + file)
+    if (!place_.contains(tensor) || files_[place_.at(tensor)].path() != files.path(file))
       throw FormatError(where + ": tensor " + in_quotes(tensor) + " is not in " + file);
 }
 

@@ -9,11 +9,15 @@
 
 namespace heed::inline v0 {
 
+/// All that a model of a directory may be made of: tensors, configurations, the tokenizer's files, cards; and what
+/// could hold its weights, but is not read. Throws as DirectorySnapshot.
+DirectorySnapshot files_of_model(const std::string& directory);
+
 class TensorFiles {
  public:
   /// Opens model.safetensors, or what model.safetensors.index.json names. Reads headers alone. Throws IoError,
   /// FormatError: also for an index that points outside the directory or disagrees with the files.
-  explicit TensorFiles(const std::string& directory);
+  explicit TensorFiles(const DirectorySnapshot& files);
 
   const std::vector<std::string>& names() const { return names_; }
   const TensorInfo& info(const std::string& name) const { return file(name).info(name); }

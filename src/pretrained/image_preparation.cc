@@ -37,7 +37,7 @@ std::array<double, 3> of_channels(const Keys& keys, const std::string& key, doub
 
 ImagePreparation load_image_preparation(const std::string& directory) {
   const std::string name = "preprocessor_config.json";
-  const Keys keys = read_keys(DirectorySnapshot(directory, {name}), directory, name);
+  const Keys keys = read_keys(DirectorySnapshot(directory, {name}), name);
   const bool deit = is_deit(keys);
   keys.require_flag("do_pad", false);
   ImagePreparation how;

@@ -141,8 +141,8 @@ void Keys::require_text(const std::string& key, const std::string& value) const 
   if (text(key, value) != value) fail(key, "heed has this kind of model with '" + value + "'");
 }
 
-Keys read_keys(const DirectorySnapshot& files, const std::string& directory, const std::string& name) {
-  const std::string where = directory + "/" + name;
+Keys read_keys(const DirectorySnapshot& files, const std::string& name) {
+  const std::string where = files.path(name);
   nlohmann::json json = parse_json(files.read(name, kLargest), where);
   if (!json.is_object()) throw FormatError(where + ": it is no JSON object");
   return {std::move(json), where};

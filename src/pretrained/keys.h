@@ -56,6 +56,6 @@ class Keys {
 };
 
 /// Those of a JSON file of a directory. Throws IoError where it is not there.
-Keys read_keys(const DirectorySnapshot& files, const std::string& directory, const std::string& name);
+Keys read_keys(const DirectorySnapshot& files, const std::string& name);
 
 }  // namespace heed::inline v0

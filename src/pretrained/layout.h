@@ -13,13 +13,12 @@
 namespace heed::inline v0 {
 
 struct PretrainedLayout {
-  /// Opens the directory's files, and holds them.
-  explicit PretrainedLayout(const std::string& directory);
+  /// Opens the tensors of files_of_model().
+  explicit PretrainedLayout(const DirectorySnapshot& held) : files(held), tensors(held) {}
 
   Names names{};
+  DirectorySnapshot files;
   TensorFiles tensors;
-  std::vector<std::string> text_names;  // configurations, the tokenizer's files, cards
-  DirectorySnapshot texts;
 
   /// What a model has that is not that of the files any longer: config.json and all tensors, by name.
   struct Anew {

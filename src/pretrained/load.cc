@@ -74,21 +74,24 @@ PretrainedModel load_pretrained(const std::string& path) {
   if (is_gguf(path)) return load_gguf(path);
   if (std::filesystem::is_regular_file(path))
     throw FormatError(path + ": this is no GGUF file; pass one, or the directory of a model");
-  const DirectorySnapshot texts(path, {kConfigFile, kGenerationFile});
-  const Keys config = read_keys(texts, path, kConfigFile);
+  return load_pretrained(files_of_model(path));
+}
+
+PretrainedModel load_pretrained(const DirectorySnapshot& files) {
+  const Keys config = read_keys(files, kConfigFile);
   const Family& family = family_of(config);
-  auto layout = std::make_shared<PretrainedLayout>(path);
-  const TensorFiles& files = layout->tensors;
-  const Described described = family.describe(config, files.names());
+  auto layout = std::make_shared<PretrainedLayout>(files);
+  const TensorFiles& tensors = layout->tensors;
+  const Described described = family.describe(config, tensors.names());
   layout->names = described.names;
-  PretrainedModel result{
-      .model_type = config.text("model_type"),
-      .config = config.json(),
-      .module = assemble(
-          config, described, files.names(), [&](const std::string& name) { return files.tensor(name); }, files.where()),
-      .head = described.head,
-      .layout = layout};
-  read_writing(texts.contains(kGenerationFile) ? read_keys(texts, path, kGenerationFile) : config, result);
+  PretrainedModel result{.model_type = config.text("model_type"),
+                         .config = config.json(),
+                         .module = assemble(
+                             config, described, tensors.names(),
+                             [&](const std::string& name) { return tensors.tensor(name); }, tensors.where()),
+                         .head = described.head,
+                         .layout = layout};
+  read_writing(files.contains(kGenerationFile) ? read_keys(files, kGenerationFile) : config, result);
   return result;
 }
 

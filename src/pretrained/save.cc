@@ -10,14 +10,10 @@ namespace heed::inline v0 {
 namespace {
 
 // What makes up a model beside its tensors. The index is of files that become one, the state of a training.
-std::vector<std::string> texts_of(const std::string& directory) {
-  std::vector<std::string> names;
-  for (const std::string& name : list_files(directory))
-    for (const char* ending : {".json", ".txt", ".model", ".spm", ".md", ".jinja"})
-      if (name.ends_with(ending) && !name.ends_with(".safetensors.index.json") && name != kStateFile &&
-          name != kAdapterConfigFile)
-        names.push_back(name);
-  return names;
+bool is_text(const std::string& name) {
+  constexpr const char* kEndings[] = {".json", ".txt", ".model", ".spm", ".md", ".jinja"};
+  return std::any_of(std::begin(kEndings), std::end(kEndings), [&](const char* end) { return name.ends_with(end); }) &&
+         !name.ends_with(".safetensors.index.json") && name != kStateFile && name != kAdapterConfigFile;
 }
 
 Tensor in_dtype(const Tensor& tensor, DType dtype, const std::string& name) {
@@ -29,21 +25,27 @@ Tensor in_dtype(const Tensor& tensor, DType dtype, const std::string& name) {
   return to;
 }
 
-// What the files had: parameters as they are now, the rest as it was.
-NamedTensors tensors_of(const PretrainedModel& model, NamedTensors own) {
+// The parameters by their names in the files.
+NamedTensors by_their_names(const PretrainedLayout& layout, NamedTensors own) {
   for (auto& [name, tensor] : own)
     if (is_quantised(tensor.dtype())) tensor = tensor.to(DType::f32);  // whose columns can be rows
-  const TensorFiles& files = model.layout->tensors;
-  if (const auto& anew = model.layout->anew) {
+  if (const auto& anew = layout.anew) {
     std::vector<std::string> names;
     for (const auto& [name, shape] : anew->shapes) names.push_back(name);
-    NamedTensors all =
-        write_named(model.layout->names, own, names, [&](const std::string& name) { return anew->shapes.at(name); });
+    return write_named(layout.names, own, names, [&](const std::string& name) { return anew->shapes.at(name); });
+  }
+  return write_named(layout.names, own, layout.tensors.names(),
+                     [&](const std::string& name) { return layout.tensors.info(name).shape; });
+}
+
+// What the files had: parameters as they are now, the rest as it was.
+NamedTensors tensors_of(const PretrainedModel& model, const NamedTensors& own) {
+  const TensorFiles& files = model.layout->tensors;
+  NamedTensors all = by_their_names(*model.layout, own);
+  if (const auto& anew = model.layout->anew) {
     for (auto& [name, tensor] : all) tensor = in_dtype(tensor, anew->dtype, name);
     return all;
   }
-  NamedTensors all = write_named(model.layout->names, own, files.names(),
-                                 [&](const std::string& name) { return files.info(name).shape; });
   std::set<std::string> written;
   for (auto& [name, tensor] : all) {
     tensor = in_dtype(tensor, *files.info(name).dtype, name);
@@ -57,9 +59,6 @@ NamedTensors tensors_of(const PretrainedModel& model, NamedTensors own) {
 
 }  // namespace
 
-PretrainedLayout::PretrainedLayout(const std::string& directory)
-    : tensors(directory), text_names(texts_of(directory)), texts(directory, text_names) {}
-
 void write_pretrained(FileWriter& file, const PretrainedModel& model, const NamedTensors& parameters) {
   if (!model.layout) throw UsageError("write_pretrained: the model was not loaded by load_pretrained");
   // transformers asks for the format.
@@ -69,9 +68,18 @@ void write_pretrained(FileWriter& file, const PretrainedModel& model, const Name
 std::map<std::string, std::string> pretrained_texts(const PretrainedModel& model) {
   if (!model.layout) throw UsageError("pretrained_texts: the model was not loaded by load_pretrained");
   std::map<std::string, std::string> texts;
-  for (const std::string& name : model.layout->text_names) texts[name] = model.layout->texts.read(name);
+  for (const std::string& name : model.layout->files.names())
+    if (is_text(name)) texts[name] = model.layout->files.read(name);
   if (model.layout->anew) texts[kConfigFile] = model.layout->anew->config;
   return texts;
+}
+
+NamedTensors pretrained_tensors(const PretrainedModel& model) {
+  if (!model.layout) throw UsageError("pretrained_tensors: the model was not loaded from a directory");
+  NamedTensors parameters;
+  for (const auto& [name, parameter] : model.module->named_parameters())
+    parameters.emplace_back(name, parameter.value());
+  return by_their_names(*model.layout, std::move(parameters));
 }
 
 void save_pretrained(const PretrainedModel& model, const std::string& directory) {

@@ -1,6 +1,7 @@
 #include "tokenizer/load.h"
 
 #include <array>
+#include <filesystem>
 
 #include "core/gguf.h"
 #include "heed/model_files.h"
@@ -21,10 +22,10 @@ using Shared = std::shared_ptr<const Tokenizer::Implementation>;
 
 }  // namespace
 
-TokenizerConfig::TokenizerConfig(const std::filesystem::path& directory) {
-  const std::filesystem::path path = directory / "tokenizer_config.json";
-  if (!is_there(path)) return;
-  document_.emplace(read_whole_file(path, kLargestTokenizer), path.string());
+TokenizerConfig::TokenizerConfig(const TokenizerFiles& files) {
+  constexpr const char* kName = "tokenizer_config.json";
+  if (!files.contains(kName)) return;
+  document_.emplace(files.read(kName), files.path(kName));
   root_ = document_->root();
   if (!root_->is_object()) root_->refuse("is no object");
 }
@@ -117,22 +118,31 @@ Tokenizer load_tokenizer(const std::string& path, TokenizerSide side) {
     if (is_gguf(path)) return Tokenizer(Shared(read_gguf(path)));
     throw FormatError(path + ": this is no directory and no GGUF file; pass the directory that tokenizer.json is in");
   }
+  const TokenizerFiles files{
+      .where = path,
+      .contains = [&](const std::string& name) { return is_there(directory / name); },
+      .read = [&](const std::string& name) { return read_whole_file(directory / name, kLargestTokenizer); }};
+  return load_tokenizer(files, side);
+}
+
+Tokenizer load_tokenizer(const TokenizerFiles& files, TokenizerSide side) {
+  const auto own = [&](const char* name) {
+    return Tokenizer(Vocabulary::from_bytes(files.read(name), files.path(name)));
+  };
   const bool source = side == TokenizerSide::source;
-  if (source && is_there(directory / kSourceVocabularyFile))
-    return Tokenizer(Vocabulary::load(directory / kSourceVocabularyFile));
-  if (is_there(directory / kVocabularyFile)) return Tokenizer(Vocabulary::load(directory / kVocabularyFile));
-  if (is_there(directory / "tokenizer.json"))
-    return Tokenizer::from_json(read_whole_file(directory / "tokenizer.json", kLargestTokenizer),
-                                (directory / "tokenizer.json").string());
-  const TokenizerConfig config(directory);
-  if (is_there(directory / "source.spm") && is_there(directory / "target.spm"))
-    return Tokenizer(Shared(read_marian(directory, config, side)));
-  if (is_there(directory / "vocab.json") && is_there(directory / "merges.txt"))
-    return Tokenizer(Shared(read_merges(directory, config)));
-  if (is_there(directory / "vocab.txt")) return Tokenizer(Shared(read_wordpieces(directory, config)));
+  if (source && files.contains(kSourceVocabularyFile)) return own(kSourceVocabularyFile);
+  if (files.contains(kVocabularyFile)) return own(kVocabularyFile);
+  if (files.contains("tokenizer.json"))
+    return Tokenizer::from_json(files.read("tokenizer.json"), files.path("tokenizer.json"));
+  const TokenizerConfig config(files);
+  if (files.contains("source.spm") && files.contains("target.spm"))
+    return Tokenizer(Shared(read_marian(files, config, side)));
+  if (files.contains("vocab.json") && files.contains("merges.txt"))
+    return Tokenizer(Shared(read_merges(files, config)));
+  if (files.contains("vocab.txt")) return Tokenizer(Shared(read_wordpieces(files, config)));
   for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
-    if (is_there(directory / name)) return Tokenizer(Shared(read_sentencepiece(directory / name, config)));
-  throw FormatError(path +
+    if (files.contains(name)) return Tokenizer(Shared(read_sentencepiece(files, name, config)));
+  throw FormatError(files.where +
                     ": no tokenizer that heed reads: tokenizer.json, source.spm with target.spm and vocab.json, "
                     "vocab.json with merges.txt, vocab.txt, tokenizer.model, spiece.model or sentencepiece.bpe.model");
 }

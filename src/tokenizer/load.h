@@ -1,7 +1,6 @@
 // Directories as the hub has them.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,7 +15,7 @@ inline constexpr uint64_t kLargestTokenizer = uint64_t{256} << 20;  // bytes of 
 /// tokenizer_config.json, where there is one: the class, and what the files leave open.
 class TokenizerConfig {
  public:
-  explicit TokenizerConfig(const std::filesystem::path& directory);
+  explicit TokenizerConfig(const TokenizerFiles& files);
 
   /// "LlamaTokenizer"; "Fast" at its end is left out. Empty where none is named.
   std::string class_name() const;
@@ -39,13 +38,14 @@ class TokenizerConfig {
 };
 
 /// vocab.json and merges.txt: byte-level BPE.
-std::shared_ptr<const Pipeline> read_merges(const std::filesystem::path& directory, const TokenizerConfig& config);
+std::shared_ptr<const Pipeline> read_merges(const TokenizerFiles& files, const TokenizerConfig& config);
 
 /// vocab.txt: BERT's WordPiece.
-std::shared_ptr<const Pipeline> read_wordpieces(const std::filesystem::path& directory, const TokenizerConfig& config);
+std::shared_ptr<const Pipeline> read_wordpieces(const TokenizerFiles& files, const TokenizerConfig& config);
 
-/// A sentencepiece model, for the classes that heed knows.
-std::shared_ptr<const Pipeline> read_sentencepiece(const std::filesystem::path& file, const TokenizerConfig& config);
+/// The sentencepiece model `name`, for the classes that heed knows.
+std::shared_ptr<const Pipeline> read_sentencepiece(const TokenizerFiles& files, const std::string& name,
+                                                   const TokenizerConfig& config);
 
 /// The tokenizer in a GGUF file.
 std::shared_ptr<const Pipeline> read_gguf(const std::string& path);
@@ -57,7 +57,7 @@ std::vector<Merge> merges_of(const std::vector<std::string_view>& thirds, const 
 PreTokenizerPtr make_qwen2_words(bool add_prefix_space);
 
 /// source.spm, target.spm and vocab.json; for the target target_vocab.json where the vocabularies are separate.
-std::shared_ptr<const Pipeline> read_marian(const std::filesystem::path& directory, const TokenizerConfig& config,
+std::shared_ptr<const Pipeline> read_marian(const TokenizerFiles& files, const TokenizerConfig& config,
                                             TokenizerSide side);
 
 }  // namespace heed::inline v0

@@ -4,7 +4,6 @@
 
 #include "heed/error.h"
 #include "text/model_proto_reader.h"
-#include "text/read_whole_file.h"
 #include "text/unicode.h"
 #include "tokenizer/character_map.h"
 #include "tokenizer/load.h"
@@ -157,14 +156,15 @@ ModelPtr read_pieces(const SentencePieceModel& model, const std::string& where) 
 
 }  // namespace
 
-std::shared_ptr<const Pipeline> read_marian(const std::filesystem::path& directory, const TokenizerConfig& config,
+std::shared_ptr<const Pipeline> read_marian(const TokenizerFiles& files, const TokenizerConfig& config,
                                             TokenizerSide side) {
   const bool target = side == TokenizerSide::target;
   const bool separate = target && config.boolean_or("separate_vocabs", false);
-  const std::string spm = (directory / (target ? "target.spm" : "source.spm")).string();
-  const std::string where = (directory / (separate ? "target_vocab.json" : "vocab.json")).string();
-  const SentencePieceModel model = read_model_proto(read_whole_file(spm, kLargestTokenizer), spm);
-  const JsonDocument document(read_whole_file(where, kLargestTokenizer), where);
+  const char* const pieces = target ? "target.spm" : "source.spm";
+  const char* const ids = separate ? "target_vocab.json" : "vocab.json";
+  const std::string spm = files.path(pieces), where = files.path(ids);
+  const SentencePieceModel model = read_model_proto(files.read(pieces), spm);
+  const JsonDocument document(files.read(ids), where);
   TokenTable vocabulary = read_vocabulary(document.root(), where);
   const std::string unk = config.token_or("unk_token", "<unk>"), eos = config.token_or("eos_token", "</s>");
   const std::string pad = config.token_or("pad_token", "<pad>");

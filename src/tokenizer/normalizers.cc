@@ -88,7 +88,7 @@ class Replace : public Normalizer {
   void apply(AlignedText* text) const override {
     std::vector<Part> parts;
     Pattern::Finder(pattern_).find(text->text(), &parts);
-    if (std::ranges::none_of(parts, &Part::match)) return;
+    if (std::none_of(parts.begin(), parts.end(), [](const Part& part) { return part.match; })) return;
     AlignedText out;
     Rewriter rewriter(*text, &out);
     for (const Part& part : parts) {

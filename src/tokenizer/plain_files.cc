@@ -1,7 +1,6 @@
 // Tokenizers in plain files, whose class says the rest: vocab.json with merges.txt, and vocab.txt.
 #include <algorithm>
 
-#include "text/read_whole_file.h"
 #include "text/unicode.h"
 #include "tokenizer/load.h"
 #include "tokenizer/read_json.h"
@@ -48,16 +47,16 @@ PreTokenizerPtr make_qwen2_words(bool add_prefix_space) {
   return make_sequence(std::move(parts));
 }
 
-std::shared_ptr<const Pipeline> read_merges(const std::filesystem::path& directory, const TokenizerConfig& config) {
-  const std::string where = (directory / "vocab.json").string();
+std::shared_ptr<const Pipeline> read_merges(const TokenizerFiles& files, const TokenizerConfig& config) {
+  const std::string where = files.path("vocab.json");
   const std::string name = config.class_name();
   const bool roberta = has_roberta_ends(name), qwen2 = name == "Qwen2Tokenizer";
   if (!roberta && !qwen2 && !name.empty() && name != "GPT2Tokenizer")
-    throw FormatError(directory.string() + ": heed does not know how a " + name +
+    throw FormatError(files.where + ": heed does not know how a " + name +
                       " reads vocab.json and merges.txt; add its tokenizer.json, which transformers saves");
-  const JsonDocument vocabulary(read_whole_file(where, kLargestTokenizer), where);
-  const std::string merges_path = (directory / "merges.txt").string();
-  const std::string merges_text = read_whole_file(merges_path, kLargestTokenizer);
+  const JsonDocument vocabulary(files.read("vocab.json"), where);
+  const std::string merges_path = files.path("merges.txt");
+  const std::string merges_text = files.read("merges.txt");
   if (!valid_utf8(merges_text)) throw FormatError(merges_path + ": not UTF-8");
   std::vector<Merge> merges;
   for (const std::string_view line : lines_of(merges_text))
@@ -90,9 +89,9 @@ std::shared_ptr<const Pipeline> read_merges(const std::filesystem::path& directo
   return std::make_shared<const Pipeline>(std::move(parts));
 }
 
-std::shared_ptr<const Pipeline> read_wordpieces(const std::filesystem::path& directory, const TokenizerConfig& config) {
-  const std::string where = (directory / "vocab.txt").string();
-  const std::string text = read_whole_file(where, kLargestTokenizer);
+std::shared_ptr<const Pipeline> read_wordpieces(const TokenizerFiles& files, const TokenizerConfig& config) {
+  const std::string where = files.path("vocab.txt");
+  const std::string text = files.read("vocab.txt");
   if (!valid_utf8(text)) throw FormatError(where + ": not UTF-8");
   TokenTable table;
   int32_t next = 0;

@@ -98,7 +98,8 @@ class ByteLevel : public PreTokenizer {
   void apply(Words* words) const override {
     if (o_.add_prefix_space) {
       const std::string_view text = words->text.text();
-      if (std::ranges::any_of(words->parts, [&](const auto& part) { return text[part.first] != ' '; }))
+      if (std::any_of(words->parts.begin(), words->parts.end(),
+                      [&](const auto& part) { return text[part.first] != ' '; }))
         rewrite(words, [](Rewriter* word) {
           if (!word->rest().starts_with(' ')) word->put(" ", word->here());
           word->copy(word->rest().size());

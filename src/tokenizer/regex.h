@@ -1,4 +1,5 @@
-// Regular expressions of tokenizer.json, which are written for Oniguruma, run by PCRE2.
+// Regular expressions of tokenizer.json, which are written for Oniguruma, run by PCRE2; in a page by the browser
+// (wasm/foreign/regex.cc).
 #pragma once
 
 #include <cstddef>
@@ -30,10 +31,6 @@ class Regex {
    private:
     struct State;
     std::unique_ptr<State> state_;
-    const Regex& regex_;
-    std::string_view text_;
-    size_t at_ = 0;
-    size_t last_end_ = std::string_view::npos;
   };
 
  private:

@@ -4,7 +4,6 @@
 
 #include "heed/error.h"
 #include "text/model_proto_reader.h"
-#include "text/read_whole_file.h"
 #include "text/unicode.h"
 #include "tokenizer/load.h"
 
@@ -24,10 +23,8 @@ std::vector<std::string_view> texts_of(const std::vector<Scored>& pieces) {
 
 class Reader {
  public:
-  Reader(const std::filesystem::path& file, const TokenizerConfig& config)
-      : where_(file.string()),
-        config_(config),
-        model_(read_model_proto(read_whole_file(file, kLargestTokenizer), where_)) {
+  Reader(const std::string& bytes, const std::string& where, const TokenizerConfig& config)
+      : where_(where), config_(config), model_(read_model_proto(bytes, where)) {
     for (const SentencePiece& piece : model_.pieces) {
       pieces_.emplace_back(piece.text, piece.score);
       if (piece.type == SentencePiece::control || piece.type == SentencePiece::user_defined)
@@ -248,8 +245,9 @@ std::vector<Merge> merges_of(const std::vector<std::string_view>& thirds, const 
   return merges;
 }
 
-std::shared_ptr<const Pipeline> read_sentencepiece(const std::filesystem::path& file, const TokenizerConfig& config) {
-  return Reader(file, config).read();
+std::shared_ptr<const Pipeline> read_sentencepiece(const TokenizerFiles& files, const std::string& name,
+                                                   const TokenizerConfig& config) {
+  return Reader(files.read(name), files.path(name), config).read();
 }
 
 }  // namespace heed::inline v0

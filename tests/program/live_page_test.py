@@ -10,6 +10,7 @@ import unittest
 import urllib.parse
 
 import browser
+import tiny_models
 from browser import Keys
 from page_test import MODEL
 from program import HEED
@@ -393,6 +394,35 @@ class LanguageModel(Live):
         self.type("three four")
         self.wait(lambda: self.texts("h1") == title and "ms" in self.line(), self.line())
         self.assert_same(self.table(), expected)
+
+
+class OtherMakers(Live):
+    """Models of other makers, in their own layout: tests/program/live_model_test.py has more of them."""
+
+    def sees_what_the_program_sees(self, model, button, texts, *arguments):
+        path = self.at / f"{model.name}.html"
+        attend(path, texts[0], "--model", model, "--live", *arguments)
+        self.open_alive("view=head&display=map&heads=1", path)
+        self.assertEqual(self.texts("#live button"), [button])
+        for text in texts[1:]:
+            stored = self.at / "stored.html"
+            attend(stored, text, "--model", model, *arguments)
+            self.open("view=head&display=map&heads=1", stored)
+            expected, title = self.table(), self.texts("h1")
+            self.assertGreater(len(expected), 3)
+            self.open_alive("view=head&display=map&heads=1", path)
+            self.type(text)
+            self.wait(lambda: self.texts("h1") == title and "ms" in self.line(), self.line())
+            self.assert_same(self.table(), expected)
+
+    def test_an_encoder(self):
+        self.sees_what_the_program_sees(tiny_models.text_encoder(self.at / "bert", "BertForMaskedLM"), "Read",
+                                        ["the dog barks.", "where is the CAT?", "Tom \u00e9 in paris\u2028house"])
+
+    def test_a_language_model(self):
+        self.sees_what_the_program_sees(tiny_models.language_model(self.at / "gpt2"), "Go on",
+                                        ["the dog", "we'll see 123 dogs,  the \U0001f600 end", " \u00a0x\ufeff\u0301y"],
+                                        "--generate", "5")
 
 
 if __name__ == "__main__":

@@ -53,6 +53,34 @@ def image_encoder(directory, labels=("cat", "dog", "bird"), seed=2):
     return directory
 
 
+def language_model(directory, seed=3, **config):
+    """A GPT-2 of bytes, which a regular expression cuts into words first."""
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    # A byte as a character that can be seen.
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    letters = {byte: chr(byte) for byte in plain} | {byte: chr(256 + at) for at, byte in enumerate(others)}
+    merges = [("t", "h"), ("th", "e"), ("o", "g"), ("d", "og"), (letters[32], "dog"), (letters[32], "the")]
+    pieces = [letters[byte] for byte in range(256)] + ["".join(pair) for pair in merges] + ["<|endoftext|>"]
+    (directory / "vocab.json").write_text(json.dumps({piece: number for number, piece in enumerate(pieces)}))
+    (directory / "merges.txt").write_text("#version: 0.2\n" + "".join(" ".join(pair) + "\n" for pair in merges))
+    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer"}))
+    (directory / "config.json").write_text(json.dumps({
+        "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "vocab_size": len(pieces), "n_embd": WIDTH,
+        "n_head": HEADS, "n_layer": LAYERS, "n_positions": 64, "n_inner": HIDDEN, **config}))
+    wanted = {"wte.weight": (len(pieces), WIDTH), "wpe.weight": (64, WIDTH)}
+    for layer in range(LAYERS):
+        at = f"h.{layer}."
+        for part, width, out in [("attn.c_attn", WIDTH, 3 * WIDTH), ("attn.c_proj", WIDTH, WIDTH),
+                                 ("mlp.c_fc", WIDTH, HIDDEN), ("mlp.c_proj", HIDDEN, WIDTH)]:
+            wanted.update({at + part + ".weight": (width, out), at + part + ".bias": (out,)})
+    for name in ["ln_f"] + [f"h.{layer}.ln_{which}" for layer in range(LAYERS) for which in (1, 2)]:
+        wanted.update({name + ".weight": (WIDTH,), name + ".bias": (WIDTH,)})
+    write_tensors(directory / "model.safetensors", wanted, seed)
+    return directory
+
+
 def shapes(architecture, labels):
     """Names of a BERT's tensors and their shapes."""
     all_shapes = {"embeddings.word_embeddings.weight": (len(PIECES), WIDTH),
@@ -97,7 +125,7 @@ def write_tensors(path, wanted, seed):
         count = 1
         for size in shape:
             count *= size
-        middle = 1 if "LayerNorm.weight" in name else 0
+        middle = 1 if "LayerNorm.weight" in name or (".ln_" in name or name.startswith("ln_")) and "weight" in name else 0
         values = struct.pack(f"<{count}f", *(draw.gauss(middle, 0.5) for _ in range(count)))
         header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [len(data), len(data) + len(values)]}
         data += values

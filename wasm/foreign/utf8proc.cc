@@ -1,9 +1,11 @@
-// What heed calls of utf8proc where it reads texts with its own vocabularies: categories and the canonical forms.
+// What heed calls of utf8proc in a page: categories, normal forms, lower case, grapheme clusters.
 #include <utf8proc.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "unicode_tables.h"
@@ -13,36 +15,147 @@ namespace {
 // Hangul is put together by arithmetic (Unicode 3.12).
 constexpr int32_t kS = 0xAC00, kL = 0x1100, kV = 0x1161, kT = 0x11A7, kLs = 19, kVs = 21, kTs = 28;
 
+// Up to the next one.
+struct Run {
+  int32_t first;
+  uint8_t category, combining_class, bound;
+};
+
+// Every so many codes, and how far away their lower case is.
+struct Lower {
+  int32_t first, last, step, away;
+};
+
+struct Decompositions {
+  struct Place {
+    int32_t code;
+    size_t begin, count;
+    bool composes;  // the parts become the character again
+  };
+  std::vector<Place> places;
+  std::vector<int32_t> parts;
+
+  const Place* find(int32_t code) const {
+    const auto found = std::lower_bound(places.begin(), places.end(), code,
+                                        [](const Place& one, int32_t value) { return one.code < value; });
+    return found == places.end() || found->code != code ? nullptr : &*found;
+  }
+};
+
+// Goes over a table of unicode_tables.h.
+class Unpacked {
+ public:
+  explicit Unpacked(const uint8_t* table) : at_(table), rows_(static_cast<size_t>(next())) {}
+  size_t rows() const { return rows_; }
+  int32_t next() {
+    uint32_t value = 0;
+    int shift = 0;
+    for (; *at_ >= 128; shift += 7) value |= (*at_++ & 127U) << shift;
+    return static_cast<int32_t>(value | static_cast<uint32_t>(*at_++) << shift);
+  }
+  int32_t next_signed() {
+    const int32_t value = next();
+    return value % 2 == 0 ? value / 2 : -(value / 2) - 1;
+  }
+
+ private:
+  const uint8_t* at_;
+  size_t rows_;
+};
+
+Decompositions decompositions_of(const uint8_t* table) {
+  Unpacked in(table);
+  Decompositions out;
+  out.places.resize(in.rows());
+  int32_t code = 0, part = 0;
+  for (auto& place : out.places) place.code = code += in.next();
+  for (auto& place : out.places) {
+    const int32_t value = in.next();
+    place.count = static_cast<size_t>(value / 2);
+    place.composes = value % 2 != 0;
+  }
+  for (auto& place : out.places) {
+    place.begin = out.parts.size();
+    for (size_t i = 0; i < place.count; ++i) out.parts.push_back(part += in.next_signed());
+  }
+  return out;
+}
+
+struct Tables {
+  std::vector<Run> runs;
+  std::vector<Lower> lower;
+  Decompositions canonical = decompositions_of(kCanonical), compatible = decompositions_of(kCompatible);
+  std::map<std::pair<int32_t, int32_t>, int32_t> pairs;  // and what they become
+
+  Tables() {
+    Unpacked run(kRuns), low(kLower);
+    runs.resize(run.rows());
+    int32_t code = 0;
+    for (Run& one : runs) one.first = code += run.next();
+    for (Run& one : runs) one.category = static_cast<uint8_t>(run.next());
+    for (Run& one : runs) one.combining_class = static_cast<uint8_t>(run.next());
+    for (Run& one : runs) one.bound = static_cast<uint8_t>(run.next());
+    lower.resize(low.rows());
+    code = 0;
+    for (Lower& one : lower) one.first = code += low.next();
+    for (Lower& one : lower) one.last = one.first + low.next();
+    for (Lower& one : lower) one.step = low.next();
+    int32_t away = 0;
+    for (Lower& one : lower) one.away = away += low.next_signed();
+    fill_pairs();
+  }
+
+  // A character is the pair of its last part and of what the others become: shorter ones come first.
+  void fill_pairs() {
+    constexpr size_t kMostParts = 4;
+    for (size_t count = 2; count <= kMostParts; ++count)
+      for (const auto& place : canonical.places) {
+        if (!place.composes || place.count != count) continue;
+        const int32_t* const parts = canonical.parts.data() + place.begin;
+        int32_t first = parts[0];
+        for (size_t i = 1; i + 1 < count; ++i) first = pairs.at({first, parts[i]});
+        pairs[{first, parts[count - 1]}] = place.code;
+      }
+  }
+};
+
+const Tables& tables() {
+  static const Tables* const all = new Tables;
+  return *all;
+}
+
 const Run& run_of(int32_t code) {
-  return *std::prev(std::upper_bound(std::begin(kRuns), std::end(kRuns), code,
+  const std::vector<Run>& runs = tables().runs;
+  if (code < 0 || code > 0x10FFFF) code = 0x10FFFF;  // not assigned
+  return *std::prev(std::upper_bound(runs.begin(), runs.end(), code,
                                      [](int32_t value, const Run& run) { return value < run.first; }));
 }
 
-void decompose(int32_t code, std::vector<int32_t>* out) {
+void decompose(int32_t code, bool compatibly, std::vector<int32_t>* out) {
   if (const int32_t s = code - kS; s >= 0 && s < kLs * kVs * kTs) {
     out->insert(out->end(), {kL + s / (kVs * kTs), kV + s / kTs % kVs});
     if (s % kTs != 0) out->push_back(kT + s % kTs);
     return;
   }
-  const Decomposition* const found =
-      std::lower_bound(std::begin(kDecompositions), std::end(kDecompositions), code,
-                       [](const Decomposition& one, int32_t value) { return one.code < value; });
-  if (found == std::end(kDecompositions) || found->code != code)
-    out->push_back(code);
-  else
-    out->insert(out->end(), kParts + found->begin, kParts + found->begin + found->count);
+  const Decompositions* from = &tables().compatible;
+  const Decompositions::Place* found = compatibly ? from->find(code) : nullptr;
+  if (!found) {
+    from = &tables().canonical;
+    found = from->find(code);
+  }
+  if (!found) return out->push_back(code);
+  const auto begin = from->parts.begin() + static_cast<ptrdiff_t>(found->begin);
+  out->insert(out->end(), begin, begin + static_cast<ptrdiff_t>(found->count));
 }
 
-// 0: none.
+// 0: none. The library takes U+11A7, which no syllable ends with, for a part of one, too.
 int32_t composed(int32_t first, int32_t second) {
   if (const int32_t l = first - kL, v = second - kV; l >= 0 && l < kLs && v >= 0 && v < kVs)
     return kS + (l * kVs + v) * kTs;
-  if (const int32_t s = first - kS, t = second - kT; s >= 0 && s < kLs * kVs * kTs && s % kTs == 0 && t > 0 && t < kTs)
+  if (const int32_t s = first - kS, t = second - kT; s >= 0 && s < kLs * kVs * kTs && s % kTs == 0 && t >= 0 && t < kTs)
     return first + t;
-  const Pair* const found = std::lower_bound(
-      std::begin(kPairs), std::end(kPairs), Pair{first, second, 0},
-      [](const Pair& a, const Pair& b) { return a.first != b.first ? a.first < b.first : a.second < b.second; });
-  return found != std::end(kPairs) && found->first == first && found->second == second ? found->composed : 0;
+  const auto found = tables().pairs.find({first, second});
+  return found == tables().pairs.end() ? 0 : found->second;
 }
 
 // Marks behind one base in the order of their classes.
@@ -86,14 +199,70 @@ void compose(std::vector<int32_t>& codes) {
 extern "C" {
 
 utf8proc_category_t utf8proc_category(utf8proc_int32_t code) {
-  return code < 0 || code > 0x10FFFF ? UTF8PROC_CATEGORY_CN : static_cast<utf8proc_category_t>(run_of(code).category);
+  return static_cast<utf8proc_category_t>(run_of(code).category);
 }
 
 const utf8proc_property_t* utf8proc_get_property(utf8proc_int32_t code) {
   static utf8proc_property_t property;  // there is one thread
-  property.category = static_cast<utf8proc_propval_t>(utf8proc_category(code));
-  property.combining_class = code < 0 || code > 0x10FFFF ? 0 : run_of(code).combining_class;
+  property.category = run_of(code).category;
+  property.combining_class = run_of(code).combining_class;
   return &property;
+}
+
+utf8proc_int32_t utf8proc_tolower(utf8proc_int32_t code) {
+  const std::vector<Lower>& all = tables().lower;
+  const auto after =
+      std::upper_bound(all.begin(), all.end(), code, [](int32_t value, const Lower& one) { return value < one.first; });
+  // Two of step 2 may lie within each other.
+  for (auto at = after; at != all.begin() && after - at < 2;) {
+    --at;
+    if (code <= at->last && (code == at->first || (code - at->first) % at->step == 0)) return code + at->away;
+  }
+  return code;
+}
+
+/// Unicode's rules for grapheme clusters (UAX #29), as the library has them: what joins the characters so far is in
+/// `state`, 0 at a beginning.
+utf8proc_bool utf8proc_grapheme_break_stateful(utf8proc_int32_t first, utf8proc_int32_t second,
+                                               utf8proc_int32_t* state) {
+  const int before = *state == UTF8PROC_BOUNDCLASS_START ? run_of(first).bound : *state, after = run_of(second).bound;
+  *state = before == UTF8PROC_BOUNDCLASS_REGIONAL_INDICATOR && after == before ? UTF8PROC_BOUNDCLASS_OTHER
+           : before == UTF8PROC_BOUNDCLASS_EXTENDED_PICTOGRAPHIC && after == UTF8PROC_BOUNDCLASS_EXTEND ? before
+           : before == UTF8PROC_BOUNDCLASS_EXTENDED_PICTOGRAPHIC && after == UTF8PROC_BOUNDCLASS_ZWJ
+               ? UTF8PROC_BOUNDCLASS_E_ZWG
+               : after;
+  const auto stands_alone = [](int bound) {
+    return bound == UTF8PROC_BOUNDCLASS_CR || bound == UTF8PROC_BOUNDCLASS_LF || bound == UTF8PROC_BOUNDCLASS_CONTROL;
+  };
+  if (before == UTF8PROC_BOUNDCLASS_CR && after == UTF8PROC_BOUNDCLASS_LF) return false;
+  if (stands_alone(before) || stands_alone(after)) return true;
+  switch (after) {  // that follow whatever stands there
+    case UTF8PROC_BOUNDCLASS_EXTEND:
+    case UTF8PROC_BOUNDCLASS_ZWJ:
+    case UTF8PROC_BOUNDCLASS_SPACINGMARK:
+      return false;
+    default:
+      break;
+  }
+  switch (before) {
+    case UTF8PROC_BOUNDCLASS_PREPEND:
+      return false;
+    case UTF8PROC_BOUNDCLASS_L:
+      return after != UTF8PROC_BOUNDCLASS_L && after != UTF8PROC_BOUNDCLASS_V && after != UTF8PROC_BOUNDCLASS_LV &&
+             after != UTF8PROC_BOUNDCLASS_LVT;
+    case UTF8PROC_BOUNDCLASS_V:
+    case UTF8PROC_BOUNDCLASS_LV:
+      return after != UTF8PROC_BOUNDCLASS_V && after != UTF8PROC_BOUNDCLASS_T;
+    case UTF8PROC_BOUNDCLASS_T:
+    case UTF8PROC_BOUNDCLASS_LVT:
+      return after != UTF8PROC_BOUNDCLASS_T;
+    case UTF8PROC_BOUNDCLASS_E_ZWG:
+      return after != UTF8PROC_BOUNDCLASS_EXTENDED_PICTOGRAPHIC;
+    case UTF8PROC_BOUNDCLASS_REGIONAL_INDICATOR:
+      return after != UTF8PROC_BOUNDCLASS_REGIONAL_INDICATOR;
+    default:
+      return true;
+  }
 }
 
 utf8proc_ssize_t utf8proc_iterate(const utf8proc_uint8_t* text, utf8proc_ssize_t size, utf8proc_int32_t* code) {
@@ -138,9 +307,8 @@ utf8proc_ssize_t utf8proc_encode_char(utf8proc_int32_t code, utf8proc_uint8_t* t
 
 utf8proc_ssize_t utf8proc_decompose_char(utf8proc_int32_t code, utf8proc_int32_t* to, utf8proc_ssize_t room,
                                          utf8proc_option_t options, int*) {
-  if (options & UTF8PROC_COMPAT) return UTF8PROC_ERROR_INVALIDOPTS;  // tokenizers of other makers ask for it
   std::vector<int32_t> codes;
-  decompose(code, &codes);
+  decompose(code, (options & UTF8PROC_COMPAT) != 0, &codes);
   std::copy_n(codes.begin(), std::min<size_t>(codes.size(), static_cast<size_t>(room)), to);
   return static_cast<utf8proc_ssize_t>(codes.size());
 }
@@ -160,7 +328,7 @@ utf8proc_ssize_t utf8proc_map(const utf8proc_uint8_t* text, utf8proc_ssize_t siz
     utf8proc_int32_t code = 0;
     const utf8proc_ssize_t length = utf8proc_iterate(text + at, size - at, &code);
     if (length <= 0) return UTF8PROC_ERROR_INVALIDUTF8;
-    decompose(code, &codes);
+    decompose(code, /*compatibly=*/false, &codes);
     at += length;
   }
   order(codes);

@@ -29,7 +29,8 @@ class ModelInPage {
   async load() {
     // An address that becomes a script has to be made by the one policy that the page permits.
     this.policy ??= window.trustedTypes?.createPolicy('heed-worker', {createScriptURL: address => address});
-    const script = new Blob([`${inflated}\n(${answerInWorker})();`], {type: 'text/javascript'});
+    const script =
+        new Blob([`${inflated}\n${javascriptOf}\n${foundIn}\n(${answerInWorker})();`], {type: 'text/javascript'});
     const address = URL.createObjectURL(script);
     this.worker = new Worker(this.policy?.createScriptURL(address) ?? address);
     const part = block => ({block, text: packed(block)}), {module, files} = data.live;

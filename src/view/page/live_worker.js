@@ -1,9 +1,14 @@
 // The model in the page: heed as WebAssembly (wasm/live.cc), in a worker, so that the page stays awake.
 
-/** What the worker runs. It becomes text on the way there, so it knows `inflated` and nothing else of the page. */
+/**
+   What the worker runs. It becomes text on the way there, so it knows `inflated`, javascriptOf() and foundIn(), and
+   nothing else of the page.
+ */
 function answerInWorker() {
-  const encoder = new TextEncoder(), decoder = new TextDecoder();
+  const encoder = new TextEncoder(), decoder = new TextDecoder('utf-8', {ignoreBOM: true});
   let heed = null;  // the module's exports
+  const patterns = [];
+  let found = [];  // by the last search
 
   const bytesAt = (at, size) => new Uint8Array(heed.memory.buffer, at, size);
   const copyAt = (at, size) => bytesAt(at, size).slice();
@@ -43,6 +48,22 @@ function answerInWorker() {
     proc_exit(code) { throw new Error(`exit ${code}`); },
     emscripten_notify_memory_growth: () => {},
     page_written: (at, size) => postMessage({written: textAt(at, size)}),
+    pattern_made(at, size) {
+      try {
+        return patterns.push(new RegExp(javascriptOf(textAt(at, size)), 'gu')) - 1;
+      } catch {
+        return -1;
+      }
+    },
+    pattern_found(number, at, size) {
+      try {
+        found = foundIn(patterns[number], textAt(at, size), size);
+        return found.length / 2;
+      } catch {
+        return -1;
+      }
+    },
+    pattern_taken: at => new Uint32Array(heed.memory.buffer, at, found.length).set(found),
   };
   const UNKNOWN = 52;  // ENOSYS
   const asked = module => {
