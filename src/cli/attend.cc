@@ -337,7 +337,9 @@ void add_picture_options(CLI::App& command, AttendArguments& a) {
   add_file(command, "--svg", a.svg, "Write a picture");
   add_file(command, "--pdf", a.pdf, "Write a picture");
   add_file(command, "--html", a.html, "Write a page for a browser: every layer and head, to look into");
-  command.add_flag("--live", a.live, "The model itself is in the page, which then reads what is typed into it: up to 50 million parameters");
+  command.add_flag(
+      "--live", a.live,
+      "The model itself is in the page, which then reads what is typed into it: up to 50 million parameters");
   command.add_option("--compare", a.compare, "Another text, beside the first in the page; with --from another file")
       ->type_name("TEXT")
       ->check(not_empty());
