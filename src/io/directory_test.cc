@@ -467,7 +467,7 @@ TEST_F(Directory, FilesInMemory) {
     tensor = copy.safetensors("t.safetensors").tensor("x");
   }
   EXPECT_EQ(tensor.at<double>(2), 3);
-  EXPECT_EQ(DirectorySnapshot(at(""), {"t", "u"}).names(), Names{"t"});
+  EXPECT_EQ(DirectorySnapshot(at(""), {"t", "u"}).names(), std::vector<std::string>{"t"});
 }
 
 TEST_F(Directory, KilledAtAnyMomentTheSetIsWhole) {
