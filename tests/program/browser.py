@@ -42,6 +42,7 @@ def start(profile):
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(service=Service(CHROMEDRIVER), options=options)
     driver.set_page_load_timeout(120)
+    driver.set_script_timeout(240)  # a machine may be busy
     return driver
 
 
