@@ -54,3 +54,4 @@ foreach(name page page_use page_long page_everyone page_story picture_page live_
     SKIP_RETURN_CODE 77
     ENVIRONMENT "${program_environment};HEED_PAGE_MAKER=$<TARGET_FILE:page_maker>")
 endforeach()
+set_tests_properties(program.page_long PROPERTIES RUN_SERIAL ON)  # it counts what frames cost
