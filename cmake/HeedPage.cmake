@@ -25,6 +25,7 @@ function(joined names out)
   foreach(name IN LISTS names)
     file(READ "${FOLDER}/${name}" text)
     string(REGEX REPLACE "\n +" "\n" text "${text}")  # indentation is an eighth of a script
+    string(REGEX REPLACE "\n//[^\n]*" "" text "${text}")  # comments of whole lines
     string(APPEND all "${text}")
   endforeach()
   set(${out} "${all}" PARENT_SCOPE)
