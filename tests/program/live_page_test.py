@@ -120,6 +120,11 @@ class Translator(Live):
         self.open(later, stored)
         expected, tokens = self.table(), self.texts("#predictions .chip")
         self.open_alive("view=head&display=map&group=2&heads=1")
+        # An address without them leads to the page's own text and to heads as learned.
+        go = lambda where: self.js("""
+            const kept = new URLSearchParams(location.hash.slice(1));
+            location.hash = ['text', 'change'].filter(name => kept.has(name))
+                .reduce((all, name) => `${all}&${name}=${encodeURIComponent(kept.get(name))}`, arguments[0]);""", where)
         choose = lambda what: self.js("""
             const select = document.querySelector('#change-heads select');
             select.value = arguments[0];
@@ -130,7 +135,7 @@ class Translator(Live):
         self.assertIn("Cross 1.2: off", " ".join(self.texts("figcaption")))
         self.assertIn("No weight differs here.", " ".join(self.texts("figcaption")))
         self.assertEqual(self.texts("#predictions .chip"), tokens)
-        self.js("location.hash = arguments[0]", later)
+        go(later)
         self.wait(lambda: "layer 2, head 2" in self.texts(".stagehead"))
         mine = self.table()
         self.assertEqual(len(mine), len(expected))
@@ -141,17 +146,26 @@ class Translator(Live):
         # It holds for what is typed next, and other heads join it.
         self.answered(SECOND)
         self.assertEqual(self.js("return document.getElementById('view').dataset.view"), "compare")
-        self.js("location.hash = 'view=head&group=0&heads=0,1'")
+        go("view=head&group=0&heads=0,1")
         self.wait(lambda: self.texts("#groups [aria-selected=true]") == ["Encoder"])
         choose("uniform")
         self.wait(lambda: "Encoder 1.1: looking everywhere alike, Encoder 1.2" in self.texts("#live-changed")[0])
         self.wait(lambda: self.js("return document.getElementById('view').dataset.view") == "compare", self.line())
         self.wait(lambda: "ms" in self.line(), self.line())
-        self.js("location.hash = 'view=model&group=0'")
+        go("view=model&group=0")
         self.wait(lambda: len(self.all(".tile .changed")) == 2)
         self.one("#live-changed button").click()
         self.wait(lambda: "Compare" not in self.texts("#views [role=tab]"), self.line())
         self.assertEqual((self.texts("#live-changed"), len(self.all(".tile .changed"))), ([""], 0))
+        # Back leads to what was changed, and a link opens the same.
+        self.js("history.back()")
+        self.wait(lambda: "Encoder 1.1: looking everywhere alike" in self.texts("#live-changed")[0], self.line())
+        self.open_alive("view=compare&group=2&heads=5&change=Cross:1.2=0;Cross:9.9=0;Nobody:1.1=0;Cross:1.1=<b>")
+        self.wait(lambda: self.texts("#predictions .chip") == tokens, self.line())
+        self.assertEqual([text.strip() for text in self.texts("#live-changed span")], ["Changed: Cross 1.2: off."])
+        self.js("location.hash = 'view=head&group=2&heads=5'")
+        self.wait(lambda: "Compare" not in self.texts("#views [role=tab]"), self.line())
+        self.assertEqual(self.texts("#live-changed"), [""])
 
     def test_odd_texts_end_in_a_line(self):
         self.open_alive()
