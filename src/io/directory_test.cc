@@ -453,7 +453,7 @@ TEST_F(Directory, FilesInMemory) {
   save_safetensors(at("t"), {{"x", Tensor::from({1, 2, 3}, {3})}});
   const DirectorySnapshot files =
       DirectorySnapshot::in_memory("here", {{"a", "some"}, {"t.safetensors", read_file(at("t"))}});
-  EXPECT_EQ(files.names(), (Names{"a", "t.safetensors"}));
+  EXPECT_EQ(files.names(), (std::vector<std::string>{"a", "t.safetensors"}));
   EXPECT_TRUE(files.contains("a") && !files.contains("b"));
   EXPECT_EQ(files.read("a"), "some");
   EXPECT_EQ(files.path("a"), "here/a");
@@ -467,7 +467,7 @@ TEST_F(Directory, FilesInMemory) {
     tensor = copy.safetensors("t.safetensors").tensor("x");
   }
   EXPECT_EQ(tensor.at<double>(2), 3);
-  EXPECT_EQ(DirectorySnapshot(at(""), {"t", "u"}).names(), Names{"t"});
+  EXPECT_EQ(DirectorySnapshot(at(""), {"t", "u"}).names(), std::vector<std::string>{"t"});
 }
 
 TEST_F(Directory, KilledAtAnyMomentTheSetIsWhole) {
