@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kNoticeFile = "NOTICE";
 constexpr uint64_t kLongestNotice = 1 << 16;     // bytes
-constexpr uint64_t kLargestModel = 100'000'000;  // bytes of weights: the page then has 133 MB
+constexpr uint64_t kLargestModel = 100'000'000;  // bytes of weights: the page then has 124 MB
 
 class StringWriter : public FileWriter {
  public:

@@ -48,6 +48,14 @@ void append(std::string* out, T value) {  // little endian, as every machine hee
 
 std::string packed(const std::string& bytes) { return base64(deflated(bytes)); }
 
+std::string in_planes(const std::string& bytes) {
+  std::string planes;
+  planes.reserve(bytes.size());
+  for (const size_t first : {size_t{0}, size_t{1}})
+    for (size_t i = first; i < bytes.size(); i += 2) planes += bytes[i];
+  return planes;
+}
+
 void SparseRows::add(const double* row, int64_t keys) {
   const auto size = [row](int64_t key) { return std::abs(row[key]); };
   const auto finite = [row](int64_t key) { return std::isfinite(row[key]); };

@@ -27,6 +27,10 @@ class Blocks {
 /// Bytes as a page has them: base64 of a deflated stream.
 std::string packed(const std::string& bytes);
 
+/// Bytes at even places, then those at odd ones: of 16-bit numbers deflate leaves 7 % less then. live_worker.js puts
+/// them back.
+std::string in_planes(const std::string& bytes);
+
 /// Rows of weights, packed: what the page unpacks again in data.js. A weight w of a row that keeps the sum s is stored
 /// as t = top sqrt(w / largest), and is s t^2 / (sum of t^2) again: small weights keep their size, and sums are exact.
 /// Where weights are below 0 or not finite, sums are those of sizes, and behind the rows stands a byte for each weight

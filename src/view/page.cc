@@ -245,7 +245,8 @@ Json live_json(const LiveModel& model, Blocks* blocks) {
                {"notice", model.notice}};
   if (model.files.empty()) return live;
   Json files = Json::array();
-  for (const auto& [name, content] : model.files) files.push_back({name, blocks->add(content)});
+  for (const auto& [name, content] : model.files)
+    files.push_back({name, blocks->add(name.ends_with(".safetensors") ? in_planes(content) : content)});
   live["module"] = blocks->add(std::string(live_module()));
   live["files"] = std::move(files);
   return live;

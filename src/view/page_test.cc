@@ -199,8 +199,10 @@ TEST(Page, IsOneDocumentWithItsPolicy) {
 TEST(Page, WithAModelItMayRunWebAssemblyAndNoMore) {
   Page page = page_of(falling(2, 2, 0.5));
   const std::string plain = render_html(page);
-  page.live =
-      LiveModel{.files = {{"config.json", "{}"}}, .kind = LiveKind::continues, .generate = 7, .notice = "theirs"};
+  page.live = LiveModel{.files = {{"config.json", "{}"}, {"model.safetensors", "abcde"}},
+                        .kind = LiveKind::continues,
+                        .generate = 7,
+                        .notice = "theirs"};
   const std::string html = render_html(page);
   std::string policy = between(html, "Content-Security-Policy\" content=\"", "\"");
   const auto take = [&](const std::string& what, const std::string& instead) {
@@ -218,6 +220,7 @@ TEST(Page, WithAModelItMayRunWebAssemblyAndNoMore) {
   EXPECT_EQ(live["notice"], "theirs");
   EXPECT_EQ(live["files"][0][0], "config.json");
   EXPECT_EQ(block_of(html, live["files"][0][1]), "{}");
+  EXPECT_EQ(block_of(html, live["files"][1][1]), "acebd");
   EXPECT_EQ(block_of(html, live["module"]).substr(0, 4), std::string("\0asm", 4));
   EXPECT_FALSE(data_of(plain).contains("live"));
 }

@@ -38,7 +38,11 @@ export async function load(module, directory) {
     functionOf(patterns, 'foundIn'),
     `(${functionOf(source('live_worker.js'), 'answerInWorker')})();`,
   ].join('\n'));
-  const block = path => ({text: deflateSync(readFileSync(path)).toString('base64')});
+  const inPlanes = bytes => Buffer.concat([0, 1].map(first => bytes.filter((_, i) => i % 2 === first)));
+  const block = path => {
+    const bytes = readFileSync(path);
+    return {text: deflateSync(path.endsWith('.safetensors') ? inPlanes(bytes) : bytes).toString('base64')};
+  };
   const files = readdirSync(directory)
                     .filter(name => /\.(json|txt|model|spm|safetensors)$/.test(name))
                     .map(name => [name, block(`${directory}/${name}`)]);

@@ -81,12 +81,20 @@ function answerInWorker() {
     }
   }
 
+  /** Weights are kept as the bytes at even places, then those at odd ones (in_planes in packing.h). */
+  function joined(planes) {
+    const bytes = new Uint8Array(planes.length), half = (planes.length + 1) >> 1;
+    for (let i = 0; i < half; ++i) bytes[2 * i] = planes[i];
+    for (let i = half; i < planes.length; ++i) bytes[2 * (i - half) + 1] = planes[i];
+    return bytes;
+  }
+
   async function load({module, files}) {
     const compiled = await WebAssembly.compile(await unpacked(module));
     heed = (await WebAssembly.instantiate(compiled, asked(compiled))).exports;
     heed._initialize();
     for (const [name, content] of files) {
-      const bytes = new Uint8Array(await unpacked(content));
+      const kept = new Uint8Array(await unpacked(content)), bytes = name.endsWith('.safetensors') ? joined(kept) : kept;
       giveText(name);
       heed.heed_take_name();
       give(bytes);
