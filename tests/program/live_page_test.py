@@ -79,7 +79,7 @@ class Translator(Live):
         self.open_alive(views[0])
         self.answered(SECOND)
         for view in views:
-            self.js("location.hash = arguments[0]", view)
+            self.js("location.hash = arguments[0]", f"{view}&text={urllib.parse.quote(SECOND)}")
             name = re.search(r"view=(\w+)", view).group(1)
             self.wait(lambda: self.js("return document.getElementById('view').dataset.view") == name)
             self.wait(lambda: (self.texts(".candidates .token"), self.texts("#text")) == figures[view])
