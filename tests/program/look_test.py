@@ -512,9 +512,6 @@ class WithItsModel(Look):
         for more in (["--dtype", "int8"], ["--without", "1.1"]):
             self.refuses(2, "puts the model into the page as it is", "attend", *text, *more, "--html", "p.html")
         self.refuses(2, "puts the model into the page as it is", "attend", "--examples", "--live", "--html", "p.html")
-        tiny_models.text_encoder(self.at / "bert")
-        self.refuses(2, "takes models that heed made, and bert holds a bert", "attend", "the dog", "--model", "bert", "--live",
-                     "--html", "p.html")
 
     def test_its_files(self):
         self.writes("El perro come.", "--model", MODEL, "--live", "--html", "p.html", files=["p.html"])
