@@ -11,7 +11,6 @@ import unittest
 import zipfile
 import zlib
 
-import tiny_models
 from program import ProgramTest, npy, zeros_npy
 
 MODEL = pathlib.Path(__file__).resolve().parents[2] / "models/spa-eng"
