@@ -466,7 +466,7 @@ TEST_F(Directory, FilesInMemory) {
     const DirectorySnapshot copy = files;  // NOLINT(performance-unnecessary-copy-initialization)
     tensor = copy.safetensors("t.safetensors").tensor("x");
   }
-  EXPECT_EQ(tensor.at<double>(2), 3);
+  EXPECT_EQ(tensor.at<int32_t>(2), 3);
   EXPECT_EQ(DirectorySnapshot(at(""), {"t", "u"}).names(), std::vector<std::string>{"t"});
 }
 

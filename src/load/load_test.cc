@@ -427,7 +427,7 @@ TEST_F(Stored, WhatIsWrittenIsToldOnTheWay) {
   std::vector<std::vector<int32_t>> told;
   const OnWritten tell = [&](const std::vector<int32_t>& ids) { told.push_back(ids); };
   const SeenTranslation seen = see_translation(translator(), "el perro", "", 1, false, tell);
-  ASSERT_GE(told.size() + 1, seen.output.size());
+  ASSERT_GE(told.size() + 2, seen.output.size());  // the last token may end it, by its length, too
   for (size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i].size(), i + 1);
   if (told.empty()) return;
   EXPECT_TRUE(std::equal(told.back().begin(), told.back().end(), seen.output.begin()));

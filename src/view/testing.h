@@ -16,9 +16,10 @@ namespace heed::inline v0 {
 
 // What stands between `begin` and `end` in text, from `at` on.
 inline std::string between(const std::string& text, const std::string& begin, const std::string& end, size_t at = 0) {
-  const size_t from = text.find(begin, at);
-  if (from == std::string::npos) return "(missing)";
-  return text.substr(from + begin.size(), text.find(end, from) - from - begin.size());
+  const size_t found = text.find(begin, at);
+  if (found == std::string::npos) return "(missing)";
+  const size_t from = found + begin.size();
+  return text.substr(from, text.find(end, from) - from);
 }
 
 inline nlohmann::json data_of(const std::string& html) {
