@@ -43,6 +43,7 @@ HEED_CALLED size_t heed_buffer_size() { return buffer.size(); }
 HEED_CALLED void heed_take_name() { name = std::move(buffer); }
 HEED_CALLED void heed_take_file() { files[name] = std::move(buffer); }
 HEED_CALLED void heed_take_block(size_t) {}
+HEED_CALLED int32_t heed_change() { return 0; }  // there are no heads here
 
 HEED_CALLED int32_t heed_load() {
   return guarded([] {
