@@ -250,7 +250,10 @@ class Answers(Serving):
                         self.assertEqual(found[key], expected[key], key)
                 statistics = [[group["statistics"] for group in found[key]] for key in ("groups", "compared")]
                 self.assertTrue(any(one != two for _, one, two in found["predictions"]) or statistics[0] != statistics[1])
-                self.assertEqual(server.json("attend", {"text": text})["compared"], [])
+                after = server.json("attend", {"text": text})
+                self.assertEqual(after["compared"], [])
+                self.assertEqual((after["text"], after["steps"]), (found["text"], found["steps"]))
+                self.assertEqual([group["statistics"] for group in after["groups"]], statistics[0])
 
     def test_a_page_without_a_text_asks_for_one(self):
         server = self.serve()
