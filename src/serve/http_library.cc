@@ -17,6 +17,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -230,7 +232,10 @@ class Connections final : public HttpConnections, private httplib::Server {
     explicit Threads(Connections* of) : of_(of) {}
     void enqueue(std::function<void()> answer) override { of_->begin(answer); }
     void shutdown() override { of_->finish(); }
-    void on_idle() override { of_->end_if_asked(); }
+    void on_idle() override {
+      of_->join_ended();
+      of_->end_if_asked();
+    }
 
    private:
     Connections* const of_;
@@ -295,23 +300,36 @@ class Connections final : public HttpConnections, private httplib::Server {
 
   // In a thread of its own; false where there are too many.
   bool started(const std::function<void()>& answer) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (running_ >= limits_.connections) return false;
-      ++running_;
-    }
+    join_ended();
+    const std::lock_guard lock(mutex_);
+    if (static_cast<int64_t>(threads_.size()) >= limits_.connections) return false;
     try {
-      std::thread([this, answer] {
-        answer();
-        const std::lock_guard lock(mutex_);
-        if (--running_ == 0) none_runs_.notify_all();
-      }).detach();
+      const auto self = threads_.emplace(threads_.end());
+      try {
+        *self = std::thread([this, answer, self] {
+          answer();
+          const std::lock_guard ended(mutex_);
+          ended_.splice(ended_.end(), threads_, self);
+          if (threads_.empty()) none_runs_.notify_all();
+        });
+      } catch (...) {
+        threads_.erase(self);
+        throw;
+      }
       return true;
     } catch (const std::exception&) {  // no more threads, or no memory
-      const std::lock_guard lock(mutex_);
-      --running_;
       return false;
     }
+  }
+
+  // None outlives the server: whoever leaves the process while a thread ends pulls its memory from under it.
+  void join_ended() {
+    std::list<std::thread> ended;
+    {
+      const std::lock_guard lock(mutex_);
+      ended.swap(ended_);
+    }
+    for (std::thread& thread : ended) thread.join();
   }
 
   void end_if_asked() {
@@ -321,12 +339,16 @@ class Connections final : public HttpConnections, private httplib::Server {
   // Requests that still come are cut off; answers have a moment to go.
   void finish() {
     constexpr std::chrono::seconds kMoment{2};
-    std::unique_lock lock(mutex_);
-    const auto none = [this] { return running_ == 0; };
-    for (const int socket : open_) ::shutdown(socket, SHUT_RD);
-    if (none_runs_.wait_for(lock, kMoment, none)) return;
-    for (const int socket : open_) ::shutdown(socket, SHUT_RDWR);
-    none_runs_.wait(lock, none);
+    {
+      std::unique_lock lock(mutex_);
+      const auto none = [this] { return threads_.empty(); };
+      for (const int socket : open_) ::shutdown(socket, SHUT_RD);
+      if (!none_runs_.wait_for(lock, kMoment, none)) {
+        for (const int socket : open_) ::shutdown(socket, SHUT_RDWR);
+        none_runs_.wait(lock, none);
+      }
+    }
+    join_ended();
   }
 
   // The place of httplib's own, which would wait for each byte anew.
@@ -391,7 +413,8 @@ class Connections final : public HttpConnections, private httplib::Server {
   std::atomic<bool> ending_{false};
   std::mutex mutex_;
   std::condition_variable none_runs_;
-  int64_t running_ = 0;
+  std::list<std::thread> threads_{};  // that answer
+  std::list<std::thread> ended_{};    // that have answered, to be joined
   std::set<int> open_{};
 };
 
