@@ -9,7 +9,8 @@
 Needs Debian's chromium, chromium-driver, python3-selenium, and pairs of sentences, Spanish behind a tab, in HEED_SHARED
 (default ../shared). Opening: a fresh load each time, from the start of the navigation to the frame that shows the page, to
 the model's being awake, and to the first translation of a text that is typed as soon as it is. Then sentences one after the
-other, as a reader would type them: words a second of the search alone, and with all that the page shows of each.
+other, each when the page rests, as a reader would type them: words a second from the request to the last word that is shown
+on the way, and to the frame that has all that the page shows of it.
 """
 import datetime
 import os
@@ -34,6 +35,12 @@ BEAMS = ("1", "4")
 
 # What a reader does, and when it has its effect.
 TYPED = """
+    const frame = () => new Promise(resolve => requestAnimationFrame(() => setTimeout(resolve)));
+    const rest = async () => {
+      await frame();
+      await frame();
+      await new Promise(requestIdleCallback);
+    };
     const typed = document.getElementById('typed'), line = document.getElementById('live-line');
     const read = text => new Promise(resolve => {
       const began = performance.now();
@@ -42,7 +49,7 @@ TYPED = """
         if (line.textContent.startsWith('writing')) searched = performance.now();
         if (!/ ms$/.test(line.textContent) || document.querySelector('h1').textContent !== text) return;
         look.disconnect();
-        resolve({search: searched - began, whole: performance.now() - began});
+        frame().then(() => resolve({search: searched - began, whole: performance.now() - began}));
       });
       look.observe(line, {childList: true});
       typed.value = text;
@@ -56,19 +63,20 @@ def opened(driver, page):
     browser.wait(lambda: driver.execute_script("return document.documentElement.dataset.alive") == "true")
     return driver.execute_async_script(TYPED + """
         const [text, done] = arguments;
-        read(text).then(() => requestAnimationFrame(() => setTimeout(() => {
+        read(text).then(() => {
           const at = name => performance.getEntriesByName(name)[0].startTime / 1000;
           done({painted: at('painted'), alive: at('alive'), first: performance.now() / 1000});
-        })));""", SECOND)
+        });""", SECOND)
 
 
 def translated(driver, sentences):
-    """Words a second: of the search alone, and until the page shows all of a sentence."""
+    """Words a second: of the search, and until the page shows all of a sentence."""
     return driver.execute_async_script(TYPED + """
         const [sentences, done] = arguments;
         (async () => {
           let words = 0, search = 0, whole = 0;
           for (const text of sentences) {
+            await rest();
             const took = await read(text);
             search += took.search;
             whole += took.whole;
