@@ -126,6 +126,7 @@ const headView = {
   listeners(side, index) {
     const look = () => {
       if (state.pinned || state.restoring) return;
+      cancelAnimationFrame(this.leaving);
       Object.assign(state, side === 'query' ? {query: index, key: null} : {key: index, query: null});
       viewOf[state.view].refresh();
     };
@@ -135,11 +136,7 @@ const headView = {
         look();
         if (!state.restoring) say(rowInWords(derived(), side, index));
       },
-      onmouseleave: () => {
-        if (state.pinned) return;
-        Object.assign(state, {query: null, key: null});
-        viewOf[state.view].refresh();
-      },
+      onmouseleave: () => this.leave(),
       onclick: () => this.pin(side, index),
       onkeydown: event => {
         if (event.key !== 'Enter' && event.key !== ' ') return;
@@ -148,6 +145,17 @@ const headView = {
         this.pin(side, index);
       },
     };
+  },
+
+  /** Nothing is looked at any more, unless the pointer is on the next token by then. */
+  leave() {
+    const {query, key} = state;
+    cancelAnimationFrame(this.leaving);
+    this.leaving = requestAnimationFrame(() => {
+      if (state.pinned || state.query !== query || state.key !== key) return;
+      Object.assign(state, {query: null, key: null});
+      viewOf[state.view].refresh();
+    });
   },
 
   pin(side, index) {

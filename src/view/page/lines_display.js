@@ -116,6 +116,7 @@ const linesDisplay = {
     this.shades = new TokenShades(this.lists);
     this.places = {query: this.tokenList(d, 'query'), key: this.tokenList(d, 'key')};
     this.canvas = make('canvas', {class: 'threads', 'aria-hidden': 'true'});
+    this.kept = {canvas: make('canvas')};
     this.scroller = make(
         'div', {class: 'bipartite', vars: {'--length': `${this.size * count}px`, '--row': `${this.size}px`}},
         this.places.query, make('div', {class: 'middle'}, this.canvas), this.places.key);
@@ -250,7 +251,7 @@ const linesDisplay = {
     this.strokes();
   },
 
-  /** The lines that can be seen. */
+  /** The lines that can be seen. Those that are there whichever token is looked at are kept until the view moves. */
   strokes() {
     const d = derived(), box = this.scroller;
     if (!box?.isConnected) return;
@@ -258,31 +259,41 @@ const linesDisplay = {
     const height = paper.printing ? Math.min(length, 12000) : box.clientHeight,
           top = paper.printing ? 0 : box.scrollTop;
     const width = Math.max(30, this.canvas.parentElement.clientWidth);
-    const context = sizeCanvas(this.canvas, width, height);
-    context.clearRect(0, 0, width, height);
-    this.drawLines(new CanvasPen(context), d, width, -top, -60, height + 60, this.size);
+    const looked = state.query !== null || state.key !== null;
+    const draw = (context, strong) =>
+        this.drawLines(new CanvasPen(context), d, width, -top, -60, height + 60, this.size, strong);
+    const id = [width, height, top, looked, state.threshold, theme(), window.devicePixelRatio].join();
+    if (this.kept.of !== d || this.kept.id !== id) {
+      Object.assign(this.kept, {of: d, id});
+      draw(sizeCanvas(this.kept.canvas, width, height), !looked);
+      this.context = sizeCanvas(this.canvas, width, height);
+    }
+    this.context.clearRect(0, 0, width, height);
+    this.context.drawImage(this.kept.canvas, 0, 0, width, height);
+    if (looked) draw(this.context, true);
   },
 
-  /** Lines from (0, y of the query) to (width, y of the key), those with an end between low and high. */
-  drawLines(pen, d, width, shift, low, high, size) {
+  /**
+     Lines from (0, y of the query) to (width, y of the key), those with an end between low and high. Where a token is
+     looked at, all are faint, and those of the token, which are `strong`, are drawn over them.
+   */
+  drawLines(pen, d, width, shift, low, high, size, strong) {
     const y = i => shift + (i + 0.5) * size;
     const first = Math.max(0, Math.ceil((low - shift) / size - 0.5)), end = Math.floor((high - shift) / size + 0.5);
-    const looked = state.query !== null || state.key !== null;
+    const some = strong && (state.query !== null || state.key !== null);
     const least = state.threshold * Math.min(1, unitOf(group()));
-    for (const strong of looked ? [false, true] : [true]) {
-      const drawn = (i, j, w) =>
-          !(Math.abs(w) < least) && (!looked || (state.query === i || state.key === j) === strong);
-      d.grids.forEach((grid, n) => {
-        const stroke = this.strokeOf(pen, d, n, width, strong && !looked);
-        for (let i = first; i < Math.min(end, grid.rows); ++i)
+    const drawn = (i, j, w) => !(Math.abs(w) < least) && (!some || state.query === i || state.key === j);
+    d.grids.forEach((grid, n) => {
+      const stroke = this.strokeOf(pen, d, n, width, strong && !some);
+      for (let i = first; i < Math.min(end, grid.rows); ++i)
+        if (!some || state.key !== null || state.query === i)
           grid.each(i, (j, w) => drawn(i, j, w) && stroke(y(i), y(j), w, strong));
-        const afar = [];
-        for (let j = first; (first > 0 || end < grid.rows) && j < Math.min(end, grid.columns); ++j)
-          grid.byKey().each(j, (i, w) => (i < first || i >= end) && drawn(i, j, w) && afar.push([i, j, w]));
-        if (afar.length > MOST_FROM_AFAR) afar.sort((a, b) => Math.abs(b[2]) - Math.abs(a[2]));
-        for (const [i, j, w] of afar.slice(0, MOST_FROM_AFAR)) stroke(y(i), y(j), w, strong);
-      });
-    }
+      const afar = [];
+      for (let j = first; (first > 0 || end < grid.rows) && j < Math.min(end, grid.columns); ++j)
+        grid.byKey().each(j, (i, w) => (i < first || i >= end) && drawn(i, j, w) && afar.push([i, j, w]));
+      if (afar.length > MOST_FROM_AFAR) afar.sort((a, b) => Math.abs(b[2]) - Math.abs(a[2]));
+      for (const [i, j, w] of afar.slice(0, MOST_FROM_AFAR)) stroke(y(i), y(j), w, strong);
+    });
   },
 
   /** How lines of the n-th head look: stroke(y of the query, y of the key, weight, strong or faint). */
@@ -314,7 +325,8 @@ const linesDisplay = {
         (_, j) => pen.text(
             left + middle + 2, (j + 0.5) * size, tokenText(d.key, j),
             {size: font, width: right - 8, bold: state.key === j, color: j === d.hidden ? ink().faint : undefined}));
-    this.drawLines(new ShiftedPen(pen, left - 4, 0), d, middle, 0, -Infinity, Infinity, size);
+    for (const strong of state.query !== null || state.key !== null ? [false, true] : [true])
+      this.drawLines(new ShiftedPen(pen, left - 4, 0), d, middle, 0, -Infinity, Infinity, size, strong);
     let y = size * Math.max(d.query.count, d.key.count) + 18;
     if (d.grids.length > 1)
       state.heads.slice(0, 32).forEach((n, at) => {
