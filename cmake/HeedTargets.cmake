@@ -48,6 +48,24 @@ function(heed_library name)
   set_target_properties(heed_${name} PROPERTIES EXPORT_NAME ${name})
 endfunction()
 
+# heed_opened(NAME LIBRARY source...): libheed_NAME.so, which heed::LIBRARY opens by its bare name where it is needed
+# (docs/decisions/0001-pictures-loaded-on-demand.md). Programs find it by their run path: those built here have it from
+# above; others get the place heed was installed to, or was built in as a part of their own build.
+function(heed_opened name library)
+  add_library(heed_${name} SHARED ${ARGN})
+  target_include_directories(heed_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+  target_link_libraries(heed_${name} PRIVATE heed_flags)
+  set_target_properties(heed_${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON SOVERSION 1)
+  install(TARGETS heed_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
+  add_dependencies(heed_${library} heed_${name})
+  target_link_options(heed_${library} INTERFACE
+    "$<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${CMAKE_INSTALL_LIBDIR}>")
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    target_link_options(heed_${library} INTERFACE
+      "$<BUILD_INTERFACE:LINKER:-rpath,$<TARGET_FILE_DIR:heed_${name}>>")
+  endif()
+endfunction()
+
 # heed_test(NAME source... LIBS library... LABELS label TIMEOUT seconds): a GoogleTest program, each of its cases a
 # CTest test, with one label at most (gtest_discover_tests flattens lists). Reads HEED_SHARED from the environment.
 function(heed_test name)

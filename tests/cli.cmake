@@ -48,7 +48,7 @@ foreach(candidate ${Python3_EXECUTABLE} /usr/bin/python3)
     break()
   endif()
 endforeach()
-foreach(name page page_use page_long page_everyone page_story picture_page live_page serve_page report_page firefox_page)
+foreach(name page page_around page_use page_long page_everyone page_story picture_page live_page serve_page report_page firefox_page)
   add_test(NAME program.${name} COMMAND ${browser_python} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
   set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 1200 COST 1000
     SKIP_RETURN_CODE 77

@@ -14,7 +14,7 @@ import xml.etree.ElementTree
 
 import firefox
 from page_long_test import long_page
-from page_test import BOTH, CROSS, MODEL, OUTPUT, SOURCE, made
+from pages import BOTH, CROSS, MODEL, OUTPUT, SOURCE, made
 from page_use_test import VIEWS
 from picture_page_test import GROUP as PICTURE
 from program import HEED

@@ -12,7 +12,7 @@ import urllib.parse
 import browser
 import tiny_models
 from browser import Keys
-from page_test import MODEL
+from pages import MODEL
 from program import HEED
 
 FIRST, SECOND = "El perro come.", "La casa tiene una puerta roja."

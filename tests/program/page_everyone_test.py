@@ -8,7 +8,7 @@ import xml.etree.ElementTree
 import browser
 from browser import ActionChains, Keys
 from page_long_test import long_page
-from page_test import BOTH, CROSS, DECODER, ENCODER, OUTPUT, SOURCE, Group, made
+from pages import BOTH, CROSS, DECODER, ENCODER, OUTPUT, SOURCE, Group, made
 from page_use_test import CONTRASTS, SVG, VIEWS, Use, luminance, mean_row
 from picture_page_test import GROUP as PICTURE
 from program import HEED

@@ -9,7 +9,7 @@ import xml.etree.ElementTree
 
 import browser
 from browser import ActionChains, Keys
-from page_test import Browser, made
+from pages import Browser, made
 from page_use_test import SVG
 
 TOKENS, HEADS = 5000, 2

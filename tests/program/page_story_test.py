@@ -6,7 +6,7 @@ import xml.etree.ElementTree
 
 import browser
 from browser import ActionChains, Keys
-from page_test import BOTH, CROSS, ENCODER, MODEL, PAGE, SOURCE, Browser, Group, made
+from pages import BOTH, CROSS, ENCODER, MODEL, PAGE, SOURCE, Browser, Group, made
 from program import HEED
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,7 +13,7 @@ import xml.etree.ElementTree
 
 import browser
 from browser import ActionChains, By, Keys
-from page_test import BOTH, CROSS, DECODER, MODEL, OUTPUT, OUTPUT_WORDS, PAGE, SOURCE, SOURCE_WORDS, Browser, Group, made
+from pages import BOTH, CROSS, DECODER, MODEL, OUTPUT, OUTPUT_WORDS, PAGE, SOURCE, SOURCE_WORDS, Browser, Group, made
 from program import HEED
 
 SVG = "{http://www.w3.org/2000/svg}"

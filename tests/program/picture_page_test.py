@@ -5,7 +5,7 @@ import xml.etree.ElementTree
 
 import browser
 from browser import ActionChains, Keys
-from page_test import Browser, Group, made
+from pages import Browser, Group, made
 
 ROWS, COLUMNS, SIDE = 3, 4, 10  # patches, and pixels of a patch
 TOKENS = ["[CLS]"] + [f"{r + 1},{c + 1}" for r in range(ROWS) for c in range(COLUMNS)]

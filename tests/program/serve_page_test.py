@@ -5,7 +5,7 @@ import unittest
 
 import browser
 from browser import Keys
-from page_test import MODEL
+from pages import MODEL
 from serve_test import HOSTILE, Server, setUpModule  # noqa: F401 (unittest calls setUpModule)
 
 FIRST, SECOND = "El perro come.", "La casa tiene una puerta roja."

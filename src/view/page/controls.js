@@ -123,6 +123,12 @@ const shortcuts = {
     return this.on && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.matches?.(types);
   },
 
+  /** Which of the heads of g a key leads to from head n, with layers as rows; undefined for other keys. */
+  headBy(key, g, n) {
+    const by = {'[': -1, ']': 1, '{': -g.heads, '}': g.heads}[key], count = g.layers * g.heads;
+    return by && (((n + by) % count) + count) % count;
+  },
+
   /** For the foot of the page: what keys there are, [[key, what it does]], and the switch. */
   list(keys) {
     return make(

@@ -156,19 +156,11 @@ rove(document.getElementById('groups'), '[role=tab]');
 document.addEventListener('keydown', event => {
   if (event.key === 'Escape' && state.tour) return void tour.end();
   if (!shortcuts.takes(event)) return;
-  const g = group(), count = g.layers * g.heads;
-  const turn = by => change({heads: [((state.heads[0] + by) % count + count) % count]});
-  const view = shownViews()[Number(event.key) - 1];
+  const view = shownViews()[Number(event.key) - 1], head = shortcuts.headBy(event.key, group(), state.heads[0]);
   if (view)
     change({view});
-  else if (event.key === '[')
-    turn(-1);
-  else if (event.key === ']')
-    turn(1);
-  else if (event.key === '{')
-    turn(-g.heads);
-  else if (event.key === '}')
-    turn(g.heads);
+  else if (head !== undefined)
+    change({heads: [head]});
   else if (event.key === 'Escape')
     change({query: null, key: null, pinned: false, cell: null});
   else

@@ -522,22 +522,15 @@ rove(document.getElementById('groups'), '[role=tab]');
 
 document.addEventListener('keydown', event => {
   if (!groups.length || !shortcuts.takes(event)) return;
-  const g = group(), count = g.layers * g.heads;
-  const turn = by => look(((state.head + by) % count + count) % count);
+  const head = shortcuts.headBy(event.key, group(), state.head);
   if (event.key === ',')
     step(-1);
   else if (event.key === '.')
     step(1);
   else if (event.key === 'p')
     play(playing === null);
-  else if (event.key === '[')
-    turn(-1);
-  else if (event.key === ']')
-    turn(1);
-  else if (event.key === '{')
-    turn(-g.heads);
-  else if (event.key === '}')
-    turn(g.heads);
+  else if (head !== undefined)
+    look(head);
   else
     return;
   event.preventDefault();
