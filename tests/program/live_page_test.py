@@ -168,6 +168,17 @@ class Translator(Live):
         self.wait(lambda: "Compare" not in self.texts("#views [role=tab]"), self.line())
         self.assertEqual(self.texts("#live-changed"), [""])
 
+    def test_where_no_head_differs_it_says_where_some_do(self):
+        """Behind the last layer no head looks anywhere; what the encoder looks at is before the decoder's changes."""
+        for change, at, says in [("Cross:2.2=0", "group=2&heads=5", "No head looks elsewhere, in any tab."),
+                                 ("Cross:1.2=0", "group=0&heads=0", "In others some do: Decoder, Cross.")]:
+            with self.subTest(change):
+                self.open_alive(f"view=compare&{at}&change={change}")
+                self.wait(lambda: says in " ".join(self.texts("figcaption")), self.line())
+                self.assertEqual(self.all("#moved"), [])
+                changed = re.findall("([0-9]+) % \u2192 ([0-9]+) %", " ".join(self.texts("#predictions .chip")))
+                self.assertTrue(any(a != b for a, b in changed), changed)
+
     def test_odd_texts_end_in_a_line(self):
         self.open_alive()
         for text, says in [("palabra " * 130000, "too long"), ("casa " * 600, "did not work")]:

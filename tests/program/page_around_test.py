@@ -200,8 +200,8 @@ class Screens(Browser):
     def test_reduced_motion(self):
         for reduced in (False, True):
             self.screen(1300, 900, reduced=reduced)
-            self.open("view=head")
-            moves = self.js("return getComputedStyle(document.querySelector('#tokens-key li')).transitionDuration")
+            self.open("view=steps")
+            moves = self.js("return getComputedStyle(document.querySelector('.chip')).transitionDuration")
             self.assertEqual(moves == "0s", reduced, moves)
 
     def test_print(self):

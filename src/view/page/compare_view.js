@@ -2,6 +2,7 @@
 
 /** The order in which maps are shown: the difference first, then A and B. */
 const SHOWN_ORDER = [2, 0, 1];
+const LEAST_MOVED = 1e-6;  // of a head's weight; less is rounding
 
 /** Which tokens belong together: [[i, j], ...], ascending on both sides. `by` position, or equal tokens in order. */
 function pairTokens(a, b, by) {
@@ -66,6 +67,33 @@ const compareView = {
 
   pairing(g) { return this.canPairByPosition(g) ? state.pairing : 'tokens'; },
 
+  /** The tokens of a group that belong together, and how much of each head's weight has moved. */
+  pairsOf(g) {
+    const o = g.other, by = this.pairing(g);
+    g.pairs ??= {};
+    const pairs =
+        g.pairs[by] ??= {queries: pairTokens(g.query.raw, o.query.raw, by), keys: pairTokens(g.key.raw, o.key.raw, by)};
+    pairs.moved ??= g.grids.map((grid, n) => movedWeight(grid, o.grids[n], pairs.queries, pairs.keys));
+    return pairs;
+  },
+
+  /** Whether a head of a group, which is loaded, looks elsewhere in B than in A. */
+  differs(g) { return this.pairsOf(g).moved.some(part => part > LEAST_MOVED); },
+
+  /** Where no head of a tab does, those of the others are asked. */
+  async prepare() {
+    const comparable = groups.filter(g => g.other && !g.measure);
+    if (!this.differs(group())) await Promise.all(comparable.flatMap(g => [g.load(), g.other.load()]));
+  },
+
+  /** Of heads whose maps are alike: where to look for what differs. */
+  noDifference(g) {
+    if (this.differs(g)) return tr('noDifference');
+    const others = groups.filter(one => one.other && one !== g && !one.measure && this.differs(one));
+    return others.length ? tr('noDifferenceInTab', {tabs: others.map(one => one.shownName).join(tr('listSeparator'))}) :
+                           tr('noDifferenceAtAll');
+  },
+
   /**
      What is shown of the chosen heads: the maps of both texts, their difference, and the tokens that belong together.
    */
@@ -73,23 +101,19 @@ const compareView = {
     const g = group(), o = g.other, by = this.pairing(g);
     const id = [g.index, state.heads, by, g.grids.length, language].join('|');
     if (this.shownId === id) return this.shown;
-    g.pairs ??= {};
-    const pairs =
-        g.pairs[by] ??= {queries: pairTokens(g.query.raw, o.query.raw, by), keys: pairTokens(g.key.raw, o.key.raw, by)};
-    const {queries, keys} = pairs;
+    const {queries, keys, moved} = this.pairsOf(g);
     const a = meanGrid(state.heads.map(n => g.grids[n])), b = meanGrid(state.heads.map(n => o.grids[n]));
     const joined = (list, one, two) => new Tokens(
         list.map(
             ([i, j]) => (one.raw[i] === two.raw[j] ? one.raw[i] : `${visible(one.raw[i])} / ${visible(two.raw[j])}`)),
         [], list.length);
     const difference = differenceGrid(a, b, queries, keys);
-    pairs.moved ??= g.grids.map((grid, n) => movedWeight(grid, o.grids[n], queries, keys));
     this.shownId = id;
     this.shown = {
       by,
       queries,
       keys,
-      moved: pairs.moved,
+      moved,
       top: Math.max(1e-9, a.largest(), b.largest()),
       most: Math.max(0.001, largestOf([difference.weight])),  // what is less is no difference to be seen
       maps: [
@@ -105,7 +129,7 @@ const compareView = {
         {
           name: 'difference',
           heading: tr('differenceHeading'),
-          text: difference.weight.length ? '' : tr('noDifference'),
+          text: difference.weight.length ? '' : this.noDifference(g),
           grid: difference,
           query: joined(queries, g.query, o.query),
           key: joined(keys, g.key, o.key)
@@ -326,22 +350,23 @@ const compareView = {
       parts.push(make('p', {class: 'hint'}, tr(matchMedia('(hover: none)').matches ? 'hintTapCell' : 'hintPointCell')));
     }
     const order = c.moved.map((_, n) => n).sort((x, y) => c.moved[y] - c.moved[x] || x - y).slice(0, 10);
-    parts.push(
-        make('h3', {}, tr('differMost')),
-        make(
-            'ol', {class: 'bars', id: 'moved'},
-            ...order.map(
-                n => make(
-                    'li', {},
-                    make(
-                        'button',
-                        {type: 'button', class: 'link', 'data-head': String(n), onclick: () => change({heads: [n]})},
-                        g.headName(n)),
-                    make(
-                        'span', {class: 'stack'},
-                        make('i', {vars: {'--part': `${100 * Math.min(1, c.moved[n])}%`, '--color': headColor(0)}})),
-                    make('span', {class: 'amount'}, percent(c.moved[n]))))),
-        make('p', {class: 'faint'}, tr('differWhat')));
+    if (c.moved[order[0]] > LEAST_MOVED)
+      parts.push(
+          make('h3', {}, tr('differMost')),
+          make(
+              'ol', {class: 'bars', id: 'moved'},
+              ...order.map(
+                  n => make(
+                      'li', {},
+                      make(
+                          'button',
+                          {type: 'button', class: 'link', 'data-head': String(n), onclick: () => change({heads: [n]})},
+                          g.headName(n)),
+                      make(
+                          'span', {class: 'stack'},
+                          make('i', {vars: {'--part': `${100 * Math.min(1, c.moved[n])}%`, '--color': headColor(0)}})),
+                      make('span', {class: 'amount'}, percent(c.moved[n]))))),
+          make('p', {class: 'faint'}, tr('differWhat')));
     const focus = focusOf(document.activeElement);
     const inside = this.detail.contains(document.activeElement);
     this.detail.replaceChildren(...parts);

@@ -758,6 +758,12 @@ const TEXTS = {
     en: 'No weight differs here. The heads that differ most are listed beside the maps.',
     es: 'Aquí no difiere ningún peso. Las cabezas que más difieren están en la lista junto a los mapas.'
   },
+  noDifferenceInTab: {
+    en: 'No head of this tab looks elsewhere. In others some do: {tabs}.',
+    es: 'Ninguna cabeza de esta pestaña mira a otra parte. En otras sí: {tabs}.'
+  },
+  noDifferenceAtAll:
+      {en: 'No head looks elsewhere, in any tab.', es: 'Ninguna cabeza mira a otra parte, en ninguna pestaña.'},
   differenceHeading: {
     en: 'B \u2212 A: blue where B has more, orange where A has',
     es: 'B \u2212 A: azul donde B tiene más, naranja donde A'
