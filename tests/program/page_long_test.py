@@ -338,6 +338,22 @@ class Lines(Long):
         self.wait(lambda: self.all(".pick[data-head='1'][aria-pressed=true]"))
         self.assertEqual(self.js(top), 51200)
 
+    def test_lines_follow_what_is_seen(self):
+        picture = "return document.querySelector('canvas.threads').toDataURL()"
+        for where in ("view=head&heads=0", "view=head&heads=0&query=3"):
+            with self.subTest(where):
+                self.open(where)
+                self.written()
+                at_top = self.js(picture)
+                self.js("document.querySelector('.bipartite').scrollTop = 3000 * 16")
+                self.wait(lambda: 3000 in self.exist())
+                self.written()
+                self.assertNotEqual(self.js(picture), at_top)
+                self.js("document.querySelector('.bipartite').scrollTop = 0")
+                self.wait(lambda: 0 in self.exist())
+                self.written()
+                self.assertEqual(self.js(picture), at_top)
+
     def test_width_does_not_change_with_what_is_seen(self):
         self.open("view=head&heads=0")
         box = "const b = document.querySelector('.middle').getBoundingClientRect(); return [b.left, b.width]"

@@ -80,16 +80,17 @@ const compareView = {
   /** Whether a head of a group, which is loaded, looks elsewhere in B than in A. */
   differs(g) { return this.pairsOf(g).moved.some(part => part > LEAST_MOVED); },
 
+  comparable() { return groups.filter(g => g.other && !g.measure); },
+
   /** Where no head of a tab does, those of the others are asked. */
   async prepare() {
-    const comparable = groups.filter(g => g.other && !g.measure);
-    if (!this.differs(group())) await Promise.all(comparable.flatMap(g => [g.load(), g.other.load()]));
+    if (!this.differs(group())) await Promise.all(this.comparable().flatMap(g => [g.load(), g.other.load()]));
   },
 
   /** Of heads whose maps are alike: where to look for what differs. */
   noDifference(g) {
     if (this.differs(g)) return tr('noDifference');
-    const others = groups.filter(one => one.other && one !== g && !one.measure && this.differs(one));
+    const others = this.comparable().filter(one => this.differs(one));
     return others.length ? tr('noDifferenceInTab', {tabs: others.map(one => one.shownName).join(tr('listSeparator'))}) :
                            tr('noDifferenceAtAll');
   },
