@@ -4,6 +4,7 @@ figures as JSON.
 
     bench/peers/install                          the peers, into build/peers
     bench/pretrained/compare.py [--build build/bench] [--peers build/peers] [--models build/models] [--json FILE] [--quick]
+    bench/pretrained/compare.py --only REGEX --onto FILE --json FILE    these rows in the place of an earlier run's
     bench/pretrained/compare.py --table FILE [--page FILE]        the table of an earlier run
 
 Turns, rounds and ratios are those of bench/turns.py. Weights are random, of true shapes (make_models.py); which tokens
@@ -11,6 +12,7 @@ come does not change what it costs. Decoding reads every weight once a token: it
 this machine's read test gives in the same run; that of prompts, sentences and training is the multiply-adds.
 """
 import datetime
+import json
 import pathlib
 import re
 import statistics
@@ -94,7 +96,16 @@ def recording(heed, directory, rounds):
     return spread(ratios)
 
 
+def joined(earlier, rows):
+    """The rows of an earlier run, each with its commit, but for those that have been measured anew."""
+    anew = {row["name"]: row for row in rows}
+    return [anew.get(row["name"], {**row, "commit": row.get("commit", earlier["commit"])}) for row in earlier["rows"]]
+
+
 def run(arguments):
+    earlier = json.loads(arguments.onto.read_text(encoding="utf-8")) if arguments.onto else None
+    if earlier and (earlier["processor"], earlier["threads"]) != (machine()["processor"], arguments.threads):
+        sys.exit(f"{arguments.onto} is of another processor, or of other threads; measure all rows")
     n = arguments.threads
     python = arguments.peers / "bin/python"
     subprocess.run([python, ROOT / "bench/pretrained/make_models.py", arguments.models], check=True)
@@ -127,11 +138,12 @@ def run(arguments):
                 "speedup": spread([b / a for a, b in zip(times["heed"], times[best])]) if best else None,
                 "refusals": found.refusals})
             print(f"{case['name']}  ({time.monotonic() - begin:.0f} s)", file=sys.stderr)
-            turns.keep(arguments, result)  # half an hour is not to be lost
+            # Half an hour is not to be lost.
+            turns.keep(arguments, {**result, "rows": joined(earlier, result["rows"])} if earlier else result)
     finally:
         for p in peers:
             p.close()
-    return result
+    return {**result, "rows": joined(earlier, result["rows"])} if earlier else result
 
 
 def table(result):
@@ -155,6 +167,9 @@ def table(result):
                   f"memory read at {limits['bandwidth'] / 1e9:.1f} GB/s; "
                   + ", ".join(f"{labels.get(p, p)} {v}" for p, v in result["versions"].items() if p != "heed")
                   + f"; {result['date']}, commit {result['commit']}."]
+    for other in sorted({row["commit"] for row in result["rows"] if "commit" in row}):
+        kept = [row["name"] for row in result["rows"] if row.get("commit") == other]
+        lines[-1] += f" Of commit {other}: {'; '.join(kept)}."
     return "\n".join(lines) + "\n"
 
 
@@ -162,4 +177,5 @@ if __name__ == "__main__":
     parser = turns.parser(__doc__)
     parser.add_argument("--models", type=pathlib.Path, default=ROOT / "build/models")
     parser.add_argument("--only", default="", help="cases whose name has this regular expression")
+    parser.add_argument("--onto", type=pathlib.Path, help="JSON of an earlier run, which keeps its other rows")
     turns.finish(parser.parse_args(), "pretrained", run, table)

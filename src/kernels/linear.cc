@@ -14,6 +14,7 @@
 
 #include "kernels/dot-inl.h"
 #include "kernels/packed-inl.h"
+#include "kernels/tiled-inl.h"
 
 #ifndef HEED_KERNELS_LINEAR_ONCE
 #define HEED_KERNELS_LINEAR_ONCE
@@ -92,6 +93,14 @@ template <class T, class Weights>
 void Forward(const T* x, Weights w, const T* bias, T* y, int64_t rows, int64_t in, int64_t out, Executor& ex,
              bool relu) {
   if (rows < kPackedFrom) return UnpackedForward(x, w, bias, y, rows, in, out, ex, relu);
+  if constexpr (kTiled<T>)
+    if (uses_matrix_tiles() &&
+        ForTiledBlocks(rows, out, ex, [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
+          return TiledProduct(count, columns, in, Left<T, true>{x + row * in, in},
+                              PanelsByColumn<T, Weights, kTilePanel>{element(w, column * in), in}, kPiecesOf<Weights>,
+                              y + row * out + column, out, {.bias = bias ? bias + column : nullptr, .relu = relu});
+        }))
+      return;
   ForBlocks<T>(rows, out, ex, [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
     Product(count, columns, in, Left<T, true>{x + row * in, in},
             PanelsByColumn<T, Weights>{element(w, column * in), in}, y + row * out + column, out,
@@ -99,9 +108,24 @@ void Forward(const T* x, Weights w, const T* bias, T* y, int64_t rows, int64_t i
   });
 }
 
+bool TilesHold(const float* x, int64_t n, Executor& ex) {
+  std::atomic<bool> all{true};
+  for_chunks(n, kChunk, ex, [&](int64_t begin, int64_t end) {
+    if (!tiles_hold(x + begin, end - begin)) all = false;
+  });
+  return all;
+}
+
 // dx (rows, in) = dy (rows, out) W.
 template <class T>
 void BackwardInput(const T* dy, const T* w, T* dx, int64_t rows, int64_t in, int64_t out, Executor& ex) {
+  if constexpr (kTiled<T>)
+    if (rows >= kPackedFrom && uses_matrix_tiles() &&
+        ForTiledBlocks(rows, in, ex, [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
+          return TiledProduct(count, columns, out, Left<T, true>{dy + row * out, out},
+                              PanelsByRow<T, kTilePanel>{w + column, in}, kTilePieces, dx + row * in + column, in, {});
+        }))
+      return;
   ForBlocks<T>(rows, in, ex, [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
     Product(count, columns, out, Left<T, true>{dy + row * out, out}, PanelsByRow<T>{w + column, in},
             dx + row * in + column, in, {});
@@ -111,7 +135,16 @@ void BackwardInput(const T* dy, const T* w, T* dx, int64_t rows, int64_t in, int
 // dw (out, in) += dy^T (out, rows) x (rows, in): no partial sums, each element is summed in the order of the rows.
 template <class T>
 void BackwardWeight(const T* dy, const T* x, T* dw, int64_t rows, int64_t in, int64_t out, Executor& ex) {
-  if (rows == 0) return;  // dy and x may be null
+  if (rows == 0) return;    // dy and x may be null
+  if constexpr (kTiled<T>)  // what is added to cannot be done again, so it is known before whether all fits
+    if (rows >= kPackedFrom && uses_matrix_tiles() && TilesHold(dy, rows * out, ex) && TilesHold(x, rows * in, ex)) {
+      ForTiledBlocks(out, in, ex, [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
+        return TiledProduct(count, columns, rows, Left<T, false>{dy + row, out},
+                            PanelsByRow<T, kTilePanel>{x + column, in}, kTilePieces, dw + row * in + column, in,
+                            {.add = true});
+      });
+      return;
+    }
   ForBlocks<T>(out, in, ex, [&](int64_t row, int64_t count, int64_t column, int64_t columns) {
     Product(count, columns, rows, Left<T, false>{dy + row, out}, PanelsByRow<T>{x + column, in}, dw + row * in + column,
             in, {.add = true});

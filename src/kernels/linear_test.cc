@@ -1,10 +1,14 @@
 #include "kernels/linear.h"
 
 #include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
 
 #include "core/testing.h"
 #include "kernels/activation.h"
 #include "kernels/testing.h"
+#include "simd/matrix_tiles.h"
 
 namespace heed {
 namespace {
@@ -24,7 +28,17 @@ struct Layer {
   }
 };
 
-// On each target.
+// On each target, with the matrix unit and without it where the processor has one.
+template <class F>
+void on_each_unit(F&& f) {
+  test::on_each_target(f);
+  if (!uses_matrix_tiles()) return;
+  SCOPED_TRACE("no matrix unit");
+  forbid_matrix_tiles_for_test(true);
+  f();
+  forbid_matrix_tiles_for_test(false);
+}
+
 template <class T>
 void check(int64_t rows, int64_t in, int64_t out, double tolerance) {
   SCOPED_TRACE(testing::Message() << rows << " x " << in << " -> " << out);
@@ -47,7 +61,7 @@ void check(int64_t rows, int64_t in, int64_t out, double tolerance) {
       biased[at] = sum + l.bias[o];
       edbias[static_cast<size_t>(o)] += g;
     }
-  test::on_each_target([&] {
+  on_each_unit([&] {
     for (const bool with_bias : {false, true})
       test::expect_near(l.forward(with_bias, test::one_thread()), with_bias ? biased : plain, tolerance);
     // dx is assigned (the NaN must go), dw and dbias are added to (the 1 must stay).
@@ -61,7 +75,7 @@ void check(int64_t rows, int64_t in, int64_t out, double tolerance) {
 }
 
 TEST(Linear, PackedWeightAgreesWithTheWeightAsItStands) {
-  test::on_each_target([] {
+  on_each_unit([] {
     for (const int64_t rows : {0, 1, 5, 26, 97})
       for (const int64_t out : {1, 33, 700}) {
         const Layer<float> l{rows, 37, out};
@@ -135,7 +149,7 @@ TEST(Linear, FewRowsAreSummedAlikeOnEachTarget) {
     check<float>(s[0], s[1], s[2], 2e-6);
     check<double>(s[0], s[1], s[2], 1e-14);
   }
-  test::on_each_target([&] {
+  on_each_unit([&] {
     for (const auto& s : shapes) {
       const Layer<float> l{s[0], s[1], s[2]};
       const Values<float> together = l.forward(true, test::one_thread());
@@ -195,7 +209,7 @@ void expect_bits_of_the_widened(DType dtype, const std::vector<std::pair<int64_t
 }
 
 TEST(Linear, WeightsInFewerBitsGiveTheBitsOfTheWidened) {
-  test::on_each_target([] {
+  on_each_unit([] {
     for (const DType dtype : {DType::f16, DType::bf16})
       expect_bits_of_the_widened(dtype, {{1, 3}, {37, 130}, {700, 50}, {5000, 9}, {1030, 521}});
     for (const DType dtype : {DType::q8, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1})
@@ -203,6 +217,83 @@ TEST(Linear, WeightsInFewerBitsGiveTheBitsOfTheWidened) {
     for (const DType dtype : {DType::q4_k, DType::q5_k, DType::q6_k})
       expect_bits_of_the_widened(dtype, {{256, 3}, {512, 130}, {4864, 9}, {1280, 521}});
   });
+}
+
+// One kind of NaN.
+std::vector<uint32_t> bits_of(const Values<float>& values) {
+  std::vector<uint32_t> bits;
+  for (const float x : values) bits.push_back(std::isnan(x) ? 0x7FC00000 : std::bit_cast<uint32_t>(x));
+  return bits;
+}
+
+TEST(Linear, NumbersThatTilesDoNotHoldAreLeftToVectors) {
+  if (!uses_matrix_tiles()) GTEST_SKIP() << "this processor has no matrix unit (AMX)";
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float most = std::bit_cast<float>(uint32_t{0x7F7F7FFF}), beyond = std::bit_cast<float>(uint32_t{0x7F7F8000});
+  EXPECT_TRUE(tiles_hold(&most, 1));
+  EXPECT_FALSE(tiles_hold(&beyond, 1));
+  const auto executor = make_executor(3);
+  for (const float number : {kInfinity, -kInfinity, NAN, -beyond})
+    for (const auto operand : {&Layer<float>::x, &Layer<float>::w, &Layer<float>::dy}) {
+      Layer<float> l{150, 770, 700};
+      (l.*operand)[500] = number;
+      const auto products = [&] {
+        Values<float> y(l.dy.size()), half = y, dx(l.x.size()), dw(l.w.size(), 1), dbias(l.bias.size());
+        const Tensor kept = Tensor::borrow(l.w.data(), DType::f32, {l.out, l.in}).to(DType::bf16);
+        linear_forward(l.x.data(), kept.data<bfloat16>(), l.bias.data(), half.data(), l.rows, l.in, l.out, *executor);
+        linear_backward<float>(l.dy.data(), l.x.data(), l.w.data(), dx.data(), dw.data(), dbias.data(), l.rows, l.in,
+                               l.out, *executor);
+        return std::array{bits_of(l.forward(true, *executor)), bits_of(half), bits_of(dx), bits_of(dw)};
+      };
+      const auto got = products();
+      forbid_matrix_tiles_for_test(true);
+      const auto expected = products();
+      forbid_matrix_tiles_for_test(false);
+      SCOPED_TRACE(number);
+      if (operand != &Layer<float>::dy) {
+        EXPECT_EQ(got[0], expected[0]);
+        EXPECT_EQ(got[1], expected[1]);
+      }
+      if (operand != &Layer<float>::x) {
+        EXPECT_EQ(got[2], expected[2]);
+      }
+      if (operand != &Layer<float>::w) {
+        EXPECT_EQ(got[3], expected[3]);
+      }
+      // The product without that operand runs on the unit, whose bits are others.
+      const size_t other = operand == &Layer<float>::dy ? 0 : operand == &Layer<float>::x ? 2 : 3;
+      EXPECT_NE(got[other], expected[other]);
+    }
+}
+
+TEST(Linear, TilesSumAsAccuratelyAsVectors) {
+  if (!uses_matrix_tiles()) GTEST_SKIP() << "this processor has no matrix unit (AMX)";
+  // Against double, in units of the sum of absolute products: numbers whose lowest bits all count, of sizes 2^-20 to
+  // 2^20.
+  const int64_t rows = 128, in = 1500, out = 64;
+  Layer<float> l{rows, in, out};
+  for (auto* const values : {&l.x, &l.w})
+    for (size_t i = 0; i < values->size(); ++i)
+      (*values)[i] = std::ldexp((*values)[i], static_cast<int>(i * 7 % 41) - 20);
+  double worst[2] = {};
+  for (const bool vectors : {false, true}) {
+    forbid_matrix_tiles_for_test(vectors);
+    const Values<float> y = l.forward(false, test::one_thread());
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t o = 0; o < out; ++o) {
+        double sum = 0, absolute = 0;
+        for (int64_t i = 0; i < in; ++i) {
+          const double product =
+              double{l.x[static_cast<size_t>(r * in + i)]} * double{l.w[static_cast<size_t>(o * in + i)]};
+          sum += product;
+          absolute += std::abs(product);
+        }
+        worst[vectors] = std::max(worst[vectors], std::abs(y[static_cast<size_t>(r * out + o)] - sum) / absolute);
+      }
+  }
+  forbid_matrix_tiles_for_test(false);
+  EXPECT_LT(worst[0], 2e-7);
+  EXPECT_LT(worst[0], 2 * worst[1]);
 }
 
 TEST(Linear, NullGradientsAreSkipped) {
@@ -222,7 +313,7 @@ TEST(Linear, NullGradientsAreSkipped) {
 }
 
 TEST(Linear, ReluIsTheActivationAfterIt) {
-  test::on_each_target([&] {
+  on_each_unit([&] {
     for (const int64_t rows : {5, 300}) {
       const Layer<float> l{rows, 19, 35};
       const auto size = static_cast<int64_t>(l.dy.size());

@@ -98,8 +98,8 @@ struct PackedPanels {
 };
 
 /// One whose rows are `stride` apart, each to be multiplied by its factor where there are any. panel() packs rows
-/// [from, from + length) of at most PanelWidth columns into `room`, with zeros past the width.
-template <class T>
+/// [from, from + length) of at most kWidth columns into `room`, with zeros past the width.
+template <class T, int64_t kWidth = PanelWidth<T>()>
 struct PanelsByRow {
   const T* b;
   int64_t stride;
@@ -109,14 +109,13 @@ struct PanelsByRow {
     const Lanes<T> d;
     const T* at = b + from * stride + column;
     T* to = room;
-    for (int64_t t = 0; t < length; ++t, at += stride, to += PanelWidth<T>()) {
+    for (int64_t t = 0; t < length; ++t, at += stride, to += kWidth) {
       const T factor = factors ? factors[from + t] : T{1};
-      if (width == PanelWidth<T>()) {
+      if (width == kWidth) {
         const auto scale = hn::Set(d, factor);
-        for (int64_t j = 0; j < PanelWidth<T>(); j += lanes<T>())
-          hn::StoreU(hn::Mul(scale, hn::LoadU(d, at + j)), d, to + j);
+        for (int64_t j = 0; j < kWidth; j += lanes<T>()) hn::StoreU(hn::Mul(scale, hn::LoadU(d, at + j)), d, to + j);
       } else {
-        for (int64_t j = 0; j < PanelWidth<T>(); ++j) to[j] = j < width ? factor * at[j] : T{0};
+        for (int64_t j = 0; j < kWidth; ++j) to[j] = j < width ? factor * at[j] : T{0};
       }
     }
     return room;
@@ -125,25 +124,25 @@ struct PanelsByRow {
 
 /// Likewise the transpose of a matrix (columns, depth) whose rows are `stride` apart: `Weights` points to them, or is
 /// Quantised.
-template <class T, class Weights>
+template <class T, class Weights, int64_t kWidth = PanelWidth<T>()>
 struct PanelsByColumn {
   Weights b;
   int64_t stride;
   static constexpr bool kPacks = true;
   const T* panel(int64_t column, int64_t width, int64_t from, int64_t length, T* HWY_RESTRICT room) const {
-    if (width < PanelWidth<T>()) std::fill_n(room, length * PanelWidth<T>(), T{0});
+    if (width < kWidth) std::fill_n(room, length * kWidth, T{0});
     constexpr int64_t kBlock = 64;  // elements of a row at a time
     constexpr bool kAsItIs = std::is_same_v<const T*, Weights>;
-    HWY_ALIGN T wide[kAsItIs ? 1 : PanelWidth<T>() * kBlock];
+    HWY_ALIGN T wide[kAsItIs ? 1 : kWidth * kBlock];
     T* to = room;
-    for (int64_t t = 0; t < length; t += kBlock, to += kBlock * PanelWidth<T>()) {
+    for (int64_t t = 0; t < length; t += kBlock, to += kBlock * kWidth) {
       const auto at = element(b, column * stride + from + t);
       const int64_t n = std::min(kBlock, length - t);
       if constexpr (kAsItIs) {
-        transpose<false>(width, n, at, stride, T{1}, to, PanelWidth<T>());
+        transpose<false>(width, n, at, stride, T{1}, to, kWidth);
       } else {
         for (int64_t j = 0; j < width; ++j) widen(element(at, j * stride), n, wide + j * kBlock);
-        transpose<false>(width, n, wide, kBlock, T{1}, to, PanelWidth<T>());
+        transpose<false>(width, n, wide, kBlock, T{1}, to, kWidth);
       }
     }
     return room;

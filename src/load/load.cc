@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <future>
 #include <utility>
 
 #include "core/gguf.h"
 #include "heed/checked.h"
+#include "heed/executor.h"
 #include "heed/random.h"
 #include "heed/speech_transformer.h"
 #include "heed/text_encoder.h"
@@ -70,8 +72,14 @@ StoredModel with_tokenizers(PretrainedModel model, const std::string& directory,
 StoredModel loaded_pretrained(const std::string& directory) {
   const bool adapted =
       !is_gguf(directory) && DirectorySnapshot(directory, {kAdapterConfigFile}).contains(kAdapterConfigFile);
-  return with_tokenizers(adapted ? load_adapted(directory) : load_pretrained(directory), directory,
-                         [&](TokenizerSide side) { return load_tokenizer(directory, side); });
+  // The tokenizer beside the weights: reading either may take a tenth of a second.
+  const auto beside = default_executor().threads() > 1 ? std::launch::async : std::launch::deferred;
+  std::future<Tokenizer> tokenizer =
+      std::async(beside, [&] { return load_tokenizer(directory, TokenizerSide::target); });
+  PretrainedModel model = adapted ? load_adapted(directory) : load_pretrained(directory);
+  return with_tokenizers(std::move(model), directory, [&](TokenizerSide side) {
+    return side == TokenizerSide::target ? tokenizer.get() : load_tokenizer(directory, side);
+  });
 }
 
 StoredModel loaded_pretrained(const DirectorySnapshot& files) {

@@ -10,6 +10,7 @@
 #include "attention/fused.h"
 #include "heed/mpi.h"
 #include "mpi/mpi_rank.h"
+#include "simd/matrix_tiles.h"
 
 namespace heed::inline v0 {
 namespace mpi {
@@ -53,8 +54,11 @@ std::unique_ptr<MpiRank> connected(double time_limit) {
   }
   auto ranks = std::make_unique<MpiRank>(mpi);
   ranks->set_time_limit(time_limit);
-  ranks->require_same("mpi::connect", std::string("heed " HEED_VERSION ", " __VERSION__ ", ") + fused_target(),
-                      "the build", "start one build on all ranks, on processors with the same vector instructions");
+  ranks->require_same("mpi::connect",
+                      std::string("heed " HEED_VERSION ", " __VERSION__ ", ") + fused_target() +
+                          (uses_matrix_tiles() ? " with matrix tiles" : ""),
+                      "the build",
+                      "start one build on all ranks, on processors with the same vector instructions and matrix unit");
   ranks->meet();
   return ranks;
 }

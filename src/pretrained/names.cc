@@ -1,6 +1,8 @@
 #include "pretrained/names.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <exception>
 #include <map>
 #include <optional>
@@ -82,18 +84,32 @@ void add(const Tensor& t, T number) {
   for (T& x : t.span<T>()) x += number;
 }
 
-// (M, N) -> (N, M), by way of blocks in the first cache: rows that are a power of two apart would push each other out.
-Tensor turned(const Tensor& tensor) {
+// to (columns, rows) = from (rows, columns)^T, by way of blocks in the first cache: rows that are a power of two apart
+// would push each other out.
+template <class Bits>
+void turn(const void* from_bits, int64_t rows, int64_t columns, void* to_bits) {
   constexpr int64_t kBlock = 64;
-  const Tensor to = Tensor::empty({tensor.size(1), tensor.size(0)}, tensor.dtype());
-  const Tensor near = Tensor::empty({kBlock, kBlock}, tensor.dtype());
-  for (int64_t row = 0; row < to.size(0); row += kBlock)
-    for (int64_t column = 0; column < to.size(1); column += kBlock) {
-      const int64_t rows = std::min(row + kBlock, to.size(0)), columns = std::min(column + kBlock, to.size(1));
-      const Tensor block = near.slice(0, 0, columns - column).slice(1, 0, rows - row);
-      block.copy_from(tensor.slice(0, column, columns).slice(1, row, rows));
-      to.slice(0, row, rows).slice(1, column, columns).copy_from(block.transpose(0, 1));
+  const auto* const from = static_cast<const Bits*>(from_bits);
+  auto* const to = static_cast<Bits*>(to_bits);
+  std::array<Bits, kBlock * kBlock> near;
+  for (int64_t column = 0; column < columns; column += kBlock)
+    for (int64_t row = 0; row < rows; row += kBlock) {
+      const int64_t height = std::min(kBlock, rows - row), width = std::min(kBlock, columns - column);
+      for (int64_t r = 0; r < height; ++r)
+        std::copy_n(from + (row + r) * columns + column, width, near.data() + r * kBlock);
+      for (int64_t c = 0; c < width; ++c)
+        for (int64_t r = 0; r < height; ++r)
+          to[(column + c) * rows + row + r] = near[static_cast<size_t>(r * kBlock + c)];
     }
+}
+
+Tensor turned(const Tensor& tensor) {
+  if (is_quantised(tensor.dtype())) return tensor.transpose(0, 1).contiguous();  // which says that it cannot be
+  const Tensor from = tensor.contiguous(), to = Tensor::empty({tensor.size(1), tensor.size(0)}, tensor.dtype());
+  const auto turn_bits = size_of(tensor.dtype()) == 2   ? turn<uint16_t>
+                         : size_of(tensor.dtype()) == 4 ? turn<uint32_t>
+                                                        : turn<uint64_t>;
+  turn_bits(from.raw(), from.size(0), from.size(1), to.raw());
   return to;
 }
 
