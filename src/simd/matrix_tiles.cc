@@ -1,5 +1,19 @@
 #include "simd/matrix_tiles.h"
 
+#include <algorithm>
+#include <bit>
+
+namespace heed::inline v0 {
+
+bool tiles_hold(const float* x, int64_t n) {
+  constexpr uint32_t kFirstInfinite = 0x7F7F8000;  // half of the last place above the largest bfloat16
+  uint32_t most = 0;
+  for (int64_t i = 0; i < n; ++i) most = std::max(most, std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFF);
+  return most < kFirstInfinite;
+}
+
+}  // namespace heed::inline v0
+
 #if defined(__x86_64__) && defined(__linux__)
 #ifndef __clang__  // GCC 12 warns of what its own headers leave undefined on purpose
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -11,11 +25,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
-#include <bit>
 
-// The file is compiled for any processor; these functions are called where uses_matrix_tiles() alone.
+// The file is compiled for any processor; these functions are called only where uses_matrix_tiles().
 #define HEED_TILES __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
 #define HEED_TILES_INLINE HEED_TILES __attribute__((always_inline)) inline
 
@@ -240,13 +252,6 @@ bool uses_matrix_tiles() {
   return has && !forbidden.load(std::memory_order_relaxed);
 }
 void forbid_matrix_tiles_for_test(bool f) { forbidden = f; }
-
-bool tiles_hold(const float* x, int64_t n) {
-  constexpr uint32_t kFirstInfinite = 0x7F7F8000;  // half of the last place above the largest bfloat16
-  uint32_t most = 0;
-  for (int64_t i = 0; i < n; ++i) most = std::max(most, std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFF);
-  return most < kFirstInfinite;
-}
 
 MatrixTiles::MatrixTiles() { configure(); }
 MatrixTiles::~MatrixTiles() { release(); }
