@@ -28,15 +28,20 @@ struct Layer {
   }
 };
 
-// On each target, with the matrix unit and without it where the processor has one.
+// While it lives, products run on the matrix unit, or on none.
+struct UsingTiles {
+  explicit UsingTiles(bool use) { use_matrix_tiles_for_test(use); }
+  ~UsingTiles() { use_matrix_tiles_for_test(false); }
+};
+
+// On each target, and on the matrix unit where the processor has one.
 template <class F>
 void on_each_unit(F&& f) {
   test::on_each_target(f);
-  if (!uses_matrix_tiles()) return;
-  SCOPED_TRACE("no matrix unit");
-  forbid_matrix_tiles_for_test(true);
+  if (!has_matrix_tiles()) return;
+  SCOPED_TRACE("matrix unit");
+  const UsingTiles tiles(true);
   f();
-  forbid_matrix_tiles_for_test(false);
 }
 
 template <class T>
@@ -126,18 +131,21 @@ TEST(Linear, GradientsOfSizesThatAreZero) {
 // Small results, large weights and many rows, computed at once by more threads than they have tiles.
 TEST(Linear, GradientsHaveTheSameBitsFromManyThreads) {
   const auto executor = make_executor(4);
-  for (const auto& [rows, in, out] :
-       {std::array<int64_t, 3>{64, 256, 768}, {150, 768, 256}, {300, 1030, 521}, {1500, 256, 512}}) {
-    const Layer<float> l{rows, in, out};
-    const auto gradients = [&](Executor& ex) {
-      std::array<Values<float>, 3> g{Values<float>(l.x.size()), Values<float>(l.w.size()),
-                                     Values<float>(l.bias.size())};
-      linear_backward<float>(l.dy.data(), l.x.data(), l.w.data(), g[0].data(), g[1].data(), g[2].data(), l.rows, l.in,
-                             l.out, ex);
-      return g;
-    };
-    const auto expected = gradients(test::one_thread());
-    for (int repeat = 0; repeat < 10; ++repeat) ASSERT_EQ(gradients(*executor), expected) << rows << ' ' << repeat;
+  for (const bool tiles : {false, true}) {
+    const UsingTiles unit(tiles);
+    for (const auto& [rows, in, out] :
+         {std::array<int64_t, 3>{64, 256, 768}, {150, 768, 256}, {300, 1030, 521}, {1500, 256, 512}}) {
+      const Layer<float> l{rows, in, out};
+      const auto gradients = [&](Executor& ex) {
+        std::array<Values<float>, 3> g{Values<float>(l.x.size()), Values<float>(l.w.size()),
+                                       Values<float>(l.bias.size())};
+        linear_backward<float>(l.dy.data(), l.x.data(), l.w.data(), g[0].data(), g[1].data(), g[2].data(), l.rows, l.in,
+                               l.out, ex);
+        return g;
+      };
+      const auto expected = gradients(test::one_thread());
+      for (int repeat = 0; repeat < 10; ++repeat) ASSERT_EQ(gradients(*executor), expected) << rows << ' ' << repeat;
+    }
   }
 }
 
@@ -177,10 +185,13 @@ TEST(Linear, BlocksAgreeWithLoops) {
 }
 
 TEST(Linear, ForwardHasTheSameBitsFromManyThreads) {
-  for (const auto& [rows, in, out] : {std::array<int64_t, 3>{96, 256, 768}, {400, 300, 1030}, {1500, 64, 700}}) {
-    const Layer<float> l{rows, in, out};
-    const Values<float> expected = l.forward(true, test::one_thread());
-    for (const int threads : {2, 5, 16}) EXPECT_EQ(l.forward(true, *make_executor(threads)), expected) << threads;
+  for (const bool tiles : {false, true}) {
+    const UsingTiles unit(tiles);
+    for (const auto& [rows, in, out] : {std::array<int64_t, 3>{96, 256, 768}, {400, 300, 1030}, {1500, 64, 700}}) {
+      const Layer<float> l{rows, in, out};
+      const Values<float> expected = l.forward(true, test::one_thread());
+      for (const int threads : {2, 5, 16}) EXPECT_EQ(l.forward(true, *make_executor(threads)), expected) << threads;
+    }
   }
 }
 
@@ -227,7 +238,7 @@ std::vector<uint32_t> bits_of(const Values<float>& values) {
 }
 
 TEST(Linear, NumbersThatTilesDoNotHoldAreLeftToVectors) {
-  if (!uses_matrix_tiles()) GTEST_SKIP() << "this processor has no matrix unit (AMX)";
+  if (!has_matrix_tiles()) GTEST_SKIP() << "this processor has no matrix unit (AMX)";
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float most = std::bit_cast<float>(uint32_t{0x7F7F7FFF}), beyond = std::bit_cast<float>(uint32_t{0x7F7F8000});
   EXPECT_TRUE(tiles_hold(&most, 1));
@@ -245,10 +256,9 @@ TEST(Linear, NumbersThatTilesDoNotHoldAreLeftToVectors) {
                                l.out, *executor);
         return std::array{bits_of(l.forward(true, *executor)), bits_of(half), bits_of(dx), bits_of(dw)};
       };
-      const auto got = products();
-      forbid_matrix_tiles_for_test(true);
       const auto expected = products();
-      forbid_matrix_tiles_for_test(false);
+      const UsingTiles tiles(true);
+      const auto got = products();
       SCOPED_TRACE(number);
       if (operand != &Layer<float>::dy) {
         EXPECT_EQ(got[0], expected[0]);
@@ -267,7 +277,7 @@ TEST(Linear, NumbersThatTilesDoNotHoldAreLeftToVectors) {
 }
 
 TEST(Linear, TilesSumAsAccuratelyAsVectors) {
-  if (!uses_matrix_tiles()) GTEST_SKIP() << "this processor has no matrix unit (AMX)";
+  if (!has_matrix_tiles()) GTEST_SKIP() << "this processor has no matrix unit (AMX)";
   // Against double, in units of the sum of absolute products: numbers whose lowest bits all count, of sizes 2^-20 to
   // 2^20.
   const int64_t rows = 128, in = 1500, out = 64;
@@ -277,7 +287,7 @@ TEST(Linear, TilesSumAsAccuratelyAsVectors) {
       (*values)[i] = std::ldexp((*values)[i], static_cast<int>(i * 7 % 41) - 20);
   double worst[2] = {};
   for (const bool vectors : {false, true}) {
-    forbid_matrix_tiles_for_test(vectors);
+    const UsingTiles tiles(!vectors);
     const Values<float> y = l.forward(false, test::one_thread());
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t o = 0; o < out; ++o) {
@@ -291,7 +301,6 @@ TEST(Linear, TilesSumAsAccuratelyAsVectors) {
         worst[vectors] = std::max(worst[vectors], std::abs(y[static_cast<size_t>(r * out + o)] - sum) / absolute);
       }
   }
-  forbid_matrix_tiles_for_test(false);
   EXPECT_LT(worst[0], 2e-7);
   EXPECT_LT(worst[0], 2 * worst[1]);
 }

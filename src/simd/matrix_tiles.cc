@@ -1,9 +1,27 @@
 #include "simd/matrix_tiles.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <cstdlib>
+#include <string_view>
 
 namespace heed::inline v0 {
+
+namespace {
+
+std::atomic<bool>& wanted() {
+  static std::atomic<bool> is{[] {
+    const char* const value = std::getenv("HEED_MATRIX_UNIT");
+    return value && std::string_view(value) == "1";
+  }()};
+  return is;
+}
+
+}  // namespace
+
+bool uses_matrix_tiles() { return wanted().load(std::memory_order_relaxed) && has_matrix_tiles(); }
+void use_matrix_tiles_for_test(bool use) { wanted() = use; }
 
 bool tiles_hold(const float* x, int64_t n) {
   constexpr uint32_t kFirstInfinite = 0x7F7F8000;  // half of the last place above the largest bfloat16
@@ -24,8 +42,6 @@ bool tiles_hold(const float* x, int64_t n) {
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <atomic>
 
 // The file is compiled for any processor; these functions are called only where uses_matrix_tiles().
 #define HEED_TILES __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
@@ -220,8 +236,6 @@ void product_of(const uint16_t* left, const uint16_t* right, int64_t rows, int64
   }
 }
 
-std::atomic<bool> forbidden{false};
-
 bool asked() {
   unsigned eax, ebx, ecx, edx;
   // Leaf 7: bit 22 of edx is AMX-BF16, 24 AMX-TILE; leaf 7.1: bit 5 of eax is AVX512-BF16.
@@ -247,11 +261,10 @@ HEED_TILES void release() { _tile_release(); }
 
 }  // namespace
 
-bool uses_matrix_tiles() {
+bool has_matrix_tiles() {
   static const bool has = asked();
-  return has && !forbidden.load(std::memory_order_relaxed);
+  return has;
 }
-void forbid_matrix_tiles_for_test(bool f) { forbidden = f; }
 
 MatrixTiles::MatrixTiles() { configure(); }
 MatrixTiles::~MatrixTiles() { release(); }
@@ -278,8 +291,7 @@ void tile_product(const uint16_t* left, const uint16_t* right, int64_t rows, int
 #else
 namespace heed::inline v0 {
 
-bool uses_matrix_tiles() { return false; }
-void forbid_matrix_tiles_for_test(bool) {}
+bool has_matrix_tiles() { return false; }
 
 }  // namespace heed::inline v0
 #endif

@@ -3,9 +3,10 @@
 // A float32 has 24 bits and a bfloat16 8, so that x = high + middle + low, each a bfloat16, without an error (Henry,
 // Tang and Heinecke 2019, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision
 // Computations"). Of the nine products of two such sums six are computed, the others being below 2^-24 of the whole: as
-// accurate as float32, and with the unit's sixteen products for one of a vector's still more than twice as fast. The
-// small ones are added up first, so that the sum rounds as often as one of float32 does. A weight that is kept as
-// bfloat16 has two pieces of zeros, which change no bit and cost nothing: three products.
+// accurate as float32, and faster, since the unit makes sixteen products for one of a vector's
+// (docs/decisions/0014-matrix-unit.md). The small ones are added up first, so that the sum rounds as often as one of
+// float32 does. A weight that is kept as bfloat16 has two pieces of zeros, which change no bit and cost nothing: three
+// products.
 //
 // What does not fit are numbers that a bfloat16 rounds to infinity: calls say so, and vectors compute them. Sums and
 // pieces below 2^-126 are zero.
@@ -17,7 +18,7 @@ namespace heed::inline v0 {
 
 inline constexpr int64_t kTileEdge = 16;   // rows and columns of a tile of C
 inline constexpr int64_t kTilePanel = 32;  // columns of B at a time
-// Products at a time: the pieces of 32 rows stay in the first-level cache while panels go by.
+// Products at a time, as many as those of vectors: the pieces of 32 rows fill the first-level cache. Half was slower.
 inline constexpr int64_t kTileDepth = 256;
 inline constexpr int64_t kTileStep = 32;  // of them in one tile
 inline constexpr int kTilePieces = 3;
@@ -29,10 +30,11 @@ inline constexpr bool kMatrixTiles = true;
 inline constexpr bool kMatrixTiles = false;
 #endif
 
-/// Whether this processor has one and the system lends it to the process, which it is asked once; and no test forbids
-/// it.
+/// Whether this processor has one, and the system lends it to the process, which it is asked once.
+bool has_matrix_tiles();
+/// Whether products run on it: where there is one and HEED_MATRIX_UNIT is 1, or a test says so.
 bool uses_matrix_tiles();
-void forbid_matrix_tiles_for_test(bool forbidden);
+void use_matrix_tiles_for_test(bool use);
 
 /// The calling thread's unit is set up while this lives.
 class MatrixTiles {
