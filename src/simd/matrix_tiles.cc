@@ -1,27 +1,9 @@
 #include "simd/matrix_tiles.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
-#include <cstdlib>
-#include <string_view>
 
 namespace heed::inline v0 {
-
-namespace {
-
-std::atomic<bool>& wanted() {
-  static std::atomic<bool> is{[] {
-    const char* const value = std::getenv("HEED_MATRIX_UNIT");
-    return value && std::string_view(value) == "1";
-  }()};
-  return is;
-}
-
-}  // namespace
-
-bool uses_matrix_tiles() { return wanted().load(std::memory_order_relaxed) && has_matrix_tiles(); }
-void use_matrix_tiles_for_test(bool use) { wanted() = use; }
 
 bool tiles_hold(const float* x, int64_t n) {
   constexpr uint32_t kFirstInfinite = 0x7F7F8000;  // half of the last place above the largest bfloat16
@@ -42,6 +24,10 @@ bool tiles_hold(const float* x, int64_t n) {
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
 
 // The file is compiled for any processor; these functions are called only where uses_matrix_tiles().
 #define HEED_TILES __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
@@ -236,6 +222,14 @@ void product_of(const uint16_t* left, const uint16_t* right, int64_t rows, int64
   }
 }
 
+std::atomic<bool>& wanted() {
+  static std::atomic<bool> is{[] {
+    const char* const value = std::getenv("HEED_MATRIX_UNIT");
+    return value && std::string_view(value) == "1";
+  }()};
+  return is;
+}
+
 bool asked() {
   unsigned eax, ebx, ecx, edx;
   // Leaf 7: bit 22 of edx is AMX-BF16, 24 AMX-TILE; leaf 7.1: bit 5 of eax is AVX512-BF16.
@@ -266,6 +260,9 @@ bool has_matrix_tiles() {
   return has;
 }
 
+bool uses_matrix_tiles() { return wanted().load(std::memory_order_relaxed) && has_matrix_tiles(); }
+void use_matrix_tiles_for_test(bool use) { wanted() = use; }
+
 MatrixTiles::MatrixTiles() { configure(); }
 MatrixTiles::~MatrixTiles() { release(); }
 
@@ -292,6 +289,8 @@ void tile_product(const uint16_t* left, const uint16_t* right, int64_t rows, int
 namespace heed::inline v0 {
 
 bool has_matrix_tiles() { return false; }
+bool uses_matrix_tiles() { return false; }
+void use_matrix_tiles_for_test(bool) {}
 
 }  // namespace heed::inline v0
 #endif
