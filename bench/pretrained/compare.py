@@ -167,9 +167,10 @@ def table(result):
                   f"memory read at {limits['bandwidth'] / 1e9:.1f} GB/s; "
                   + ", ".join(f"{labels.get(p, p)} {v}" for p, v in result["versions"].items() if p != "heed")
                   + f"; {result['date']}, commit {result['commit']}."]
-    for other in sorted({row["commit"] for row in result["rows"] if "commit" in row}):
-        kept = [row["name"] for row in result["rows"] if row.get("commit") == other]
-        lines[-1] += f" Of commit {other}: {'; '.join(kept)}."
+    anew = [row["name"] for row in result["rows"] if "commit" not in row]
+    before = sorted({row["commit"] for row in result["rows"] if "commit" in row})
+    if before:
+        lines[-1] += f" Rows{' but for ' + '; '.join(anew) if anew else ''} are of commit {', '.join(before)}."
     return "\n".join(lines) + "\n"
 
 
