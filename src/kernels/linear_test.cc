@@ -3,7 +3,9 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <string>
 
 #include "core/testing.h"
 #include "kernels/activation.h"
@@ -31,7 +33,8 @@ struct Layer {
 // While it lives, products run on the matrix unit, or on none.
 struct UsingTiles {
   explicit UsingTiles(bool use) { use_matrix_tiles_for_test(use); }
-  ~UsingTiles() { use_matrix_tiles_for_test(false); }
+  ~UsingTiles() { use_matrix_tiles_for_test(before); }
+  const bool before = uses_matrix_tiles();
 };
 
 // On each target, and on the matrix unit where the processor has one.
@@ -237,6 +240,12 @@ std::vector<uint32_t> bits_of(const Values<float>& values) {
   return bits;
 }
 
+// Without the variable, and once more with it (tests/kernels.cmake).
+TEST(Linear, TheMatrixUnitIsAskedForByTheEnvironment) {
+  const char* const asked = std::getenv("HEED_MATRIX_UNIT");
+  EXPECT_EQ(uses_matrix_tiles(), asked && std::string(asked) == "1" && has_matrix_tiles());
+}
+
 TEST(Linear, NumbersThatTilesDoNotHoldAreLeftToVectors) {
   if (!has_matrix_tiles()) GTEST_SKIP() << "this processor has no matrix unit (AMX)";
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -256,9 +265,11 @@ TEST(Linear, NumbersThatTilesDoNotHoldAreLeftToVectors) {
                                l.out, *executor);
         return std::array{bits_of(l.forward(true, *executor)), bits_of(half), bits_of(dx), bits_of(dw)};
       };
-      const auto expected = products();
-      const UsingTiles tiles(true);
-      const auto got = products();
+      const auto on = [&](bool tiles) {
+        const UsingTiles unit(tiles);
+        return products();
+      };
+      const auto expected = on(false), got = on(true);
       SCOPED_TRACE(number);
       if (operand != &Layer<float>::dy) {
         EXPECT_EQ(got[0], expected[0]);
