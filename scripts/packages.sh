@@ -6,12 +6,12 @@ run_packages="g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev nlohmann-js
 python_packages="python3-venv python3-dev"
 wheel_packages="dpkg-dev"
 test_packages="libgtest-dev librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin zsh mandoc curl
-  python3-selenium chromium chromium-driver firefox-esr"
+  python3-selenium chromium chromium-driver"
 reference_packages="doxygen"
 wasm_packages="emscripten nodejs cmake ninja-build libhwy-dev nlohmann-json3-dev libutf8proc-dev zlib1g-dev libgtest-dev
   python3"  # for scripts/build-wasm alone
-ci_packages="clang clang-format libclang-rt-14-dev ccache libmpich-dev mpich slurm-wlm eslint
-  $reference_packages"
+ci_packages="clang clang-format libclang-rt-14-dev ccache eslint libopenblas-pthread-dev $reference_packages"
+long_packages="libmpich-dev mpich slurm-wlm firefox-esr"  # for scripts/check-all
 aarch64_packages="cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user"
 aarch64_libraries="libhwy-dev libhwy1 libtbb-dev libtbb12 libtbbmalloc2 libtbbbind-2-5 libgtest-dev librapidcheck-dev"  # for arm64
 

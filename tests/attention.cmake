@@ -21,12 +21,13 @@ heed_test(attention_rotary_test ${attention}/rotary_test.cc LIBS heed::attention
 heed_test(attention_ragged_test ${attention}/ragged_test.cc LIBS heed::attention)
 heed_test(attention_inspect_test ${attention}/inspect_test.cc LIBS heed::attention PkgConfig::hwy LABELS threads)
 heed_test(attention_threads_test ${attention}/threads_test.cc LIBS heed::attention LABELS threads)
-heed_test(attention_memory_test ${attention}/memory_test.cc allocations.cc LIBS heed::attention)
-heed_test(attention_flash_rule_test ${attention}/flash_rule_test.cc LIBS heed::attention TIMEOUT 600)
+heed_test(attention_memory_test ${attention}/memory_test.cc allocations.cc LIBS heed::attention
+          UNSANITIZED *.Of65536Positions*)
+heed_test(attention_flash_rule_test ${attention}/flash_rule_test.cc LIBS heed::attention LABELS unsanitized TIMEOUT 600)
 # The textbook is most of its time.
 set_source_files_properties(${attention}/flash_rule_test.cc PROPERTIES COMPILE_OPTIONS -O3)
 
-# What takes longer than ./test should: ctest --preset dev -C full -L flash_full, or -L aarch64.
+# What takes longer than ./test should: ctest --preset dev -C full -L flash_full.
 if(TARGET attention_flash_rule_test)
   foreach(size 32 40 59 64 80 96 111 128 160 192 224 256)
     add_test(NAME FlashRuleFull.${size} CONFIGURATIONS full
@@ -34,17 +35,14 @@ if(TARGET attention_flash_rule_test)
     set_tests_properties(FlashRuleFull.${size} PROPERTIES LABELS flash_full ENVIRONMENT HEED_FLASH=1 TIMEOUT 20000)
   endforeach()
 endif()
-if(NOT CMAKE_CROSSCOMPILING)
-  add_test(NAME Aarch64 CONFIGURATIONS full COMMAND ${CMAKE_SOURCE_DIR}/scripts/test-aarch64)
-  set_tests_properties(Aarch64 PROPERTIES LABELS aarch64 TIMEOUT 3000 ENVIRONMENT HEED_BUILD=${CMAKE_BINARY_DIR}/aarch64)
-endif()
 
 # Fast arithmetic is refused where a lambda is compiled, with a line that says what to do; without it the file is taken.
 set(compile_score_mod ${CMAKE_CXX_COMPILER} -std=c++20 -fsyntax-only -I${CMAKE_SOURCE_DIR}/include)
 set(score_mod_file ${CMAKE_CURRENT_SOURCE_DIR}/fast_math/score_mod.cc)
 foreach(flags -ffast-math -ffinite-math-only -Ofast)
   add_test(NAME ScoreMod.Refuses${flags} COMMAND ${compile_score_mod} ${flags} ${score_mod_file})
-  set_tests_properties(ScoreMod.Refuses${flags} PROPERTIES
+  set_tests_properties(ScoreMod.Refuses${flags} PROPERTIES LABELS unsanitized
     PASS_REGULAR_EXPRESSION "score_mod: this file is compiled with -ffast-math.*block_mask: this file is compiled")
 endforeach()
 add_test(NAME ScoreMod.TakesIEEEArithmetic COMMAND ${compile_score_mod} -O3 -ffast-math -fno-fast-math ${score_mod_file})
+set_tests_properties(ScoreMod.TakesIEEEArithmetic PROPERTIES LABELS unsanitized)

@@ -9,10 +9,17 @@ set(program_environment "HEED_PROGRAM=$<TARGET_FILE:heed>;HEED_SHARED=${HEED_SHA
 if(HEED_SANITIZE)
   list(APPEND program_environment "HEED_SANITIZED=1")
 endif()
+# Programs that read untrusted input run under the address sanitizer for each change; the rest, labelled trusted, runs
+# there in scripts/check-all.
+set(trusted defaults earlier live_model report train tuning)
 foreach(name usage files attention look train train_data prepare defaults report translate tokenize reading generate pictures pretrained
              live_model models tuning earlier serve)
   add_test(NAME program.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
-  set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 1500 COST 100
+  set(labels program)
+  if(name IN_LIST trusted)
+    list(APPEND labels trusted)
+  endif()
+  set_tests_properties(program.${name} PROPERTIES LABELS "${labels}" TIMEOUT 1500 COST 100
     ENVIRONMENT "${program_environment}")
 endforeach()
 
@@ -30,7 +37,7 @@ function(program_tests_with_shim shim)  # ... and the names of the tests
     add_test(NAME program.${name}
       COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
     # Each run has a limit of its own; with HEED_TEST_ALL there are very many.
-    set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 36000 COST 500
+    set_tests_properties(program.${name} PROPERTIES LABELS "program;trusted" TIMEOUT 36000 COST 500
       ENVIRONMENT "${program_environment};${library}")
   endforeach()
 endfunction()
@@ -50,7 +57,11 @@ foreach(candidate ${Python3_EXECUTABLE} /usr/bin/python3)
 endforeach()
 foreach(name page page_around page_use page_long page_everyone page_story picture_page live_page serve_page report_page firefox_page)
   add_test(NAME program.${name} COMMAND ${browser_python} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
-  set_tests_properties(program.${name} PROPERTIES LABELS program TIMEOUT 1200 COST 1000
+  set(labels program page)
+  if(name STREQUAL firefox_page)
+    list(APPEND labels long)
+  endif()
+  set_tests_properties(program.${name} PROPERTIES LABELS "${labels}" TIMEOUT 1200 COST 1000
     SKIP_RETURN_CODE 77
     ENVIRONMENT "${program_environment};HEED_PAGE_MAKER=$<TARGET_FILE:page_maker>")
 endforeach()

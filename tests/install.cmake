@@ -19,4 +19,4 @@ set_tests_properties(install.consumer PROPERTIES LABELS install TIMEOUT 600)
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_test(NAME rooms COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/rooms.py ${CMAKE_SOURCE_DIR})
-set_tests_properties(rooms PROPERTIES LABELS install TIMEOUT 60)
+set_tests_properties(rooms PROPERTIES LABELS scripts TIMEOUT 60)

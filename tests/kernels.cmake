@@ -9,6 +9,6 @@ if(HEED_SANITIZE)
 else()
   target_compile_definitions(kernels_test PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3)")
 endif()
-add_test(NAME Linear.TheMatrixUnitIsAskedForByTheEnvironment/1
+add_test(NAME kernels_test.matrix_unit
          COMMAND kernels_test --gtest_filter=Linear.TheMatrixUnitIsAskedForByTheEnvironment)
-set_tests_properties(Linear.TheMatrixUnitIsAskedForByTheEnvironment/1 PROPERTIES ENVIRONMENT HEED_MATRIX_UNIT=1)
+set_tests_properties(kernels_test.matrix_unit PROPERTIES LABELS unit ENVIRONMENT HEED_MATRIX_UNIT=1)

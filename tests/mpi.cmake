@@ -10,22 +10,27 @@ if(TARGET heed_messages AND NOT HEED_SANITIZE)  # MPI itself leaks, and races by
   target_link_libraries(mpi_ranks PRIVATE heed_flags heed::mpi)
   find_package(MPI QUIET COMPONENTS CXX)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  # heed_mpirun_test(NAME MPIRUN [FOLDER]): the library of messages is the build tree's, or that in FOLDER.
+  # heed_mpirun_test(NAME MPIRUN [FOLDER]): the library of messages is the build tree's, or that in FOLDER. Tests with a
+  # FOLDER, and those under SLURM, run in scripts/check-all.
   function(heed_mpirun_test name mpirun)
+    set(labels ranks)
+    if(ARGN)
+      list(APPEND labels long)
+    endif()
     add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/mpi/mpirun.py ${mpirun}
              $<TARGET_FILE:mpi_ranks>)
-    set_tests_properties(${name} PROPERTIES TIMEOUT 600 RUN_SERIAL ON)
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 600 RUN_SERIAL ON)
     if(ARGN)
       set_tests_properties(${name} PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${ARGN}")
     endif()
     if(HEED_CLI)
       string(REPLACE mpi.mpirun program.ranks program_name ${name})
       add_test(NAME ${program_name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/ranks_test.py -v)
-      set_tests_properties(${program_name} PROPERTIES LABELS program TIMEOUT 1500 COST 200
+      set_tests_properties(${program_name} PROPERTIES LABELS "program;${labels}" TIMEOUT 1500 COST 200
         ENVIRONMENT "${program_environment};HEED_MPIRUN=${mpirun};LD_LIBRARY_PATH=${ARGN}")
       string(REPLACE ranks slurm slurm_name ${program_name})
       add_test(NAME ${slurm_name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/slurm_test.py -v)
-      set_tests_properties(${slurm_name} PROPERTIES LABELS program TIMEOUT 600 COST 60
+      set_tests_properties(${slurm_name} PROPERTIES LABELS "program;ranks;long" TIMEOUT 600 COST 60
         ENVIRONMENT "${program_environment};HEED_MPIRUN=${mpirun};LD_LIBRARY_PATH=${ARGN}")
     endif()
   endfunction()

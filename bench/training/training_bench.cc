@@ -141,7 +141,7 @@ SentencePairs multi30k(const std::string& directory, int64_t vocabulary_size) {
 
 // Batches of `tokens`, of sentences of like length as a library that pads wants them, spread evenly over those of an
 // epoch from the shortest sentences to the longest.
-json spread_batches(const SentencePairs& pairs, int64_t tokens, const TransformerConfig& config) {
+json spread_batches(const SentencePairs& pairs, int64_t tokens, const Transformer& model) {
   PairsInMemory in_memory(pairs);
   std::vector<SizedPair> order = sized(in_memory, 0, in_memory.size());
   std::stable_sort(order.begin(), order.end(), [](const SizedPair& a, const SizedPair& b) {
@@ -158,7 +158,7 @@ json spread_batches(const SentencePairs& pairs, int64_t tokens, const Transforme
       sides["source"].push_back(pairs.source[static_cast<size_t>(pair)]);
       sides["target"].push_back(pairs.target[static_cast<size_t>(pair)]);
     }
-    const BatchTokens gathered = gather(in_memory, batch, config);
+    const BatchTokens gathered = gather(in_memory, batch, model);
     target_tokens += gathered.target_tokens;
     flop += gathered.flop;
     batches.push_back(std::move(sides));
@@ -184,10 +184,11 @@ void prepare_multi30k(const std::string& to, const std::string& shared) {
             {"pad_id", config.pad_id},
             {"bos_id", config.bos_id},
             {"eos_id", config.eos_id}};
+  const Transformer model(config);
   for (const int64_t tokens : {4096, 8192})
-    file["steps"][std::to_string(tokens)] = spread_batches(pairs, tokens, config);
+    file["steps"][std::to_string(tokens)] = spread_batches(pairs, tokens, model);
   write_file_atomically(in(to, "multi30k.json"), file.dump());
-  save_npz(in(to, "multi30k.npz"), named(Transformer(config)));
+  save_npz(in(to, "multi30k.npz"), named(model));
 }
 
 std::shared_ptr<Steps> multi30k_steps(const json& request, double dropout) {
