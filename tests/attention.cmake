@@ -29,7 +29,6 @@ set_source_files_properties(${attention}/flash_rule_test.cc PROPERTIES COMPILE_O
 
 # What takes longer than ./test should: ctest --preset dev -C full -L flash_full.
 if(TARGET attention_flash_rule_test)
-  set_tests_properties(attention_flash_rule_test PROPERTIES COST 900)  # the longest; it begins first
   foreach(size 32 40 59 64 80 96 111 128 160 192 224 256)
     add_test(NAME FlashRuleFull.${size} CONFIGURATIONS full
              COMMAND attention_flash_rule_test --gtest_filter=*Holds/${size})
