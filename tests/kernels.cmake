@@ -2,7 +2,7 @@ set(kernel_tests activation adamw dropout elementwise embedding linear loss norm
 list(TRANSFORM kernel_tests REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/kernels/\\1_test.cc")
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy_test REQUIRED IMPORTED_TARGET libhwy)
-heed_test(kernels_test ${kernel_tests} "${CMAKE_SOURCE_DIR}/src/simd/quantised_test.cc" LIBS heed::nn PkgConfig::hwy_test LABELS threads)
+heed_test(kernels_test ${kernel_tests} "${CMAKE_SOURCE_DIR}/src/simd/quantised_test.cc" COMPUTES LIBS heed::nn PkgConfig::hwy_test LABELS threads)
 # The tests run each target that kernels are compiled for.
 target_compile_options(kernels_test PRIVATE ${heed_simd_options})
 target_compile_definitions(kernels_test PRIVATE ${heed_simd_definitions})
