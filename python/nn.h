@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <pthread.h>
 
 #include <cstdint>
 #include <mutex>
@@ -52,7 +53,14 @@ nb::object defined_or_none(const Variable& variable);
 /// gradients are changed by one thread at a time.
 struct TapeLocks {
   static TapeLocks& instance() {
-    static auto* const value = new TapeLocks;  // never destroyed: threads may compute while the process ends
+    static TapeLocks* value = nullptr;  // never destroyed: threads may compute while the process ends
+    static const bool made = [] {
+      value = new TapeLocks;
+      // Threads that held them are not there after a fork().
+      ::pthread_atfork(nullptr, nullptr, [] { value = new TapeLocks; });
+      return true;
+    }();
+    static_cast<void>(made);
     return *value;
   }
   std::shared_mutex places;

@@ -9,7 +9,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>
-#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,19 +77,24 @@ constexpr std::pair<const char*, const char*> kCalledOtherwise[] = {
 
 /// A message as the program would say it, with Python's names for the options.
 std::string as_called(const std::string& message, const CLI::App& command) {
-  static const std::regex flag("--([a-z][a-z0-9-]*)");
   const std::string typed = cli::with_flags(message, command);
   std::string text = "train: ";
-  auto rest = typed.begin();
-  for (std::sregex_iterator it(typed.begin(), typed.end(), flag), end; it != end; ++it) {
-    std::string name = (*it)[1];
+  size_t copied = 0;
+  for (size_t at = 0; (at = typed.find("--", at)) != typed.npos;) {
+    const size_t begin = at + 2,
+                 end = std::min(typed.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", begin), typed.size());
+    if (begin == end || typed[begin] < 'a') {
+      ++at;
+      continue;
+    }
+    std::string name = typed.substr(begin, end - begin);
     std::replace(name.begin(), name.end(), '-', '_');
     for (const auto& [option, called] : kCalledOtherwise)
       if (name == option) name = called;
-    text.append(rest, (*it)[0].first).append(name);
-    rest = (*it)[0].second;
+    text.append(typed, copied, at - copied).append(name);
+    copied = at = end;
   }
-  return text.append(rest, typed.end());
+  return text.append(typed, copied);
 }
 
 std::optional<TextPairs> pairs_of(const char* what, H sides) {

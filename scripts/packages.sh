@@ -1,7 +1,7 @@
 # Sourced by ./run, ./test and .ci/run: installs the Debian packages that a step needs, and only those not there yet.
 
 run_packages="g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev nlohmann-json3-dev
-  libcli11-dev libtomlplusplus-dev libsentencepiece-dev libutf8proc-dev libpcre2-dev libzip-dev zlib1g-dev libpng-dev
+  libcli11-dev libsentencepiece-dev libutf8proc-dev libpcre2-dev libzip-dev zlib1g-dev libpng-dev
   libcpp-httplib-dev libcairo2-dev libpango1.0-dev fonts-dejavu-core python3 ca-certificates"
 python_packages="python3-venv python3-dev"
 wheel_packages="dpkg-dev"

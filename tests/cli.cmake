@@ -1,5 +1,5 @@
 # tests of cli
-foreach(name progress flags train_defaults training_report)
+foreach(name progress config_file flags train_defaults training_report)
   heed_test(${name}_test ${CMAKE_SOURCE_DIR}/src/cli/${name}_test.cc LIBS heed_commands LABELS cli)
 endforeach()
 
@@ -13,7 +13,7 @@ endif()
 # there in scripts/check-all.
 set(trusted defaults earlier generate live_model report train train_data tuning usage)
 foreach(name usage files attention look train train_data prepare defaults report translate tokenize reading generate pictures pretrained
-             live_model models tuning earlier serve)
+             live_model models tuning earlier serve bounds)
   add_test(NAME program.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
   set(labels program)
   if(name IN_LIST trusted)

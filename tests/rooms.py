@@ -64,7 +64,6 @@ SEAMS = {
     "httplib.h": ["src/serve/http_library.cc"],
     "zip.h": ["src/io/"],
     "zlib.h": ["src/view/packing.cc", "src/io/directory.cc", "src/io/gzip.cc"],
-    "toml++/": ["src/cli/config_file.cc"],
     "nlohmann/": ["src/io/", "src/pretrained/", "src/tokenizer/json.cc", "src/train/", "src/cli/", "src/view/page.cc",
                   "src/view/report.cc", "src/serve/worker.cc"],
 }

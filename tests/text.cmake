@@ -9,6 +9,7 @@ target_link_libraries(tokenizer_probe PRIVATE heed_flags heed::text nlohmann_jso
 heed_test(tokenizer_conformance_test tokenizer/conformance_test.cc LIBS heed::text nlohmann_json::nlohmann_json
           LABELS text)
 heed_test(tokenizer_test ${CMAKE_SOURCE_DIR}/src/tokenizer/tokenizer_test.cc LIBS heed::text LABELS text)
+heed_test(tokenizer_bounds_test ${CMAKE_SOURCE_DIR}/src/tokenizer/bounds_test.cc allocations.cc LIBS heed::text LABELS text)
 heed_test(tokenizer_gguf_test ${CMAKE_SOURCE_DIR}/src/tokenizer/gguf_test.cc LIBS heed::text LABELS text)
 heed_test(tokenizer_threads_test ${CMAKE_SOURCE_DIR}/src/tokenizer/threads_test.cc LIBS heed::text LABELS threads)
 

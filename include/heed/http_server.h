@@ -29,6 +29,9 @@ class HttpCall {
   /// Throws Error where the answer is not wanted any more: nobody waits for it, it has taken too long, or the server
   /// ends. Who computes for long calls it now and then, from any thread.
   virtual void expect_wanted() const = 0;
+  /// Throws UsageError where an answer of so many bytes in all is more than HttpServerOptions::answer_bytes. A route
+  /// that makes a long one asks while it grows; a longer one is refused in any case.
+  virtual void expect_room(int64_t bytes) const = 0;
 };
 
 /// What is answered at one path, from one thread for all routes. What `answer` throws becomes {"error": TEXT}: with
@@ -42,12 +45,14 @@ struct HttpRoute {
 };
 
 struct HttpServerOptions {
-  std::string host = "127.0.0.1";         // a name or an address of this machine
-  int port = 0;                           // 0: a free one
-  int64_t waiting = 32;                   // for the request that is answered; more are turned away with status 503
-  double seconds = 300;                   // that a request is worked on at most
-  int64_t body_bytes = int64_t{1} << 20;  // of a request at most
-  double receive_seconds = 20;            // that a request takes to come at most
+  std::string host = "127.0.0.1";           // a name or an address of this machine
+  int port = 0;                             // 0: a free one
+  int64_t waiting = 32;                     // for the request that is answered; more are turned away with status 503
+  double seconds = 300;                     // that a request is worked on at most
+  int64_t body_bytes = int64_t{1} << 20;    // of a request at most
+  double receive_seconds = 20;              // that a request takes to come at most
+  int64_t answer_bytes = int64_t{1} << 27;  // of an answer at most, all its pieces together
+  int64_t unread_bytes = int64_t{1} << 28;  // of answers that nobody has read yet; beyond, requests are turned away
   int64_t connections = 1200;  // at once; more are turned away, and so are those beyond the open files allowed
 };
 

@@ -70,10 +70,12 @@ struct ImagePreparation {
 
 /// The longest side that prepare_image takes and makes, in pixels.
 inline constexpr int64_t kLongestSide = 32767;
+/// The most pixels that it makes, in 3 bytes each: of the result and of what lies between.
+inline constexpr int64_t kMostPreparedPixels = int64_t{1} << 25;
 
 /// picture (H, W, 3) u8, red, green and blue -> (1, 3, height, width) f32. Resizing is in whole numbers, columns first,
 /// and gives the bytes of Pillow's resize up to version 12; version 13 takes rows first where the height shrinks more.
-/// Throws ShapeError for another shape or dtype, and where the crop does not fit.
+/// Throws ShapeError for another shape or dtype, for more pixels, and where the crop does not fit.
 Tensor prepare_image(const Tensor& picture, const ImagePreparation& how);
 /// The picture that prepare_image made pixels (1, 3, height, width) of, resized and cut as it was: (height, width, 3)
 /// u8. Throws ShapeError for another shape.

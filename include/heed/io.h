@@ -60,6 +60,9 @@ Checksum checksum_of_file(const std::string& path);  // throws IoError
 /// Replaces files of a directory all at once, on any file system: nothing but the files named here is written, replaced
 /// or removed. docs/decisions/0007-saving.md has the reasons and the proof.
 ///
+/// Names must satisfy is_model_file() (heed/model_files.h): a journal that names another file is refused by the next
+/// process, since an untrusted directory may come with one.
+///
 /// New files are written and fsynced under temporary names in the directory; commit() puts a journal beside them
 /// (.heed-journal), which says what becomes what, then renames, then removes the journal.
 ///
@@ -80,8 +83,8 @@ class DirectoryTransaction {
   DirectoryTransaction(const DirectoryTransaction&) = delete;
   DirectoryTransaction& operator=(const DirectoryTransaction&) = delete;
 
-  /// Throws IoError, for one where `name` is there already and is not a regular file: links are neither followed nor
-  /// replaced.
+  /// Throws IoError, for one where `name` is no name of heed's, or is there already and is a mount point or not a regular
+  /// file: links are neither followed nor replaced.
   Checksum write(const std::string& name, const FillFile& fill);
   Checksum write(const std::string& name, std::string_view text);
   void remove(const std::string& name);
@@ -214,7 +217,7 @@ void save_npy(const std::string& path, const Tensor& tensor);
 void write_npy(FileWriter& file, const Tensor& tensor);
 
 /// The arrays of an npz file (a zip of npy files, stored or deflated), in the file's order, named without ".npy".
-/// Throws FormatError when they take more than `limit` bytes unpacked.
+/// Throws FormatError when they take more than `limit` bytes unpacked, or more than 64 MiB and 100 times the file's size.
 std::vector<std::pair<std::string, NpyInfo>> read_npz_info(const std::string& path);
 std::vector<std::pair<std::string, NpyArray>> load_npz(const std::string& path, uint64_t limit = uint64_t{1} << 33);
 /// Equal arguments give equal bytes. Builds the archive in memory first.

@@ -1,7 +1,9 @@
 // The names of the files in a model's directory.
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 
 namespace heed::inline v0 {
 
@@ -22,5 +24,34 @@ inline constexpr const char* kStateFile = "training.json";
 inline constexpr const char* kTensorsFile = "training.safetensors";
 inline constexpr const char* kLogFile = "train.log.jsonl";
 inline constexpr const char* kTrainOptionsFile = "train.toml";  // what the program was asked for: --resume needs it
+inline constexpr const char* kAttentionFile = "attention.safetensors";  // maps of the report on it
+
+/// Whether a file of a directory may be written, replaced and removed by heed: the files above, the checkpoints of a
+/// training (checkpoint-00000042.safetensors), and the texts that transformers, tokenizers, sentence-transformers and
+/// PEFT read beside a model, which a fine-tuned one takes over. Others are never touched: a journal
+/// (DirectoryTransaction) that names one is not heed's.
+inline bool is_model_file(std::string_view name) {
+  constexpr std::string_view kNames[] = {
+      kConfigFile, kModelFile, kVocabularyFile, kSourceVocabularyFile, kModelCardFile, kAdapterConfigFile, kAdapterFile,
+      kStateFile, kTensorsFile, kLogFile, kTrainOptionsFile, kAttentionFile,
+      // Hugging Face's: configuration, tokenizers of all kinds, preparation of pictures and sounds, sentence vectors.
+      "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+      "added_tokens.json", "vocab.json", "source_vocab.json", "target_vocab.json", "vocab.txt", "merges.txt",
+      "bpe.codes", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "sentencepiece.model", "spm.model",
+      "source.spm", "target.spm", "chat_template.jinja", "chat_template.json", "preprocessor_config.json",
+      "processor_config.json", "normalizer.json", "modules.json", "sentence_bert_config.json",
+      "sentence_roberta_config.json", "sentence_distilbert_config.json", "sentence_xlm-roberta_config.json",
+      "config_sentence_transformers.json",
+      // What says where the model comes from and what may be done with it.
+      "README.md", "LICENSE.md", "LICENSE.txt", "NOTICE.md", "NOTICE.txt", "USE_POLICY.md"};
+  if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
+  constexpr std::string_view kCheckpoint = "checkpoint-", kEnd = ".safetensors";
+  constexpr size_t kFewestDigits = 8, kMostDigits = 19;
+  if (!name.starts_with(kCheckpoint) || !name.ends_with(kEnd)) return false;
+  const std::string_view digits =
+      name.substr(kCheckpoint.size(), name.size() - std::min(name.size(), kCheckpoint.size() + kEnd.size()));
+  return digits.size() >= kFewestDigits && digits.size() <= kMostDigits &&
+         digits.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
 }  // namespace heed::inline v0

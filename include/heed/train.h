@@ -166,7 +166,7 @@ struct TrainResult {
 /// What TrainHooks::examine adds to a validation.
 struct Examination {
   std::vector<std::pair<std::string, double>> figures{};  // of its line in the log
-  std::vector<std::pair<std::string, FillFile>> files{};  // of the directory; they change with the state, all at once
+  std::vector<std::pair<std::string, FillFile>> files{};  // as TrainHooks::files; they change with the state
 };
 
 /// A state that belongs to a training with other options or data.
@@ -185,7 +185,8 @@ struct TrainHooks {
   Communicator* ranks = nullptr;
   /// For context_ranks above 1: mpi::attention_operator.
   MakeAttentionOperator attention{};
-  std::vector<std::pair<std::string, std::string>> files{};  // of the directory: written with the first save of the run
+  /// Of the directory: written with the first save of the run. Names must satisfy is_model_file().
+  std::vector<std::pair<std::string, std::string>> files{};
   /// What holds the weights instead of model.safetensors, or is it in another layout: `write` gets the best ones by the
   /// names of the parameters. It is there from the first save on, with the weights of that until a validation.
   struct ModelFile {

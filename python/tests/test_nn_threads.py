@@ -7,7 +7,7 @@ import heed
 import numpy as np
 from heed import nn
 from heed.nn import functional as F
-from test_threads import forked, python, same_threads_after  # noqa: F401  a fixture
+from test_threads import forked, python, repeated, same_threads_after  # noqa: F401  a fixture
 
 
 def inputs(*shape, seed=0):
@@ -120,21 +120,30 @@ def test_no_grad_and_seeds_are_a_threads_own():
     np.testing.assert_array_equal(nn.Linear(2, 2).weight.numpy(), first)
 
 
+def loss_after_training():
+    nn.manual_seed(2)
+    layer, x = nn.TransformerEncoderLayer(64, 4, dim_feedforward=256), inputs(8, 32, 64)
+    optimiser = nn.AdamW(layer)
+    for _ in range(3):
+        optimiser.zero_grad()
+        loss = F.sum(layer(x) * x)
+        loss.backward()
+        optimiser.step(0.001)
+    return loss.item()
+
+
 def test_a_forked_process_trains(same_threads_after):  # noqa: F811
     heed.set_num_threads(4)
-
-    def loss_after_training():
-        nn.manual_seed(2)
-        layer, x = nn.TransformerEncoderLayer(64, 4, dim_feedforward=256), inputs(8, 32, 64)
-        optimiser = nn.AdamW(layer)
-        for _ in range(3):
-            optimiser.zero_grad()
-            loss = F.sum(layer(x) * x)
-            loss.backward()
-            optimiser.step(0.001)
-        return loss.item()
     expected = loss_after_training()
     forked(lambda: loss_after_training() == expected)
+
+
+def test_a_forked_process_trains_though_threads_trained_at_the_fork(same_threads_after):  # noqa: F811
+    heed.set_num_threads(4)
+    expected = loss_after_training()
+    with repeated(loss_after_training):
+        for _ in range(20):
+            forked(lambda: loss_after_training() == expected)
 
 
 def test_nothing_is_said_at_the_end():

@@ -1,4 +1,5 @@
 """The GIL, threads, processes, and what importing heed brings."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -94,6 +95,35 @@ def test_a_forked_process_computes():
     heed.set_num_threads(4)
     expected = heed.attention(q, k, v)
     forked(lambda: np.array_equal(heed.attention(q, k, v), expected))
+
+
+@contextlib.contextmanager
+def repeated(call):
+    """Runs call() in two threads again and again."""
+    ended = threading.Event()
+
+    def run():
+        while not ended.is_set():
+            call()
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_a_forked_process_computes_though_threads_computed_at_the_fork():
+    """The child has none of them, and must wait neither for them nor for locks that they held."""
+    q, k, v = inputs(np.float32, queries=300, keys=300, size=64)
+    heed.set_num_threads(4)
+    expected = heed.attention(q, k, v)
+    with repeated(lambda: heed.attention(q, k, v)):
+        for _ in range(30):
+            forked(lambda: np.array_equal(heed.attention(q, k, v), expected))
 
 
 def test_environment_sets_the_number_of_threads():

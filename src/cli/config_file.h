@@ -1,4 +1,4 @@
-// Options in a file: TOML (toml.io, version 1.0) without tables.
+// Options in a file: the part of TOML 1.0 (toml.io) that holds options, and no more. docs/decisions/0017-toml.md
 #pragma once
 
 #include <string>
@@ -9,11 +9,12 @@ namespace heed::cli {
 
 struct ConfigEntry {
   std::string name;
-  std::vector<std::string> values;  // as one would type them; several for an array
+  std::vector<std::string> values;  // as typed at a command line; several for a list
 };
 
-/// `path` names the file in messages. Throws FormatError with the line for what is no TOML, names a key twice, or has
-/// tables.
+/// Entries in the order of the file: NAME = VALUE, one a line, where a value is text, a number, true, false, or a list of
+/// these. Memory is a small multiple of the text, whatever it holds. `path` names the file in messages. Throws
+/// FormatError "PATH: line N: ..." for other text: dotted names, tables, dates, lists of lists, names given twice.
 std::vector<ConfigEntry> parse_config(std::string_view toml, const std::string& path);
 
 /// "name = value". Numbers and booleans stand bare unless `quoted`; a list is an array.

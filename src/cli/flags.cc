@@ -3,7 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
-#include <regex>
+#include <string_view>
+#include <utility>
 
 #include "heed/config_fields.h"
 
@@ -29,6 +30,33 @@ const std::map<std::string, std::string>& named_flags() {
   return names;
 }
 
+constexpr std::string_view kOfWord = "abcdefghijklmnopqrstuvwxyz0123456789_";
+
+// The first word from `at` on that is no part of a path: it begins the text or follows a space or a parenthesis.
+// Messages may hold texts of any length, which a regular expression would recurse over.
+size_t next_word(std::string_view text, size_t at) {
+  const auto begins = [&](size_t i) {
+    return text[i] >= 'a' && text[i] <= 'z' && (i == 0 || text[i - 1] == ' ' || text[i - 1] == '(');
+  };
+  while (at < text.size() && !begins(at)) ++at;
+  return at;
+}
+
+bool ends_word(std::string_view after) {
+  return after.empty() || std::string_view(" ,;:).").find(after[0]) != std::string_view::npos ||
+         after.starts_with("'s ");
+}
+
+// Whether a value follows: " is 0", " 32 is no multiple", " 5, not 6".
+bool judges(std::string_view after) {
+  if (!after.starts_with(' ')) return false;
+  after.remove_prefix(1);
+  const size_t space = std::min(after.find(' '), after.size()),
+               end = std::min(after.find_first_of(" ,;"), after.size());
+  return after.starts_with("is ") || (space > 0 && after.substr(space).starts_with(" is ")) ||
+         (end > 0 && after.substr(end).starts_with(", not "));
+}
+
 }  // namespace
 
 std::string flag_of(const std::string& field) {
@@ -37,24 +65,24 @@ std::string flag_of(const std::string& field) {
 }
 
 std::string with_flags(const std::string& message, const CLI::App& command) {
-  // A whole word that is no part of a path.
-  static const std::regex word("(^|[ (])([a-z][a-z0-9_]*)(?=[ ,;:).]|'s |$)");
-  static const std::regex value(" (is |[^ ]+ is |[^ ,;]+, not )");
+  const std::string_view all = message;
   std::string text;
-  auto rest = message.begin();
-  for (std::sregex_iterator it(message.begin(), message.end(), word), end; it != end; ++it) {
-    const std::string field = (*it)[2];
+  size_t copied = 0;
+  for (size_t at = 0; (at = next_word(all, at)) < all.size();) {
+    const size_t end = std::min(all.find_first_not_of(kOfWord, at), all.size());
+    const std::string field(all.substr(at, end - at));
+    const std::string_view before = all.substr(0, at), after = all.substr(end);
+    const size_t begin = std::exchange(at, end);
+    if (!ends_word(after)) continue;
     const bool certain = field.find('_') != std::string::npos || named_flags().contains(field);
-    const auto behind = (*it)[2].second;
-    const bool judged = std::regex_search(behind, message.end(), value, std::regex_constants::match_continuous) &&
-                        ((*it)[2].first == message.begin() || message.substr(0, it->position(2)).ends_with(": ") ||
-                         message.substr(0, it->position(2)).ends_with("began with "));
+    const bool judged = judges(after) && (before.empty() || before.ends_with(": ") || before.ends_with("began with "));
+    if (!certain && !judged) continue;
     const std::string flag = flag_of(field);
-    if (!(certain || judged) || !command.get_option_no_throw(flag)) continue;
-    text.append(rest, (*it)[2].first).append(flag);
-    rest = behind;
+    if (!command.get_option_no_throw(flag)) continue;
+    text.append(all.substr(copied, begin - copied)).append(flag);
+    copied = end;
   }
-  return text.append(rest, message.end());
+  return text.append(all.substr(copied));
 }
 
 }  // namespace heed::cli

@@ -34,6 +34,11 @@ TEST(Flags, FieldsAreNamedAsTheyWereTyped) {
       {"read /d_model/batch_tokens: no such file", "read /d_model/batch_tokens: no such file"},
   };
   for (const auto& [message, expected] : cases) EXPECT_EQ(with_flags(message, command), expected);
+  // Messages may name files and values of any length.
+  for (const char c : {'a', '_', ' ', '('}) {
+    const std::string text(1'000'000, c);
+    EXPECT_EQ(with_flags(text + ": batch is 0", command), text + ": --batch is 0");
+  }
 }
 
 }  // namespace

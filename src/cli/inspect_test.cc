@@ -51,8 +51,8 @@ class InspectCommand : public testing::Test {
     });
     t.write("config.json", "{\n  \"layers\": 2,\n  \"dropout\": 0.1\n}\n");
     t.write("training.safetensors", [](FileWriter& file) { write_safetensors(file, {{"m", Tensor::zeros({3})}}); });
-    t.write("log.jsonl", "{}\n");
     t.commit();
+    write_file_atomically(at("model/log.jsonl"), "{}\n");
   }
   fs::path root_;
 };

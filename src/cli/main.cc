@@ -1,9 +1,11 @@
 // The program heed: results on standard output, everything else on standard error.
 // Exit status: 0 done, 1 something failed, 2 wrong use, 128 + n ended by signal n.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -268,6 +270,16 @@ void no_memory() {
   throw std::bad_alloc();
 }
 
+// A standard descriptor that is closed would be the number of the next file that is opened, into which messages would go.
+// What takes its place fails at what it is for, reading or writing, as a closed one does.
+void occupy_standard_descriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    const int other = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+    if (::open("/dev/null", other) < 0 && ::open("/", O_PATH) < 0) ::_exit(1);  // the lowest number that is free: fd
+  }
+}
+
 // Before the constructors of every library: what stands in this section runs first of all (ELF gABI, "Initialization").
 __attribute__((section(".preinit_array"), used)) void (*const set_give_up)() = [] { std::set_terminate(give_up); };
 
@@ -275,7 +287,9 @@ __attribute__((section(".preinit_array"), used)) void (*const set_give_up)() = [
 }  // namespace heed::cli
 
 int main(int argc, char** argv) {
+  heed::cli::occupy_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write, dealt with above
+  std::signal(SIGXFSZ, SIG_IGN);  // so is a file beyond the limit of its size, whose part is then removed
   std::set_new_handler(heed::cli::no_memory);
   try {
     std::ios::sync_with_stdio(false);

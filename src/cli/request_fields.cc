@@ -79,8 +79,11 @@ std::string text_of(const char* key, const Json& value) {
   return value.get<std::string>();
 }
 
-std::vector<std::string> texts_of(const char* key, const Json& value) {
+std::vector<std::string> texts_of(const char* key, const Json& value, size_t most) {
   if (!value.is_array()) refuse(key, value, "a list of strings");
+  if (value.size() > most)
+    throw UsageError(std::string(key) + " has " + std::to_string(value.size()) + " strings; at most " +
+                     std::to_string(most) + " are taken at once");
   std::vector<std::string> texts;
   for (const Json& one : value)
     texts.push_back(text_of((key + ("[" + std::to_string(texts.size()) + "]")).c_str(), one));
@@ -103,13 +106,13 @@ std::string RequestFields::text_or(const char* key, const std::string& absent) {
   return value ? text_of(key, *value) : absent;
 }
 
-std::vector<std::string> RequestFields::texts(const char* key) {
-  return texts_of(key, state_->at(key, "a list of strings"));
+std::vector<std::string> RequestFields::texts(const char* key, size_t most) {
+  return texts_of(key, state_->at(key, "a list of strings"), most);
 }
 
-std::vector<std::string> RequestFields::texts_or_none(const char* key) {
+std::vector<std::string> RequestFields::texts_or_none(const char* key, size_t most) {
   const Json* const value = state_->find(key);
-  return value ? texts_of(key, *value) : std::vector<std::string>();
+  return value ? texts_of(key, *value, most) : std::vector<std::string>();
 }
 
 int64_t RequestFields::whole_or(const char* key, int64_t absent, int64_t least, int64_t most) {

@@ -1,6 +1,7 @@
 // The JSON object that a request carries, by its keys.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,8 +19,8 @@ class RequestFields {
 
   std::string text(const char* key);  // must be there, as with texts()
   std::string text_or(const char* key, const std::string& absent);
-  std::vector<std::string> texts(const char* key);
-  std::vector<std::string> texts_or_none(const char* key);
+  std::vector<std::string> texts(const char* key, size_t most);
+  std::vector<std::string> texts_or_none(const char* key, size_t most);
   int64_t whole_or(const char* key, int64_t absent, int64_t least, int64_t most);
   uint64_t seed_or(const char* key, uint64_t absent);
   double number_or(const char* key, double absent);

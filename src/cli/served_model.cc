@@ -29,7 +29,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMostBeam = 64, kMostTokens = int64_t{1} << 20;
-constexpr int64_t kMostWeights = int64_t{1} << 26;  // of all heads of a text: 256 MB
+constexpr int64_t kMostWeights = int64_t{1} << 26;    // of all heads of a text: 256 MB
+constexpr size_t kMostTexts = 4096, kMostStops = 64;  // a text of no bytes makes a vector of thousands
 
 bool is_translator(const StoredModel& model) { return dynamic_cast<const Transformer*>(&model.module()) != nullptr; }
 
@@ -83,6 +84,23 @@ void expect_few_weights(const StoredModel& model, int64_t tokens) {
   if (tokens > most)
     throw UsageError("the text has " + std::to_string(tokens) + " tokens; of this model heed serve shows " +
                      std::to_string(most) + " at most, heed attend more");
+}
+
+// A request may ask for many translations of each text, and for a matrix of each.
+void expect_few_translations(const StoredModel& model, const std::vector<std::string>& texts, const BeamOptions& beam) {
+  const auto most = static_cast<int64_t>(kMostTexts);
+  if (const int64_t asked = std::ssize(texts) * beam.n_best; asked > most)
+    throw UsageError("texts and n_best ask for " + std::to_string(asked) + " translations; at most " +
+                     std::to_string(most) + " are made at once");
+  if (!beam.want_alignment) return;
+  int64_t weights = 0;
+  for (const std::string& text : texts) {
+    const int64_t tokens = std::ssize(reading_ids(model, sanitize_utf8(text)));
+    weights += std::min(tokens * tokens, kMostWeights) * beam.n_best;
+    if (weights > kMostWeights)
+      throw UsageError("the texts have alignments of more than " + std::to_string(kMostWeights) +
+                       " weights; ask for fewer or shorter ones at once");
+  }
 }
 
 struct AttendRequest {
@@ -168,25 +186,31 @@ std::string ServedModel::page(HttpCall& call) const {
 std::string ServedModel::translate(HttpCall& call) const {
   const auto& transformer = expect<Transformer>("a model that translates");
   RequestFields fields(call.request().body);
-  const std::vector<std::string> texts = fields.texts("texts");
+  const std::vector<std::string> texts = fields.texts("texts", kMostTexts);
   TranslateOptions options = translate_options(model_, fields);
   fields.expect_no_others();
+  expect_few_translations(model_, texts, options.beam);
   options.on_batch = [&call] { call.expect_wanted(); };
   const bool alignment = options.beam.want_alignment;
   options.beam = model_.completed(options.beam);
   const Transformer* const models[] = {&transformer};
   const std::vector<TranslatedLine> lines =
       translate_lines(models, model_.source_tokenizer(), model_.tokenizer(), texts, options);
-  Json answer = {{"lines", Json::array()}};
-  for (size_t i = 0; i < lines.size(); ++i) answer["lines"].push_back(json_of(texts[i], lines[i], alignment));
-  return json_line(answer);
+  std::string answer = "{\"lines\":[";
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (i > 0) answer += ',';
+    answer += json_line(json_of(texts[i], lines[i], alignment));
+    answer.pop_back();  // its line end
+    call.expect_room(std::ssize(answer));
+  }
+  return answer += "]}\n";
 }
 
 std::string ServedModel::generate(HttpCall& call) const {
   expect<LanguageModel>("a language model");
   RequestFields fields(call.request().body);
   const std::string prompt = fields.text("text");
-  ContinueOptions options{.stop = fields.texts_or_none("stop")};
+  ContinueOptions options{.stop = fields.texts_or_none("stop", kMostStops)};
   options.tokens.max_tokens = fields.whole_or("max_tokens", options.tokens.max_tokens, 0, kMostTokens);
   options.tokens.repetition_penalty = fields.number_or("repetition_penalty", options.tokens.repetition_penalty);
   read_sampling(fields, options.tokens.sampling);
@@ -205,21 +229,22 @@ std::string ServedModel::generate(HttpCall& call) const {
 std::string ServedModel::embed(HttpCall& call) const {
   constexpr size_t kTogether = 64;
   RequestFields fields(call.request().body);
-  const std::vector<std::string> texts = fields.texts("texts");
+  const std::vector<std::string> texts = fields.texts("texts", kMostTexts);
   fields.expect_no_others();
-  std::string vectors, cut;
+  std::string answer = "{\"vectors\":[", cut;
   for (size_t first = 0; first < texts.size(); first += kTogether) {
     call.expect_wanted();
     const auto begin = texts.begin() + static_cast<std::ptrdiff_t>(first);
     const auto count = static_cast<std::ptrdiff_t>(std::min(kTogether, texts.size() - first));
     const TextVectors found = embed_texts(model_, {begin, begin + count}, modules_);
     for (int64_t row = 0; row < found.vectors.size(0); ++row) {
-      if (!vectors.empty()) vectors += ',';
-      append_row(found.vectors, row, &vectors);
+      if (first > 0 || row > 0) answer += ',';
+      append_row(found.vectors, row, &answer);
+      call.expect_room(std::ssize(answer));
     }
     for (const size_t place : found.cut) cut += (cut.empty() ? "" : ",") + std::to_string(first + place);
   }
-  return "{\"vectors\":[" + vectors + "],\"cut\":[" + cut + "]}\n";
+  return answer += "],\"cut\":[" + cut + "]}\n";
 }
 
 std::string ServedModel::attend(HttpCall& call) const {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -238,6 +239,49 @@ std::string read_kept_options(const DirectorySnapshot& files, const std::string&
   return toml;
 }
 
+// What a training writes beside the directory of its model.
+constexpr const char* kOutputs[] = {"--html", "--tensorboard", "--timeline"};
+
+// Whether `path` is within `directory`, wherever links lead.
+bool is_within(const std::string& path, const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path inner = fs::weakly_canonical(path, error), outer = fs::canonical(directory, error);
+  const fs::path relative = inner.lexically_relative(outer);
+  return !error && !relative.empty() && *relative.begin() != "..";
+}
+
+// Whether a report or a timeline that heed wrote is at `path`, or a directory of its event files.
+bool is_written_by_heed(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    for (const auto& entry : std::filesystem::directory_iterator(path, error))
+      if (const std::string name = entry.path().filename().string();
+          name.starts_with("events.out.tfevents.") && name.find(".heed") != std::string::npos)
+        return true;
+    return false;
+  }
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  std::string begin(1024, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(begin.data(), std::ssize(begin));
+  return begin.find("<meta name=\"generator\" content=\"heed\">") != std::string::npos ||
+         begin.starts_with("{\"traceEvents\":[");
+}
+
+// A directory may be untrusted: options that it keeps write nothing outside of it but what heed wrote there before.
+void expect_own_outputs(const std::string& directory, const CLI::App& command, const std::set<std::string>& given) {
+  for (const char* name : kOutputs) {
+    const CLI::Option* const option = command.get_option(name);
+    if (given.contains(name) || option->empty() || option->as<std::string>().empty()) continue;
+    const std::string path = option->as<std::string>();
+    if (!is_within(path, directory) && !is_written_by_heed(path))
+      throw UsageError("--resume " + directory + ": its " + kTrainOptionsFile + " asks for " + name + " " + path +
+                       ", which is outside of the directory and nothing that heed wrote; give " + name +
+                       " if you want it");
+  }
+}
+
 // Goes on with the training in `directory`, with the options that it keeps there.
 void give_kept_options(const std::string& directory, CLI::App& command) {
   const std::string given = "--resume " + directory;
@@ -250,12 +294,16 @@ void give_kept_options(const std::string& directory, CLI::App& command) {
                       "), as those of older versions; give its whole command once more, with --model " + directory);
   if (!files.contains(kTrainOptionsFile))
     throw IoError(given + ": there is no training to go on with; begin one with --model " + directory);
+  std::set<std::string> given;
+  for (const char* name : kOutputs)
+    if (!command.get_option(name)->empty()) given.insert(name);
   give(command.get_option("--model"), {directory});
   // The directory has a vocabulary, and weights as soon as it has a state: what it began with may be gone.
   give_those_of(read_kept_options(files, directory), directory + "/" + kTrainOptionsFile, command,
                 [&](const std::string& name) {
                   return name != "--vocabulary" && name != "--source-vocabulary" && !(has_weights && name == "--init");
                 });
+  expect_own_outputs(directory, command, given);
 }
 
 // The shape options of a model, but not its dropout, which is no part of its weights, and not its vocabulary, which

@@ -361,14 +361,14 @@ FillFile MapsOverTime::file() const {
 ReportOnTraining::ReportOnTraining(About about, Watched watched)
     : about_(std::move(about)),
       watched_(std::move(watched)),
-      maps_(about_.directory + "/" + kMapsFile, watched_.sentences,
+      maps_(about_.directory + "/" + kAttentionFile, watched_.sentences,
             watched_.kinds.empty() ? 0 : watched_.kinds.front().size()) {
   for (size_t i = 0; i < watched_.sentences.size(); ++i) {
     const std::vector<Tensor> now = watched_.look(i);
     for (const MapsOverTime::Moment& moment : maps_.tracks()[i].moments)
       for (size_t kind = 0; kind < now.size(); ++kind)
         if (!(moment.levels[kind].shape() == now[kind].shape()))
-          throw FormatError(about_.directory + "/" + kMapsFile + ": maps " + to_string(moment.levels[kind].shape()) +
+          throw FormatError(about_.directory + "/" + kAttentionFile + ": maps " + to_string(moment.levels[kind].shape()) +
                             ", the model makes " + to_string(now[kind].shape()) +
                             "; remove the file to let the maps begin anew");
     if (!maps_.has(i, 0)) maps_.add(i, 0, now);
@@ -383,7 +383,7 @@ void ReportOnTraining::record(int64_t update) {
 Examination ReportOnTraining::examine(const Validation& validation) {
   Examination examination;
   record(validation.update);
-  if (!watched_.sentences.empty()) examination.files.emplace_back(kMapsFile, maps_.file());
+  if (!watched_.sentences.empty()) examination.files.emplace_back(kAttentionFile, maps_.file());
   return examination;
 }
 
@@ -393,7 +393,7 @@ void ReportOnTraining::finish(int64_t update) {
   if (missing) {
     record(update);
     DirectoryTransaction transaction(about_.directory);
-    transaction.write(kMapsFile, maps_.file());
+    transaction.write(kAttentionFile, maps_.file());
     transaction.commit();
   }
   write();

@@ -14,10 +14,8 @@
 
 namespace heed::cli {
 
-/// Maps of the sentences that are watched, at the moments that were recorded: 8 bits a weight, as a safetensors file
-/// that other programs can read, too.
-inline constexpr const char* kMapsFile = "attention.safetensors";
-/// Moments are thinned out to keep the maps within so many bytes; the first and the last always stay.
+/// Bytes of the maps that are kept in kAttentionFile: 8 bits a weight, in a safetensors file that other programs can
+/// read, too. Moments are thinned out to stay below; the first and the last are always kept.
 inline constexpr int64_t kMostMapBytes = 16 << 20;
 /// Of longer sentences the first tokens are watched.
 inline constexpr int64_t kMostWatchedTokens = 64;

@@ -65,7 +65,7 @@ class Maps : public testing::Test {
     std::string pattern = (std::filesystem::temp_directory_path() / "heed-maps-XXXXXX").string();
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     root_ = pattern;
-    path_ = root_ + "/" + kMapsFile;
+    path_ = root_ + "/" + kAttentionFile;
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
 

@@ -1,5 +1,6 @@
 #include "heed/executor.h"
 
+#include <pthread.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/memory.h"
 #include "heed/error.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -27,6 +29,10 @@ namespace heed::inline v0 {
 namespace {
 
 constexpr int kMaxThreads = 4096;
+
+// A process that fork() makes has one thread, the one that called it. Where oneTBB had others, it would wait for them for
+// ever there.
+std::atomic<bool> has_threads{false}, lost_threads{false};
 
 class Inline final : public Executor {
  public:
@@ -70,6 +76,8 @@ class Tbb final : public Executor {
   }
 
   void run(int64_t tiles, Tile function, void* context) override {
+    if (lost_threads.load(std::memory_order_relaxed)) return Inline().run(tiles, function, context);
+    has_threads.store(true, std::memory_order_relaxed);
     const int64_t workers = std::min<int64_t>(threads_, tiles);
     std::atomic<int64_t> next{0};
     const auto drain = [&](int64_t) {
@@ -99,6 +107,24 @@ Default& instance() {
   static auto* const value = new Default;
   return *value;
 }
+
+// Locks that another thread may hold at a fork() are taken for it, so that they are free in both processes after it.
+[[maybe_unused]] const bool fork_is_safe = [] {
+  const auto prepare = [] {
+    instance().mutex.lock();
+    lock_memory();
+  };
+  const auto parent = [] {
+    unlock_memory();
+    instance().mutex.unlock();
+  };
+  const auto child = [] {
+    unlock_memory();
+    instance().mutex.unlock();
+    if (has_threads) lost_threads = true;
+  };
+  return ::pthread_atfork(prepare, parent, child) == 0;
+}();
 
 // One of its width that is there already is taken instead.
 void choose(Default& d, std::unique_ptr<Executor> executor) {

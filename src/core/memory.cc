@@ -86,6 +86,8 @@ class Pool {
     cached_ = 0;
   }
 
+  std::mutex& mutex() { return mutex_; }
+
   size_t in_use() {
     const std::lock_guard lock(mutex_);
     return in_use_;
@@ -138,5 +140,7 @@ size_t peak_memory() { return pool().peak(); }
 size_t memory_misses() { return pool().misses(); }
 void reset_peak_memory() { pool().reset_peak(); }
 void release_cached_memory() { pool().release(); }
+void lock_memory() { pool().mutex().lock(); }
+void unlock_memory() { pool().mutex().unlock(); }
 
 }  // namespace heed::inline v0

@@ -21,4 +21,8 @@ size_t memory_misses();
 /// Gives the blocks that nobody uses back to the system.
 void release_cached_memory();
 
+/// Around a fork(): no other thread is in the pool meanwhile.
+void lock_memory();
+void unlock_memory();
+
 }  // namespace heed::inline v0

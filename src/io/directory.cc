@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "heed/model_files.h"
 #include "io/file_system.h"
 #include "io/json.h"
 #include "io/snapshot.h"
@@ -27,9 +28,20 @@ std::string shown_in(const std::string& directory, const std::string& name) {
   return (fs::path(directory) / name).string();
 }
 
+/// Of an entry of a directory, as readers list them.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name.find('/') == std::string::npos && name != "." && name != ".." && name != kJournal &&
          name != kLock && !is_part(name);
+}
+
+/// Whether something is mounted at `name`, be it of the same file system.
+bool is_mount_point(int directory, const std::string& name) {
+  struct statx status {};
+  if (::statx(directory, name.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, 0, &status) != 0) return false;
+  if (status.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) return status.stx_attributes & STATX_ATTR_MOUNT_ROOT;
+  struct stat of_name {}, of_directory {};  // Linux before 5.8 tells other file systems only
+  return ::fstatat(directory, name.c_str(), &of_name, AT_SYMLINK_NOFOLLOW) == 0 &&
+         ::fstat(directory, &of_directory) == 0 && of_name.st_dev != of_directory.st_dev;
 }
 
 class SummingWriter : public DescriptorWriter {
@@ -59,7 +71,13 @@ std::string write_journal(const Journal& journal) {
   return json.dump(1) + "\n";
 }
 
-/// A directory may come from somebody else: names that lead out of it, or to other files of heed's, are refused.
+/// A directory may be untrusted, and what its journal says is done to its files: it may name heed's own alone.
+void expect_own_name(const std::string& name, const std::string& where) {
+  if (!is_model_file(name))
+    throw FormatError(where + ": it names " + in_quotes(name) +
+                      ", which is no file of heed's, so heed did not write it; remove it");
+}
+
 Journal parse_journal(const std::string& text, const std::string& where) {
   const auto broken = [&] {
     return FormatError(where +
@@ -76,10 +94,11 @@ Journal parse_journal(const std::string& text, const std::string& where) {
   } catch (const nlohmann::json::exception&) {
     throw broken();
   }
-  for (const auto& [name, part] : journal.part_of)
-    if (!is_file_name(name) || !is_part_of(part, name)) throw broken();
-  for (const std::string& name : journal.removed)
-    if (!is_file_name(name)) throw broken();
+  for (const auto& [name, part] : journal.part_of) {
+    expect_own_name(name, where);
+    if (!is_part_of(part, name)) throw broken();
+  }
+  for (const std::string& name : journal.removed) expect_own_name(name, where);
   return journal;
 }
 
@@ -217,6 +236,14 @@ struct DirectoryTransaction::State {
     remove_stale_parts(directory.get(), [](std::string_view) { return true; });
   }
 
+  /// A file that is mounted by itself, as containers do, can be neither replaced nor removed: the system says so only
+  /// after the commit, when the others have changed.
+  void expect_no_mount(const std::string& name) const {
+    if (is_mount_point(directory.get(), name))
+      throw IoError("write " + shown_in(shown, name) + ": it is a mount point, which cannot be replaced; mount " + shown +
+                    " instead of its files, or choose another directory");
+  }
+
   /// Where a directory was made the entry in its parent must last, too.
   void sync_parents() const {
     for (const std::string& one : made) {
@@ -244,7 +271,8 @@ const std::vector<std::string>& DirectoryTransaction::made() const { return stat
 Checksum DirectoryTransaction::write(const std::string& name, const FillFile& fill) {
   State& s = *state_;
   const std::string path = shown_in(s.shown, name);
-  if (!is_file_name(name)) throw IoError("write " + s.shown + ": \"" + name + "\" is not the name of a file in it");
+  if (!is_model_file(name))
+    throw IoError("write " + s.shown + ": " + in_quotes(name) + " is not the name of a file of heed's (heed/model_files.h)");
   if (s.parts.contains(name) || s.removed.contains(name))
     throw IoError("write " + s.shown + ": \"" + name + "\" was written or removed already");
   struct stat old {};
@@ -255,6 +283,7 @@ Checksum DirectoryTransaction::write(const std::string& name, const FillFile& fi
                    : S_ISDIR(old.st_mode) ? "a directory"
                                           : "no regular file") +
                   ", which heed neither follows nor replaces; remove it or choose another directory");
+  s.expect_no_mount(name);
   PartFile part(s.directory.get(), name, path, replaces ? &old : nullptr);
   SummingWriter writer(part.fd(), path);
   fill(writer);
@@ -269,8 +298,10 @@ Checksum DirectoryTransaction::write(const std::string& name, std::string_view t
 
 void DirectoryTransaction::remove(const std::string& name) {
   State& s = *state_;
-  if (!is_file_name(name) || s.parts.contains(name))
-    throw IoError("remove from " + s.shown + ": \"" + name + "\" is not the name of a file in it, or was written");
+  if (!is_model_file(name) || s.parts.contains(name))
+    throw IoError("remove from " + s.shown + ": " + in_quotes(name) +
+                  " is not the name of a file of heed's (heed/model_files.h), or was written");
+  s.expect_no_mount(name);
   s.removed.insert(name);
 }
 

@@ -69,43 +69,43 @@ std::map<std::string, Identity> identities(const fs::path& root, const std::set<
 }
 
 TEST_F(Directory, CreatesThenReplaces) {
-  save("deep/model/", {{"a", "a1"}, {"b", "b1"}});
+  save("deep/model/", {{"config.json", "a1"}, {"vocabulary.txt", "b1"}});
   EXPECT_EQ(names("deep"), Names{"model"});
-  EXPECT_EQ(names("deep/model"), (Names{"a", "b"}));
+  EXPECT_EQ(names("deep/model"), (Names{"config.json", "vocabulary.txt"}));
   write_file_atomically(at("deep/model/log"), "line\n");
   const int log = ::open(at("deep/model/log").c_str(), O_WRONLY | O_APPEND);
   {
     DirectoryTransaction t(at("deep/model"));
-    t.write("a", "a2");
-    t.remove("b");
-    EXPECT_EQ(read_file(at("deep/model/a")), "a1");
-    EXPECT_EQ(seen("deep/model", {"a", "b"}), "a=a1 b=b1 ");
+    t.write("config.json", "a2");
+    t.remove("vocabulary.txt");
+    EXPECT_EQ(read_file(at("deep/model/config.json")), "a1");
+    EXPECT_EQ(seen("deep/model", {"config.json", "vocabulary.txt"}), "config.json=a1 vocabulary.txt=b1 ");
     t.commit();
-    EXPECT_EQ(seen("deep/model", {"a", "b"}), "a=a2 ");
-    t.write("a", "a3");
-    t.write("b", "b3");
+    EXPECT_EQ(seen("deep/model", {"config.json", "vocabulary.txt"}), "config.json=a2 ");
+    t.write("config.json", "a3");
+    t.write("vocabulary.txt", "b3");
     t.commit();
-    EXPECT_EQ(seen("deep/model", {"a", "b"}), "a=a3 b=b3 ");
+    EXPECT_EQ(seen("deep/model", {"config.json", "vocabulary.txt"}), "config.json=a3 vocabulary.txt=b3 ");
   }
-  EXPECT_EQ(names("deep/model"), (Names{"a", "b", "log"}));
+  EXPECT_EQ(names("deep/model"), (Names{"config.json", "vocabulary.txt", "log"}));
   ASSERT_EQ(::write(log, "more\n", 5), 5);  // the log that was open is still the one in the directory
   ::close(log);
   EXPECT_EQ(read_file(at("deep/model/log")), "line\nmore\n");
 }
 
 TEST_F(Directory, WithoutCommitNothingChanges) {
-  save("model", {{"a", "a1"}});
+  save("model", {{"config.json", "a1"}});
   {
     DirectoryTransaction t(at("model"));
-    t.write("a", "a2");
-    t.write("new", "n");
+    t.write("config.json", "a2");
+    t.write("MODEL_CARD.md", "n");
   }
-  EXPECT_EQ(names("model"), Names{"a"});
-  EXPECT_EQ(read_file(at("model/a")), "a1");
+  EXPECT_EQ(names("model"), Names{"config.json"});
+  EXPECT_EQ(read_file(at("model/config.json")), "a1");
   {
     DirectoryTransaction t(at("new/deep"));
     EXPECT_EQ(t.made(), (std::vector<std::string>{at("new"), at("new/deep")}));
-    t.write("a", "a");
+    t.write("config.json", "a");
   }
   EXPECT_EQ(names(), Names{"model"});
   {
@@ -118,13 +118,14 @@ TEST_F(Directory, WithoutCommitNothingChanges) {
 TEST_F(Directory, RefusesNamesAndPlaces) {
   DirectoryTransaction t(at("model"));
   for (const char* name :
-       {"", ".", "..", "x/y", "/x", ".heed-journal", ".heed-lock", ".a.heed-0123456789abcdef.part"}) {
+       {"notes.txt", "checkpoint-of-mine.safetensors", "checkpoint-.safetensors", "Config.json", "", ".", "..", "x/y",
+        "/x", ".heed-journal", ".heed-lock", ".config.json.heed-0123456789abcdef.part"}) {
     EXPECT_THROW(t.write(name, "x"), IoError) << name;
     EXPECT_THROW(t.remove(name), IoError) << name;
   }
-  t.write("a", "x");
-  EXPECT_THROW(t.write("a", "y"), IoError);
-  EXPECT_THROW(t.remove("a"), IoError);
+  t.write("config.json", "x");
+  EXPECT_THROW(t.write("config.json", "y"), IoError);
+  EXPECT_THROW(t.remove("config.json"), IoError);
   write_file_atomically(at("file"), "x");
   EXPECT_THROW(DirectoryTransaction(at("file")), IoError);
   EXPECT_THROW(DirectoryTransaction(at("file/below")), IoError);
@@ -132,41 +133,41 @@ TEST_F(Directory, RefusesNamesAndPlaces) {
 }
 
 TEST_F(Directory, LinksAndDirectoriesInThePlaceOfFilesAreNeitherFollowedNorReplaced) {
-  save("model", {{"a", "a1"}});
+  save("model", {{"config.json", "a1"}});
   write_file_atomically(at("mine"), "mine");
-  fs::create_symlink("../mine", root_ / "model/link");
-  fs::create_symlink("gone", root_ / "model/dangling");
-  fs::create_directory(root_ / "model/folder");
-  ASSERT_EQ(::mkfifo(at("model/pipe").c_str(), 0600), 0);
+  fs::create_symlink("../mine", root_ / "model/vocabulary.txt");
+  fs::create_symlink("gone", root_ / "model/train.toml");
+  fs::create_directory(root_ / "model/training.json");
+  ASSERT_EQ(::mkfifo(at("model/MODEL_CARD.md").c_str(), 0600), 0);
   const auto before = identities(root_, {});
-  for (const char* name : {"link", "dangling", "folder", "pipe"}) {
+  for (const char* name : {"vocabulary.txt", "train.toml", "training.json", "MODEL_CARD.md"}) {
     const std::string error = error_of([&] {
       DirectoryTransaction t(at("model"));
-      t.write("a", "a2");
+      t.write("config.json", "a2");
       t.write(name, "x");
     });
     EXPECT_NE(error.find(at("model/") + name + ": it is "), std::string::npos) << error;
   }
-  save("model", {{"folder", ""}, {"a", "a3"}});
-  save("model", {{"a", "a1"}});
+  save("model", {{"training.json", ""}, {"config.json", "a3"}});
+  save("model", {{"config.json", "a1"}});
   EXPECT_EQ(read_file(at("mine")), "mine");
-  EXPECT_EQ(names("model"), (Names{"a", "link", "dangling", "folder", "pipe"}));
-  for (const auto& [path, identity] : identities(root_, {"model", "a"}))
+  EXPECT_EQ(names("model"), (Names{"config.json", "vocabulary.txt", "train.toml", "training.json", "MODEL_CARD.md"}));
+  for (const auto& [path, identity] : identities(root_, {"model", "config.json"}))
     EXPECT_TRUE(before.at(path) == identity) << path;
 }
 
 TEST_F(Directory, FullDiskKeepsTheOldFiles) {
-  save("model", {{"a", "a1"}});
+  save("model", {{"config.json", "a1"}});
   const int code = with_file_limit(100, [&] {
     return error_of([&] {
-             save("model", {{"a", std::string(1000, 'n')}, {"small", "fits"}});
+             save("model", {{"config.json", std::string(1000, 'n')}, {"training.json", "fits"}});
            }).find("File too large") != std::string::npos
                ? 7
                : 1;
   });
   EXPECT_EQ(code, 7);
-  EXPECT_EQ(names("model"), Names{"a"});
-  EXPECT_EQ(read_file(at("model/a")), "a1");
+  EXPECT_EQ(names("model"), Names{"config.json"});
+  EXPECT_EQ(read_file(at("model/config.json")), "a1");
 }
 
 TEST_F(Directory, ALinkToItAndTheWorkingDirectory) {
@@ -176,43 +177,45 @@ TEST_F(Directory, ALinkToItAndTheWorkingDirectory) {
   fs::current_path(root_ / "real");
   for (const char* content : {"a2", "a3"}) {
     DirectoryTransaction t(".");
-    t.write("a", content);
+    t.write("config.json", content);
     t.commit();
-    EXPECT_EQ(read_file("a"), content);
+    EXPECT_EQ(read_file("config.json"), content);
   }
   fs::current_path(before);
-  save("link", {{"a", "a4"}});
+  save("link", {{"config.json", "a4"}});
   EXPECT_TRUE(fs::is_symlink(root_ / "link"));
-  EXPECT_EQ(read_file(at("real/a")), "a4");
+  EXPECT_EQ(read_file(at("real/config.json")), "a4");
 }
 
 TEST_F(Directory, ReplacedFilesKeepTheirPermissions) {
-  save("model", {{"a", "a1"}});
+  save("model", {{"config.json", "a1"}});
   ::chmod(at("model").c_str(), 0710);
-  ::chmod(at("model/a").c_str(), 0640);
+  ::chmod(at("model/config.json").c_str(), 0640);
   struct stat before {
   }, after{};
   ::stat(at("model").c_str(), &before);
-  save("model", {{"a", "a2"}});
+  save("model", {{"config.json", "a2"}});
   ::stat(at("model").c_str(), &after);
   EXPECT_EQ(before.st_ino, after.st_ino);
   EXPECT_EQ(before.st_mode, after.st_mode);
-  ::stat(at("model/a").c_str(), &after);
+  ::stat(at("model/config.json").c_str(), &after);
   EXPECT_EQ(after.st_mode & 07777, 0640u);
 }
 
 TEST_F(Directory, AParentThatMayNotBeWrittenTo) {
-  save("parent/model", {{"a", "a1"}});
+  save("parent/model", {{"config.json", "a1"}});
   ::chmod(at("parent/model").c_str(), 0777);
-  ::chmod(at("parent/model/a").c_str(), 0666);
+  ::chmod(at("parent/model/config.json").c_str(), 0666);
   ::chmod(at("parent").c_str(), 0555);
   ::chmod(root_.c_str(), 0755);
   const int code = in_child([&] {
     if (::geteuid() == 0 && ::setuid(65534) != 0) return 9;  // root may write anywhere
-    save("parent/model", {{"a", "a2"}, {"b", "b2"}});
-    if (error_of([&] { save("parent/new", {{"a", "x"}}); }).find("check the permissions") == std::string::npos)
+    save("parent/model", {{"config.json", "a2"}, {"vocabulary.txt", "b2"}});
+    if (error_of([&] {
+          save("parent/new", {{"config.json", "x"}});
+        }).find("check the permissions") == std::string::npos)
       return 1;
-    return seen("parent/model", {"a", "b"}) == "a=a2 b=b2 " ? 7 : 2;
+    return seen("parent/model", {"config.json", "vocabulary.txt"}) == "config.json=a2 vocabulary.txt=b2 " ? 7 : 2;
   });
   ::chmod(at("parent").c_str(), 0700);
   if (code == 9) GTEST_SKIP() << "root that cannot become somebody else may write anywhere";
@@ -221,73 +224,86 @@ TEST_F(Directory, AParentThatMayNotBeWrittenTo) {
 }
 
 TEST_F(Directory, AReadOnlyDirectoryKeepsItsFiles) {
-  save("model", {{"a", "a1"}});
+  save("model", {{"config.json", "a1"}});
   for (const auto& path : {root_ / "model", root_}) ::chmod(path.c_str(), 0555);
   const int code = in_child([&] {
     if (::geteuid() == 0 && ::setuid(65534) != 0) return 9;
-    if (error_of([&] { save("model", {{"a", "a2"}}); }).find("check the permissions") == std::string::npos) return 1;
-    return seen("model", {"a"}) == "a=a1 " ? 7 : 2;
+    if (error_of([&] { save("model", {{"config.json", "a2"}}); }).find("check the permissions") == std::string::npos)
+      return 1;
+    return seen("model", {"config.json"}) == "config.json=a1 " ? 7 : 2;
   });
   for (const auto& path : {root_, root_ / "model"}) ::chmod(path.c_str(), 0700);
   if (code == 9) GTEST_SKIP() << "root that cannot become somebody else may write anywhere";
   EXPECT_EQ(code, 7);
-  EXPECT_EQ(names("model"), Names{"a"});
+  EXPECT_EQ(names("model"), Names{"config.json"});
 }
 
 TEST_F(Directory, WhatWasCommittedIsReadWithoutWritingAndCompletedByTheNextWriter) {
-  save("model", {{"a", "a1"}, {"b", "b1"}, {"c", "c1"}});
-  commit_and_die("model", {{"a", "a2"}, {"b", ""}, {"d", "d2"}});
+  save("model", {{"config.json", "a1"}, {"vocabulary.txt", "b1"}, {"training.json", "c1"}});
+  commit_and_die("model", {{"config.json", "a2"}, {"vocabulary.txt", ""}, {"train.toml", "d2"}});
   const auto before = identities(root_, {});
-  EXPECT_EQ(seen("model", {"a", "b", "c", "d", "e"}), "a=a2 c=c1 d=d2 ");
-  EXPECT_EQ(list_files(at("model")), (std::vector<std::string>{"a", "c", "d"}));
+  EXPECT_EQ(seen("model", {"config.json", "vocabulary.txt", "training.json", "train.toml", "MODEL_CARD.md"}),
+            "config.json=a2 training.json=c1 train.toml=d2 ");
+  EXPECT_EQ(list_files(at("model")), (std::vector<std::string>{"config.json", "train.toml", "training.json"}));
   EXPECT_TRUE(identities(root_, {}) == before);
-  fs::rename(root_ / "model/.a.heed-0123456789abcdef.part", root_ / "model/a");  // killed one rename later
-  EXPECT_EQ(seen("model", {"a", "b", "c", "d", "e"}), "a=a2 c=c1 d=d2 ");
+  fs::rename(root_ / "model/.config.json.heed-0123456789abcdef.part",
+             root_ / "model/config.json");  // killed one rename later
+  EXPECT_EQ(seen("model", {"config.json", "vocabulary.txt", "training.json", "train.toml", "MODEL_CARD.md"}),
+            "config.json=a2 training.json=c1 train.toml=d2 ");
   { DirectoryTransaction t(at("model")); }
-  EXPECT_EQ(names("model"), (Names{"a", "c", "d"}));
-  EXPECT_EQ(seen("model", {"a", "b", "c", "d", "e"}), "a=a2 c=c1 d=d2 ");
+  EXPECT_EQ(names("model"), (Names{"config.json", "training.json", "train.toml"}));
+  EXPECT_EQ(seen("model", {"config.json", "vocabulary.txt", "training.json", "train.toml", "MODEL_CARD.md"}),
+            "config.json=a2 training.json=c1 train.toml=d2 ");
 }
 
 TEST_F(Directory, WhatCannotBeRenamedIsStillReadAndCompletedLater) {
-  save("model", {{"a", "a1"}, {"b", "b1"}});
-  commit_and_die("model", {{"a", "a2"}, {"b", "b2"}});
-  fs::remove(root_ / "model/b");
-  fs::create_directory(root_ / "model/b");
+  save("model", {{"config.json", "a1"}, {"vocabulary.txt", "b1"}});
+  commit_and_die("model", {{"config.json", "a2"}, {"vocabulary.txt", "b2"}});
+  fs::remove(root_ / "model/vocabulary.txt");
+  fs::create_directory(root_ / "model/vocabulary.txt");
   EXPECT_NE(error_of([&] {
-              save("model", {{"a", "a3"}});
-            }).find(at("model/b") + ": Is a directory"),
+              save("model", {{"config.json", "a3"}});
+            }).find(at("model/vocabulary.txt") + ": Is a directory"),
             std::string::npos);
-  EXPECT_EQ(seen("model", {"a", "b"}), "a=a2 b=b2 ");
-  fs::remove(root_ / "model/b");
-  save("model", {{"a", "a3"}});
-  EXPECT_EQ(seen("model", {"a", "b"}), "a=a3 b=b2 ");
-  EXPECT_EQ(names("model"), (Names{"a", "b"}));
+  EXPECT_EQ(seen("model", {"config.json", "vocabulary.txt"}), "config.json=a2 vocabulary.txt=b2 ");
+  fs::remove(root_ / "model/vocabulary.txt");
+  save("model", {{"config.json", "a3"}});
+  EXPECT_EQ(seen("model", {"config.json", "vocabulary.txt"}), "config.json=a3 vocabulary.txt=b2 ");
+  EXPECT_EQ(names("model"), (Names{"config.json", "vocabulary.txt"}));
 }
 
 TEST_F(Directory, JournalsOfOthersAreRefused) {
   write_file_atomically(at("victim"), "mine");
   fs::create_directory(root_ / "model");
-  write_file_atomically(at("model/a"), "a1");
-  const std::string part = ".a.heed-0123456789abcdef.part";
+  write_file_atomically(at("model/config.json"), "a1");
+  write_file_atomically(at("model/notes.txt"), "mine");
+  const std::string part = ".config.json.heed-0123456789abcdef.part",
+                    of_notes = ".notes.txt.heed-0123456789abcdef.part";
+  write_file_atomically(at("model/" + of_notes), "theirs");
+  const auto renames = [](const std::string& from, const std::string& to) {
+    return R"({"format": 1, "rename": [{"from": ")" + from + R"(", "to": ")" + to + R"("}], "remove": []})";
+  };
+  const auto removes = [](const std::string& names) {
+    return R"({"format": 1, "rename": [], "remove": [)" + names + "]}";
+  };
   for (const std::string& journal :
        {std::string("{"), std::string("{}"), std::string(R"({"format": 2, "rename": [], "remove": []})"),
-        std::string(R"({"format": 1, "rename": [], "remove": ["../victim"]})"),
-        std::string(R"({"format": 1, "rename": [], "remove": [".."]})"),
-        std::string(R"({"format": 1, "rename": [], "remove": [1]})"),
-        R"({"format": 1, "rename": [{"from": ")" + part + R"(", "to": "../victim"}], "remove": []})",
-        std::string(R"({"format": 1, "rename": [{"from": "../victim", "to": "a"}], "remove": []})"),
-        std::string(R"({"format": 1, "rename": [{"from": "victim", "to": "a"}], "remove": []})"),
-        R"({"format": 1, "rename": [{"from": ")" + part + R"(", "to": "b"}], "remove": []})"}) {
+        removes(R"("../victim")"), removes(R"("..")"), removes("1"), removes(R"("notes.txt")"),
+        removes(R"("config.json", "notes.txt")"), removes(R"("checkpoint-of-mine.safetensors")"), removes(R"("")"),
+        renames(of_notes, "notes.txt"), renames(part, "notes.txt"), renames(part, "../victim"),
+        renames("../victim", "config.json"), renames("victim", "config.json"), renames("notes.txt", "config.json"),
+        renames(of_notes, "config.json"), renames(part, "vocabulary.txt")}) {
     write_file_atomically(at("model/.heed-journal"), journal);
     const auto before = identities(root_, {"model"});
     EXPECT_THROW(DirectoryTransaction(at("model")), FormatError) << journal;
-    EXPECT_THROW(DirectorySnapshot(at("model"), {"a"}), FormatError) << journal;
+    EXPECT_THROW(DirectorySnapshot(at("model"), {"config.json"}), FormatError) << journal;
+    EXPECT_THROW(list_files(at("model")), FormatError) << journal;
     EXPECT_TRUE(identities(root_, {"model"}) == before) << journal;
   }
   fs::remove(root_ / "model/.heed-journal");
   fs::create_symlink("../victim", root_ / "model/.heed-journal");
   EXPECT_THROW(DirectoryTransaction(at("model")), IoError);
-  EXPECT_THROW(DirectorySnapshot(at("model"), {"a"}), IoError);
+  EXPECT_THROW(DirectorySnapshot(at("model"), {"config.json"}), IoError);
 }
 
 TEST_F(Directory, OneTransactionAtATime) {
@@ -297,30 +313,30 @@ TEST_F(Directory, OneTransactionAtATime) {
                 DirectoryTransaction second(at("model"));
               }).find("another run of heed is writing in " + at("model")),
               std::string::npos);
-    first.write("a", "a1");
+    first.write("config.json", "a1");
     first.commit();
   }
-  EXPECT_EQ(names("model"), Names{"a"});
+  EXPECT_EQ(names("model"), Names{"config.json"});
   write_file_atomically(at("model/.heed-lock"), "");  // of one that was killed
-  save("model", {{"a", "a2"}});
-  EXPECT_EQ(names("model"), Names{"a"});
+  save("model", {{"config.json", "a2"}});
+  EXPECT_EQ(names("model"), Names{"config.json"});
 }
 
 TEST_F(Directory, WhatAKilledTransactionLeftGoesWithTheNextAndNothingElse) {
-  save("model", {{"a", "a1"}});
+  save("model", {{"config.json", "a1"}});
   EXPECT_EQ(in_child([&]() -> int {
               DirectoryTransaction t(at("model"));
-              t.write("a", "a2");
-              t.write("b", "b2");
+              t.write("config.json", "a2");
+              t.write("vocabulary.txt", "b2");
               ::kill(::getpid(), SIGKILL);
               return 0;
             }),
             255);
   EXPECT_EQ(names("model").size(), 4u);
-  EXPECT_EQ(seen("model", {"a", "b"}), "a=a1 ");
-  EXPECT_EQ(list_files(at("model")), std::vector<std::string>{"a"});
-  save("model", {{"c", "c1"}});
-  EXPECT_EQ(names("model"), (Names{"a", "c"}));
+  EXPECT_EQ(seen("model", {"config.json", "vocabulary.txt"}), "config.json=a1 ");
+  EXPECT_EQ(list_files(at("model")), std::vector<std::string>{"config.json"});
+  save("model", {{"training.json", "c1"}});
+  EXPECT_EQ(names("model"), (Names{"config.json", "training.json"}));
 }
 
 // Trees beside the directory were how heed saved before it had journals.
@@ -329,44 +345,45 @@ TEST_F(Directory, SiblingsOfAnEarlierHeed) {
   fs::create_directories(root_ / ".model.previous");
   const std::string error = error_of([&] { DirectoryTransaction t(at("model")); });
   EXPECT_NE(error.find("rename that to " + at("model")), std::string::npos) << error;
-  EXPECT_EQ(error_of([&] { DirectorySnapshot files(at("model"), {"a"}); }), error);
+  EXPECT_EQ(error_of([&] { DirectorySnapshot files(at("model"), {"config.json"}); }), error);
   EXPECT_EQ(names(), (Names{".model.99999-0.part", ".model.previous"}));
   fs::rename(root_ / ".model.previous", root_ / "model");
-  save("model", {{"a", "a1"}});
+  save("model", {{"config.json", "a1"}});
   EXPECT_EQ(names(), (Names{".model.99999-0.part", "model"}));
   EXPECT_EQ(names(".model.99999-0.part"), Names{"mine"});
 }
 
 TEST_F(Directory, SnapshotsOfWhatIsNotThere) {
-  EXPECT_NE(error_of([&] { DirectorySnapshot files(at("none"), {"a"}); }).find("none: No such file"),
+  EXPECT_NE(error_of([&] { DirectorySnapshot files(at("none"), {"config.json"}); }).find("none: No such file"),
             std::string::npos);
   fs::create_directory(root_ / "model");
-  fs::create_directory(root_ / "model/folder");
-  EXPECT_THROW(DirectorySnapshot(at("model"), {"folder"}), IoError);
-  const DirectorySnapshot files(at("model"), {"a"});
-  EXPECT_NE(error_of([&] { files.read("a"); }).find(at("model/a") + ": No such file"), std::string::npos);
-  EXPECT_THROW(files.safetensors("a"), IoError);
+  fs::create_directory(root_ / "model/training.json");
+  EXPECT_THROW(DirectorySnapshot(at("model"), {"training.json"}), IoError);
+  const DirectorySnapshot files(at("model"), {"config.json"});
+  EXPECT_NE(error_of([&] { files.read("config.json"); }).find(at("model/config.json") + ": No such file"),
+            std::string::npos);
+  EXPECT_THROW(files.safetensors("config.json"), IoError);
 }
 
 TEST_F(Directory, SnapshotsOutliveTheFiles) {
-  save("model", {{"a", "a1"}});
-  const DirectorySnapshot files(at("model"), {"a"});
-  save("model", {{"a", ""}});
-  EXPECT_EQ(files.read("a"), "a1");
-  EXPECT_EQ(files.read("a"), "a1");
-  EXPECT_THROW(files.read("a", 1), FormatError);
+  save("model", {{"config.json", "a1"}});
+  const DirectorySnapshot files(at("model"), {"config.json"});
+  save("model", {{"config.json", ""}});
+  EXPECT_EQ(files.read("config.json"), "a1");
+  EXPECT_EQ(files.read("config.json"), "a1");
+  EXPECT_THROW(files.read("config.json", 1), FormatError);
 }
 
 TEST_F(Directory, ChecksumsAreThoseOfGzip) {
   DirectoryTransaction t(at("model"));
-  const Checksum sum = t.write("a", [](FileWriter& file) {
+  const Checksum sum = t.write("config.json", [](FileWriter& file) {
     file.write("1234");
     file.write("56789");
   });
   t.commit();
   EXPECT_EQ(sum.bytes, 9u);
   EXPECT_EQ(sum.crc32, 0xCBF43926u);  // the check value of CRC-32/ISO-HDLC in the RevEng catalogue
-  EXPECT_TRUE(checksum_of_file(at("model/a")) == sum);
+  EXPECT_TRUE(checksum_of_file(at("model/config.json")) == sum);
 }
 
 // The next two run in memory where there is such a file system: 10,000 saves wait for no disk.
@@ -381,14 +398,14 @@ class InMemory : public Directory {
 };
 
 TEST_F(InMemory, FilesOfOthersSurviveTenThousandSaves) {
-  save("model", {{"a", "0"}, {"b", "0"}});
+  save("model", {{"config.json", "0"}, {"vocabulary.txt", "0"}});
   fs::create_directories(root_ / "model/notes/deep");
   for (const char* path : {"model/mine.txt", "model/.hidden", "model/notes/one", "model/notes/deep/two",
                            "model/checkpoint-of-mine.safetensors", "beside"})
     write_file_atomically(at(path), path);
   fs::create_symlink("notes/one", root_ / "model/link");
   fs::create_hard_link(root_ / "model/mine.txt", root_ / "model/notes/hard");
-  const std::set<std::string> own = {"a", "b", "c", "model"};
+  const std::set<std::string> own = {"config.json", "vocabulary.txt", "training.json", "model"};
   const auto before = identities(root_, own);
   ASSERT_EQ(before.size(), 10u);
   int written = 0;
@@ -401,15 +418,16 @@ TEST_F(InMemory, FilesOfOthersSurviveTenThousandSaves) {
   {
     DirectoryTransaction t(at("model"));
     for (int i = 1; i <= 10000; ++i) {
-      t.write("a", std::to_string(i));
-      t.write("b", std::to_string(i));
-      i % 2 ? void(t.write("c", "c")) : t.remove("c");
+      t.write("config.json", std::to_string(i));
+      t.write("vocabulary.txt", std::to_string(i));
+      i % 2 ? void(t.write("training.json", "c")) : t.remove("training.json");
       t.commit();
     }
   }
   user.request_stop();
   user.join();
-  EXPECT_EQ(seen("model", {"a", "b", "c"}), "a=10000 b=10000 ");
+  EXPECT_EQ(seen("model", {"config.json", "vocabulary.txt", "training.json"}),
+            "config.json=10000 vocabulary.txt=10000 ");
   for (const auto& [path, identity] : before) {
     if (path == at("model/notes")) continue;  // its time is that of the newest file
     const auto after = identities(fs::path(path).parent_path(), own);
@@ -420,13 +438,13 @@ TEST_F(InMemory, FilesOfOthersSurviveTenThousandSaves) {
 }
 
 TEST_F(InMemory, ReadersBesideAWriterFindWholeSets) {
-  save("model", {{"a", "0"}, {"b", "0"}});
+  save("model", {{"config.json", "0"}, {"vocabulary.txt", "0"}});
   int saves = 0;
   std::jthread writer([&](const std::stop_token& stop) {
     DirectoryTransaction t(at("model"));
     for (; !stop.stop_requested(); ++saves) {
-      for (const char* name : {"a", "b"}) t.write(name, std::to_string(saves));
-      saves % 2 ? void(t.write("c", std::to_string(saves))) : t.remove("c");
+      for (const char* name : {"config.json", "vocabulary.txt"}) t.write(name, std::to_string(saves));
+      saves % 2 ? void(t.write("training.json", std::to_string(saves))) : t.remove("training.json");
       t.commit();
       // In bursts: in memory they come faster than anything looks twice.
       if (saves % 16 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -434,13 +452,13 @@ TEST_F(InMemory, ReadersBesideAWriterFindWholeSets) {
   });
   std::set<std::string> different;
   for (int i = 0; i < 2000; ++i) {
-    const DirectorySnapshot files(at("model"), {"a", "b", "c"});
-    const std::string a = files.read("a");
+    const DirectorySnapshot files(at("model"), {"config.json", "vocabulary.txt", "training.json"});
+    const std::string a = files.read("config.json");
     different.insert(a);
-    EXPECT_EQ(files.read("b"), a);
-    EXPECT_EQ(files.contains("c"), std::stoi(a) % 2 == 1);
-    if (files.contains("c")) {
-      EXPECT_EQ(files.read("c"), a);
+    EXPECT_EQ(files.read("vocabulary.txt"), a);
+    EXPECT_EQ(files.contains("training.json"), std::stoi(a) % 2 == 1);
+    if (files.contains("training.json")) {
+      EXPECT_EQ(files.read("training.json"), a);
     }
   }
   writer.request_stop();
@@ -452,15 +470,15 @@ TEST_F(InMemory, ReadersBesideAWriterFindWholeSets) {
 TEST_F(Directory, FilesInMemory) {
   save_safetensors(at("t"), {{"x", Tensor::from({1, 2, 3}, {3})}});
   const DirectorySnapshot files =
-      DirectorySnapshot::in_memory("here", {{"a", "some"}, {"t.safetensors", read_file(at("t"))}});
-  EXPECT_EQ(files.names(), (std::vector<std::string>{"a", "t.safetensors"}));
-  EXPECT_TRUE(files.contains("a") && !files.contains("b"));
-  EXPECT_EQ(files.read("a"), "some");
-  EXPECT_EQ(files.path("a"), "here/a");
-  EXPECT_EQ(DirectorySnapshot::in_memory("here/", {}).path("a"), "here/a");
-  EXPECT_THROW(files.read("a", 3), FormatError);
-  EXPECT_THROW(files.read("b"), IoError);
-  EXPECT_THROW(files.safetensors("a"), FormatError);
+      DirectorySnapshot::in_memory("here", {{"config.json", "some"}, {"t.safetensors", read_file(at("t"))}});
+  EXPECT_EQ(files.names(), (std::vector<std::string>{"config.json", "t.safetensors"}));
+  EXPECT_TRUE(files.contains("config.json") && !files.contains("vocabulary.txt"));
+  EXPECT_EQ(files.read("config.json"), "some");
+  EXPECT_EQ(files.path("config.json"), "here/config.json");
+  EXPECT_EQ(DirectorySnapshot::in_memory("here/", {}).path("config.json"), "here/config.json");
+  EXPECT_THROW(files.read("config.json", 3), FormatError);
+  EXPECT_THROW(files.read("vocabulary.txt"), IoError);
+  EXPECT_THROW(files.safetensors("config.json"), FormatError);
   Tensor tensor;
   {
     const DirectorySnapshot copy = files;  // NOLINT(performance-unnecessary-copy-initialization)
@@ -471,30 +489,30 @@ TEST_F(Directory, FilesInMemory) {
 }
 
 TEST_F(Directory, KilledAtAnyMomentTheSetIsWhole) {
-  save("model", {{"a", "0"}, {"b", "0"}});
+  save("model", {{"config.json", "0"}, {"vocabulary.txt", "0"}});
   const std::string large(100000, ' ');
   int moved = 0;
   for (int round = 0; round < 40 || (moved == 0 && round < 400); ++round) {  // on a busy machine none may commit
-    const std::string before = DirectorySnapshot(at("model"), {"a"}).read("a");
+    const std::string before = DirectorySnapshot(at("model"), {"config.json"}).read("config.json");
     const pid_t child = ::fork();
     if (child == 0) {
       DirectoryTransaction t(at("model"));
       for (long n = std::stol(before) + 1;; ++n) {
-        t.write("a", std::to_string(n) + large);
-        t.write("b", std::to_string(n) + large);
+        t.write("config.json", std::to_string(n) + large);
+        t.write("vocabulary.txt", std::to_string(n) + large);
         t.commit();
       }
     }
     ::usleep(static_cast<useconds_t>(500 + round * 613));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
-    const DirectorySnapshot files(at("model"), {"a", "b"});
-    ASSERT_EQ(files.read("a"), files.read("b"));
-    moved += files.read("a") != before;
+    const DirectorySnapshot files(at("model"), {"config.json", "vocabulary.txt"});
+    ASSERT_EQ(files.read("config.json"), files.read("vocabulary.txt"));
+    moved += files.read("config.json") != before;
   }
   EXPECT_GT(moved, 0);
-  save("model", {{"a", "1"}});
-  EXPECT_EQ(names("model"), (Names{"a", "b"}));
+  save("model", {{"config.json", "1"}});
+  EXPECT_EQ(names("model"), (Names{"config.json", "vocabulary.txt"}));
 }
 
 }  // namespace

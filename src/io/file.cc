@@ -25,7 +25,9 @@ namespace fs = std::filesystem;
 
 void throw_errno(const std::string& doing, const std::string& path, int error) {
   std::string remedy;
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) remedy = "; free some space or write elsewhere";
+  if (error == ENOSPC || error == EDQUOT) remedy = "; free some space or write elsewhere";
+  if (error == EFBIG) remedy = "; raise the limit of a file's size (ulimit -f), or write elsewhere";
+  if (error == EBUSY) remedy = "; if it is mounted by itself, mount its directory instead, or write elsewhere";
   if (error == EACCES || error == EPERM || error == EROFS) remedy = "; check the permissions of the directory";
   throw IoError(doing + " " + path + ": " + std::generic_category().message(error) + remedy);
 }

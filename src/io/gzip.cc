@@ -9,11 +9,11 @@
 
 #include "heed/error.h"
 #include "heed/io.h"
+#include "io/unpacking.h"
 
 namespace heed::inline v0 {
 namespace {
 
-constexpr uint64_t kAlwaysPermitted = uint64_t{64} << 20, kMostRatio = 100;
 constexpr size_t kPiece = size_t{1} << 18;
 
 // Unpacks members that stand one behind the other, as their bytes come.
@@ -73,8 +73,8 @@ class Unpacker {
     const int result = inflate(&stream_, Z_NO_FLUSH);
     unpacked_ += room - stream_.avail_out;
     if (result == Z_MEM_ERROR) throw std::bad_alloc();
-    if (unpacked_ > kAlwaysPermitted && unpacked_ / kMostRatio > used())
-      throw FormatError(where_ + ": unpacks to more than " + std::to_string(kMostRatio) +
+    if (unpacked_ > most_unpacked(used()))
+      throw FormatError(where_ + ": unpacks to more than " + std::to_string(kMostUnpackedRatio) +
                         " times its size; unpack it yourself if it is meant to");
     if (result == Z_STREAM_END) {
       within_ = false;

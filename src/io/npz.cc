@@ -7,6 +7,7 @@
 #include "io/json.h"
 #include "io/mapped_file.h"
 #include "io/npy_header.h"
+#include "io/unpacking.h"
 
 namespace heed::inline v0 {
 
@@ -61,13 +62,16 @@ void for_each_entry(const std::string& path, const FileBytes& file, uint64_t lim
     if (status.comp_method != ZIP_CM_STORE && status.comp_method != ZIP_CM_DEFLATE)
       throw FormatError(where + ": compression method " + std::to_string(status.comp_method) +
                         "; stored and deflated are known");
-    // Deflate cannot pack better than 1032 to 1: whoever claims more wants memory for nothing.
+    // Deflate cannot pack better than 1032 to 1.
     const CheckedSize most = checked_add(checked_multiply(status.comp_size, 1032), 1032);
-    total = checked_add(total, status.size);
-    if (!most || status.size > *most || !total || *total > limit)
+    if (!most || status.size > *most)
       throw FormatError(where + ": " + std::to_string(status.size) + " bytes unpacked from " +
-                        std::to_string(status.comp_size) + "; more than the " + std::to_string(limit) +
-                        " permitted, or more than deflate can pack");
+                        std::to_string(status.comp_size) + ", more than deflate can pack; the archive is damaged");
+    total = checked_add(total, status.size);
+    if (!total || *total > limit)
+      throw FormatError(where + ": the arrays up to it have " + (total ? std::to_string(*total) : "2^64 or more") +
+                        " bytes unpacked; at most " + std::to_string(limit) + " are read from a file of " +
+                        std::to_string(file.size) + ". Save it without compression, as numpy.savez does");
     Entry entry(zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(i), 0));
     if (!entry) throw FormatError(where + ": " + zip_strerror(archive.get()));
     visit(entry_name.substr(0, entry_name.size() - 4), status.size, entry.get(), where);
@@ -121,7 +125,7 @@ std::vector<std::pair<std::string, NpyInfo>> read_npz_info(const std::string& pa
 std::vector<std::pair<std::string, NpyArray>> load_npz(const std::string& path, uint64_t limit) {
   std::vector<std::pair<std::string, NpyArray>> arrays;
   const FileBytes file = map_file(path);
-  for_each_entry(path, file, limit,
+  for_each_entry(path, file, std::min(limit, most_unpacked(file.size)),
                  [&](const std::string& name, uint64_t size, zip_file_t* entry, const std::string& where) {
                    auto bytes = std::make_shared<std::vector<std::byte>>();
                    const NpyInfo info = read_header(entry, size, *bytes, where);

@@ -86,6 +86,8 @@ TEST(PrepareImage, RefusesWhatIsNoPicture) {
   EXPECT_THROW(prepare_image(picture(4, 4), {.crop = ImageSize{0, 4}}), ShapeError);
   EXPECT_THROW(prepare_image(picture(4, 4), {.size = ImageSize{4, 40000}}), ShapeError);
   EXPECT_THROW(prepare_image(Tensor::zeros({30000, 1, 3}, DType::u8), {.shorter_side = 2}), ShapeError);
+  EXPECT_THROW(prepare_image(picture(4, 4), {.size = ImageSize{32767, 32767}}), ShapeError);  // 3 GB of a few bytes
+  EXPECT_THROW(prepare_image(Tensor::zeros({32767, 1, 3}, DType::u8), {.size = ImageSize{2, 32767}}), ShapeError);
 }
 
 ImageEncoderConfig small() {

@@ -91,6 +91,12 @@ Tensor resize_image(const Tensor& picture, ImageSize size, Resampling resampling
     if (side < 1 || side > kLongestSide)
       throw ShapeError("prepare_image: a picture is to get a side of " + std::to_string(side) +
                        " pixels; it must be in 1.." + std::to_string(kLongestSide));
+  // A configuration of a few bytes says how large it gets; columns come first.
+  if (std::max(height, size.height) * size.width > kMostPreparedPixels)
+    throw ShapeError("prepare_image: a picture of " + std::to_string(height) + " x " + std::to_string(width) +
+                     " is to get " + std::to_string(size.height) + " x " + std::to_string(size.width) +
+                     " pixels; at most " + std::to_string(kMostPreparedPixels) +
+                     " are made on the way: resize it to less, or make it smaller before");
   Tensor lines = picture.contiguous();
   if (size.width != width) {
     const std::vector<Mix> columns = mixes(width, size.width, resampling);

@@ -9,11 +9,11 @@
 namespace heed::inline v0 {
 namespace {
 
-// What makes up a model beside its tensors. The index is of files that become one, the state of a training.
+// Of the files beside a model's tensors those that readers take, and licences. Others stay behind: heed writes no files
+// whose names it does not know. The state of a training and an adapter are of another model.
 bool is_text(const std::string& name) {
-  constexpr const char* kEndings[] = {".json", ".txt", ".model", ".spm", ".md", ".jinja"};
-  return std::any_of(std::begin(kEndings), std::end(kEndings), [&](const char* end) { return name.ends_with(end); }) &&
-         !name.ends_with(".safetensors.index.json") && name != kStateFile && name != kAdapterConfigFile;
+  return is_model_file(name) && !name.ends_with(".safetensors") && name != kStateFile && name != kLogFile &&
+         name != kTrainOptionsFile && name != kAdapterConfigFile;
 }
 
 Tensor in_dtype(const Tensor& tensor, DType dtype, const std::string& name) {

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -64,50 +63,34 @@ bool closed(int socket) {
   return ::poll(&seen, 1, 0) > 0 && seen.revents != 0;
 }
 
-// A head without the lines that would make httplib do more than it is asked for: search ranges by a regular expression
-// and cut the answer into them, or compress it.
-std::string without_extras(std::string_view head) {
-  std::string kept;
-  while (!head.empty()) {
-    const std::string_view line = head.substr(0, std::min(head.find('\n'), head.size() - 1) + 1);
-    const auto is = [line](std::string_view name) {
-      return line.size() > name.size() && std::equal(name.begin(), name.end(), line.begin(), [](char a, char b) {
-               return a == std::tolower(static_cast<unsigned char>(b));
-             });
-    };
-    if (!is("range:") && !is("if-range:") && !is("accept-encoding:")) kept += line;
-    head.remove_prefix(line.size());
-  }
-  return kept;
-}
-
 /// One request and its answer.
 class BoundedStream final : public httplib::Stream {
  public:
   BoundedStream(int socket, const HttpListening& limits)
       : socket_(socket), limits_(limits), received_until_(after(limits.receive_seconds)) {}
 
-  /// Reads up to the empty line. 0, or the status that says what is wrong, or -1 where nobody is there.
-  int read_head() {
+  /// Reads up to the empty line. Status 0, or that of a refusal, or -1 where nobody is there.
+  RequestHead read_head(const HttpHooks& hooks) {
     constexpr std::string_view kEnd = "\r\n\r\n";
     std::array<char, 4096> part;
     size_t end = std::string::npos, looked = 0;
     while ((end = come_.find(kEnd, looked)) == std::string::npos) {
-      if (std::ssize(come_) > limits_.head_bytes) return 431;
+      if (std::ssize(come_) > limits_.head_bytes) return {.status = 431};
       looked = come_.size() - std::min(come_.size(), kEnd.size() - 1);
       const ssize_t got = receive(socket_, part.data(), part.size(), received_until_);
-      if (got < 0 && Clock::now() >= received_until_ && !come_.empty()) return 408;
-      if (got <= 0) return -1;
+      if (got < 0 && Clock::now() >= received_until_ && !come_.empty()) return {.status = 408};
+      if (got <= 0) return {.status = -1};
       come_.append(part.data(), static_cast<size_t>(got));
     }
     const std::string_view whole = come_;
-    come_ = without_extras(whole.substr(0, end + kEnd.size())) + std::string(whole.substr(end + kEnd.size()));
+    RequestHead head = hooks.head(whole.substr(0, end + kEnd.size()));
+    come_ = head.kept + std::string(whole.substr(end + kEnd.size()));
     left_ = limits_.body_bytes;
-    return 0;
+    return head;
   }
 
   bool is_readable() const override { return at_ < come_.size() || ready(socket_, POLLIN, Clock::now()); }
-  bool is_writable() const override { return ready(socket_, POLLOUT, Clock::now()); }
+  bool is_writable() const override { return true; }  // write() waits
 
   ssize_t read(char* to, size_t size) override {
     if (at_ < come_.size()) {
@@ -123,7 +106,8 @@ class BoundedStream final : public httplib::Stream {
   }
 
   ssize_t write(const char* from, size_t size) override {
-    if (sent_until_ == Clock::time_point{}) sent_until_ = after(limits_.send_seconds);
+    if (sent_until_ == Clock::time_point{})
+      sent_until_ = after(in_pieces_ ? limits_.stream_seconds : limits_.send_seconds);
     for (;;) {
       if (!ready(socket_, POLLOUT, sent_until_)) return -1;
       const ssize_t sent = ::send(socket_, from, size, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -133,6 +117,8 @@ class BoundedStream final : public httplib::Stream {
 
   /// The request did not come in time.
   bool late() const { return Clock::now() >= received_until_; }
+  /// The answer is made while it goes.
+  void goes_in_pieces() { in_pieces_ = true; }
 
   void get_remote_ip_and_port(std::string&, int&) const override {}  // nobody asks
   void get_local_ip_and_port(std::string&, int&) const override {}
@@ -143,6 +129,7 @@ class BoundedStream final : public httplib::Stream {
   const HttpListening& limits_;
   const Clock::time_point received_until_;
   Clock::time_point sent_until_{};  // from when an answer begins
+  bool in_pieces_ = false;
   std::string come_{};
   size_t at_ = 0;
   int64_t left_ = 0;  // of a body, that may come
@@ -150,7 +137,9 @@ class BoundedStream final : public httplib::Stream {
 
 // Bytes of an answer that httplib does not write.
 std::string as_bytes(const HttpReply& reply, const HttpHeaders& headers) {
-  const char* const reason = reply.status == 408   ? "Request Timeout"
+  const char* const reason = reply.status == 400   ? "Bad Request"
+                             : reply.status == 408 ? "Request Timeout"
+                             : reply.status == 414 ? "URI Too Long"
                              : reply.status == 431 ? "Request Header Fields Too Large"
                                                    : "Service Unavailable";
   std::string bytes = "HTTP/1.1 " + std::to_string(reply.status) + " " + reason + "\r\nConnection: close\r\n";
@@ -160,8 +149,9 @@ std::string as_bytes(const HttpReply& reply, const HttpHeaders& headers) {
          "\r\n\r\n" + reply.body;
 }
 
-thread_local const BoundedStream* this_stream = nullptr;  // what this thread answers
-thread_local bool turns_away = false;                     // this thread closes what is too much
+thread_local BoundedStream* this_stream = nullptr;  // what this thread answers
+thread_local bool turns_away = false;               // this thread closes what is too much
+thread_local int64_t admitted = 0;                  // bytes of the body that this thread reads
 
 IncomingHttp incoming_of(const httplib::Request& request) {
   IncomingHttp incoming;
@@ -181,10 +171,18 @@ IncomingHttp incoming_of(const httplib::Request& request) {
 void fill(HttpReply reply, httplib::Response* response) {
   response->status = reply.status;
   for (const auto& [name, value] : reply.headers) response->set_header(name, value);
-  if (!reply.next) return response->set_content(reply.body, reply.type);
-  response->set_chunked_content_provider(reply.type, [next = std::move(reply.next)](size_t, httplib::DataSink& sink) {
+  const auto kept = std::make_shared<const HttpReply>(std::move(reply));  // sent from where it lies, however large
+  if (!kept->next) {
+    if (kept->body.empty()) return response->set_content(kept->body, kept->type);
+    return response->set_content_provider(
+        kept->body.size(), kept->type, [kept](size_t offset, size_t length, httplib::DataSink& sink) {
+          return sink.write(kept->body.data() + offset, std::min(length, kept->body.size() - offset));
+        });
+  }
+  this_stream->goes_in_pieces();
+  response->set_chunked_content_provider(kept->type, [kept](size_t, httplib::DataSink& sink) {
     std::string piece;
-    if (next(&piece)) return sink.write(piece.data(), piece.size());
+    if (kept->next(&piece)) return sink.write(piece.data(), piece.size());
     sink.done();
     return true;
   });
@@ -253,8 +251,9 @@ class Connections final : public HttpConnections, private httplib::Server {
     new_task_queue = [this] { return new Threads(this); };
     // Two servers may not share a port, as httplib's own options let them.
     set_socket_options([](socket_t socket) {
-      const int yes = 1;
+      const int yes = 1, unsent = 128 << 10;  // the system keeps megabytes for a reader that is slow, unless told
       ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+      ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &unsent, sizeof unsent);  // connections inherit it
     });
     set_tcp_nodelay(true);  // pieces of a stream go at once
     constexpr time_t kLookMicroseconds = 100'000;
@@ -263,7 +262,11 @@ class Connections final : public HttpConnections, private httplib::Server {
     set_default_headers({hooks_.headers.begin(), hooks_.headers.end()});
     set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
       HttpReply reply = hooks_.refuse(incoming_of(request));
-      if (reply.status == 0 && request.method == "POST") return HandlerResponse::Unhandled;
+      if (reply.status == 0 && request.method == "POST") {
+        if (admits(static_cast<int64_t>(request.get_header_value<uint64_t>("Content-Length"))))
+          return HandlerResponse::Unhandled;
+        reply = hooks_.failure(503, "");
+      }
       if (reply.status == 0) reply = hooks_.answer(incoming_of(request));
       fill(std::move(reply), &response);
       return HandlerResponse::Handled;
@@ -282,10 +285,11 @@ class Connections final : public HttpConnections, private httplib::Server {
     });
     set_error_handler([this](const httplib::Request&, httplib::Response& response) {
       const bool late = response.status == 400 && this_stream->late();
-      if (response.body.empty()) fill(hooks_.failure(late ? 408 : response.status), &response);
+      if (response.body.empty() && response.content_length_ == 0 && !response.content_provider_)
+        fill(hooks_.failure(late ? 408 : response.status, ""), &response);
     });
     set_exception_handler([this](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
-      fill(hooks_.failure(500), &response);
+      fill(hooks_.failure(500, ""), &response);
     });
   }
 
@@ -362,6 +366,7 @@ class Connections final : public HttpConnections, private httplib::Server {
         if (!ending_) linger(socket);
       } catch (...) {  // no memory: the connection ends
       }
+      bodies_ -= std::exchange(admitted, 0);
       keep(socket, false);
     }
     ::close(socket);
@@ -370,10 +375,10 @@ class Connections final : public HttpConnections, private httplib::Server {
 
   void answer(int socket) {
     BoundedStream stream(socket, limits_);
-    const int status = stream.read_head();
-    if (status < 0) return;
-    if (status > 0) {
-      const std::string bytes = as_bytes(hooks_.failure(status), hooks_.headers);
+    const RequestHead head = stream.read_head(hooks_);
+    if (head.status < 0) return;
+    if (head.status > 0) {
+      const std::string bytes = as_bytes(hooks_.failure(head.status, head.error), hooks_.headers);
       stream.write(bytes.data(), bytes.size());
       return;
     }
@@ -385,7 +390,7 @@ class Connections final : public HttpConnections, private httplib::Server {
   // Without waiting: whoever is turned away may not hold up the others.
   void turn_away(int socket) {
     try {
-      const std::string bytes = as_bytes(hooks_.failure(503), hooks_.headers);
+      const std::string bytes = as_bytes(hooks_.failure(503, ""), hooks_.headers);
       std::array<char, 4096> come;
       [[maybe_unused]] const ssize_t got = ::recv(socket, come.data(), come.size(), MSG_DONTWAIT);
       [[maybe_unused]] const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -402,6 +407,16 @@ class Connections final : public HttpConnections, private httplib::Server {
     while (receive(socket, rest.data(), rest.size(), until) > 0) continue;
   }
 
+  // Whether the body of a request may be read beside those that are there.
+  bool admits(int64_t bytes) {
+    if (bodies_.fetch_add(bytes) + bytes <= limits_.bodies_bytes) {
+      admitted += bytes;
+      return true;
+    }
+    bodies_ -= bytes;
+    return false;
+  }
+
   void keep(int socket, bool open) {
     const std::lock_guard lock(mutex_);
     open ? void(open_.insert(socket)) : void(open_.erase(socket));
@@ -411,6 +426,7 @@ class Connections final : public HttpConnections, private httplib::Server {
   const HttpHooks hooks_;
   int port_ = 0;
   std::atomic<bool> ending_{false};
+  std::atomic<int64_t> bodies_{0};  // bytes of bodies that are there
   std::mutex mutex_;
   std::condition_variable none_runs_;
   std::list<std::thread> threads_{};  // that answer
@@ -422,7 +438,7 @@ class Connections final : public HttpConnections, private httplib::Server {
 }  // namespace heed::inline v0
 
 // Exceptions stay inside, as with pictures.
-extern "C" __attribute__((visibility("default"))) heed::HttpConnections* heed_http_1(const heed::HttpListening& where,
+extern "C" __attribute__((visibility("default"))) heed::HttpConnections* heed_http_2(const heed::HttpListening& where,
                                                                                      const heed::HttpHooks& hooks,
                                                                                      std::string* failure) {
   try {

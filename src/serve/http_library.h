@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "heed/http_server.h"
+#include "serve/request_head.h"
 
 namespace heed::inline v0 {
 
@@ -27,23 +30,27 @@ struct HttpReply {
   std::string type = "application/json";
   std::string body{};
   HttpHeaders headers{};
-  /// Where given, instead of a body: the next piece, never an empty one; false behind the last.
+  /// Where given, instead of a body: the next piece, never an empty one; false after the last.
   std::function<bool(std::string* piece)> next{};
+  std::shared_ptr<void> counted{};  // kept until the answer has gone, so that its bytes count until then
 };
 
 /// What the connections ask, several at once. None may throw.
 struct HttpHooks {
-  std::function<HttpReply(const IncomingHttp&)> refuse;  // before the body is read; status 0: it is
+  std::function<RequestHead(std::string_view head)> head;  // before anything else looks at it
+  std::function<HttpReply(const IncomingHttp&)> refuse;    // before the body is read; status 0: it is
   std::function<HttpReply(IncomingHttp&&)> answer;
-  std::function<HttpReply(int status)> failure;  // where HTTP itself was not kept to
-  HttpHeaders headers{};                         // of every answer
+  std::function<HttpReply(int status, const std::string& why)> failure;  // `why` may be empty
+  HttpHeaders headers{};                                                 // of every answer
 };
 
 struct HttpListening {
   std::string host{};
   int port = 0;
   int64_t connections = 0, head_bytes = 0, body_bytes = 0;
-  double receive_seconds = 0, send_seconds = 0;  // of all of a request, and of all of an answer
+  int64_t bodies_bytes = 0;  // of all requests that are there
+  // Of all of a request, of all of an answer, and of one that goes in pieces.
+  double receive_seconds = 0, send_seconds = 0, stream_seconds = 0;
 };
 
 class HttpConnections {
@@ -60,7 +67,7 @@ using HttpLibraryFunction = HttpConnections* (*)(const HttpListening& where, con
                                                  std::string* failure);
 
 /// The symbol of the library. Change its number with the types above: a stale library is then refused.
-inline constexpr const char* kHttpSymbol = "heed_http_1";
+inline constexpr const char* kHttpSymbol = "heed_http_2";
 inline constexpr const char* kHttpLibrary = "libheed_http.so.1";
 
 }  // namespace heed::inline v0

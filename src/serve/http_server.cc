@@ -23,7 +23,8 @@ namespace heed::inline v0 {
 namespace {
 
 constexpr int64_t kHeadBytes = 32 << 10;  // of a request: browsers send a kilobyte
-constexpr double kSendSeconds = 60;       // that an answer takes to go, beyond the time it takes to be made
+constexpr double kSendSeconds = 60;       // that an answer takes to go once it is made
+constexpr int64_t kBodiesBeside = 32;     // whole bodies that may come beside those of requests that wait
 
 HttpLibraryFunction http_library() {
   // By its bare name, as pictures are (docs/decisions/0001-pictures-loaded-on-demand.md).
@@ -61,7 +62,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// "localhost" of "localhost:8080", "::1" of "[::1]:8080".
+// "localhost" of "localhost:8080", "::1" of "[::1]:8080"; read_request_head() takes no other forms.
 std::string host_of(const std::string& header) {
   if (header.starts_with('[')) return header.substr(1, header.find(']') - 1);
   return lower(header.substr(0, header.find(':')));
@@ -104,14 +105,16 @@ std::string said_of(int status, const HttpServerOptions& options) {
 
 struct HttpServer::State {
   State(std::vector<HttpRoute> given, const HttpServerOptions& how)
-      : routes(std::move(given)), options(how), token(drawn_token()), worker(how.waiting) {
+      : routes(std::move(given)), options(how), token(drawn_token()), worker(how.waiting, how.unread_bytes) {
     const HttpListening where{.host = how.host,
                               .port = how.port,
                               .connections = how.connections,
                               .head_bytes = kHeadBytes,
                               .body_bytes = how.body_bytes,
+                              .bodies_bytes = how.body_bytes * (how.waiting + kBodiesBeside),
                               .receive_seconds = how.receive_seconds,
-                              .send_seconds = how.seconds + kSendSeconds};
+                              .send_seconds = kSendSeconds,
+                              .stream_seconds = how.seconds + kSendSeconds};
     std::string failure;
     connections.reset(http_library()(where, hooks(), &failure));
     if (!connections) {
@@ -124,9 +127,12 @@ struct HttpServer::State {
 
   HttpHooks hooks() {
     HttpHooks all;
+    all.head = read_request_head;
     all.refuse = [this](const IncomingHttp& incoming) { return refusal(incoming); };
     all.answer = [this](IncomingHttp&& incoming) { return answered(std::move(incoming)); };
-    all.failure = [this](int status) { return error_reply(status, said_of(status, options)); };
+    all.failure = [this](int status, const std::string& why) {
+      return error_reply(status, why.empty() ? said_of(status, options) : why);
+    };
     // No header lets another origin read anything; these keep pages from being framed, kept, guessed at or told of.
     all.headers = {{"Cache-Control", "no-store"},
                    {"Content-Security-Policy", "frame-ancestors 'none'"},
@@ -193,10 +199,10 @@ struct HttpServer::State {
     const HttpRoute& route = *route_to(incoming.request.method, incoming.request.path);
     incoming.request.method = route.method;
     const auto pending = std::make_shared<PendingAnswer>(std::move(incoming.request), route, std::move(incoming.gone),
-                                                         options.seconds, worker.stopping());
-    if (worker.add(pending)) return PendingAnswer::wait(pending);
-    HttpReply reply =
-        error_reply(503, std::to_string(options.waiting) + " requests wait already; try again in a moment");
+                                                         options.seconds, options.answer_bytes, worker);
+    const std::string full = worker.add(pending);
+    if (full.empty()) return PendingAnswer::wait(pending);
+    HttpReply reply = error_reply(503, full + "; try again in a moment");
     reply.headers = {{"Retry-After", "1"}};
     return reply;
   }

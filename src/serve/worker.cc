@@ -1,5 +1,6 @@
 #include "serve/worker.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <new>
@@ -63,19 +64,46 @@ HttpReply failure_reply(const std::string& path) {
 
 }  // namespace
 
-HttpReply error_reply(int status, const std::string& text) { return {.status = status, .body = error_json(text)}; }
+HttpReply error_reply(int status, const std::string& text) {
+  constexpr size_t kLongest = 1000;
+  size_t size = std::min(text.size(), kLongest);
+  while (size < text.size() && size > 0 && (text[size] & 0xC0) == 0x80) --size;  // not inside a character
+  return {.status = status, .body = error_json(size < text.size() ? text.substr(0, size) + "..." : text)};
+}
 
 PendingAnswer::PendingAnswer(HttpRequest request, const HttpRoute& route, std::function<bool()> gone, double seconds,
-                             const std::atomic<bool>& stopping)
-    : request_(std::move(request)), route_(route), gone_(std::move(gone)), limit_(seconds), stopping_(stopping) {}
+                             int64_t most_bytes, const Worker& worker)
+    : request_(std::move(request)),
+      route_(route),
+      gone_(std::move(gone)),
+      limit_(seconds),
+      most_bytes_(most_bytes),
+      stopping_(worker.stopping()),
+      unread_(worker.unread()) {}
+
+PendingAnswer::~PendingAnswer() { *unread_ -= held_; }
 
 void PendingAnswer::put(const std::string& piece) {
   expect_wanted();
   if (piece.empty()) return;
   const std::lock_guard lock(mutex_);
+  expect_room(made_ + std::ssize(piece));
+  made_ += std::ssize(piece);
+  hold(std::ssize(piece));
   pieces_.push_back(piece);
   streams_ = true;
   changed_.notify_all();
+}
+
+// So many bytes more are there, until they are read.
+void PendingAnswer::hold(int64_t bytes) {
+  held_ += bytes;
+  *unread_ += bytes;
+}
+
+void PendingAnswer::expect_room(int64_t bytes) const {
+  if (bytes > most_bytes_)
+    throw UsageError("the answer has more than " + std::to_string(most_bytes_) + " bytes; ask for less at once");
 }
 
 void PendingAnswer::expect_wanted() const {
@@ -89,7 +117,9 @@ void PendingAnswer::work() {
   try {
     deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limit_);
     expect_wanted();
-    end({.status = 200, .type = route_.type, .body = route_.answer(*this)});
+    std::string body = route_.answer(*this);
+    expect_room(made_ + std::ssize(body));
+    end({.status = 200, .type = route_.type, .body = std::move(body)});
     return;
   } catch (...) {
     try {
@@ -106,6 +136,7 @@ void PendingAnswer::work() {
 
 void PendingAnswer::end(HttpReply reply) {
   const std::lock_guard lock(mutex_);
+  hold(std::ssize(reply.body));
   if (streams_ && !reply.body.empty()) pieces_.push_back(std::move(reply.body));
   if (!streams_) reply_ = std::move(reply);
   ended_ = true;
@@ -121,7 +152,12 @@ void PendingAnswer::wait_until(const std::function<bool()>& come, std::unique_lo
 HttpReply PendingAnswer::wait(const std::shared_ptr<PendingAnswer>& answer) {
   std::unique_lock lock(answer->mutex_);
   answer->wait_until([&] { return answer->ended_ || answer->streams_; }, lock);
-  if (!answer->streams_) return answer->ended_ ? std::move(answer->reply_) : error_reply(503, "nobody waits");
+  if (!answer->streams_ && !answer->ended_) return error_reply(503, "nobody waits");
+  if (!answer->streams_) {
+    HttpReply reply = std::move(answer->reply_);
+    reply.counted = answer;
+    return reply;
+  }
   // The answer is given up where its pieces are no longer asked for: the connection has gone with the function.
   const std::shared_ptr<void> reader(nullptr, [answer](void*) { answer->give_up(); });
   return {.status = 200, .type = answer->route_.type, .next = [answer, reader](std::string* piece) {
@@ -135,23 +171,28 @@ bool PendingAnswer::next(std::string* piece) {
   if (pieces_.empty()) return false;
   *piece = std::move(pieces_.front());
   pieces_.pop_front();
+  hold(-std::ssize(*piece));
   return true;
 }
 
-Worker::Worker(int64_t waiting) : most_(waiting), thread_([this] { run(); }) {}
+Worker::Worker(int64_t waiting, int64_t unread_bytes)
+    : most_(waiting), most_unread_(unread_bytes), thread_([this] { run(); }) {}
 
 Worker::~Worker() {
   stop();
   thread_.join();
 }
 
-bool Worker::add(const std::shared_ptr<PendingAnswer>& answer) {
+std::string Worker::add(const std::shared_ptr<PendingAnswer>& answer) {
   const std::lock_guard lock(mutex_);
   std::erase_if(waiting_, [](const auto& other) { return other->given_up(); });
-  if (stopping_ || std::ssize(waiting_) >= most_) return false;
+  if (stopping_) return "the server ends";
+  if (std::ssize(waiting_) >= most_) return std::to_string(most_) + " requests wait already";
+  if (*unread_ > most_unread_)
+    return "answers of more than " + std::to_string(most_unread_) + " bytes have not been read yet";
   waiting_.push_back(answer);
   added_.notify_one();
-  return true;
+  return {};
 }
 
 void Worker::stop() {

@@ -4,6 +4,7 @@
 
 #include "heed/error.h"
 #include "tokenizer/character_classes.h"
+#include "tokenizer/growth.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -52,6 +53,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model
                         std::to_string(kLongest) + " are read");
     if (token.content.empty() || by_content_.contains(token.content)) continue;
     int32_t id = model.find(token.content);
+    if (id == TokenTable::kNone && largest_id() >= INT32_MAX - 1)
+      throw FormatError(where + ": an added token would get the id 2^31 - 1 or above, which heed does not read");
     if (id == TokenTable::kNone) id = std::max(model_size, largest_id() + 1);
     if (token.special) special_.insert(token.content);
     by_content_.emplace(token.content, tokens_.size());
@@ -60,10 +63,14 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model
     tokens_.push_back(std::move(token));
   }
   std::vector<std::pair<std::string_view, int32_t>> given, normalized;
-  for (const AddedToken& token : tokens_) {
+  size_t bytes = 0;
+  for (const AddedToken& token : tokens_) bytes += token.content.size();
+  for (size_t room = most_of(bytes); const AddedToken& token : tokens_) {
     AlignedText text(token.content, 0);
+    text.bound(room);
     if (token.normalized && normalizer) normalizer->apply(&text);
     texts_.emplace_back(text.text());
+    spend(text.size(), &room);
   }
   for (size_t i = 0; i < tokens_.size(); ++i)
     (tokens_[i].normalized ? normalized : given).emplace_back(texts_[i], static_cast<int32_t>(i));
@@ -74,7 +81,15 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model
 std::vector<Section> AddedTokens::find(std::string_view text, bool normalized) const {
   const Trie& trie = normalized ? normalized_ : as_given_;
   std::vector<Section> sections;
-  size_t last = 0;  // end of the last section
+  size_t last = 0;                        // end of the last section
+  size_t blank_begin = 0, blank_end = 0;  // a run of whitespace that was seen
+  const auto end_of_blank = [&](size_t begin) {
+    if (begin < blank_begin || begin > blank_end) {
+      blank_begin = begin;
+      blank_end = begin + leading_space(text.substr(begin));
+    }
+    return std::max(begin, blank_end);
+  };
   for (size_t at = trie.next_root(text, 0); at < text.size();) {
     size_t length = 0;
     int32_t place = -1;
@@ -87,8 +102,9 @@ std::vector<Section> AddedTokens::find(std::string_view text, bool normalized) c
     at = trie.next_root(text, end);
     const AddedToken& token = tokens_[static_cast<size_t>(place)];
     if (token.single_word && (ends_with_word(text.substr(0, begin)) || begins_with_word(text.substr(end)))) continue;
-    if (token.lstrip) begin = std::max(trimmed_end(text.substr(0, begin)), last);
-    if (token.rstrip) end += leading_space(text.substr(end));
+    if (token.lstrip) begin = last + (begin > last ? trimmed_end(text.substr(last, begin - last)) : 0);
+    if (token.rstrip) end = end_of_blank(end);
+    if (begin >= end) continue;  // within the whitespace of the token before
     if (last < begin) sections.push_back({last, begin});
     sections.push_back({begin, end, ids_[static_cast<size_t>(place)]});
     last = end;

@@ -1,5 +1,7 @@
 #include "tokenizer/aligned_text.h"
 
+#include "tokenizer/growth.h"
+
 namespace heed::inline v0 {
 namespace {
 
@@ -20,6 +22,7 @@ ByteRange AlignedText::source(size_t begin, size_t end) const { return {source(b
 
 AlignedText AlignedText::slice(size_t begin, size_t end) const {
   AlignedText part(text().substr(begin, end - begin), begin_ + static_cast<uint32_t>(begin));
+  part.bound(most_);
   if (!straight_) {
     part.straight_ = false;
     part.sources_.assign(sources_.begin() + static_cast<int64_t>(begin), sources_.begin() + static_cast<int64_t>(end));
@@ -40,8 +43,14 @@ void AlignedText::store_positions() {
   }
 }
 
+void AlignedText::expect_room(size_t bytes) const {
+  if (bytes > most_ - std::min(most_, own_.size())) refuse_growth("tokenize", most_);
+}
+
 void AlignedText::copy(const AlignedText& from, size_t begin, size_t end) {
+  bound(from.most_);
   if (begin == end) return;
+  expect_room(end - begin);
   const std::string_view part = from.text().substr(begin, end - begin);
   const uint32_t source_begin = from.begin_ + static_cast<uint32_t>(begin);
   if (own_.empty()) begin_ = source_begin;
@@ -62,6 +71,7 @@ void AlignedText::copy(const AlignedText& from, size_t begin, size_t end) {
 }
 
 void AlignedText::put(std::string_view character, ByteRange source) {
+  expect_room(character.size());
   if (own_.empty()) begin_ = source.begin;
   if (!straight_ || source.begin != begin_ + own_.size() || source.end - source.begin != character.size()) {
     store_positions();

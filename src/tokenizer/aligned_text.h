@@ -18,6 +18,10 @@ class AlignedText {
   /// A part of the text that offsets count in, which begins there at `begin`. It is not copied.
   AlignedText(std::string_view source, uint32_t begin) : borrowed_(source), begin_(begin), straight_(true) {}
 
+  /// The most bytes of what is written from it. Texts that are written inherit it, and throw FormatError beyond.
+  void bound(size_t most) { most_ = most; }
+  size_t most() const { return most_; }
+
   std::string_view text() const { return borrowed_.data() ? borrowed_ : std::string_view(own_); }
   size_t size() const { return text().size(); }
 
@@ -36,10 +40,12 @@ class AlignedText {
 
  private:
   void store_positions();
+  void expect_room(size_t bytes) const;
 
   std::string_view borrowed_;  // or else own_
   std::string own_;
   uint32_t begin_ = 0;
+  size_t most_ = UINT32_MAX;
   bool straight_ = true;            // each character came from as many bytes, and they follow each other from begin_ on
   std::vector<ByteRange> sources_;  // of each byte, where not straight_
 };
@@ -48,7 +54,9 @@ class AlignedText {
 class Rewriter {
  public:
   Rewriter(const AlignedText& from, size_t begin, size_t end, AlignedText* to)
-      : from_(from), text_(from.text()), begin_(begin), at_(begin), end_(end), to_(*to) {}
+      : from_(from), text_(from.text()), begin_(begin), at_(begin), end_(end), to_(*to) {
+    to_.bound(from.most());
+  }
   Rewriter(const AlignedText& from, AlignedText* to) : Rewriter(from, 0, from.size(), to) {}
 
   bool done() const { return at_ == end_; }

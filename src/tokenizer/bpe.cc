@@ -6,6 +6,7 @@
 #include "heed/error.h"
 #include "text/unicode.h"
 #include "tokenizer/byte_characters.h"
+#include "tokenizer/growth.h"
 #include "tokenizer/model.h"
 
 namespace heed::inline v0 {
@@ -176,7 +177,7 @@ class Bpe : public Model {
       if (const int32_t id = tokens_.find(text); id != TokenTable::kNone) {
         flush(&unknown, symbols);
         symbols->push_back({id, static_cast<uint32_t>(length)});
-      } else if (!fall_back(text, symbols)) {
+      } else if (!fall_back(text, most_of(word.size()), symbols)) {
         add_unknown(character, &unknown, symbols);
       }
     }
@@ -184,10 +185,11 @@ class Bpe : public Model {
   }
 
   // Bytes do not end a run of unknown characters: it comes behind them, as in the tokenizers package.
-  bool fall_back(std::string_view text, std::vector<Symbol>* symbols) const {
+  bool fall_back(std::string_view text, size_t most, std::vector<Symbol>* symbols) const {
     if (!o_.byte_fallback) return false;
     for (const char c : text)
       if (fallback_ids_[static_cast<uint8_t>(c)] == TokenTable::kNone) return false;
+    if (symbols->size() + text.size() > most) refuse_growth("tokenize", most);
     for (const char c : text) symbols->push_back({fallback_ids_[static_cast<uint8_t>(c)], 1});
     return true;
   }

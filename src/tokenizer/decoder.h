@@ -13,8 +13,8 @@ namespace heed::inline v0 {
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  /// Changes the tokens, which are then joined.
-  virtual void apply(std::vector<std::string>* tokens) const = 0;
+  /// Changes the tokens, which are then joined. Throws FormatError where they would have more than `most` bytes.
+  virtual void apply(std::vector<std::string>* tokens, size_t most) const = 0;
 };
 using DecoderPtr = std::unique_ptr<const Decoder>;
 

@@ -4,6 +4,7 @@
 #include "text/unicode.h"
 #include "tokenizer/byte_characters.h"
 #include "tokenizer/decoder.h"
+#include "tokenizer/growth.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -22,7 +23,7 @@ void replace_all(std::string* text, std::string_view what, std::string_view by) 
 
 class ByteLevelDecoder : public Decoder {
  public:
-  void apply(std::vector<std::string>* tokens) const override {
+  void apply(std::vector<std::string>* tokens, size_t) const override {
     std::string bytes;
     for (const std::string& token : *tokens) {
       const size_t before = bytes.size();
@@ -46,7 +47,7 @@ class MetaspaceDecoder : public Decoder {
  public:
   explicit MetaspaceDecoder(const MetaspaceOptions& o)
       : mark_(o.replacement), prepends_(o.prepend != PrependScheme::never) {}
-  void apply(std::vector<std::string>* tokens) const override {
+  void apply(std::vector<std::string>* tokens, size_t) const override {
     for (size_t i = 0; i < tokens->size(); ++i) replace_all(&(*tokens)[i], mark_, i == 0 && prepends_ ? "" : " ");
   }
 
@@ -58,7 +59,7 @@ class MetaspaceDecoder : public Decoder {
 class WordPieceDecoder : public Decoder {
  public:
   WordPieceDecoder(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
-  void apply(std::vector<std::string>* tokens) const override {
+  void apply(std::vector<std::string>* tokens, size_t) const override {
     // English as it is written, of words with spaces between them.
     static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kCleanup{{{" .", "."},
                                                                                              {" ?", "?"},
@@ -93,13 +94,19 @@ class WordPieceDecoder : public Decoder {
 class ReplaceDecoder : public Decoder {
  public:
   ReplaceDecoder(Pattern pattern, std::string content) : pattern_(std::move(pattern)), content_(std::move(content)) {}
-  void apply(std::vector<std::string>* tokens) const override {
+  void apply(std::vector<std::string>* tokens, size_t most) const override {
     Pattern::Finder finder(pattern_);
     std::vector<Part> parts;
+    size_t written = 0;
+    const auto expect_room = [&](size_t more) {
+      if (more > most - written) refuse_growth("decode", most);
+      written += more;
+    };
     for (std::string& token : *tokens) {
       finder.find(token, &parts);
       std::string out;
       for (const Part& part : parts) {
+        expect_room(part.match ? content_.size() : part.end - part.begin);
         if (part.match) {
           out += content_;
         } else {
@@ -117,7 +124,7 @@ class ReplaceDecoder : public Decoder {
 
 class ByteFallbackDecoder : public Decoder {
  public:
-  void apply(std::vector<std::string>* tokens) const override {
+  void apply(std::vector<std::string>* tokens, size_t) const override {
     std::vector<std::string> out;
     std::string bytes;
     const auto flush = [&] {
@@ -157,7 +164,7 @@ class ByteFallbackDecoder : public Decoder {
 
 class FuseDecoder : public Decoder {
  public:
-  void apply(std::vector<std::string>* tokens) const override {
+  void apply(std::vector<std::string>* tokens, size_t) const override {
     std::string all;
     for (const std::string& token : *tokens) all += token;
     *tokens = {std::move(all)};
@@ -168,7 +175,7 @@ class StripDecoder : public Decoder {
  public:
   StripDecoder(std::string content, int64_t start, int64_t stop)
       : content_(std::move(content)), start_(start), stop_(stop) {}
-  void apply(std::vector<std::string>* tokens) const override {
+  void apply(std::vector<std::string>* tokens, size_t) const override {
     for (std::string& token : *tokens) {
       std::string_view rest = token;
       for (int64_t i = 0; i < start_ && rest.starts_with(content_); ++i) rest.remove_prefix(content_.size());
@@ -185,7 +192,7 @@ class StripDecoder : public Decoder {
 class BpeDecoder : public Decoder {
  public:
   explicit BpeDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
-  void apply(std::vector<std::string>* tokens) const override {
+  void apply(std::vector<std::string>* tokens, size_t) const override {
     for (size_t i = 0; i < tokens->size(); ++i) replace_all(&(*tokens)[i], suffix_, i + 1 == tokens->size() ? "" : " ");
   }
 
@@ -196,8 +203,13 @@ class BpeDecoder : public Decoder {
 class Sequence : public Decoder {
  public:
   explicit Sequence(std::vector<DecoderPtr> decoders) : decoders_(std::move(decoders)) {}
-  void apply(std::vector<std::string>* tokens) const override {
-    for (const DecoderPtr& decoder : decoders_) decoder->apply(tokens);
+  void apply(std::vector<std::string>* tokens, size_t most) const override {
+    for (const DecoderPtr& decoder : decoders_) {
+      decoder->apply(tokens, most);
+      size_t bytes = 0;
+      for (const std::string& token : *tokens) bytes += token.size();
+      if (bytes > most) refuse_growth("decode", most);
+    }
   }
 
  private:

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "heed/text.h"
+
 namespace heed::inline v0 {
 
 namespace {
@@ -134,6 +136,10 @@ class JsonReader {
 };
 
 JsonDocument::JsonDocument(std::string_view text, std::string where) : where_(std::move(where)) {
+  constexpr size_t kLargest = size_t{1} << 30;  // nodes count in 32 bits
+  if (text.size() > kLargest)
+    throw FormatError(where_ + ": it has " + std::to_string(text.size()) + " bytes; at most " +
+                      std::to_string(kLargest) + " are read");
   // What the parser would skip, or take for the end.
   if (text.starts_with("\xEF\xBB\xBF"))
     throw FormatError(where_ + ": starts with a byte-order mark, which JSON forbids");
@@ -157,7 +163,11 @@ JsonValue JsonValue::child(uint32_t node, uint32_t index) const {
 }
 
 void JsonValue::refuse(const std::string& what) const {
-  throw FormatError(document_->where_ + ": " + (path_.empty() ? "the whole" : path_) + " " + what);
+  constexpr size_t kLongest = 200;  // a key is as long as the file likes
+  std::string path;
+  for (const char c : path_.substr(0, kLongest)) path += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+  if (path_.size() > kLongest) path = sanitize_utf8(path) + "...";
+  throw FormatError(document_->where_ + ": " + (path.empty() ? "the whole" : path) + " " + what);
 }
 
 void JsonValue::expect(Type wanted, const char* name) const {
@@ -198,7 +208,7 @@ std::optional<JsonValue> JsonValue::find(std::string_view key) const {
 
 JsonValue JsonValue::at(std::string_view key) const {
   if (auto value = find(key)) return *value;
-  refuse("has no \"" + std::string(key) + "\"");
+  refuse("has no " + shown(key));
 }
 
 std::string_view JsonValue::string_or(std::string_view key, std::string_view otherwise) const {

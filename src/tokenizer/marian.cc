@@ -117,7 +117,7 @@ class MarianModel : public Model {
 class MarianDecoder : public Decoder {
  public:
   explicit MarianDecoder(std::set<std::string> special) : special_(std::move(special)) {}
-  void apply(std::vector<std::string>* tokens) const override {
+  void apply(std::vector<std::string>* tokens, size_t) const override {
     std::string out, part;
     for (std::string_view token : *tokens) {
       if (special_.contains(std::string(token))) {
@@ -131,9 +131,15 @@ class MarianDecoder : public Decoder {
       part += token;
     }
     out += part;
-    for (size_t at = 0; (at = out.find(kMark, at)) != std::string::npos;) out.replace(at, kMark.size(), " ");
-    const size_t begin = std::min(out.find_first_not_of(" \t\n\v\f\r"), out.size());
-    *tokens = {std::string(trim_end(std::string_view(out).substr(begin)))};
+    std::string text;
+    for (size_t at = 0; at < out.size();) {
+      const size_t mark = std::min(out.find(kMark, at), out.size());
+      text.append(out, at, mark - at);
+      if (mark < out.size()) text += ' ';
+      at = mark + kMark.size();
+    }
+    const size_t begin = std::min(text.find_first_not_of(" \t\n\v\f\r"), text.size());
+    *tokens = {std::string(trim_end(std::string_view(text).substr(begin)))};
   }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tokenizer/growth.h"
+
 namespace heed::inline v0 {
 namespace {
 
@@ -58,26 +60,34 @@ Encoding Pipeline::encode(std::span<const GivenText> texts, bool special_tokens)
 Encoding Pipeline::encode_text(const AlignedText& text, int32_t type_id, WordCache* cache) const {
   Encoding out;
   const AddedTokens& added = p_.lexicon->added;
+  size_t normal_room = most_of(text.size()), word_room = normal_room;  // for what is written of all sections
+  const size_t most_tokens = normal_room;
   for (const Section& given : added.find(text.text(), /*normalized=*/false)) {
     if (given.id != TokenTable::kNone) {
       add_token(given.id, type_id, text.source(given.begin, given.end), &out);
       continue;
     }
     AlignedText part = text.slice(given.begin, given.end);
+    part.bound(normal_room);
     if (p_.normalizer) p_.normalizer->apply(&part);
+    spend(part.size(), &normal_room);
     for (const Section& section : added.find(part.text(), /*normalized=*/true)) {
       if (section.id != TokenTable::kNone) {
         add_token(section.id, type_id, part.source(section.begin, section.end), &out);
       } else {
-        encode_section(part.slice(section.begin, section.end), type_id, cache, &out);
+        AlignedText words = part.slice(section.begin, section.end);
+        words.bound(word_room);
+        spend(encode_section(std::move(words), type_id, most_tokens, cache, &out), &word_room);
       }
     }
   }
   return out;
 }
 
-void Pipeline::encode_section(const AlignedText& text, int32_t type_id, WordCache* cache, Encoding* out) const {
-  Words words{text, {{0, text.size()}}};
+size_t Pipeline::encode_section(AlignedText text, int32_t type_id, size_t most_tokens, WordCache* cache,
+                                Encoding* out) const {
+  const size_t size = text.size();
+  Words words{std::move(text), {{0, size}}};
   if (p_.pre_tokenizer) p_.pre_tokenizer->apply(&words);
   const std::string_view all = words.text.text();
   std::vector<WordToken> made;
@@ -92,6 +102,7 @@ void Pipeline::encode_section(const AlignedText& text, int32_t type_id, WordCach
       if (cached) cache->add(word, hash, made);
       tokens = made;
     }
+    if (tokens.size() > most_tokens - std::min(most_tokens, out->ids.size())) refuse_growth("tokenize", most_tokens);
     for (const WordToken& token : tokens) {
       // Tokens of bytes, some of which have none, may end behind the word: their places are in the word then.
       const ByteRange range = token.end <= word.size() ? words.text.source(begin + token.begin, begin + token.end)
@@ -99,6 +110,7 @@ void Pipeline::encode_section(const AlignedText& text, int32_t type_id, WordCach
       add_token(token.id, type_id, range, out);
     }
   }
+  return all.size();
 }
 
 void Pipeline::truncate(std::vector<Row>* rows, bool special_tokens) const {
@@ -153,12 +165,14 @@ void Pipeline::pad(Encoding* row) const {
 
 std::string Pipeline::decode(std::span<const int32_t> ids, bool skip_special) const {
   std::vector<std::string> tokens;
+  size_t bytes = 0;
   for (const int32_t id : ids) {
     const std::string_view text = p_.lexicon->text(id);
     if (!text.data() || (skip_special && p_.lexicon->added.is_special(text))) continue;
     tokens.emplace_back(text);
+    bytes += text.size();
   }
-  if (p_.decoder) p_.decoder->apply(&tokens);
+  if (p_.decoder) p_.decoder->apply(&tokens, most_of(bytes));
   std::string out;
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (i > 0 && !p_.decoder) out += ' ';
@@ -190,16 +204,15 @@ bool Pipeline::special(int32_t id) const {
 }
 
 std::unique_ptr<WordCache> Pipeline::take_cache() const {
-  const std::scoped_lock lock(mutex_);
-  if (caches_.empty()) return std::make_unique<WordCache>();
+  const std::unique_lock lock(mutex_, std::try_to_lock);  // in a forked process it may be shut for ever
+  if (!lock || caches_.empty()) return std::make_unique<WordCache>();
   std::unique_ptr<WordCache> cache = std::move(caches_.back());
   caches_.pop_back();
   return cache;
 }
 
 void Pipeline::give_back(std::unique_ptr<WordCache> cache) const {
-  const std::scoped_lock lock(mutex_);
-  caches_.push_back(std::move(cache));
+  if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) caches_.push_back(std::move(cache));
 }
 
 }  // namespace heed::inline v0

@@ -66,7 +66,8 @@ class Pipeline : public Tokenizer::Implementation {
 
  private:
   Encoding encode_text(const AlignedText& text, int32_t type_id, WordCache* cache) const;
-  void encode_section(const AlignedText& text, int32_t type_id, WordCache* cache, Encoding* out) const;
+  /// Returns the bytes of what the pre-tokenizer wrote.
+  size_t encode_section(AlignedText text, int32_t type_id, size_t most_tokens, WordCache* cache, Encoding* out) const;
   void truncate(std::vector<Row>* rows, bool special_tokens) const;
   void pad(Encoding* row) const;
 

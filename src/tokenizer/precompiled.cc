@@ -6,6 +6,7 @@
 #include <array>
 
 #include "tokenizer/character_map.h"
+#include "tokenizer/growth.h"
 #include "tokenizer/normalizer.h"
 
 namespace heed::inline v0 {
@@ -37,6 +38,7 @@ class Precompiled : public Normalizer {
       if (end == at) {
         end = at + cluster_size(all.substr(at));
         changed = replace_cluster(all, at, end, &steps) || changed;
+        if (steps.size() > text->most()) refuse_growth("tokenize", text->most());
       } else {
         keep(at, end, &steps);
       }

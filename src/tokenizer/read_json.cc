@@ -8,6 +8,22 @@
 namespace heed::inline v0 {
 namespace {
 
+// What is read, and how much of it so far. Each part goes over every text, and a regular expression takes kilobytes.
+class Reading {
+ public:
+  explicit Reading(const std::string& where) : where_(where) {}
+  void begin(const JsonValue& part) {
+    constexpr int kMost = 1024;
+    if (++parts_ > kMost)
+      part.refuse("is part " + std::to_string(parts_) + " of the tokenizer; heed reads up to " + std::to_string(kMost));
+  }
+  const std::string& where() const { return where_; }
+
+ private:
+  const std::string& where_;
+  int parts_ = 0;
+};
+
 [[noreturn]] void refuse_type(const JsonValue& part, std::string_view type) {
   part.refuse("is of the type \"" + std::string(type.substr(0, 60)) + "\", which heed has not");
 }
@@ -19,6 +35,16 @@ int32_t id_of(const JsonValue& value) {
   return static_cast<int32_t>(id);
 }
 
+// What is put before or after each character of a word.
+std::string affix_of(const JsonValue& part, std::string_view key, std::string_view otherwise) {
+  constexpr size_t kLongest = 1024;  // bytes, as an added token has
+  std::string affix(part.string_or(key, otherwise));
+  if (affix.size() > kLongest)
+    part.refuse("has a " + std::string(key) + " of " + std::to_string(affix.size()) + " bytes; at most " +
+                std::to_string(kLongest) + " are read");
+  return affix;
+}
+
 size_t size_of(const JsonValue& part, std::string_view key, int64_t otherwise) {
   const int64_t size = part.integer_or(key, otherwise);
   if (size < 0) part.refuse("has a " + std::string(key) + " below 0");
@@ -27,7 +53,13 @@ size_t size_of(const JsonValue& part, std::string_view key, int64_t otherwise) {
 
 Pattern pattern_of(const JsonValue& part, const std::string& where) {
   const JsonValue pattern = part.at("pattern");
-  if (const auto text = pattern.find("String")) return Pattern(std::string(text->string()));
+  if (const auto text = pattern.find("String")) {
+    constexpr size_t kLongest = 4096;  // bytes: it is looked for at every place of a text
+    if (text->string().size() > kLongest)
+      text->refuse("has " + std::to_string(text->string().size()) + " bytes; at most " + std::to_string(kLongest) +
+                   " are read");
+    return Pattern(std::string(text->string()));
+  }
   return Pattern(Regex(pattern.at("Regex").string(), where));
 }
 
@@ -60,7 +92,9 @@ MetaspaceOptions metaspace_of(const JsonValue& part) {
 
 // ------------------------------------------------------------------------------------------------------ normalizers
 
-NormalizerPtr read_normalizer(const JsonValue& part, const std::string& where) {
+NormalizerPtr read_normalizer(const JsonValue& part, Reading* reading) {
+  reading->begin(part);
+  const std::string& where = reading->where();
   const std::string_view type = part.at("type").string();
   if (type == "NFC") return make_normal_form(NormalForm::c);
   if (type == "NFD") return make_normal_form(NormalForm::d);
@@ -89,7 +123,7 @@ NormalizerPtr read_normalizer(const JsonValue& part, const std::string& where) {
   }
   if (type == "Sequence") {
     std::vector<NormalizerPtr> parts;
-    part.at("normalizers").each([&](const JsonValue& one) { parts.push_back(read_normalizer(one, where)); });
+    part.at("normalizers").each([&](const JsonValue& one) { parts.push_back(read_normalizer(one, reading)); });
     return make_sequence(std::move(parts));
   }
   refuse_type(part, type);
@@ -98,7 +132,9 @@ NormalizerPtr read_normalizer(const JsonValue& part, const std::string& where) {
 // -------------------------------------------------------------------------------------------------- pre-tokenizers
 
 // `last`: nothing but the model sees its words, and the model takes bytes.
-PreTokenizerPtr read_pre_tokenizer(const JsonValue& part, bool last, const std::string& where) {
+PreTokenizerPtr read_pre_tokenizer(const JsonValue& part, bool last, Reading* reading) {
+  reading->begin(part);
+  const std::string& where = reading->where();
   const std::string_view type = part.at("type").string();
   if (type == "ByteLevel")
     return make_byte_level({.add_prefix_space = part.boolean_or("add_prefix_space", true),
@@ -119,7 +155,7 @@ PreTokenizerPtr read_pre_tokenizer(const JsonValue& part, bool last, const std::
     const size_t n = list.count();
     list.each([&](const JsonValue& one) {
       const bool is_last = last && parts.size() + 1 == n;
-      parts.push_back(read_pre_tokenizer(one, is_last, where));
+      parts.push_back(read_pre_tokenizer(one, is_last, reading));
     });
     return make_sequence(std::move(parts));
   }
@@ -133,8 +169,8 @@ ModelPtr read_bpe(const JsonValue& part, const std::string& where) {
     part.refuse("has dropout, which makes tokens random; set it to null");
   BpeOptions o;
   o.unk_token = part.string_or("unk_token", "");
-  o.continuing_subword_prefix = part.string_or("continuing_subword_prefix", "");
-  o.end_of_word_suffix = part.string_or("end_of_word_suffix", "");
+  o.continuing_subword_prefix = affix_of(part, "continuing_subword_prefix", "");
+  o.end_of_word_suffix = affix_of(part, "end_of_word_suffix", "");
   o.fuse_unk = part.boolean_or("fuse_unk", false);
   o.byte_fallback = part.boolean_or("byte_fallback", false);
   o.ignore_merges = part.boolean_or("ignore_merges", false);
@@ -186,7 +222,7 @@ ModelPtr read_model(const JsonValue& part, const std::string& where) {
   if (type == "WordPiece") {
     WordPieceOptions o;
     o.unk_token = part.string_or("unk_token", "[UNK]");
-    o.continuing_subword_prefix = part.string_or("continuing_subword_prefix", "##");
+    o.continuing_subword_prefix = affix_of(part, "continuing_subword_prefix", "##");
     o.max_input_chars_per_word = part.integer_or("max_input_chars_per_word", 100);
     return make_wordpiece(read_vocabulary(part.at("vocab"), where), std::move(o), where);
   }
@@ -205,12 +241,15 @@ int32_t read_special_pair(const JsonValue& pair) {
 }
 
 std::vector<TemplatePiece> read_template(const JsonValue& pieces, const JsonValue& part) {
+  constexpr size_t kMostIds = 256, kMostTexts = 4;  // each piece may stand for as many ids as the file has numbers
   std::vector<TemplatePiece> out;
+  size_t ids = 0, texts = 0;
   pieces.each([&](const JsonValue& piece) {
     TemplatePiece& added = out.emplace_back();
     if (const auto sequence = piece.find("Sequence")) {
       const std::string_view id = sequence->at("id").string();
       if (id != "A" && id != "B") sequence->refuse("names a text that is neither A nor B");
+      if (++texts > kMostTexts) pieces.refuse("repeats texts more than " + std::to_string(kMostTexts) + " times");
       added.sequence = id == "B";
       added.type_id = static_cast<int32_t>(sequence->integer_or("type_id", 0));
       return;
@@ -218,13 +257,16 @@ std::vector<TemplatePiece> read_template(const JsonValue& pieces, const JsonValu
     const JsonValue special = piece.at("SpecialToken");
     added.type_id = static_cast<int32_t>(special.integer_or("type_id", 0));
     part.at("special_tokens").at(special.at("id").string()).at("ids").each([&](const JsonValue& id) {
+      if (++ids > kMostIds) pieces.refuse("adds more than " + std::to_string(kMostIds) + " tokens to a text");
       added.ids.push_back(id_of(id));
     });
+    if (out.size() > kMostIds) pieces.refuse("has more than " + std::to_string(kMostIds) + " pieces");
   });
   return out;
 }
 
-PostProcessorPtr read_post_processor(const JsonValue& part, const TokenText& text) {
+PostProcessorPtr read_post_processor(const JsonValue& part, const TokenText& text, Reading* reading) {
+  reading->begin(part);
   const std::string_view type = part.at("type").string();
   if (type == "ByteLevel")
     return make_byte_level_processor(part.boolean_or("trim_offsets", true), part.boolean_or("add_prefix_space", true),
@@ -239,7 +281,7 @@ PostProcessorPtr read_post_processor(const JsonValue& part, const TokenText& tex
     return make_template(read_template(part.at("single"), part), read_template(part.at("pair"), part));
   if (type == "Sequence") {
     std::vector<PostProcessorPtr> parts;
-    part.at("processors").each([&](const JsonValue& one) { parts.push_back(read_post_processor(one, text)); });
+    part.at("processors").each([&](const JsonValue& one) { parts.push_back(read_post_processor(one, text, reading)); });
     return make_sequence(std::move(parts));
   }
   refuse_type(part, type);
@@ -247,7 +289,9 @@ PostProcessorPtr read_post_processor(const JsonValue& part, const TokenText& tex
 
 // --------------------------------------------------------------------------------------------------------- decoders
 
-DecoderPtr read_decoder(const JsonValue& part, const std::string& where) {
+DecoderPtr read_decoder(const JsonValue& part, Reading* reading) {
+  reading->begin(part);
+  const std::string& where = reading->where();
   const std::string_view type = part.at("type").string();
   if (type == "ByteLevel") return make_byte_level_decoder();
   if (type == "Metaspace") return make_metaspace_decoder(metaspace_of(part));
@@ -264,7 +308,7 @@ DecoderPtr read_decoder(const JsonValue& part, const std::string& where) {
   if (type == "BPEDecoder") return make_bpe_decoder(std::string(part.string_or("suffix", "</w>")));
   if (type == "Sequence") {
     std::vector<DecoderPtr> parts;
-    part.at("decoders").each([&](const JsonValue& one) { parts.push_back(read_decoder(one, where)); });
+    part.at("decoders").each([&](const JsonValue& one) { parts.push_back(read_decoder(one, reading)); });
     return make_sequence(std::move(parts));
   }
   refuse_type(part, type);
@@ -308,7 +352,7 @@ Truncation read_truncation(const JsonValue& part) {
 }
 
 Padding read_padding(const JsonValue& part) {
-  constexpr size_t kLongest = 1 << 24;  // tokens: a row of zeros should not take all memory
+  constexpr size_t kLongest = 1 << 17;  // tokens: a row of padding takes memory without any text
   Padding p;
   if (const auto strategy = part.find("strategy"); strategy && strategy->is_object())
     p.length = size_of(*strategy, "Fixed", 0);
@@ -339,18 +383,19 @@ TokenTable read_vocabulary(const JsonValue& vocabulary, const std::string& where
 }
 
 std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const std::string& where) {
+  Reading reading(where);
   PipelineParts parts;
-  if (const auto normalizer = root.find("normalizer")) parts.normalizer = read_normalizer(*normalizer, where);
+  if (const auto normalizer = root.find("normalizer")) parts.normalizer = read_normalizer(*normalizer, &reading);
   const auto lexicon = std::make_shared<Lexicon>();
   lexicon->model = read_model(root.at("model"), where);
   if (const auto added = root.find("added_tokens"))
     lexicon->added = AddedTokens(read_added_tokens(*added), lexicon->model->tokens(), parts.normalizer.get(), where);
   parts.lexicon = lexicon;
   if (const auto pre_tokenizer = root.find("pre_tokenizer"))
-    parts.pre_tokenizer = read_pre_tokenizer(*pre_tokenizer, lexicon->model->takes_bytes(), where);
+    parts.pre_tokenizer = read_pre_tokenizer(*pre_tokenizer, lexicon->model->takes_bytes(), &reading);
   if (const auto post_processor = root.find("post_processor"))
-    parts.post_processor = read_post_processor(*post_processor, model_text(lexicon));
-  if (const auto decoder = root.find("decoder")) parts.decoder = read_decoder(*decoder, where);
+    parts.post_processor = read_post_processor(*post_processor, model_text(lexicon), &reading);
+  if (const auto decoder = root.find("decoder")) parts.decoder = read_decoder(*decoder, &reading);
   if (const auto truncation = root.find("truncation")) parts.truncation = read_truncation(*truncation);
   if (const auto padding = root.find("padding")) parts.padding = read_padding(*padding);
   return std::make_shared<const Pipeline>(std::move(parts));

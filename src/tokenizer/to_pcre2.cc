@@ -24,6 +24,7 @@ class Translator {
 
   std::string operator()() {
     while (at_ < in_.size()) {
+      expect_short();
       const char c = in_[at_];
       if (c == '\\') {
         escape(/*in_class=*/false);
@@ -38,10 +39,17 @@ class Translator {
         ++at_;
       }
     }
+    expect_short();
     return std::move(out_);
   }
 
  private:
+  // What PCRE2 compiles has at most 64 KiB, and two bytes, \b, become a thousand here.
+  void expect_short() const {
+    constexpr size_t kLongest = size_t{1} << 20;
+    if (out_.size() > kLongest) refuse("too many classes of characters");
+  }
+
   [[noreturn]] void refuse(const std::string& what) const {
     throw FormatError(where_ + ": the regular expression has " + what + " at byte " + std::to_string(at_) +
                       ", which heed does not read");

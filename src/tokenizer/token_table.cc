@@ -22,6 +22,9 @@ size_t TokenTable::slot(std::string_view text) const {
 }
 
 void TokenTable::finish(const std::string& where) {
+  if (longest_ > kLongest)
+    throw FormatError(where + ": a token of " + std::to_string(longest_) + " bytes; at most " +
+                      std::to_string(kLongest) + " are read");
   std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.id < b.id; });
   for (size_t i = 1; i < entries_.size(); ++i)
     if (entries_[i].id == entries_[i - 1].id)

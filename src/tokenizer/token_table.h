@@ -12,10 +12,12 @@ class TokenTable {
  public:
   /// Of equal texts the last one counts.
   void add(std::string_view text, int32_t id);
-  /// To be called behind the last add(). Throws FormatError "WHERE: ..." for an id that two texts have.
+  /// To be called after the last add(). Throws FormatError "WHERE: ..." for an id that two texts have, and for a text
+  /// of more than kLongest bytes: models look for tokens of every length at every place of a text.
   void finish(const std::string& where);
 
   static constexpr int32_t kNone = -1;
+  static constexpr size_t kLongest = 4096;
   int32_t find(std::string_view text) const;
   /// Nothing, data() == nullptr, where an id names no token.
   std::string_view text(int32_t id) const;

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "tokenizer/token_table.h"
 
 namespace heed::inline v0 {
 
@@ -16,11 +19,16 @@ class Trie {
   /// The texts and a number for each; of equal ones the last one counts. Empty ones are left out.
   explicit Trie(std::vector<std::pair<std::string_view, int32_t>> texts);
 
-  /// Calls visit(length, number) for each of them that `text` begins with, the shortest first.
+  /// A place in them: what comes after a common beginning.
+  using Place = uint32_t;
+  static constexpr Place kBegin = 0;
+  /// The place after `text`; nothing where none of them begins with it.
+  std::optional<Place> after(std::string_view text) const;
+
+  /// Calls visit(length, number) for each of them that `text` continues from `node` on, the shortest first.
   template <class Visit>
-  void prefixes(std::string_view text, const Visit& visit) const {
+  void prefixes(std::string_view text, const Visit& visit, Place node = kBegin) const {
     if (nodes_.empty()) return;
-    uint32_t node = 0;
     for (size_t at = 0; at < text.size(); ++at) {
       node = child(node, static_cast<uint8_t>(text[at]));
       if (node == 0) return;
@@ -51,5 +59,8 @@ class Trie {
   std::vector<Edge> edges_;
   std::array<uint32_t, 256> of_root_{};
 };
+
+/// Of the tokens of a model, with their ids.
+Trie trie_of(const TokenTable& tokens);
 
 }  // namespace heed::inline v0

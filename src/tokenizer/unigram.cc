@@ -11,12 +11,6 @@ namespace {
 
 constexpr double kUnknownPenalty = 10;  // below the least probable token, as sentencepiece has it
 
-Trie trie_of(const TokenTable& tokens) {
-  std::vector<std::pair<std::string_view, int32_t>> texts;
-  tokens.each([&](std::string_view text, int32_t id) { texts.emplace_back(text, id); });
-  return Trie(std::move(texts));
-}
-
 class Unigram : public Model {
  public:
   Unigram(TokenTable tokens, std::vector<double> scores, UnigramOptions options, const std::string& where)

@@ -2,6 +2,7 @@
 
 #include "heed/error.h"
 #include "tokenizer/model.h"
+#include "tokenizer/trie.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -11,7 +12,11 @@ bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0x
 class WordPiece : public Model {
  public:
   WordPiece(TokenTable tokens, WordPieceOptions options, const std::string& where)
-      : Model(std::move(tokens)), o_(std::move(options)), unk_id_(tokens_.find(o_.unk_token)) {
+      : Model(std::move(tokens)),
+        o_(std::move(options)),
+        unk_id_(tokens_.find(o_.unk_token)),
+        trie_(trie_of(tokens_)),
+        continued_(trie_.after(o_.continuing_subword_prefix)) {
     if (unk_id_ == TokenTable::kNone)
       throw FormatError(where + ": the vocabulary has no '" + o_.unk_token.substr(0, 80) +
                         "', which a word without tokens becomes");
@@ -30,23 +35,13 @@ class WordPiece : public Model {
  private:
   // False where what is left begins with no token.
   bool cut(std::string_view word, std::vector<WordToken>* out) const {
-    std::string text;
     for (size_t begin = 0; begin < word.size();) {
-      text = begin > 0 ? o_.continuing_subword_prefix : "";
-      const size_t prefix = text.size();
-      size_t length = word.size() - begin;
-      if (tokens_.longest() < prefix) return false;
-      if (length > tokens_.longest() - prefix) {
-        length = tokens_.longest() - prefix;
-        while (length > 0 && !begins_character(word[begin + length])) --length;
-      }
-      text += word.substr(begin, length);
+      if (begin > 0 && !continued_) return false;
+      size_t length = 0;
       int32_t id = TokenTable::kNone;
-      while (length > 0 && (id = tokens_.find(text)) == TokenTable::kNone) {
-        do --length;
-        while (length > 0 && !begins_character(word[begin + length]));
-        text.resize(prefix + length);
-      }
+      trie_.prefixes(
+          word.substr(begin), [&](size_t n, int32_t found) { length = n, id = found; },
+          begin > 0 ? *continued_ : Trie::kBegin);
       if (length == 0) return false;
       out->push_back({id, static_cast<uint32_t>(begin), static_cast<uint32_t>(begin + length)});
       begin += length;
@@ -56,6 +51,8 @@ class WordPiece : public Model {
 
   WordPieceOptions o_;
   int32_t unk_id_;
+  Trie trie_;
+  std::optional<Trie::Place> continued_;  // after the prefix; none where no token begins with it
 };
 
 }  // namespace

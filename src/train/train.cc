@@ -635,6 +635,10 @@ TrainResult train(Task& task, const TrainOptions& options, const std::string& di
                      std::to_string(ranks) + " ranks; pass TrainHooks::ranks of a multiple of it");
   if (options.context_ranks > 1 && !hooks.attention)
     throw ShapeError("train: context_ranks needs TrainHooks::attention; pass mpi::attention_operator");
+  for (const auto& [name, text] : hooks.files)
+    if (!is_model_file(name))
+      throw ShapeError("train: TrainHooks::files has '" + name +
+                       "', which is no file of heed's; take a name of heed/model_files.h, or write it yourself");
   if (!hooks.adapters) return Trainer(task, options, directory, hooks).run();
   AdaptedTask adapted(task, *hooks.adapters);
   return Trainer(adapted, options, directory, hooks).run();

@@ -218,12 +218,12 @@ TEST_F(Train, ExaminingChangesNothingButTheLogAndItsFiles) {
     asked.push_back(v.update);
     const std::string content = "after " + std::to_string(v.update);
     return Examination{.figures = {{"bleu", static_cast<double>(v.update)}},
-                       .files = {{"notes.txt", [content](FileWriter& file) { file.write(content); }}}};
+                       .files = {{kAttentionFile, [content](FileWriter& file) { file.write(content); }}}};
   };
   train(model, training_, validation_, options, seen, hooks);
   EXPECT_EQ(asked, (std::vector<int64_t>{4, 8, 12}));
   EXPECT_TRUE(model_bytes(seen) == model_bytes(plain));
-  EXPECT_EQ(read_file(seen + "/notes.txt"), "after 12");
+  EXPECT_EQ(read_file(seen + "/attention.safetensors"), "after 12");
   std::istringstream before(log(plain)), after(log(seen));
   for (std::string line, other; std::getline(before, line);) {
     ASSERT_TRUE(std::getline(after, other));

@@ -28,11 +28,14 @@ struct Size {
   uint32_t width, height;
 };
 
+// Numbers of a pixel, by colour type; 0 for one that there is not.
+constexpr std::array<unsigned, 7> kChannels = {1, 0, 3, 1, 2, 0, 4};
+
 // What stands in the first chunk, and decides how much memory it takes.
-Size read_size(std::FILE* file, const std::string& path) {
+Size read_size(std::FILE* file, uint64_t bytes, const std::string& path) {
   constexpr std::array<unsigned char, 16> kBeginning = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n',
                                                         0,    0,   0,   13,  'I',  'H',  'D',  'R'};
-  std::array<unsigned char, 24> header{};
+  std::array<unsigned char, 26> header{};
   const size_t read = std::fread(header.data(), 1, header.size(), file);
   if (std::ferror(file)) throw IoError("read " + path + ": " + std::strerror(errno));
   if (read < header.size() || !std::equal(kBeginning.begin(), kBeginning.end(), header.begin()))
@@ -48,6 +51,11 @@ Size read_size(std::FILE* file, const std::string& path) {
     throw FormatError(path + ": a picture of " + std::to_string(width) + " x " + std::to_string(height) +
                       " pixels; sides must be in 1.." + std::to_string(kLongestSide) + ", and at most " +
                       std::to_string(kMostPixels) + " pixels are read: make it smaller");
+  // Deflate cannot pack better than 1032 to 1, so a file of a few bytes holds no large picture.
+  const unsigned bits = header[24], channels = header[25] < kChannels.size() ? kChannels[header[25]] : 0;
+  if (uint64_t{width} * height * bits * channels / 8 / 1032 > bytes)
+    throw FormatError(path + ": a picture of " + std::to_string(width) + " x " + std::to_string(height) +
+                      " pixels does not fit a file of " + std::to_string(bytes) + " bytes; it is cut off or damaged");
   std::rewind(file);
   return {width, height};
 }
@@ -119,7 +127,9 @@ Tensor read_png(const std::string& path) {
   expect_regular_file(path, kLargestFile);
   const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
   if (!file) throw IoError("read " + path + ": " + std::strerror(errno));
-  const auto [width, height] = read_size(file.get(), path);
+  struct stat status {};
+  if (::fstat(::fileno(file.get()), &status) != 0) throw IoError("read " + path + ": " + std::strerror(errno));
+  const auto [width, height] = read_size(file.get(), static_cast<uint64_t>(status.st_size), path);
   std::vector<uint8_t> pixels(size_t{4} * width * height);
   Reader reader(file.get());
   if (!reader.read(pixels.data(), width, height)) {

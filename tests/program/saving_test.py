@@ -254,6 +254,30 @@ class Mounts(SavingTest):
         self.train("--model", "whole")
         self.expect_the_same("real")
 
+    @needs_mount("bind")
+    def test_a_file_that_is_a_mount_point(self):
+        """Seen before anything is written: afterwards the other files would be new and this one could not follow."""
+        self.train()
+        self.succeeds("export", "--model", "m", "--to", "half")
+        self.write("alone", (self.at / "half/model.safetensors").read_bytes())
+        (self.at / "card").touch()
+        self.write("half/MODEL_CARD.md", "")  # which a model without one removes
+        (self.at / "m/MODEL_CARD.md").unlink()
+        for name, mounted in [("model.safetensors", "alone"), ("MODEL_CARD.md", "card")]:
+            before = identities(self.at / "half")
+            done = self.inside(f"mount --bind {mounted} half/{name}\n"
+                               "heed export --model m --to half --dtype bf16 && exit 9\n"
+                               "ls -A half > names; echo el perro | heed translate --model half > answer")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"half/{name}: it is a mount point, which cannot be replaced; mount half instead", done.stderr)
+            self.assertEqual(identities(self.at / "half"), before)
+            self.assertEqual((self.at / "names").read_text().split(), self.names("half"))
+        done = self.inside("echo old > alone; touch out; mount --bind alone out\n"
+                           "echo el perro | heed translate --model m -o out && exit 9; cat out; ls -A")
+        self.assertIn("out: Device or resource busy; if it is mounted by itself, mount its directory", done.stderr)
+        self.assertTrue(done.stdout.startswith("old\n"), done.stdout)
+        self.assertNotIn(".part", done.stdout)
+
     @needs_mount("tmpfs")
     def test_mount_point_of_a_file_system(self):
         self.works("mkdir m; mount -t tmpfs none m; mkdir m/lost+found; echo x > m/.hidden\n"
@@ -406,6 +430,11 @@ class DirectoriesOfOthers(SavingTest):
             self.write("m/train.toml", mine)
             for command in [RUN, RUN[:RUN.index("--preset")], ["train", "--resume", "m"]]:
                 self.refuses_to_write(*command, code=1, says="m/train.toml: not the options of a training, whose first")
+        for line in [".".join(["a"] * 100_000) + " = 1", "[" + ".".join(["a"] * 100_000) + "]", "[#"]:
+            self.write("m/train.toml", kept + line)
+            for command in [RUN[:RUN.index("--preset")], ["train", "--resume", "m"]]:
+                self.refuses_to_write(*command, code=1, says=f"m/train.toml: line {kept.count(chr(10)) + 1}: ")
+        self.write("m/train.toml", mine)
         (self.at / "m/train.toml").rename(self.at / "m/mine.toml")
         self.train("--max-updates", "2")
         self.assertEqual((self.at / "m/train.toml").read_text().splitlines()[0], kept.splitlines()[0])
@@ -601,6 +630,86 @@ class Damage(SavingTest):
         self.write("m/.heed-journal", "{}")
         for command in [RUN, ["translate", "--model", "m"], ["export", "--model", "m", "--to", "n"], ["inspect", "m"]]:
             self.refuses(1, "m/.heed-journal: not the journal", *command)
+
+
+    def test_a_journal_that_came_with_the_directory(self):
+        """It may name files that heed writes and no others."""
+        self.train("--max-updates", "1")
+        self.succeeds("export", "--model", "m", "--to", "half")
+        part = ".notes.txt.heed-0123456789abcdef.part"
+        self.write("half/notes.txt", "mine")
+        self.write("half/" + part, "theirs")
+        self.write("m/notes.txt", "mine")
+        for journal in [{"format": 1, "rename": [], "remove": ["notes.txt"]},
+                        {"format": 1, "rename": [{"from": part, "to": "notes.txt"}], "remove": []},
+                        {"format": 1, "rename": [], "remove": ["config.json", "notes.txt"]}]:
+            for directory in ["half", "m"]:
+                self.write(directory + "/.heed-journal", json.dumps(journal))
+            for command in [["export", "--model", "m", "--to", "half"], RUN, ["train", "--resume", "m"],
+                            ["translate", "--model", "half"], ["inspect", "half"]]:
+                self.refuses(1, '.heed-journal: it names "notes.txt", which is no file of heed\'s', *command)
+
+
+class Limits(SavingTest):
+    def limited(self, size, *arguments, **options):
+        """With at most so many bytes in a file, and SIGXFSZ as a shell has it."""
+        return self.heed(*arguments, wrapper=["prlimit", f"--fsize={size}"], **options)
+
+    def test_the_size_of_a_file(self):
+        self.train("--model", "whole")
+        self.train("--max-updates", "2")
+        self.write("text", "el perro come pan\n" * 400)
+        self.write("out", "old")
+        says = "File too large; raise the limit of a file's size (ulimit -f), or write elsewhere"
+        before = snapshot(self.at)
+        for command in [["translate", "--model", "m", "-i", "text", "-o", "out"],
+                        ["export", "--model", "m", "--to", "half"],
+                        ["attend", "--model", "m", "el perro", "--html", "out"], [*RUN, "--model", "m"],
+                        ["bench", "--only", "translation", "--model", "m", "--seconds", "0.01", "--json", "out"]]:
+            done = self.limited(1000, *command)
+            self.assertEqual(done.returncode, 1, (command, done.stderr))
+            self.assertIn(says, done.stderr.decode().splitlines()[-1])
+        self.assertEqual(snapshot(self.at), before)
+        with open(self.at / "to", "wb") as to:
+            done = self.limited(1000, "translate", "--model", "m", "-i", "text", stdout=to)
+        self.assertEqual(done.returncode, 1)
+        self.assert_one_line(done.stderr.decode(), "writing to standard output failed")
+        self.train()
+        self.expect_the_same()
+
+
+class ClosedDescriptors(SavingTest):
+    """What is opened next would take their numbers, and messages would go into it."""
+    def closed(self, which, *arguments):
+        script = 'exec "$@" ' + " ".join({0: "<&-", 1: ">&-", 2: "2>&-"}[number] for number in which)
+        return self.heed(*arguments, wrapper=["sh", "-c", script, "sh"])
+
+    def test_training(self):
+        self.train("--model", "whole", "--log-every", "1")
+        done = self.closed([0, 1, 2], *RUN, "--log-every", "1")
+        self.assertEqual((done.returncode, done.stderr, done.stdout), (0, b"", b""))
+        for line in (self.at / "m/train.log.jsonl").read_text().splitlines():
+            self.assertIn("type", json.loads(line))
+        self.expect_the_same()
+
+    def test_pictures(self):
+        self.train("--max-updates", "1")
+        for which in [[0], [0, 2], [1, 2], [0, 1, 2]]:
+            done = self.closed(which, "attend", "--model", "m", "el perro", "--png", "a.png", "--html", "a.html")
+            self.assertEqual(done.returncode, 0, (which, done.stderr))
+            self.assertTrue((self.at / "a.png").read_bytes().startswith(b"\x89PNG"))
+            for name in ["a.png", "a.html"]:
+                (self.at / name).unlink()
+
+    def test_reading_and_writing_them_fails(self):
+        self.train("--max-updates", "1")
+        done = self.closed([0], "translate", "--model", "m")
+        self.assertEqual(done.returncode, 1)
+        self.assert_one_line(done.stderr.decode(), "standard input: Bad file descriptor")
+        done = self.closed([1], "translate", "--model", "m", "el perro")
+        self.assertEqual(done.returncode, 1)
+        self.assert_one_line(done.stderr.decode(), "writing to standard output failed")
+        self.assertEqual(self.closed([2], "translate", "--model", "none").returncode, 1)
 
 
 class OneFileForTwo(SavingTest):

@@ -347,10 +347,14 @@ class Refusals(Serving):
         for host in ("localhost", "LOCALHOST:80", f"127.0.0.1:{server.port}", "[::1]:5", "192.168.7.7", "[::1]"):
             with self.subTest(host):
                 self.assertEqual(server.ask("", headers={"Host": host})[0], 200)
-        for host in ("evil.example", f"evil.example:{server.port}", "127.0.0.1.evil.example", "",
-                     "localhost.evil.example", "[", "[evil.example]", "127.0.0.1@evil.example", "x" * 4000):
+        for host in ("evil.example", f"evil.example:{server.port}", "127.0.0.1.evil.example", "localhost.evil.example",
+                     "x" * 4000):
             with self.subTest(host):
                 self.assert_error(server.ask("", headers={"Host": host}), 403, "as its host, which is not this server")
+        for host in ("", "[", "[evil.example]", "[::1].evil.example", "127.0.0.1@evil.example", "127.0.0.1:80@evil.example",
+                     "localhost, evil.example"):
+            with self.subTest(host):
+                self.assert_error(server.ask("", headers={"Host": host}), 400, "Host is no host with or without a port")
         self.assertEqual(status_of(server.raw(f"GET {server.base} HTTP/1.0\r\n\r\n".encode())), 403)
         named = self.serve("m", "--host", "localhost")
         self.assertTrue(named.address.startswith("http://localhost:"))
@@ -397,16 +401,36 @@ class Refusals(Serving):
         """Ranges, compressed bodies and answers, chunks."""
         server = self.serve()
         whole = server.ask("")[2]
-        for more in ({"Range": "bytes=0-0," * 900 + "1-1"}, {"Range": "bytes=0-3"}, {"rAnGe": "bytes=-1"},
+        for more in ({"Range": "bytes=0-0," * 700 + "1-1"}, {"Range": "bytes=0-3"}, {"rAnGe": "bytes=-1"},
                      {"Accept-Encoding": "br, gzip"}):
             status, headers, body = server.ask("", headers=more)
             self.assertEqual((status, body, headers["Content-Encoding"]), (200, whole, None))
         self.assert_error(server.ask("translate", b"\x1f\x8b" + bytes(50), headers={"Content-Encoding": "gzip"}), 415,
                           "encoded by 'gzip'")
         chunked = server.head("translate", 5, "Transfer-Encoding: chunked\r\n") + b"3\r\nabc\r\n0\r\n\r\n"
-        self.assertEqual(status_of(server.raw(chunked)), 411)
+        self.assertEqual(status_of(server.raw(chunked)), 400)
+        self.assertEqual(status_of(server.raw(chunked.replace(b"Content-Length: 5\r\n", b""))), 411)
         unknown = server.head("translate", 5).replace(b"Content-Length: 5\r\n", b"")
         self.assertEqual(status_of(server.raw(unknown)), 411)
+
+    def test_of_heads_that_can_be_read_in_two_ways(self):
+        """src/serve/request_head_test.cc has all of them; here they come over a connection."""
+        server = self.serve()
+        body = b'{"texts": ["el perro"]}'
+        good = server.head("translate", len(body)) + body
+        self.assertEqual(status_of(server.raw(good)), 200)
+        length = b"Content-Length: 23\r\n"
+        for old, new in ((length, length + b"Content-Length: 22\r\n"), (length, b"Content-Length: 23, 23\r\n"),
+                         (length, b"Content-Length: +23\r\n"), (length, length + b"Transfer-Encoding : chunked\r\n"),
+                         (length, length + b"X: y\r\n Transfer-Encoding: chunked\r\n"),
+                         (b"Host: localhost\r\n", b"Host: localhost\r\nHost: evil.example\r\n"),
+                         (b"Host: localhost\r\n", b"Host: 127.0.0.1\0evil\r\n"), (b"Host: localhost\r\n", b""),
+                         (b"Host: localhost\r\n", b"Host: localhost\nX: y\r\n")):
+            with self.subTest(new):
+                answer = server.raw(good.replace(old, new))
+                self.assertEqual(status_of(answer), 400, answer)
+                self.assertIn(b'{"error":"', answer)
+        self.assert_answers(server)
 
     def test_of_uses(self):
         self.refuses(1, "none", "serve", "--model", "none")
@@ -442,7 +466,7 @@ class Bounds(Serving):
                     pass
                 self.assertEqual(status_of(read_all(connection)), 413)
         self.assertEqual(status_of(server.raw(server.head("translate", 1 << 62))), 413)
-        self.assertEqual(status_of(server.raw(server.head("translate", -1))), 413)
+        self.assertEqual(status_of(server.raw(server.head("translate", -1))), 400)
         self.assertLess(time.monotonic() - begun, 30 * SLOWER)
         inside = json.dumps({"texts": ["el perro " * 1000]}).encode().ljust(1 << 20)
         self.assertEqual(server.ask("translate", inside)[0], 200)
@@ -458,6 +482,41 @@ class Bounds(Serving):
         self.assertIn(status_of(server.raw(b"GET / HTTP/9.9\r\n\r\n")), (400,))
         self.assertIn(status_of(server.raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")), (400, None))
         self.assert_answers(server)
+
+    def test_many_texts_and_long_errors(self):
+        server = self.serve()
+        most = {"texts": [""] * 4096}
+        self.assertEqual(len(server.json("embed", most)["vectors"]), 4096)
+        for path, body, says in (("embed", {"texts": [""] * 4097}, "texts has 4097 strings; at most 4096 are taken at once"),
+                                 ("translate", {"texts": ["a"] * 300_000}, "texts has 300000 strings"),
+                                 ("translate", {**most, "n_best": 2}, "ask for 8192 translations; at most 4096 are made"),
+                                 ("translate", {"texts": ["el " * 3000] * 9, "alignment": True}, "have alignments of more than")):
+            with self.subTest(says):
+                self.assert_error(server.ask(path, body), 400, says)
+        answer = server.ask("attend", {"text": "el perro", "change": "Cross:" + "x" * 600_000})
+        self.assertEqual(answer[0], 400)
+        self.assertLess(len(answer[2]), 1200)
+        writer = self.serve("w")
+        self.assert_error(writer.ask("generate", {"text": "el", "stop": ["x"] * 65}), 400, "stop has 65 strings; at most 64")
+
+    def test_bodies_that_come_slowly(self):
+        """Only so many are there at once, whatever the number of connections."""
+        server = self.serve()
+        whole = server.head("translate", 1 << 20)
+        connections = self.many(server, 100, whole + b"{")
+        poll = select.poll()
+        for connection in connections:
+            poll.register(connection, select.POLLIN)
+        begun = time.monotonic()
+        while len(away := {number for number, _ in poll.poll(100)}) < 36:  # 64 MiB of bodies may come
+            self.assertLess(time.monotonic() - begun, 10)
+        time.sleep(0.5)
+        self.assertEqual(len(poll.poll(0)), 36)
+        for connection in connections:
+            if connection.fileno() in away:
+                self.assertEqual(status_of(read_all(connection)), 503)
+            connection.close()
+        self.assertLess(self.seconds_of(server), 10 * SLOWER)
 
     def test_slow_clients(self):
         """Those that send a letter now and then are late as a whole; meanwhile others are answered."""

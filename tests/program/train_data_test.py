@@ -210,6 +210,26 @@ class ResumeAlone(DataTest):
         self.train("--max-updates", "6")
         self.assertEqual(self.heed("train", "--resume", "m", "--max-updates", "8").returncode, 0)
 
+    def test_outputs_that_the_directory_names(self):
+        """It may come from somebody else: nothing outside of it is written but what heed wrote before."""
+        self.train("--html", "report.html", "--tensorboard", "runs", "--max-updates", "4")
+        self.assertEqual(self.heed("train", "--resume", "m", "--max-updates", "6").returncode, 0)
+        (self.at / "m/link.html").symlink_to(self.at / "mine.html")
+        kept = (self.at / "m/train.toml").read_text()
+        self.write("mine.html", "<p>mine")
+        (self.at / "other").mkdir()
+        for option, path in [("html", "mine.html"), ("html", "new.html"), ("html", "m/link.html"), ("html", "m/../new.html"),
+                             ("timeline", "trace.json"), ("tensorboard", "other"), ("tensorboard", "none")]:
+            with self.subTest(path):
+                lines = [line for line in kept.splitlines() if not line.startswith(option + " ")]
+                self.write("m/train.toml", "\n".join(lines) + f'\n{option} = "{self.at / path}"\n')
+                self.refuses(2, f"asks for --{option} {self.at / path}, which is outside of the directory", "train", "--resume", "m",
+                             "--max-updates", "8")
+        self.assertEqual(self.heed("train", "--resume", "m", "--max-updates", "8", "--tensorboard", "none").returncode, 0)
+        self.write("m/train.toml", kept.replace(str(self.at / "report.html"), str(self.at / "m/report.html")))
+        self.assertEqual(self.heed("train", "--resume", "m", "--max-updates", "10").returncode, 0)
+        self.assertTrue((self.at / "m/report.html").exists())
+
     def test_language_model_and_init(self):
         self.write("text.txt", "".join(f"the {i % 17} cat sat on mat {i % 5}\n" for i in range(400)))
         run = ["train", "--preset", "tiny", "--text", "text.txt", "--vocab-type", "characters", "--d-model", "16",
@@ -271,8 +291,12 @@ class Recipes(DataTest):
     def test_malformed_is_refused(self):
         for toml, says in [("pairs = [broken", "r.toml: line 1: "), ("seed = 1\nseed = 2", "r.toml: line 2: "),
                            ("seed = 1 2", "r.toml: line 1: "), ("seed 1", "r.toml: line 1: "),
-                           ("[data]\npairs = 'x'", "'data' is neither text nor a number"),
-                           ("paris = 'x'", "there is no option 'paris'"), ("seed = 1979-05-27", "'seed' is neither"),
+                           ("[data]\npairs = 'x'", "r.toml: line 1: it begins a table; options stand alone"),
+                           ("paris = 'x'", "there is no option 'paris'"),
+                           ("seed = 1979-05-27", "'seed' is \"1979-05-27\", which is neither text nor a number"),
+                           (".".join(["a"] * 100_000) + " = 1", "r.toml: line 1: the name of an option is one word"),
+                           ("[" + ".".join(["a"] * 100_000) + "]", "r.toml: line 1: it begins a table"),
+                           ("\xc9\x8c = 1", "r.toml: line 1: it begins with no name"),
                            ("label-smoothing = [1, 2]", "label-smoothing has 2 values; it takes one"),
                            ("label-smoothing = 'x'", "r.toml: "),
                            ("resume = 'm'", "there is no option 'resume'"), ("a = \"\xff", "r.toml: line 1: ")]:

@@ -121,7 +121,7 @@ class GetData(unittest.TestCase):
         lines = [f"{edges[n]}\tFrase {n}.\tCC-BY 2.0 (France) Attribution: tatoeba.org" for n in (39, 0, 40, 999, 19, 20)]
         lines += [f"{edges[40]}\tOtra.", f"{PAIRS[0][0]}\tAbraza a Tom."]
         zipped(self.home / "spa-eng.zip", "\r\n".join(lines) + "\r\n")
-        done = self.get("spa-eng")
+        done = self.get("--accept-changed", "spa-eng")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1)
         for part in ("the home has moved on, and was split by the same rule", "train.tsv, dev.tsv, _about.txt"):
@@ -137,7 +137,7 @@ class GetData(unittest.TestCase):
     def test_what_is_there_stays(self):
         """A second run asks no home; a set that lacks a file, or holds something else, is not touched."""
         zipped(self.home / "spa-eng.zip", "Go.\tVe.\n")
-        self.assertEqual(self.get("spa-eng").returncode, 0)
+        self.assertEqual(self.get("--accept-changed", "spa-eng").returncode, 0)
         (self.home / "spa-eng.zip").unlink()
         self.assertEqual(self.get("spa-eng").returncode, 0)
         (self.at / "data/spa-eng/dev.tsv").unlink()
@@ -146,18 +146,70 @@ class GetData(unittest.TestCase):
         self.assertIn("there is no dev.tsv in it; move it away and run this again", done.stderr)
         self.assertEqual((self.at / "data/spa-eng/train.tsv").read_text(), "Go.\tVe.\n")
 
-    def test_one_set_fails_the_others_stay(self):
+    def test_one_set_fails_the_others_are_brought(self):
         zipped(self.home / "spa-eng.zip", "Go.\tVe.\n")
-        done = self.get()
+        (self.home / "input.txt").write_bytes(b"First Citizen:\n")
+        done = self.get("--accept-changed")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("train.en.gz", done.stderr.splitlines()[-1])
-        self.assertEqual(self.files(), ["spa-eng", "spa-eng/_about.txt", "spa-eng/dev.tsv", "spa-eng/train.tsv"])
+        self.assertEqual([line for line in done.stderr.splitlines() if "train.en.gz" in line], [
+            f"get-data: {self.home.as_uri()}/train.en.gz: [Errno 2] No such file or directory: "
+            f"'{self.home}/train.en.gz'; run this again, or pass another home with --from"])
+        self.assertEqual(self.files(), ["spa-eng", "spa-eng/_about.txt", "spa-eng/dev.tsv", "spa-eng/train.tsv",
+                                        "tinyshakespeare", "tinyshakespeare/input.txt"])
         for name in ("train.en", "train.de", "val.en", "val.de"):
             (self.home / f"{name}.gz").write_bytes(gzip.compress(b"A man.\n"))
-        (self.home / "input.txt").write_bytes(b"First Citizen:\n")
-        done = self.get()
+        done = self.get("--accept-changed")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.at / "data/multi30k/val.de").read_bytes(), b"A man.\n")
+
+    def test_other_checksums_are_refused(self):
+        """Unless they are accepted; then each later run says that they differ."""
+        (self.home / "input.txt").write_bytes(b"First Citizen:\n")
+        self.refuses("input.txt of tinyshakespeare are not the files that the recipes' figures are of: their checksums "
+                     "differ; pass --accept-changed to use them", "tinyshakespeare")
+        self.assertFalse((self.at / "data").exists())
+        for arguments in (["--accept-changed"], []):
+            done = self.get(*arguments, "tinyshakespeare")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("other than the files of 2018", done.stderr)
+
+    def test_a_directory_is_a_home(self):
+        (self.home / "input.txt").write_bytes(b"First Citizen:\n")
+        done = self.get("--accept-changed", "tinyshakespeare", home=str(self.home) + "/")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.at / "data/tinyshakespeare/input.txt").read_bytes(), b"First Citizen:\n")
+        self.assertIn("a URL or a local directory", self.get("--help").stdout)
+
+    def test_only_the_directories_that_it_made_go(self):
+        self.refuses("No such file", "tinyshakespeare")
+        self.assertFalse((self.at / "data").exists())
+        (self.at / "data").mkdir()
+        self.refuses("No such file", "tinyshakespeare")
+        self.assertTrue((self.at / "data").exists())
+
+    def test_what_is_too_large(self):
+        """Answers and archives without an end take no more memory than their limits."""
+        def endless(handler):
+            handler.send_response(200)
+            handler.end_headers()
+            while True:
+                handler.wfile.write(b"First Citizen:\n" * 10000)
+        limited = ["prlimit", f"--as={1 << 30}"]
+        says = "is larger than 67,108,864 bytes"
+        self.refuses(says, "tinyshakespeare", home=self.serve(endless), wrapper=limited)
+        with open(self.home / "input.txt", "wb") as file:
+            file.truncate(1 << 34)
+        self.refuses(says, "tinyshakespeare", home=str(self.home), wrapper=limited)
+        with zipfile.ZipFile(self.home / "spa-eng.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("_about.txt", ABOUT)
+            with archive.open("spa.txt", "w", force_zip64=True) as member:
+                for _ in range(300):
+                    member.write(bytes(1 << 20))
+        self.refuses("spa.txt: is larger than 268,435,456 bytes", "spa-eng", wrapper=limited)
+        with gzip.open(self.home / "train.en.gz", "wb", 1) as file:
+            for _ in range(300):
+                file.write(bytes(1 << 20))
+        self.refuses("train.en.gz: is larger than 268,435,456 bytes", "multi30k", wrapper=limited)
 
     def test_a_home_on_the_web(self):
         """Asked under a name that is no library's own, which some homes refuse, and by the file's plain path."""
@@ -167,14 +219,15 @@ class GetData(unittest.TestCase):
             handler.send_response(200)
             handler.end_headers()
             return handler.wfile.write(b"First Citizen:\n")
-        done = self.get("tinyshakespeare", home=self.serve(only) + "/data/")
+        done = self.get("--accept-changed", "tinyshakespeare", home=self.serve(only) + "/data/")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.at / "data/tinyshakespeare/input.txt").read_bytes(), b"First Citizen:\n")
 
     def test_homes_that_are_not(self):
         self.refuses("No such file", "tinyshakespeare")
         self.refuses("Connection refused", "tinyshakespeare", home="http://127.0.0.1:9")
-        self.refuses("unknown url type", "tinyshakespeare", home="nothing")
+        self.refuses("nothing/input.txt: No such file", "tinyshakespeare", home="nothing")
+        self.refuses("unknown url type", "tinyshakespeare", home="nothing://here")
         for answer, says in ((404, "input.txt: 404 "), (403, "look where it is now, and pass that with --from")):
             self.refuses(says, "tinyshakespeare", home=self.serve(lambda h, answer=answer: h.send_error(answer)))
 
@@ -228,7 +281,7 @@ class GetData(unittest.TestCase):
             handler.end_headers()
             handler.wfile.write(content)
         home = self.serve(stall)
-        with subprocess.Popen(self.command("multi30k", home=home), stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(self.command("--accept-changed", "multi30k", home=home), stderr=subprocess.DEVNULL) as process:
             self.assertTrue(asked.wait(60))
             other = self.get("multi30k", home=home)
             self.assertEqual(other.returncode, 1)
@@ -237,15 +290,14 @@ class GetData(unittest.TestCase):
         self.assertFalse((self.at / "data/multi30k").exists())
         (self.at / "data/.multi30k.part/train.en").write_bytes(b"half")
         end.set()
-        done = self.get("multi30k", home=home)
+        done = self.get("--accept-changed", "multi30k", home=home)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.at / "data/multi30k/train.en").read_bytes(), b"A man.\n")
         self.assertEqual(len(self.files()), 5)
 
     def test_no_room(self):
         (self.home / "input.txt").write_bytes(b"First Citizen:\n" * 100)
-        self.refuses("input.txt: File too large", "tinyshakespeare", wrapper=["prlimit", "--fsize=1000"])
-        shutil.rmtree(self.at / "data")
+        self.refuses("input.txt: File too large", "--accept-changed", "tinyshakespeare", wrapper=["prlimit", "--fsize=1000"])
         (self.at / "data").write_bytes(b"")
         done = self.get("tinyshakespeare")
         self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
