@@ -71,6 +71,7 @@ class TextEncoder(Model):
     """
 
     __slots__ = ()
+    _kind = "TextEncoder"
 
     @property
     def module(self) -> nn.TextEncoder:
@@ -197,6 +198,7 @@ class ImageEncoder(Model):
     """
 
     __slots__ = ()
+    _kind = "ImageEncoder"
 
     @property
     def module(self) -> nn.ImageEncoder:
@@ -257,6 +259,7 @@ class SpeechTransformer(Model):
     """
 
     __slots__ = ()
+    _kind = "SpeechTransformer"
 
     @property
     def module(self) -> nn.SpeechTransformer:

@@ -59,7 +59,7 @@ std::vector<ConfigEntry> parse_config(std::string_view toml, const std::string& 
   }
   std::vector<ConfigEntry> entries;
   for (const auto& [key, node] : table) {
-    ConfigEntry entry{.name = std::string(key.str()), .values = {}};
+    ConfigEntry entry{.name = std::string(key.str()), .values = {}, .line = node.source().begin.line};
     if (const toml::array* array = node.as_array())
       for (const toml::node& value : *array) entry.values.push_back(text_of(path, entry.name, value));
     else

@@ -1,6 +1,7 @@
 // Options in a file: TOML (toml.io, version 1.0) without tables.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@ namespace heed::cli {
 struct ConfigEntry {
   std::string name;
   std::vector<std::string> values;  // as one would type them; several for an array
+  int64_t line = 0;                 // from 1
 };
 
 /// `path` names the file in messages. Throws FormatError with the line for what is no TOML, names a key twice, or has

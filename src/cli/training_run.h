@@ -4,12 +4,26 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/training.h"
 #include "cli/training_report.h"
 #include "heed/nn.h"
+#include "heed/text.h"
 
 namespace heed::cli {
+
+/// Two of the sentences that each validation translates for BLEU, for people to look at.
+class SampleTranslations {
+ public:
+  /// The translations of a validation; the first ones of each are kept.
+  void take(const TextPairs& texts, const std::vector<std::string>& translations);
+  /// A line for each, and forgets them.
+  std::vector<std::string> lines();
+
+ private:
+  std::vector<std::string> lines_;
+};
 
 struct WatchedTraining {
   Module& model;
@@ -17,6 +31,7 @@ struct WatchedTraining {
   std::string data;       // begins the first line
   bool validates = true;  // there are data to validate on
   std::string file = kModelFile;
+  SampleTranslations* samples = nullptr;
 };
 
 /// `train`, with hooks that tell the watcher and write what --html, --tensorboard and --timeline ask for. Says how it
