@@ -82,8 +82,8 @@ std::unordered_set<std::string> lines_in(const std::vector<std::string>& files);
 void exclude_sources(TextPairs& texts, const std::vector<std::string>& files, const Say& say = {});
 /// Takes about this part of the pairs away and returns it, in order. All pairs of a source stay together, and a hash of
 /// the source chooses: the same ones whatever the order, and with further pairs few others. Throws UsageError where
-/// either part would be empty.
-TextPairs hold_out(TextPairs& texts, double fraction);
+/// either part would be empty, and where the part taken would be more than `most`, since it has a source of many pairs.
+TextPairs hold_out(TextPairs& texts, double fraction, double most = 1);
 /// With merges left out where `dropout` is above 0 (Vocabulary::encode_with_dropout).
 SentencePairs encode(const Vocabulary& source, const Vocabulary& target, const TextPairs& texts, double dropout = 0,
                      uint64_t seed = 0);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <span>
 
 #include "cli/train_defaults.h"
 
@@ -21,8 +20,8 @@ void hold_out_by_default(CLI::App& command, TextPairs& texts, TextPairs& validat
   const double fraction = default_valid_fraction(all);
   if (fraction > 0) {
     try {
-      validation = hold_out(texts, fraction);
-    } catch (const UsageError&) {  // nearly all pairs have one source
+      validation = hold_out(texts, fraction, /*most=*/2 * fraction);
+    } catch (const UsageError&) {  // very many pairs have one source
     }
   }
   const bool held = !validation.source.empty();
@@ -32,7 +31,7 @@ void hold_out_by_default(CLI::App& command, TextPairs& texts, TextPairs& validat
         " pairs for validation; --valid-fraction 0 trains on all of them");
   else
     say("no validation: " + std::to_string(all) +
-        " pairs are too few to hold some out; --valid-pairs names others, --valid-fraction 0.1 takes a tenth");
+        " pairs have too few sources to hold some out; --valid-pairs names others, --valid-fraction 0.1 takes a tenth");
 }
 
 }  // namespace
@@ -47,17 +46,6 @@ void hold_out_validation(CLI::App& command, TrainArguments& a, TextPairs& texts,
   } catch (const UsageError& e) {
     throw UsageError(std::string(kValidFraction) + ": " + e.what());
   }
-}
-
-std::string with_example(const std::string& begin, const std::vector<std::string>& texts) {
-  constexpr size_t kLookedAt = 1000, kShortest = 8, kLongest = 60;  // bytes
-  for (const std::string& text : std::span(texts).first(std::min(texts.size(), kLookedAt))) {
-    const bool plain =
-        std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
-    if (plain && text.size() >= kShortest && text.size() <= kLongest && text[0] != '-' && text[0] != ' ')
-      return begin + " " + shell_word(text);
-  }
-  return begin + " TEXT";
 }
 
 }  // namespace heed::cli

@@ -13,7 +13,4 @@ namespace heed::cli {
 /// `say` hears what was chosen. Throws UsageError where a part that was asked for would be empty or all.
 void hold_out_validation(CLI::App& command, TrainArguments& a, TextPairs& texts, TextPairs& validation, const Say& say);
 
-/// A command to type after a training that read these texts: `begin`, then one of the texts as a word of a shell.
-std::string with_example(const std::string& begin, const std::vector<std::string>& texts);
-
 }  // namespace heed::cli

@@ -261,21 +261,6 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
   return result;
 }
 
-// What a text begins with, to continue: a few words.
-std::string first_words(const std::vector<std::string>& lines) {
-  constexpr size_t kMost = 24;  // bytes
-  for (const std::string& line : lines) {
-    if (is_blank(line) || line[0] == '-') continue;
-    const std::string content = line.substr(0, line.find('\n'));
-    if (content.size() <= kMost) return content;
-    size_t end = content.find_last_of(' ', kMost);
-    if (end == std::string::npos || end == 0)
-      for (end = kMost; (content[end] & 0xC0) == 0x80;) --end;  // within a character
-    return content.substr(0, end);
-  }
-  return "TEXT";
-}
-
 // Wrong numbers are found before the data is read.
 template <class Config>
 void check_early(Config shape, const TrainArguments& a) {

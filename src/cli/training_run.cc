@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "cli/train_reports.h"
@@ -73,6 +74,31 @@ void SampleTranslations::take(const TextPairs& texts, const std::vector<std::str
 }
 
 std::vector<std::string> SampleTranslations::lines() { return std::exchange(lines_, {}); }
+
+std::string with_example(const std::string& begin, const std::vector<std::string>& texts) {
+  constexpr size_t kLookedAt = 1000, kShortest = 8, kLongest = 60;  // bytes
+  for (const std::string& text : std::span(texts).first(std::min(texts.size(), kLookedAt))) {
+    const bool plain =
+        std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+    if (plain && text.size() >= kShortest && text.size() <= kLongest && text[0] != '-' && text[0] != ' ')
+      return begin + " " + shell_word(text);
+  }
+  return begin + " TEXT";
+}
+
+std::string first_words(const std::vector<std::string>& lines) {
+  constexpr size_t kMost = 24;  // bytes
+  for (const std::string& line : lines) {
+    if (is_blank(line) || line[0] == '-') continue;
+    const std::string content = line.substr(0, line.find('\n'));
+    if (content.size() <= kMost) return content;
+    size_t end = content.find_last_of(' ', kMost);
+    if (end == std::string::npos || end == 0)
+      for (end = kMost; (content[end] & 0xC0) == 0x80;) --end;  // within a character
+    return content.substr(0, end);
+  }
+  return "TEXT";
+}
 
 double minutes_since_start(const TrainArguments& a) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - a.started).count() / 60;

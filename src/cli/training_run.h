@@ -40,6 +40,11 @@ TrainResult run_watched(const TrainArguments& a, TrainWatcher& watcher, const Wa
                         TrainHooks hooks, std::optional<ReportOnTraining> report,
                         const std::function<TrainResult(const TrainOptions&, const TrainHooks&)>& train);
 
+/// A command to type after a training that read these texts: `begin`, then one of the texts as a word of a shell.
+std::string with_example(const std::string& begin, const std::vector<std::string>& texts);
+/// The words that a text begins with, for a model to continue.
+std::string first_words(const std::vector<std::string>& lines);
+
 /// What the program has used of --max-minutes.
 double minutes_since_start(const TrainArguments& a);
 

@@ -121,8 +121,8 @@ TrainResult tune_on_text(const Tuning& t) {
               .data = std::to_string(training.size()) + " training and " + std::to_string(validation.size()) +
                       " validation tokens in blocks of " + std::to_string(o.block),
               .validates = !validation.empty()},
-             "heed generate --model " + shell_word(t.a.model) + " TEXT", hooks_of(t),
-             [&](const TrainOptions& options, const TrainHooks& hooks) {
+             "heed generate --model " + shell_word(t.a.model) + " " + shell_word(first_words(lines_of(texts.training))),
+             hooks_of(t), [&](const TrainOptions& options, const TrainHooks& hooks) {
                return train(model, training, validation, options, t.a.model, hooks);
              });
 }

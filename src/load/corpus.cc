@@ -191,7 +191,7 @@ void exclude_sources(TextPairs& texts, const std::vector<std::string>& names, co
     say("left out " + std::to_string(out.source.size()) + " pairs whose source is in " + names_of(files_of(names)));
 }
 
-TextPairs hold_out(TextPairs& texts, double fraction) {
+TextPairs hold_out(TextPairs& texts, double fraction, double most) {
   std::unordered_map<std::string_view, size_t> pairs_of;
   for (const std::string& source : texts.source) ++pairs_of[source];
   std::vector<std::pair<uint64_t, std::string_view>> order;
@@ -205,6 +205,10 @@ TextPairs hold_out(TextPairs& texts, double fraction) {
     held_out.emplace(source);
     count += pairs_of[source];
   }
+  const bool too_many = static_cast<double>(count) > most * static_cast<double>(texts.source.size());
+  if (too_many)
+    throw UsageError("the part held out for validation has " + std::to_string(count) + " of " +
+                     std::to_string(texts.source.size()) + " pairs, since many have one source; give another fraction");
   if (count == 0 || count == texts.source.size())
     throw UsageError("the part held out for validation has " + std::to_string(count) + " of " +
                      std::to_string(texts.source.size()) +

@@ -155,7 +155,7 @@ class HeldOut(DataTest):
                 said = self.train(*few, "--pairs", "many.tsv", "--model", f"m{pairs}")
                 self.assertEqual(self.counts(said), (pairs - held, held))
                 self.assertIn(f"holds out {held} of {pairs} pairs for validation; --valid-fraction 0 trains on all" if held
-                              else "no validation: 99 pairs are too few to hold some out; --valid-pairs names", said)
+                              else "no validation: 99 pairs have too few sources to hold some out; --valid-pairs names", said)
                 # The training keeps what was chosen.
                 toml = (self.at / f"m{pairs}/train.toml").read_text()
                 fraction = float(re.search("^valid-fraction = (.*)$", toml, re.M)[1])
