@@ -516,6 +516,21 @@ class WrongUse(ProgramTest):
             kind = "" if option == "--to" else "/x.html"
             self.refuses(1, f"{option} file/none{kind}: ", *command, option, f"file/none{kind}")
 
+    def test_no_bundled_model(self):
+        """One line with the remedy, wherever the program stands; --verbose lists where it looked."""
+        program = self.at / "lib/python3/site-packages/heed/heed"
+        program.parent.mkdir(parents=True)
+        shutil.copy2(HEED, program)
+        for arguments in (["translate", "Hola."], ["attend", "Hola."], ["embed"], ["tokenize"], ["serve"]):
+            done = subprocess.run([program, *arguments], cwd=self.at, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual(done.returncode, 1)
+            self.assert_one_line(done.stderr.decode(), "install the bundled model, with pip by pip install ./python/model")
+            self.assertLess(len(done.stderr), 250)
+        done = subprocess.run([program, "translate", "-v", "Hola."], cwd=self.at, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=60)
+        self.assertIn(b"site-packages/heed_spa_eng\n", done.stderr)
+
     def test_threads_by_the_environment(self):
         self.refuses(2, "heed: HEED_NUM_THREADS is 'two'; set it to a number from 0 to 4096", "inspect", "x",
                      env={"HEED_NUM_THREADS": "two"})
