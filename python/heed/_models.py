@@ -392,9 +392,9 @@ class Translator(Model):
 
 
 class LanguageModel(Model):
-    """A decoder-only Transformer that goes on with texts; heed.load() makes one of its directory.
+    """A decoder-only Transformer that continues texts.
 
-        model = heed.load("my-writer")
+        model = heed.LanguageModel("my-writer")
         model.generate("Once upon a time", max_tokens=100, temperature=0.8)
         for piece in model.generate("Once upon a time", stream=True):
             print(piece, end="", flush=True)

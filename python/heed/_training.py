@@ -150,7 +150,7 @@ def train(*, pairs: Files | Iterable[Pair] | None = None, text: Files | None = N
         heed.train(pairs="eng-spa.tsv", valid="dev.tsv", out="my-model", max_minutes=60)
         heed.train(pairs=[("Hola.", "Hello."), ...], out="my-model", on_message=print)
         heed.train(text="book.txt", out="my-writer")
-        heed.load("my-writer").generate("Once upon a time")
+        heed.LanguageModel("my-writer").generate("Once upon a time")
         heed.train(init="bert-base-uncased", labelled="reviews.tsv", out="my-classifier", lora=8)
 
     pairs        (source, target) of each sentence pair; or files of them, tab-separated, as paths or patterns, also

@@ -251,7 +251,7 @@ class AttentionMap:
 class PatchMap:
     """Weights of the patches of a picture: where one token looks in it. AttentionMap.over_picture() makes one.
 
-        heed.load("vit-base-patch16-224").attend(heed.read_png("cat.png"))[11].over_picture().save("cat.svg")
+        heed.ImageEncoder("vit-base-patch16-224").attend(heed.read_png("cat.png"))[11].over_picture().save("cat.svg")
 
     weights  (rows, columns) one head, (H, rows, columns) a row of heads, or (N, H, rows, columns) layers x heads, floating
     picture  (height, width, 3) uint8, red, green and blue
