@@ -77,7 +77,8 @@ install(FILES ${PROJECT_BINARY_DIR}/heed-config.cmake ${PROJECT_BINARY_DIR}/heed
 if(HEED_CLI)
   install(TARGETS heed RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(DIRECTORY ${PROJECT_BINARY_DIR}/share/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/share/bash-completion ${PROJECT_BINARY_DIR}/share/zsh DESTINATION share
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/share/bash-completion ${PROJECT_BINARY_DIR}/share/zsh
+                    ${PROJECT_BINARY_DIR}/share/fish DESTINATION share
           OPTIONAL)
   if(EXISTS ${PROJECT_SOURCE_DIR}/models/spa-eng)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/spa-eng DESTINATION share/heed/models)

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "arrays.h"
+#include "cli/predicted.h"
 #include "define.h"
 #include "heed/attended.h"
 #include "heed/chat.h"
@@ -451,7 +452,8 @@ List hidden_states(const StoredModel& model, H line_list) {
 List as_list(const std::vector<SeenAttention>& attentions) {
   List all;
   for (const SeenAttention& a : attentions)
-    all.append(nb::make_tuple(a.name, a.title, give(a.weights, nb::none()), a.queries.labels, a.keys.labels));
+    all.append(nb::make_tuple(a.name, a.title, give(a.weights, nb::none()), cli::marked_labels(a.queries),
+                              cli::marked_labels(a.keys)));
   return all;
 }
 

@@ -8,6 +8,7 @@
 #include "heed/executor.h"
 #include "heed/text.h"
 #include "options.h"
+#include "values.h"
 
 namespace heed::python {
 namespace {
@@ -29,6 +30,16 @@ NB_MODULE(_heed, m) {
 
   const nb::exception<heed::ShapeError> shape_error(m, "ShapeError", PyExc_ValueError);
   shape_error.doc() = "Shapes, dtypes or option values that do not fit the operation.";
+  // Of RequiresGrad below and of others that derive from it their own translators are asked before.
+  nb::register_exception_translator(
+      [](const std::exception_ptr& thrown, void* type) {
+        try {
+          std::rethrow_exception(thrown);
+        } catch (const heed::ShapeError& error) {
+          PyErr_SetString(static_cast<PyObject*>(type), py::in_words_of_python(error.what()).c_str());
+        }
+      },
+      shape_error.ptr());
   nb::exception<py::RequiresGrad>(m, "RequiresGrad", shape_error.ptr()).doc() =
       "A torch tensor that requires grad, where nothing is recorded for it.";
   nb::exception<heed::UsageError>(m, "UsageError", PyExc_ValueError).doc() =
@@ -36,6 +47,15 @@ NB_MODULE(_heed, m) {
       "another kind.";
   const nb::exception<heed::FormatError> format_error(m, "FormatError", PyExc_ValueError);
   format_error.doc() = "A file whose content breaks its format.";
+  nb::register_exception_translator(
+      [](const std::exception_ptr& thrown, void* type) {
+        try {
+          std::rethrow_exception(thrown);
+        } catch (const heed::FormatError& error) {
+          PyErr_SetString(static_cast<PyObject*>(type), py::in_words_of_python(error.what()).c_str());
+        }
+      },
+      format_error.ptr());
   nb::exception<heed::UntrustedError>(m, "UntrustedError", format_error.ptr()).doc() =
       "A vocabulary that heed did not make, where that was not said to be trusted.";
   nb::exception<heed::TrainingError>(m, "TrainingError", PyExc_RuntimeError).doc() =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "arrays.h"
@@ -42,6 +43,13 @@ bool is(nb::handle value, const char* name) {
   return nb::isinstance<nb::str>(value) && PyUnicode_CompareWithASCIIString(value.ptr(), name) == 0;
 }
 
+/// numpy.bool_, which comparisons give.
+bool is_numpy_bool(nb::handle value) {
+  const nb::str kind = nb::inst_name(value);
+  const std::string_view name = kind.c_str();
+  return name == "numpy.bool" || name == "numpy.bool_";
+}
+
 Window window_of(nb::handle value) {
   if (value.is_none()) return {};
   if (!(nb::isinstance<nb::tuple>(value) || nb::isinstance<nb::list>(value)) || nb::len(value) != 2)
@@ -56,12 +64,14 @@ Tensor indices(const char* what, nb::handle array) { return Tensor(Lent(what, ar
 }  // namespace
 
 Causal causal_of(nb::handle value) {
-  if (value.ptr() == Py_False) return Causal::none;
+  if (value.ptr() == Py_False || value.is_none()) return Causal::none;
   if (value.ptr() == Py_True) return Causal::top_left;
-  if (is(value, "bottom_right")) return Causal::bottom_right;
+  if (is(value, "top_left") || is(value, "top-left")) return Causal::top_left;
+  if (is(value, "bottom_right") || is(value, "bottom-right")) return Causal::bottom_right;
+  if (is_numpy_bool(value)) return PyObject_IsTrue(value.ptr()) == 1 ? Causal::top_left : Causal::none;
   throw ShapeError("attention: causal is " + shown(value) +
-                   "; pass False, True (query i sees keys up to i + offset) or 'bottom_right' (the last query sees the "
-                   "last key)");
+                   "; pass False, True or 'top_left' (query i sees keys up to i + offset), or 'bottom_right' (the last "
+                   "query sees the last key)");
 }
 
 double number(const char* what, nb::handle value) {

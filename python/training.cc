@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,6 +50,7 @@ class Watcher final : public cli::TrainWatcher {
     report(p.epoch, p.update, nullptr);
   }
   void validation(const Validation& v) override { report(v.epoch, v.update, &v); }
+  void next(const std::string&) override {}  // of the program
   bool stop() override { return interrupt_.pending(); }
 
   /// With the GIL: what a signal or one of the functions has raised.
@@ -61,14 +63,20 @@ class Watcher final : public cli::TrainWatcher {
       const TrainProgress& p = progress_;
       nb::object validation = nb::none();
       if (v) validation = nb::make_tuple(v->nll, v->average_nll, v->bleu, v->average_bleu, v->better);
-      on_progress_(epoch, update, p.loss, p.learning_rate, p.words_per_second, p.gradient_norm, p.minutes,
+      on_progress_(epoch, update, p.nll, p.learning_rate, p.words_per_second, p.gradient_norm, p.minutes,
                    p.minutes_left, validation);
     });
   }
 
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
   const H on_progress_, on_message_;
   Interrupt interrupt_;
-  TrainProgress progress_;
+  TrainProgress progress_{.nll = kUnknown,  // before the first report
+                          .gradient_norm = kUnknown,
+                          .learning_rate = kUnknown,
+                          .words_per_second = kUnknown,
+                          .minutes = kUnknown};
 };
 
 /// Options of the program, and what Python calls them where that is not the same.
@@ -135,6 +143,12 @@ TrainResult trained(CLI::App& command, cli::TrainArguments& a, std::vector<std::
     throw ShapeError(as_called(e.what(), command));
   } catch (const TrainingDiffers& e) {
     throw FormatError(as_called(e.what(), command));
+  } catch (const BadLineError& e) {
+    throw FormatError(as_called(std::string(e.what()) + "; --skip-bad-lines=True leaves such lines out", command));
+  } catch (const IoError& e) {
+    const std::string message = cli::with_option(e.what(), command);
+    if (message == e.what()) throw;
+    throw IoError(as_called(message, command));
   }
 }
 

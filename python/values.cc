@@ -2,6 +2,8 @@
 
 #include <initializer_list>
 #include <limits>
+#include <string_view>
+#include <utility>
 
 #include "arrays.h"
 #include "heed/error.h"
@@ -81,6 +83,40 @@ std::string path(const char* what, nb::handle value) {
   }
   const nb::object held = nb::steal(bytes);
   return {PyBytes_AsString(bytes), static_cast<size_t>(PyBytes_Size(bytes))};
+}
+
+std::string in_words_of_python(const std::string& message) {
+  // The longer ones first: a part of them is one, too.
+  constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
+      {"call contiguous() first", "call np.ascontiguousarray() first"},
+      {"convert with to(DType::", "convert with astype(DType::"},
+      {"convert it with to(DType::", "convert it with astype(DType::"},
+      {"with to()", "with astype()"},
+      {"called with want_", "called with return_"},
+      {"set options.want_", "set return_"},
+      {"Causal::top_left", "causal=True"},
+      {"keep_matrices_as(DType::q8)", "heed.load(path, dtype=\"int8\")"}};
+  std::string text = message;
+  for (const auto& [ours, theirs] : kPhrases)
+    for (size_t at = 0; (at = text.find(ours, at)) != text.npos; at += theirs.size())
+      text.replace(at, ours.size(), theirs);
+  // Names of types where they are words, and no parts of a path.
+  constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
+      {"f16", "float16"}, {"f32", "float32"}, {"f64", "float64"}, {"bf16", "bfloat16"},
+      {"i8", "int8"},     {"i16", "int16"},   {"i32", "int32"},   {"i64", "int64"},
+      {"u8", "uint8"},    {"u16", "uint16"},  {"u32", "uint32"},  {"u64", "uint64"}};
+  constexpr std::string_view kBefore = " (", kAfter = " ,;:.)";
+  for (const auto& [ours, theirs] : kTypes)
+    for (size_t at = 0; (at = text.find(ours, at)) != text.npos;) {
+      const size_t end = at + ours.size();
+      const bool of_library = text.substr(0, at).ends_with("DType::");
+      const size_t begin = of_library ? at - std::string_view("DType::").size() : at;
+      const bool word = of_library || ((at == 0 || kBefore.find(text[at - 1]) != kBefore.npos) &&
+                                       (end == text.size() || kAfter.find(text[end]) != kAfter.npos));
+      if (word) text.replace(begin, end - begin, of_library ? '"' + std::string(theirs) + '"' : std::string(theirs));
+      at = word ? begin + theirs.size() : end;
+    }
+  return text;
 }
 
 size_t choice(const char* what, nb::handle value, std::initializer_list<const char*> names) {

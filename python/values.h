@@ -26,6 +26,10 @@ uint64_t seed(const char* what, nb::handle value);
 /// A str, bytes or os.PathLike. Throws TypeError, and ValueError for a NUL.
 std::string path(const char* what, nb::handle value);
 
+/// A message of the library in the words of Python: np.ascontiguousarray() for contiguous(), float32 for f32,
+/// return_lse for want_lse.
+std::string in_words_of_python(const std::string& message);
+
 /// One of those that may be chosen, by its place. Throws ShapeError that names them.
 size_t choice(const char* what, nb::handle value, std::initializer_list<const char*> names);
 

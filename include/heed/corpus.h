@@ -5,6 +5,7 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -36,20 +37,26 @@ std::string name_of_data(const std::string& file);
 /// Files of tab-separated columns, or files of sources with as many of targets, each a list for files_of().
 struct PairFiles {
   std::vector<std::string> pairs{}, source{}, target{};
+  /// Leave out lines that are empty, lack a column or are not UTF-8. Otherwise the first two are errors, and malformed
+  /// UTF-8 is replaced.
+  bool skip_bad_lines = false;
   bool empty() const { return pairs.empty() && source.empty() && target.empty(); }
 };
 
 /// The pairs one after the other, in the order of the files; `columns` are those of source and target, from 1. Blank
 /// lines at the end of a file are no pairs. One file of pairs is open at a time, and a line of it in memory. Throws
-/// UsageError where both kinds of files are named, or sources without targets; next() throws IoError, FormatError.
+/// UsageError where both kinds of files are named, or sources without targets; next() throws IoError, BadLineError,
+/// and FormatError, also for a text that is not UTF-8 (Utf8Check).
 class PairReader {
  public:
   explicit PairReader(const PairFiles& files, std::pair<int, int> columns = {1, 2});
   ~PairReader();
   /// False at the end.
   bool next(std::string& source, std::string& target);
-  /// Malformed UTF-8 sequences in the files that are read.
+  /// Malformed UTF-8 sequences in the files that are read, which were replaced.
   int64_t replaced() const { return replaced_; }
+  /// Lines that were left out so far.
+  const SkippedLines& skipped() const { return skipped_; }
 
  private:
   struct Open;
@@ -60,11 +67,13 @@ class PairReader {
   std::vector<std::string> pairs_, sources_, targets_;
   size_t file_ = 0;
   std::unique_ptr<Open> open_;
+  bool skips_;
   int64_t replaced_ = 0;
+  SkippedLines skipped_;
 };
 
-/// All of them; none where no file is named. `what` names the data where malformed UTF-8 was replaced. Throws as
-/// PairReader.
+/// All of them; none where no file is named. `say` hears of malformed UTF-8 that was replaced in the data called
+/// `what`, and of lines that were left out. Throws as PairReader.
 TextPairs read_pairs(const PairFiles& files, std::pair<int, int> columns = {1, 2}, const Say& say = {},
                      const std::string& what = "data");
 /// The lines of files, as exclude_sources() takes them.
@@ -73,40 +82,48 @@ std::unordered_set<std::string> lines_in(const std::vector<std::string>& files);
 void exclude_sources(TextPairs& texts, const std::vector<std::string>& files, const Say& say = {});
 /// Takes about this part of the pairs away and returns it, in order. All pairs of a source stay together, and a hash of
 /// the source chooses: the same ones whatever the order, and with further pairs few others. Throws UsageError where
-/// either part would be empty.
-TextPairs hold_out(TextPairs& texts, double fraction);
+/// either part would be empty, and where the part taken would be more than `most`, since it has a source of many pairs.
+TextPairs hold_out(TextPairs& texts, double fraction, double most = 1);
 /// With merges left out where `dropout` is above 0 (Vocabulary::encode_with_dropout).
 SentencePairs encode(const Vocabulary& source, const Vocabulary& target, const TextPairs& texts, double dropout = 0,
                      uint64_t seed = 0);
 
 // ---------------------------------------------------------------------------------------------- texts
 
-/// The lines of texts behind each other, each with its newline; the last one may have none. Malformed UTF-8 is
-/// replaced, byte order marks dropped, and a file ends with a newline where another follows. Throws IoError,
-/// FormatError.
+/// The lines of texts one file after the other, each with its newline; the last one may have none. Malformed UTF-8 is
+/// replaced, or its lines are left out; byte order marks are dropped, and a file ends with a newline where another
+/// follows. Throws IoError, FormatError, also for a text that is not UTF-8 (Utf8Check).
 class TextReader {
  public:
-  explicit TextReader(const std::vector<std::string>& files);
+  explicit TextReader(const std::vector<std::string>& files, bool skip_bad_lines = false);
   /// False at the end.
   bool next(std::string& line);
-  /// Malformed UTF-8 sequences so far.
+  /// Malformed UTF-8 sequences so far, which were replaced.
   int64_t replaced() const { return replaced_; }
+  /// Lines that were left out so far.
+  const SkippedLines& skipped() const { return skipped_; }
 
  private:
   std::vector<std::string> files_;
+  bool skips_;
   size_t file_ = 0;
   std::unique_ptr<std::istream> in_;
+  std::optional<Utf8Check> check_;  // of the file that is open
+  int64_t number_ = 0;              // of its last line
   int64_t replaced_ = 0;
+  SkippedLines skipped_;
 };
 
 struct TextParts {
   std::string training{}, validation{};
 };
-/// All of them, and `what` names the text where malformed UTF-8 was replaced. Throws FormatError for an empty text.
-std::string read_text(const std::vector<std::string>& files, const std::string& what, const Say& say = {});
+/// All of them; `say` hears of malformed UTF-8 that was replaced in the text called `what`, and of lines that were left
+/// out. Throws as TextReader, and FormatError for an empty text.
+std::string read_text(const std::vector<std::string>& files, const std::string& what, const Say& say = {},
+                      bool skip_bad_lines = false);
 /// The texts of files, and either others to validate on or `fraction` of their end. Throws as read_text().
 TextParts read_text_parts(const std::vector<std::string>& text, const std::vector<std::string>& validation,
-                          double fraction, const Say& say = {});
+                          double fraction, const Say& say = {}, bool skip_bad_lines = false);
 /// The lines of a text, each with its newline.
 std::vector<std::string> lines_of(const std::string& text);
 /// The pieces of a line of a text. Sets `changed` where the vocabulary cannot write it as it is.

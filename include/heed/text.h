@@ -33,8 +33,42 @@ inline std::string_view without_byte_order_mark(std::string_view text) {
 /// How many bytes at the end of a text begin a character that is not whole yet: 0 to 3.
 size_t incomplete_utf8(std::string_view text);
 
+/// Repairs a text that should be UTF-8, part by part, and refuses a text in another encoding.
+class Utf8Check {
+ public:
+  /// `name` stands for the text in messages: the path of its file, or "standard input".
+  explicit Utf8Check(std::string name) : name_(std::move(name)) {}
+
+  /// Takes the next line, or the whole text, as it was read. Returns it without a byte order mark at the start of the
+  /// text, and with U+FFFD for each malformed sequence. Throws FormatError where the text is UTF-16 or UTF-32: it
+  /// begins with a byte order mark of theirs, or every second byte of its first line is mostly 0.
+  std::string take(std::string_view part);
+
+  /// Throws FormatError where most characters beyond ASCII so far were malformed, as those of a text in Latin-1 are.
+  /// Up to four malformed sequences pass: any text may have some damaged bytes.
+  void expect_utf8() const;
+
+  /// Malformed sequences so far.
+  int64_t replaced() const { return replaced_; }
+
+ private:
+  void expect_single_bytes(std::string_view part);  // the first part that is long enough decides
+
+  std::string name_;
+  bool begun_ = false, decided_ = false;
+  bool binary_ = false;               // a part with malformed sequences has a byte 0, too
+  bool windows_ = false;              // bytes that are controls in Latin-1 and punctuation in Windows-1252
+  int64_t replaced_ = 0, valid_ = 0;  // sequences beyond ASCII
+};
+
+/// A warning for people: "replaced malformed UTF-8 by U+FFFD in 3 places of the training text; ...". `of` may be empty.
+std::string replaced_in_words(int64_t replaced, const std::string& of = "");
+
+/// The word as a shell takes it: in single quotes where it has a character that a shell could take for its own.
+std::string shell_word(std::string_view word);
+
 /// The lines of a file, without "\n" or "\r\n"; a last line needs neither. A byte order mark at the start is dropped,
-/// malformed UTF-8 is replaced and counted into *replaced. Throws IoError.
+/// malformed UTF-8 is replaced and counted into *replaced. Throws IoError, and FormatError as Utf8Check.
 std::vector<std::string> read_lines(const std::filesystem::path& path, int64_t* replaced = nullptr);
 
 /// The same from a stream, such as standard input; `name` stands for it in messages.
@@ -43,17 +77,23 @@ std::vector<std::string> read_lines(std::istream& in, const std::string& name, i
 /// Those lines one after the other. Nothing but the line is kept in memory.
 class LineStream {
  public:
-  LineStream(std::istream& in, std::string name) : in_(in), name_(std::move(name)) {}
-  /// False at the end. Throws IoError.
+  /// `any_encoding`: a text that is not UTF-8 is repaired all the same, for callers that leave out its malformed lines.
+  LineStream(std::istream& in, const std::string& name, bool any_encoding = false)
+      : in_(in), name_(name), check_(name), any_encoding_(any_encoding) {}
+  /// False at the end. Throws IoError, and FormatError as Utf8Check.
   bool next(std::string& line);
+  /// The number of the line that came last, from 1, and whether it had malformed sequences.
+  int64_t number() const { return number_; }
+  bool malformed() const { return malformed_; }
   /// Malformed sequences so far.
-  int64_t replaced() const { return replaced_; }
+  int64_t replaced() const { return check_.replaced(); }
 
  private:
   std::istream& in_;
   std::string name_;
-  bool first_ = true;
-  int64_t replaced_ = 0;
+  Utf8Check check_;
+  bool any_encoding_, malformed_ = false;
+  int64_t number_ = 0;
 };
 
 /// Whether a text shows nothing: whitespace, controls and characters without width (U+200B, U+FEFF) at the most.
@@ -76,9 +116,29 @@ struct TextPairs {
   int64_t replaced = 0;  ///< malformed UTF-8 sequences replaced by U+FFFD
 };
 
+/// A line of data that is no sentence pair: it is empty, or a column is missing.
+class BadLineError : public FormatError {
+ public:
+  using FormatError::FormatError;
+};
+
+/// Lines of data that are left out instead of refused.
+struct SkippedLines {
+  int64_t empty = 0;       ///< between other lines; empty lines at the end of a file are no lines of data
+  int64_t incomplete = 0;  ///< a column is missing
+  int64_t malformed = 0;   ///< not UTF-8
+  std::string first{};     ///< "train.tsv: line 101"
+
+  int64_t count() const { return empty + incomplete + malformed; }
+  /// Adds one to `kind`, which is one of the counts above.
+  void add(int64_t SkippedLines::*kind, const std::string& name, int64_t line);
+  /// "left out 3 bad lines: 2 empty, 1 without all columns; the first is train.tsv: line 101"
+  std::string in_words() const;
+};
+
 /// Two columns of a file of tab-separated values, counted from 1. Further columns are ignored, and so are empty lines
-/// at the end; those between others are an error. Throws IoError, and FormatError with the line's number and its count
-/// of columns where a column is missing.
+/// at the end; those between others are an error. Throws IoError, FormatError as Utf8Check, and BadLineError with the
+/// line's number for an empty line and for one in which a column is missing.
 TextPairs read_pairs_tsv(const std::filesystem::path& path, int source_column = 1, int target_column = 2);
 
 /// The same from a stream; `name` stands for it in messages.
@@ -87,22 +147,21 @@ TextPairs read_pairs_tsv(std::istream& in, const std::string& name, int source_c
 /// Those pairs one after the other.
 class PairStream {
  public:
-  /// Throws ShapeError for a column below 1.
-  PairStream(std::istream& in, const std::string& name, int source_column, int target_column);
-  /// False at the end. Throws IoError, FormatError.
+  /// With `skipped` bad lines are left out and counted there; it must outlive the stream. Throws ShapeError for a
+  /// column below 1.
+  PairStream(std::istream& in, const std::string& name, int source_column, int target_column,
+             SkippedLines* skipped = nullptr);
+  /// False at the end. Throws as read_pairs_tsv().
   bool next(std::string& source, std::string& target);
-  int64_t replaced() const { return lines_.replaced(); }
+  int64_t replaced() const { return skipped_ ? 0 : lines_.replaced(); }
 
  private:
-  void take_columns(std::string_view line, std::string& source, std::string& target) const;
+  int64_t columns_in(std::string_view line, std::string& source, std::string& target) const;
 
   LineStream lines_;
   std::string name_;
   size_t source_column_, target_column_;
-  std::string line_;    // that comes behind the blank ones
-  bool held_ = false;   // it is there
-  int64_t blank_ = 0;   // lines in front of it that are still to come
-  int64_t number_ = 0;  // of the line that came last
+  SkippedLines* skipped_;
 };
 
 /// A vocabulary that heed did not make, where that was not said to be trusted.

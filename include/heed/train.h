@@ -120,6 +120,7 @@ void validate(const TrainOptions& options);
 struct TrainStep {
   int64_t epoch = 0, update = 0;  // 1, 2, ...
   double loss = 0;                // per target token, with label smoothing
+  double nll = 0;                 // per target token, without
   double done = -1;               // share of the training, 0 to 1, and
   double minutes_left = -1;       // what is left, by the limit that comes first; below 0 when there is none
 };

@@ -70,7 +70,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(globals() | _LATER)
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 # As users write them, in tracebacks and in pickles.

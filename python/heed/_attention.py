@@ -14,7 +14,7 @@ class Array(Protocol):
 
 
 A = TypeVar("A", bound=Array)
-Causal = Literal[False, True, "bottom_right"]
+Causal = bool | Literal["top_left", "top-left", "bottom_right", "bottom-right"] | None
 Stage = Literal["scaled", "softcap", "masked", "weights"]
 ScoreFunction = ScoreMod | Callable[..., Any]
 
@@ -131,8 +131,11 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
               softcap: Any = 0.0, alibi: Any = None, sinks: Any = None, score_mod: Any = None, block_mask: Any = None,
               key_lengths: Any = None, offset: Any = 0, q_offsets: Any = None, k_offsets: Any = None,
               dropout_p: Any = 0.0, seed: Any = 0, out: Any = None, return_lse: Any = False, return_scores: Any = None,
-              return_weights: Any = False) -> Any:
+              return_weights: Any = False, **unknown: Any) -> Any:
     """softmax(scores) V, fused: extra memory grows with Lq + Lk, not with Lq * Lk.
+
+        out = heed.attention(q, k, v, causal=True, softcap=50.0)
+        r = heed.attention(q, k, v, window=(256, 0), return_weights=True)       # r.out, r.weights
 
     scores = scale * Q K^T, then softcap, score_mod, mask and ALiBi, what hides (causal rule, window, key_lengths,
     block_mask), sinks; then softmax, dropout, times V.
@@ -145,8 +148,8 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
     mask           broadcasts to (B, Hq, Lq, Lk) from the right. Boolean: true may be attended. Floating (of q's dtype
                    or the compute type): added to the score, -inf hides. A last dimension m with 1 < m < Lk hides the
                    keys past it. Default: none
-    causal         False; True: query i sees keys j <= i + offset; "bottom_right": j <= i + n - Lq with n the keys of
-                   the entry, so that the last query sees the last key
+    causal         False or None; True or "top_left": query i sees keys j <= i + offset; "bottom_right": j <= i + n - Lq
+                   with n the keys of the entry, so that the last query sees the last key. A hyphen is taken for "_"
     scale          factor on q . k; default 1 / sqrt(D) ("Attention Is All You Need", 3.2.1)
     window         (left, right): keys i + o - left <= j <= i + o + right, -1 is unlimited; default: none
     softcap        s -> softcap * tanh(s / softcap) before any mask; 0, the default, is off (Gemma 2, arXiv 2408.00118)
@@ -173,6 +176,8 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
 
     torch tensors that require grad stay differentiable: heed.torch.attention.
     """
+    if unknown:
+        raise TypeError(_unknown_option(next(iter(unknown))))
     try:
         if return_lse is False and return_scores is None and return_weights is False:
             return _heed.attention(q, k, v, out, mask, causal, scale, window, softcap, alibi, sinks, score_mod,
@@ -189,6 +194,26 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
                            sinks=sinks, score_mod=score_mod, block_mask=block_mask, key_lengths=key_lengths,
                            offset=offset, q_offsets=q_offsets, k_offsets=k_offsets, dropout_p=dropout_p, seed=seed,
                            return_lse=return_lse, return_scores=return_scores, return_weights=return_weights)
+
+
+# What other libraries call the same.
+_CALLED_ELSEWHERE = {
+    "is_causal": "causal", "attn_mask": "mask", "attention_mask": "mask", "attn_bias": "mask", "bias": "mask",
+    "dropout": "dropout_p", "softmax_scale": "scale", "sm_scale": "scale", "scaling": "scale", "window_size": "window",
+    "sliding_window": "window", "soft_cap": "softcap", "logits_soft_cap": "softcap", "alibi_slopes": "alibi",
+    "s_aux": "sinks", "seqlens_k": "key_lengths", "key_padding_mask": "key_lengths", "cu_seqlens_q": "q_offsets",
+    "cu_seqlens_k": "k_offsets", "query": "q", "key": "k", "value": "v", "need_weights": "return_weights",
+    "return_attn_probs": "return_weights", "return_attention_scores": "return_scores"}
+
+
+def _unknown_option(name: str) -> str:
+    import difflib
+    known = [*Options.__annotations__, "mask", "causal", "out", "return_lse", "return_scores", "return_weights"]
+    near = [_CALLED_ELSEWHERE[name]] if name in _CALLED_ELSEWHERE else difflib.get_close_matches(name, known, 1)
+    if name == "enable_gqa":
+        return "attention: there is no option 'enable_gqa'; leave it out: q may have more heads than k and v"
+    return f"attention: there is no option {name!r}; " + \
+        (f"use {near[0]}" if near else "help(heed.attention) lists them")
 
 
 def _in_a_graph(*operands: Any, **options: Any) -> Any:

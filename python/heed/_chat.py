@@ -16,7 +16,7 @@ class ChatMessage(NamedTuple):
 class Chat:
     """A conversation with a language model that was taught to answer, which goes on.
 
-        chat = heed.Chat(heed.load("Qwen2-0.5B-Instruct"), temperature=0.7)
+        chat = heed.Chat(heed.LanguageModel("Qwen2-0.5B-Instruct"), temperature=0.7)
         chat.answer("Where does the Danube begin?")
         chat.answer("And where does it end?")               # what was said before is kept, not read again
 

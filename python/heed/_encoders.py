@@ -59,18 +59,19 @@ class MaskFilling(NamedTuple):
 
 
 class TextEncoder(Model):
-    """A model that reads a text at once, as BERT does; heed.load() makes one of its directory.
+    """A model that reads a text at once, as BERT does.
 
-        model = heed.load("bert-base-uncased")
+        model = heed.TextEncoder("bert-base-uncased")
         model.fill("The dog [MASK].")                       # [[MaskFilling(...), ...]]
         model.embed(["The dog sleeps.", "A cat."])          # (2, E)
-        heed.load("a-classifier").classify("Very good.")    # [ScoredLabel(label='positive', score=0.98), ...]
+        heed.TextEncoder("a-classifier").classify("Very good.")    # [ScoredLabel(label='positive', score=0.98), ...]
 
     `task` says which of fill(), classify(), label_tokens() and answer() its head is for; the others raise UsageError.
     Models may be used in several threads at once. The GIL is released, and Ctrl-C ends calls.
     """
 
     __slots__ = ()
+    _kind = "TextEncoder"
 
     @property
     def module(self) -> nn.TextEncoder:
@@ -190,13 +191,14 @@ class TextEncoder(Model):
 
 
 class ImageEncoder(Model):
-    """A model that reads pictures, as the Vision Transformer does; heed.load() makes one of its directory.
+    """A model that reads pictures, as the Vision Transformer does.
 
-        model = heed.load("vit-base-patch16-224")
+        model = heed.ImageEncoder("vit-base-patch16-224")
         model.classify(PIL.Image.open("cat.png").convert("RGB"))[:3]
     """
 
     __slots__ = ()
+    _kind = "ImageEncoder"
 
     @property
     def module(self) -> nn.ImageEncoder:
@@ -247,9 +249,9 @@ class ImageEncoder(Model):
 
 
 class SpeechTransformer(Model):
-    """A model that reads the spectrum of speech and writes it down, as Whisper does; heed.load() makes one.
+    """A model that reads the spectrum of speech and writes it down, as Whisper does.
 
-        model = heed.load("whisper-tiny")
+        model = heed.SpeechTransformer("whisper-tiny")
         ids = model.transcribe(mel, [50258, 50259, 50359, 50363])   # the start, English, transcribe, no times
         model.tokenizer.decode(ids)
 
@@ -257,6 +259,7 @@ class SpeechTransformer(Model):
     """
 
     __slots__ = ()
+    _kind = "SpeechTransformer"
 
     @property
     def module(self) -> nn.SpeechTransformer:

@@ -16,6 +16,9 @@ def load(path: Path, trust: bool = False, dtype: Dtype | Literal["int8"] | None 
         -> Translator | LanguageModel | TextEncoder | ImageEncoder | SpeechTransformer:
     """The model of a directory, or of a GGUF file, as what it is: isinstance() tells.
 
+    A program that knows the kind calls its class: heed.Translator("models/spa-eng") is a Translator for type checkers,
+    too, and refuses a model of another kind.
+
     heed's own, as heed train, save() and the program make them, are Translators and LanguageModels. Those of other
     makers, in the layout of Hugging Face's hub, may be all five; docs/models.md names the families. Adapters in the
     layout of PEFT are merged into their base.
@@ -25,4 +28,4 @@ def load(path: Path, trust: bool = False, dtype: Dtype | Literal["int8"] | None 
     "int8" are blocks of 32 numbers with a factor. Raises IoError, FormatError, UntrustedError.
     """
     made = _heed.load(path, trust, dtype)
-    return _KINDS[made.kind()](made, path)
+    return _KINDS[made.kind()]._of(made, path)

@@ -5,7 +5,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -84,15 +84,32 @@ class Reading(NamedTuple):
 
 
 class Model:
-    """What all kinds of models share; heed.load() makes them."""
+    """What all kinds of models share. heed.load() loads a model of any kind, a class one of its own kind."""
 
     __slots__ = ("_made", "_config", "_path")
+    _kind = ""  # the class of heed's that a model is of
 
-    def __init__(self, made: _heed.Model, path: Path | None = None) -> None:
-        """Of the compiled part; heed.load() makes models."""
-        name = type(self).__name__
-        if not isinstance(made, _heed.Model) or made.kind() != name:
-            raise TypeError(f"{name}: use heed.load(directory)")
+    def __init__(self, path: Path, trust: bool = False, dtype: Dtype | Literal["int8"] | None = None) -> None:
+        """Loads the model of a directory, or of a GGUF file: heed.load() says how, and what it raises.
+
+        Raises UsageError for a model of another kind.
+        """
+        if not self._kind:
+            raise TypeError("Model: it is what all models share; use heed.load(path), or a class such as heed.Translator")
+        made = _heed.load(path, trust, dtype)
+        if made.kind() != self._kind:
+            raise _heed.UsageError(f"{self._kind}: {os.fsdecode(path)} holds a {made.kind()}; use heed.{made.kind()}, "
+                                   "or heed.load for a model of any kind")
+        self._take(made, path)
+
+    @classmethod
+    def _of(cls, made: _heed.Model, path: Path | None = None) -> Self:
+        """Of the compiled part."""
+        model = cls.__new__(cls)
+        model._take(made, path)
+        return model
+
+    def _take(self, made: _heed.Model, path: Path | None) -> None:
         self._made = made
         self._config = _read(made.config())
         self._path = None if path is None else os.path.abspath(os.fsdecode(path))
@@ -226,10 +243,10 @@ class TranslateOptions(TypedDict, total=False):
 
 
 class Translator(Model):
-    """An encoder-decoder that translates; heed.load() makes one of its directory.
+    """An encoder-decoder that translates.
 
-        model = heed.load("models/spa-eng")
-        model.translate("¿Dónde está la biblioteca?")         # "Where is the library?"
+        model = heed.Translator("models/spa-eng")
+        model.translate("¿Dónde está la biblioteca?")         # "Where's the library?"
         model.translate(["Hola.", "Adiós."])                  # a list
         model.translate("Hola.", n_best=3)                    # three heed.Translation
 
@@ -237,6 +254,7 @@ class Translator(Model):
     """
 
     __slots__ = ()
+    _kind = "Translator"
 
     @property
     def module(self) -> nn.Transformer:
@@ -374,9 +392,9 @@ class Translator(Model):
 
 
 class LanguageModel(Model):
-    """A decoder-only Transformer that goes on with texts; heed.load() makes one of its directory.
+    """A decoder-only Transformer that continues texts.
 
-        model = heed.load("my-writer")
+        model = heed.LanguageModel("my-writer")
         model.generate("Once upon a time", max_tokens=100, temperature=0.8)
         for piece in model.generate("Once upon a time", stream=True):
             print(piece, end="", flush=True)
@@ -385,6 +403,7 @@ class LanguageModel(Model):
     """
 
     __slots__ = ()
+    _kind = "LanguageModel"
 
     @property
     def module(self) -> nn.LanguageModel:
@@ -482,7 +501,7 @@ def _own(made: _heed.Model) -> _heed.Model:
 
 def _restored(config: str, vocabularies: list[str], parameters: list[Any]) -> Translator | LanguageModel:
     made = _heed.restored(config, vocabularies, parameters)
-    return Translator(made) if made.kind() == "Translator" else LanguageModel(made)
+    return Translator._of(made) if made.kind() == "Translator" else LanguageModel._of(made)
 
 
 def _pieces(made: _heed.Text) -> Iterator[str]:

@@ -25,6 +25,7 @@ class TrainOptions(TypedDict, total=False):
     valid_target: Files
     valid_fraction: float
     vocab_type: Literal["subwords", "characters"]
+    skip_bad_lines: bool
     exclude: Files
     vocabulary: Path
     separate_vocabularies: bool
@@ -100,9 +101,9 @@ class TrainOptions(TypedDict, total=False):
 
 
 class Validation(NamedTuple):
-    """What validating gave: losses in nats a target token, without dropout and label smoothing."""
+    """What a validation measured: losses in nats a target token, without dropout and label smoothing."""
 
-    loss: float  #: of the weights as they are; 0 without data to validate on
+    loss: float  #: of the weights as they are
     average_loss: float | None  #: of the mean of the last checkpoints, where there is one
     bleu: float | None  #: 0 to 100, where it was asked for
     average_bleu: float | None  #: of the mean
@@ -110,17 +111,18 @@ class Validation(NamedTuple):
 
 
 class TrainProgress(NamedTuple):
-    """How a training goes. Behind a validation, numbers but `epoch` and `update` are those of the report before."""
+    """How a training goes. After a validation, numbers but `epoch` and `update` are those of the last report, and NaN
+    before the first one, which comes after log_every updates."""
 
     epoch: int  #: 1, 2, ...
     update: int  #: so far
-    loss: float  #: in nats a target token, with label smoothing, the mean since the last report; 0 before the first one
+    loss: float  #: in nats a target token, without label smoothing, as that of a Validation; the mean since the last report
     learning_rate: float
     tokens_per_second: float  #: target tokens
     gradient_norm: float
     minutes: float  #: of training in all
     minutes_left: float | None  #: by the limit that comes first, where there is one
-    validation: Validation | None  #: behind a validation
+    validation: Validation | None  #: after a validation
 
 
 class TrainResult(NamedTuple):
@@ -131,7 +133,7 @@ class TrainResult(NamedTuple):
     epoch: int
     update: int
     minutes: float  #: of all calls together
-    best_loss: float  #: of the model that was kept; 0 without data to validate on
+    best_loss: float | None  #: of the model that was kept, where there were data to validate on
     best_bleu: float | None  #: of it, with validate_by="bleu"
     best_update: int
     average_is_best: bool  #: the model is a mean of checkpoints
@@ -148,15 +150,17 @@ def train(*, pairs: Files | Iterable[Pair] | None = None, text: Files | None = N
         heed.train(pairs="eng-spa.tsv", valid="dev.tsv", out="my-model", max_minutes=60)
         heed.train(pairs=[("Hola.", "Hello."), ...], out="my-model", on_message=print)
         heed.train(text="book.txt", out="my-writer")
-        heed.load("my-writer").generate("Once upon a time")
+        heed.LanguageModel("my-writer").generate("Once upon a time")
         heed.train(init="bert-base-uncased", labelled="reviews.tsv", out="my-classifier", lora=8)
 
     pairs        (source, target) of each sentence pair; or files of them, tab-separated, as paths or patterns, also
                  compressed by gzip
     text         files of a text for a language model, likewise
-    valid        what to validate on, of the same kind; default: of a text its last tenth, of pairs nothing
+    valid        what to validate on, of the same kind; default: of a text its last tenth, of pairs 2 %, at least 100
+                 and at most 2,000 of them (a tenth of fewer than 1,000, none of fewer than 100); valid_fraction=0 for
+                 none
     out          the directory: made where it is missing, and gone on with where it holds this training
-    on_progress  called with a TrainProgress every log_every updates and behind each validation
+    on_progress  called with a TrainProgress every log_every updates and after each validation
     on_message   called with each line that the program would print: on_message=print
     options      those of `heed train` under their names with underscores: max_updates, d_model, learning_rate, seed,
                  schedule="cosine", ...; None is what is not given. --from and --to are source_language and
@@ -185,7 +189,8 @@ def train(*, pairs: Files | Iterable[Pair] | None = None, text: Files | None = N
         given += _option(name, value)
     reason, nothing_done, epoch, update, minutes, loss, bleu, best_update, average_is_best = _heed.train(
         given, in_memory, valid_in_memory, None if on_progress is None else _reporter(on_progress), on_message)
-    return TrainResult(reason, nothing_done, epoch, update, minutes, loss, _known(bleu), best_update, average_is_best)
+    return TrainResult(reason, nothing_done, epoch, update, minutes, loss if loss > 0 else None, _known(bleu),
+                       best_update, average_is_best)
 
 
 def _reporter(on_progress: Callable[[TrainProgress], object]) -> Callable[..., None]:

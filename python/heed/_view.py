@@ -13,7 +13,7 @@ from ._attention import Array, AttentionResult
 
 _STATISTICS = ("diagonal_mass", "entropy", "mean_distance", "previous_mass", "next_mass", "first_mass")
 _LARGEST_HEAD = 64 * 64  # weights that are printed one by one
-_LONGEST_REPR = 100  # lines
+_LONGEST_SHOWN = 100  # lines
 _UNTRUSTED = "Trust this notebook to see its maps of attention."  # all that is left of a frame until then
 _MILLIMETRES = {"mm": 1.0, "cm": 10.0, "in": 25.4}
 
@@ -104,7 +104,10 @@ class AttentionMap:
         if len(places) > len(kinds):
             raise _heed.ShapeError(f"AttentionMap: map{list(places)} of weights {tuple(self.weights.shape)}, which are "
                                    f"{'one head' if not kinds else 'a row of heads'}; pass at most {len(kinds)} places")
-        weights, vectors, names = self.weights, self.vectors, [self.title] if self.title else []
+        weights, vectors = self.weights, self.vectors
+        # Of a sentence that says what rows and columns are, the name before it: "Cross-attention: where ...".
+        title = self.title.split(":")[0] if self.title.endswith(".") else self.title
+        names = [title] if title else []
         for kind, place in zip(kinds, places):
             count = weights.shape[0]
             try:
@@ -146,11 +149,11 @@ class AttentionMap:
                         notes)
 
     def __repr__(self) -> str:
-        return self._shown(colored=False)
+        return f"AttentionMap({self.title!r}, {tuple(self.weights.shape)})"
 
     def __str__(self) -> str:
-        """As repr(), in colour where standard output is a terminal that has some."""
-        return self._shown(colored=True)
+        """The map in lines, in colour where standard output is a terminal that has some."""
+        return self._shown()
 
     def _repr_html_(self) -> str:
         return _frame(self.html(), max(self.weights.shape[-2:]))
@@ -238,17 +241,17 @@ class AttentionMap:
         return self._map().picture(kind, width, millimetres, options.get("dpi", 200), options.get("font_size", 8), font,
                                    query_axis, key_axis, options.get("columns", 0), options.get("maximum", 0))
 
-    def _shown(self, colored: bool) -> str:
+    def _shown(self) -> str:
         map, shape = self._map(), self.weights.shape
         if len(shape) == 2 and shape[0] * shape[1] > _LARGEST_HEAD:  # as small as one of several
             map = _heed.Map(self.weights[None], self.queries, self.keys, self.title, self.heads)
-        return _cut(map.text(*_terminal(colored)))
+        return _cut(map.text(*_terminal()))
 
 
 class PatchMap:
     """Weights of the patches of a picture: where one token looks in it. AttentionMap.over_picture() makes one.
 
-        heed.load("vit-base-patch16-224").attend(heed.read_png("cat.png"))[11].over_picture().save("cat.svg")
+        heed.ImageEncoder("vit-base-patch16-224").attend(heed.read_png("cat.png"))[11].over_picture().save("cat.svg")
 
     weights  (rows, columns) one head, (H, rows, columns) a row of heads, or (N, H, rows, columns) layers x heads, floating
     picture  (height, width, 3) uint8, red, green and blue
@@ -273,11 +276,11 @@ class PatchMap:
         self._made().text(80, 0, True)  # checks them all
 
     def __repr__(self) -> str:
-        return _cut(self._made().text(*_terminal(False)))
+        return f"PatchMap({self.title!r}, {tuple(self.weights.shape)})"
 
     def __str__(self) -> str:
-        """As repr(), in colour where standard output is a terminal that has some."""
-        return _cut(self._made().text(*_terminal(True)))
+        """The map in lines, in colour where standard output is a terminal that has some."""
+        return _cut(self._made().text(*_terminal()))
 
     def _repr_svg_(self) -> str:
         return self.svg()
@@ -339,14 +342,8 @@ class TopKeys(list[list[tuple[str, float]]]):
     def __reduce__(self) -> tuple[Any, ...]:
         return TopKeys, (self._map, self._count)
 
-    def __repr__(self) -> str:
-        return self._shown(colored=False)
-
     def __str__(self) -> str:
-        return self._shown(colored=True)
-
-    def _shown(self, colored: bool) -> str:
-        return _cut(self._map._map().top_text(self._count, *_terminal(colored)))
+        return _cut(self._map._map().top_text(self._count, *_terminal()))
 
 
 class AttentionPage:
@@ -376,10 +373,14 @@ class AttentionPage:
         self.text = _text("AttentionPage: text", text)
 
     def __repr__(self) -> str:
-        return self._shown(repr)
+        maps = ", ".join(f"{name!r}: {tuple(map.weights.shape)}" for name, map in self.maps.items())
+        return f"AttentionPage({{{maps}}}, {self.title!r})"
 
     def __str__(self) -> str:
-        return self._shown(str)
+        """All maps in lines, in colour where standard output is a terminal that has some."""
+        head = [line for line in (self.title, self.text) if line]
+        return "\n\n".join(["\n".join(head)] * bool(head) +
+                           [f"{name}\n{map}" if name else str(map) for name, map in self.maps.items()])
 
     def _repr_html_(self) -> str:
         return _frame(self.html(), max(max(map.weights.shape[-2:]) for map in self.maps.values()))
@@ -391,11 +392,6 @@ class AttentionPage:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the page, whole or not at all. Raises ShapeError for a name that does not end in .html, IoError."""
         _save("AttentionPage.save", path, {".html": (self.html, ())}, {})
-
-    def _shown(self, show: Any) -> str:
-        head = [line for line in (self.title, self.text) if line]
-        return "\n\n".join(["\n".join(head)] * bool(head) +
-                           [f"{name}\n{show(map)}" if name else show(map) for name, map in self.maps.items()])
 
 
 def _three(vectors: Any) -> tuple[Any, Any, Any]:
@@ -504,10 +500,10 @@ def _frame(page: str, tokens: int) -> str:
             f'height="{height}" style="border: 0; resize: vertical">{_UNTRUSTED}</iframe>')
 
 
-def _terminal(colored: bool) -> tuple[int, int, bool]:
+def _terminal() -> tuple[int, int, bool]:
     """(columns, colours, Unicode) of standard output."""
     columns, color = _heed.terminal()
-    if not colored or sys.stdout is None or not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         color = 0
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return columns, color, encoding.lower().startswith("utf")
@@ -516,6 +512,6 @@ def _terminal(colored: bool) -> tuple[int, int, bool]:
 def _cut(text: str) -> str:
     """What a terminal's reader can bear; text() and save() give all of it."""
     lines = text.rstrip("\n").split("\n")
-    if len(lines) <= _LONGEST_REPR:
+    if len(lines) <= _LONGEST_SHOWN:
         return "\n".join(lines)
-    return "\n".join(lines[:_LONGEST_REPR] + [f"... {len(lines) - _LONGEST_REPR} more lines"])
+    return "\n".join(lines[:_LONGEST_SHOWN] + [f"... {len(lines) - _LONGEST_SHOWN} more lines"])

@@ -288,11 +288,11 @@ MISFITS = [
     ({"q": 1.0}, TypeError, "q is 1.0; pass"),
     ({"q": np.ndarray}, TypeError, "q is .*ndarray.*; pass"),
     ({"q": Foreign}, TypeError, "q is .*Foreign.*; pass"),
-    ({"q": b"bytes"}, heed.ShapeError, "q is u8; pass f32"),
+    ({"q": b"bytes"}, heed.ShapeError, "q is uint8; pass float32, float64, float16 or bfloat16, convert with astype()"),
     ({"q": array.array("d", [1])}, heed.ShapeError, r"q has shape \(1\), not the four dimensions"),
     ({"q": np.array(1.0)}, heed.ShapeError, r"q has shape \(\), not the four dimensions"),
     ({"q": np.zeros((1,) * 10)}, heed.ShapeError, "q has 10 dimensions; pass at most 8"),
-    ({"q": X.astype(int)}, heed.ShapeError, "q is i64; pass f32"),
+    ({"q": X.astype(int)}, heed.ShapeError, "q is int64; pass float32, float64, float16 or bfloat16, convert with astype()"),
     ({"q": X.astype(complex)}, heed.ShapeError, "q has elements of the format 'Zd'"),
     ({"q": X.astype(np.longdouble)}, heed.ShapeError, "q has elements of the format 'g'"),
     ({"q": X.astype(object)}, heed.ShapeError, "q has elements of the format 'O'"),
@@ -301,14 +301,14 @@ MISFITS = [
     ({"q": X.astype(str)}, heed.ShapeError, "q has elements of the format"),
     ({"q": NO_PLACE}, heed.ShapeError, "q begins in the middle of an element's place"),
     ({"q": UNEVEN}, heed.ShapeError, "q has strides that are no multiples"),
-    ({"q": X.astype(np.float32)}, heed.ShapeError, "k is f64 and q is f32"),
+    ({"q": X.astype(np.float32)}, heed.ShapeError, "k is float64 and q is float32; convert one with astype()"),
     ({"q": X[..., ::2], "k": X[..., :4]}, heed.ShapeError, "innermost stride of q is 2"),
     ({"q": numbers(1, 3, 4, 8)}, heed.ShapeError, "3 query heads are not a multiple of 2 key heads; pass"),
     ({"k": Foreign(X.astype(complex))}, heed.ShapeError, "k has elements that heed does not know"),
     ({"k": X[:, :, :, :4]}, heed.ShapeError, "head size of q is 8 and of k 4"),
     ({"mask": [[True]]}, TypeError, "mask is .*; pass a NumPy array"),
     ({"mask": np.zeros((5, 4), bool)}, heed.ShapeError, "does not broadcast"),
-    ({"mask": np.zeros((4, 4), np.int64)}, heed.ShapeError, "the mask is i64"),
+    ({"mask": np.zeros((4, 4), np.int64)}, heed.ShapeError, "the mask is int64"),
     ({"causal": "left"}, heed.ShapeError, "causal is 'left'; pass False, True"),
     ({"causal": 1}, heed.ShapeError, "causal is 1; pass"),
     ({"causal": "bottom_right", "offset": 1}, heed.ShapeError, "offset is 1; pass 0"),
@@ -321,9 +321,9 @@ MISFITS = [
     ({"window": (1.5, 2)}, TypeError, r"window\[0\] is 1.5; pass an integer"),
     ({"window": (-2, 0)}, heed.ShapeError, r"the window is \(-2, 0\)"),
     ({"alibi": np.zeros(3)}, heed.ShapeError, "alibi has shape"),
-    ({"sinks": np.zeros(2, np.float32)}, heed.ShapeError, "sinks is f32; pass f64"),
+    ({"sinks": np.zeros(2, np.float32)}, heed.ShapeError, "sinks is float32; pass float64"),
     ({"key_lengths": np.array([5])}, heed.ShapeError, r"key_lengths\[0\] is 5; pass 0 to Lk = 4"),
-    ({"key_lengths": np.array([1.0])}, heed.ShapeError, "key_lengths are f64; pass i32 or i64"),
+    ({"key_lengths": np.array([1.0])}, heed.ShapeError, "key_lengths are float64; pass int32 or int64"),
     ({"offset": 1 << 80}, heed.ShapeError, "offset is 1208925819614629174706176; pass at most 2"),
     ({"offset": 0.5}, TypeError, "offset is 0.5; pass an integer"),
     ({"q_offsets": np.array([0, 4])}, heed.ShapeError, "not the three dimensions"),
@@ -337,7 +337,7 @@ MISFITS = [
     ({"out": READ_ONLY}, heed.ShapeError, "out is read-only"),
     ({"out": Foreign(READ_ONLY)}, heed.ShapeError, "out is read-only"),
     ({"out": np.zeros((1, 2, 4, 7))}, heed.ShapeError, r"out has shape \(1, 2, 4, 7\)"),
-    ({"out": np.zeros((1, 2, 4, 8), np.float32)}, heed.ShapeError, "out is f32"),
+    ({"out": np.zeros((1, 2, 4, 8), np.float32)}, heed.ShapeError, "out is float32"),
     ({"out": X}, heed.ShapeError, "out shares memory with q, which is read"),
     ({"out": np.broadcast_to(X, (1, 2, 4, 8))[:, ::-1]}, heed.ShapeError, "read-only|shares memory"),
 ]
@@ -375,7 +375,7 @@ def test_backward_and_merge_refuse_what_is_no_result():
         heed.attention_backward(X, X, X, X, heed.merge(r, r))
     with pytest.raises(heed.ShapeError, match="attention_backward: grad_out has shape"):
         heed.attention_backward(X[:, :, :2], X, X, X, r)
-    with pytest.raises(heed.ShapeError, match="attention_backward: grad_lse is f32"):
+    with pytest.raises(heed.ShapeError, match="attention_backward: grad_lse is float32"):
         heed.attention_backward(X, X, X, X, r, np.zeros((1, 2, 4), np.float32))
     with pytest.raises(TypeError, match="attention_backward: grad is None"):
         heed.attention_backward(None, X, X, X, r)

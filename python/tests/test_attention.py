@@ -249,3 +249,32 @@ def test_explain_names_what_runs():
 def test_results_say_what_they_hold():
     r = heed.attention(*inputs(), return_lse=True)
     assert repr(r) == "AttentionResult(out (2, 4, 9, 5), lse (2, 4, 9))"
+
+
+@pytest.mark.parametrize("spellings", [(False, None, np.False_), (True, "top_left", "top-left", np.True_),
+                                       ("bottom_right", "bottom-right")])
+def test_spellings_of_causal(spellings):
+    q, k = numbers(1, 2, 5, 4), numbers(1, 2, 7, 4)
+    expected = heed.attention(q, k, k, causal=spellings[0])
+    for causal in spellings:
+        np.testing.assert_array_equal(heed.attention(q, k, k, causal=causal), expected)
+        np.testing.assert_array_equal(heed.attention(q, k, k, causal=causal, return_lse=True).out, expected)
+        assert heed.explain(q, k, k, causal=causal) == heed.explain(q, k, k, causal=spellings[0])
+        layer = heed.nn.MultiheadAttention(8, 2)
+        x = numbers(1, 5, 8)
+        np.testing.assert_array_equal(layer(x, x, x, causal=causal).numpy(), layer(x, x, x, causal=spellings[0]).numpy())
+    for wrong in ("left", "topleft", 1, 0.0, "True", [True]):
+        with pytest.raises(heed.ShapeError, match="pass False, True or 'top_left'"):
+            heed.attention(q, k, k, causal=wrong)
+
+
+@pytest.mark.parametrize("name, here", [("is_causal", "causal"), ("attn_mask", "mask"), ("dropout", "dropout_p"),
+                                        ("sm_scale", "scale"), ("windows", "window"), ("soft_cap", "softcap")])
+def test_names_of_other_libraries(name, here):
+    x = numbers(1, 1, 2, 4)
+    with pytest.raises(TypeError, match=f"attention: there is no option '{name}'; use {here}$"):
+        heed.attention(x, x, x, **{name: 1})
+    with pytest.raises(TypeError, match="'enable_gqa'; leave it out"):
+        heed.attention(x, x, x, enable_gqa=True)
+    with pytest.raises(TypeError, match=r"'frobnicate'; help\(heed.attention\) lists them"):
+        heed.attention(x, x, x, frobnicate=1)

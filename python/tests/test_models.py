@@ -41,6 +41,25 @@ def writer(writer_directory):
     return heed.load(str(writer_directory))
 
 
+# ---- Loading
+
+def test_a_class_loads_a_model_of_its_kind(translator, writer, writer_directory):
+    loaded = heed.Translator(BUNDLED)
+    assert type(loaded) is heed.Translator and loaded.translate(LINES) == translator.translate(LINES)
+    other = heed.LanguageModel(writer_directory, dtype="float16")
+    assert type(other) is heed.LanguageModel and other.state_dict()["embedding.weight"].dtype == np.float16
+    assert repr(heed.LanguageModel(writer_directory)) == repr(writer)
+
+    class Mine(heed.Translator):
+        __slots__ = ()
+
+        def shout(self, text):
+            return self.translate(text).upper()
+
+    assert Mine(BUNDLED).shout("Hola.") == translator.translate("Hola.").upper()
+    assert pickle.loads(pickle.dumps(loaded)).translate("Hola.") == translator.translate("Hola.")
+
+
 # ---- Translators
 
 def test_translates_what_the_program_translates(translator):
@@ -303,7 +322,11 @@ def test_bfloat16_without_its_package(writer, tmp_path, monkeypatch):
     (lambda t, w: heed.load(BUNDLED, trust="yes"), TypeError, "load: trust is 'yes'; pass True or False"),
     (lambda t, w: heed.load(BUNDLED, dtype="int4"), heed.ShapeError, "load: dtype is 'int4'"),
     (lambda t, w: heed.load(BUNDLED.parent), heed.IoError, "config.json"),
-    (lambda t, w: heed.Translator(w._made), TypeError, r"use heed.load\(directory\)"),
+    (lambda t, w: heed.Translator(w._made), TypeError, "load: path is "),
+    (lambda t, w: heed.Model(BUNDLED), TypeError, r"use heed.load\(path\), or a class such as heed.Translator"),
+    (lambda t, w: heed.LanguageModel(BUNDLED), heed.UsageError,
+     "LanguageModel: .*spa-eng holds a Translator; use heed.Translator, or heed.load"),
+    (lambda t, w: heed.Translator("nowhere"), heed.IoError, "nowhere"),
     (lambda t, w: t.translate(3), TypeError, "translate: texts is 3; pass a list of str"),
     (lambda t, w: t.translate(b"Hola"), TypeError, "pass a list of str"),
     (lambda t, w: t.translate(["a", None]), TypeError, r"texts\[1\] is None; pass a str"),

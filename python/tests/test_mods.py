@@ -253,7 +253,7 @@ def test_ragged_batches():
 
 REFUSED = [
     (lambda: mods.alibi(np.ones((2, 2))), r"mods.alibi: slopes is \(2, 2\); pass \(Hq\)"),
-    (lambda: mods.alibi(np.arange(4)), "slopes is i64; pass floating numbers"),
+    (lambda: mods.alibi(np.arange(4)), "slopes is int64; pass floating numbers"),
     (lambda: mods.alibi(np.zeros(0)), "slopes is empty"),
     (lambda: mods.softcap(0), "cap is 0; pass a number above 0"),
     (lambda: mods.softcap(float("nan")), "cap is nan; pass a finite number"),

@@ -362,11 +362,11 @@ def test_ids_of_any_width(kind):
 
 REFUSED = {
     "dtypes that differ": (lambda: F.linear(numbers(2, 3), np.ones((4, 3), np.float32)), heed.ShapeError,
-                           "linear: dtypes differ, f64 and f32"),
+                           "linear: dtypes differ, float64 and float32"),
     "shapes that do not fit": (lambda: F.linear(numbers(2, 3), numbers(4, 2)), heed.ShapeError,
                                "linear: input \\(2, 3\\) does not fit weight \\(4, 2\\)"),
     "no width": (lambda: F.linear(numbers(3, 0), numbers(2, 0)), heed.ShapeError, "input \\(3, 0\\) is 0 wide"),
-    "integers": (lambda: F.relu(np.arange(3)), heed.ShapeError, "activation: float32 or float64 is needed, not i64"),
+    "integers": (lambda: F.relu(np.arange(3)), heed.ShapeError, "activation: float32 or float64 is needed, not int64"),
     "half precision": (lambda: F.sum(np.ones(3, np.float16)), heed.ShapeError, "float32 or float64 is needed, not f16"),
     "no array": (lambda: F.softmax([1.0, 2.0]), TypeError, "softmax: x is \\[1.0, 2.0\\]; pass a NumPy array"),
     "None": (lambda: F.relu(None), TypeError, "activation: x is None; pass"),
@@ -503,7 +503,7 @@ def test_backward_of_ones_own_that_fails():
             op(wrong).backward()
     with pytest.raises(ValueError, match="read-only"):
         op(lambda grad: (np.multiply(grad, 2, out=grad),)).backward()
-    with pytest.raises(heed.ShapeError, match="custom_op: output is i64; pass float32 or float64"):
+    with pytest.raises(heed.ShapeError, match="custom_op: output is int64; pass float32 or float64"):
         op(lambda grad: (grad,), np.arange(3))
     with pytest.raises(TypeError):
         F.custom_op([x], x.numpy(), "backward")

@@ -137,7 +137,7 @@ def test_progress(files, tmp_path):
             assert report.validation.loss == entry["nll"] and report.validation.bleu is None
             assert report.validation.average_loss == entry.get("average_nll")
         else:
-            assert (report.loss, report.learning_rate) == (entry["loss"], entry["learning_rate"])
+            assert (report.loss, report.learning_rate) == (entry["nll"], entry["learning_rate"])
             assert report.tokens_per_second == entry["words_per_second"] > 0
             assert report.gradient_norm == entry["gradient_norm"] and report.minutes_left >= 0
     assert result.reason == "max_updates" and result.update == 12 and not result.nothing_done
@@ -146,6 +146,42 @@ def test_progress(files, tmp_path):
     assert any("parameters" in line for line in lines) and any(line.startswith("finished") for line in lines)
     again = heed.train(text=files / "book.txt", out=tmp_path / "m", **TINY_TEXT)
     assert again.nothing_done and again.best_loss == result.best_loss
+
+
+def test_before_the_first_report(files, tmp_path):
+    """A validation that comes before it has figures of its own; those of a report are not there."""
+    reports = []
+    result = heed.train(text=files / "book.txt", out=tmp_path / "m", on_progress=reports.append,
+                        **TINY_TEXT | {"log_every": 100, "max_updates": 6})
+    assert [bool(r.validation) for r in reports] == [True] and reports[0].validation.loss > 0
+    assert all(math.isnan(x) for x in (reports[0].loss, reports[0].learning_rate, reports[0].tokens_per_second,
+                                       reports[0].gradient_norm, reports[0].minutes))
+    assert reports[0].update == 6 and result.best_loss == reports[0].validation.loss
+
+
+def test_pairs_are_held_out(tmp_path):
+    lines = []
+    result = heed.train(pairs=PAIRS, out=tmp_path / "m", on_message=lines.append, **TINY_PAIRS)
+    assert lines[0] == "holds out 20 of 200 pairs for validation; --valid-fraction 0 trains on all of them"
+    assert any(line.startswith("sample: ") for line in lines) and result.best_loss > 0
+    assert not any(line.startswith("try it") for line in lines)  # a command of the program
+    none = heed.train(pairs=PAIRS, valid_fraction=0, out=tmp_path / "n", on_message=lines.append, **TINY_PAIRS)
+    assert none.best_loss is None and none.best_bleu is None
+
+
+def test_bad_lines(tmp_path):
+    bad = tmp_path / "bad.tsv"
+    bad.write_text("a\tb\n" * 150 + "\nno columns\n" + "c\td\n" * 150, encoding="utf-8")
+    with pytest.raises(heed.FormatError, match=r"train: .*bad.tsv: line 151 is empty.*; skip_bad_lines=True leaves"):
+        heed.train(pairs=bad, out=tmp_path / "m", **TINY_PAIRS)
+    with pytest.raises(heed.IoError, match="train: pairs .*none.tsv: No such file or directory"):
+        heed.train(pairs=tmp_path / "none.tsv", out=tmp_path / "m", **TINY_PAIRS)
+    with pytest.raises(heed.UsageError, match="train: columns 1,1: source and target are one column"):
+        heed.train(pairs=bad, columns=(1, 1), out=tmp_path / "m", **TINY_PAIRS)
+    bad.write_text("a\tb\n" * 20, encoding="utf-16")
+    with pytest.raises(heed.FormatError, match="bad.tsv: the text is UTF-16.*iconv -f UTF-16 -t UTF-8 .*bad.tsv > "):
+        heed.train(pairs=bad, out=tmp_path / "m", **TINY_PAIRS)
+    assert not (tmp_path / "m").exists()
 
 
 def test_the_trained_model_says_what_was_measured(files, tmp_path):

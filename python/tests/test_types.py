@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 x: NDArray[np.float32] = np.zeros((1, 2, 3, 4), np.float32)
 assert_type(heed.attention(x, x, x), NDArray[np.float32])
 assert_type(heed.attention(x, x, x, x > 0, "bottom_right", scale=1.0, window=(3, 0), out=x), NDArray[np.float32])
+heed.attention(x, x, x, causal=None)
+heed.attention(x, x, x, causal="top-left")
+heed.attention(x, x, x, causal="top_left")
+heed.attention(x, x, x, causal="bottom-right")
 r = heed.attention(x, x, x, causal=True, return_lse=True)
 assert_type(r, heed.AttentionResult[NDArray[np.float32]])
 assert_type(r.lse, NDArray[np.float32] | None)
@@ -33,6 +37,17 @@ assert_type(map.png(width="80mm", dpi=300), bytes)
 map.save("x.svg", columns=2)
 heed.AttentionPage({"Encoder": map}, text="t").save("x.html")
 entropy: Any = map.statistics()["entropy"]
+translator = heed.Translator("models/spa-eng")
+assert_type(translator, heed.Translator)
+assert_type(translator.translate("Hola."), str)
+assert_type(translator.translate(["Hola."]), list[str])
+assert_type(heed.LanguageModel("writer", dtype="int8").generate("a"), str)
+assert_type(heed.TextEncoder("bert", trust=True).embed(["a"]), NDArray[np.float32])
+heed.ImageEncoder("vit").classify("cat.png")
+heed.SpeechTransformer("whisper")
+loaded = heed.load("models/spa-eng")
+if isinstance(loaded, heed.Translator):
+    assert_type(loaded.translate("Hola."), str)
 try:
     heed.set_num_threads(heed.get_num_threads())
 except heed.ShapeError as error:

@@ -18,6 +18,7 @@
 #include "cli/attention_page.h"
 #include "cli/commands.h"
 #include "cli/drawn_apart.h"
+#include "cli/help.h"
 #include "cli/importance.h"
 #include "cli/load_options.h"
 #include "cli/looking.h"
@@ -455,6 +456,7 @@ void add_attend(CLI::App& program) {
   add_head_options(*command, *a);
   command->add_flag("--terminal", a->terminal, "The map in the terminal also where files are written");
   add_picture_options(*command, *a);
+  set_usage(*command, {"TEXT [OPTIONS]", "--from FILE [OPTIONS]", "--examples [OPTIONS]"});
   command->footer(
       "Examples:\n"
       "  heed attend \"El perro tiene el pelo suelto.\" --png attention.png\n"

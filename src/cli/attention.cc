@@ -381,7 +381,12 @@ void add_scores(CLI::App* command, const std::shared_ptr<Options>& o) {
       ->add_option("--causal", o->causal,
                    "Query i sees keys j <= i + o. top-left: o = P. bottom-right: o = Lk - Lq (each entry's own key "
                    "length instead of Lk with --key-lengths)")
-      ->transform(one_of({"top-left", "bottom-right"}));
+      ->transform(one_of({"top-left", "bottom-right"}, {{"true", "top-left"},  // as Python spells it
+                                                        {"True", "top-left"},
+                                                        {"false", ""},
+                                                        {"False", ""},
+                                                        {"none", ""},
+                                                        {"None", ""}}));
   command->add_option("--causal-offset", o->causal_offset, "Causal with o = N")->type_name("N");
   command->add_option("--window", o->window, "Query i sees keys i + o - L to i + o + R; -1 is unlimited")
       ->type_name("L,R");

@@ -131,6 +131,7 @@ void average(const AverageArguments& a) {
       if (same_file(a.models[i], a.models[j]))
         throw UsageError("average: " + a.models[i] + " is given twice; give each model once");
   }
+  expect_writable_directory("--to", a.to);
   if (is_pretrained(a.models[0])) return average_pretrained(a);
   check_target(a);
   Likeness first;
@@ -175,7 +176,10 @@ void add_average(CLI::App& program) {
   command->add_option("-o,--to,--output", a->to, "Directory to write")->required()->type_name("DIR");
   command->add_flag("--trust", a->trust, "Copy a vocabulary that heed did not make");
   command->footer("Example:\n  heed average run-1 run-2 run-3 --to mean");
-  command->callback([a] { average(*a); });
+  command->callback([a] {
+    average(*a);
+    note("wrote " + a->to);
+  });
 }
 
 }  // namespace heed::cli

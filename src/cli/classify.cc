@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/paths.h"
 #include "cli/picture_file.h"
 #include "cli/reading.h"
@@ -199,6 +200,7 @@ void add_classify(CLI::App& program) {
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
   command->add_flag("--json", a->json, "Write each line as a JSON object with all of it");
+  set_usage(*command, {"--model DIR [OPTIONS] [FILE]..."});
   command->footer(
       "Examples:\n"
       "  echo 'What a day!' | heed classify --model sentiment --top 2\n"

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/console.h"
@@ -42,11 +43,21 @@ CLI::Validator in_range(double least, double most);
 /// that take a FILE or a DIR have it of themselves.
 CLI::Validator not_empty();
 
-/// For CLI::Option::transform: takes these, with underscores for hyphens, too, and makes them hyphens.
-CLI::Validator one_of(const std::vector<std::string>& choices);
+/// For CLI::Option::transform: takes these, with underscores for hyphens, too, and makes them hyphens. `spellings` are
+/// further ones that are taken, each with the value it stands for.
+CLI::Validator one_of(const std::vector<std::string>& choices,
+                      const std::vector<std::pair<std::string, std::string>>& spellings = {});
+
+/// What CLI11 found wrong with a value, with what is permitted: "--beam: 'many' is no whole number".
+std::string parse_error_in_words(const CLI::ParseError& error, const CLI::App& command);
 
 /// "; did you mean NAME?" for the name that `typed` comes close to, or nothing.
 std::string nearest(const std::string& typed, const std::vector<std::string>& known);
+
+/// Threads of all that is computed after it: `threads`; where that is 0, what the environment variable says; where it
+/// says nothing or 0, one for each hardware thread. Throws UsageError for another value of the variable.
+void use_threads(int threads);
+inline constexpr const char* kThreadsVariable = "HEED_NUM_THREADS";
 
 /// The processor's name, or "unknown".
 std::string processor_name();

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "heed/text.h"
 
 namespace heed::cli {
 namespace {
@@ -21,17 +22,6 @@ Kind kind_of(const OptionHelp& o) {
   if (!o.choices.empty()) return Kind::words;
   if (o.value.find("FILE") != std::string::npos) return Kind::file;  // DIR|FILE, too
   return o.value.find("DIR") != std::string::npos ? Kind::directory : Kind::unknown;
-}
-
-// In single quotes for a shell.
-std::string single_quoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text)
-    if (c == '\'')
-      out += "'\\''";
-    else
-      out += c;
-  return out + "'";
 }
 
 std::vector<std::string> names_of(const std::vector<CommandHelp>& all) {
@@ -51,7 +41,7 @@ std::vector<std::string> names_of(const CommandHelp& command) {
 std::string bash_kind(const OptionHelp& o) {
   switch (kind_of(o)) {
     case Kind::words:
-      return "kind=words words=" + single_quoted(joined(o.choices));
+      return "kind=words words=" + shell_word(joined(o.choices));
     case Kind::directory:
       return "kind=directory";
     case Kind::file:
@@ -81,14 +71,14 @@ std::string zsh_action(const OptionHelp& o) {
 std::string zsh_option(const OptionHelp& o) {
   std::string text;
   for (const char c : o.text) text += (c == '[' || c == ']' || c == '\\') ? std::string("\\") + c : std::string(1, c);
-  if (o.argument) return single_quoted((o.repeated ? "*:" : ":") + zsh_action(o));
+  if (o.argument) return shell_word((o.repeated ? "*:" : ":") + zsh_action(o));
   std::string out;
   for (const std::string& name : o.names) {
     const bool flag = o.value.empty();
     const std::string alone = o.repeated ? "*" : "(" + joined(o.names) + ")";
     const std::string takes = flag ? "" : name.starts_with("--") ? "=" : "+";
     out += (out.empty() ? "" : " ") +
-           single_quoted(alone + name + takes + "[" + text + "]" + (flag ? "" : ":" + zsh_action(o)));
+           shell_word(alone + name + takes + "[" + text + "]" + (flag ? "" : ":" + zsh_action(o)));
   }
   return out;
 }
@@ -106,15 +96,15 @@ std::string bash_completion(const std::vector<CommandHelp>& all) {
       "  [[ $cur == = ]] && cur=\n"
       "  if ((COMP_CWORD == 1)); then\n"
       "    mapfile -t COMPREPLY < <(compgen -W " +
-      single_quoted(joined(names_of(all)) + " " + joined(names_of(all.front()))) +
+      shell_word(joined(names_of(all)) + " " + joined(names_of(all.front()))) +
       " -- \"$cur\")\n"
       "    return\n"
       "  fi\n"
       "  case ${COMP_WORDS[1]} in\n";
   for (const CommandHelp& command : all) {
     if (command.name.empty()) continue;
-    out += "    " + command.name + ")\n      options=" + single_quoted(joined(names_of(command))) +
-           "\n      case $prev in\n";
+    out +=
+        "    " + command.name + ")\n      options=" + shell_word(joined(names_of(command))) + "\n      case $prev in\n";
     std::string argument = "kind=unknown";
     for (const OptionHelp& o : command.options) {
       if (o.argument)
@@ -158,7 +148,7 @@ std::string zsh_completion(const std::vector<CommandHelp>& all) {
       "    command)\n"
       "      local -a commands=(\n";
   for (const CommandHelp& command : all)
-    if (!command.name.empty()) out += "        " + single_quoted(command.name + ":" + command.summary) + "\n";
+    if (!command.name.empty()) out += "        " + shell_word(command.name + ":" + command.summary) + "\n";
   out +=
       "      )\n"
       "      _describe -t commands 'command of heed' commands\n"
@@ -180,17 +170,67 @@ std::string zsh_completion(const std::vector<CommandHelp>& all) {
          "if [[ $funcstack[1] == _heed ]]; then _heed \"$@\"; else compdef _heed heed; fi\n";
 }
 
+namespace {
+
+// In single quotes for fish, in which a backslash escapes.
+std::string fish_word(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  return out + "'";
+}
+
+// What stands for the value of an option or an argument.
+std::string fish_value(const OptionHelp& o) {
+  switch (kind_of(o)) {
+    case Kind::words:
+      return " -x -a " + fish_word(joined(o.choices));
+    case Kind::directory:
+      return " -x -a '(__fish_complete_directories)'";
+    case Kind::file:
+      return " -r -F";
+    case Kind::unknown:
+      return " -x";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string fish_completion(const std::vector<CommandHelp>& all) {
+  std::string out =
+      "# Completion of heed for fish: heed completion fish > ~/.config/fish/completions/heed.fish\n"
+      "complete -c heed -f\n";
+  for (const CommandHelp& command : all) {
+    const bool program = command.name.empty();
+    const std::string when = "complete -c heed -n " +
+                             (program ? "__fish_use_subcommand" : "'__fish_seen_subcommand_from " + command.name + "'");
+    if (!program)
+      out +=
+          "complete -c heed -n __fish_use_subcommand -a " + command.name + " -d " + fish_word(command.summary) + "\n";
+    for (const OptionHelp& o : command.options) {
+      out += when;
+      for (const std::string& name : o.names)
+        if (!o.argument) out += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
+      if (o.argument || !o.value.empty()) out += fish_value(o);
+      out += (o.argument ? "" : " -d " + fish_word(o.text)) + "\n";
+    }
+  }
+  return out;
+}
+
 void add_completion(CLI::App& program) {
   const auto shell = std::make_shared<std::string>();
   CLI::App* command = program.add_subcommand("completion", "Print completion for a shell");
   command->description(
       "Print completion for a shell\n\n"
       "An installed heed brings its completion along; this is for one that runs from where it was built.");
-  command->add_option("shell", *shell, "The shell")->required()->transform(one_of({"bash", "zsh"}));
+  command->add_option("shell", *shell, "The shell")->required()->transform(one_of({"bash", "zsh", "fish"}));
   command->footer("Example:\n  source <(heed completion bash)");
   command->callback([shell, &program] {
     const std::vector<CommandHelp> all = describe(program);
-    std::cout << (*shell == "bash" ? bash_completion(all) : zsh_completion(all));
+    std::cout << (*shell == "bash"  ? bash_completion(all)
+                  : *shell == "zsh" ? zsh_completion(all)
+                                    : fish_completion(all));
   });
 }
 

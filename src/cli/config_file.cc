@@ -95,8 +95,12 @@ class Reader {
     check_characters();
     std::vector<ConfigEntry> entries;
     std::set<std::string> names;
+    int64_t line = 1;
+    size_t counted = 0;
     for (skip_lines(); !done(); skip_lines()) {
-      entries.push_back(entry());
+      line += line_ends(counted);
+      counted = at_;
+      entries.push_back(entry(line));
       if (!names.insert(entries.back().name).second) refuse(quoted(entries.back().name) + " stands there twice");
       end_line();
     }
@@ -105,8 +109,12 @@ class Reader {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
-    throw FormatError(path_ + ": line " + std::to_string(line) + ": " + what);
+    throw FormatError(path_ + ": line " + std::to_string(1 + line_ends(0)) + ": " + what);
+  }
+  // Between `from` and here.
+  int64_t line_ends(size_t from) const {
+    return std::count(text_.begin() + static_cast<std::ptrdiff_t>(from),
+                      text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
   }
   static std::string quoted(const std::string& name) { return "'" + name + "'"; }
   [[noreturn]] void refuse_value(const std::string& name, const std::string& value) const {
@@ -151,8 +159,8 @@ class Reader {
     if (!done() && !take("\n")) refuse("a line holds one option; begin a new line for the next");
   }
 
-  ConfigEntry entry() {
-    ConfigEntry entry{.name = key(), .values = {}};
+  ConfigEntry entry(int64_t line) {
+    ConfigEntry entry{.name = key(), .values = {}, .line = line};
     skip_blanks();
     if (take(".")) refuse("the name of an option is one word, as in seed = 1, without a point");
     if (!take("=")) refuse("no = follows " + quoted(entry.name) + "; options stand alone, as in seed = 1");

@@ -1,6 +1,7 @@
 // Options in a file: the part of TOML 1.0 (toml.io) that holds options, and no more. docs/decisions/0017-toml.md
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@ namespace heed::cli {
 struct ConfigEntry {
   std::string name;
   std::vector<std::string> values;  // as typed at a command line; several for a list
+  int64_t line = 0;                 // from 1
 };
 
 /// Entries in the order of the file: NAME = VALUE, one a line, where a value is text, a number, true, false, or a list of

@@ -75,6 +75,10 @@ void ask(const std::string& text) {
   if (isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1) std::cerr << text << std::flush;
 }
 
+void say_that_it_waits(int descriptor) {
+  if (isatty(descriptor) == 1) note("reading lines from the terminal; Ctrl-D ends them");
+}
+
 void finish_output() {
   std::cout.flush();
   if (std::cout) return;

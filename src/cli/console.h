@@ -26,6 +26,9 @@ void detail(const std::string& text);                                 ///< with 
 /// What a person at the terminal is asked to type behind; nothing where standard input or output is none.
 void ask(const std::string& text);
 
+/// On standard error, where `descriptor` is a terminal: that lines are read from it, and how to end them.
+void say_that_it_waits(int descriptor);
+
 /// Thrown by a command to leave quietly with this status.
 struct ExitStatus {
   int code;

@@ -47,6 +47,7 @@ void export_pretrained(const ExportOptions& options) {
 }
 
 void export_model(const ExportOptions& options) {
+  expect_writable_directory("--to", options.to);
   if (is_pretrained(options.model)) return export_pretrained(options);
   const DType dtype = options.dtype == "f32" ? DType::f32 : options.dtype == "bf16" ? DType::bf16 : DType::f16;
   check_target(options);
@@ -83,7 +84,10 @@ void add_export(CLI::App& program) {
       ->transform(one_of({"f32", "f16", "bf16"}))
       ->default_str("f16");
   command->footer("Example:\n  heed export --model my-model --to my-model-f16 --dtype f16");
-  command->callback([options] { export_model(*options); });
+  command->callback([options] {
+    export_model(*options);
+    note("wrote " + options->to);
+  });
 }
 
 }  // namespace heed::cli

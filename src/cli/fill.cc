@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/paths.h"
 #include "cli/reading.h"
 #include "heed/text_reader.h"
@@ -83,6 +84,7 @@ void add_fill(CLI::App& program) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command->add_flag("--json", a->json, "Write each line as a JSON object with all digits");
+  set_usage(*command, {"--model DIR [OPTIONS] [FILE]"});
   command->footer(
       "Examples:\n"
       "  echo 'The [MASK] barks.' | heed fill --model bert\n"

@@ -64,6 +64,23 @@ std::string flag_of(const std::string& field) {
   return with_dashes(field);
 }
 
+std::string with_option(const std::string& message, const CLI::App& command) {
+  size_t verb = 0;  // the length of "open " and its like
+  for (const std::string_view one : {"open ", "read ", "list ", "stat "})
+    if (message.starts_with(one)) verb = one.size();
+  if (verb == 0) return message;
+  const std::string_view rest = std::string_view(message).substr(verb);
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& value : option->results()) {
+      if (value.empty() || value == "-" || !rest.starts_with(value)) continue;
+      const std::string given = (option->get_lnames().empty() ? "" : "--" + option->get_lnames().front() + " ") + value;
+      const std::string_view behind = rest.substr(value.size());
+      if (behind.starts_with(": ")) return given + std::string(behind);
+      if (behind.starts_with('/') || value.ends_with('/')) return given + ": " + message;
+    }
+  return message;
+}
+
 std::string with_flags(const std::string& message, const CLI::App& command) {
   const std::string_view all = message;
   std::string text;

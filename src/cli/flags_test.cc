@@ -41,5 +41,22 @@ TEST(Flags, FieldsAreNamedAsTheyWereTyped) {
   }
 }
 
+TEST(Flags, FilesAreNamedWithTheirOption) {
+  CLI::App command;
+  std::vector<std::string> pairs;
+  std::string model, path;
+  command.add_option("--pairs", pairs);
+  command.add_option("-m,--model", model);
+  command.add_option("path", path);
+  command.parse("--pairs a.tsv none*.tsv --model m -- nope");
+  const auto said = [&](const std::string& message) { return with_option(message, command); };
+  EXPECT_EQ(said("open a.tsv: No such file or directory"), "--pairs a.tsv: No such file or directory");
+  EXPECT_EQ(said("read none*.tsv: no file fits this pattern"), "--pairs none*.tsv: no file fits this pattern");
+  EXPECT_EQ(said("list nope: Is a directory"), "nope: Is a directory");
+  EXPECT_EQ(said("open m/config.json: gone"), "--model m: open m/config.json: gone");
+  for (const char* other : {"open m2/config.json: gone", "open a.tsv2: gone", "write a.tsv: gone", "a.tsv: gone", ""})
+    EXPECT_EQ(said(other), other);
+}
+
 }  // namespace
 }  // namespace heed::cli

@@ -13,10 +13,12 @@
 #include <numbers>
 
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/line_reader.h"
 #include "cli/load_options.h"
 #include "cli/paths.h"
 #include "heed/chat.h"
+#include "heed/text.h"
 #include "heed/text_generator.h"
 
 namespace heed::cli {
@@ -32,15 +34,20 @@ struct GenerateArguments {
   GenerateOptions options;
 };
 
-std::string read_text(const std::string& path) {
+std::string read_text(const std::string& path, int64_t* replaced) {
   const bool standard = is_standard_stream(path);
+  if (standard) say_that_it_waits(STDIN_FILENO);
   const std::string text = standard ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(path);
   if (standard && std::cin.bad()) throw IoError("reading standard input failed");
-  return std::string(without_byte_order_mark(text));
+  Utf8Check check(standard ? "standard input" : path);
+  std::string taken = check.take(text);
+  check.expect_utf8();
+  *replaced += check.replaced();
+  return taken;
 }
 
-std::string read_prompt(const std::string& path) {
-  std::string prompt = read_text(path);
+std::string read_prompt(const std::string& path, int64_t* replaced) {
+  std::string prompt = read_text(path, replaced);
   if (prompt.ends_with('\n')) prompt.pop_back();  // that of echo
   return prompt;
 }
@@ -117,8 +124,7 @@ void talk(const GenerateArguments& a, const TextGenerator& generator) {
     if (!answer.ends_with('\n')) std::cout << '\n';
     finish_output();
   }
-  if (lines.replaced() > 0)
-    warn("generate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(lines.replaced()) + " places");
+  if (lines.replaced() > 0) warn("generate", replaced_in_words(lines.replaced()));
 }
 
 // One answer, or several.
@@ -157,17 +163,14 @@ void generate(GenerateArguments& a, bool prompt_given) {
   const TextGenerator generator(a.model, a.load);
   if (a.interactive) return talk(a, generator);
   std::vector<std::string> prompts = a.prompts;
-  if (!prompt_given) prompts = {a.score ? read_text(a.input) : read_prompt(a.input)};
-  const char* const what = a.score ? "text" : "prompt";
   int64_t replaced = 0, unknown = 0;
+  if (!prompt_given) prompts = {a.score ? read_text(a.input, &replaced) : read_prompt(a.input, &replaced)};
+  const char* const what = a.score ? "text" : "prompt";
   for (std::string& prompt : prompts) {
-    int64_t here = 0;
-    prompt = sanitize_utf8(prompt, &here);
-    replaced += here;
+    if (prompt_given) prompt = sanitize_utf8(prompt, &replaced);
     unknown += generator.unknown_in(prompt);
   }
-  if (replaced > 0)
-    warn("generate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places of the " + what);
+  if (replaced > 0) warn("generate", replaced_in_words(replaced, what));
   if (unknown > 0)
     warn("generate", std::to_string(unknown) + " characters of the " + what + " are unknown to the model's vocabulary");
   write_output(a.output, [&](FileWriter& out) {
@@ -250,6 +253,7 @@ void add_generate(CLI::App& program) {
   command->add_flag("--no-prompt", a->no_prompt, "Print only what follows the prompt");
   CLI::Option* score = command->add_flag("--score", a->score, "Write nothing: print how probable the text is");
   command->add_flag("--json", a->json, "Print the score as JSON, with all digits")->needs(score);
+  set_usage(*command, {"--model DIR [OPTIONS] [PROMPT]..."});
   command->footer(
       "Examples:\n  heed generate --model my-writer --temperature 0.8 --top-k 50 \"Once upon a time\"\n"
       "  heed generate --model my-writer --score < book.txt\n"

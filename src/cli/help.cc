@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "cli/commands.h"
 #include "heed/error.h"
@@ -34,6 +36,8 @@ std::string value_of(const CLI::Option& option, const std::vector<std::string>& 
   if (type == "BOOLEAN") return "true|false";
   return type;
 }
+
+}  // namespace
 
 OptionHelp describe(const CLI::Option& option) {
   OptionHelp help;
@@ -72,6 +76,40 @@ OptionHelp describe(const CLI::Option& option) {
   return help;
 }
 
+namespace {
+
+// What CLI11 has no place for, of each command.
+struct Notes {
+  std::vector<std::string> usage, main_options;
+};
+Notes& notes_of(const CLI::App& command) {
+  static std::map<const CLI::App*, Notes> all;
+  return all[&command];
+}
+
+// "heed translate [OPTIONS]", from what is required.
+std::string usage_of(const CommandHelp& command) {
+  if (command.name.empty()) return "heed COMMAND [OPTIONS]";
+  std::string usage = "heed " + command.name + " [OPTIONS]";
+  for (const OptionHelp& o : command.options) {
+    if (o.required && !o.argument) usage += " " + o.names.back() + " " + o.value;
+    if (!o.argument) continue;
+    std::string name = o.names.front();
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
+    usage += (o.required ? " " + name : " [" + name + "]") + (o.repeated ? "..." : "");
+  }
+  return usage;
+}
+
+}  // namespace
+
+void set_main_options(const CLI::App& command, const std::vector<std::string>& names) {
+  notes_of(command).main_options = names;
+}
+bool has_main_options(const CLI::App& command) { return !notes_of(command).main_options.empty(); }
+void set_usage(const CLI::App& command, const std::vector<std::string>& lines) { notes_of(command).usage = lines; }
+
 CommandHelp describe_command(const CLI::App& app) {
   CommandHelp help;
   help.name = app.get_parent() ? app.get_name() : "";
@@ -91,8 +129,15 @@ CommandHelp describe_command(const CLI::App& app) {
   const auto place = [](const OptionHelp& o) { return o.argument ? 0 : o.group == kCommonGroup ? 2 : 1; };
   std::stable_sort(help.options.begin(), help.options.end(),
                    [&](const OptionHelp& a, const OptionHelp& b) { return place(a) < place(b); });
+  const Notes& notes = notes_of(app);
+  help.main_options = notes.main_options;
+  help.usage = notes.usage;
+  for (std::string& line : help.usage) line.insert(0, "heed " + help.name + " ");
+  if (help.usage.empty()) help.usage = {usage_of(help)};
   return help;
 }
+
+namespace {
 
 std::vector<std::string> words(std::string_view text) {
   std::vector<std::string> found;
@@ -157,6 +202,13 @@ std::string left_of(const OptionHelp& option) {
   return left;
 }
 
+// Where the texts beside the options begin.
+int column_of(const std::vector<const OptionHelp*>& options) {
+  int column = 0;
+  for (const OptionHelp* o : options) column = std::max(column, display_width(left_of(*o)) + 2);
+  return std::min(column, 30);
+}
+
 std::string right_of(const OptionHelp& option) {
   return option.text + (option.required && !option.argument ? " (required)" : "") +
          (option.standard.empty() ? "" : " [" + option.standard + "]");
@@ -182,26 +234,14 @@ std::string json_text(const std::vector<CommandHelp>& all) {
                    {"summary", command.summary},
                    {"description", command.description},
                    {"examples", command.examples},
+                   {"usage", command.usage},
+                   {"main_options", command.main_options},
                    {"options", std::move(options)}});
   }
   return out.dump(2) + "\n";
 }
 
 }  // namespace
-
-std::string usage_of(const CommandHelp& command) {
-  if (command.name.empty()) return "heed COMMAND [OPTIONS]";
-  std::string usage = "heed " + command.name + " [OPTIONS]";
-  for (const OptionHelp& o : command.options) {
-    if (o.required && !o.argument) usage += " " + o.names.back() + " " + o.value;
-    if (!o.argument) continue;
-    std::string name = o.names.front();
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
-    usage += (o.required ? " " + name : " [" + name + "]") + (o.repeated ? "..." : "");
-  }
-  return usage;
-}
 
 std::vector<std::string> groups_of(const CommandHelp& command) {
   std::vector<std::string> groups;
@@ -226,33 +266,72 @@ std::vector<CommandHelp> describe(const CLI::App& program) {
   return all;
 }
 
-std::string help_text(const CommandHelp& command, const std::vector<CommandHelp>& all, int width) {
+namespace {
+
+void add_usage(const CommandHelp& command, int width, std::string* out) {
+  constexpr int kColumn = 7, kFurther = 11;
+  const char* before = "\nUsage: ";
+  for (const std::string& line : command.usage) {
+    *out += std::exchange(before, "       ");
+    fold(line, kColumn, kFurther, width, out);
+  }
+}
+
+void add_examples(const CommandHelp& command, int width, std::string* out) {
+  if (command.examples.empty()) return;
+  *out += '\n';
+  fold_paragraphs(command.examples, width, out);
+}
+
+void add_options(const std::string& title, const std::vector<const OptionHelp*>& options, int column, int width,
+                 std::string* out) {
+  if (options.empty()) return;
+  *out += "\n" + title + ":\n";
+  for (const OptionHelp* o : options) add_row(left_of(*o), right_of(*o), column, width, out);
+}
+
+// The options that most calls need, with an example before them.
+std::string short_help(const CommandHelp& command, int width) {
   std::string out;
   fold_paragraphs(command.description.empty() ? command.summary : command.description, width, &out);
-  out += "\nUsage: " + usage_of(command) + "\n";
+  add_usage(command, width, &out);
+  add_examples(command, width, &out);
+  std::vector<const OptionHelp*> shown;
+  for (const std::string& name : command.main_options)
+    for (const OptionHelp& o : command.options)
+      if (o.names.back() == name) shown.push_back(&o);
+  add_options("Options that most calls need", shown, column_of(shown), width, &out);
+  out += '\n';
+  fold("heed " + command.name + " --help-all shows all " + std::to_string(command.options.size()) + " options.", 0, 0,
+       width, &out);
+  return out;
+}
+
+}  // namespace
+
+std::string help_text(const CommandHelp& command, const std::vector<CommandHelp>& all, int width, HelpOf what) {
+  if (what == HelpOf::main_options && !command.main_options.empty()) return short_help(command, width);
+  std::string out;
+  fold_paragraphs(command.description.empty() ? command.summary : command.description, width, &out);
+  add_usage(command, width, &out);
   if (command.name.empty())
     for (const std::string& group : groups_of(all)) {
       out += "\n" + group + ":\n";
       for (const CommandHelp& other : all)
         if (other.group == group) add_row("  " + other.name, other.summary, 14, width, &out);
     }
-  int column = 0;
-  for (const OptionHelp& o : command.options) column = std::max(column, display_width(left_of(o)) + 2);
-  column = std::min(column, 30);
-  if (!command.options.empty() && command.options.front().argument) {
-    out += "\nArguments:\n";
+  const auto those = [&](auto&& chosen) {
+    std::vector<const OptionHelp*> found;
     for (const OptionHelp& o : command.options)
-      if (o.argument) add_row(left_of(o), right_of(o), column, width, &out);
-  }
-  for (const std::string& group : groups_of(command)) {
-    out += "\n" + group + ":\n";
-    for (const OptionHelp& o : command.options)
-      if (!o.argument && o.group == group) add_row(left_of(o), right_of(o), column, width, &out);
-  }
-  if (!command.examples.empty()) {
-    out += '\n';
-    fold_paragraphs(command.examples, width, &out);
-  }
+      if (chosen(o)) found.push_back(&o);
+    return found;
+  };
+  const int column = column_of(those([](const OptionHelp&) { return true; }));
+  add_options("Arguments", those([](const OptionHelp& o) { return o.argument; }), column, width, &out);
+  for (const std::string& group : groups_of(command))
+    add_options(group, those([&](const OptionHelp& o) { return !o.argument && o.group == group; }), column, width,
+                &out);
+  add_examples(command, width, &out);
   return out;
 }
 
@@ -261,7 +340,7 @@ int help_width() { return std::clamp(detect_terminal(STDOUT_FILENO).width, 40, 1
 void add_help(CLI::App& program) {
   struct Arguments {
     std::string command;
-    bool man = false, json = false;
+    bool man = false, json = false, all = false;
   };
   const auto a = std::make_shared<Arguments>();
   CLI::App* help = program.add_subcommand("help", "Show the help of a command");
@@ -272,11 +351,15 @@ void add_help(CLI::App& program) {
       ->type_name("COMMAND");
   CLI::Option* man = help->add_flag("--man", a->man, "As a page for man: heed help --man train | man -l -");
   help->add_flag("--json", a->json, "The description of every command and option, for programs")->excludes(man);
+  help->add_flag("--all", a->all, "All options of a command that has very many")->excludes(man);
   help->footer("Examples:\n  heed help translate\n  heed help --man translate > heed-translate.1");
   help->callback([a, &program] {
     const std::vector<CommandHelp> all = describe(program);
     const auto command = std::find_if(all.begin(), all.end(), [&](const auto& c) { return c.name == a->command; });
-    std::cout << (a->json ? json_text(all) : a->man ? man_page(*command, all) : help_text(*command, all, help_width()));
+    const HelpOf what = a->all ? HelpOf::all_options : HelpOf::main_options;
+    std::cout << (a->json  ? json_text(all)
+                  : a->man ? man_page(*command, all)
+                           : help_text(*command, all, help_width(), what));
   });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,23 +27,35 @@ struct OptionHelp {
 struct CommandHelp {
   std::string name;  // empty for the program itself
   std::string group, summary, description, examples;
-  std::vector<OptionHelp> options;  // arguments first
+  std::vector<std::string> usage;         // "heed translate [OPTIONS]", a line for each way to call it
+  std::vector<OptionHelp> options;        // arguments first
+  std::vector<std::string> main_options;  // those that --help shows, in its order; empty: all
 };
+
+/// Names the options that --help shows of a command that has very many; --help-all shows all.
+void set_main_options(const CLI::App& command, const std::vector<std::string>& names);
+bool has_main_options(const CLI::App& command);
+
+/// What follows "heed NAME" in the lines of the usage, for a command whose options do not say what is required.
+void set_usage(const CLI::App& command, const std::vector<std::string>& lines);
+
+OptionHelp describe(const CLI::Option& option);
 
 /// The program, then its commands as help shows them. Of a command's description the part before the first empty line
 /// (or, without one, its first sentence) is the summary. An option's text may end in what holds when the option is not
 /// given, in brackets; where it does not, its captured default stands for that.
 std::vector<CommandHelp> describe(const CLI::App& program);
 
-/// "heed translate [OPTIONS]".
-std::string usage_of(const CommandHelp& command);
-
 /// Of a command's options, and of the commands: each once, in the order in which they come first.
 std::vector<std::string> groups_of(const CommandHelp& command);
 std::vector<std::string> groups_of(const std::vector<CommandHelp>& all);
 
-/// What --help prints, in lines of at most `width` columns (examples are not folded).
-std::string help_text(const CommandHelp& command, const std::vector<CommandHelp>& all, int width);
+/// The help of one command.
+CommandHelp describe_command(const CLI::App& command);
+
+enum class HelpOf : uint8_t { main_options, all_options };
+/// What --help and --help-all print, in lines of at most `width` columns (examples are not folded).
+std::string help_text(const CommandHelp& command, const std::vector<CommandHelp>& all, int width, HelpOf what);
 
 /// The same as a page for man(1), in man(7).
 std::string man_page(const CommandHelp& command, const std::vector<CommandHelp>& all);
@@ -50,6 +63,7 @@ std::string man_page(const CommandHelp& command, const std::vector<CommandHelp>&
 /// Completion for a shell.
 std::string bash_completion(const std::vector<CommandHelp>& all);
 std::string zsh_completion(const std::vector<CommandHelp>& all);
+std::string fish_completion(const std::vector<CommandHelp>& all);
 
 /// Columns for help: those of the terminal or COLUMNS, else 80; at most 100.
 int help_width();

@@ -36,10 +36,17 @@ HeadImportance importance_of(const AttendArguments& a) {
   if (!translates && !dynamic_cast<const LanguageModel*>(&model.module()))
     throw UsageError(directory + " holds " + what_it_does(model) +
                      "; --importance needs the loss of a translator or a language model");
-  if (translates) return head_importance(model, read_pairs_tsv(a.importance));
+  const auto say_replaced = [](int64_t replaced) {
+    if (replaced > 0) warn("attend", replaced_in_words(replaced));
+  };
+  if (translates) {
+    const TextPairs pairs = read_pairs_tsv(a.importance);
+    say_replaced(pairs.replaced);
+    return head_importance(model, pairs);
+  }
   int64_t replaced = 0;
   const std::vector<std::string> lines = read_lines(a.importance, &replaced);
-  if (replaced > 0) warn("attend", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
+  say_replaced(replaced);
   return head_importance(model, lines);
 }
 

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cli/console.h"
 #include "heed/error.h"
-#include "heed/text.h"
 
 namespace heed::cli {
 
@@ -41,6 +41,7 @@ bool LineReader::waiting() const {
 }
 
 std::vector<std::string> LineReader::read(size_t most) {
+  if (!std::exchange(begun_, true)) say_that_it_waits(descriptor_);
   std::vector<std::string> lines;
   while (lines.size() < most) {
     size_t end = buffer_.find('\n', scanned_);
@@ -56,10 +57,11 @@ std::vector<std::string> LineReader::read(size_t most) {
     }
     std::string_view line(buffer_.data() + begin_, end - begin_);
     begin_ = scanned_ = std::min(end + 1, buffer_.size());
-    if (lines_++ == 0) line = without_byte_order_mark(line);
+    ++lines_;
     if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.push_back(sanitize_utf8(line, &replaced_));
+    lines.push_back(check_.take(line));
   }
+  check_.expect_utf8();
   return lines;
 }
 

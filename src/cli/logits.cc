@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/load_options.h"
 #include "cli/paths.h"
 #include "cli/picture_file.h"
@@ -46,7 +47,7 @@ std::vector<int32_t> ids_of(const char* option, std::string_view text) {
 std::string clean(const std::string& text) {
   int64_t replaced = 0;
   std::string result = sanitize_utf8(text, &replaced);
-  if (replaced > 0) warn("logits", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
+  if (replaced > 0) warn("logits", replaced_in_words(replaced));
   return result;
 }
 
@@ -157,6 +158,7 @@ void add_logits(CLI::App& program) {
       ->type_name("FILE");
   command->add_option("--weights", a->weights, "Write the weights of attention, npz, for heed attend --from")
       ->type_name("FILE");
+  set_usage(*command, {"TEXT --out FILE [OPTIONS]", "--ids IDS --out FILE [OPTIONS]"});
   command->footer(
       "Examples:\n"
       "  heed logits --model my-writer 'Once upon' --out logits.npy --hidden states.npy\n"

@@ -74,7 +74,7 @@ Tensor stack(const std::vector<Tensor>& layers) {
 void warn_of_replaced(const std::string& text) {
   int64_t replaced = 0;
   sanitize_utf8(text, &replaced);
-  if (replaced > 0) warn("attend", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
+  if (replaced > 0) warn("attend", replaced_in_words(replaced));
 }
 
 // What --measure asks for: all in the page, and the first in the place of `looked.map`, of the attention called `name`.

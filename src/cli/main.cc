@@ -5,13 +5,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.h"
@@ -44,6 +47,7 @@ constexpr const char* kFooter =
 struct Command {
   const char* group;
   void (*add)(CLI::App& program);
+  bool draws = false;  // random numbers, by --seed
 };
 constexpr Command kCommands[] = {
     {"Train and use models", add_train},
@@ -60,7 +64,7 @@ constexpr Command kCommands[] = {
     {"Look", add_tokenize},
     {"Look", add_logits},
     {"Compute", add_attention},
-    {"Compute", add_bench},
+    {"Compute", add_bench, /*draws=*/true},
     {"Keep models", add_export},
     {"Keep models", add_average},
     {"About heed", add_completion},
@@ -71,6 +75,95 @@ int fail(const CLI::App& program, const std::string& text, int status) {
   const auto commands = program.get_subcommands();
   fail_with(commands.empty() ? "" : commands.front()->get_name(), text);
   return status;
+}
+
+// What other programs call the same, and what heed does: an option where the command has it, or a command.
+constexpr std::pair<std::string_view, std::string_view> kCalledElsewhere[] = {
+    {"--epochs", "--max-epochs"},
+    {"--num-epochs", "--max-epochs"},
+    {"--num-train-epochs", "--max-epochs"},
+    {"--steps", "--max-updates"},
+    {"--max-steps", "--max-updates"},
+    {"--iterations", "--max-updates"},
+    {"--max-iters", "--max-updates"},
+    {"--lr", "--learning-rate"},
+    {"--batch-size", "--batch-tokens"},
+    {"--batch-size", "--batch"},
+    {"--time", "--max-minutes"},
+    {"--minutes", "--max-minutes"},
+    {"--train", "--pairs"},
+    {"--data", "--pairs"},
+    {"--src", "--source"},
+    {"--tgt", "--target"},
+    {"--dev", "--valid-pairs"},
+    {"--valid", "--valid-pairs"},
+    {"--validation", "--valid-pairs"},
+    {"--save-dir", "--model"},
+    {"--output-dir", "--model"},
+    {"--checkpoint", "--model"},
+    {"--model-dir", "--model"},
+    {"--model-path", "--model"},
+    {"--continue", "--resume"},
+    {"--vocab", "--vocabulary"},
+    {"--hidden-size", "--d-model"},
+    {"--embed-dim", "--d-model"},
+    {"--dim", "--d-model"},
+    {"--num-heads", "--heads"},
+    {"--num-layers", "--layers"},
+    {"--ffn-dim", "--feed-forward"},
+    {"--optimizer", "--weight-decay"},
+    {"--early-stopping", "--patience"},
+    {"--num-beams", "--beam"},
+    {"--beam-size", "--beam"},
+    {"--nbest", "--n-best"},
+    {"--do-sample", "--sample"},
+    {"--temp", "--temperature"},
+    {"--max-new-tokens", "--max-tokens"},
+    {"--num-tokens", "--max-tokens"},
+    {"--n-predict", "--max-tokens"},
+    {"--length", "--max-tokens"},
+    {"--ref", "--reference"},
+    {"--refs", "--reference"},
+    {"--in", "--input"},
+    {"--file", "--input"},
+    {"--precision", "--dtype"},
+    {"--workers", "--threads"},
+    {"--jobs", "--threads"},
+    {"--cpus", "--threads"},
+    {"--num-threads", "--threads"},
+    {"--silent", "--quiet"},
+    {"version", "--version"},
+    {"usage", "help"},
+    {"man", "help --man"},
+    {"infer", "translate"},
+    {"predict", "translate"},
+    {"decode", "translate"},
+    {"finetune", "train"},
+    {"fine-tune", "train"},
+    {"learn", "train"},
+    {"complete", "generate"},
+    {"chat", "generate --interactive"},
+    {"bleu", "score"},
+    {"evaluate", "score"},
+    {"eval", "score"},
+    {"encode", "tokenize"},
+    {"convert", "export"},
+    {"quantize", "export"},
+    {"info", "inspect"},
+    {"show", "attend"},
+    {"plot", "attend"},
+    {"visualize", "attend"},
+    {"server", "serve"},
+    {"benchmark", "bench"},
+};
+
+// "; did you mean --batch-tokens or --batch?" of those that `there` knows, or nothing.
+template <class There>
+std::string called_elsewhere(const std::string& typed, const There& there) {
+  std::string names;
+  for (const auto& [elsewhere, here] : kCalledElsewhere)
+    if (typed == elsewhere && there(std::string(here))) names += (names.empty() ? "" : " or ") + std::string(here);
+  return names.empty() ? "" : "; did you mean " + names + "?";
 }
 
 std::vector<std::string> names_of_commands(const CLI::App& program) {
@@ -116,7 +209,8 @@ std::string unknown_use(const CLI::App& program, const std::string& typed, const
   const std::string listed = "; heed " + (behind ? first + " " : "") + "--help lists what there is";
   std::string hint;
   if (!typed.starts_with('-')) {
-    if (!behind) hint = nearest(typed, names_of_commands(program));
+    if (!behind) hint = called_elsewhere(typed, [](const std::string&) { return true; });
+    if (!behind && hint.empty()) hint = nearest(typed, names_of_commands(program));
     return std::string("unknown ") + (behind ? "argument '" : "command '") + typed + "'" +
            (hint.empty() ? listed : hint);
   }
@@ -129,7 +223,14 @@ std::string unknown_use(const CLI::App& program, const std::string& typed, const
   if (command) known = names_of_options(*command);
   if (!behind)
     for (std::string& of_program : names_of_options(program)) known.push_back(std::move(of_program));
-  hint = nearest(typed.substr(0, typed.find('=')), known);
+  const std::string whole = typed.substr(0, typed.find('='));
+  hint = called_elsewhere(
+      whole, [&](const std::string& option) { return std::find(known.begin(), known.end(), option) != known.end(); });
+  if (hint.empty()) hint = nearest(whole, known);
+  if (hint.empty() && behind) {  // heed translate --verison
+    hint = nearest(whole, names_of_options(program));
+    if (!hint.empty()) hint.insert(hint.find("--"), "heed ");
+  }
   return "unknown option '" + typed + "'" + (hint.empty() ? listed : hint);
 }
 
@@ -138,27 +239,31 @@ std::string wrong_use(const CLI::App& program, const CLI::ParseError& error, con
   std::vector<std::string> unknown = program.remaining(/*recurse=*/true);
   if (first != "--") std::erase(unknown, "--");  // behind a command it ends the options
   if (!unknown.empty()) return unknown_use(program, unknown.front(), first);
-  // "Could not convert: --beam = many"
-  std::string text = error.what();
-  constexpr std::string_view kConversion = "Could not convert: ";
-  const size_t equals = text.find(" = ");
-  if (!text.starts_with(kConversion) || equals == std::string::npos) return text;
-  return text.substr(kConversion.size(), equals - kConversion.size()) + ": '" + text.substr(equals + 3) +
-         "' is not a value that it takes";
+  const auto commands = program.get_subcommands();
+  const CLI::App& command = commands.empty() ? program : *commands.front();
+  constexpr std::string_view kRequired = " is required";
+  const std::string text = parse_error_in_words(error, command);
+  if (commands.empty() || !text.ends_with(kRequired)) return text;
+  std::string name = text.substr(0, text.size() - kRequired.size());
+  if (const CLI::Option* option = command.get_option_no_throw(name); option && option->get_positional())
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
+  return name + " is missing; usage: " + describe_command(command).usage.front();
 }
 
 // Every command takes these; --threads and --seed its own where it has them. Help and completion compute nothing.
-void add_common_options(CLI::App& command, bool computes) {
+void add_common_options(CLI::App& command, bool computes, bool draws) {
   if (computes && !command.get_option_no_throw("--threads"))
-    command.add_option_function<int>("-t,--threads", set_threads, "Threads; 0 for one per hardware thread [0]")
+    command
+        .add_option_function<int>("-t,--threads", use_threads,
+                                  "Threads; 0 for HEED_NUM_THREADS, else for one per hardware thread [0]")
         ->check(CLI::Range(0, 4096))
         ->group(kCommonGroup);
   if (computes && !command.get_option_no_throw("--seed"))
-    command.add_option_function<uint64_t>("-s,--seed", manual_seed, "Seed of everything random [0]")
+    command.add_option_function<uint64_t>("-s,--seed", manual_seed, "Seed of random numbers [0]")
         ->check(whole_number())
-        ->group(kCommonGroup);
-  CLI::Option* quiet = command.add_flag("-q,--quiet", console().quiet, "Say nothing on standard error but errors");
-  CLI::Option* verbose = command.add_flag("-v,--verbose", console().verbose, "Say more on standard error");
+        ->group(draws ? kCommonGroup : "");  // taken everywhere, shown where it decides something
+  CLI::Option* quiet = command.add_flag("-q,--quiet", console().quiet, "Print errors alone on standard error");
+  CLI::Option* verbose = command.add_flag("-v,--verbose", console().verbose, "Print details on standard error");
   quiet->configurable(false)->group(kCommonGroup)->excludes(verbose);
   verbose->configurable(false)->group(kCommonGroup);
   const auto set_color = [](const std::string& when) {
@@ -174,6 +279,7 @@ void add_common_options(CLI::App& command, bool computes) {
       ->configurable(false)
       ->group(kCommonGroup);
   command.get_help_ptr()->group(kCommonGroup);
+  command.get_help_all_ptr()->group(has_main_options(command) ? kCommonGroup : "");  // else --help shows all
 }
 
 // What holds for the options of every command: a path is not empty, and what is true or false by default, which CLI11
@@ -187,12 +293,19 @@ void complete_options(CLI::App& command) {
   }
 }
 
-void show_help(const CLI::App& program) {
+void show_help(const CLI::App& program, HelpOf what) {
   const std::vector<CommandHelp> all = describe(program);
   const auto commands = program.get_subcommands();
   const std::string name = commands.empty() ? "" : commands.front()->get_name();
   for (const CommandHelp& command : all)
-    if (command.name == name) std::cout << help_text(command, all, help_width());
+    if (command.name == name) std::cout << help_text(command, all, help_width(), what);
+}
+
+// heed nosuch --help
+void expect_known_command(const CLI::App& program) {
+  if (!program.get_subcommands().empty()) return;
+  for (const std::string& word : program.remaining())
+    if (!word.starts_with('-')) throw CLI::ExtrasError("heed", {word});
 }
 
 void parse(CLI::App& program, int argc, char** argv) {
@@ -200,7 +313,11 @@ void parse(CLI::App& program, int argc, char** argv) {
     if (argc < 2) throw CLI::CallForHelp();
     program.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    show_help(program);
+    expect_known_command(program);
+    show_help(program, HelpOf::main_options);
+  } catch (const CLI::CallForAllHelp&) {
+    expect_known_command(program);
+    show_help(program, HelpOf::all_options);
   } catch (const CLI::CallForVersion& version) {
     std::cout << version.what() << '\n';
   }
@@ -222,6 +339,8 @@ bool is_ours_to_say(const std::exception& e) {
 int run(int argc, char** argv) {
   CLI::App program(kDescription, "heed");
   program.set_help_flag("-h,--help", "Show this help");
+  program.set_help_all_flag("--help-all", "Show the help with all options");  // of the commands, which inherit it
+  program.get_help_all_ptr()->group("");
   program.set_version_flag("-V,--version", "heed " HEED_VERSION, "Show the version");
   program.footer(kFooter);
   program.require_subcommand(1);
@@ -229,10 +348,11 @@ int run(int argc, char** argv) {
     command.add(program);
     CLI::App* added = program.get_subcommands({}).back();
     added->group(command.group);
-    add_common_options(*added, command.group != std::string_view("About heed"));
+    add_common_options(*added, command.group != std::string_view("About heed"), command.draws);
     complete_options(*added);
   }
   try {
+    if (std::getenv(kThreadsVariable)) use_threads(0);
     parse(program, argc, argv);
     return 0;
   } catch (const ExitStatus& status) {
@@ -245,8 +365,14 @@ int run(int argc, char** argv) {
     return fail(program, as_typed(program, e.what()), 2);
   } catch (const TrainingDiffers& e) {
     return fail(program, as_typed(program, e.what()), 1);
+  } catch (const BadLineError& e) {
+    const auto commands = program.get_subcommands();
+    const bool skips = !commands.empty() && commands.front()->get_option_no_throw("--skip-bad-lines");
+    return fail(program, e.what() + std::string(skips ? "; --skip-bad-lines leaves such lines out" : ""), 1);
   } catch (const IoError& e) {
-    return output_closed() ? 128 + SIGPIPE : fail(program, e.what(), 1);
+    const auto commands = program.get_subcommands();
+    if (output_closed()) return 128 + SIGPIPE;
+    return fail(program, commands.empty() ? e.what() : with_option(e.what(), *commands.front()), 1);
   } catch (const std::bad_alloc&) {
     return fail(program, "not enough memory; try a smaller batch or model", 1);
   } catch (const std::exception& e) {
@@ -270,8 +396,8 @@ void no_memory() {
   throw std::bad_alloc();
 }
 
-// A standard descriptor that is closed would be the number of the next file that is opened, into which messages would go.
-// What takes its place fails at what it is for, reading or writing, as a closed one does.
+// A standard descriptor that is closed would be the number of the next file that is opened, into which messages would
+// go. What takes its place fails at what it is for, reading or writing, as a closed one does.
 void occupy_standard_descriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;

@@ -57,6 +57,8 @@ constexpr const char* kStatus =
 constexpr const char* kEnvironment =
     ".SH ENVIRONMENT\n"
     ".TP\n\\fBHEED_MODEL\\fR\nDirectory of the model where \\fB\\-\\-model\\fR is not given.\n"
+    ".TP\n\\fBHEED_NUM_THREADS\\fR\nThreads where \\fB\\-\\-threads\\fR is not given or 0; 0 for one per hardware "
+    "thread.\n"
     ".TP\n\\fBHEED_EXPLAIN\\fR\n1: says on standard error which implementation of attention runs, and why.\n"
     ".TP\n\\fBNO_COLOR\\fR\nNo colours, unless \\fB\\-\\-color always\\fR asks for them.\n"
     ".TP\n\\fBCOLUMNS\\fR\nWidth of help and maps where standard output is no terminal.\n";
@@ -69,7 +71,9 @@ std::string man_page(const CommandHelp& command, const std::vector<CommandHelp>&
   for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   std::string out = ".TH " + title + " 1 \"\" \"heed " HEED_VERSION "\" \"heed\"\n";
   out += ".SH NAME\n" + escaped(name) + " \\- " + escaped(command.summary) + "\n";
-  out += ".SH SYNOPSIS\n" + escaped(usage_of(command)) + "\n";
+  out += ".SH SYNOPSIS\n";
+  for (const std::string& line : command.usage)
+    out += (&line == &command.usage.front() ? "" : ".br\n") + escaped(line) + "\n";
   if (!command.description.empty()) out += ".SH DESCRIPTION\n" + paragraphs(command.description);
   if (command.name.empty()) {
     out += ".SH COMMANDS\n";

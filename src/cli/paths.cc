@@ -1,9 +1,14 @@
 #include "cli/paths.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <set>
 
+#include "cli/console.h"
 #include "heed/load.h"
 
 namespace heed::cli {
@@ -11,24 +16,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Files can be made in `directory`, which is there; `given` is the option with its value.
+void expect_files_can_be_made(const std::string& given, const fs::path& directory) {
+  if (::access(directory.c_str(), W_OK | X_OK) != 0)
+    throw IoError(given + ": no files can be made in " + directory.string() + ": " + std::strerror(errno) +
+                  "; check the permissions of the directory, or name another place");
+}
+
 }  // namespace
 
 std::string find_model(const std::string& given) {
   if (!given.empty()) return given;
   if (const char* named = std::getenv("HEED_MODEL"); named && *named) return named;
   std::error_code error;
-  std::string looked;
   fs::path directory = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (int up = 0; up <= 4 && !directory.empty(); ++up) {
     for (const char* place : {"models/spa-eng", "share/heed/models/spa-eng", "heed_spa_eng"}) {
       const fs::path candidate = directory / place;
       if (fs::exists(candidate / kConfigFile, error)) return candidate.string();
-      looked += (looked.empty() ? "" : ", ") + candidate.string();
+      detail("the bundled model is not " + candidate.string());
     }
     if (directory == directory.parent_path()) break;
     directory = directory.parent_path();
   }
-  throw IoError("no model: give --model DIR or set HEED_MODEL (the bundled one is not in " + looked + ")");
+  throw IoError(
+      "no model: give --model DIR, set HEED_MODEL, or install the bundled model, with pip by pip install "
+      "./python/model in a checkout (--verbose lists where heed looked)");
 }
 
 bool same_file(const std::string& path, const std::string& other) {
@@ -53,6 +66,22 @@ void expect_other_file(const char* option, const std::string& output, const std:
   for (const std::string& input : inputs)
     if (!input.empty() && same_file(output, input))
       throw UsageError(std::string(option) + " " + output + " is what the command reads; give another file");
+  if (fs::is_symlink(output, error)) return;  // the file that it leads to may be elsewhere
+  const std::string given = std::string(option) + " " + output;
+  fs::path directory = fs::path(output).parent_path();
+  if (directory.empty()) directory = ".";
+  if (!fs::is_directory(directory, error))
+    throw IoError(given + ": there is no directory " + directory.string() + "; make it, or name another file");
+  expect_files_can_be_made(given, directory);
+}
+
+void expect_writable_directory(const char* option, const std::string& directory) {
+  const std::string given = std::string(option) + " " + directory;
+  std::error_code error;
+  fs::path at = fs::absolute(directory).lexically_normal();
+  while (!fs::exists(at, error) && at.has_parent_path() && at != at.parent_path()) at = at.parent_path();
+  if (!fs::is_directory(at, error)) throw IoError(given + ": " + at.string() + " is not a directory; name another");
+  expect_files_can_be_made(given, at);
 }
 
 std::vector<std::string> model_paths(const std::string& model) {

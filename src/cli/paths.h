@@ -8,15 +8,20 @@ namespace heed::cli {
 
 /// The directory given, else $HEED_MODEL, else the bundled model: models/spa-eng in the program's directory or one of
 /// the four above it (the root of a source tree), share/heed/models/spa-eng under the install prefix, or heed_spa_eng
-/// beside the package that the program is installed with (python/model). Throws IoError saying where it looked.
+/// beside the package that the program is installed with (python/model). Throws IoError; with --verbose it prints where
+/// it looked.
 std::string find_model(const std::string& given);
 
 /// Whether two paths lead to one file or directory, there already or not.
 bool same_file(const std::string& path, const std::string& other);
 
-/// Throws UsageError where what is to be written is one of the files that are read; empty names are none. `option`
-/// names it. Pipes and devices may be both.
+/// Checks a file before the work whose result it is to hold: throws UsageError where it is one of the files that are
+/// read, IoError where no file can be made there. Empty names are none. `option` names it. Pipes and devices pass.
 void expect_other_file(const char* option, const std::string& output, const std::vector<std::string>& inputs);
+
+/// Throws IoError where the directory is not there and cannot be made, or no files can be made in it: to be called
+/// before the work whose result goes there. `option` names it.
+void expect_writable_directory(const char* option, const std::string& directory);
 
 /// The files that a directory's model may be made of, sorted, also those that are not there; a GGUF file is one itself.
 std::vector<std::string> model_paths(const std::string& model);

@@ -26,7 +26,10 @@ std::vector<double> probabilities_of(const Variable& logits, const std::vector<i
 }  // namespace
 
 std::vector<std::string> pieces_of(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
-  Tokens tokens = tokens_of(tokenizer, ids);
+  return marked_labels(tokens_of(tokenizer, ids));
+}
+
+std::vector<std::string> marked_labels(Tokens tokens) {
   const auto one_character = [](const std::string& label) {
     return std::count_if(label.begin(), label.end(), [](char c) { return (c & 0xC0) != 0x80; }) == 1;
   };

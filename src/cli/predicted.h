@@ -15,6 +15,8 @@ namespace heed::cli {
 /// Tokens as a reader wants them: a word's first plain, one that goes on with a word behind a dot. Where each is a
 /// character there are no dots.
 std::vector<std::string> pieces_of(const Tokenizer& tokenizer, const std::vector<int32_t>& ids);
+/// The same of tokens that are there.
+std::vector<std::string> marked_labels(Tokens tokens);
 
 /// The tokens that a translator wrote, or of a text those behind the first; of an encoder none.
 struct Predicted {

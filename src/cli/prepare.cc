@@ -1,5 +1,6 @@
 // heed prepare: texts as tokens in one file, for a training whose data does not fit into memory.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/model_card.h"
 #include "cli/paths.h"
 #include "cli/progress.h"
@@ -27,7 +29,7 @@ struct PrepareArguments {
   std::string columns = "1,2";
   std::vector<std::string> text, exclude;
   std::string vocabulary, source_vocabulary, vocab_type = "subwords", to;
-  bool separate_vocabularies = false, trust = false;
+  bool separate_vocabularies = false, trust = false, skip_bad_lines = false;
   int64_t vocab_size = 0;  // 0: chosen
   double character_coverage = 0.9995;
 
@@ -82,7 +84,7 @@ class Texts {
  public:
   explicit Texts(const PrepareArguments& a) : excluded_(lines_in(a.exclude)) {
     if (a.of_text())
-      text_.emplace(a.text);
+      text_.emplace(a.text, a.skip_bad_lines);
     else
       pairs_.emplace(a.pairs, parse_columns(a.columns));
   }
@@ -95,6 +97,7 @@ class Texts {
     return false;
   }
   int64_t replaced() const { return text_ ? text_->replaced() : pairs_->replaced(); }
+  const SkippedLines& skipped() const { return text_ ? text_->skipped() : pairs_->skipped(); }
   int64_t left_out() const { return left_out_; }
 
  private:
@@ -215,8 +218,8 @@ struct Chunk {
 
 // Says of the texts what heed train says of them.
 void say_of(const PrepareArguments& a, const Texts& texts, int64_t lines, int64_t changed) {
-  if (texts.replaced() > 0)
-    warn("prepare", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(texts.replaced()) + " places");
+  if (texts.replaced() > 0) warn("prepare", replaced_in_words(texts.replaced()));
+  if (texts.skipped().count() > 0) warn("prepare", texts.skipped().in_words());
   if (!a.exclude.empty())
     warn("prepare", "left out " + std::to_string(texts.left_out()) + " pairs whose source is a line of --exclude");
   if (changed > 0)
@@ -259,6 +262,7 @@ void check(const PrepareArguments& a) {
   if (a.of_text() == !a.pairs.empty())
     throw UsageError("give --pairs, or --source and --target, or --text: what to prepare");
   check_pair_files(a.pairs);
+  parse_columns(a.columns);
   const auto refuse = [](bool given, const char* option, const char* why) {
     if (given) throw UsageError(std::string(option) + why);
   };
@@ -285,6 +289,7 @@ void check(const PrepareArguments& a) {
   std::error_code error;
   if (std::filesystem::exists(std::filesystem::status(a.to, error)) && !is_token_file(a.to))
     throw UsageError("--to " + a.to + " is there and holds no tokens of heed's; name another file, or remove it");
+  if (std::find(inputs.begin(), inputs.end(), "-") != inputs.end()) say_that_it_waits(STDIN_FILENO);
 }
 
 void prepare(const PrepareArguments& a) {
@@ -324,6 +329,8 @@ void add_prepare(CLI::App& program) {
   files("--target", a->pairs.target, "Target sentences, one a line");
   files("--text", a->text, "Text for a language model (instead of sentence pairs)");
   files("--exclude", a->exclude, "Leave out pairs whose source is a line of these files");
+  command->add_flag("--skip-bad-lines", a->skip_bad_lines,
+                    "Leave out lines that are empty, lack a column or are not UTF-8, and count them");
   command->add_option("-o,--to,--output", a->to, "File to write")->required()->type_name("FILE");
   command->add_option("--vocabulary", a->vocabulary, "Use this vocabulary instead of learning one")->type_name("FILE");
   command->add_flag("--separate-vocabularies", a->separate_vocabularies,
@@ -346,11 +353,17 @@ void add_prepare(CLI::App& program) {
       ->check(finite_number())
       ->check(in_range(VocabularyOptions::kLeastCoverage, 1))
       ->capture_default_str();
+  set_usage(*command,
+            {"--pairs FILE ... --to FILE [OPTIONS]", "--source FILE ... --target FILE ... --to FILE [OPTIONS]",
+             "--text FILE ... --to FILE [OPTIONS]"});
   command->footer(
       "Example:\n"
       "  heed prepare --pairs 'part-*.tsv' --to corpus.tokens\n"
       "  heed train --pairs corpus.tokens --valid-pairs dev.tsv --model my-model");
-  command->callback([a] { prepare(*a); });
+  command->callback([a] {
+    a->pairs.skip_bad_lines = a->skip_bad_lines;
+    prepare(*a);
+  });
 }
 
 }  // namespace heed::cli

@@ -81,8 +81,7 @@ void each_window(const std::string& input, const char* command, const TakeLines&
   if (cut.count > 1)
     warn(command,
          std::to_string(cut.count) + " lines are longer than the model takes and were cut, " + first + " the first");
-  if (const int64_t replaced = reader.replaced(); replaced > 0)
-    warn(command, "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
+  if (const int64_t replaced = reader.replaced(); replaced > 0) warn(command, replaced_in_words(replaced));
 }
 
 std::string json_line(const nlohmann::ordered_json& object) {

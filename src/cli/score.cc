@@ -1,4 +1,6 @@
 // heed score: BLEU and chrF of a translation.
+#include <unistd.h>
+
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -55,6 +57,7 @@ void score(ScoreOptions& options) {
   std::vector<std::vector<std::string>> references;
   for (const std::string& path : options.references) references.push_back(read_lines(path, &replaced));
   const bool from_file = !is_standard_stream(options.input);
+  if (!from_file) say_that_it_waits(STDIN_FILENO);
   const std::string input = from_file ? options.input : "standard input";
   const std::vector<std::string> hypotheses =
       from_file ? read_lines(options.input, &replaced) : read_lines(std::cin, input, &replaced);
@@ -64,7 +67,7 @@ void score(ScoreOptions& options) {
                         " has " + std::to_string(hypotheses.size()) +
                         "; each line of one must belong to a line of the other");
   if (hypotheses.empty()) throw FormatError(options.references[0] + " and " + input + " have no lines");
-  if (replaced > 0) warn("score", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
+  if (replaced > 0) warn("score", replaced_in_words(replaced));
   const BleuScore b = bleu(hypotheses, references, options.metric);
   const ChrfScore c = chrf(hypotheses, references, options.metric);
   const std::string text = options.json ? as_json(b, c, hypotheses.size()) : as_text(b, c);

@@ -82,7 +82,7 @@ void each_line(const TokenizeArguments& a, const Take& take) {
   } else {
     for (const std::string& line : read_lines(a.input, &replaced)) take(line, ++number);
   }
-  if (replaced > 0) warn("tokenize", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
+  if (replaced > 0) warn("tokenize", replaced_in_words(replaced));
 }
 
 void tokenize(TokenizeArguments& a) {

@@ -1,13 +1,15 @@
 // heed train: a translator from sentence pairs, or a language model from a text.
+#include <unistd.h>
+
 #include <csignal>
 #include <iostream>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/over_ranks.h"
 #include "cli/train_display.h"
 #include "cli/training.h"
-#include "heed/executor.h"
 
 namespace heed::cli {
 namespace {
@@ -41,6 +43,7 @@ class Terminal final : public TrainWatcher {
   void step(const TrainStep& step) override { display_->step(step); }
   void progress(const TrainProgress& progress) override { display_->progress(progress); }
   void validation(const Validation& validation) override { display_->validation(validation); }
+  void next(const std::string& command) override { display_->line("try it: " + command); }
   bool stop() override { return caught_signal != 0; }
 
  private:
@@ -56,6 +59,7 @@ class Silent final : public TrainWatcher {
   void step(const TrainStep&) override {}
   void progress(const TrainProgress&) override {}
   void validation(const Validation&) override {}
+  void next(const std::string&) override {}
   bool stop() override { return false; }
 };
 
@@ -63,8 +67,9 @@ TrainResult train_as_asked(CLI::App& command, TrainArguments& a) {
   apply_config(command, a);
   if (a.ranks) a.ranks->barrier();  // all have read what the directory says before rank 0 writes there
   check_training(a);
-  set_threads(a.threads);
+  use_threads(a.threads);
   if (a.leads()) {
+    if (reads_standard_input(a)) say_that_it_waits(STDIN_FILENO);
     Terminal terminal;
     return run_training(command, a, terminal);
   }
@@ -101,6 +106,12 @@ void add_train(CLI::App& program) {
       "--model directory. What is not given of size, rate and batches ([chosen]) is chosen from the data and\n"
       "--max-minutes, and said in the first lines.");
   add_train_options(*command, *a);
+  set_usage(*command, {"--pairs FILE ... --model DIR [OPTIONS]", "--text FILE ... --model DIR [OPTIONS]",
+                       "--init DIR --labelled FILE ... --model DIR [OPTIONS]", "--resume DIR [OPTIONS]"});
+  set_main_options(*command, {"--pairs",          "--columns",        "--text",        "--valid-pairs", "--valid-text",
+                              "--valid-fraction", "--skip-bad-lines", "--model",       "--resume",      "--init",
+                              "--preset",         "--config",         "--max-minutes", "--max-epochs",  "--max-updates",
+                              "--learning-rate",  "--html",           "--threads",     "--quiet",       "--help-all"});
   command->footer(
       "Examples (spa-eng's columns are English and Spanish; this learns Spanish to English):\n"
       "  heed train --pairs spa-eng.tsv --columns 2,1 --valid-pairs dev.tsv --model my-model --max-minutes 60\n"

@@ -282,6 +282,13 @@ std::vector<Choice> choose_defaults(const TrainFacts& facts, const GivenOptions&
   return Chooser(facts, given).choose();
 }
 
+double default_valid_fraction(int64_t pairs) {
+  constexpr double kFewest = 100, kMost = 2000, kPart = 0.02, kLargestPart = 0.1;
+  if (static_cast<double>(pairs) < kFewest) return 0;
+  const auto all = static_cast<double>(pairs);
+  return std::min(std::clamp(kPart, kFewest / all, kMost / all), kLargestPart);
+}
+
 std::string to_line(const Choice& choice) {
   std::string line = "chosen";
   for (const auto& [option, value] : choice.options) line += " " + option + " " + value;

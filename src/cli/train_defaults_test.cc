@@ -183,5 +183,23 @@ TEST(TrainDefaults, ALineNamesValuesAndReason) {
 
 TEST(TrainDefaults, SpeedIsMeasured) { EXPECT_GT(measure_flops(0), 1e6); }
 
+TEST(TrainDefaults, HoldsOutTwoPercentWithinLimits) {
+  for (const auto& [pairs, held] : {std::pair<int64_t, int64_t>{0, 0},
+                                    {99, 0},
+                                    {100, 10},
+                                    {999, 100},
+                                    {1000, 100},
+                                    {5000, 100},
+                                    {5001, 100},
+                                    {50000, 1000},
+                                    {100000, 2000},
+                                    {113294, 2000},
+                                    {int64_t{1} << 40, 2000}}) {
+    const double part = default_valid_fraction(pairs);
+    EXPECT_EQ(static_cast<int64_t>(part * static_cast<double>(pairs) + 0.5), held) << pairs;
+    EXPECT_LE(part, 0.1);
+  }
+}
+
 }  // namespace
 }  // namespace heed::cli

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/model_flags.h"
+#include "cli/paths.h"
 #include "heed/communicator.h"
 #include "heed/load.h"
 #include "heed/model_files.h"
@@ -44,22 +45,24 @@ bool fits(const TrainArguments& a, const Vocabulary& vocabulary) {
 
 }  // namespace
 
+Holds check_training_directory(const TrainArguments& a) {
+  check_program_files(a.model);  // before what is damaged is taken for another shape, or for somebody else's
+  const Holds holds = expect_own("--model", a.model);
+  if (holds == Holds::model)
+    throw UsageError("--model " + a.model + " holds a model without its training (" + kStateFile +
+                     "), which cannot go on; name another directory, and begin with this model by --init " + a.model);
+  expect_writable_directory("--model", a.model);
+  return holds;
+}
+
 template <class Config>
 Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::string& options,
                            const LearnVocabulary& learn) {
   constexpr bool translates = std::is_same_v<Config, TransformerConfig>;
   const bool separate = translates && a.separate_vocabularies;
-  const auto look = [&] {
-    check_program_files(a.model);  // before what is damaged is taken for another shape, or for somebody else's
-    const Holds holds = expect_own("--model", a.model);
-    if (holds == Holds::model)
-      throw UsageError("--model " + a.model + " holds a model without its training (" + kStateFile +
-                       "), which cannot go on; name another directory, and begin with this model by --init " + a.model);
-    return holds;
-  };
-  look();
-  DirectoryTransaction transaction(a.model);  // what was cut off is completed
-  const Holds holds = look();                 // nobody else begins a training here now
+  check_training_directory(a);
+  DirectoryTransaction transaction(a.model);        // what was cut off is completed
+  const Holds holds = check_training_directory(a);  // nobody else begins a training here now
   if (holds == Holds::training) {
     const auto has = expect_config<Config>(load_config(a.model), a.model);
     Vocabulary vocabulary = Vocabulary::load(a.model + "/" + kVocabularyFile, a.trust), source = vocabulary;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/train_options.h"
+#include "heed/load.h"
 #include "heed/text.h"
 
 namespace heed::cli {
@@ -21,6 +22,10 @@ struct Prepared {
 /// The texts that a vocabulary is learned from; those of a language model are both.
 enum class Side : uint8_t { both, source, target };
 using LearnVocabulary = std::function<Vocabulary(Side)>;
+
+/// Throws, before data are read, where --model cannot hold this training: UsageError for files of others and for a
+/// model without its training, IoError where no files can be made, FormatError for a training whose files are damaged.
+Holds check_training_directory(const TrainArguments& a);
 
 /// Vocabularies and shape of the directory, made on the first run with `options`
 /// (kTrainOptionsFile), when `learn` gives what --vocabulary and

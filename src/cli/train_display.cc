@@ -32,12 +32,12 @@ std::string loss_in_words(double nll, const TrainWords& words) {
 }
 
 void TrainDisplay::step(const TrainStep& s) {
-  line_.bar(s.done, where(s.epoch, s.update) + "  " + time_left(s.minutes_left) + format("  loss %.4f", s.loss));
+  line_.bar(s.done, where(s.epoch, s.update) + "  " + time_left(s.minutes_left) + format("  loss %.4f", s.nll));
 }
 
 void TrainDisplay::progress(const TrainProgress& p) {
   sequences_ += p.sentences;
-  std::string text = where(p.epoch, p.update) + format("  loss %.4f  ", p.loss) + format("%.0f ", p.words_per_second) +
+  std::string text = where(p.epoch, p.update) + format("  loss %.4f  ", p.nll) + format("%.0f ", p.words_per_second) +
                      words_.tokens + "/s";
   if (console().verbose)
     text += std::string("  ") + words_.sequences + " " + std::to_string(sequences_) +

@@ -21,6 +21,7 @@ struct TrainWords {
 /// "1.2345 (1.7810 bits/byte)".
 std::string loss_in_words(double nll, const TrainWords& words);
 
+/// All losses are those of the targets alone, without label smoothing: those of training and validation compare.
 class TrainDisplay {
  public:
   explicit TrainDisplay(const TrainWords& words) : words_(words) {}

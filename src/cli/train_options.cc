@@ -14,6 +14,7 @@
 
 #include "cli/commands.h"
 #include "cli/config_file.h"
+#include "cli/help.h"
 #include "cli/model_flags.h"
 #include "cli/tuning.h"
 #include "heed/config_fields.h"
@@ -189,19 +190,19 @@ template <class Wanted>
 void give_those_of(std::string_view toml, const std::string& path, CLI::App& command, Wanted&& wanted) {
   const std::filesystem::path base = std::filesystem::path(path).parent_path();
   for (ConfigEntry& entry : parse_config(toml, path)) {
+    const std::string where = path + ": line " + std::to_string(entry.line) + ": ";
     CLI::Option* option = command.get_option_no_throw("--" + entry.name);
     if (!option || !option->get_configurable())
-      throw FormatError(path + ": there is no option '" + entry.name + "'; heed train --help lists them");
+      throw FormatError(where + "there is no option '" + entry.name + "'; heed train --help-all lists them");
     if (!option->empty() || !wanted("--" + entry.name)) continue;
     if (entry.values.size() > 1 && !takes_several(*option))
-      throw FormatError(path + ": " + entry.name + " has " + std::to_string(entry.values.size()) +
-                        " values; it takes one");
+      throw FormatError(where + entry.name + " has " + std::to_string(entry.values.size()) + " values; it takes one");
     if (is_path("--" + entry.name))
       for (std::string& value : entry.values) value = based_on(base, value);
     try {
       give(option, entry.values);
     } catch (const CLI::ParseError& e) {
-      throw FormatError(path + ": " + e.what());
+      throw FormatError(where + parse_error_in_words(e, command));
     }
   }
 }
@@ -343,6 +344,15 @@ void fill_in(CLI::App& command, const Preset& preset) {
     if (CLI::Option* option = command.get_option(name); option->empty()) give(option, {value});
 }
 
+// Which part of the pairs a training that has begun holds out: as it keeps it, or nothing in one of before pairs were
+// held out where nothing was said. `toml` is what it keeps, of the file `path`.
+void keep_valid_fraction(CLI::App& command, const TrainArguments& a, std::string_view toml, const std::string& path) {
+  constexpr const char* kValidFraction = "--valid-fraction";
+  if (!a.valid_pairs.empty() || a.valid_pairs_in_memory || !a.valid_labelled.empty()) return;
+  give_those_of(toml, path, command, [&](const std::string& name) { return name == kValidFraction; });
+  fill_in(command, {"", {{kValidFraction, "0"}}});
+}
+
 // What follows from the rest, of a text.
 void fill_in_text_rest(CLI::App& command, const TrainArguments& arguments) {
   fill_in(command, kTextSteps);
@@ -416,6 +426,8 @@ std::pair<int, int> parse_columns(const std::string& text) {
   char rest = 0;
   if (std::sscanf(text.c_str(), "%d,%d%c", &source, &target, &rest) != 2 || source < 1 || target < 1)
     throw UsageError("--columns " + text + ": give the columns of source and target, counted from 1, as in 2,1");
+  if (source == target)
+    throw UsageError("--columns " + text + ": source and target are one column; give two, counted from 1, as in 2,1");
   return {source, target};
 }
 
@@ -449,6 +461,11 @@ void apply_config(CLI::App& command, TrainArguments& arguments) {
   arguments.tuned = tuned_directory(arguments);
   if (arguments.tunes()) {
     apply_tuning(command, arguments);
+    if (arguments.of_text() || arguments.dump_config || arguments.tuned != arguments.model) return;
+    const DirectorySnapshot files(arguments.model, {kTrainOptionsFile});
+    const bool kept = files.contains(kTrainOptionsFile);
+    keep_valid_fraction(command, arguments, kept ? read_kept_options(files, arguments.model) : "",
+                        arguments.model + "/" + kTrainOptionsFile);
     return;
   }
   refuse(command, kTunedOnly, " is for models of other makers; name the directory of one by --init");
@@ -477,6 +494,8 @@ void apply_config(CLI::App& command, TrainArguments& arguments) {
   const bool kept = began && !old && !arguments.dump_config;
   // Read where it is not needed, too: the training will replace it.
   const std::string kept_options = kept ? read_kept_options(*files, arguments.model) : "";
+  if (began && !arguments.of_text() && !arguments.dump_config)
+    keep_valid_fraction(command, arguments, kept_options, arguments.model + "/" + kTrainOptionsFile);
   const bool of_preset = !command.get_option("--preset")->empty() || arguments.dump_config || old;
   arguments.open = !of_preset && !began;
   if (arguments.open) return;
@@ -495,6 +514,21 @@ void apply_config(CLI::App& command, TrainArguments& arguments) {
   if (arguments.of_text()) fill_in_text_rest(command, arguments);
 }
 
+namespace {
+
+// What stands for the value of an option that has none: what is permitted where it can be taken as it is, else the name
+// of the value, which is no TOML.
+std::string placeholder_in_toml(const CLI::Option& option) {
+  const OptionHelp help = describe(option);
+  if (help.value.empty()) return "false";
+  if (takes_several(option)) return "[]";
+  if (!help.choices.empty()) return "\"" + help.choices.front() + "\"";
+  const bool text = help.value != "N" && help.value != "X" && help.value != "RANK";
+  return text ? "\"\"" : help.value;
+}
+
+}  // namespace
+
 std::string options_as_toml(const CLI::App& command, TomlOf what) {
   const bool described = what == TomlOf::all_described;
   std::string toml;
@@ -508,8 +542,9 @@ std::string options_as_toml(const CLI::App& command, TomlOf what) {
     if (values.empty() && !described) continue;
     if (path && what != TomlOf::given)
       for (std::string& value : values) value = based_on(std::filesystem::current_path(), value);
-    if (described) toml += "# " + option->get_description() + "\n" + (values.empty() ? "# " : "");
-    toml += toml_line(name, values.empty() && !several ? std::vector<std::string>{""} : values, several, path) + "\n";
+    if (described) toml += "# " + option->get_description() + "\n";
+    toml += values.empty() ? "# " + name + " = " + placeholder_in_toml(*option) + "\n"
+                           : toml_line(name, values, several, path) + "\n";
     if (described) toml += "\n";
   }
   return toml;
@@ -577,7 +612,7 @@ void add_data_options(CLI::App& command, TrainArguments& a) {
   command
       .add_option("--valid-fraction", a.valid_fraction,
                   "Without data to validate on: this part of the pairs, chosen by their sources, or of the end of "
-                  "--text [0.1 of a text]")
+                  "--text [2 % of pairs, 100 to 2,000 of them; 0.1 for --text]")
       ->check(finite_number())
       ->check(in_range(0, 0.9))
       ->default_str("")
@@ -586,6 +621,10 @@ void add_data_options(CLI::App& command, TrainArguments& a) {
       .add_option("--vocab-type", a.vocab_type,
                   "Pieces of --text: subwords, or characters (each one of the text, and no other)")
       ->transform(one_of({"subwords", "characters"}))
+      ->group("Data");
+  command
+      .add_flag("--skip-bad-lines", a.skip_bad_lines,
+                "Leave out lines that are empty, lack a column or are not UTF-8, and count them")
       ->group("Data");
   files("--exclude", a.exclude, "Leave out training pairs whose source is a line of these files");
   file("--vocabulary", a.vocabulary, "Use this vocabulary instead of learning one");
@@ -727,7 +766,8 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
   command.add_option("--resume", a.resume, "Go on with the training in this directory; other options may be left out")
       ->type_name("DIR")
       ->configurable(false);
-  command.add_option("-t,--threads", a.threads, "Threads; 0 for one per hardware thread")->check(CLI::Range(0, 4096));
+  command.add_option("-t,--threads", a.threads, "Threads; 0 for HEED_NUM_THREADS, else for one per hardware thread")
+      ->check(CLI::Range(0, 4096));
   command.add_option("-s,--seed", a.options.seed, "Seed of initial weights, order and dropout")->check(whole_number());
 
   add_data_options(command, a);

@@ -22,9 +22,9 @@ struct TrainArguments {
   std::optional<TextPairs> pairs_in_memory, valid_pairs_in_memory;  // instead of files
   std::string columns = "1,2";
   std::vector<std::string> exclude, text, valid_text, labelled, valid_labelled;  // files, as files_of() takes them
-  double valid_fraction = 0;                                                     // of a text 0.1, where nothing is said
+  double valid_fraction = 0;  // where nothing is said 0.1 of a text, default_valid_fraction() of pairs
   std::string model, resume, vocabulary, source_vocabulary, init, preset = "small", config;
-  bool dump_config = false, trust = false, separate_vocabularies = false;
+  bool dump_config = false, trust = false, separate_vocabularies = false, skip_bad_lines = false;
   int threads = 0;
   std::string vocab_type = "subwords";
   double character_coverage = 0.9995;

@@ -53,7 +53,7 @@ void TensorBoard::attach(TrainHooks& hooks) {
   if (directory_.empty()) return;
   hooks.progress = [this, next = std::move(hooks.progress)](const TrainProgress& p) {
     next(p);
-    write(p.update, {{"loss/training", p.loss},
+    write(p.update, {{"loss/training", p.nll},  // as that of the validation, without label smoothing
                      {"learning_rate", p.learning_rate},
                      {"gradient_norm", p.gradient_norm},
                      {"tokens_per_second", p.words_per_second}});

@@ -15,6 +15,7 @@
 
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/held_out.h"
 #include "cli/model_card.h"
 #include "cli/model_flags.h"
 #include "cli/paths.h"
@@ -220,16 +221,26 @@ LearnVocabulary choose(CLI::App& command, TrainArguments& a, TrainWatcher& watch
   return make();
 }
 
-// Trains, says how it goes, and writes the card with what `parts` makes of the result. `data` begins the first line.
-// `hooks` may hold what else the training needs.
+// What run() shows of one kind of training only.
+struct Watching {
+  std::string data;  // begins the first line
+  std::string next;  // a command that uses the model
+  bool validates = true;
+  TrainWords words{};
+  SampleTranslations* samples = nullptr;
+};
+
+// Trains, reports progress, and writes the card with what `parts` makes of the result. `hooks` may hold what else the
+// training needs.
 template <class Model, class Training, class Data, class Parts>
 TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& watcher, const Prepared& prepared,
-                Model& model, Training& training, const Data& validation, bool validates, const TrainWords& words,
-                const std::string& data, TrainHooks hooks, std::optional<ReportOnTraining> report, Parts&& parts) {
+                Model& model, Training& training, const Data& validation, const Watching& watching, TrainHooks hooks,
+                std::optional<ReportOnTraining> report, Parts&& parts) {
   const WatchedTraining watched{.model = model,
-                                .words = words,
-                                .data = data + ", " + std::to_string(model.config().vocab_size) + " pieces",
-                                .validates = validates};
+                                .words = watching.words,
+                                .data = watching.data + ", " + std::to_string(model.config().vocab_size) + " pieces",
+                                .validates = watching.validates,
+                                .samples = watching.samples};
   const auto learn = [&](const TrainOptions& options, const TrainHooks& all) {
     try {
       return train(model, training, validation, options, a.model, all);
@@ -242,9 +253,11 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
   };
   const TrainResult result = run_watched(a, watcher, watched, std::move(hooks), std::move(report), learn);
   if (!a.leads() || result.reason == StopReason::interrupted) return result;
-  if (result.nothing_done && std::filesystem::exists(a.model + "/" + kModelCardFile)) return result;
-  write_model_card(command, a, result, model, parts(result));
-  watcher.line("wrote " + a.model + "/" + kModelCardFile);
+  if (!result.nothing_done || !std::filesystem::exists(a.model + "/" + kModelCardFile)) {
+    write_model_card(command, a, result, model, parts(result));
+    watcher.line("wrote " + a.model + "/" + kModelCardFile);
+  }
+  watcher.next(watching.next);
   return result;
 }
 
@@ -270,14 +283,15 @@ TextPairs spread(const TextPairs& texts, int64_t count) {
 }
 
 // BLEU of what the model makes of the pairs greedily, on every rank.
-double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const TextPairs& texts,
-                   Communicator* ranks) {
+double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const TextPairs& texts, Communicator* ranks,
+                   SampleTranslations& samples) {
   std::vector<std::string> translations;
   for (TranslatedLine& line :
        translate_lines(std::array{&model}, Tokenizer(vocabularies.source), Tokenizer(vocabularies.vocabulary),
                        texts.source, {.beam = {.beam = 1}, .ranks = ranks}))
     translations.push_back(std::move(line.best.front().text));
   const bool leads = !ranks || ranks->rank() == 0;
+  if (leads) samples.take(texts, translations);
   const double score = leads ? bleu(translations, texts.target).score : 0;
   return ranks ? of_lead(*ranks, score) : score;
 }
@@ -396,13 +410,10 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
       a.valid_pairs_in_memory ? *a.valid_pairs_in_memory : read_named_pairs(a.valid_pairs, a.columns, "valid-", say);
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
   if (!tokens && texts.source.empty()) throw FormatError(of_files(a.pairs) + " holds no sentence pairs to train on");
-  if (a.valid_fraction > 0) {
-    try {
-      valid_texts = hold_out(texts, a.valid_fraction);
-    } catch (const UsageError& e) {
-      throw UsageError("--valid-fraction: " + std::string(e.what()));
-    }
-  }
+  if (!tokens)
+    hold_out_validation(command, a, texts, valid_texts, say);
+  else if (valid_texts.source.empty())
+    say("no validation: of tokens no part is held out; give --valid-pairs for it");
   TrainOptions& options = a.options;
   if (valid_texts.source.empty() && options.criterion == Criterion::bleu)
     throw UsageError("--validate-by bleu needs validation pairs; give --valid-pairs or --valid-fraction");
@@ -446,16 +457,22 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
                     " pairs from all over the validation data, decoded greedily with the weights as they are.";
     return w;
   });
+  SampleTranslations samples;
   const auto learn_from = [&](auto& pairs) {
-    return run(
-        command, a, watcher, prepared, model, pairs, validation, !validation.source.empty(), {}, data,
-        {.files = {{kTrainOptionsFile, kept_options}},
-         .bleu =
-             [&](int64_t sentences) { return greedy_bleu(model, prepared, spread(valid_texts, sentences), a.ranks); },
-         .encode = [&](double dropout,
-                       uint64_t seed) { return encode(prepared.source, vocabulary, texts, dropout, seed); }},
-        std::move(report),
-        [&](const TrainResult& result) { return translator_card(a, shape, amount, valid_texts, result); });
+    return run(command, a, watcher, prepared, model, pairs, validation,
+               {.data = data,
+                .next = with_example("heed translate --model " + shell_word(a.model), watched_texts.source),
+                .validates = !validation.source.empty(),
+                .samples = &samples},
+               {.files = {{kTrainOptionsFile, kept_options}},
+                .bleu =
+                    [&](int64_t sentences) {
+                      return greedy_bleu(model, prepared, spread(valid_texts, sentences), a.ranks, samples);
+                    },
+                .encode = [&](double dropout,
+                              uint64_t seed) { return encode(prepared.source, vocabulary, texts, dropout, seed); }},
+               std::move(report),
+               [&](const TrainResult& result) { return translator_card(a, shape, amount, valid_texts, result); });
   };
   return corpus ? learn_from(*corpus) : learn_from(training);
 }
@@ -469,9 +486,9 @@ TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& wa
   if (tokens) take_over(*tokens, command, a);
   TextParts texts;
   if (!tokens)
-    texts = read_text_parts(a.text, a.valid_text, a.valid_fraction, say);
+    texts = read_text_parts(a.text, a.valid_text, a.valid_fraction, say, a.skip_bad_lines);
   else if (!a.valid_text.empty())
-    texts.validation = read_text(a.valid_text, "validation text", say);
+    texts.validation = read_text(a.valid_text, "validation text", say, a.skip_bad_lines);
   else
     say("no validation: of tokens no part is held out; give --valid-text for one");
   const std::vector<std::string> watched_text = lines_of(texts.validation.empty() ? texts.training : texts.validation);
@@ -519,8 +536,11 @@ TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& wa
     return watch(model, vocabulary, watched_lines(watched_text, vocabulary, watched, shape.max_positions));
   });
   const auto learn_from = [&](auto& text) {
-    return run(command, a, watcher, prepared, model, text, validation, !validation.empty(),
-               {.tokens = "tokens", .sequences = "blocks", .bits = bits}, data,
+    return run(command, a, watcher, prepared, model, text, validation,
+               {.data = data,
+                .next = "heed generate --model " + shell_word(a.model) + " " + shell_word(first_words(watched_text)),
+                .validates = !validation.empty(),
+                .words = {.tokens = "tokens", .sequences = "blocks", .bits = bits}},
                {.files = {{kTrainOptionsFile, kept_options}}}, std::move(report), [&](const TrainResult& result) {
                  const auto amount = [](int64_t of_text, int64_t ids) {
                    return with_commas(of_text) + " bytes, " + with_commas(ids) + " tokens";
@@ -563,6 +583,7 @@ void check_training(const TrainArguments& a) {
     throw UsageError("give --pairs, or --source and --target, or --text: what to learn from");
   if ((a.pairs_in_memory && !a.pairs.empty()) || (a.valid_pairs_in_memory && !a.valid_pairs.empty()))
     throw UsageError("pairs and files of them are given; give one kind");
+  parse_columns(a.columns);
   const bool has_valid_pairs = !a.valid_pairs.empty() || a.valid_pairs_in_memory || !a.valid_labelled.empty();
   if (a.valid_fraction > 0 && !a.of_text() && has_valid_pairs)
     throw UsageError("give either pairs to validate on, or --valid-fraction of the others");
@@ -578,12 +599,20 @@ void check_training(const TrainArguments& a) {
     throw UsageError("--context-ranks is " + std::to_string(a.options.context_ranks) + " and there " +
                      (ranks == 1 ? "is 1 rank" : "are " + std::to_string(ranks) + " ranks") +
                      "; start a multiple of it, as mpirun -np " + std::to_string(a.options.context_ranks));
+  if (a.leads() && a.tunes()) expect_writable_directory("--model", a.model);
+  if (a.leads() && !a.tunes()) check_training_directory(a);
   if (!a.html.empty()) check_report_path(a.html, a.model, inputs);
   if (!a.timeline.empty()) check_timeline_path(a.timeline, a.model, inputs);
 }
 
+bool reads_standard_input(const TrainArguments& a) {
+  const std::vector<std::string> inputs = inputs_of(a);
+  return std::find(inputs.begin(), inputs.end(), "-") != inputs.end();
+}
+
 TrainResult run_training(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {
   settle(a, watcher);
+  a.pairs.skip_bad_lines = a.valid_pairs.skip_bad_lines = a.skip_bad_lines;
   if (a.tunes()) return run_tuning(command, a, watcher);
   if (!a.init.empty()) {
     if (a.vocabulary.empty()) a.vocabulary = a.init + "/" + kVocabularyFile;

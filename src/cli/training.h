@@ -22,12 +22,17 @@ class TrainWatcher {
   virtual void step(const TrainStep& step) = 0;
   virtual void progress(const TrainProgress& progress) = 0;
   virtual void validation(const Validation& validation) = 0;
+  /// The model is written: a command that uses it.
+  virtual void next(const std::string& command) = 0;
   /// Asked after each update; true saves and leaves.
   virtual bool stop() = 0;
 };
 
 /// Throws UsageError for arguments that do not go together, behind apply_config().
 void check_training(const TrainArguments& a);
+
+/// Whether data come from standard input.
+bool reads_standard_input(const TrainArguments& a);
 
 /// Trains as `a` asks, which has passed check_training(), and writes the model's card; `command` says which options
 /// were given. Throws UsageError, and what train() throws.

@@ -1,12 +1,17 @@
 #include "cli/training_run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "cli/train_reports.h"
 #include "heed/attention_over_ranks.h"
 #include "heed/executor.h"
+#include "heed/label.h"
 
 namespace heed::cli {
 namespace {
@@ -44,7 +49,56 @@ void say_end(const TrainArguments& a, TrainWatcher& watcher, const WatchedTraini
                bleu);
 }
 
+// Positions of two sentences whose length is nearest to moderate, in their order.
+std::vector<size_t> moderate(const std::vector<std::string>& sentences) {
+  constexpr int64_t kModerate = 40;  // bytes
+  constexpr size_t kSamples = 2;
+  std::vector<size_t> order(sentences.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto off = [&](size_t i) { return std::abs(std::ssize(sentences[i]) - kModerate); };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return off(a) < off(b); });
+  order.resize(std::min(order.size(), kSamples));
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
 }  // namespace
+
+void SampleTranslations::take(const TextPairs& texts, const std::vector<std::string>& translations) {
+  constexpr int kColumns = 120;
+  if (!lines_.empty()) return;
+  const auto shown = [](const std::string& text) { return truncate(printable(text), kColumns); };
+  for (const size_t i : moderate(texts.source))
+    lines_.push_back("sample: " + shown(texts.source[i]) + "  =>  " + shown(translations[i]) +
+                     "  (reference: " + shown(texts.target[i]) + ")");
+}
+
+std::vector<std::string> SampleTranslations::lines() { return std::exchange(lines_, {}); }
+
+std::string with_example(const std::string& begin, const std::vector<std::string>& texts) {
+  constexpr size_t kLookedAt = 1000, kShortest = 8, kLongest = 60;  // bytes
+  for (const std::string& text : std::span(texts).first(std::min(texts.size(), kLookedAt))) {
+    const bool plain =
+        std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+    if (plain && text.size() >= kShortest && text.size() <= kLongest && text[0] != '-' && text[0] != ' ')
+      return begin + " " + shell_word(text);
+  }
+  return begin + " TEXT";
+}
+
+std::string first_words(const std::vector<std::string>& lines) {
+  constexpr size_t kMost = 24;  // bytes
+  for (const std::string& line : lines) {
+    if (is_blank(line) || line[0] == '-') continue;
+    const std::string content = line.substr(0, line.find('\n'));
+    if (content.size() <= kMost) return content;
+    size_t end = content.find_last_of(' ', kMost);
+    if (end == std::string::npos || end == 0)
+      for (end = kMost; (content[end] & 0xC0) == 0x80;) --end;  // within a character
+    return content.substr(0, end);
+  }
+  return "TEXT";
+}
 
 double minutes_since_start(const TrainArguments& a) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - a.started).count() / 60;
@@ -61,6 +115,8 @@ TrainResult run_watched(const TrainArguments& a, TrainWatcher& watcher, const Wa
   hooks.progress = [&](const TrainProgress& p) { watcher.progress(p); };
   hooks.validation = [&](const Validation& v) {
     if (training.validates) watcher.validation(v);
+    if (!training.samples) return;
+    for (const std::string& line : training.samples->lines()) watcher.line(line);
   };
   hooks.message = [&](const std::string& text) { watcher.line(text); };
   hooks.stop = [&] { return watcher.stop(); };

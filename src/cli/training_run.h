@@ -4,12 +4,26 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/training.h"
 #include "cli/training_report.h"
 #include "heed/nn.h"
+#include "heed/text.h"
 
 namespace heed::cli {
+
+/// Two of the sentences that each validation translates for BLEU, for people to look at.
+class SampleTranslations {
+ public:
+  /// The translations of a validation; the first ones of each are kept.
+  void take(const TextPairs& texts, const std::vector<std::string>& translations);
+  /// A line for each, and forgets them.
+  std::vector<std::string> lines();
+
+ private:
+  std::vector<std::string> lines_;
+};
 
 struct WatchedTraining {
   Module& model;
@@ -17,6 +31,7 @@ struct WatchedTraining {
   std::string data;       // begins the first line
   bool validates = true;  // there are data to validate on
   std::string file = kModelFile;
+  SampleTranslations* samples = nullptr;
 };
 
 /// `train`, with hooks that tell the watcher and write what --html, --tensorboard and --timeline ask for. Says how it
@@ -24,6 +39,11 @@ struct WatchedTraining {
 TrainResult run_watched(const TrainArguments& a, TrainWatcher& watcher, const WatchedTraining& training,
                         TrainHooks hooks, std::optional<ReportOnTraining> report,
                         const std::function<TrainResult(const TrainOptions&, const TrainHooks&)>& train);
+
+/// A command to type after a training that read these texts: `begin`, then one of the texts as a word of a shell.
+std::string with_example(const std::string& begin, const std::vector<std::string>& texts);
+/// The words that a text begins with, for a model to continue.
+std::string first_words(const std::vector<std::string>& lines);
 
 /// What the program has used of --max-minutes.
 double minutes_since_start(const TrainArguments& a);

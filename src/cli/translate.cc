@@ -265,8 +265,7 @@ void translate(const CLI::App& command, TranslateArguments& a) {
   write_output(a.output, [&](FileWriter& file) {
     translate_all(a, translator, windows, [&](const std::string& text) { file.write(text); });
   });
-  if (const int64_t replaced = windows.replaced(); replaced > 0)
-    warn("translate", "replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
+  if (const int64_t replaced = windows.replaced(); replaced > 0) warn("translate", replaced_in_words(replaced));
 }
 
 void add_sampling_options(CLI::App& command, TranslateArguments& a, CLI::Option* force) {

@@ -4,10 +4,12 @@
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/held_out.h"
 #include "cli/picture_file.h"
 #include "cli/training_run.h"
 #include "heed/adapters.h"
@@ -89,23 +91,21 @@ TrainHooks hooks_of(const Tuning& t) {
 }
 
 template <class Train>
-TrainResult run(const Tuning& t, const std::string& data, const TrainWords& words, bool validates, TrainHooks hooks,
-                Train&& train) {
-  const WatchedTraining training{.model = t.trained(),
-                                 .words = words,
-                                 .data = t.name() + ", " + data,
-                                 .validates = validates,
-                                 .file = t.adapters ? kAdapterFile : kModelFile};
-  return run_watched(t.a, t.watcher, training, std::move(hooks), {},
-                     [&](const TrainOptions& options, const TrainHooks& all) {
-                       manual_seed(options.seed);
-                       return train(options, all);
-                     });
+TrainResult run(const Tuning& t, WatchedTraining training, const std::string& next, TrainHooks hooks, Train&& train) {
+  training.data = t.name() + ", " + training.data;
+  training.file = t.adapters ? kAdapterFile : kModelFile;
+  const TrainResult result = run_watched(t.a, t.watcher, training, std::move(hooks), {},
+                                         [&](const TrainOptions& options, const TrainHooks& all) {
+                                           manual_seed(options.seed);
+                                           return train(options, all);
+                                         });
+  if (t.a.leads() && result.reason != StopReason::interrupted) t.watcher.next(next);
+  return result;
 }
 
 TrainResult tune_on_text(const Tuning& t) {
   auto& model = model_for<LanguageModel>(t, "--text", "language models");
-  TextParts texts = read_text_parts(t.a.text, t.a.valid_text, t.a.valid_fraction, t.say());
+  TextParts texts = read_text_parts(t.a.text, t.a.valid_text, t.a.valid_fraction, t.say(), t.a.skip_bad_lines);
   const auto encode = [&](const std::string& text) {
     return t.stored.tokenizer().encode(text, /*special_tokens=*/false).ids;
   };
@@ -116,35 +116,35 @@ TrainResult tune_on_text(const Tuning& t) {
     o.block = std::max<int64_t>(
         std::min({kUsualBlock, model.config().max_positions, static_cast<int64_t>(training.size()) - 1}), 1);
   return run(t,
-             std::to_string(training.size()) + " training and " + std::to_string(validation.size()) +
-                 " validation tokens in blocks of " + std::to_string(o.block),
-             {.tokens = "tokens", .sequences = "blocks"}, !validation.empty(), hooks_of(t),
-             [&](const TrainOptions& options, const TrainHooks& hooks) {
+             {.model = t.trained(),
+              .words = {.tokens = "tokens", .sequences = "blocks"},
+              .data = std::to_string(training.size()) + " training and " + std::to_string(validation.size()) +
+                      " validation tokens in blocks of " + std::to_string(o.block),
+              .validates = !validation.empty()},
+             "heed generate --model " + shell_word(t.a.model) + " " + shell_word(first_words(lines_of(texts.training))),
+             hooks_of(t), [&](const TrainOptions& options, const TrainHooks& hooks) {
                return train(model, training, validation, options, t.a.model, hooks);
              });
 }
 
-// Data and data to validate on; `columns` are those of what is read and of what is to be said.
-std::pair<TextPairs, TextPairs> read_both(const TrainArguments& a, const PairFiles& files, const PairFiles& valid,
-                                          std::pair<int, int> columns, const Say& say) {
+// Data and data to validate on.
+std::pair<TextPairs, TextPairs> read_both(CLI::App& command, TrainArguments& a, const PairFiles& files,
+                                          const PairFiles& valid, std::pair<int, int> columns, const Say& say) {
   TextPairs texts = a.pairs_in_memory ? *a.pairs_in_memory : read_pairs(files, columns, say, "training data");
   TextPairs validation =
       a.valid_pairs_in_memory ? *a.valid_pairs_in_memory : read_pairs(valid, columns, say, "validation data");
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
   if (texts.source.empty()) throw FormatError("the training data has no lines to learn from");
-  if (a.valid_fraction > 0) {
-    try {
-      validation = hold_out(texts, a.valid_fraction);
-    } catch (const UsageError& e) {
-      throw UsageError("--valid-fraction: " + std::string(e.what()));
-    }
-  }
+  if (!a.of_labels() || a.valid_fraction > 0)
+    hold_out_validation(command, a, texts, validation, say);
+  else if (validation.source.empty())  // one label more or less may be missing in a part
+    say("no validation: give --valid-labelled, or --valid-fraction 0.1, for the accuracy on other data");
   return {std::move(texts), std::move(validation)};
 }
 
 // Of so many pairs from all over the texts, translated greedily.
 double greedy_bleu(const Tuning& t, const Transformer& model, const TextPairs& texts, int64_t count,
-                   const TranslateOptions& languages) {
+                   const TranslateOptions& languages, SampleTranslations& samples) {
   if (t.adapters) t.adapters->apply();
   TextPairs some;
   const int64_t all = std::ssize(texts.source);
@@ -159,6 +159,7 @@ double greedy_bleu(const Tuning& t, const Transformer& model, const TextPairs& t
   for (TranslatedLine& line :
        translate_lines(std::array{&model}, t.stored.source_tokenizer(), t.stored.tokenizer(), some.source, options))
     translations.push_back(std::move(line.best.front().text));
+  if (t.a.leads()) samples.take(some, translations);
   const double score = t.a.leads() ? bleu(translations, some.target).score : 0;
   return t.a.ranks ? of_lead(*t.a.ranks, score) : score;
 }
@@ -168,18 +169,29 @@ TrainResult tune_on_pairs(const Tuning& t) {
   TrainArguments& a = t.a;
   check_pair_files(a.pairs);
   check_pair_files(a.valid_pairs, "valid-");
-  const auto [texts, valid_texts] = read_both(a, a.pairs, a.valid_pairs, parse_columns(a.columns), t.say());
+  const auto [texts, valid_texts] = read_both(t.command, a, a.pairs, a.valid_pairs, parse_columns(a.columns), t.say());
   const TranslateOptions languages{
       .prefix = a.prefix, .source_language = a.source_language, .target_language = a.target_language};
   const SentencePairs training = encode_pairs(t.stored, texts, languages),
                       validation = encode_pairs(t.stored, valid_texts, languages);
   a.options.bleu_sentences = std::min(a.options.bleu_sentences, std::ssize(valid_texts.source));
   TrainHooks hooks = hooks_of(t);
-  hooks.bleu = [&, &valid = valid_texts](int64_t count) { return greedy_bleu(t, model, valid, count, languages); };
+  SampleTranslations samples;
+  hooks.bleu = [&, &valid = valid_texts](int64_t count) {
+    return greedy_bleu(t, model, valid, count, languages, samples);
+  };
+  std::string next = "heed translate --model " + shell_word(a.model);
+  for (const auto& [option, value] :
+       {std::pair("--prefix", &a.prefix), {"--from", &a.source_language}, {"--to", &a.target_language}})
+    if (!value->empty()) next += std::string(" ") + option + " " + shell_word(*value);
   return run(t,
-             std::to_string(training.source.size()) + " training and " + std::to_string(validation.source.size()) +
-                 " validation pairs",
-             {}, !validation.source.empty(), std::move(hooks), [&](const TrainOptions& options, const TrainHooks& all) {
+             {.model = t.trained(),
+              .data = std::to_string(training.source.size()) + " training and " +
+                      std::to_string(validation.source.size()) + " validation pairs",
+              .validates = !validation.source.empty(),
+              .samples = &samples},
+             with_example(next, texts.source), std::move(hooks),
+             [&](const TrainOptions& options, const TrainHooks& all) {
                return train(model, training, validation, options, a.model, all);
              });
 }
@@ -189,10 +201,11 @@ struct LabelledLines {
   TextPairs training, validation;
 };
 
-LabelledLines read_labelled(TrainArguments& a, const Say& say) {
+LabelledLines read_labelled(CLI::App& command, TrainArguments& a, const Say& say) {
   const auto [label, text] = parse_columns(a.columns);
-  auto [training, validation] =
-      read_both(a, {.pairs = a.labelled}, {.pairs = a.valid_labelled}, std::pair(text, label), say);
+  const PairFiles files{.pairs = a.labelled, .skip_bad_lines = a.skip_bad_lines},
+      valid{.pairs = a.valid_labelled, .skip_bad_lines = a.skip_bad_lines};
+  auto [training, validation] = read_both(command, a, files, valid, std::pair(text, label), say);
   return {std::move(training), std::move(validation)};
 }
 
@@ -268,13 +281,20 @@ TrainResult tune_on_labels(const Tuning& t, Model& model, const LabelledLines& l
       t.watcher.line("accuracy " + std::to_string(share));
       return Examination{.figures = {{"accuracy", share}}};
     };
-  return run(t,
-             std::to_string(training.labels.size()) + " training and " + std::to_string(validation.labels.size()) +
-                 " validation " + things + ", " + std::to_string(names.size()) + " labels",
-             {.tokens = things, .sequences = things}, !validation.labels.empty(), std::move(hooks),
-             [&](const TrainOptions& options, const TrainHooks& all) {
-               return train(model, training, validation, options, t.a.model, all);
-             });
+  const std::string classify = "heed classify --model " + shell_word(t.a.model) + " ";
+  const bool pictures = std::is_same_v<Model, ImageEncoder>;
+  return run(
+      t,
+      {.model = t.trained(),
+       .words = {.tokens = things, .sequences = things},
+       .data = std::to_string(training.labels.size()) + " training and " + std::to_string(validation.labels.size()) +
+               " validation " + things + ", " + std::to_string(names.size()) + " labels",
+       .validates = !validation.labels.empty()},
+      pictures ? classify + shell_word(lines.training.source.front())
+               : with_example("echo", lines.training.source) + " | " + classify + "-",
+      std::move(hooks), [&](const TrainOptions& options, const TrainHooks& all) {
+        return train(model, training, validation, options, t.a.model, all);
+      });
 }
 
 TrainResult tune_on_labels(const Tuning& t, const LabelledLines& lines) {
@@ -326,7 +346,7 @@ std::string tuned_directory(const TrainArguments& a) {
 TrainResult run_tuning(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {
   const std::string from = base_of(a);
   LabelledLines lines;
-  if (a.of_labels()) lines = read_labelled(a, [&](const std::string& text) { watcher.say(text); });
+  if (a.of_labels()) lines = read_labelled(command, a, [&](const std::string& text) { watcher.say(text); });
   const StoredModel stored =
       a.of_labels() ? classifier_for(from, a.options.seed, lines) : load(from, {.trust = a.trust});
   stored.module().to(DType::f32);  // steps are smaller than what a half has digits for

@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <string_view>
 
 #include "cli/commands.h"
+#include "heed/error.h"
+#include "heed/executor.h"
 
 namespace heed::cli {
 namespace {
@@ -41,6 +44,23 @@ std::string nearest(const std::string& typed, const std::vector<std::string>& kn
     }
   }
   return best ? "; did you mean " + *best + "?" : "";
+}
+
+std::string parse_error_in_words(const CLI::ParseError& error, const CLI::App& command) {
+  // "Could not convert: --beam = many"
+  const std::string text = error.what();
+  constexpr std::string_view kConversion = "Could not convert: ";
+  const size_t equals = text.find(" = ");
+  if (!text.starts_with(kConversion) || equals == std::string::npos) return text;
+  const std::string name = text.substr(kConversion.size(), equals - kConversion.size()),
+                    value = text.substr(equals + 3);
+  const CLI::Option* option = command.get_option_no_throw(name);
+  const std::string type = option ? option->get_type_name() : "";
+  const bool flag = option && option->get_items_expected_max() == 0;
+  const char* const permitted = flag || type == "BOOLEAN"                             ? "true or false"
+                                : type.starts_with("INT") || type.starts_with("UINT") ? "a whole number"
+                                                                                      : "a number";
+  return name + ": '" + value + "' is not " + permitted;
 }
 
 CLI::Validator not_empty() {
@@ -80,10 +100,27 @@ CLI::Validator whole_number() {
       "UINT");
 }
 
-CLI::Validator one_of(const std::vector<std::string>& choices) {
+void use_threads(int threads) {
+  const char* const text = std::getenv(kThreadsVariable);
+  if (threads > 0 || !text || !*text) return set_threads(threads);
+  const std::string_view digits = text;
+  const auto [rest, error] = std::from_chars(digits.begin(), digits.end(), threads);
+  if (error != std::errc() || rest != digits.end() || threads < 0 || threads > 4096)
+    throw UsageError(std::string(kThreadsVariable) + " is '" + text +
+                     "'; set it to a number from 0 to 4096, 0 for one thread per hardware thread");
+  set_threads(threads);
+}
+
+CLI::Validator one_of(const std::vector<std::string>& choices,
+                      const std::vector<std::pair<std::string, std::string>>& spellings) {
   std::string listed;
   for (const std::string& choice : choices) listed += (listed.empty() ? "" : ",") + choice;
-  const auto check = [choices](std::string& value) -> std::string {
+  const auto check = [choices, spellings](std::string& value) -> std::string {
+    for (const auto& [spelling, stands_for] : spellings)
+      if (value == spelling) {
+        value = stands_for;
+        return "";
+      }
     std::string hyphened = value;
     std::replace(hyphened.begin(), hyphened.end(), '_', '-');
     if (std::find(choices.begin(), choices.end(), hyphened) != choices.end()) {

@@ -48,8 +48,7 @@ std::vector<std::string> read_labels(const std::string& path) {
   if (path.empty()) return {};
   int64_t replaced = 0;
   std::vector<std::string> labels = read_lines(path, &replaced);
-  if (replaced > 0)
-    warn("attend", path + ": replaced malformed UTF-8 by U+FFFD in " + std::to_string(replaced) + " places");
+  if (replaced > 0) warn("attend", path + ": " + replaced_in_words(replaced));
   return labels;
 }
 

@@ -13,8 +13,11 @@ namespace heed::inline v0 {
 namespace {
 
 void say_replaced(const Say& say, int64_t count, const std::string& where) {
-  if (count > 0 && say)
-    say("replaced malformed UTF-8 by U+FFFD in " + std::to_string(count) + " places of the " + where);
+  if (count > 0 && say) say(replaced_in_words(count, where));
+}
+
+void say_skipped(const Say& say, const SkippedLines& skipped) {
+  if (skipped.count() > 0 && say) say(skipped.in_words());
 }
 
 std::string names_of(const std::vector<std::string>& files) {
@@ -49,7 +52,10 @@ TextPairs take(TextPairs& texts, Chosen&& chosen) {
 }  // namespace
 
 PairReader::PairReader(const PairFiles& files, std::pair<int, int> columns)
-    : columns_(columns), sources_(files_of(files.source)), targets_(files_of(files.target)) {
+    : columns_(columns),
+      sources_(files_of(files.source)),
+      targets_(files_of(files.target)),
+      skips_(files.skip_bad_lines) {
   if (!files.pairs.empty() && (!files.source.empty() || !files.target.empty()))
     throw UsageError("read_pairs: files of pairs and files of one side are named; name either");
   if (files.source.empty() != files.target.empty())
@@ -75,12 +81,13 @@ bool PairReader::open_next() {
   auto open = std::make_unique<Open>();
   if (file_ < pairs_.size()) {
     open->in = open_data(pairs_[file_]);
-    open->pairs.emplace(*open->in, name_of_data(pairs_[file_]), columns_.first, columns_.second);
+    open->pairs.emplace(*open->in, name_of_data(pairs_[file_]), columns_.first, columns_.second,
+                        skips_ ? &skipped_ : nullptr);
   } else if (file_ < sources_.size()) {
     open->in = open_data(sources_[file_]);
     open->targets_in = open_data(targets_[file_]);
-    open->sources.emplace(*open->in, name_of_data(sources_[file_]));
-    open->targets.emplace(*open->targets_in, name_of_data(targets_[file_]));
+    open->sources.emplace(*open->in, name_of_data(sources_[file_]), skips_);
+    open->targets.emplace(*open->targets_in, name_of_data(targets_[file_]), skips_);
   } else {
     return false;
   }
@@ -91,7 +98,7 @@ bool PairReader::open_next() {
 bool PairReader::next(std::string& source, std::string& target) {
   while (open_ || open_next()) {
     if (open_->pairs ? open_->pairs->next(source, target) : next_of_sides(source, target)) return true;
-    replaced_ += open_->replaced();
+    if (!skips_) replaced_ += open_->replaced();
     open_.reset();
     ++file_;
   }
@@ -100,10 +107,15 @@ bool PairReader::next(std::string& source, std::string& target) {
 
 // Only the longer side may end in blank lines more.
 bool PairReader::next_of_sides(std::string& source, std::string& target) {
-  const bool has_source = open_->sources->next(source), has_target = open_->targets->next(target);
-  if (has_source && has_target) {
+  bool has_source = false, has_target = false;
+  for (;;) {
+    has_source = open_->sources->next(source), has_target = open_->targets->next(target);
+    if (!has_source || !has_target) break;
     ++open_->lines;
-    return true;
+    const bool malformed = skips_ && (open_->sources->malformed() || open_->targets->malformed());
+    if (!malformed) return true;
+    const std::string& file = open_->sources->malformed() ? sources_[file_] : targets_[file_];
+    skipped_.add(&SkippedLines::malformed, name_of_data(file), open_->lines);
   }
   int64_t more = has_source || has_target;
   bool blank = (has_source ? source : target).empty();
@@ -116,18 +128,34 @@ bool PairReader::next_of_sides(std::string& source, std::string& target) {
                     "; each line of one must belong to a line of the other");
 }
 
-TextReader::TextReader(const std::vector<std::string>& names) : files_(files_of(names)) {}
+TextReader::TextReader(const std::vector<std::string>& names, bool skip_bad_lines)
+    : files_(files_of(names)), skips_(skip_bad_lines) {}
 
 bool TextReader::next(std::string& line) {
-  for (; file_ < files_.size(); ++file_, in_.reset()) {
-    const bool begins = !in_;
-    if (begins) in_ = open_data(files_[file_]);
-    if (!std::getline(*in_, line)) continue;
+  while (file_ < files_.size()) {
+    if (!in_) {
+      in_ = open_data(files_[file_]);
+      check_.emplace(name_of_data(files_[file_]));
+      number_ = 0;
+    }
+    if (!std::getline(*in_, line)) {
+      if (!skips_) check_->expect_utf8();
+      ++file_;
+      in_.reset();
+      continue;
+    }
+    ++number_;
     if (!in_->eof()) line += '\n';
-    if (begins) line = without_byte_order_mark(line);
-    if (line.empty()) continue;
+    const int64_t before = check_->replaced();
+    line = check_->take(line);
+    const int64_t replaced = check_->replaced() - before;
+    if (skips_ && replaced > 0) {
+      skipped_.add(&SkippedLines::malformed, name_of_data(files_[file_]), number_);
+      continue;
+    }
+    replaced_ += replaced;
+    if (line.empty()) continue;  // a byte order mark and nothing behind it
     if (line.back() != '\n' && file_ + 1 < files_.size()) line += '\n';
-    line = sanitize_utf8(line, &replaced_);
     return true;
   }
   return false;
@@ -142,6 +170,7 @@ TextPairs read_pairs(const PairFiles& files, std::pair<int, int> columns, const 
   }
   texts.replaced = reader.replaced();
   say_replaced(say, texts.replaced, what);
+  say_skipped(say, reader.skipped());
   return texts;
 }
 
@@ -162,7 +191,7 @@ void exclude_sources(TextPairs& texts, const std::vector<std::string>& names, co
     say("left out " + std::to_string(out.source.size()) + " pairs whose source is in " + names_of(files_of(names)));
 }
 
-TextPairs hold_out(TextPairs& texts, double fraction) {
+TextPairs hold_out(TextPairs& texts, double fraction, double most) {
   std::unordered_map<std::string_view, size_t> pairs_of;
   for (const std::string& source : texts.source) ++pairs_of[source];
   std::vector<std::pair<uint64_t, std::string_view>> order;
@@ -176,6 +205,10 @@ TextPairs hold_out(TextPairs& texts, double fraction) {
     held_out.emplace(source);
     count += pairs_of[source];
   }
+  const bool too_many = static_cast<double>(count) > most * static_cast<double>(texts.source.size());
+  if (too_many)
+    throw UsageError("the part held out for validation has " + std::to_string(count) + " of " +
+                     std::to_string(texts.source.size()) + " pairs, since many have one source; give another fraction");
   if (count == 0 || count == texts.source.size())
     throw UsageError("the part held out for validation has " + std::to_string(count) + " of " +
                      std::to_string(texts.source.size()) +
@@ -194,20 +227,22 @@ SentencePairs encode(const Vocabulary& source, const Vocabulary& target, const T
   return pairs;
 }
 
-std::string read_text(const std::vector<std::string>& names, const std::string& what, const Say& say) {
+std::string read_text(const std::vector<std::string>& names, const std::string& what, const Say& say,
+                      bool skip_bad_lines) {
   std::string text;
-  TextReader reader(names);
+  TextReader reader(names, skip_bad_lines);
   for (std::string line; reader.next(line);) text += line;
   say_replaced(say, reader.replaced(), what);
+  say_skipped(say, reader.skipped());
   if (text.empty()) throw FormatError(names_of(files_of(names)) + " is empty; give a text to learn from");
   return text;
 }
 
 TextParts read_text_parts(const std::vector<std::string>& text, const std::vector<std::string>& validation,
-                          double fraction, const Say& say) {
-  TextParts parts{.training = read_text(text, "training text", say)};
+                          double fraction, const Say& say, bool skip_bad_lines) {
+  TextParts parts{.training = read_text(text, "training text", say, skip_bad_lines)};
   if (!validation.empty()) {
-    parts.validation = read_text(validation, "validation text", say);
+    parts.validation = read_text(validation, "validation text", say, skip_bad_lines);
     return parts;
   }
   auto cut = static_cast<size_t>(static_cast<double>(parts.training.size()) * (1 - fraction));

@@ -166,7 +166,7 @@ struct HttpServer::State {
     }
     if (methods.empty()) return error_reply(404, "there is no " + in_short(path) + " here; there are " + posts);
     if (methods == "GET") methods += ", HEAD";
-    HttpReply reply = error_reply(405, in_short(path) + " takes " + methods + " and no " + method);
+    HttpReply reply = error_reply(405, in_short(path) + " does not take " + method + "; use " + methods);
     reply.headers = {{"Allow", methods}};
     return reply;
   }

@@ -100,7 +100,7 @@ BleuScore score_of(const Statistics& all) {
     // No n-gram of this order at all: the score is 0.
     log_sum += bleu.precisions[n] > 0 ? std::log(bleu.precisions[n]) : -9999999999.0;
   }
-  bleu.score = bleu.brevity_penalty * std::exp(log_sum / max_order);
+  bleu.score = std::min(bleu.brevity_penalty * std::exp(log_sum / max_order), 100.0);  // 100 + 4e-14 for all right
   return bleu;
 }
 

@@ -26,12 +26,15 @@ std::ifstream open_text(const std::filesystem::path& path) {
 bool LineStream::next(std::string& line) {
   if (!std::getline(in_, line)) {
     if (in_.bad()) throw IoError("read " + name_ + ": " + std::strerror(errno));
+    if (!any_encoding_) check_.expect_utf8();
     return false;
   }
-  if (std::exchange(first_, false)) line = without_byte_order_mark(line);
+  ++number_;
   // A file that ends in "\r\n" and one that ends in "\r" give the same last line.
   if (line.ends_with('\r')) line.pop_back();
-  line = sanitize_utf8(line, &replaced_);
+  const int64_t before = check_.replaced();
+  line = check_.take(line);
+  malformed_ = check_.replaced() > before;
   return true;
 }
 
@@ -53,42 +56,69 @@ TextPairs read_pairs_tsv(const std::filesystem::path& path, int source_column, i
   return read_pairs_tsv(in, path.string(), source_column, target_column);
 }
 
-PairStream::PairStream(std::istream& in, const std::string& name, int source_column, int target_column)
-    : lines_(in, name),
+void SkippedLines::add(int64_t SkippedLines::*kind, const std::string& name, int64_t line) {
+  if (count() == 0) first = name + ": line " + std::to_string(line);
+  ++(this->*kind);
+}
+
+std::string SkippedLines::in_words() const {
+  std::string kinds;
+  for (const auto& [number, kind] :
+       {std::pair(empty, " empty"), {incomplete, " without all columns"}, {malformed, " not UTF-8"}})
+    if (number > 0) kinds += (kinds.empty() ? "" : ", ") + std::to_string(number) + kind;
+  return "left out " + std::to_string(count()) + (count() == 1 ? " bad line: " : " bad lines: ") + kinds +
+         "; the first is " + first;
+}
+
+PairStream::PairStream(std::istream& in, const std::string& name, int source_column, int target_column,
+                       SkippedLines* skipped)
+    : lines_(in, name, /*any_encoding=*/skipped != nullptr),
       name_(name),
       source_column_(static_cast<size_t>(source_column)),
-      target_column_(static_cast<size_t>(target_column)) {
+      target_column_(static_cast<size_t>(target_column)),
+      skipped_(skipped) {
   if (source_column < 1 || target_column < 1)
     throw ShapeError("read pairs: columns are counted from 1, but " + std::to_string(source_column) + " and " +
                      std::to_string(target_column) + " were asked for");
 }
 
 bool PairStream::next(std::string& source, std::string& target) {
-  if (!held_)
-    while ((held_ = lines_.next(line_)) && line_.empty()) ++blank_;
-  if (!held_) return false;
-  ++number_;
-  if (blank_ > 0) {
-    --blank_;
-    take_columns("", source, target);
-  } else {
-    held_ = false;
-    take_columns(line_, source, target);
+  std::string line;
+  int64_t empty = 0;  // in front of the line; at the end of the file they are no lines of data
+  while (lines_.next(line)) {
+    const int64_t number = lines_.number();
+    if (line.empty()) {
+      ++empty;
+      continue;
+    }
+    if (empty > 0 && !skipped_)
+      throw BadLineError(name_ + ": line " + std::to_string(number - empty) + " is empty; each line is a pair");
+    for (; empty > 0; --empty) skipped_->add(&SkippedLines::empty, name_, number - empty);
+    const int64_t needed = static_cast<int64_t>(std::max(source_column_, target_column_)),
+                  columns = columns_in(line, source, target);
+    if (skipped_ && lines_.malformed()) {
+      skipped_->add(&SkippedLines::malformed, name_, number);
+    } else if (columns == needed) {
+      return true;
+    } else if (skipped_) {
+      skipped_->add(&SkippedLines::incomplete, name_, number);
+    } else {
+      throw BadLineError(name_ + ": line " + std::to_string(number) + " has " + std::to_string(columns) +
+                         (columns == 1 ? " column" : " columns") + " but column " + std::to_string(needed) +
+                         " is needed; columns are separated by one tab");
+    }
   }
-  return true;
+  return false;
 }
 
-void PairStream::take_columns(std::string_view line, std::string& source, std::string& target) const {
+// Takes source and target out of a line. Returns how many columns there are, up to the last that is needed.
+int64_t PairStream::columns_in(std::string_view line, std::string& source, std::string& target) const {
   const size_t needed = std::max(source_column_, target_column_);
   for (size_t column = 1;; ++column) {
     const size_t tab = line.find('\t');
     if (column == source_column_) source = line.substr(0, tab);
     if (column == target_column_) target = line.substr(0, tab);
-    if (column == needed) return;
-    if (tab == std::string_view::npos)
-      throw FormatError(name_ + ": line " + std::to_string(number_) + " has " + std::to_string(column) +
-                        (column == 1 ? " column" : " columns") + " but column " + std::to_string(needed) +
-                        " is needed; columns are separated by one tab");
+    if (column == needed || tab == std::string_view::npos) return static_cast<int64_t>(column);
     line.remove_prefix(tab + 1);
   }
 }

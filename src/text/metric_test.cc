@@ -207,6 +207,12 @@ TEST(Metrics, RefusesUnequalAndEmptyCorpora) {
   }
 }
 
+TEST(Metrics, APerfectScoreIs100) {  // exp of a mean of logarithms is a little more
+  const Lines lines{"the dog sees the cat in the house today", "it sleeps ."};
+  EXPECT_EQ(bleu(lines, lines).score, 100.0);
+  EXPECT_EQ(bleu(lines, lines, {.resamples = 20}).confidence.mean, 100.0);
+}
+
 TEST(Metrics, MalformedUtf8IsOneCharacter) {
   EXPECT_EQ(chrf(Lines{"ab\xff"}, Lines{"ab\ufffd"}).score, 100.0);
   EXPECT_EQ(bleu(Lines{"a b c \xe2\x96"}, Lines{"a b c \xe2\x96"}).hypothesis_length, 4);

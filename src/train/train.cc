@@ -78,7 +78,12 @@ class Trainer {
         }
         if (hooks_.step) {
           const double left = minutes_left();
-          hooks_.step({epoch, state_.update, loss_, left < 0 ? -1 : progress(), left});
+          hooks_.step({.epoch = epoch,
+                       .update = state_.update,
+                       .loss = loss_,
+                       .nll = nll_,
+                       .done = left < 0 ? -1 : progress(),
+                       .minutes_left = left});
         }
         if (state_.update % options_.log_every == 0) report(epoch);
         const bool due = options_.validate_every > 0 ? state_.update % options_.validate_every == 0 : epoch_ends;
@@ -209,6 +214,7 @@ class Trainer {
     if (options_.accumulate > 1) default_generator().stream = first_stream(options_.accumulate);
     ++state_.update;
     loss_ = loss / std::max(tokens, 1.0);
+    nll_ = nll / std::max(tokens, 1.0);
     Progress& window = state_.window;
     window.loss += loss;
     window.nll += nll;
@@ -560,7 +566,7 @@ class Trainer {
   bool has_saved_ = false;                     // in this run
   Clock::time_point last_save_, window_start_;
   double now_ = 0, start_ = 0, seconds_before_ = 0, validation_seconds_ = 0, rate_ = 0, gradient_norm_ = 0, loss_ = 0,
-         measured_flop_ = 0;
+         nll_ = 0, measured_flop_ = 0;
   int64_t leaves_of_update_ = 1, updates_before_ = 0, measured_tokens_ = 0, batches_in_epoch_ = 0,
           last_saved_update_ = -1;
 };

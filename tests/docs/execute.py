@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Runs what the documentation shows.
 
-    execute.py extract FILE.md DIR             writes each ```cpp block to DIR as a program and prints their paths
+    execute.py extract FILE.md DIR             writes each ```cpp block to DIR as a program and prints their paths, each
+                                               followed by the libraries that the block says it links
     execute.py run FILE.md DIR [HEED]          runs those programs (built in DIR) and the commands, top to bottom
 
-A ```cpp block without main is the body of one. In a ```sh block a line that begins with "$ " is a command; when lines
+A ```cpp block begins with a line such as "// links heed::nn", and is linked with exactly that. Without main it is the
+body of one. In a ```sh block a line that begins with "$ " is a command; when lines
 follow it, they are what it prints ("..." stands for any lines). All of a file runs in one directory, so later blocks
 may use the files of earlier ones. A block after "<!-- docs: not run -->" is left alone. Commands that need the bundled
 model are skipped, visibly, where it is not there.
@@ -30,6 +32,14 @@ def blocks(path):
             yield match["language"], match["text"], f"{path.stem}_{number}", line
 
 
+def libraries(text, path, line):
+    """["heed::nn"] of a block that begins with "// links heed::nn"."""
+    first = re.match(r"// links (heed::[a-z]+(?: heed::[a-z]+)*)\n", text)
+    if not first:
+        sys.exit(f"{path}:{line}: the block does not begin with the libraries that it links: // links heed::nn")
+    return first[1].split(" ")
+
+
 def program(text, path, line):
     mark = f'#line {line} "{path.name}"\n'
     if re.search(r"\bint main\(", text):
@@ -47,7 +57,7 @@ def extract(path, directory):
             content = program(text, path, line)
             if not source.exists() or source.read_text(encoding="utf-8") != content:
                 source.write_text(content, encoding="utf-8")
-            print(source)
+            print(source, *libraries(text, path, line), sep="|")
 
 
 def commands(text):
@@ -79,6 +89,10 @@ def run(path, directory, heed):
             steps = [(str(directory / name), [])] if language == "cpp" else commands(text)
             for command, expected in steps:
                 shown = f"{path.name}:{line}: {name if language == 'cpp' else command}"
+                if language == "cpp" and not (directory / name).exists():
+                    print(f"skipped, a library that it links is not built: {shown}")
+                    skipped += 1
+                    continue
                 if "models/spa-eng" in text and language == "cpp" and not model.exists():
                     print(f"skipped, models/spa-eng is not here: {shown}")
                     skipped += 1

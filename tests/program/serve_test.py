@@ -390,7 +390,7 @@ class Refusals(Serving):
                 self.assertEqual(headers[name], value)
         for method in ("PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"):
             answer = server.ask("translate", method=method)
-            self.assert_error(answer, 405, f"'translate' takes POST and no {method}")
+            self.assert_error(answer, 405, f"'translate' does not take {method}; use POST")
             self.assertEqual(answer[1]["Allow"], "POST")
         self.assertEqual(server.ask("", b"{}", method="POST")[1]["Allow"], "GET, HEAD")
         for types in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):

@@ -13,7 +13,7 @@ import subprocess
 import termios
 import unittest
 
-from program import HEED, SHARED, TINY, TrainingTest, corpus, snapshot
+from program import HEED, SANITIZED, SHARED, TINY, TrainingTest, corpus, snapshot
 
 RECIPES = pathlib.Path(__file__).resolve().parents[2] / "recipes"
 SHORT = [*TINY, "--max-updates", "4", "--validate-every", "2", "--average", "2", "--log-every", "1",
@@ -141,6 +141,52 @@ class HeldOut(DataTest):
                        "0", "--max-updates", "1", "--dropout", "0")
         loss = [json.loads((self.at / name / "train.log.jsonl").read_text().splitlines()[-1])["nll"] for name in "ab"]
         self.assertAlmostEqual(loss[0], loss[1], places=4)
+
+    def counts(self, said):
+        return tuple(map(int, re.search(r"(\d+) training and (\d+) validation pairs", said).groups()))
+
+    def test_where_nothing_is_said(self):
+        """2 %, at least 100 and at most 2,000 pairs; of fewer than 1,000 a tenth, of fewer than 100 none."""
+        few = [*SHORT, "--max-updates", "1", "--bleu-sentences", "2"]
+        for pairs, held in [(99, 0), (100, 10), (300, 30), (999, 100), (1000, 100), (4000, 100), (10000, 200),
+                            *([] if SANITIZED else [(150000, 2000)])]:
+            self.write("many.tsv", "".join(f"uno {i}\tone {i}\n" for i in range(pairs)))
+            with self.subTest(pairs):
+                said = self.train(*few, "--pairs", "many.tsv", "--model", f"m{pairs}")
+                self.assertEqual(self.counts(said), (pairs - held, held))
+                self.assertIn(f"holds out {held} of {pairs} pairs for validation; --valid-fraction 0 trains on all" if held
+                              else "no validation: 99 pairs have too few sources to hold some out; --valid-pairs names", said)
+                # The training keeps what was chosen.
+                toml = (self.at / f"m{pairs}/train.toml").read_text()
+                fraction = float(re.search("^valid-fraction = (.*)$", toml, re.M)[1])
+                self.assertEqual(round(fraction * pairs), held)
+                again = self.train(*few, "--pairs", "many.tsv", "--model", f"m{pairs}", "--max-updates", "2")
+                self.assertEqual(self.counts(again), (pairs - held, held))
+
+    def test_what_ends_it(self):
+        for more in (["--valid-fraction", "0"], ["--valid-pairs", "dev.tsv"]):
+            said = self.train("--pairs", "train.tsv", *more, "--model", more[0])
+            self.assertNotIn("holds out", said)
+            self.assertEqual(self.counts(said)[0], 300)
+        # One source for nearly all: none is held out.
+        self.write("one.tsv", "uno\tone\n" * 200)
+        said = self.train("--pairs", "one.tsv", "--model", "one")
+        self.assertEqual(self.counts(said), (200, 0))
+
+    def test_a_training_of_before_goes_on_without(self):
+        """Of earlier versions train.toml says nothing of a fraction, and they held out nothing."""
+        whole = self.train("--pairs", "train.tsv", "--valid-fraction", "0", "--model", "whole", "--max-updates", "6")
+        self.assertEqual(self.counts(whole), (300, 0))
+        for name, command in [("by-command", ["train", *SHORT, "--pairs", "train.tsv", "--model", "by-command"]),
+                              ("by-resume", ["train", "--resume", "by-resume"])]:
+            self.train("--pairs", "train.tsv", "--valid-fraction", "0", "--model", name)
+            kept = self.at / name / "train.toml"
+            kept.write_text("".join(line for line in kept.read_text().splitlines(keepends=True)
+                                    if not line.startswith("valid-fraction")))
+            again = self.heed(*command, "--max-updates", "6")
+            self.assertEqual(again.returncode, 0, again.stderr.decode())
+            self.assertEqual(self.counts(again.stderr.decode()), (300, 0))
+            self.assertTrue(self.state(name) == self.state("whole"))
 
     def test_refused(self):
         run = ["train", *SHORT, "--model", "m", "--pairs", "train.tsv", "--valid-fraction"]
@@ -333,9 +379,49 @@ class Bleu(DataTest):
         score = self.succeeds("score", "--reference", "dev.t", stdin=greedy)
         self.assertTrue(score.startswith(f"BLEU = {best:.2f} "), score)
 
+    def test_two_sample_translations_at_each_validation(self):
+        said = self.train().splitlines()
+        places = [i for i, line in enumerate(said) if "validation: epoch" in line]
+        pairs = [line.split("\t") for line in (self.at / "dev.tsv").read_text().splitlines()]
+        self.assertEqual(len(places), 5)
+        seen = []
+        for place in places:
+            found = [re.fullmatch(r"heed train: sample: (.*)  =>  (.*)  \(reference: (.*)\)", line)
+                     for line in said[place + 1:place + 3]]
+            self.assertTrue(all(found))
+            self.assertTrue(all([f[1], f[3]] in pairs for f in found))
+            seen.append([f[1] for f in found])
+        self.assertTrue(all(one == seen[0] for one in seen))  # the same sentences, so that one sees what changes
+        self.assertEqual(sum("sample: " in line for line in said), 10)
+        # What the last one says is what the weights say: those of the last update are the best, or the mean is.
+        if "up to" not in said[-3]:
+            greedy = self.succeeds("translate", "--model", "m", "--beam", "1", stdin=seen[0][0] + "\n")
+            self.assertIn(f"  =>  {greedy.strip()}  ", "\n".join(said))
+        self.assertNotIn("sample: ", self.train("--bleu-sentences", "0", "--model", "n"))
+
+    def test_losses_compare(self):
+        """Those of training are printed without label smoothing, as those of the validation are."""
+        said = self.train("--label-smoothing", "0.3", "--log-every", "30")
+        printed = [float(x) for x in re.findall(r"heed train: epoch \d+  update \d+  loss ([\d.]+)", said)]
+        log = [json.loads(line) for line in (self.at / "m/train.log.jsonl").read_text().splitlines()]
+        self.assertEqual(printed, [round(line["nll"], 4) for line in log if line["type"] == "train"])
+        self.assertGreater(len(printed), 3)
+
+    def test_ends_with_a_command_to_type(self):
+        """Which works as it is printed."""
+        (self.at / "dev.tsv").write_text("¿qué es el 'pan'?\twhat is 'bread'?\n" + corpus(20, seed=2))
+        said = self.train("--model", "my model")
+        last = said.splitlines()[-1]
+        self.assertEqual(last, "heed train: try it: heed translate --model 'my model' '¿qué es el '\\''pan'\\''?'")
+        self.write("bin/heed", f'#!/bin/sh\nexec "{HEED}" "$@"\n').chmod(0o755)
+        done = subprocess.run(["bash", "-c", last.split("try it: ")[1]], cwd=self.at, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, env={**os.environ, "PATH": f"{self.at}/bin:{os.environ['PATH']}"})
+        self.assertEqual((done.returncode, done.stderr, done.stdout.count(b"\n")), (0, b"", 1))
+        self.assertEqual(said.splitlines()[-1], self.train("--model", "my model").splitlines()[-1])
+
     def test_needs_validation_pairs(self):
         self.refuses(2, "--validate-by bleu needs validation pairs", "train", *SHORT, "--model", "m", "--pairs",
-                     "train.tsv", "--validate-by", "bleu")
+                     "train.tsv", "--validate-by", "bleu", "--valid-fraction", "0")
         self.refuses(2, "--bleu-sentences is 0", *self.RUN, "--validate-by", "bleu", "--bleu-sentences", "0")
 
 
@@ -419,7 +505,7 @@ class TensorBoard(DataTest):
             if line["type"] == "validation":
                 names = {"nll": "loss/validation", "average_nll": "loss/average", "bleu": "bleu/validation"}
             else:
-                names = {"loss": "loss/training", "learning_rate": "learning_rate", "gradient_norm": "gradient_norm",
+                names = {"nll": "loss/training", "learning_rate": "learning_rate", "gradient_norm": "gradient_norm",
                          "words_per_second": "tokens_per_second"}
             expected = {tag: line[name] for name, tag in names.items() if name in line}
             self.assertEqual(scalars.keys(), expected.keys())

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
 import subprocess
@@ -51,7 +52,43 @@ class Help(ProgramTest):
                 text = self.succeeds("help", command)
                 self.assertEqual(self.succeeds(command, "--help"), text)
                 self.assertEqual(self.succeeds(command, "-h"), text)
+            with self.subTest(command + ", all options"):
+                text = self.succeeds("help", "--all", command)
+                self.assertEqual(self.succeeds(command, "--help-all"), text)
+                self.assertEqual(self.succeeds(command, "--help", "--help-all"), text)
         self.refuses(2, "did you mean translate?", "help", "tranlsate")
+        self.refuses(2, "did you mean train?", "help", "trian")
+
+    def test_help_of_no_command(self):
+        for way in (["--help"], ["-h"], ["--help-all"]):
+            self.refuses(2, "unknown command 'nosuch'; heed --help lists what there is", "nosuch", *way)
+            self.refuses(2, "unknown command 'trian'; did you mean train?", "trian", *way)
+        self.assertEqual(self.succeeds("train", "--help"), self.succeeds("train", "-q", "--help"))
+
+    def test_a_long_help_begins_with_what_most_calls_need(self):
+        """20 options, an example before them; --help-all has each one."""
+        [train] = [c for c in described(self) if c["name"] == "train"]
+        names = [o["names"][-1] for o in train["options"]]
+        self.assertEqual(len(train["main_options"]), 20)
+        self.assertLessEqual(set(train["main_options"]), set(names))
+        self.assertGreater(len(names), 90)
+        short, whole = self.succeeds("train", "--help"), self.succeeds("train", "--help-all")
+        self.assertEqual(re.findall(r"^ {2,6}(?:-., )?(--[a-z-]+)", short, re.M), train["main_options"])
+        self.assertEqual(re.findall(r"^ {2,6}(?:-., )?(--[a-z0-9-]+)", whole, re.M), names)
+        self.assertLess(short.index("Examples"), short.index("--pairs FILE ...\n"))
+        self.assertIn(f"heed train --help-all shows all {len(names)} options.", short)
+        self.assertLess(len(short.splitlines()), 70)
+
+    def test_usage_shows_what_is_required(self):
+        usage = self.succeeds("train", "--help").split("Usage:")[1].split("\n\n")[0]
+        self.assertEqual([line.strip() for line in usage.splitlines()],
+                         ["heed train --pairs FILE ... --model DIR [OPTIONS]", "heed train --text FILE ... --model DIR [OPTIONS]",
+                          "heed train --init DIR --labelled FILE ... --model DIR [OPTIONS]", "heed train --resume DIR [OPTIONS]"])
+        for command in described(self)[1:]:
+            for option in command["options"]:
+                if option["required"]:
+                    name = option["names"][-1].upper() if option["argument"] else option["names"][-1]
+                    self.assertTrue(all(name in line for line in command["usage"]), command["usage"])
 
     def test_version(self):
         self.assertRegex(self.succeeds("--version"), r"\Aheed \d+\.\d+\.\d+\n\Z")
@@ -140,8 +177,15 @@ class Description(ProgramTest):
                 names = {name for option in command["options"] for name in option["names"]}
                 wanted = {"--help", "--quiet", "--verbose", "--color"}
                 if command["group"] != "About heed":
-                    wanted |= {"--threads", "--seed"}
+                    wanted |= {"--threads"}
                 self.assertLessEqual(wanted, names)
+
+    def test_a_seed_is_shown_where_something_is_drawn(self):
+        """It is taken by all that compute, so that a script may give it to each."""
+        shown = {c["name"] for c in self.commands if any("--seed" in o["names"] for o in c["options"])}
+        self.assertEqual(shown, {"train", "translate", "generate", "score", "attention", "bench"})
+        self.write("w.npy", zeros_npy(2, 2))
+        self.succeeds("inspect", "w.npy", "--seed", "3")
 
     def test_the_page_names_the_commands_that_share_an_option(self):
         """docs/command_line.md: in each row of its table options, commands ("all", "all but ...") and a meaning."""
@@ -254,6 +298,27 @@ class Completion(ProgramTest):
                 names = [n for option in command["options"] if not option["argument"] for n in option["names"]]
                 self.assertEqual(sorted(self.bash("heed", command["name"], "-")), sorted(names))
 
+    @unittest.skipUnless(shutil.which("fish"), "SKIPPED: no fish")
+    def test_fish(self):
+        """What fish offers for a line."""
+        self.write("heed.fish", self.succeeds("completion", "fish"))
+        self.write("models/m/x", "")
+        for line, offered in [("heed transl", ["translate"]), ("heed translate --bea", ["--beam"]),
+                              ("heed export --dtype ", ["bf16", "f16", "f32"]), ("heed help gen", ["generate"]),
+                              ("heed export -m mod", ["models/"]), ("heed --vers", ["--version"])]:
+            done = subprocess.run(["fish", "--no-config", "-c", "source heed.fish; complete -C $argv[1]", line], cwd=self.at,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual((done.stderr, [x.split("\t")[0] for x in done.stdout.decode().splitlines()]), (b"", offered))
+
+    def test_fish_knows_every_option(self):
+        script = self.succeeds("completion", "fish")
+        for command in described(self)[1:]:
+            lines = [line for line in script.splitlines() if f"'__fish_seen_subcommand_from {command['name']}'" in line]
+            names = [n for option in command["options"] if not option["argument"] for n in option["names"]]
+            found = [("--" if kind == "l" else "-") + name for line in lines
+                     for kind, name in re.findall(r" -([ls]) ([A-Za-z0-9-]+)", line.split(" -d '")[0])]
+            self.assertEqual(sorted(found), sorted(names))
+
     @unittest.skipUnless(shutil.which("zsh"), "SKIPPED: no zsh")
     def test_zsh(self):
         """In a terminal of zsh's own: what stands on the line after a tab."""
@@ -316,6 +381,34 @@ class WrongUse(ProgramTest):
                 self.refuses(2, f"'--frobnicate'; heed {name} --help lists what there is", name, "--frobnicate")
                 self.refuses(2, "'--quite=1'; did you mean --quiet?", name, "--quite=1")
 
+    def test_what_other_programs_call_the_same(self):
+        for typed, here in [("--epochs=3", "--max-epochs"), ("--lr", "--learning-rate"), ("--steps", "--max-updates"),
+                            ("--batch-size", "--batch-tokens or --batch"), ("--src", "--source"), ("--dev", "--valid-pairs"),
+                            ("--output-dir", "--model"), ("--num-heads", "--heads")]:
+            self.refuses(2, f"unknown option '{typed}'; did you mean {here}?\n", "train", typed, "1")
+        for command, typed, here in [("generate", "--max-new-tokens", "--max-tokens"), ("translate", "--num-beams", "--beam"),
+                                     ("score", "--ref", "--reference"), ("bench", "--num-threads", "--threads")]:
+            self.refuses(2, f"did you mean {here}?\n", command, typed, "1")
+        # Where the command has no such option, nothing is suggested.
+        self.refuses(2, "'--epochs'; heed score --help lists what there is", "score", "-r", "x", "--epochs")
+        for typed, here in [("version", "--version"), ("chat", "generate --interactive"), ("finetune", "train"),
+                            ("infer", "translate")]:
+            self.refuses(2, f"unknown command '{typed}'; did you mean {here}?\n", typed)
+        self.refuses(2, "unknown option '--verison'; did you mean --version?\n", "--verison")
+        self.refuses(2, "unknown option '--verison'; did you mean heed --version?\n", "translate", "--verison")
+
+    def test_suggestions_exist(self):
+        """What is suggested for the names of others is an option of some command, or a command."""
+        source = (ROOT / "src/cli/main.cc").read_text()
+        table = source.split("kCalledElsewhere[] = {")[1].split("};")[0]
+        commands = described(self)
+        known = {name for c in commands for o in c["options"] for name in o["names"]} | {c["name"] for c in commands}
+        pairs = re.findall(r'\{"([^"]+)", "([^"]+)"\}', table)
+        self.assertGreater(len(pairs), 50)
+        for elsewhere, here in pairs:
+            self.assertIn(here.split(" ")[0], known)
+            self.assertNotIn(elsewhere, {c["name"] for c in commands})
+
     def test_options_before_the_command(self):
         for typed in (["--verbose"], ["-q"], ["--color", "never"], ["--color=never"], ["-t2"], ["-m", "m"], ["-i-"]):
             name = re.match("--[a-z]+|-.", typed[0])[0]
@@ -344,7 +437,7 @@ class WrongUse(ProgramTest):
         self.refuses(2, "models: it is empty", "average", "", "a", "--to", "b")
         self.refuses(2, "--input: it is empty", "translate", "-i", "", stdin="hola\n")
         self.write("empty.toml", 'pairs = ["a.tsv", ""]\n')
-        self.refuses(1, "empty.toml: --pairs: it is empty", "train", "--config", "empty.toml", "--dump-config")
+        self.refuses(1, "empty.toml: line 1: --pairs: it is empty", "train", "--config", "empty.toml", "--dump-config")
 
     def test_choices(self):
         """What is typed is shown as it was typed."""
@@ -377,8 +470,79 @@ class WrongUse(ProgramTest):
             self.refuses(2, f"--seconds: {value} is not in the range 0.01 to 3600\n", "bench", "--seconds", value)
 
     def test_missing_option(self):
-        self.refuses(2, "--reference", "score")
-        self.refuses(2, "--k", "attention", "--q", "q.npy")
+        self.refuses(2, "--reference is missing; usage: heed score [OPTIONS] --reference FILE\n", "score")
+        self.refuses(2, "--k is missing; usage: heed attention", "attention", "--q", "q.npy")
+        self.refuses(2, "PATH is missing; usage: heed inspect [OPTIONS] PATH\n", "inspect")
+
+    def test_what_a_wrong_value_should_be(self):
+        self.refuses(2, "--beam: 'many' is not a whole number\n", "translate", "--beam", "many")
+        self.refuses(2, "--bias: 'maybe' is not true or false\n", "train", "--bias", "maybe")
+
+    def test_one_column_for_both_sides(self):
+        for command in (["train", "--model", "m"], ["prepare", "--to", "t"]):
+            self.refuses(2, "--columns 1,1: source and target are one column; give two, counted from 1, as in 2,1\n",
+                         *command, "--pairs", "none.tsv", "--columns", "1,1")
+
+    def test_files_that_are_not_there_are_named_with_their_option(self):
+        missing = "No such file or directory\n"
+        self.refuses(1, f"heed train: --pairs nowhere.tsv: {missing}", "train", "--pairs", "nowhere.tsv", "--model", "m")
+        self.refuses(1, "heed train: --pairs /: Is a directory\n", "train", "--pairs", "/", "--model", "m")
+        self.refuses(1, "heed train: --pairs none*.tsv: no file fits this pattern\n", "train", "--pairs", "none*.tsv",
+                     "--model", "m")
+        self.refuses(1, f"heed train: --text nowhere.txt: {missing}", "train", "--text", "nowhere.txt", "--model", "m")
+        self.refuses(1, f"heed prepare: --pairs nowhere.tsv: {missing}", "prepare", "--pairs", "nowhere.tsv", "--to", "t")
+        self.refuses(1, f"heed score: --reference nowhere: {missing}", "score", "-r", "nowhere")
+        self.refuses(1, f"heed translate: --input nowhere: {missing}", "translate", "-m", BUNDLED, "-i", "nowhere")
+        self.refuses(1, "heed translate: --model nowhere: open nowhere/config.json: No such file", "translate", "-m",
+                     "nowhere", "x")
+        self.refuses(1, f"heed attention: --q nowhere.npy: {missing}", "attention", "--q", "nowhere.npy", "--k", "k",
+                     "--v", "v")
+        self.refuses(1, f"heed inspect: nope: {missing}", "inspect", "nope")
+
+    def test_places_are_checked_before_the_work(self):
+        """A directory that cannot be made, a file in none: before data are read, which are not there."""
+        self.write("file", "")
+        self.write("others/notes.txt", "")
+        self.refuses(1, "--model file is not a directory; name another", "train", "--pairs", "none.tsv", "--model", "file")
+        self.refuses(1, "is not a directory; name another", "train", "--pairs", "none.tsv", "--model", "file/m")
+        self.refuses(2, "--model others holds files that heed did not make", "train", "--pairs", "none.tsv", "--model",
+                     "others")
+        self.refuses(2, "--model others holds files that heed did not make", "train", "--text", "none.txt", "--model",
+                     "others")
+        self.refuses(1, "--to file/t: there is no directory file", "prepare", "--pairs", "none.tsv", "--to", "file/t")
+        for option, command in [("--output", ["score", "-r", "none.txt"]), ("--output", ["embed", "-m", BUNDLED, "none.txt"]),
+                                ("--html", ["attend", "--from", "none.npy"]), ("--to", ["export", "-m", "none"]),
+                                ("--to", ["average", "none", "none2"])]:
+            kind = "" if option == "--to" else "/x.html"
+            self.refuses(1, f"{option} file/none{kind}: ", *command, option, f"file/none{kind}")
+
+    def test_no_bundled_model(self):
+        """One line with the remedy, wherever the program stands; --verbose lists where it looked."""
+        program = self.at / "lib/python3/site-packages/heed/heed"
+        program.parent.mkdir(parents=True)
+        shutil.copy2(HEED, program)
+        for arguments in (["translate", "Hola."], ["attend", "Hola."], ["embed"], ["tokenize"], ["serve"]):
+            done = subprocess.run([program, *arguments], cwd=self.at, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual(done.returncode, 1)
+            self.assert_one_line(done.stderr.decode(), "install the bundled model, with pip by pip install ./python/model")
+            self.assertLess(len(done.stderr), 250)
+        done = subprocess.run([program, "translate", "-v", "Hola."], cwd=self.at, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=60)
+        self.assertIn(b"site-packages/heed_spa_eng\n", done.stderr)
+
+    def test_threads_by_the_environment(self):
+        self.refuses(2, "heed: HEED_NUM_THREADS is 'two'; set it to a number from 0 to 4096", "inspect", "x",
+                     env={"HEED_NUM_THREADS": "two"})
+        for number in ("-1", "4097", "1e3", "3 "):
+            self.refuses(2, "set it to a number", "score", "-r", "x", env={"HEED_NUM_THREADS": number})
+        bench = ["bench", "--only", "attention", "--seconds", "0.01"]
+        if SANITIZED:
+            return
+        for number, arguments, threads in [("3", [], 3), ("3", ["--threads", "2"], 2), ("3", ["-t", "0"], 3),
+                                           ("0", [], os.cpu_count()), ("", [], os.cpu_count())]:
+            text = self.succeeds(*bench, *arguments, env={"HEED_NUM_THREADS": number})
+            self.assertIn(f", {threads} threads, ", text)
 
 
 class Config(ProgramTest):
@@ -406,6 +570,29 @@ class Config(ProgramTest):
         self.assertEqual(values["heads"], "3")
         self.assertEqual(values["feed-forward"], "128")
         self.assertEqual(float(values["learning-rate"]), 0.5)
+
+    def test_what_has_no_value_is_a_comment_that_can_be_used(self):
+        """Of a flag, a list and a text: taken as they stand. Of a number: the name of its value, which is refused with
+        the line."""
+        lines = self.dump().splitlines()
+        empty = {line[2:].split(" = ")[0]: line[2:] for line in lines if re.fullmatch(r"# [a-z-]+ = .*", line)}
+        self.assertEqual(empty["trust"], "trust = false")
+        self.assertEqual(empty["separate-vocabularies"], "separate-vocabularies = false")
+        self.assertEqual(empty["skip-bad-lines"], "skip-bad-lines = false")
+        self.assertEqual(empty["valid-fraction"], "valid-fraction = X")
+        self.assertEqual(empty["text"], "text = []")
+        self.assertGreater(len(empty), 15)
+        for name, line in empty.items():
+            with self.subTest(line):
+                self.write("c.toml", f"# one\n# two\n{line}\n")
+                done = self.heed("train", "--config", "c.toml", "--dump-config")
+                if done.returncode == 0:
+                    continue
+                self.assertIn(done.returncode, (1, 2))
+                says = "c.toml: line 3: " if done.returncode == 1 else f"--{name}"
+                self.assert_one_line(done.stderr.decode(), says)
+        self.write("c.toml", 'trust = ""\n')
+        self.refuses(1, "c.toml: line 1: --trust: '' is not true or false", "train", "--config", "c.toml", "--dump-config")
 
     def test_unknown_key(self):
         self.write("wrong.toml", "learning-rat = 0.1\n")
@@ -515,6 +702,42 @@ class Messages(ProgramTest):
                           and re.search(r"std::c(err|log)\b|\b(perror|psignal)\(|\bf(printf|puts|putc|write)\([^;]*\bstderr\b",
                                         path.read_text())},
                          {"console.cc", "progress.cc", "main.cc"})
+
+
+class Waiting(ProgramTest):
+    """A person at a terminal is told that lines are awaited, and how to end them."""
+    SAID = "reading lines from the terminal; Ctrl-D ends them"
+
+    def typed(self, *arguments):
+        """What is said on standard error where a terminal is standard input, in which a line and Ctrl-D are typed."""
+        keyboard, terminal = pty.openpty()
+        os.write(keyboard, b"a\tb\n\x04")
+        done = subprocess.run([HEED, *map(str, arguments)], stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              cwd=self.at, timeout=240)
+        os.close(keyboard)
+        os.close(terminal)
+        return done.stderr.decode()
+
+    @unittest.skipUnless((BUNDLED / "model.safetensors").exists(), "SKIPPED: there is no bundled model")
+    def test_every_command_that_reads_standard_input(self):
+        self.write("r.txt", "a\n")
+        self.write("text.txt", "the dog sees the cat. " * 50)
+        subprocess.run([HEED, "train", "--text", "text.txt", "--model", "writer", *TINY_TEXT], cwd=self.at, check=True,
+                       stderr=subprocess.PIPE)
+        tiny_models.text_encoder(self.at / "bert", "BertForMaskedLM")
+        tiny_models.text_encoder(self.at / "sentiment", "BertForSequenceClassification")
+        for command in (["translate"], ["translate", "-"], ["generate", "-m", "writer", "--max-tokens", "1"],
+                        ["generate", "-m", "writer", "--score"],
+                        ["generate", "-m", "writer", "--interactive", "--max-tokens", "1"], ["score", "-r", "r.txt"],
+                        ["tokenize"], ["embed"], ["classify", "-m", "sentiment"], ["fill", "-m", "bert"],
+                        ["train", "--pairs", "-", "--model", "m"], ["prepare", "--text", "-", "--to", "t", "--vocabulary",
+                                                                    BUNDLED / "vocabulary.txt"]):
+            with self.subTest(" ".join(map(str, command))):
+                self.assertEqual(self.typed(*command).count(self.SAID + "\n"), 1)
+                self.assertNotIn(self.SAID, self.typed(*command, "--quiet"))
+                self.assertNotIn(self.SAID, self.heed(*command, stdin="a\tb\n").stderr.decode())
+        for command in (["translate", "x"], ["tokenize", "r.txt"], ["generate", "-m", "writer", "a", "--max-tokens", "1"]):
+            self.assertNotIn(self.SAID, self.typed(*command))
 
 
 class Terminal(ProgramTest):

@@ -23,6 +23,9 @@ def outside_torch(*operands: Any, **options: Any) -> Any:
     return _attention.attention(*operands, **options)
 
 
+_SPELLED = "top_left", "top-left", "bottom_right", "bottom-right"  # the causal rules
+
+
 def attention(eager: Any, *operands: Any, **options: Any) -> Any:
     """The operator; `eager`, outside of the graph, where something cannot be an operator's argument."""
     return _operator_call(*operands, **options) if _fits(*operands, **options) else eager(*operands, **options)
@@ -36,7 +39,7 @@ def _fits(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, scor
     ragged = q_offsets is not None or k_offsets is not None
     largest = isinstance(return_weights, heed.Select) and return_weights.top_p < 1
     return (out is None and block_mask is None and not largest
-            and (isinstance(causal, bool) or causal == "bottom_right")
+            and (causal is None or isinstance(causal, bool) or causal in _SPELLED)
             and not (ragged and (return_weights or return_scores is not None))
             and (score_mod is None or isinstance(score_mod, ScoreMod))
             and all(part.name != "function" for part in _parts(score_mod))
@@ -62,8 +65,8 @@ def _operator_call(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False
     tables = [torch.as_tensor(part.tables[0] if table is None else table) for part in parts for table in part.tables]
     select = return_weights if isinstance(return_weights, heed.Select) else heed.Select()
     result, lse, scores, weights = _operator.forward(
-        q, k, v, mask, sinks, alibi, key_lengths, q_offsets, k_offsets, seed, tables, causal is True,
-        causal == "bottom_right", scale, window, softcap, offset, dropout_p, [part.name for part in parts],
+        q, k, v, mask, sinks, alibi, key_lengths, q_offsets, k_offsets, seed, tables,
+        causal is True or causal in _SPELLED[:2], causal in _SPELLED[2:], scale, window, softcap, offset, dropout_p, [part.name for part in parts],
         [x for part in parts for x in part.places], [x for part in parts for x in part.factors], return_scores,
         bool(return_weights), select.heads, select.rows)
     if not (return_lse or return_weights or return_scores is not None):

@@ -228,7 +228,7 @@ def test_what_is_refused():
     q, k, v = operands()
     misfits = [((q[0], k[0], v[0]), {}, "query has 3 dimensions; pass"), ((q, k, v, 0.5), {}, "dropout_p is not 0"),
                ((q.long(), k.long(), v.long()), {}, "query has elements that heed does not know; pass"),
-               ((q, k.float(), v), {}, "k is f32 and q is f64"),
+               ((q, k.float(), v), {}, "k is float32 and q is float64"),
                ((q, k[:, :3], v[:, :3]), {}, "not a multiple"), ((q, k, v[:, :, :5]), {}, "attention: "),
                ((q, k, v), {"attn_mask": numbers(70, 8)}, "the mask has 8 keys, of 90; pass"),
                ((q, k, v), {"attn_mask": numbers(3, 90)}, "attention: .*mask")]

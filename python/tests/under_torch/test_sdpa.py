@@ -160,7 +160,7 @@ REFUSED = [
     ((X, X, X, torch.zeros(1, 1, 1, 3, 3)), {}, "attn_mask has shape"),
     ((X, X, X, torch.zeros(3, 3, dtype=torch.int32)), {}, "attn_mask is torch.int32, query torch.float64; pass"),
     ((X, X[..., :3], X), {}, "head size of q is 4 and of k 3"),
-    ((X, X.float(), X), {}, "k is f32 and q is f64; convert"),
+    ((X, X.float(), X), {}, "k is float32 and q is float64; convert one with astype"),
     ((X.long(), X.long(), X.long()), {}, "pass"),
     ((X.to("meta"), X, X), {}, "pass"),
 ]

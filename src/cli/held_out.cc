@@ -1,0 +1,51 @@
+#include "cli/held_out.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "cli/train_defaults.h"
+
+namespace heed::cli {
+namespace {
+
+constexpr const char* kValidFraction = "--valid-fraction";
+
+std::string shortest(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, number).ptr};
+}
+
+void hold_out_by_default(CLI::App& command, TextPairs& texts, TextPairs& validation, const Say& say) {
+  const int64_t all = std::ssize(texts.source);
+  const double fraction = default_valid_fraction(all);
+  if (fraction > 0) {
+    try {
+      validation = hold_out(texts, fraction, /*most=*/2 * fraction);
+    } catch (const UsageError&) {  // very many pairs have one source
+    }
+  }
+  const bool held = !validation.source.empty();
+  set_option(command, kValidFraction, held ? shortest(fraction) : "0");
+  if (held)
+    say("holds out " + std::to_string(validation.source.size()) + " of " + std::to_string(all) +
+        " pairs for validation; --valid-fraction 0 trains on all of them");
+  else
+    say("no validation: " + std::to_string(all) +
+        " pairs have too few sources to hold some out; --valid-pairs names others, --valid-fraction 0.1 takes a tenth");
+}
+
+}  // namespace
+
+void hold_out_validation(CLI::App& command, TrainArguments& a, TextPairs& texts, TextPairs& validation,
+                         const Say& say) {
+  if (!a.valid_pairs.empty() || a.valid_pairs_in_memory) return;
+  if (command.get_option(kValidFraction)->empty()) return hold_out_by_default(command, texts, validation, say);
+  if (a.valid_fraction == 0) return;
+  try {
+    validation = hold_out(texts, a.valid_fraction);
+  } catch (const UsageError& e) {
+    throw UsageError(std::string(kValidFraction) + ": " + e.what());
+  }
+}
+
+}  // namespace heed::cli
