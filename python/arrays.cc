@@ -272,23 +272,25 @@ std::shared_ptr<M> held(nb::handle capsule) {
   return owned(managed);
 }
 
-[[noreturn]] void refuse_export(const char* what, const nb::python_error& error) {
+[[noreturn]] void refuse_export(const char* what, nb::handle array, const nb::python_error& error) {
   if (!error.matches(PyExc_Exception)) throw error;  // KeyboardInterrupt and what else is not about the array
+  if (nb::getattr(array, "is_nested", nb::none()).ptr() == Py_True)
+    refuse(what, "is a nested tensor; pass its values with q_offsets and k_offsets, or dense tensors");
   const std::string text = text_of(error.value(), PyObject_Str(error.value().ptr()));
   // Of torch's own the first line: a trace of its calls follows.
   refuse(what, "gives no memory: " + text.substr(0, text.find('\n')) + "; pass a dense array on the CPU");
 }
 
-nb::object capsule_of(const char* what, nb::handle method) {
+nb::object capsule_of(const char* what, nb::handle array, nb::handle method) {
   try {
     return method("max_version"_a = nb::make_tuple(1, 0));
   } catch (nb::python_error& error) {
-    if (!error.matches(PyExc_TypeError)) refuse_export(what, error);
+    if (!error.matches(PyExc_TypeError)) refuse_export(what, array, error);
   }
   try {
     return method();  // older than versions
   } catch (const nb::python_error& error) {
-    refuse_export(what, error);
+    refuse_export(what, array, error);
   }
 }
 
@@ -317,7 +319,7 @@ Tensor take_exchanged(const char* what, const Exchange& exchange, nb::handle arr
   try {
     if (exchange.from_object(array.ptr(), &managed) != 0) throw nb::python_error();
   } catch (const nb::python_error& error) {
-    refuse_export(what, error);
+    refuse_export(what, array, error);
   }
   return take_versioned(what, owned(managed), access);
 }
@@ -346,14 +348,68 @@ bool torch_records() {
   return enabled.ptr() == Py_True;
 }
 
-/// What torch would export all the same: other classes' own ideas of their memory, a sign that is yet to be turned, and
-/// elements whose gradients somebody waits for.
+/// Numbers of torch's sets of dispatch keys.
+uint64_t bits_of(const nb::object& keys) { return nb::cast<uint64_t>(keys.attr("raw_repr")()); }
+
+/// The keys that torch's operators would be called with by this thread, of tracers, modes and transforms.
+struct WatchingKeys {
+  PyObject *included = nullptr, *excluded = nullptr;  // functions; null in a torch without them
+  uint64_t mask = 0;
+
+  WatchingKeys() {
+    const nb::object c = nb::module_::import_("torch").attr("_C");
+    const auto function = [&](const char* name) { return nb::getattr(c, name, nb::none()); };
+    const nb::object includes = function("_dispatch_tls_local_include_set"),
+                     excludes = function("_dispatch_tls_local_exclude_set");
+    if (includes.is_none() || excludes.is_none()) return;
+    for (const char* const name : {"Python", "Tracer", "FuncTorchDynamicLayerFrontMode"})
+      mask |= bits_of(c.attr("DispatchKeySet")(c.attr("DispatchKey").attr(name)));
+    included = nb::object(includes).release().ptr(), excluded = nb::object(excludes).release().ptr();  // for good
+  }
+  bool any() const {
+    if (!included) return false;
+    const uint64_t found = bits_of(nb::handle(included)()) & mask;
+    return found != 0 && (found & ~bits_of(nb::handle(excluded)())) != 0;
+  }
+};
+
+/// Whether a level of forward AD is open.
+bool has_dual_level() {
+  static PyObject* const module =
+      nb::object(nb::module_::import_("torch.autograd.forward_ad")).release().ptr();  // for good
+  static PyObject* const name = PyUnicode_InternFromString("_current_level");
+  const nb::object level = attribute(module, name);
+  return PyLong_Check(level.ptr()) && PyLong_AsLong(level.ptr()) >= 0;
+}
+
+bool is_dual(nb::handle tensor) {
+  return !nb::module_::import_("torch.autograd.forward_ad").attr("unpack_dual")(tensor).attr("tangent").is_none();
+}
+
+[[noreturn]] void refuse_watched(const char* what) {
+  throw Watched(std::string(what) +
+                " is a torch tensor in a trace, under a dispatch mode or in a transform of torch.func, which cannot "
+                "follow this call; call it outside of them, or use heed.attention or heed.torch");
+}
+
+[[noreturn]] void refuse_dual(const char* what) {
+  throw Watched(std::string(what) +
+                " has a tangent, and heed has no forward-mode derivatives; use reverse mode (torch.autograd.grad, "
+                "torch.func.vjp), or pass the primal alone");
+}
+
+thread_local int unwatched_calls = 0;
+
+/// What torch would export all the same: other classes' own ideas of their memory, a sign that is yet to be turned,
+/// elements whose gradients somebody waits for, and what is followed.
 void check_torch(const char* what, nb::handle tensor) {
   if (!tensor.type().is(torch_tensor()) &&
       !tensor.type().is(nb::module_::import_("torch").attr("nn").attr("Parameter")))
     refuse(what, std::string("is a ") + nb::inst_name(tensor).c_str() + "; pass a plain torch.Tensor");
   static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
   static PyObject* const is_neg = nb::object(nb::handle(torch_tensor()).attr("is_neg")).release().ptr();  // for good
+  if (unwatched_calls == 0 && torch_watches()) refuse_watched(what);
+  if (has_dual_level() && is_dual(tensor)) refuse_dual(what);
   if (attribute(tensor, requires_grad).ptr() != Py_False && torch_records())
     throw RequiresGrad(std::string(what) + " requires grad, and nothing is recorded for it here; pass detach() of it");
   PyObject* const only = tensor.ptr();
@@ -437,7 +493,7 @@ Tensor lend(const char* what, nb::handle array, Py_buffer& view) {
   try {
     if (exchange->lend(array.ptr(), &lent) != 0) throw nb::python_error();
   } catch (const nb::python_error& error) {
-    refuse_export(what, error);
+    refuse_export(what, array, error);
   }
   return take_dlpack(what, lent, nullptr);
 }
@@ -458,7 +514,23 @@ Tensor take(const char* what, nb::handle array, Access access) {
   const nb::object method = nb::getattr(array, "__dlpack__", nb::none());
   if (method.is_none() || PyType_Check(array.ptr()))
     throw nb::type_error((what + (" is " + shown(array) + "; ") + kKinds).c_str());
-  return take_capsule(what, capsule_of(what, method), access);
+  return take_capsule(what, capsule_of(what, array, method), access);
+}
+
+bool torch_watches() {
+  static const WatchingKeys keys;
+  return keys.any();
+}
+
+UnwatchedCall::UnwatchedCall(const char* what, nb::handle array) {
+  if (!is_torch(array)) return;
+  if (torch_watches()) refuse_watched(what);
+  ++unwatched_calls;
+  counts_ = true;
+}
+
+void UnwatchedCall::end() {
+  if (std::exchange(counts_, false)) --unwatched_calls;
 }
 
 Lent::Lent(const char* what, nb::handle array) : tensor_(lend(what, array, view_)) {}

@@ -17,9 +17,31 @@ struct RequiresGrad : ShapeError {
   using ShapeError::ShapeError;
 };
 
+/// A torch tensor in a call that a trace, a dispatch mode, a transform of torch.func or forward AD would have to see:
+/// they see torch's operators alone, and would take the result for a constant.
+struct Watched : ShapeError {
+  using ShapeError::ShapeError;
+};
+
+/// Throws Watched where `array` is torch's and a call is watched now; until it goes, tensors that the thread takes are
+/// not asked again, which costs more than the rest of a tiny call.
+class UnwatchedCall {
+ public:
+  UnwatchedCall(const char* what, nb::handle array);
+  ~UnwatchedCall() { end(); }
+  UnwatchedCall(const UnwatchedCall&) = delete;
+  void end();
+
+ private:
+  bool counts_ = false;
+};
+
+/// Whether torch follows what is done to its tensors now.
+bool torch_watches();
+
 /// The memory of `array` as a tensor that keeps it alive: NumPy's arrays and all else with the buffer protocol, then
 /// what has __dlpack__ on the CPU. `what` names it in errors ("attention: q"). Throws TypeError for what is no array,
-/// ShapeError for one that heed cannot read or, where asked to, write; RequiresGrad.
+/// ShapeError for one that heed cannot read or, where asked to, write; RequiresGrad and Watched.
 Tensor take(const char* what, nb::handle array, Access access = Access::read);
 
 /// The same for as long as a call takes, which is quicker: the tensor must not outlive this object.

@@ -34,7 +34,7 @@ AttentionResult room(const Tensor& out, const Tensor& q, const Tensor& k, const 
   }
   Dims rows = ragged ? Dims{q.size(1), q.size(0)} : Dims{q.size(0), q.size(1), q.size(2)};
   const DType compute = q.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  if (options.want_lse) into.lse = Tensor::empty(rows, compute);
+  if (options.want_lse) into.lse = Tensor::empty(rows, compute), into.lse_low = Tensor::empty(rows, compute);
   rows.push_back(keys);
   if (options.want_scores) into.scores = Tensor::empty(rows, compute);
   if (options.want_weights) {
@@ -74,6 +74,7 @@ const Options& defaults_on(Executor* threads) {
 nb::object run(H q_array, H k_array, H v_array, H out_array, H mask, H causal, H scale, H window, H softcap, H alibi,
                H sinks, H score_mod, H block_mask, H key_lengths, H offset, H q_offsets, H k_offsets, H dropout_p,
                H seed) {
+  UnwatchedCall taking("attention: q", q_array);
   const Lent q("attention: q", q_array), k("attention: k", k_array), v("attention: v", v_array);
   const Tensor out = take_optional("attention: out", out_array, Access::write);
   Executor* const threads = threads_of(q_array);
@@ -82,38 +83,44 @@ nb::object run(H q_array, H k_array, H v_array, H out_array, H mask, H causal, H
                     causal, {softcap, dropout_p}, {offset, seed}))
     read.emplace(mask, causal, scale, window, softcap, alibi, sinks, score_mod, block_mask, key_lengths, offset,
                  q_offsets, k_offsets, dropout_p, seed);
+  taking.end();
   const AttentionResult result = read ? computed(q, k, v, *read, read->on(threads), out)
                                       : computed(q, k, v, defaults_on(threads), defaults_on(threads).get(), out);
   return out.defined() ? nb::borrow(out_array) : give(result.out, q_array);
 }
 
-/// (out, lse, weights, scores, offsets, keys and weights of top), None for what was not asked for.
+/// (out, lse, lse_low, weights, scores, offsets, keys and weights of top), None for what was not asked for.
 Tuple run_recorded(H q_array, H k_array, H v_array, const Options& given, H out_array, H return_lse, H return_scores,
                    H return_weights) {
+  UnwatchedCall taking("attention: q", q_array);
   const Lent q("attention: q", q_array), k("attention: k", k_array), v("attention: v", v_array);
   const Tensor out = take_optional("attention: out", out_array, Access::write);
+  taking.end();
   AttentionOptions options = given.on(threads_of(q_array));
   options.want_lse = flag("attention: return_lse", return_lse);
   want_weights(return_weights, q, options);
   options.want_scores = stage(return_scores);
   const AttentionResult r = computed(q, k, v, given, options, out);
   return nb::make_tuple(out.defined() ? nb::borrow(out_array) : give(r.out, q_array), give(r.lse, q_array),
-                        give(r.weights, q_array), give(r.scores, q_array), give(r.top.offsets, q_array),
-                        give(r.top.keys, q_array), give(r.top.weights, q_array));
+                        give(r.lse_low, q_array), give(r.weights, q_array), give(r.scores, q_array),
+                        give(r.top.offsets, q_array), give(r.top.keys, q_array), give(r.top.weights, q_array));
 }
 
 /// (q, k, v, mask, sinks, tables of score_mod): None where there is no additive mask and no sinks.
 Tuple run_backward(nb::handle grad_array, nb::handle q_array, nb::handle k_array, nb::handle v_array,
-                   nb::handle out_array, nb::handle lse_array, const Options& given, nb::handle grad_lse_array,
-                   nb::handle mask_grad) {
+                   nb::handle out_array, nb::handle lse_array, nb::handle lse_low_array, const Options& given,
+                   nb::handle grad_lse_array, nb::handle mask_grad) {
+  UnwatchedCall taking("attention_backward: grad", grad_array);
   const Tensor grad = take("attention_backward: grad", grad_array), q = take("attention_backward: q", q_array),
                k = take("attention_backward: k", k_array), v = take("attention_backward: v", v_array);
   AttentionResult forward;
   forward.out = take("attention_backward: r.out", out_array);
   forward.lse = take("attention_backward: r.lse", lse_array);
+  forward.lse_low = take_optional("attention_backward: r.lse_low", lse_low_array);
   BackwardOptions wanted{.want_mask = flag("attention_backward: mask_grad", mask_grad) && given.has_additive_mask(),
                          .want_sinks = given.has_sinks(),
                          .grad_lse = take_optional("attention_backward: grad_lse", grad_lse_array)};
+  taking.end();
   std::vector<Tensor> tables;
   if (const Mods* const mods = given.mods()) {
     mods->check_differentiable();
@@ -133,19 +140,31 @@ Tuple run_backward(nb::handle grad_array, nb::handle q_array, nb::handle k_array
                         give(gradients.mask, q_array), give(gradients.sinks, q_array), nb::tuple(learned));
 }
 
-/// (out, lse). lse (Hq, Tq) of ragged batches, whose out is (Tq, Hq, Dv).
-Tuple run_merge(nb::handle out_array, nb::handle lse_array, nb::handle out2_array, nb::handle lse2_array) {
-  const Tensor out = take("merge: a.out", out_array), out2 = take("merge: b.out", out2_array);
-  Tensor lse = take("merge: a.lse", lse_array), lse2 = take("merge: b.lse", lse2_array);
-  const bool ragged = out.rank() == 3 && out2.rank() == 3 && lse.rank() == 2 && lse2.rank() == 2;
+/// lse and lse_low as they are with another order of their two dimensions: (Hq, Tq) of ragged batches.
+void turn_rows(AttentionResult& r) {
+  for (Tensor* t : {&r.lse, &r.lse_low})
+    if (t->defined()) *t = t->transpose(0, 1).contiguous();
+}
+
+/// (out, lse, lse_low). lse (Hq, Tq) of ragged batches, whose out is (Tq, Hq, Dv).
+Tuple run_merge(nb::handle out_array, nb::handle lse_array, nb::handle low_array, nb::handle out2_array,
+                nb::handle lse2_array, nb::handle low2_array) {
+  AttentionResult a, b;
+  a.out = take("merge: a.out", out_array), b.out = take("merge: b.out", out2_array);
+  a.lse = take("merge: a.lse", lse_array), b.lse = take("merge: b.lse", lse2_array);
+  a.lse_low = take_optional("merge: a.lse_low", low_array), b.lse_low = take_optional("merge: b.lse_low", low2_array);
+  const auto has_tokens = [](const AttentionResult& r) {
+    return r.out.rank() == 3 && r.lse.rank() == 2 && (!r.lse_low.defined() || r.lse_low.rank() == 2);
+  };
+  const bool ragged = has_tokens(a) && has_tokens(b);
   AttentionResult result;
   {
     const nb::gil_scoped_release others_may_run;
-    if (ragged) lse = lse.transpose(0, 1), lse2 = lse2.transpose(0, 1);
-    result = merge(out, lse, out2, lse2);
-    if (ragged) result.lse = result.lse.transpose(0, 1).contiguous();
+    if (ragged) turn_rows(a), turn_rows(b);
+    result = merge(a, b);
+    if (ragged) turn_rows(result);
   }
-  return nb::make_tuple(give(result.out, out_array), give(result.lse, out_array));
+  return nb::make_tuple(give(result.out, out_array), give(result.lse, out_array), give(result.lse_low, out_array));
 }
 
 std::string run_explain(nb::handle q, nb::handle k, nb::handle v, const Options& given) {
@@ -169,8 +188,8 @@ void define_attention(nb::module_& m) {
   m.def("attention_recorded", &run_recorded, any("q"), any("k"), any("v"), nb::arg("options"), any("out"),
         any("return_lse"), any("return_scores"), any("return_weights"));
   m.def("attention_backward", &run_backward, any("grad"), any("q"), any("k"), any("v"), any("out"), any("lse"),
-        nb::arg("options"), any("grad_lse"), any("mask_grad"));
-  m.def("merge", &run_merge, any("out"), any("lse"), any("out2"), any("lse2"));
+        any("lse_low"), nb::arg("options"), any("grad_lse"), any("mask_grad"));
+  m.def("merge", &run_merge, any("out"), any("lse"), any("lse_low"), any("out2"), any("lse2"), any("lse_low2"));
   m.def("explain", &run_explain, any("q"), any("k"), any("v"), nb::arg("options"));
 }
 

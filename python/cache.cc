@@ -111,14 +111,14 @@ class Cache {
     AttentionResult r;
     with([&](KVCache& cache) {
       const int64_t before = cache.length();
-      if (const Mods* const mods = given.mods(); mods && q.rank() == 4)
-        mods->check("KVCache", {q.size(0), q.size(1), q.size(2), before + q.size(2)});
+      if (q.rank() == 4) given.check("KVCache", {q.size(0), q.size(1), q.size(2), before + q.size(2)});
       r = cache.attend(q, k, v, options, of(rotary));
       if (given.failed()) cache.truncate(before);  // as where the library throws
     });
     given.rethrow();
-    return nb::make_tuple(give(r.out, q_array), give(r.lse, q_array), give(r.weights, q_array),
-                          give(r.top.offsets, q_array), give(r.top.keys, q_array), give(r.top.weights, q_array));
+    return nb::make_tuple(give(r.out, q_array), give(r.lse, q_array), give(r.lse_low, q_array),
+                          give(r.weights, q_array), give(r.top.offsets, q_array), give(r.top.keys, q_array),
+                          give(r.top.weights, q_array));
   }
 
  private:

@@ -42,6 +42,8 @@ NB_MODULE(_heed, m) {
       shape_error.ptr());
   nb::exception<py::RequiresGrad>(m, "RequiresGrad", shape_error.ptr()).doc() =
       "A torch tensor that requires grad, where nothing is recorded for it.";
+  nb::exception<py::Watched>(m, "Watched", shape_error.ptr()).doc() =
+      "A torch tensor in a call that a trace, a dispatch mode, a transform of torch.func or forward AD cannot follow.";
   nb::exception<heed::UsageError>(m, "UsageError", PyExc_ValueError).doc() =
       "What was asked for cannot be: options that exclude each other, a directory that is not heed's, a model of "
       "another kind.";

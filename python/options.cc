@@ -53,9 +53,12 @@ bool is_numpy_bool(nb::handle value) {
 Window window_of(nb::handle value) {
   if (value.is_none()) return {};
   if (!(nb::isinstance<nb::tuple>(value) || nb::isinstance<nb::list>(value)) || nb::len(value) != 2)
-    refuse_type("attention: window is " + shown(value) + "; pass (left, right), the keys on either side, -1 for all");
-  return {integer("attention: window[0]", nb::object(value[0]), kPositions),
-          integer("attention: window[1]", nb::object(value[1]), kPositions)};
+    refuse_type("attention: window is " + shown(value) +
+                "; pass (left, right), the keys on either side, -1 or None for all");
+  const auto side = [](const char* what, const nb::object& keys) {
+    return keys.is_none() ? int64_t{-1} : integer(what, keys, kPositions);
+  };
+  return {side("attention: window[0]", nb::object(value[0])), side("attention: window[1]", nb::object(value[1]))};
 }
 
 /// Whole numbers that say where things lie. A copy: nobody may change them between their check and their use.
@@ -102,7 +105,7 @@ Options::Options(nb::handle mask, nb::handle causal, nb::handle scale, nb::handl
   options_.causal = causal_of(causal);
   if (!scale.is_none()) options_.scale = number("attention: scale", scale);
   options_.window = window_of(window);
-  options_.softcap = number("attention: softcap", softcap);
+  if (!softcap.is_none()) options_.softcap = number("attention: softcap", softcap);
   if (!alibi.is_none()) options_.alibi = take("attention: alibi", alibi);
   if (!sinks.is_none()) options_.sinks = take("attention: sinks", sinks);
   if ((mods_ = mods_of(score_mod))) options_.score_mod = mods_->mod();
@@ -120,8 +123,19 @@ Options::Options(nb::handle mask, nb::handle causal, nb::handle scale, nb::handl
   options_.seed = seed_of(seed);
 }
 
+void Options::check(const char* operation, const CallSizes& sizes) const {
+  if (mods_) mods_->check(operation, sizes);
+  const Tensor& mask = options_.mask;
+  if (!mask.defined() || mask.rank() == 0 || options_.q_offsets.defined()) return;
+  // The library hides the keys past a short mask's last, as ONNX does; here masks broadcast, as NumPy's arrays do.
+  if (const int64_t keys = mask.size(-1); keys != 1 && keys < sizes.keys)
+    throw ShapeError(std::string(operation) + ": the mask has " + std::to_string(keys) + " keys, of " +
+                     std::to_string(sizes.keys) +
+                     "; pass one that broadcasts to (B, Hq, Lq, Lk), with False or -inf for keys to hide");
+}
+
 void Options::check(const char* operation, const Tensor& q, const Tensor& k) const {
-  if (mods_) mods_->check(operation, sizes_of(q, k, options_));
+  if (mods_ || options_.mask.defined()) check(operation, sizes_of(q, k, options_));
 }
 
 void Options::rethrow() const {

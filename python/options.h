@@ -43,6 +43,7 @@ class Options {
   bool has_sinks() const { return options_.sinks.defined(); }
   const Mods* mods() const { return mods_.get(); }
   /// That score functions and masks have numbers for the call. Throws ShapeError.
+  void check(const char* operation, const CallSizes& sizes) const;
   void check(const char* operation, const Tensor& q, const Tensor& k) const;
   /// Whether a function of Python's threw in a kernel.
   bool failed() const { return mods_ && mods_->failed(); }

@@ -6,6 +6,7 @@ heed_test(attention_test ${attention}/attention_test.cc COMPUTES LIBS heed::atte
 heed_test(attention_check_test ${attention}/check_test.cc ${attention}/merge_test.cc ${attention}/plan_test.cc
            LIBS heed::attention)
 heed_test(attention_fused_test ${attention}/fused_test.cc COMPUTES LIBS heed::attention PkgConfig::hwy)
+heed_test(attention_large_scores_test ${attention}/large_scores_test.cc COMPUTES LIBS heed::attention PkgConfig::hwy)
 heed_test(simd_test ${CMAKE_SOURCE_DIR}/src/simd/simd_test.cc LIBS heed::attention PkgConfig::hwy)
 if(TARGET simd_test)
   heed_kernels(simd_test ${CMAKE_SOURCE_DIR}/src/simd/simd_test.cc)

@@ -150,7 +150,7 @@ def call(meeting, forward, n, sizes):
     of the last head, of the last keys of each head, or all of it."""
     heads, length = sizes["heads"], sizes["length"]
     keys = 4 * 2 * heads * length * sizes["width"]   # bytes of keys and values, K; as many of queries and outputs, Q
-    lse = 4 * heads * length
+    lse = 8 * heads * length                         # with lse_low
     told = n * 8                                     # a word of each rank to the next: do the options agree
     if meeting == "ring" or (meeting == "exact" and forward):
         times = 1 if forward else 2

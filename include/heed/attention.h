@@ -35,7 +35,9 @@ enum class Implementation : uint8_t {
   automatic,  // the first of the list below that does not refuse; explain() tells which and why
   decode,     // few queries, many keys: bound by memory, split along the keys
   fused,      // tiles of 64 queries by 64 keys
-  reference,  // double sums, one row of scores at a time; the specification the rest is tested against
+  /// The specification that the rest is tested against: one row of scores at a time, sums in double. Scores are rounded
+  /// to the compute type.
+  reference,
 };
 
 /// A stage of the scores on their way to weights (the modes 0 to 3 of ONNX's qk_matmul_output).
@@ -81,8 +83,9 @@ struct AttentionOptions {
   /// Changes scores between softcap and mask: heed::score_mod(lambda).
   ScoreMod score_mod{};
   /// Broadcasts to (B, Hq, Lq, Lk), aligned from the right. Boolean: true = may be attended. Floating (the compute
-  /// type): added to the score; -inf hides, as does all below 0.69 * the type's lowest number, which others write for
-  /// it. A last dimension m with 1 < m < Lk hides the keys past it.
+  /// type): added to the score, in the compute type; -inf hides. Every finite number is added, the lowest one too: a
+  /// row of nothing else has the softmax of the rounded sums, as in other libraries. A last dimension m with 1 < m < Lk
+  /// hides the keys past it.
   Tensor mask{};
   /// Tiles of (query, key) classed once as empty, full or partial: heed::block_mask(lambda, ...).
   BlockMask block_mask{};
@@ -104,9 +107,10 @@ struct AttentionOptions {
   /// of entries, heads or queries stand side by side, those of keys are joined by merge(). Draws, score_mod, ALiBi,
   /// windows, causal top_left and a visitor go by the positions of the whole, and so does block_mask, which is the
   /// whole's; then first_query and first_key are multiples of kTile. Tensors are the part's own; sinks go to one of the
-  /// parts of the keys. Backward takes out and lse of the whole; gradients of what several parts read are added up.
+  /// parts of the keys. Backward takes out, lse and lse_low of the whole; gradients of what several parts read are
+  /// added up.
   AttentionPart part{};
-  bool want_lse = false;      // natural log of the sum of exp of a row's scores; -inf where nothing is visible
+  bool want_lse = false;      // natural log of the sum of exp of a row's scores; -inf where nothing is visible; lse_low
   bool want_weights = false;  // the softmax itself, all or `selection` of it
   WeightsSelection selection{};
   std::optional<ScoreStage> want_scores{};  // (B, Hq, Lq, Lk)
@@ -122,11 +126,14 @@ struct TopWeights {
   Tensor weights;  // the compute type
 };
 
-/// lse, weights and scores have the compute type. Of a ragged batch: out (Tq, Hq, Dv), lse (Hq, Tq), weights and scores
-/// (N, Tq, longest Lk), zeros (scores: -inf) past an entry's keys; top: rows run over (N, Tq).
+/// lse, lse_low, weights and scores have the compute type. Of a ragged batch: out (Tq, Hq, Dv), lse and lse_low (Hq,
+/// Tq), weights and scores (N, Tq, longest Lk), zeros (scores: -inf) past an entry's keys; top: rows run over (N, Tq).
 struct AttentionResult {
-  Tensor out;      // (B, Hq, Lq, Dv), the dtype of q
-  Tensor lse;      // (B, Hq, Lq), defined when asked for
+  Tensor out;  // (B, Hq, Lq, Dv), the dtype of q
+  Tensor lse;  // (B, Hq, Lq), defined when asked for
+  /// (B, Hq, Lq), defined with lse: the rounding error of lse, so that lse + lse_low is the logarithm. 0 where lse is
+  /// not finite. Large scores need it: next to a mask of -1e9 nothing of the sum is left in lse.
+  Tensor lse_low;
   Tensor weights;  // (B, Hq, Lq, Lk) or (B, N, R, Lk), defined when asked for and selection.top_p is 1
   Tensor scores;   // (B, Hq, Lq, Lk), defined when asked for
   TopWeights top;  // defined when asked for and selection.top_p is below 1
@@ -141,8 +148,8 @@ struct AttentionResult {
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 
 /// Writes into caller-owned memory: `into.out` must be defined, shaped like the result, any strides with the innermost
-/// 1; `into.lse`, `into.weights` and `into.scores` (contiguous) are written where they are defined, whatever the
-/// options want. selection.top_p must be 1.
+/// 1; `into.lse`, `into.lse_low`, `into.weights` and `into.scores` (contiguous) are written where they are defined,
+/// whatever the options want. into.lse_low needs into.lse. selection.top_p must be 1.
 void attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& into,
                const AttentionOptions& options = {});
 
@@ -177,7 +184,8 @@ struct BackwardOptions {
 };
 
 /// Gradients of sum(grad_out * out) + sum(grad_lse * lse). `forward` needs out and lse of the forward call with the
-/// same options.
+/// same options. Where it has no lse_low, rows whose lse is further from 0 than 64 take one more pass over their
+/// scores; a part of the keys cannot do that, and throws ShapeError where lse has lost the sum (2^13 in float32).
 AttentionGradients attention_backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v,
                                       const AttentionResult& forward, const AttentionOptions& options = {},
                                       const BackwardOptions& backward = {});
@@ -188,12 +196,11 @@ void attention_backward(const Tensor& grad_out, const Tensor& q, const Tensor& k
                         const AttentionResult& forward, const AttentionGradients& into,
                         const AttentionOptions& options = {}, const BackwardOptions& backward = {});
 
-/// Joins two partial results of the same queries over disjoint keys: out, out2 (..., L, Dv), lse, lse2 (..., L) as
-/// attention() gives them -> the out and lse of all keys together. Exact but for rounding; rows that saw nothing
+/// Joins two partial results of the same queries over disjoint keys: out (..., L, Dv), lse and lse_low (..., L) as
+/// attention() gives them -> out, lse and lse_low of all keys together. Exact but for rounding; rows that saw nothing
 /// (lse -inf) add nothing. With sinks, pass them to one of the two calls only. `executor`: default_executor() when
-/// null.
-AttentionResult merge(const Tensor& out, const Tensor& lse, const Tensor& out2, const Tensor& lse2,
-                      Executor* executor = nullptr);
+/// null. Throws ShapeError, also where a result has no lse_low and a lse that has lost the sum (past 2^13 in float32).
+AttentionResult merge(const AttentionResult& a, const AttentionResult& b, Executor* executor = nullptr);
 
 /// One line: which implementation, tile sizes and SIMD target run for these shapes, and why others were refused.
 /// HEED_EXPLAIN=1 prints it on standard error at each call.

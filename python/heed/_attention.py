@@ -1,4 +1,5 @@
 """The operator: signatures, documentation, results. The work is done in _heed."""
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, overload
 
@@ -50,8 +51,8 @@ class Options(TypedDict, total=False):
     """The options of attention() by name; its documentation says what they are."""
 
     scale: float | None
-    window: tuple[int, int] | None
-    softcap: float
+    window: tuple[int | None, int | None] | None
+    softcap: float | None
     alibi: Array | None
     sinks: Array | None
     score_mod: ScoreFunction | None
@@ -73,20 +74,23 @@ class AttentionResult(Generic[A]):
              Select of them as many heads and rows as it has
     scores   (B, Hq, Lq, Lk), of the stage that was asked for; ragged (Hq, Tq, longest Lk), -inf past an entry's keys
     top      the largest weights, TopWeights, where a Select has top_p below 1
+    lse_low  shaped like lse, and there with it: what its rounding leaves, so that lse + lse_low is the logarithm, also
+             next to a mask of -1e9. merge() and attention_backward() use it
 
-    lse, weights and scores are float64 for float64 operands, else float32. It remembers its options for
+    lse, lse_low, weights and scores are float64 for float64 operands, else float32. It remembers its options for
     attention_backward().
     """
 
-    __slots__ = ("out", "lse", "weights", "scores", "top", "_options")
+    __slots__ = ("out", "lse", "weights", "scores", "top", "lse_low", "_options")
 
     def __init__(self, out: A, lse: A | None = None, weights: A | None = None, scores: A | None = None,
-                 top: TopWeights[A] | None = None, options: Any = None) -> None:
+                 top: TopWeights[A] | None = None, options: Any = None, lse_low: A | None = None) -> None:
         self.out = out
         self.lse = lse
         self.weights = weights
         self.scores = scores
         self.top = top
+        self.lse_low = lse_low
         self._options = options
 
     def __repr__(self) -> str:
@@ -146,13 +150,14 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
     (the compute type). Query i stands at key position i + o; o is offset, or n - Lq where causal is "bottom_right".
 
     mask           broadcasts to (B, Hq, Lq, Lk) from the right. Boolean: true may be attended. Floating (of q's dtype
-                   or the compute type): added to the score, -inf hides. A last dimension m with 1 < m < Lk hides the
-                   keys past it. Default: none
+                   or the compute type): added to the score, -inf hides. Every finite number is added, the lowest one
+                   too. Default: none
     causal         False or None; True or "top_left": query i sees keys j <= i + offset; "bottom_right": j <= i + n - Lq
                    with n the keys of the entry, so that the last query sees the last key. A hyphen is taken for "_"
     scale          factor on q . k; default 1 / sqrt(D) ("Attention Is All You Need", 3.2.1)
-    window         (left, right): keys i + o - left <= j <= i + o + right, -1 is unlimited; default: none
-    softcap        s -> softcap * tanh(s / softcap) before any mask; 0, the default, is off (Gemma 2, arXiv 2408.00118)
+    window         (left, right): keys i + o - left <= j <= i + o + right, -1 or None is unlimited; default: none
+    softcap        s -> softcap * tanh(s / softcap) before any mask; 0, the default, or None is off (Gemma 2, arXiv
+                   2408.00118)
     alibi          (Hq), the compute type: adds -slope * |i + o - j| (Press et al. 2022); default: none
     sinks          (Hq), the compute type: one more logit in every row's denominator and lse, without a value behind it
     score_mod      changes scores between softcap and mask: one of heed.mods, or several joined by |, which run inside
@@ -166,7 +171,7 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
     dropout_p      probability of dropping a weight, in [0, 1); the kept are divided by 1 - dropout_p; default 0
     seed           of the dropout: the same seed drops the same weights, for any number of threads; default 0
     out            memory for the result, shaped like it, of q's dtype, the innermost stride 1, apart from what is read
-    return_lse     also .lse, which attention_backward() and merge() need
+    return_lse     also .lse and .lse_low, which attention_backward() and merge() need
     return_scores  also .scores: "scaled", after "softcap", "masked" (after all that adds or hides) or "weights"
     return_weights also .weights, the output that grows with Lq * Lk; or a Select, which wants a part of them
 
@@ -174,7 +179,8 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
     __dlpack__; `out` itself where it is given. With a return_ option an AttentionResult. A row that may see nothing
     gives 0, lse -inf. Raises ShapeError, and TypeError for what is no array or number.
 
-    torch tensors that require grad stay differentiable: heed.torch.attention.
+    torch tensors that require grad stay differentiable, and traces, modes and transforms of torch follow the call:
+    heed.torch.attention.
     """
     if unknown:
         raise TypeError(_unknown_option(next(iter(unknown))))
@@ -186,14 +192,17 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
                                 offset, q_offsets, k_offsets, dropout_p, seed)
         return _result(options,
                        *_heed.attention_recorded(q, k, v, options, out, return_lse, return_scores, return_weights))
-    except _heed.RequiresGrad:
+    except (_heed.RequiresGrad, _heed.Watched) as error:
         if out is not None:
             raise
-    from . import torch
-    return torch.attention(q, k, v, mask, causal, scale=scale, window=window, softcap=softcap, alibi=alibi,
-                           sinks=sinks, score_mod=score_mod, block_mask=block_mask, key_lengths=key_lengths,
-                           offset=offset, q_offsets=q_offsets, k_offsets=k_offsets, dropout_p=dropout_p, seed=seed,
-                           return_lse=return_lse, return_scores=return_scores, return_weights=return_weights)
+        _refuse_mixed(error, q, k, v)
+        followed = isinstance(error, _heed.Watched)
+    from .torch import _attention, _traced
+    run = _traced.followed if followed else _attention.attention
+    return run(q, k, v, mask, causal, scale=scale, window=window, softcap=softcap, alibi=alibi, sinks=sinks,
+               score_mod=score_mod, block_mask=block_mask, key_lengths=key_lengths, offset=offset, q_offsets=q_offsets,
+               k_offsets=k_offsets, dropout_p=dropout_p, seed=seed, return_lse=return_lse,
+               return_scores=return_scores, return_weights=return_weights)
 
 
 # What other libraries call the same.
@@ -243,23 +252,27 @@ def attention_backward(grad: A, q: A, k: A, v: A, r: AttentionResult[A], grad_ls
     if r._options is None:
         raise _heed.ShapeError("attention_backward: r is a merged result or comes out of a graph of torch's, and "
                                "remembers no options; pass the result of attention()")
-    return AttentionGradients(*_heed.attention_backward(grad, q, k, v, r.out, lse, r._options, grad_lse, mask_grad))
+    return AttentionGradients(*_heed.attention_backward(grad, q, k, v, r.out, lse, r.lse_low, r._options, grad_lse,
+                                                        mask_grad))
 
 
 def merge(a: AttentionResult[A], b: AttentionResult[A]) -> AttentionResult[A]:
-    """Joins two results of the same queries over disjoint keys, both with lse: .out and .lse of all keys together.
+    """Joins two results of the same queries over disjoint keys, both with lse: .out, .lse and .lse_low of all keys
+    together.
 
     Exact but for rounding; a row that saw nothing in one of them is the other's. With sinks, pass them to one of the
-    two calls only. Raises ShapeError, and TypeError for what is no result.
+    two calls only. Raises ShapeError, also where a result has no lse_low and a lse that has lost the sum (past 2^13 in
+    float32), and TypeError for what is no result.
     """
     lse, lse2 = _lse("merge", "a", a), _lse("merge", "b", b)
-    out, lse = _heed.merge(a.out, lse, b.out, lse2)
-    return AttentionResult(out, lse)
+    out, lse, low = _heed.merge(a.out, lse, a.lse_low, b.out, lse2, b.lse_low)
+    return AttentionResult(out, lse, lse_low=low)
 
 
 def explain(q: Array, k: Array, v: Array, mask: Array | None = None, causal: Causal = False, *,
-            scale: float | None = None, window: tuple[int, int] | None = None, softcap: float = 0.0,
-            alibi: Array | None = None, sinks: Array | None = None, score_mod: ScoreFunction | None = None,
+            scale: float | None = None, window: tuple[int | None, int | None] | None = None,
+            softcap: float | None = 0.0, alibi: Array | None = None, sinks: Array | None = None,
+            score_mod: ScoreFunction | None = None,
             block_mask: _heed.BlockMask | None = None, key_lengths: Array | None = None, offset: int = 0,
             q_offsets: Array | None = None, k_offsets: Array | None = None, dropout_p: float = 0.0,
             seed: int = 0) -> str:
@@ -299,10 +312,19 @@ def get_num_threads() -> int:
     return _heed.get_num_threads()
 
 
-def _result(options: Any, out: Any, lse: Any, weights: Any, scores: Any, offsets: Any, keys: Any,
+def _result(options: Any, out: Any, lse: Any, low: Any, weights: Any, scores: Any, offsets: Any, keys: Any,
             top: Any) -> AttentionResult[Any]:
     largest = None if offsets is None else TopWeights(offsets, keys, top)
-    return AttentionResult(out, lse, weights, scores, largest, options)
+    return AttentionResult(out, lse, weights, scores, largest, options, low)
+
+
+def _refuse_mixed(error: Exception, *operands: Any) -> None:
+    """Where torch has to follow the call, its operands are all torch's."""
+    tensor = sys.modules["torch"].Tensor
+    for name, x in zip("qkv", operands):
+        if not isinstance(x, tensor):
+            raise type(error)(f"attention: {name} is a {type(x).__name__} beside a torch tensor that torch follows or "
+                              "that requires grad; pass torch tensors, or detach() of that one") from None
 
 
 def _lse(operation: str, name: str, r: Any) -> Any:

@@ -85,24 +85,27 @@ class KVCache(Generic[A]):
         self._like = k
 
     def attend(self, q: A, k: A, v: A, mask: Array | None = None, causal: Causal = True, *, scale: float | None = None,
-               window: tuple[int, int] | None = None, softcap: float = 0.0, alibi: Array | None = None,
+               window: tuple[int | None, int | None] | None = None, softcap: float | None = 0.0,
+               alibi: Array | None = None,
                sinks: Array | None = None, score_mod: ScoreFunction | None = None, key_lengths: Array | None = None,
                rotary: Rotary | None = None, return_lse: bool = False,
                return_weights: bool | Select = False) -> A | AttentionResult[A]:
         """Appends k and v, then attends to all: q (B, Hq, L, D) stands right behind what was there.
 
         With `rotary`, q and k are turned by their positions first. Masks run over all keys, (B, Hq, L, length). The
-        other options are attention()'s, of which `offset` is the length before. Computes in float64 for a float64
+        other options are attention()'s, of which `offset` is the length before. causal True and "bottom_right" are the
+        same here: new query i sees keys up to the length before + i, whatever key_lengths say. Computes in float64 for a float64
         cache, else in float32. Returns the result, of q's dtype, or with a return_ option an AttentionResult, without
         a backward.
         """
         options = _heed.Options(mask, causal, scale, window, softcap, alibi, sinks, score_mod, None, key_lengths, 0,
                                 None, None, 0.0, 0)
-        out, lse, weights, *top = self._cache.attend(q, k, v, options, _rotary(rotary), return_lse, return_weights)
+        out, lse, low, weights, *top = self._cache.attend(q, k, v, options, _rotary(rotary), return_lse,
+                                                          return_weights)
         self._like = k
         if return_lse is False and return_weights is False:
             return cast(A, out)
-        return _result(None, out, lse, weights, None, *top)
+        return _result(None, out, lse, low, weights, None, *top)
 
     def clear(self) -> None:
         """Forgets all positions."""

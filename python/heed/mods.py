@@ -104,6 +104,8 @@ def _made(name: str, tables: tuple[Any, ...] = (), places: tuple[Any, ...] = (),
             raise
         native = None
         part.detached().made()  # refuses what does not fit
+    except _heed.Watched:  # a table in a trace or a transform: the call that follows is part of it
+        native = None
     return ScoreMod([Part(name, tables, tuple(map(int, places)), tuple(map(float, factors)), native)])
 
 

@@ -51,7 +51,8 @@ def record(model: PreTrainedModel, select: bool | Select = True) -> Iterator[lis
     select  a heed.Select keeps a part of the weights; default: all
 
     Each step of generate() adds a map for each module: those of the prompt first, with all its queries, then one query
-    at a time. Raises ValueError for a model whose attention is not heed's.
+    at a time. What gradient checkpointing computes again adds none. Raises ValueError for a model whose attention is
+    not heed's.
     """
     if model.config._attn_implementation != "heed":
         raise ValueError(f"record: the attention of the model is {model.config._attn_implementation!r}; call "
@@ -94,6 +95,8 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
     operands = query, key, value, _with_bias(attention_mask, position_bias), causal
     returned = _weights_wanted(kwargs)
     recorders = [recorder for recorder in _recorders if id(module) in recorder.names]
+    if recorders and _in_backward():
+        recorders = []
     select = True if returned or not recorders else recorders[0].select
     r = attention(*operands, return_lse=True, return_weights=select if returned or recorders else False, **options)
     for recorder in recorders:
@@ -102,6 +105,11 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
         recorder.maps.append(Map(recorder.names[id(module)],
                                  kept.top if kept.weights is None else kept.weights.detach()))
     return r.out.transpose(1, 2).contiguous(), r.weights.to(query.dtype) if returned else None
+
+
+def _in_backward() -> bool:
+    """Whether gradient checkpointing computes the call again."""
+    return bool(torch._C._current_graph_task_id() != -1)
 
 
 def _with_bias(mask: torch.Tensor | None, bias: torch.Tensor | None) -> torch.Tensor | None:

@@ -9,7 +9,7 @@ def attention(q, k, v, mask=None, causal=False, *, scale=None, window=None, soft
     (batch, heads, queries, size), keys = q.shape, k.shape[2]
     k, v = (np.repeat(x, heads // x.shape[1], axis=1) for x in (k, v))
     scores = q @ np.swapaxes(k, 2, 3) * (1 / np.sqrt(size) if scale is None else scale)
-    if softcap:
+    if softcap:  # None and 0 are off
         scores = softcap * np.tanh(scores / softcap)
     seen = np.full(batch, keys) if key_lengths is None else np.asarray(key_lengths)
     seen = seen[:, None, None, None]
@@ -18,7 +18,7 @@ def attention(q, k, v, mask=None, causal=False, *, scale=None, window=None, soft
     visible = np.broadcast_to(key < seen, scores.shape)
     if causal:
         visible = visible & (key <= place)
-    left, right = window or (-1, -1)
+    left, right = (-1 if keys is None else keys for keys in window or (-1, -1))
     if left >= 0:
         visible = visible & (key >= place - left)
     if right >= 0:

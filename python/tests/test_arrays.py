@@ -315,7 +315,7 @@ MISFITS = [
     ({"scale": "big"}, TypeError, "scale is 'big'; pass a number"),
     ({"scale": np.nan}, heed.ShapeError, "scale is nan"),
     ({"softcap": -1}, heed.ShapeError, "softcap is -1"),
-    ({"softcap": None}, TypeError, "softcap is None; pass a number"),
+    ({"softcap": "2"}, TypeError, "softcap is .2.; pass a number"),
     ({"window": 5}, TypeError, r"window is 5; pass \(left, right\)"),
     ({"window": (1, 2, 3)}, TypeError, r"pass \(left, right\)"),
     ({"window": (1.5, 2)}, TypeError, r"window\[0\] is 1.5; pass an integer"),

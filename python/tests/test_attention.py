@@ -27,13 +27,14 @@ OPTIONS = {
     "window": {"window": (2, 1)},
     "window to the left": {"window": (3, -1), "causal": True},
     "window as a list": {"window": [0, 4], "offset": 2},
+    "window without an end": {"window": (2, None)},
+    "no softcap": {"softcap": None},
     "softcap": {"softcap": 0.7},
     "alibi": {"alibi": np.array([0.5, 0.25, 0.125, 1.0])},
     "alibi behind a cache": {"alibi": np.array([0.5, 0.25, 0.125, 1.0]), "offset": 4, "causal": True},
     "sinks": {"sinks": np.array([0.5, -1.0, -np.inf, 2.0])},
     "boolean mask": {"mask": numbers(2, 1, 9, 13) > 0},
     "boolean mask of keys": {"mask": numbers(2, 1, 1, 13) > -0.5},
-    "short boolean mask": {"mask": np.ones((9, 6), bool)},
     "additive mask": {"mask": numbers(4, 9, 13)},
     "additive mask of keys": {"mask": numbers(13)},
     "mask that hides": {"mask": np.where(numbers(9, 13) > 0, 0.0, -np.inf)},
@@ -238,6 +239,133 @@ def test_merge_of_ragged_batches():
     np.testing.assert_allclose(merged.out, whole.out, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(merged.lse, whole.lse, rtol=1e-12, atol=1e-12)
     assert merged.lse.shape == (4, 10)
+
+
+# ---- Large masks
+
+LARGE = [1e3, 1e4, 1e6, 1e7, 1e8, 1e9, 2.0**31, 2.0**32 - 1, 3e9, 1e10, 9e15, 1e18, 1e20, 1e24, 1e30, 1e37, 1e38,
+         2.36e38, 3e38, 3.4e38, float(np.finfo(np.float32).max)]
+
+
+def large_mask(dtype, keys=13):
+    """A row of nothing else for each magnitude and sign, and rows where every third key has 0."""
+    rows = [np.full(keys, sign * x) for x in LARGE for sign in (1, -1)]
+    mixed = [np.where(np.arange(keys) % 3 == 0, 0, row) for row in rows]
+    return np.stack(rows + mixed).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=lambda dtype: dtype.__name__)
+def test_large_masks(dtype):
+    """Weights, results and gradients are those of the softmax of the sums of score and mask, in the compute type."""
+    mask = large_mask(dtype)
+    random = np.random.default_rng(3)
+    q, k, v, grad = (random.integers(-2, 3, shape).astype(dtype) for shape in
+                     ((1, 2, len(mask), 4), (1, 2, 13, 4), (1, 2, 13, 5), (1, 2, len(mask), 5)))
+    sums = ((q @ np.swapaxes(k, 2, 3)).astype(dtype) + mask).astype(np.float64)  # the scores are small integers
+    terms = np.exp(sums - sums.max(axis=3, keepdims=True))
+    weights = terms / terms.sum(axis=3, keepdims=True)
+    dv = np.swapaxes(weights, 2, 3) @ grad
+    dp = grad @ np.swapaxes(v, 2, 3).astype(np.float64)
+    ds = weights * (dp - (weights * dp).sum(axis=3, keepdims=True))
+    near = dict(rtol=0, atol=50 * np.finfo(dtype).eps)
+    r = heed.attention(q, k, v, mask, scale=1, return_lse=True, return_weights=True)
+    np.testing.assert_allclose(r.weights, weights, **near)
+    np.testing.assert_allclose(r.out, weights @ v, **near)
+    for result in (r, heed.AttentionResult(r.out, r.lse, options=r._options)):  # the second has no lse_low
+        g = heed.attention_backward(grad, q, k, v, result)
+        np.testing.assert_allclose(g.v, dv, rtol=0, atol=50 * np.finfo(dtype).eps * np.abs(dv).max())
+        np.testing.assert_allclose(g.q, ds @ k, rtol=0, atol=50 * np.finfo(dtype).eps * 20)
+        np.testing.assert_allclose(g.k, np.swapaxes(ds, 2, 3) @ q, rtol=0, atol=50 * np.finfo(dtype).eps * 200)
+        np.testing.assert_allclose(g.mask, ds.sum(axis=(0, 1)), rtol=0, atol=50 * np.finfo(dtype).eps * 20)
+    parts = [heed.attention(q, k[:, :, keys], v[:, :, keys], np.ascontiguousarray(mask[:, keys]), scale=1,
+                            return_lse=True) for keys in (slice(0, 4), slice(4, None))]
+    merged = heed.merge(*parts)
+    np.testing.assert_allclose(merged.out, weights @ v, **near)
+    assert merged.lse_low.shape == merged.lse.shape
+    if dtype == np.float32:
+        parts[0].lse_low = None
+        with pytest.raises(heed.ShapeError, match="merge: a has a lse of .* lost the sum"):
+            heed.merge(*parts)
+
+
+def test_large_masks_of_half_precision_operands():
+    for dtype in (np.float16,):
+        q, k, v = (x.astype(dtype) for x in inputs(heads=2, kv_heads=2, batch=1))
+        for hidden in (-65504.0, -1e9, -1e20):
+            r = heed.attention(q, k, v, np.full((9, 13), hidden, np.float32), return_weights=True)
+            scores = np.float32(1 / np.sqrt(8)) * (q.astype(np.float32) @ np.swapaxes(k.astype(np.float32), 2, 3))
+            sums = (scores + np.float32(hidden)).astype(np.float64)
+            terms = np.exp(sums - sums.max(axis=3, keepdims=True))
+            np.testing.assert_allclose(r.weights, terms / terms.sum(axis=3, keepdims=True), atol=1e-3)
+            if hidden < -1e8:
+                np.testing.assert_allclose(r.weights, 1 / 13, atol=1e-6)
+
+
+def test_large_scores_of_equal_keys():
+    random = np.random.default_rng(1)
+    for size in (1e3, 1e7, 1e10, 1e18):
+        q = (random.standard_normal((1, 1, 3, 64)) * np.sqrt(size)).astype(np.float32)
+        k = np.repeat((random.standard_normal((1, 1, 1, 64)) * np.sqrt(size)).astype(np.float32), 3, axis=2)
+        v = random.standard_normal((1, 1, 3, 2)).astype(np.float32)
+        r = heed.attention(q, k, v, return_lse=True, return_weights=True)
+        np.testing.assert_allclose(r.weights, 1 / 3, rtol=1e-5)
+        g = heed.attention_backward(np.ones_like(r.out), q, k, v, r)
+        np.testing.assert_allclose(g.v, 1, rtol=1e-5)
+
+
+def test_the_lowest_number_is_a_number():
+    """A key that it masks is out, a row of nothing else is the mean, as in other libraries."""
+    q, k, v = (x.astype(np.float32) for x in inputs(heads=2, kv_heads=2))
+    mask = np.zeros((9, 13), np.float32)
+    mask[2] = mask[:, 3] = np.finfo(np.float32).min
+    mask[4, 5] = np.finfo(np.float32).max
+    out = heed.attention(q, k, v, mask)
+    np.testing.assert_allclose(out[:, :, 2], v.mean(axis=2), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(out[:, :, 4], v[:, :, 5])
+    others = [0, 1, 3, 5, 6, 7, 8]
+    hidden = heed.attention(q, k, v, np.where(mask == np.finfo(np.float32).min, -np.inf, mask).astype(np.float32))
+    np.testing.assert_array_equal(out[:, :, others], hidden[:, :, others])
+
+
+# ---- What is refused, and what is taken
+
+def test_a_mask_has_all_keys():
+    q, k, v = inputs()
+    for mask in (np.ones((9, 12), bool), np.zeros((2, 1, 9, 6))):
+        with pytest.raises(heed.ShapeError, match=f"attention: the mask has {mask.shape[-1]} keys, of 13; pass one"):
+            heed.attention(q, k, v, mask)
+    cache = heed.KVCache(1, 1, 4, 8, dtype="float64")
+    x = numbers(1, 1, 3, 8)
+    cache.append(x, x)
+    one = x[:, :, :1]
+    with pytest.raises(heed.ShapeError, match="KVCache: the mask has 3 keys, of 4"):
+        cache.attend(one, one, one, np.zeros(3))
+    assert len(cache) == 3
+
+
+def test_memory_whose_rows_overlap_is_not_written():
+    q, k, v = (x.astype(np.float32) for x in inputs(batch=1, heads=1, kv_heads=1, queries=5, value_size=4))
+    memory = np.zeros(100, np.float32)
+
+    def of(*strides):
+        return np.lib.stride_tricks.as_strided(memory, (1, 1, 5, 4), tuple(4 * s for s in strides))
+    for strides in ((20, 20, 1, 1), (20, 20, 3, 1), (0, 0, 2, 1)):
+        with pytest.raises(heed.ShapeError, match="into.out .*memory"):
+            heed.attention(q, k, v, out=of(*strides))
+    for strides in ((20, 20, 4, 1), (0, 0, 9, 1), (1, 1, 4, 1)):
+        out = of(*strides)
+        np.testing.assert_array_equal(heed.attention(q, k, v, out=out), heed.attention(q, k, v))
+
+
+def test_empty_arrays_of_any_strides():
+    empty = np.lib.stride_tricks.as_strided(np.zeros(1), (0, 2, 3, 4), (0, 0, 0, 0))
+    r = heed.attention(empty, empty, empty, return_lse=True)
+    assert r.out.shape == (0, 2, 3, 4)
+    g = heed.attention_backward(empty, empty, empty, empty, r)
+    assert g.q.shape == g.k.shape == (0, 2, 3, 4)
+    none = np.lib.stride_tricks.as_strided(np.zeros(1), (1, 2, 0, 4), (0, 0, 0, 0))
+    assert (heed.attention(np.ones((1, 2, 3, 4)), none, none) == 0).all()
+    assert heed.rotary(empty).shape == empty.shape
 
 
 def test_explain_names_what_runs():

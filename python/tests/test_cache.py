@@ -102,6 +102,24 @@ def test_what_a_cache_can_do():
         heed.attention_backward(r.out, numbers(2, 3, 2, 6), k[:, :, :2], v[:, :, :2], r)
 
 
+def test_weights_next_to_large_masks():
+    for hidden in (-1e9, -1e20, -1e30):
+        cache = heed.KVCache(1, 1, 5, 4)
+        x = numbers(1, 1, 5, 4).astype(np.float32)
+        r = cache.attend(x, x, x, np.full(5, hidden, np.float32), False, return_weights=True)
+        np.testing.assert_allclose(r.weights, 0.2, rtol=1e-5)
+
+
+def test_bottom_right_is_top_left_at_the_length():
+    q, k, v = numbers(2, 1, 2, 4, seed=1), numbers(2, 1, 2, 4, seed=2), numbers(2, 1, 2, 4, seed=3)
+    results = []
+    for causal in (True, "bottom_right"):
+        cache = heed.KVCache(2, 1, 5, 4, dtype="float64")
+        cache.append(numbers(2, 1, 3, 4, seed=4), numbers(2, 1, 3, 4, seed=5))
+        results.append(cache.attend(q, k, v, causal=causal, key_lengths=np.array([5, 3])))
+    np.testing.assert_array_equal(*results)
+
+
 def test_a_cache_refuses_and_stays_as_it_was():
     k, v = numbers(1, 2, 3, 4), numbers(1, 2, 3, 4)
     cache = heed.KVCache(1, 2, 4, 4, dtype="float64")

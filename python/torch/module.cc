@@ -1,6 +1,7 @@
 // The patch for Python: heed/torch/_patch.py has the documentation.
 #include <nanobind/nanobind.h>
 
+#include "../arrays.h"
 #include "../define.h"
 #include "kernels.h"
 
@@ -21,6 +22,7 @@ void define_torch(nb::module_& m) {
   m.def("torch_install", &torch::install, nb::arg("path_of_libtorch_cpu"));
   m.def("torch_uninstall", &torch::uninstall);
   m.def("torch_calls", &counts);
+  m.def("torch_watches", &torch_watches);
 }
 
 }  // namespace heed::python

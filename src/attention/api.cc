@@ -70,6 +70,7 @@ class Call {
     fill(p);
     p.out = operand(into.out, sizes_.ragged);
     p.lse = lse.defined() ? lse.data<T>() : nullptr;
+    p.lse_low = into.lse_low.defined() ? into.lse_low.data<T>() : nullptr;
     const Implementation implementation = choose(sizes_, options_);
     switch (implementation) {
       case Implementation::decode:
@@ -81,6 +82,10 @@ class Call {
       default:
         fused_forward(p, executor());
     }
+    // Backward's sums have another order than these: where scores are large, lse must be that of backward's.
+    const bool other_sums = implementation == Implementation::decode ||
+                            (implementation == Implementation::fused && sizes_.Lq <= kFewQueries);
+    if (p.lse_low && other_sums && has_large_lse(into.lse)) fused_large_lse(p, p.lse, p.lse_low, executor());
     if (inspects_weights)
       inspect_part(implementation, ScoreStage::weights, options_.selection, p.lse, into.weights, top);
     if (into.scores.defined()) inspect_part(implementation, stage(), {}, p.lse, into.scores, nullptr);
@@ -92,7 +97,15 @@ class Call {
     fill(p);
     p.grad_out = operand(grad_out, sizes_.ragged);
     p.out = operand(saved.out, sizes_.ragged);
-    p.lse = saved.lse.data<T>();
+    const bool fused = choose_backward(sizes_, options_) == Implementation::fused;
+    Tensor lse = saved.lse, lse_low = saved.lse_low;
+    if (!lse_low.defined() && options_.part.first_key == 0 && has_large_lse(lse)) {
+      lse = lse.clone(), lse_low = Tensor::zeros(lse.shape(), lse.dtype());
+      fused ? fused_large_lse(p, lse.data<T>(), lse_low.data<T>(), executor())
+            : reference_large_lse(p, lse.data<T>(), lse_low.data<T>(), executor());
+    }
+    p.lse = lse.data<T>();
+    if (lse_low.defined()) p.lse_low = lse_low.data<T>();
     const Tensor grad_lse = wanted.grad_lse.defined() ? wanted.grad_lse.contiguous() : Tensor();
     if (grad_lse.defined()) p.grad_lse = grad_lse.data<T>();
     p.dq = operand(into.q, sizes_.ragged);
@@ -104,11 +117,13 @@ class Call {
     }
     if (into.sinks.defined()) p.dsinks = into.sinks.data<T>();
     if (wanted.visitor) p.visitor = &wanted.visitor;
-    if (choose_backward(sizes_, options_) == Implementation::fused) return fused_backward(p, executor());
-    reference_backward(p, executor());
+    fused ? fused_backward(p, executor()) : reference_backward(p, executor());
   }
 
  private:
+  static bool has_large_lse(const Tensor& lse) {
+    return std::any_of(lse.data<T>(), lse.data<T>() + lse.numel(), is_large<T>);
+  }
   Executor& executor() const { return options_.executor ? *options_.executor : default_executor(); }
   ScoreStage stage() const { return options_.want_scores.value_or(ScoreStage::scaled); }
 
@@ -219,6 +234,7 @@ AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, con
   AttentionResult result;
   result.out = Tensor::empty(out_shape(s), q.dtype());
   if (options.want_lse) result.lse = Tensor::empty(lse_shape(s), dtype);
+  if (options.want_lse) result.lse_low = Tensor::empty(lse_shape(s), dtype);
   if (options.want_weights && !wants_top) result.weights = Tensor::empty(weights, dtype);
   if (options.want_scores) result.scores = Tensor::empty(scores_shape(s), dtype);
   with_compute_type(q, [&](auto compute) {

@@ -86,9 +86,9 @@ struct BackwardCut : BackwardSchedule {
 // What a tile of queries brings to every tile of keys.
 template <class T>
 struct QueryTile {
-  T* q;      // (D, pitch): transposed, times query_factor, as transposed() has it
+  T* q;      // (D, pitch): transposed, times the scale of q k^T, as transposed() has it
   T* grad;   // (Dv, pitch): output gradients, likewise, times `scale`
-  T* lse;    // (2, pitch) in units of log 2, as SplitLse; +inf for a row that saw nothing
+  T* lse;    // (2, pitch) lse, +inf for a row that saw nothing; lse_low
   T* delta;  // (pitch) sum over Dv of grad_out * out, less grad_lse, times `scale`
 };
 
@@ -170,12 +170,14 @@ struct BackwardHead {
   Head<T> head;
   Source<T> grad, out;  // (Lq, Dv)
   const T* lse;         // (Lq)
+  const T* lse_low;     // likewise, or null
   const T* grad_lse;    // likewise, or null
   BackwardHead(const Backward<T>& p, int64_t b, int64_t h)
       : head(p.head(b, h)),
         grad(p.grad_out.template source<T>(b, h, p.query_row(b))),
         out(p.out.template source<T>(b, h, p.query_row(b))),
         lse(p.lse + p.lse_row(b, h)),
+        lse_low(p.lse_low ? p.lse_low + p.lse_row(b, h) : nullptr),
         grad_lse(p.grad_lse ? p.grad_lse + p.lse_row(b, h) : nullptr) {}
 };
 
@@ -205,14 +207,13 @@ HWY_INLINE void load_delta(const BackwardHead<T>& from, const BackwardScratch<T>
 template <class T>
 void load_queries(const BackwardHead<T>& from, const BackwardScratch<T>& s, int64_t query, int64_t queries,
                   int64_t pitch, T scale, const QueryTile<T>& to) {
-  transpose_rows(from.head.q, query, queries, from.head.D, query_factor(from.head), to.q, pitch);
+  transpose_rows(from.head.q, query, queries, from.head.D, from.head.scale, to.q, pitch);
   transpose_rows(from.grad, query, queries, from.head.Dv, scale, to.grad, pitch);
   load_delta(from, s, query, queries, to.delta);
   for (int64_t i = 0; i < queries; ++i) {
     const T lse = from.lse[query + i];
-    const SplitLse<T> split(lse == -static_cast<T>(INFINITY) ? static_cast<T>(INFINITY) : lse);
-    to.lse[i] = split.high;
-    to.lse[pitch + i] = split.low;
+    to.lse[i] = lse == -static_cast<T>(INFINITY) ? static_cast<T>(INFINITY) : lse;
+    to.lse[pitch + i] = from.lse_low ? from.lse_low[query + i] : T{0};
     to.delta[i] *= scale;
   }
   std::fill(to.lse + queries, to.lse + pitch, static_cast<T>(INFINITY));
@@ -235,7 +236,7 @@ HWY_INLINE void differentiate(const Tile& tile, const QueryTile<T>& rows, const 
     const Vec<T> delta = hn::LoadU(d, rows.delta + i);
     for (int64_t j = 0, at = i; j < keys; ++j, at += pitch) {
       const Vec<T> score = hn::LoadU(d, weights + at);
-      Vec<T> weight = exp2(d, hn::Sub(hn::Sub(score, lse), rest));
+      Vec<T> weight = exp_of_score(d, hn::Sub(hn::Sub(score, lse), rest));
       Vec<T> gradient = hn::LoadU(d, dscores + at);  // of the weight
       if constexpr (kPlain) {
         // Softmax: d score = weight * (d weight - sum of weight * d weight).
@@ -268,17 +269,16 @@ void score_gradients(const Head<T>& head, const Dropout* dropout, const Backward
   for (int64_t c = 0; c == 0 || c < head.Dv; c += kDepth)
     qk_tile(head, tile, cover, {v.data + c, v.stride}, transposed<T>(rows.grad, head.Dv, tile.pitch).from(c, 0),
             HWY_MIN(head.Dv - c, kDepth), s.dscores, c > 0);
-  T* const derivatives = chain && head.natural() ? s.derivatives : nullptr;
+  T* const derivatives = chain && head.is_modified() ? s.derivatives : nullptr;
   if (received) {
     apply_softcap(head, tile, s.weights, derivatives);
-    const T unit = head.natural() ? T{1} : static_cast<T>(kLn2);
-    for (int64_t at = 0; at < tile.keys * tile.pitch; ++at) received[at] = unit * s.weights[at];
+    std::copy_n(s.weights, tile.keys * tile.pitch, received);
     apply_score_mod(head, tile, s.weights, derivatives, s.mods.derivatives);
     apply_bias(head, tile, cover, s.mods.mask, s.weights);
   } else {
     apply_mods(head, tile, cover, s.mods, s.weights, derivatives);
   }
-  if (!dropout && !received && !head.natural() && !may_hide(head, cover))
+  if (!dropout && !received && !head.is_modified() && !may_hide(head, cover))
     return differentiate<true, T>(tile, rows, nullptr, nullptr, T{1}, s.weights, s.dscores, nullptr);
   uint64_t kept[kKeyTile];
   if (dropout) draw_kept(head, *dropout, tile, kept);
@@ -842,7 +842,9 @@ void sink_gradients(const Backward<T>& p, Executor& executor) {
           // A row that sees nothing has output 0, whatever its gradient: only lse tells of its sink.
           if (!std::isfinite(delta[i]) && sees_nothing(head, query + i))
             delta[i] = from.grad_lse ? -from.grad_lse[query + i] : T{0};
-          sum -= std::exp(static_cast<double>(head.sink) - static_cast<double>(lse)) * static_cast<double>(delta[i]);
+          const double low = from.lse_low ? static_cast<double>(from.lse_low[query + i]) : 0;
+          const double share = std::exp(static_cast<double>(head.sink) - static_cast<double>(lse) - low);
+          sum -= share * static_cast<double>(delta[i]);
         }
       }
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <sstream>
 
 #include "attention/plan.h"
@@ -28,7 +29,7 @@ void check_operand(const char* operation, const char* name, const char* letters,
   if (t.rank() != rank)
     refuse(operation, ": ", name, " has shape ", shape(t), ", not the ", rank == 4 ? "four" : "three", " dimensions ",
            letters, "; add the missing ones with reshape", rank == 4 ? "" : ", or leave q_offsets and k_offsets out");
-  if (t.size(-1) > 1 && t.stride(-1) != 1)
+  if (t.size(-1) > 1 && t.numel() > 0 && t.stride(-1) != 1)
     refuse(operation, ": the innermost stride of ", name, " is ", t.stride(-1),
            ", which must be 1; call contiguous() first");
 }
@@ -179,8 +180,8 @@ void check_key_lengths(const char* operation, const Tensor& lengths, const Sizes
   }
 }
 
-/// Of the numbers that kernels compute with: at most `most`, which is finite in units of log 2 (times 1.44), too; what
-/// they divide by is `least` at least, and 1/least at most.
+/// Of the numbers that kernels compute with: at most `most`, which is finite times a few, too; what they divide by is
+/// `least` at least, and 1/least at most.
 struct Limits {
   double most, least;
 };
@@ -350,6 +351,25 @@ bool may_overlap(const Tensor& a, const Extent& of_a, const Tensor& b) {
   return true;
 }
 
+/// Whether each stride is past all that the smaller ones reach, so that no two elements have one place.
+bool is_nested(const Tensor& t) {
+  if (t.numel() == 0) return true;
+  uint32_t left = 0;  // dimensions with more than one element, a bit each
+  for (int d = 0; d < t.rank(); ++d)
+    if (t.shape()[d] > 1) left |= uint32_t{1} << d;
+  int64_t reach = 0;  // of the dimensions so far
+  while (left) {
+    int least = -1;
+    for (int d = 0; d < t.rank(); ++d)
+      if (left >> d & 1 && (least < 0 || std::abs(t.strides()[d]) < std::abs(t.strides()[least]))) least = d;
+    const int64_t stride = std::abs(t.strides()[least]);
+    if (stride <= reach) return false;
+    reach += (t.shape()[least] - 1) * stride;
+    left &= ~(uint32_t{1} << least);
+  }
+  return true;
+}
+
 void check_written(const char* operation, const char* name, const char* letters, const Tensor& t, const Dims& expected,
                    DType dtype) {
   check_operand(operation, name, letters, t);
@@ -359,6 +379,9 @@ void check_written(const char* operation, const char* name, const char* letters,
     if (t.size(d) > 1 && t.stride(d) == 0)
       refuse(operation, ": ", name, " is broadcast along dimension ", d,
              " and cannot be written to; pass memory of its own");
+  if (!is_nested(t))
+    refuse(operation, ": ", name, " of shape ", shape(t), " has strides ", to_string(t.strides()),
+           ", by which its elements may share memory; pass memory of its own");
 }
 
 /// Where it is defined, contiguous and of the compute type.
@@ -452,11 +475,27 @@ Sizes check_inputs(const char* operation, const Tensor& q, const Tensor& k, cons
   return s;
 }
 
+void check_lse_is_exact(const char* operation, const char* name, const AttentionResult& result) {
+  if (result.lse_low.defined()) return;
+  const Tensor lse = result.lse.contiguous();
+  const auto check = [&]<class T>(T) {
+    const double most = 0x1p-10 / static_cast<double>(std::numeric_limits<T>::epsilon());
+    for (const T x : lse.span<T>())
+      if (std::isfinite(x) && std::fabs(static_cast<double>(x)) >= most)
+        refuse(operation, ": ", name, " has a lse of ", x, " in ", name_of(lse.dtype()),
+               ", whose rounding has lost the sum of its row, and no lse_low; pass both, as attention() gives them");
+  };
+  lse.dtype() == DType::f64 ? check(double{}) : check(float{});
+}
+
 void check_outputs(const Sizes& s, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& into,
                    const AttentionOptions& options) {
   constexpr auto operation = "attention";
   check_written(operation, "into.out", out_letters(s), into.out, out_shape(s), q.dtype());
   check_contiguous(operation, "into.lse", lse_letters(s), into.lse, lse_shape(s), q);
+  check_contiguous(operation, "into.lse_low", lse_letters(s), into.lse_low, lse_shape(s), q);
+  if (into.lse_low.defined() && !into.lse.defined())
+    refuse(operation, ": into.lse_low is defined without into.lse, whose rounding error it is; pass both");
   if (into.weights.defined())
     check_contiguous(operation, "into.weights", s.ragged ? "(N, Tq, longest Lk)" : "(B, N, R, Lk)", into.weights,
                      weights_shape(s, options.selection), q);
@@ -471,6 +510,7 @@ void check_outputs(const Sizes& s, const Tensor& q, const Tensor& k, const Tenso
   check_all_apart(operation,
                   {{"into.out", &into.out},
                    {"into.lse", &into.lse},
+                   {"into.lse_low", &into.lse_low},
                    {"into.weights", &into.weights},
                    {"into.scores", &into.scores}},
                   q, k, v, options);
@@ -489,6 +529,8 @@ void check_saved(const Sizes& s, const Tensor& q, const Tensor& grad_out, const 
   check_like_q(operation, "forward.out", forward.out, q);
   check_shape(operation, "forward.out", out_letters(s), forward.out, out_shape(s));
   check_contiguous(operation, "forward.lse", lse_letters(s), forward.lse, lse_shape(s), q);
+  check_contiguous(operation, "forward.lse_low", lse_letters(s), forward.lse_low, lse_shape(s), q);
+  if (options.part.first_key > 0) check_lse_is_exact(operation, "forward", forward);
   if (backward.grad_lse.defined()) {
     check_dtype(operation, "grad_lse", backward.grad_lse, compute_dtype(q));
     check_shape(operation, "grad_lse", lse_letters(s), backward.grad_lse, lse_shape(s));
@@ -518,6 +560,7 @@ void check_gradients(const Sizes& s, const Tensor& grad_out, const Tensor& q, co
                   {{"grad_out", &grad_out},
                    {"forward.out", &forward.out},
                    {"forward.lse", &forward.lse},
+                   {"forward.lse_low", &forward.lse_low},
                    {"grad_lse", &backward.grad_lse}});
 }
 

@@ -26,6 +26,10 @@ Sizes check_inputs(const char* operation, const Tensor& q, const Tensor& k, cons
 void check_outputs(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& into,
                    const AttentionOptions& options);
 
+/// Throws ShapeError where `result` has no lse_low and the rounding of its lse may be a factor of more than 2^-11 on
+/// weights. `name` is the result's in errors ("forward").
+void check_lse_is_exact(const char* operation, const char* name, const AttentionResult& result);
+
 /// Throws ShapeError unless the saved forward results and what comes from above fit, and what is wanted has a gradient.
 void check_saved(const Sizes& sizes, const Tensor& q, const Tensor& grad_out, const AttentionResult& forward,
                  const AttentionOptions& options, const BackwardOptions& backward);

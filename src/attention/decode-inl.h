@@ -183,10 +183,10 @@ struct DecodeShape {
   }
 };
 
-// What a split leaves behind, for every row: the sum of 2^(score - max), max, and the weighted sum of values.
+// What a split leaves behind, for every row: the sum of e^(score - max), max, and the weighted sum of values.
 template <class T>
 struct Partial {
-  T* max;  // (rows), units of log 2
+  T* max;  // (rows)
   T* sum;  // (rows)
   T* out;  // (rows, v.width()); undefined where sum is 0
   static int64_t size(const DecodeShape<T>& s) { return s.rows * (2 + s.v.width()); }
@@ -199,7 +199,7 @@ struct DecodeScratch {
   Head<T>* heads;  // (group)
   T* q;            // (rows, qk.width()), scaled
   T* scores;       // (rows, kDecodeKeys), then the weights
-  T* sums;         // (rows, lanes) of 2^(score - max)
+  T* sums;         // (rows, lanes) of e^(score - max)
   T* bias;         // (kDecodeKeys): what the mask adds; -inf hides
   T* hides;        // (kDecodeKeys): not 0 where a row of the tile may not see the key
 
@@ -221,7 +221,7 @@ template <class T>
 HWY_INLINE void load_queries(const DecodeShape<T>& s, DecodeScratch<T>& scratch) {
   const Lanes<T> d;
   const Head<T>& first = scratch.heads[0];
-  const Vec<T> factor = hn::Set(d, first.natural() ? first.scale : first.scale * static_cast<T>(kLog2E));
+  const Vec<T> factor = hn::Set(d, first.scale);
   with_storage<T>(first.q.storage, [&](auto element) HWY_ATTR {
     using S = decltype(element);
     for (int64_t row = 0; row < s.rows; ++row) {
@@ -235,8 +235,8 @@ HWY_INLINE void load_queries(const DecodeShape<T>& s, DecodeScratch<T>& scratch)
   });
 }
 
-// Everything between q . k and softmax for one row: scores (kDecodeKeys) of keys [key, key + keys) in, units of log 2
-// out, -inf where hidden and past `keys`. Marks in `hides` the keys that the row may not see.
+// Everything between q . k and softmax for one row: scores (kDecodeKeys) of keys [key, key + keys), -inf where hidden
+// and past `keys`. Marks in `hides` the keys that the row may not see.
 template <class T>
 HWY_INLINE bool finish_scores(const Head<T>& head, int64_t query, int64_t key, int64_t keys, T* HWY_RESTRICT scores,
                               T* HWY_RESTRICT bias, T* HWY_RESTRICT hides) {
@@ -245,12 +245,11 @@ HWY_INLINE bool finish_scores(const Head<T>& head, int64_t query, int64_t key, i
   const int64_t end = HWY_MIN(head.key_end(query) - key, keys);
   const int64_t padded = round_to_lanes<T>(keys);
   const Bias<T> rule(head, begin > 0 || end < keys);
-  if (!rule.changes()) {
+  if (!rule.changes() && !head.is_modified()) {
     for (int64_t j = keys; j < padded; ++j) scores[j] = -static_cast<T>(INFINITY);
     return false;
   }
-  const T unit = static_cast<T>(kLog2E);
-  for (int64_t j = 0; head.mask && j < keys; ++j) bias[j] = unit * head.bias(query, key + j);
+  for (int64_t j = 0; head.mask && j < keys; ++j) bias[j] = head.bias(query, key + j);
   const Vec<T> from = hn::Set(d, static_cast<T>(begin)), to = hn::Set(d, static_cast<T>(end));
   const Vec<T> cap = hn::Set(d, head.softcap), per_cap = hn::Set(d, 1 / head.softcap);
   bool some = false;
@@ -281,14 +280,14 @@ HWY_INLINE void decode_softmax(Chunks<T> chunks, int64_t keys, T* HWY_RESTRICT s
   const Vec<T> shift = hn::Set(d, now == nothing ? T{0} : now);  // -inf - -inf would be NaN
   Vec<T> total = hn::LoadU(d, sums);
   if (now != max) {
-    const Vec<T> factor = exp2(d, hn::Sub(hn::Set(d, max), shift));
+    const Vec<T> factor = exp_of_score(d, hn::Sub(hn::Set(d, max), shift));
     total = hn::Mul(total, factor);
     for (int64_t c = 0; c < chunks.width(); c += lanes<T>())
       hn::StoreU(hn::Mul(hn::LoadU(d, out + c), factor), d, out + c);
     max = now;
   }
   for (int64_t j = 0; j < keys; j += lanes<T>()) {
-    const Vec<T> weight = exp2(d, hn::Sub(hn::LoadU(d, scores + j), shift));
+    const Vec<T> weight = exp_of_score(d, hn::Sub(hn::LoadU(d, scores + j), shift));
     hn::StoreU(weight, d, scores + j);
     total = hn::Add(total, weight);
   }
@@ -374,9 +373,9 @@ void decode_split(const Forward<T>& p, const DecodeShape<T>& s, int64_t b, int64
 // ---- All splits together ----
 
 template <class T>
-HWY_INLINE T exp2_of(T x) {
+HWY_INLINE T exp_of(T x) {
   const Lanes<T> d;
-  return hn::GetLane(exp2(d, hn::Set(d, x)));
+  return hn::GetLane(exp_of_score(d, hn::Set(d, x)));
 }
 
 // Writes the rows of one entry and key head, whose splits begin with unit `first`.
@@ -386,16 +385,16 @@ void merge_splits(const Forward<T>& p, const DecodeShape<T>& s, int64_t b, int64
   const T nothing = -static_cast<T>(INFINITY);
   for (int64_t row = 0; row < s.rows; ++row) {
     const int64_t h = hkv * s.group + row / s.Lq, i = row % s.Lq;
-    const T sink = p.sinks ? p.sinks[h * p.sinks_stride] * static_cast<T>(kLog2E) : nothing;
+    const T sink = p.sinks ? p.sinks[h * p.sinks_stride] : nothing;
     T max = sink;
     for (int64_t n = 0; n < s.splits; ++n) max = HWY_MAX(max, Partial<T>(s, partials, first + n).max[row]);
-    T sum = sink == nothing ? T{0} : exp2_of(sink - max);
+    T sum = sink == nothing ? T{0} : exp_of(sink - max);
     T* const out = Partial<T>(s, partials, first).out + row * s.v.width();  // takes the sum of all splits
     bool any = false;
     for (int64_t n = 0; n < s.splits; ++n) {
       const Partial<T> part(s, partials, first + n);
       if (part.sum[row] == 0) continue;  // nothing visible
-      const T factor = exp2_of(part.max[row] - max);
+      const T factor = exp_of(part.max[row] - max);
       sum += factor * part.sum[row];
       const Vec<T> f = hn::Set(d, factor);
       const T* const from = part.out + row * s.v.width();
@@ -410,8 +409,12 @@ void merge_splits(const Forward<T>& p, const DecodeShape<T>& s, int64_t b, int64
     const Target<T> to = p.out.template target<T>(b, h, i);
     for (int64_t at = 0; at < s.v.size; ++at) to.set(0, at, factor * out[s.v.place(at)]);
     if (!p.lse) continue;
-    const double lse = static_cast<double>(max) * kLn2 + std::log(static_cast<double>(sum));
-    p.lse[p.lse_row(b, h) + i] = sum == 0 ? nothing : static_cast<T>(lse);
+    const double log = std::log(static_cast<double>(sum));
+    const T lse = sum == 0 ? nothing : static_cast<T>(static_cast<double>(max) + log);
+    p.lse[p.lse_row(b, h) + i] = lse;
+    if (p.lse_low)
+      p.lse_low[p.lse_row(b, h) + i] =
+          std::isfinite(lse) ? static_cast<T>(static_cast<double>(max) - static_cast<double>(lse) + log) : T{0};
   }
 }
 

@@ -21,10 +21,11 @@ constexpr int64_t kQueryBlock = 3 * kQueryTile;  // queries that share one pass 
 // State of a block of queries while it passes over the keys.
 template <class T>
 struct ForwardBlock {
-  T* q;       // (groups, D, 64): queries transposed, times query_factor, as transposed() has it
+  T* q;       // (groups, D, 64): queries transposed, times the scale, as transposed() has it
   T* out;     // (192, Dv up to lanes): weighted sums of values, relative to max
-  T* max;     // (192) of the scores so far, in units of log 2
-  T* sum;     // (192) of 2^(score - max)
+  T* max;     // (192) of the scores so far, then lse
+  T* sum;     // (192) of e^(score - max), then what `out` is multiplied by
+  T* low;     // (192) what rounding lse leaves
   T* scores;  // (64 keys, 64 queries)
   T* keys;    // (64 keys, D up to lanes): where they are not kept as T
   T* values;  // (64 keys, Dv up to lanes), packed in panels or not
@@ -52,6 +53,7 @@ struct ForwardBlock {
     f(out, queries * width);
     f(max, columns);
     f(sum, columns);
+    f(low, columns);
     f(scores, tile);
     f(keys, p.k.storage == Storage::same ? 0 : kKeyTile * round_to_lanes<T>(p.D));
     f(values, kKeyTile * panel_columns<T>(width));
@@ -84,7 +86,7 @@ HWY_INLINE void online_softmax(const Tile& tile, bool first, const uint64_t* HWY
     Vec<T> total = hn::Zero(d);
     T* s = scores + i;
     for (j = 0; j < keys; ++j, s += pitch) {
-      const Vec<T> weight = exp2(d, hn::Sub(hn::LoadU(d, s), shift));
+      const Vec<T> weight = exp_of_score(d, hn::Sub(hn::LoadU(d, s), shift));
       total = hn::Add(total, weight);
       if constexpr (kDropout)
         hn::StoreU(hn::IfThenElseZero(lanes_of_bits<T>(kept[j], i), weight), d, s);
@@ -92,7 +94,7 @@ HWY_INLINE void online_softmax(const Tile& tile, bool first, const uint64_t* HWY
         hn::StoreU(weight, d, s);
     }
     if (!first) {
-      const Vec<T> factor = exp2(d, hn::Sub(before, shift));  // 2^(m_old - m_new)
+      const Vec<T> factor = exp_of_score(d, hn::Sub(before, shift));  // e^(m_old - m_new)
       hn::StoreU(factor, d, rescale + i);
       total = hn::MulAdd(hn::LoadU(d, sum + i), factor, total);
       moved |= !hn::AllTrue(d, hn::Eq(m, before));
@@ -123,30 +125,37 @@ void add_poisoned(const Head<T>& head, const Tile& tile, uint64_t poisoned, cons
   }
 }
 
-// The logarithm, where wanted, of the sum of 2^score of every row, -inf for one that sees nothing, and what its
-// weighted sum of values is to be multiplied by. A sink is one more score with no value behind it.
+// The logarithm of a row's sum of e^score: `high` is it rounded, `low` what that leaves.
 template <class T>
-HWY_INLINE void finish_rows(const Head<T>& head, Vec<T> max, Vec<T> sum, Vec<T>* lse, Vec<T>& factor) {
+struct SplitLse {
+  Vec<T> high, low;
+};
+
+// lse, where wanted, of every row, -inf for one that sees nothing, and what its weighted sum of values is to be
+// multiplied by. A sink is one more score with no value behind it.
+template <class T>
+HWY_INLINE void finish_rows(const Head<T>& head, Vec<T> max, Vec<T> sum, SplitLse<T>* lse, Vec<T>& factor) {
   const Lanes<T> d;
   const Vec<T> nothing = hn::Set(d, -static_cast<T>(INFINITY));
   Vec<T> rescale = hn::Set(d, T{1});
   if (head.has_sink) {
-    const Vec<T> sink = hn::Set(d, head.sink * static_cast<T>(kLog2E));
+    const Vec<T> sink = hn::Set(d, head.sink);
     const Vec<T> before = max;
     max = hn::IfThenElse(hn::Lt(before, sink), sink, before);
     const Vec<T> shift = hn::IfThenZeroElse(hn::Eq(max, nothing), max);
-    rescale = exp2(d, hn::Sub(before, shift));
-    sum = hn::MulAdd(sum, rescale, exp2(d, hn::Sub(sink, shift)));
+    rescale = exp_of_score(d, hn::Sub(before, shift));
+    sum = hn::MulAdd(sum, rescale, exp_of_score(d, hn::Sub(sink, shift)));
   }
   const auto empty = hn::Eq(sum, hn::Zero(d));
   factor = hn::IfThenZeroElse(empty, hn::Div(rescale, sum));
   if (!lse) return;
-  // max * ln 2 with what its rounding leaves: backward's weights are off by a factor of e to lse's error.
-  const T ln2 = static_cast<T>(kLn2), rest = static_cast<T>(kLn2 - static_cast<double>(ln2));
-  const Vec<T> high = hn::Mul(max, hn::Set(d, ln2));
-  const Vec<T> low = hn::MulAdd(max, hn::Set(d, rest), hn::MulSub(max, hn::Set(d, ln2), high));
-  const Vec<T> log = hn::IfThenElse(hn::Eq(sum, sum), hn::Add(high, hn::Add(low, hn::Log(d, sum))), sum);
-  *lse = hn::IfThenElse(empty, nothing, log);
+  // max + log, and its rounding error (Knuth, "The Art of Computer Programming", 4.2.2, theorem B): of a maximum of
+  // 1e9, lse keeps nothing of the sum, and backward's weights are e^(score - lse).
+  const Vec<T> log = hn::Log(d, sum), high = hn::Add(max, log), added = hn::Sub(high, max);
+  const Vec<T> low = hn::Add(hn::Sub(max, hn::Sub(high, added)), hn::Sub(log, added));
+  const auto number = hn::Eq(sum, sum);
+  lse->high = hn::IfThenElse(empty, nothing, hn::IfThenElse(number, high, sum));
+  lse->low = hn::IfThenElseZero(hn::AndNot(empty, number), low);
 }
 
 // Queries [begin, end) of one head, at most kQueryBlock of them, against all their keys.
@@ -163,7 +172,7 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
   prefetch_rows(head.k, block_begin, HWY_MIN(block_end - block_begin, kKeyTile), p.D, asks);
   for (int64_t group = begin; group < end && !dots; group += kQueryTile) {
     const int64_t queries = HWY_MIN(end - group, kQueryTile);
-    transpose_rows(head.q, group, queries, p.D, query_factor(head), s.q + (group - begin) * p.D, pitch_of(p, queries));
+    transpose_rows(head.q, group, queries, p.D, head.scale, s.q + (group - begin) * p.D, pitch_of(p, queries));
   }
   constexpr int kGroups = kQueryBlock / kQueryTile;
   for_tiles<kGroups>(p, head, begin, end, 0, block_end, [&](const KeyTile<kGroups>& at_key) HWY_ATTR {
@@ -193,7 +202,7 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
       const Matrix<T> out{s.out + at * width, width};
       const Matrix<const T> k = k_rows.from(first, 0);
       if (dots)
-        dot_tile(head.q, tile, k, p.D, query_factor(head), s.scores);
+        dot_tile(head.q, tile, k, p.D, head.scale, s.scores);
       else
         qk_tile(head, tile, cover, {k.data, k.stride}, transposed<T>(s.q + at * p.D, p.D, tile.pitch), p.D, s.scores);
       apply_mods(head, tile, cover, s.mods, s.scores);
@@ -219,15 +228,20 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
       std::fill_n(s.out + at * width, queries * width, T{0});
     }
     for (int64_t i = 0; i < pitch; i += lanes<T>()) {
-      Vec<T> lse, factor;
+      SplitLse<T> lse;
+      Vec<T> factor;
       finish_rows<T>(head, hn::LoadU(d, s.max + at + i), hn::LoadU(d, s.sum + at + i), p.lse ? &lse : nullptr, factor);
       if (p.dropout > 0) factor = hn::Mul(factor, hn::Set(d, static_cast<T>(dropout.keep_scale)));
-      if (p.lse) hn::StoreU(lse, d, s.max + at + i);
       hn::StoreU(factor, d, s.sum + at + i);
+      if (!p.lse) continue;
+      hn::StoreU(lse.high, d, s.max + at + i);
+      hn::StoreU(lse.low, d, s.low + at + i);
     }
     for (int64_t i = 0; i < queries; ++i)
       store_rows(to, group + i, 1, p.Dv, s.out + (at + i) * width, 0, s.sum[at + i]);
-    if (p.lse) std::copy_n(s.max + at, queries, p.lse + p.lse_row(head.b, head.h) + group);
+    const int64_t row = p.lse_row(head.b, head.h) + group;
+    if (p.lse) std::copy_n(s.max + at, queries, p.lse + row);
+    if (p.lse_low) std::copy_n(s.low + at, queries, p.lse_low + row);
   }
 }
 
@@ -251,6 +265,46 @@ void run_forward(const Forward<T>& p, Executor& executor) {
       const Head<T> head = p.head(number / p.Hq, number % p.Hq);
       if (begin < head.Lq) forward_block(p, head, dropout, state, begin, HWY_MIN(head.Lq, begin + kQueryBlock));
     }
+  });
+}
+
+// lse of large rows, by the products that backward computes its scores with: where a score is 1e9, sums in another
+// order differ by more than the logarithm of a row's sum.
+template <class T>
+void run_large_lse(const Problem<T>& p, T* lse, T* lse_low, Executor& executor) {
+  const Lanes<T> d;
+  const int64_t blocks = (p.Lq + kQueryTile - 1) / kQueryTile, units = p.B * p.Hq * blocks;
+  const int64_t most = HWY_MIN(p.Lq, kQueryTile);
+  ScratchSlots slots(p.workspace, ForwardBlock<T>::bytes(p, most), units, executor);
+  parallel_for(executor, units, [&](int64_t unit) HWY_ATTR {
+    const int64_t number = unit / blocks, begin = unit % blocks * kQueryTile;
+    const Head<T> head = p.head(number / p.Hq, number % p.Hq);
+    const int64_t queries = HWY_MIN(head.Lq - begin, kQueryTile), row = p.lse_row(head.b, head.h) + begin;
+    T *const high = lse + row, *const low = lse_low + row;
+    if (queries <= 0 || std::none_of(high, high + queries, is_large<T>)) return;
+    Scratch scratch(slots);
+    const ForwardBlock<T> s(p, most, scratch);
+    const int64_t pitch = pitch_of(p, queries);
+    transpose_rows(head.q, begin, queries, p.D, head.scale, s.q, pitch);
+    bool first = true;
+    for_tiles<1>(p, head, begin, begin + queries, 0, head.Lk, [&](const KeyTile<1>& at) HWY_ATTR {
+      const Tile& tile = at.tiles[0];
+      const Matrix<const T> k = load_rows(head.k, tile.key, tile.keys, p.D, false, s.keys);
+      qk_tile(head, tile, at.covers[0], {k.data, k.stride}, transposed<T>(s.q, p.D, pitch), p.D, s.scores);
+      apply_mods(head, tile, at.covers[0], s.mods, s.scores);
+      online_softmax<false, T>(tile, first, nullptr, s.scores, s.max, s.sum, {s.out, 0}, 0);
+      first = false;
+    });
+    if (first) return;  // a sink alone
+    for (int64_t i = 0; i < pitch; i += lanes<T>()) {
+      SplitLse<T> exact;
+      Vec<T> factor;
+      finish_rows<T>(head, hn::LoadU(d, s.max + i), hn::LoadU(d, s.sum + i), &exact, factor);
+      hn::StoreU(exact.high, d, s.max + i);
+      hn::StoreU(exact.low, d, s.low + i);
+    }
+    for (int64_t i = 0; i < queries; ++i)
+      if (is_large(high[i])) high[i] = s.max[i], low[i] = s.low[i];
   });
 }
 

@@ -10,8 +10,15 @@ namespace heed::inline v0 {
 inline constexpr int64_t kQueryTile = kTile;  // queries of a tile of scores: its columns
 inline constexpr int64_t kKeyTile = kTile;    // keys of a tile of scores: its rows, 16 KB with the queries in float
 
+/// Tiles with so few queries leave most lanes of a product along the queries idle: forward may compute their scores
+/// otherwise than backward, with sums in another order.
+inline constexpr int64_t kFewQueries = 16;
+
 void fused_forward(const Forward<float>& p, Executor& executor);
 void fused_forward(const Forward<double>& p, Executor& executor);
+/// Computes lse and lse_low of the rows whose lse is_large anew, from scores that have backward's bits. The rest stays.
+void fused_large_lse(const Problem<float>& p, float* lse, float* lse_low, Executor& executor);
+void fused_large_lse(const Problem<double>& p, double* lse, double* lse_low, Executor& executor);
 void fused_backward(const Backward<float>& p, Executor& executor);
 void fused_backward(const Backward<double>& p, Executor& executor);
 

@@ -56,25 +56,37 @@ struct InspectScratch {
   }
 };
 
-// weights = exp(score - lse) in place, from scores in units of log 2; lse of the tile's first query on. A hidden key's
-// is 0 in every row, even one that sees nothing (lse -inf) or a NaN.
+// weights = exp(score - lse) in place; lse of the tile's first query on. A hidden key's is 0 in every row, even one
+// that sees nothing (lse -inf) or a NaN.
 template <class T>
 HWY_INLINE void scores_to_weights(const Tile& tile, const T* HWY_RESTRICT lse, T* HWY_RESTRICT scores) {
   const Lanes<T> d;
   const Vec<T> hidden = hn::Set(d, -static_cast<T>(INFINITY));
-  HWY_ALIGN T highs[kQueryTile] = {}, lows[kQueryTile] = {};
-  for (int64_t i = 0; i < tile.queries; ++i) {
-    const SplitLse<T> split(lse[i]);
-    highs[i] = split.high;
-    lows[i] = split.low;
-  }
+  HWY_ALIGN T sums[kQueryTile] = {};
+  std::copy_n(lse, tile.queries, sums);
   for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) {
-    const Vec<T> high = hn::LoadU(d, highs + i), low = hn::LoadU(d, lows + i);
+    const Vec<T> sum = hn::LoadU(d, sums + i);
     for (T* s = scores + i; s < scores + tile.keys * tile.pitch; s += tile.pitch) {
       const Vec<T> x = hn::LoadU(d, s);
-      hn::StoreU(hn::IfThenZeroElse(hn::Eq(x, hidden), exp2(d, hn::Sub(hn::Sub(x, high), low))), d, s);
+      hn::StoreU(hn::IfThenZeroElse(hn::Eq(x, hidden), exp_of_score(d, hn::Sub(x, sum))), d, s);
     }
   }
+}
+
+// One row of scores to weights in place, by its own maximum and sum where it is large, and else as scores_to_weights.
+template <class T>
+void row_to_weights(const Head<T>& head, int64_t columns, T lse, T* row) {
+  const T hidden = -static_cast<T>(INFINITY);
+  T max = lse;
+  double sum = 1;
+  if (is_large(lse)) {
+    max = head.has_sink ? head.sink : hidden;
+    for (int64_t j = 0; j < columns; ++j) max = HWY_MAX(max, row[j]);
+    sum = head.has_sink ? std::exp(static_cast<double>(head.sink - max)) : 0;
+    for (int64_t j = 0; j < columns; ++j) sum += std::exp(static_cast<double>(row[j] - max));
+  }
+  for (int64_t j = 0; j < columns; ++j)
+    row[j] = row[j] == hidden ? T{0} : static_cast<T>(std::exp(static_cast<double>(row[j] - max)) / sum);
 }
 
 // The rounding of lse is a factor on the whole row: a row of weights is divided by its sum, which is 1 but for that.
@@ -98,7 +110,9 @@ void inspect_rows(const Inspection<T>& p, const Head<T>& given, int64_t query, i
                   const InspectScratch<T>& s, T* to, int64_t to_stride) {
   const bool open = p.stage == ScoreStage::scaled || p.stage == ScoreStage::softcap;  // nothing is hidden yet
   const bool weights = p.stage == ScoreStage::weights;
-  const T nothing = weights ? T{0} : -static_cast<T>(INFINITY), unit = open || weights ? T{1} : static_cast<T>(kLn2);
+  const T* const lse = weights ? p.lse + p.lse_row(given.b, given.h) + query : nullptr;
+  const bool by_rows = weights && std::any_of(lse, lse + queries, is_large<T>);
+  const T nothing = weights && !by_rows ? T{0} : -static_cast<T>(INFINITY);
   Head<T> head = given;
   if (open) {
     head.Lk = p.ragged ? p.keys(head.b) : p.Lk;  // the rest of the columns belongs to no key of the entry
@@ -108,7 +122,7 @@ void inspect_rows(const Inspection<T>& p, const Head<T>& given, int64_t query, i
   }
   for (int64_t i = 0; i < queries; ++i) std::fill_n(to + i * to_stride, columns, nothing);
   const int64_t pitch = pitch_of(p, queries);
-  transpose_rows(head.q, query, queries, p.D, open ? head.scale : query_factor(head), s.q, pitch);
+  transpose_rows(head.q, query, queries, p.D, head.scale, s.q, pitch);
   for_tiles<1>(p, head, query, query + queries, 0, head.Lk, [&](const KeyTile<1>& at) HWY_ATTR {
     const Tile& tile = at.tiles[0];
     const Cover cover = at.covers[0];
@@ -116,9 +130,10 @@ void inspect_rows(const Inspection<T>& p, const Head<T>& given, int64_t query, i
     qk_tile(head, tile, cover, {k.data, k.stride}, transposed<T>(s.q, p.D, pitch), p.D, s.scores);
     if (!open) apply_mods(head, tile, cover, s.mods, s.scores);
     if (p.stage == ScoreStage::softcap) apply_softcap<T>(head, tile, s.scores, nullptr);
-    if (weights) scores_to_weights(tile, p.lse + p.lse_row(head.b, head.h) + query, s.scores);
-    transpose<false>(tile.keys, queries, s.scores, pitch, unit, to + tile.key, to_stride);
+    if (weights && !by_rows) scores_to_weights(tile, lse, s.scores);
+    transpose<false>(tile.keys, queries, s.scores, pitch, T{1}, to + tile.key, to_stride);
   });
+  for (int64_t i = 0; by_rows && i < queries; ++i) row_to_weights(head, columns, lse[i], to + i * to_stride);
   // A sink keeps a share of the row for itself.
   for (int64_t i = 0; weights && !head.has_sink && i < queries; ++i) normalize_row(columns, to + i * to_stride);
 }

@@ -104,6 +104,7 @@ RC_GTEST_PROP(Part, CutsMergeToTheWhole, ()) {
         AttentionResult expected;
         expected.out = of_queries(whole.out).contiguous();
         expected.lse = of_queries(whole.lse).contiguous();
+        expected.lse_low = of_queries(whole.lse_low).contiguous();
         AttentionResult merged;
         for (const Range& j : keys) {
           const auto of_keys = [&](const Tensor& t) { return cut(cut(cut(t, 0, b), 1, h), 2, j); };
@@ -112,7 +113,7 @@ RC_GTEST_PROP(Part, CutsMergeToTheWhole, ()) {
           if (o.alibi.defined()) o.alibi = cut(o.alibi, 0, hq);
           const Tensor q = of_queries(w.q), k = of_keys(w.k), v = of_keys(w.v);
           const AttentionResult part = attention(q, k, v, o);
-          merged = merged.out.defined() ? merge(merged.out, merged.lse, part.out, part.lse) : part;
+          merged = merged.out.defined() ? merge(merged, part) : part;
           const AttentionGradients g = attention_backward(of_queries(w.grad), q, k, v, expected, o);
           add(of_queries(dq), g.q);
           add(of_keys(dk), g.k);

@@ -13,8 +13,6 @@ namespace heed::inline v0 {
 /// How an operand is kept: as the compute type T, or in half of float's bits.
 enum class Storage : uint8_t { same, f16, bf16 };
 
-inline constexpr double kLog2E = 1.4426950408889634;
-
 /// Positions further than any: sums of a few of them do not overflow.
 inline constexpr int64_t kUnlimited = int64_t{1} << 60;
 
@@ -81,6 +79,15 @@ struct Operand {
   }
 };
 
+/// Rows whose lse is further from 0: its rounding, a factor on all of a row's weights, is more than that of the rest.
+inline constexpr double kLargeLse = 64;
+
+/// Of a row that sees something.
+template <class T>
+bool is_large(T lse) {
+  return std::isfinite(lse) && std::fabs(lse) > static_cast<T>(kLargeLse);
+}
+
 /// A vector of int32 or int64.
 struct Indices {
   const void* data = nullptr;
@@ -143,22 +150,20 @@ struct Head {
 
   /// Whether positions limit what a query sees, beyond Lk.
   bool has_limits() const { return first_key > -kUnlimited / 2 || last_key < kUnlimited / 2; }
-  /// Whether scores need more than a factor and what hides: they are then kept in natural units until all is applied.
-  bool natural() const { return softcap != 0 || score_mod; }
+  /// Whether a function changes scores before the mask.
+  bool is_modified() const { return softcap != 0 || score_mod; }
   /// Keys that row i may see, before the mask: [key_begin, key_end). Neither falls as i grows.
   int64_t key_begin(int64_t i) const { return std::clamp<int64_t>(i + first_key, 0, Lk); }
   int64_t key_end(int64_t i) const { return std::clamp<int64_t>(i + last_key + 1, 0, Lk); }
   /// Rows that may see key j < Lk, before the mask: [query_begin, query_end). Neither falls as j grows.
   int64_t query_begin(int64_t j) const { return std::clamp<int64_t>(j - last_key, 0, Lq); }
   int64_t query_end(int64_t j) const { return std::clamp<int64_t>(j - first_key + 1, 0, Lq); }
-  /// What the mask adds to a score: -inf, which hides, for all below the lowest T * ln 2.
+  /// What the mask adds to a score; -inf hides.
   T bias(int64_t i, int64_t j) const {
     if (!mask) return 0;
     const int64_t at = i * mask_query + j * mask_key;
     if (mask_boolean) return static_cast<const bool*>(mask)[at] ? T{0} : -static_cast<T>(INFINITY);
-    const T added = static_cast<const T*>(mask)[at];
-    const T hidden = -static_cast<T>(INFINITY);
-    return added * static_cast<T>(kLog2E) == hidden ? hidden : added;  // as the kernels see it, in units of log 2
+    return static_cast<const T*>(mask)[at];
   }
   bool visible(int64_t i, int64_t j) const {
     if (j < key_begin(i) || j >= key_end(i) || bias(i, j) == -static_cast<T>(INFINITY)) return false;
@@ -252,11 +257,14 @@ struct Problem : Sizes {
 
 template <class T>
 struct Forward : Problem<T> {
-  Operand out;       // (B, Hq, Lq, Dv)
-  T* lse = nullptr;  // see lse_row, contiguous, where wanted
+  Operand out;  // (B, Hq, Lq, Dv)
+  // See lse_row, contiguous, where wanted. lse + lse_low is the logarithm; lse is that rounded.
+  T* lse = nullptr;
+  T* lse_low = nullptr;  // only beside lse
 };
 
-/// Weights or scores, a second pass over finished lse. Dense: (B, N, R, width) contiguous, or (N, Tq, width) of a
+/// Weights or scores, a second pass over finished lse. Weights of large rows (is_large) are computed from their own
+/// scores, since these may be rounded otherwise than lse's. Dense: (B, N, R, width) contiguous, or (N, Tq, width) of a
 /// ragged batch.
 template <class T>
 struct Inspection : Problem<T> {
@@ -276,6 +284,7 @@ struct Backward : Problem<T> {
   Operand grad_out;                      // (B, Hq, Lq, Dv)
   Operand out;                           // (B, Hq, Lq, Dv)
   const T* lse = nullptr;                // see lse_row, contiguous
+  const T* lse_low = nullptr;            // likewise; null: 0
   const T* grad_lse = nullptr;           // likewise, where given
   Operand dq;                            // (B, Hq, Lq, D)
   Operand dk;                            // (B, Hkv, Lk, D)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "attention/dropout.h"
 
@@ -65,38 +67,62 @@ double kept_factor(const Dropout& dropout, const Head<T>& head, int64_t i, int64
   return dropout_factor(dropout, head.number, head.place.query + i, head.place.key + j);
 }
 
-/// The score of key j for query i as it enters the softmax: -inf where the key is hidden.
+/// The score of key j for query i as it enters the softmax: -inf where the key is hidden. A number of T, as its sum
+/// with an additive mask is: -1e9 leaves nothing of a score.
 template <class T>
 double masked_score(const Problem<T>& p, const Head<T>& head, int64_t i, int64_t j) {
   if (!head.visible(i, j)) return -kInfinity;  // nothing of the key is read
-  const double s = modified(head, i, j, capped_score(p, head, i, j));
   const double distance = std::fabs(static_cast<double>(i + head.offset - j));
-  return s + static_cast<double>(head.bias(i, j)) - static_cast<double>(head.alibi) * distance;
+  const double s = modified(head, i, j, capped_score(p, head, i, j)) - static_cast<double>(head.alibi) * distance;
+  return static_cast<double>(static_cast<T>(s) + head.bias(i, j));
+}
+
+/// A row's scores, the sink's not among them, and their logarithm of a sum of exp: max + log.
+struct ScoredRow {
+  Row scores;
+  double max = -kInfinity, log = 0;
+  bool sees_nothing() const { return max == -kInfinity; }
+  double weight(double score) const { return score == -kInfinity ? 0 : std::exp(score - max - log); }
+  /// max + log as T, and what rounding it leaves.
+  template <class T>
+  std::pair<T, T> lse() const {
+    const T high = static_cast<T>(sees_nothing() ? max : max + log);
+    return {high, std::isfinite(high) ? static_cast<T>(max - static_cast<double>(high) + log) : T{0}};
+  }
+};
+
+template <class T>
+ScoredRow scored_row(const Problem<T>& p, const Head<T>& head, int64_t i) {
+  ScoredRow row;
+  const double sink = head.has_sink ? static_cast<double>(head.sink) : -kInfinity;
+  row.max = sink;
+  for (int64_t j = 0; j < head.Lk; ++j) {
+    const double s = masked_score(p, head, i, j);
+    row.scores.push_back(s);
+    row.max = std::isnan(row.max) || s <= row.max ? row.max : s;  // a NaN becomes the maximum, and stays
+  }
+  if (row.sees_nothing()) return row;
+  double sum = std::exp(sink - row.max);
+  for (const double s : row.scores) sum += std::exp(s - row.max);
+  row.log = std::log(sum);
+  return row;
 }
 
 /// softmax(scores) V for one row.
 template <class T>
 void forward_row(const Forward<T>& p, const Head<T>& head, const Dropout& dropout, int64_t i) {
-  Row scores;
-  double max = head.has_sink ? static_cast<double>(head.sink) : -kInfinity;
-  for (int64_t j = 0; j < head.Lk; ++j) {
-    const double s = masked_score(p, head, i, j);
-    scores.push_back(s);
-    max = std::isnan(max) || s <= max ? max : s;  // a NaN becomes the maximum, and stays
-  }
-  const bool nothing = max == -kInfinity;
-  double sum = head.has_sink ? std::exp(static_cast<double>(head.sink) - max) : 0;
-  for (const double s : scores) sum += std::exp(s - max);
-
+  const ScoredRow row = scored_row(p, head, i);
   Row out(static_cast<size_t>(p.Dv), 0.0);
   for (int64_t j = 0; j < head.Lk; ++j) {
-    const double s = scores[static_cast<size_t>(j)];
+    const double s = row.scores[static_cast<size_t>(j)];
     if (s == -kInfinity) continue;  // 0 * NaN would be NaN
     const double factor = p.dropout > 0 ? kept_factor(dropout, head, i, j) : 1;
-    add(factor * std::exp(s - max) / sum, head.v, j, out);
+    add(factor * row.weight(s), head.v, j, out);
   }
   write(out, p.out.template target<T>(head.b, head.h, p.query_row(head.b)), i);
-  if (p.lse) p.lse[p.lse_row(head.b, head.h) + i] = static_cast<T>(nothing ? max : max + std::log(sum));
+  const auto [high, low] = row.lse<T>();
+  if (p.lse) p.lse[p.lse_row(head.b, head.h) + i] = high;
+  if (p.lse_low) p.lse_low[p.lse_row(head.b, head.h) + i] = low;
 }
 
 /// The gradients that pass through one pair of query and key.
@@ -124,6 +150,9 @@ struct HeadGradients {
         out(p.out.template source<T>(b, h, p.query_row(b))) {}
 
   double lse(int64_t i) const { return static_cast<double>(p.lse[p.lse_row(head.b, head.h) + i]); }
+  double lse_low(int64_t i) const {
+    return p.lse_low ? static_cast<double>(p.lse_low[p.lse_row(head.b, head.h) + i]) : 0;
+  }
   double dlse(int64_t i) const {
     return p.grad_lse ? static_cast<double>(p.grad_lse[p.lse_row(head.b, head.h) + i]) : 0;
   }
@@ -134,7 +163,7 @@ struct HeadGradients {
     const double score = masked_score(p, head, i, j);
     if (score == -kInfinity) return r;
     r.hidden = false;
-    const double weight = std::exp(score - lse(i));
+    const double weight = std::exp(score - lse(i) - lse_low(i));
     const double factor = p.dropout > 0 ? kept_factor(dropout, head, i, j) : 1;
     r.kept = weight * factor;
     r.dscore = weight * (factor * dot(grad_out, i, head.v, j, p.Dv) + shared(i));
@@ -150,7 +179,7 @@ struct HeadGradients {
     if (sink == -kInfinity) return 0;
     bool sees = false;  // a row that does not has out 0 whatever the sink is, and a NaN in its gradient goes nowhere
     for (int64_t j = 0; j < head.Lk && !sees; ++j) sees = head.visible(i, j);
-    return std::exp(sink - lse(i)) * (sees ? shared(i) : dlse(i));
+    return std::exp(sink - lse(i) - lse_low(i)) * (sees ? shared(i) : dlse(i));
   }
 };
 
@@ -234,19 +263,19 @@ void visit(const Backward<T>& p) {
 /// One row of weights, or of scores on their way to them.
 template <class T>
 Row inspected_row(const Inspection<T>& p, const Head<T>& head, int64_t i) {
-  Row row(static_cast<size_t>(p.width), p.stage == ScoreStage::weights ? 0.0 : -kInfinity);
-  const bool masked = p.stage == ScoreStage::masked || p.stage == ScoreStage::weights;
-  const int64_t keys = masked     ? head.Lk
-                       : p.ragged ? p.keys(head.b)
-                                  : p.Lk;  // before the mask, hidden keys have a score
-  for (int64_t j = 0; j < keys; ++j) {
-    double& x = row[static_cast<size_t>(j)];
-    if (p.stage == ScoreStage::scaled) x = scaled_score(p, head, i, j);
-    if (p.stage == ScoreStage::softcap) x = capped_score(p, head, i, j);
-    if (masked) x = masked_score(p, head, i, j);
+  if (p.stage == ScoreStage::masked || p.stage == ScoreStage::weights) {
+    const ScoredRow scored = scored_row(p, head, i);
+    Row row = scored.scores;
     if (p.stage == ScoreStage::weights)
-      x = x == -kInfinity ? 0 : std::exp(x - static_cast<double>(p.lse[p.lse_row(head.b, head.h) + i]));
+      for (double& x : row) x = scored.weight(x);
+    row.resize(static_cast<size_t>(p.width), p.stage == ScoreStage::weights ? 0.0 : -kInfinity);
+    return row;
   }
+  Row row(static_cast<size_t>(p.width), -kInfinity);
+  const int64_t keys = p.ragged ? p.keys(head.b) : p.Lk;  // before the mask, hidden keys have a score
+  for (int64_t j = 0; j < keys; ++j)
+    row[static_cast<size_t>(j)] =
+        p.stage == ScoreStage::scaled ? scaled_score(p, head, i, j) : capped_score(p, head, i, j);
   return row;
 }
 
@@ -280,6 +309,17 @@ void reference_forward(const Forward<T>& p, Executor& executor) {
 }
 
 template <class T>
+void reference_large_lse(const Problem<T>& p, T* lse, T* lse_low, Executor& executor) {
+  parallel_for(executor, p.B * p.Hq, [&](int64_t number) {
+    const Head<T> head = p.head(number / p.Hq, number % p.Hq);
+    const int64_t first = p.lse_row(head.b, head.h);
+    for (int64_t i = 0; i < head.Lq; ++i)
+      if (is_large(lse[first + i]))
+        std::tie(lse[first + i], lse_low[first + i]) = scored_row(p, head, i).template lse<T>();
+  });
+}
+
+template <class T>
 void reference_backward(const Backward<T>& p, Executor& executor) {
   parallel_for(executor, p.B * p.Hkv, [&](int64_t number) { key_head_gradients(p, number / p.Hkv, number % p.Hkv); });
   if (p.dmask) mask_gradient(p);
@@ -308,6 +348,8 @@ void reference_inspect(const Inspection<T>& p, Executor& executor, std::vector<T
 
 template void reference_forward(const Forward<float>&, Executor&);
 template void reference_forward(const Forward<double>&, Executor&);
+template void reference_large_lse(const Problem<float>&, float*, float*, Executor&);
+template void reference_large_lse(const Problem<double>&, double*, double*, Executor&);
 template void reference_backward(const Backward<float>&, Executor&);
 template void reference_backward(const Backward<double>&, Executor&);
 template void reference_inspect(const Inspection<float>&, Executor&, std::vector<TopRow<float>>*);

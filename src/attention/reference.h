@@ -10,6 +10,9 @@ namespace heed::inline v0 {
 
 template <class T>
 void reference_forward(const Forward<T>& p, Executor& executor);
+/// As fused_large_lse() of fused.h.
+template <class T>
+void reference_large_lse(const Problem<T>& p, T* lse, T* lse_low, Executor& executor);
 template <class T>
 void reference_backward(const Backward<T>& p, Executor& executor);
 /// As inspect() of fused.h.

@@ -24,7 +24,7 @@ void check_operand(const char* name, const Tensor& t) {
   if (!t.defined()) refuse(name, " is undefined; pass a tensor (B, H, L, D)");
   if (!is_floating(t.dtype())) refuse(name, " is ", name_of(t.dtype()), "; pass f32, f64, f16 or bf16");
   if (t.rank() != 4) refuse(name, " has shape ", shape(t), ", not the four dimensions (B, H, L, D)");
-  if (t.size(3) > 1 && t.stride(3) != 1)
+  if (t.size(3) > 1 && t.numel() > 0 && t.stride(3) != 1)
     refuse("the innermost stride of ", name, " is ", t.stride(3), ", which must be 1; call contiguous() first");
 }
 

@@ -30,19 +30,6 @@ namespace heed {
 inline namespace v0 {
 namespace HWY_NAMESPACE {
 
-constexpr double kLn2 = 0.6931471805599453;
-
-// lse in units of log 2, in two parts: its rounding is a factor on a whole row of weights. Infinite: low is 0.
-template <class T>
-struct SplitLse {
-  explicit SplitLse(T lse) {
-    const double exact = static_cast<double>(lse) * kLog2E;
-    high = static_cast<T>(exact);
-    low = std::isinf(high) ? T{0} : static_cast<T>(exact - static_cast<double>(high));
-  }
-  T high, low;
-};
-
 // Odd: near 0 a series would cancel in 1 - 2 / (e^2x + 1), so Highway's, by way of e^x - 1.
 template <class T>
 HWY_INLINE Vec<T> tanh(Vec<T> x) {
@@ -360,9 +347,6 @@ HWY_INLINE void qk_tile(const Head<T>& head, const Tile& tile, Cover cover, Left
   }
 }
 
-// Tiles with so few queries leave most lanes of a product along the queries idle.
-constexpr int64_t kFewQueries = 16;
-
 // Whether dot_tile serves: rows of both as they are, of whole vectors, which hold four sums.
 template <class T>
 HWY_INLINE bool takes_dots(const Problem<T>& p) {
@@ -443,26 +427,23 @@ HWY_INLINE ScoreTile<T> score_tile(const Head<T>& head, const Tile& tile, T* sco
   return t;
 }
 
-// What softmax sees of a score: a factor to units of log 2 where it is natural, ALiBi, the mask, and -inf where
-// positions hide the key. One pipeline for scores in tiles and in rows.
+// What softmax sees of a score: ALiBi, the mask, and -inf where positions hide the key. One pipeline for scores in
+// tiles and in rows.
 template <class T>
 struct Bias {
-  bool natural, alibi, mask, limited;
-  Vec<T> unit, slope, hidden;
+  bool alibi, mask, limited;
+  Vec<T> slope, hidden;
 
-  Bias(const Head<T>& head, bool limits)
-      : natural(head.natural()), alibi(head.has_alibi), mask(head.mask), limited(limits) {
+  Bias(const Head<T>& head, bool limits) : alibi(head.has_alibi), mask(head.mask), limited(limits) {
     const Lanes<T> d;
-    unit = hn::Set(d, static_cast<T>(kLog2E));
-    slope = hn::Set(d, head.alibi * static_cast<T>(kLog2E));
+    slope = hn::Set(d, head.alibi);
     hidden = hn::Set(d, -static_cast<T>(INFINITY));
   }
-  bool changes() const { return natural || alibi || mask || limited; }
-  // `distance` from key to query, either way round; `added` by the mask, in units of log 2; `outside` of the positions
-  // that the query sees.
+  bool changes() const { return alibi || mask || limited; }
+  // `distance` from key to query, either way round; `added` by the mask; `outside` of the positions that the query
+  // sees.
   template <class M>
   HWY_INLINE Vec<T> operator()(Vec<T> score, Vec<T> distance, Vec<T> added, M outside) const {
-    if (natural) score = hn::Mul(score, unit);
     if (alibi) score = hn::NegMulAdd(slope, hn::Abs(distance), score);
     if (mask) score = hn::IfThenElse(hn::Eq(added, hidden), hidden, hn::Add(score, added));
     return limited ? hn::IfThenElse(outside, hidden, score) : score;
@@ -493,11 +474,11 @@ void apply_score_mod(const Head<T>& head, const Tile& tile, T* scores, T* deriva
     hn::StoreU(hn::Mul(hn::LoadU(d, derivatives + at), hn::LoadU(d, own + at)), d, derivatives + at);
 }
 
-// What the mask adds, in units of log 2, laid out like the scores; -inf hides.
+// What the mask adds, laid out like the scores; -inf hides.
 template <class T>
 void load_mask(const Head<T>& head, const Tile& tile, T* HWY_RESTRICT to) {
   const Lanes<T> d;
-  const T hidden = -static_cast<T>(INFINITY), unit = static_cast<T>(kLog2E);
+  const T hidden = -static_cast<T>(INFINITY);
   const int64_t at = tile.query * head.mask_query + tile.key * head.mask_key;
   const bool* const open = static_cast<const bool*>(head.mask) + at;  // where it is boolean
   const T* const added = static_cast<const T*>(head.mask) + at;       // where it is not
@@ -505,11 +486,11 @@ void load_mask(const Head<T>& head, const Tile& tile, T* HWY_RESTRICT to) {
   if (head.mask_query == 0) {
     for (int64_t j = 0; j < tile.keys; ++j) {
       const int64_t n = j * head.mask_key;
-      const Vec<T> x = hn::Set(d, boolean ? (open[n] ? T{0} : hidden) : unit * added[n]);
+      const Vec<T> x = hn::Set(d, boolean ? (open[n] ? T{0} : hidden) : added[n]);
       for (int64_t i = 0; i < tile.pitch; i += lanes<T>()) hn::StoreU(x, d, to + j * tile.pitch + i);
     }
   } else if (head.mask_key == 1 && !boolean) {
-    transpose<true>(tile.queries, tile.keys, added, head.mask_query, unit, to, tile.pitch);
+    transpose<true>(tile.queries, tile.keys, added, head.mask_query, T{1}, to, tile.pitch);
   } else {
     HWY_ALIGN T rows[kQueryTile * kKeyTile];  // (queries, keys)
     for (int64_t i = 0; i < tile.queries; ++i) {
@@ -520,13 +501,13 @@ void load_mask(const Head<T>& head, const Tile& tile, T* HWY_RESTRICT to) {
       else if (boolean)
         for (int64_t j = 0; j < tile.keys; ++j) row[j] = open[n + j * step] ? T{0} : hidden;
       else
-        for (int64_t j = 0; j < tile.keys; ++j) row[j] = unit * added[n + j * step];
+        for (int64_t j = 0; j < tile.keys; ++j) row[j] = added[n + j * step];
     }
     transpose<true>(tile.queries, tile.keys, rows, kKeyTile, T{1}, to, tile.pitch);
   }
 }
 
-// Adds mask and ALiBi and writes -inf where a key is hidden, whatever stood there. Scores come out in units of log 2.
+// Adds mask and ALiBi and writes -inf where a key is hidden, whatever stood there.
 template <class T>
 void apply_bias(const Head<T>& head, const Tile& tile, Cover cover, T* HWY_RESTRICT mask, T* HWY_RESTRICT scores) {
   const Bias<T> bias(head, cover == Cover::partial && head.has_limits());
@@ -549,11 +530,11 @@ void apply_bias(const Head<T>& head, const Tile& tile, Cover cover, T* HWY_RESTR
   if (head.block_mask && cover == Cover::partial) (*head.block_mask)(score_tile(head, tile, scores));
 }
 
-// From products to the scores that softmax sees. Derivatives, where given and where head.natural(), are assigned.
+// From products to the scores that softmax sees. Derivatives, where given and where head.is_modified(), are assigned.
 template <class T>
 HWY_INLINE void apply_mods(const Head<T>& head, const Tile& tile, Cover cover, const ModScratch<T>& scratch, T* scores,
                            T* derivatives = nullptr) {
-  if (cover == Cover::full && !head.natural() && !head.mask && !head.has_alibi) return;
+  if (cover == Cover::full && !head.is_modified() && !head.mask && !head.has_alibi) return;
   apply_softcap(head, tile, scores, derivatives);
   apply_score_mod(head, tile, scores, derivatives, scratch.derivatives);
   apply_bias(head, tile, cover, scratch.mask, scores);
@@ -563,12 +544,6 @@ HWY_INLINE void apply_mods(const Head<T>& head, const Tile& tile, Cover cover, c
 template <class T>
 HWY_INLINE bool may_hide(const Head<T>& head, Cover cover) {
   return cover == Cover::partial || head.mask;
-}
-
-// What queries are multiplied by before the product: scores in units of log 2, unless functions want natural ones.
-template <class T>
-HWY_INLINE T query_factor(const Head<T>& head) {
-  return head.natural() ? head.scale : head.scale * static_cast<T>(kLog2E);
 }
 
 // ---- Dropout ----

@@ -663,14 +663,15 @@ Variable packed_attention(const PackedHeads& q, const PackedHeads& k, const Pack
   const PackedHeads out_heads{.x = {}, .offset = 0, .heads = q.heads, .size = v.size};
   AttentionResult result;
   result.out = view_of(y, out_heads, "output");
-  if (options.want_lse && !rows)
-    result.lse = Tensor::empty(ragged ? Dims{q.heads, length} : Dims{batch, q.heads, length}, qx.dtype());
+  for (Tensor* t : {&result.lse, &result.lse_low})
+    if (options.want_lse && !rows)
+      *t = Tensor::empty(ragged ? Dims{q.heads, length} : Dims{batch, q.heads, length}, qx.dtype());
   if (weights)
     result.weights = *weights = Tensor::empty(options.selection.shape(batch, q.heads, length, kx.size(1)), qx.dtype());
   if (rows) {
     const AttentionResult own = rows->attention.forward(qv, kv, vv, options);
     result.out.copy_from(own.out);
-    result.lse = own.lse;
+    result.lse = own.lse, result.lse_low = own.lse_low;
   } else {
     heed::attention(qv, kv, vv, result, options);
   }

@@ -237,7 +237,8 @@ AttentionResult forward(const AttentionLayout& layout, const Tensor& q, const Te
   AttentionResult into;
   into.out = layout.empty({q.size(0), q.size(1), q.size(2), v.size(3)}, q.dtype());
   const DType compute = q.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  if (options.want_lse) into.lse = Tensor::empty({q.size(0), q.size(1), q.size(2)}, compute);
+  for (Tensor* t : {&into.lse, &into.lse_low})
+    if (options.want_lse) *t = Tensor::empty({q.size(0), q.size(1), q.size(2)}, compute);
   if (options.want_weights) into.weights = Tensor::empty(scores, compute);
   if (options.want_scores) into.scores = Tensor::empty(scores, compute);
   attention(q, k, v, into, options);

@@ -37,6 +37,7 @@ Sizes own_sizes(const Call& call) {
 void check_backward(const Call& call, const Tensor& q, const Tensor& grad_out, const AttentionResult& forward,
                     const AttentionOptions& options, const BackwardOptions& wanted) {
   check_saved(own_sizes(call), q, grad_out, forward, options, wanted);
+  check_lse_is_exact("mpi::attention_backward", "forward", forward);  // no rank has all scores of a row
   if (wanted.want_mask && call.over.meeting != Meeting::ring && call.mask.size(1) == 1 && call.whole.Hkv > 1)
     throw ShapeError(
         "mpi::attention_backward: the gradient of a mask " + to_string(options.mask.shape()) +
@@ -53,7 +54,8 @@ AttentionResult attention(Communicator& ranks, const Tensor& q, const Tensor& k,
                             ? gathered_forward(call)
                             : dealt_forward(call, dealt_together(call));
   own.out = as_rows(own.out, call.whole.ragged);
-  if (call.whole.ragged && own.lse.defined()) own.lse = own.lse.select(0, 0);
+  for (Tensor* t : {&own.lse, &own.lse_low})
+    if (call.whole.ragged && t->defined()) *t = t->select(0, 0);
   return own;
 }
 
@@ -63,10 +65,13 @@ AttentionGradients attention_backward(Communicator& ranks, const Tensor& grad_ou
   const Call call("mpi::attention_backward", ranks, q, k, v, over, options);
   check_backward(call, q, grad_out, forward, options, backward);
   const bool ragged = call.whole.ragged;
-  const Tensor grad = as_heads(grad_out, ragged), out = as_heads(forward.out, ragged);
+  const Tensor grad = as_heads(grad_out, ragged);
+  AttentionResult saved = forward;
+  saved.out = as_heads(forward.out, ragged);
+  if (!saved.lse_low.defined()) saved.lse_low = Tensor::zeros(forward.lse.shape(), forward.lse.dtype());
   AttentionGradients own = over.meeting == Meeting::ring
-                               ? ring_backward(call, grad, out, forward.lse, backward)
-                               : dealt_backward(call, grad, out, forward.lse, backward, dealt_together(call));
+                               ? ring_backward(call, grad, saved, backward)
+                               : dealt_backward(call, grad, saved, backward, dealt_together(call));
   for (Tensor* t : {&own.q, &own.k, &own.v}) *t = as_rows(*t, ragged).contiguous();
   if (own.mask.defined()) own.mask = own.mask.reshape(options.mask.shape());
   return own;

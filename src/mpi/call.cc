@@ -39,9 +39,19 @@ Tensor as_rows(const Tensor& t, bool ragged) {
   return t.as_strided({t.size(2), t.size(1), t.size(3)}, {t.stride(2), t.stride(1), t.stride(3)});
 }
 
-Tensor as_column(const Tensor& lse) {
-  if (lse.rank() == 2) return lse.as_strided({1, lse.size(0), lse.size(1), 1}, {0, lse.stride(0), lse.stride(1), 1});
-  return lse.as_strided({lse.size(0), lse.size(1), lse.size(2), 1}, {lse.stride(0), lse.stride(1), lse.stride(2), 1});
+Tensor as_column(const Tensor& rows) {
+  if (rows.rank() == 2)
+    return rows.as_strided({1, rows.size(0), rows.size(1), 1}, {0, rows.stride(0), rows.stride(1), 1});
+  return rows.as_strided({rows.size(0), rows.size(1), rows.size(2), 1},
+                         {rows.stride(0), rows.stride(1), rows.stride(2), 1});
+}
+
+Tensor as_columns(const Tensor& lse, const Tensor& lse_low) {
+  const Tensor high = as_column(lse), low = as_column(lse_low);
+  const Tensor both = Tensor::empty({high.size(0), high.size(1), high.size(2), 2}, lse.dtype());
+  both.slice(3, 0, 1).copy_from(high);
+  both.slice(3, 1, 2).copy_from(low);
+  return both;
 }
 
 Tensor heads_slice(const Tensor& t, int dimension, IndexRange heads) {
@@ -199,7 +209,8 @@ Call Call::of_heads(IndexRange key_heads) const {
 AttentionResult Call::empty_result() const {
   AttentionResult own;
   own.out = Tensor::empty({q.size(0), q.size(1), q.size(2), whole.Dv}, q.dtype());
-  if (options.want_lse) own.lse = Tensor::empty({q.size(0), q.size(1), q.size(2)}, compute());
+  for (Tensor* t : {&own.lse, &own.lse_low})
+    if (options.want_lse) *t = Tensor::empty({q.size(0), q.size(1), q.size(2)}, compute());
   return own;
 }
 
@@ -207,7 +218,7 @@ AttentionResult Call::of_key_head(const AttentionResult& own, int64_t key_head) 
   const int64_t begin = key_head * group(), end = begin + group();
   AttentionResult some;
   some.out = own.out.slice(1, begin, end);
-  if (own.lse.defined()) some.lse = own.lse.slice(1, begin, end);
+  if (own.lse.defined()) some.lse = own.lse.slice(1, begin, end), some.lse_low = own.lse_low.slice(1, begin, end);
   return some;
 }
 

@@ -39,7 +39,7 @@ struct Call {
   AttentionOptions part(int64_t b, int64_t query, IndexRange key_rows) const;
   /// The same of some key heads, whose tensors are views: what is in memory twice is then a head's.
   Call of_heads(IndexRange key_heads) const;
-  /// out and lse (where wanted) of this rank's rows, with memory to be written, and
+  /// out, lse and lse_low (where wanted) of this rank's rows, with memory to be written, and
   AttentionResult empty_result() const;
   /// views of what the query heads of a key head have of them.
   AttentionResult of_key_head(const AttentionResult& own, int64_t key_head) const;
@@ -55,20 +55,23 @@ struct Call {
 // Ragged tensors are looked at as those of one entry.
 Tensor as_heads(const Tensor& t, bool ragged);  // (T, H, width) as (1, H, T, width)
 Tensor as_rows(const Tensor& t, bool ragged);   // the same backwards
-/// lse (B, H, L) or (H, T) as (B, H, L, 1).
-Tensor as_column(const Tensor& lse);
+/// A number for each row, (B, H, L) or (H, T), as (B, H, L, 1).
+Tensor as_column(const Tensor& rows);
+/// lse and lse_low, each (B, H, L) or (H, T), in one tensor (B, H, L, 2).
+Tensor as_columns(const Tensor& lse, const Tensor& lse_low);
 
 /// A slice along heads or entries, unless one stands for all.
 Tensor heads_slice(const Tensor& t, int dimension, IndexRange heads);
 
-// The three ways. Results are this rank's rows, (B, H, rows, width); lse is (B, Hq, rows).
+// The three ways. Results are this rank's rows, (B, H, rows, width); lse and lse_low are (B, Hq, rows), both defined in
+// backward.
 AttentionResult gathered_forward(const Call& call);
 AttentionResult ring_forward(const Call& call);
-AttentionGradients ring_backward(const Call& call, const Tensor& grad_out, const Tensor& out, const Tensor& lse,
+AttentionGradients ring_backward(const Call& call, const Tensor& grad_out, const AttentionResult& forward,
                                  const BackwardOptions& wanted);
 /// `together`: of so many key heads at a time.
 AttentionResult dealt_forward(const Call& call, int64_t together);
-AttentionGradients dealt_backward(const Call& call, const Tensor& grad_out, const Tensor& out, const Tensor& lse,
+AttentionGradients dealt_backward(const Call& call, const Tensor& grad_out, const AttentionResult& forward,
                                   const BackwardOptions& wanted, int64_t together);
 
 }  // namespace mpi

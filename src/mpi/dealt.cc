@@ -137,6 +137,9 @@ AttentionResult dealt_forward(const Call& call, int64_t together) {
   Dims shape = call.q.shape();
   shape[3] = call.whole.Dv;
   const AttentionResult own = call.empty_result();
+  Tensor columns;  // (B, Hq, own rows, 2): lse, lse_low
+  if (own.lse.defined())
+    columns = Tensor::empty({own.lse.size(0), own.lse.size(1), own.lse.size(2), 2}, call.compute());
   in_turns(call, "mpi::attention", together, [&](const Deal& deal) {
     const Turn turn(call, deal);
     shape[1] = deal.query_heads().size();
@@ -146,16 +149,19 @@ AttentionResult dealt_forward(const Call& call, int64_t together) {
       all = heed::attention(turn.q, turn.k, turn.v, turn.options);
     } else {
       all.out = as_rows(Tensor::empty(shape, call.q.dtype()), ragged);
-      all.lse = ragged ? Tensor::empty({0, shape[2]}, call.compute())
-                       : Tensor::empty({shape[0], 0, shape[2]}, call.compute());
+      all.lse = all.lse_low = ragged ? Tensor::empty({0, shape[2]}, call.compute())
+                                     : Tensor::empty({shape[0], 0, shape[2]}, call.compute());
     }
     deal.to_rows(as_heads(all.out, ragged), call.over.queries, own.out);
-    if (own.lse.defined()) deal.to_rows(as_column(all.lse), call.over.queries, as_column(own.lse));
+    if (own.lse.defined()) deal.to_rows(as_columns(all.lse, all.lse_low), call.over.queries, columns);
   });
+  if (!own.lse.defined()) return own;
+  own.lse.copy_from(columns.select(3, 0));
+  own.lse_low.copy_from(columns.select(3, 1));
   return own;
 }
 
-AttentionGradients dealt_backward(const Call& call, const Tensor& grad_out, const Tensor& out, const Tensor& lse,
+AttentionGradients dealt_backward(const Call& call, const Tensor& grad_out, const AttentionResult& forward,
                                   const BackwardOptions& wanted, int64_t together) {
   const bool ragged = call.whole.ragged;
   const Split& queries = call.over.queries;
@@ -167,16 +173,17 @@ AttentionGradients dealt_backward(const Call& call, const Tensor& grad_out, cons
   if (wanted.want_sinks) own.sinks = Tensor::empty({call.whole.Hq}, call.compute());
   in_turns(call, "mpi::attention_backward", together, [&](const Deal& deal) {
     const Turn turn(call, deal);
-    const auto column = [&](const Tensor& rows) {  // (B, Hq, own rows) -> of this rank's heads, as attention has it
-      const Tensor all = deal.to_heads(as_column(rows), queries);
-      return ragged ? all.reshape({all.size(1), all.size(2)}) : all.reshape({all.size(0), all.size(1), all.size(2)});
+    const auto as_lse = [&](const Tensor& all) {  // (B, this rank's heads, all rows) as attention has it
+      return (ragged ? all.select(0, 0) : all).contiguous();
     };
+    const Tensor columns = deal.to_heads(as_columns(forward.lse, forward.lse_low), queries);
     AttentionResult saved;
-    saved.out = as_rows(deal.to_heads(out, queries), ragged);
-    saved.lse = column(lse);
+    saved.out = as_rows(deal.to_heads(forward.out, queries), ragged);
+    saved.lse = as_lse(columns.select(3, 0)), saved.lse_low = as_lse(columns.select(3, 1));
     const Tensor grad = as_rows(deal.to_heads(grad_out, queries), ragged);
     BackwardOptions options = wanted;
-    if (wanted.grad_lse.defined()) options.grad_lse = column(wanted.grad_lse);
+    if (wanted.grad_lse.defined())
+      options.grad_lse = as_lse(deal.to_heads(as_column(wanted.grad_lse), queries).select(3, 0));
     AttentionGradients all;
     if (deal.own().size() > 0) {
       all = attention_backward(grad, turn.q, turn.k, turn.v, saved, turn.options, options);

@@ -62,9 +62,10 @@ void compute(const Call& call, Implementation implementation, const Tensor& k, c
       if (call.mask.defined() && call.mask_rows) o.mask = o.mask.slice(2, at, at + piece.size());
       AttentionResult into;
       into.out = part(own.out);
-      if (own.lse.defined()) into.lse = Tensor::empty({batch.size(), call.whole.Hq, piece.size()}, call.compute());
+      for (Tensor* t : {&into.lse, &into.lse_low})
+        if (own.lse.defined()) *t = Tensor::empty({batch.size(), call.whole.Hq, piece.size()}, call.compute());
       heed::attention(part(call.q), k.slice(0, batch.begin, batch.end), v.slice(0, batch.begin, batch.end), into, o);
-      if (own.lse.defined()) part(own.lse).copy_from(into.lse);
+      if (own.lse.defined()) part(own.lse).copy_from(into.lse), part(own.lse_low).copy_from(into.lse_low);
     }
     at += piece.size();
   }

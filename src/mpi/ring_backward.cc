@@ -37,23 +37,24 @@ void sum_over_ranks(Communicator& ranks, const Tensor& t) {
 
 /// (Hq) in double, of this rank's queries: a sink takes its share exp(sink - lse) of every row and gives no value for
 /// it. No pair of pieces knows whether a row sees anything.
-Tensor sink_gradients(const Call& call, const Tensor& grad_out, const Tensor& out, const Tensor& lse,
+Tensor sink_gradients(const Call& call, const Tensor& grad_out, const AttentionResult& forward,
                       const Tensor& grad_lse) {
   const Tensor sinks = call.options.sinks.to(DType::f64).contiguous(),
                sums = Tensor::zeros({call.whole.Hq}, DType::f64);
   for (int64_t b = 0; b < call.whole.B; ++b)
     for (int64_t h = 0; h < call.whole.Hq; ++h) {
       const auto of_head = [&](const Tensor& t) { return t.select(0, b).select(0, h).to(DType::f64); };
-      const Tensor grad = of_head(grad_out), o = of_head(out), log_sums = of_head(lse);
+      const Tensor grad = of_head(grad_out), o = of_head(forward.out), lse = of_head(forward.lse),
+                   lse_low = of_head(forward.lse_low);
       const Tensor dlse = grad_lse.defined() ? of_head(grad_lse) : Tensor();
       for (int64_t i = 0; i < o.size(0); ++i) {
-        if (log_sums.at<double>(i) == -INFINITY) continue;
+        if (lse.at<double>(i) == -INFINITY) continue;
         double delta = dlse.defined() ? -dlse.at<double>(i) : 0;
         for (int64_t d = 0; d < o.size(1); ++d) {
           const double x = o.at<double>(i, d);
           if (x != 0) delta += x * grad.at<double>(i, d);  // 0 of a row that sees nothing: NaN goes nowhere
         }
-        sums.at<double>(h) -= std::exp(sinks.at<double>(h) - log_sums.at<double>(i)) * delta;
+        sums.at<double>(h) -= std::exp(sinks.at<double>(h) - lse.at<double>(i) - lse_low.at<double>(i)) * delta;
       }
     }
   return sums;
@@ -61,7 +62,7 @@ Tensor sink_gradients(const Call& call, const Tensor& grad_out, const Tensor& ou
 
 /// What backward has of one key head, and of the query heads that read it; (B, heads, own rows, width) or as the mask.
 struct HeadOfBackward {
-  Tensor grad_out, out, lse, grad_lse;
+  Tensor grad_out, out, lse, lse_low, grad_lse;
   Tensor dq, dk, dv, dmask;  // dmask in double, where wanted
 };
 
@@ -71,6 +72,7 @@ void add_gradients(const Call& call, Pair& pair, const HeadOfBackward& head, con
   AttentionResult forward;
   forward.out = pair.of_queries(head.out);
   forward.lse = pair.of_queries(head.lse).contiguous();
+  forward.lse_low = pair.of_queries(head.lse_low).contiguous();
   BackwardOptions o = wanted;
   o.want_sinks = false;
   if (head.grad_lse.defined()) o.grad_lse = pair.of_queries(head.grad_lse).contiguous();
@@ -109,7 +111,7 @@ void backward_of_head(const Call& call, const HeadOfBackward& head, const Backwa
 
 }  // namespace
 
-AttentionGradients ring_backward(const Call& call, const Tensor& grad_out, const Tensor& out, const Tensor& lse,
+AttentionGradients ring_backward(const Call& call, const Tensor& grad_out, const AttentionResult& forward,
                                  const BackwardOptions& wanted) {
   const DType type = call.compute();
   AttentionGradients own;
@@ -123,7 +125,8 @@ AttentionGradients ring_backward(const Call& call, const Tensor& grad_out, const
     const auto some = [&](const Tensor& t) { return t.slice(1, heads.begin, heads.end); };
     const Call of_head = call.of_heads({h, h + 1});
     HeadOfBackward head;
-    head.grad_out = some(grad_out).to(type), head.out = some(out).to(type), head.lse = some(lse);
+    head.grad_out = some(grad_out).to(type), head.out = some(forward.out).to(type);
+    head.lse = some(forward.lse), head.lse_low = some(forward.lse_low);
     if (wanted.grad_lse.defined()) head.grad_lse = some(wanted.grad_lse);
     if (dmask.defined()) head.dmask = heads_slice(dmask, 1, heads);
     head.dq = Tensor::zeros(of_head.q.shape(), type);
@@ -135,7 +138,7 @@ AttentionGradients ring_backward(const Call& call, const Tensor& grad_out, const
     own.v.slice(1, h, h + 1).copy_from(head.dv);
   }
   if (wanted.want_sinks) {
-    const Tensor dsinks = sink_gradients(call, grad_out, out, lse, wanted.grad_lse);
+    const Tensor dsinks = sink_gradients(call, grad_out, forward, wanted.grad_lse);
     sum_over_ranks(call.ranks, dsinks);
     own.sinks = dsinks.to(type);
   }

@@ -1,43 +1,58 @@
 // The results of this rank's queries with the keys of each rank, merged.
-#include <cmath>
+#include <vector>
 
+#include "attention/log_sum.h"
 #include "mpi/ring.h"
 
 namespace heed::inline v0 {
 namespace mpi {
 namespace {
 
-/// The results of some queries over the keys they have met: out (B, Hq, rows, Dv) in the compute type, and lse in
-/// double, since its rounding at every step would be a factor on all of a row's weights in backward.
+/// The results of some queries over the keys they have met: out (B, Hq, rows, Dv) in the compute type, and a LogSum a
+/// row, since lse's rounding at every step would be a factor on all of a row's weights in backward.
 class Merged {
  public:
   /// Joins what the queries see of further keys, as heed::merge does.
   template <class T>
   void add(const AttentionResult& part, Executor* executor) {
-    const bool first = !lse_.defined();
-    if (first) out_ = part.out, lse_ = part.lse.to(DType::f64);
-    if (first) return;
-    const int64_t width = out_.size(3);
-    parallel_for(executor ? *executor : default_executor(), lse_.size(0) * lse_.size(1), [&](int64_t head) {
-      for (int64_t row = head * lse_.size(2); row < (head + 1) * lse_.size(2); ++row) {
-        double& lse = lse_.data<double>()[row];
-        const double added = part.lse.data<T>()[row];
-        if (added == -INFINITY) continue;  // saw nothing
-        const double all =
-            lse == -INFINITY ? added : std::max(lse, added) + std::log1p(std::exp(-std::fabs(lse - added)));
-        const T share = static_cast<T>(std::exp(lse - all)), share2 = static_cast<T>(std::exp(added - all));
+    const auto added = [&](int64_t row) { return LogSum(part.lse.data<T>()[row], part.lse_low.data<T>()[row]); };
+    if (!out_.defined()) {
+      out_ = part.out;
+      for (int64_t row = 0; row < part.lse.numel(); ++row) sums_.push_back(added(row));
+      return;
+    }
+    const int64_t width = out_.size(3), rows = out_.size(2);
+    parallel_for(executor ? *executor : default_executor(), out_.size(0) * out_.size(1), [&](int64_t head) {
+      for (int64_t row = head * rows; row < (head + 1) * rows; ++row) {
+        LogSum& sum = sums_[static_cast<size_t>(row)];
+        const LogSum more = added(row);
+        if (more.is_nothing()) continue;
+        const LogSum all = sum + more;
+        const T share = static_cast<T>(sum.share_of(all)), share2 = static_cast<T>(more.share_of(all));
         T* const to = out_.data<T>() + row * width;
         const T* const from = part.out.data<T>() + row * width;
         for (int64_t d = 0; d < width; ++d) to[d] = share == 0 ? share2 * from[d] : share * to[d] + share2 * from[d];
-        lse = all;
+        sum = all;
       }
     });
   }
-  const Tensor& out() const { return out_; }
-  const Tensor& lse() const { return lse_; }
+  /// Into rows of the queries; lse and lse_low where they are defined.
+  template <class T>
+  void write(const Tensor& out, const Tensor& lse, const Tensor& lse_low) const {
+    out.copy_from(out_);
+    if (!lse.defined()) return;
+    const Tensor high = Tensor::empty(lse.shape(), lse.dtype()), low = Tensor::empty(lse.shape(), lse.dtype());
+    for (int64_t row = 0; row < high.numel(); ++row) {
+      high.data<T>()[row] = sums_[static_cast<size_t>(row)].template rounded<T>();
+      low.data<T>()[row] = sums_[static_cast<size_t>(row)].template rest<T>();
+    }
+    lse.copy_from(high);
+    lse_low.copy_from(low);
+  }
 
  private:
-  Tensor out_, lse_;
+  Tensor out_;
+  std::vector<LogSum> sums_;  // (B, Hq, rows)
 };
 
 /// One key head, and the query heads that read it, into `own`.
@@ -57,8 +72,10 @@ void forward_of_head(const Call& call, const AttentionResult& own) {
                   });
   // Once more over the queries, with no keys.
   each_pair(call, {}, true, [&](const Pair& pair) {
-    pair.of_queries(own.out).copy_from(merged[pair.number].out());
-    if (own.lse.defined()) pair.of_queries(own.lse).copy_from(merged[pair.number].lse());
+    const auto part = [&](const Tensor& t) { return t.defined() ? pair.of_queries(t) : t; };
+    const Merged& all = merged[pair.number];
+    call.compute() == DType::f64 ? all.write<double>(part(own.out), part(own.lse), part(own.lse_low))
+                                 : all.write<float>(part(own.out), part(own.lse), part(own.lse_low));
   });
 }
 

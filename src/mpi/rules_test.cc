@@ -122,7 +122,7 @@ std::vector<Own> on_even_pieces(const Example& e, int n, Meeting meeting) {
 // docs/machines.md has the formulas. K and Q are the bytes of keys and values, and of queries and outputs.
 TEST(AttentionOverRanks, SendsWhatTheFormulaSays) {
   const Example e(1024);
-  const int64_t K = keys(e.L), Q = queries(e.L), lse = e.L * 4 * 4;
+  const int64_t K = keys(e.L), Q = queries(e.L), lse = e.L * 4 * (4 + 4);  // with lse_low
   for (const int n : {2, 4, 8}) {
     for (const Own& own : on_even_pieces(e, n, Meeting::exact)) {
       EXPECT_EQ(own.forward.bytes, (n - 1) * K / n);

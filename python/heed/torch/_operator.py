@@ -17,9 +17,9 @@ _TENSORS = """Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor? sinks, Tensor?
 _OPTIONS = """Tensor[] tables, bool causal, bool bottom_right, float? scale, SymInt[]? window, float softcap,
     SymInt offset, float dropout_p, str[] mods, SymInt[] places, float[] factors"""
 _FORWARD = f"""({_TENSORS}, {_OPTIONS}, str? scores, bool weights, SymInt[]? heads, SymInt[]? rows) -> (
-    Tensor out, Tensor lse, Tensor scores, Tensor weights)"""
+    Tensor out, Tensor lse, Tensor lse_low, Tensor scores, Tensor weights)"""
 _BACKWARD = f"""(Tensor? grad_out, Tensor? grad_lse, Tensor? grad_scores, Tensor? grad_weights, bool mask_grad,
-    Tensor out, Tensor lse, {_TENSORS}, {_OPTIONS}) -> (
+    Tensor out, Tensor lse, Tensor lse_low, {_TENSORS}, {_OPTIONS}) -> (
     Tensor q, Tensor k, Tensor v, Tensor mask, Tensor sinks, Tensor[] tables)"""
 _TABLES, _MODS, _WANTED = 10, 18, 21  # places of arguments
 
@@ -27,10 +27,10 @@ _TABLES, _MODS, _WANTED = 10, 18, 21  # places of arguments
 def _forward(*arguments: Any) -> Any:
     (q, k, v), (stage, wanted, heads, rows) = arguments[:3], arguments[_WANTED:]
     with torch.no_grad():
-        out, lse, weights, scores, *_ = _heed.attention_recorded(
+        out, lse, low, weights, scores, *_ = _heed.attention_recorded(
             q, k, v, _options(*arguments[3:_WANTED]), room(q, v), True, stage,
             Select(heads, rows) if wanted else False)
-    return out, lse, *(lse.new_empty(0) if x is None else x for x in (scores, weights))
+    return out, lse, low, *(lse.new_empty(0) if x is None else x for x in (scores, weights))
 
 
 def _forward_shapes(*arguments: Any) -> Any:
@@ -46,22 +46,22 @@ def _forward_shapes(*arguments: Any) -> Any:
     if wanted:
         weights = lse.new_empty((q.shape[0], q.shape[1] if heads is None else len(heads),
                                  q.shape[2] if rows is None else len(rows), k.shape[-2]))
-    return out, lse, scores, weights
+    return out, lse, torch.empty_like(lse), scores, weights
 
 
 def _backward(grad_out: Any, grad_lse: Any, grad_scores: Any, grad_weights: Any, mask_grad: bool, out: torch.Tensor,
-              lse: torch.Tensor, *arguments: Any) -> Any:
+              lse: torch.Tensor, low: torch.Tensor, *arguments: Any) -> Any:
     for grad in (grad_scores, grad_weights):  # zeros, in a graph, for what no loss depends on
         if grad is not None and grad.any():
             raise RuntimeError(NO_GRADIENT)
     with torch.no_grad():
-        grads = gradients(grad_out, grad_lse, mask_grad, _options(*arguments[3:]), *arguments[:5], out, lse,
+        grads = gradients(grad_out, grad_lse, mask_grad, _options(*arguments[3:]), *arguments[:5], out, lse, low,
                           *learned(_parts(arguments)))
     return *(out.new_empty(0) if x is None else x for x in grads[:5]), list(grads[5:])
 
 
 def _backward_shapes(grad_out: Any, grad_lse: Any, grad_scores: Any, grad_weights: Any, mask_grad: bool,
-                     out: torch.Tensor, lse: torch.Tensor, *arguments: Any) -> Any:
+                     out: torch.Tensor, lse: torch.Tensor, low: torch.Tensor, *arguments: Any) -> Any:
     q, k, v, mask, sinks = arguments[:5]
     own = q, k, v, mask if mask_grad else None, sinks
     return *(out.new_empty(0) if x is None else x.new_empty(x.shape) for x in own), [
@@ -70,20 +70,29 @@ def _backward_shapes(grad_out: Any, grad_lse: Any, grad_scores: Any, grad_weight
 
 def _remember(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*output[:2], *inputs[:_TABLES], *inputs[_TABLES])
+    ctx.mark_non_differentiable(output[2])  # lse_low, a rounding error
+    ctx.save_for_backward(*output[:3], *inputs[:_TABLES], *inputs[_TABLES])
     ctx.others = inputs[_TABLES + 1:]
 
 
-def _differentiate(ctx: Any, *grads: Any) -> Any:
-    out, lse, *tensors = ctx.saved_tensors
-    arguments = *tensors[:_TABLES], tensors[_TABLES:], *ctx.others[:_WANTED - _TABLES - 1]
-    q, k, v, mask, sinks, of_tables = backward(*grads, ctx.needs_input_grad[3], out, lse, *arguments)
-    left = iter(of_tables)
-    tables = [next(left) if learns(part) else None for part in _parts(arguments) for _ in part.tables]
+def _differentiate(ctx: Any, grad_out: Any, grad_lse: Any, _low: Any, *grads: Any) -> Any:
+    out, lse, low, *tensors = ctx.saved_tensors
+    options = ctx.others[:_WANTED - _TABLES - 1]
+    arguments = *tensors[:_TABLES], tensors[_TABLES:], *options
+    q, k, v, mask, sinks, of_tables = backward(grad_out, grad_lse, *grads, ctx.needs_input_grad[3], out, lse, low,
+                                               *arguments)
+    tables = spread(of_tables, options, tensors[_TABLES:])
     # torch wants an empty list for an empty list.
     none: list[Any] = [[] if isinstance(x, list) and not x else None for x in ctx.others]
     return (q, k, v, mask if ctx.needs_input_grad[3] else None, None if arguments[4] is None else sinks,
             *(None,) * 5, tables, *none)
+
+
+def spread(of_learned: Any, options: Any, tables: Any) -> list[Any]:
+    """The gradients of the tables that have one in the places of all, None for the rest."""
+    left = iter(of_learned)
+    mods = options[_MODS - _TABLES - 1:_WANTED - _TABLES - 1]
+    return [next(left) if learns(part) else None for part in parts_of(mods[0], tables, *mods[1:]) for _ in part.tables]
 
 
 def _options(mask: Any, sinks: Any, alibi: Any, key_lengths: Any, q_offsets: Any, k_offsets: Any, seed: Any,

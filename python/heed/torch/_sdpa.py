@@ -3,7 +3,7 @@ from typing import Any
 
 import torch  # type: ignore[import-not-found,unused-ignore]
 
-from .._heed import ShapeError
+from .._heed import ShapeError, torch_watches
 from ._attention import attention
 
 
@@ -23,10 +23,12 @@ def scaled_dot_product_attention(query: torch.Tensor, key: torch.Tensor, value: 
     enable_gqa  (..., Hq, L, E) over (..., H, S, E), Hq a multiple of H: query head h reads key head h / (Hq / H)
 
     Returns (..., L, Ev), of the dtype of query and in its order of dimensions. Raises ShapeError where torch raises
-    RuntimeError. Beside torch's: a finite mask below 0.69 times the lowest number of its type hides like -inf, so that
-    a row of nothing else is 0, where torch gives the mean of the values; the draws of dropout are heed's own.
+    RuntimeError. Jagged nested tensors (B, H, ragged L, E) with one length for query, key and value are computed
+    without padding, without attn_mask and enable_gqa. Beside torch's: the draws of dropout are heed's own.
     """
     query, key, value = _same_kind(query, key, value)
+    if query.is_nested or key.is_nested or value.is_nested:
+        return _nested(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     rank = max(query.dim(), key.dim(), value.dim())
     if min(query.dim(), key.dim(), value.dim()) < (3 if enable_gqa else 2):
         raise _refused(f"query, key and value have {query.dim()}, {key.dim()} and {value.dim()} dimensions",
@@ -99,9 +101,30 @@ def _mask(mask: torch.Tensor, query: torch.Tensor, scores: tuple[int, ...]) -> t
         raise _refused(f"attn_mask has shape {tuple(mask.shape)}", f"pass one that broadcasts to {scores}")
     if query.dtype == torch.float64 and mask.dtype == torch.float32:
         mask = mask.double()
-    if mask.dim() > 4:
-        mask = mask.expand(*scores[:-3], *mask.shape[-3:]).flatten(0, -4)
+    if mask.dim() >= 4 and len(scores) > 4:  # what is before the heads becomes one dimension, of scores too
+        if any(m != 1 for m in mask.shape[:-3]):
+            mask = mask.expand(*scores[:-3], *mask.shape[-3:])
+        mask = mask.flatten(0, -4)
     return mask
+
+
+def _nested(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, dropout_p: float, is_causal: bool,
+            scale: float | None, enable_gqa: bool) -> torch.Tensor:
+    """Of jagged tensors: their values are a ragged batch."""
+    operands = query, key, value
+    if not all(x.is_nested and x.layout == torch.jagged and x.dim() == 4 and x._ragged_idx == 2  # type: ignore[attr-defined,unused-ignore]
+               and x.lengths() is None for x in operands):  # type: ignore[attr-defined,unused-ignore]
+        raise _refused("query, key and value are not all jagged nested tensors (B, H, ragged L, E) without holes",
+                       "pass such ones, dense tensors, or their values with q_offsets and k_offsets to heed.attention")
+    if mask is not None or enable_gqa:
+        raise _refused("attn_mask and enable_gqa are not for nested tensors", "pass dense tensors")
+    drops = 0 < dropout_p < 1
+    q, k, v = (innermost_one(x.values().transpose(0, 1)) for x in operands)  # (T, H, E)
+    offsets: Any = query.offsets()  # type: ignore[attr-defined,unused-ignore]
+    out = attention(q, k, v, None, bool(is_causal), scale=scale, q_offsets=offsets, k_offsets=key.offsets(),  # type: ignore[attr-defined,unused-ignore]
+                    dropout_p=dropout_p if drops else 0.0, seed=torch_seed() if drops else 0)
+    out = out * 0 if dropout_p == 1 else out
+    return torch.nested.nested_tensor_from_jagged(out.transpose(0, 1), offsets, jagged_dim=2)
 
 
 def _four_dimensions(x: torch.Tensor) -> torch.Tensor:
@@ -119,4 +142,4 @@ def innermost_one(x: torch.Tensor) -> torch.Tensor:
 def torch_seed() -> Any:
     """Of heed's dropout, drawn from torch's default generator: an integer, which a graph does not know beforehand."""
     seed = torch.randint(2**63 - 1, ())
-    return seed if torch.compiler.is_compiling() else int(seed)
+    return seed if torch.compiler.is_compiling() or torch_watches() else int(seed)

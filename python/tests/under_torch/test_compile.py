@@ -29,7 +29,7 @@ def operands(queries=7, keys=9, kv_heads=2):
 
 def tensors(result):
     if isinstance(result, heed.AttentionResult):
-        result = result.out, result.lse, result.weights, result.scores
+        result = result.out, result.lse, result.weights, result.scores, result.lse_low
     return [x for x in ([result] if isinstance(result, torch.Tensor) else result) if x is not None]
 
 
@@ -161,8 +161,8 @@ def test_opcheck(name):
              for i, x in enumerate(ARGUMENTS[name])]
     if name != "ragged":
         torch.library.opcheck(OPERATOR, (*plain, "masked", True, [0, -1], None))
-    out, lse, *_ = OPERATOR(*plain, None, False, None, None)
-    torch.library.opcheck(BACKWARD, (out, lse.isfinite().to(lse.dtype), None, None, plain[3] is not None, out, lse,
+    out, lse, low, *_ = OPERATOR(*plain, None, False, None, None)
+    torch.library.opcheck(BACKWARD, (out, lse.isfinite().to(lse.dtype), None, None, plain[3] is not None, out, lse, low,
                                      *plain))
 
 

@@ -89,6 +89,24 @@ def test_rows_that_see_nothing():
     assert (weights[:, 1] == 0).all() and not out.isnan().any()
 
 
+def test_rows_hidden_by_large_numbers():
+    """Gradients of a loss that leaves them out are torch's."""
+    for hidden in (-1e9, -1e20, -1e30):
+        theirs, ours = both(batch_first=True)
+        x, results = numbers(N, L, E).float(), []
+        mask = torch.zeros(L, L)
+        mask[1] = hidden
+        padding = torch.zeros(N, L)
+        padding[0, 0] = hidden
+        for module in (theirs.float(), ours.float()):
+            out, weights = module(x, x, x, attn_mask=mask, key_padding_mask=padding)
+            out[:, [0, 2, 3, 4]].square().sum().backward()
+            results.append([weights.detach(), *(p.grad for p in module.parameters())])
+        for a, b in zip(*results, strict=True):
+            assert b.isfinite().all()
+            torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-5)
+
+
 def test_dropout():
     _, ours = both(dropout=0.5)
     x = numbers(L, N, E)

@@ -117,6 +117,24 @@ def test_no_queries_no_keys_no_numbers():
                 assert grad.shape == x.shape and (grad == 0).all()
 
 
+def test_large_masks():
+    """torch's operator keeps the rounded lse alone."""
+    sizes = [1e3, 1e4, 1e7, 1e9, 2.0**32 - 1, 3e9, 1e20, 1e30, 3e38]
+    mask = torch.tensor([sign * x for x in sizes for sign in (1, -1)])[:, None].expand(-1, 90).clone()
+    mask = torch.cat([mask, torch.zeros(70 - len(mask), 90)])
+    q, k, v = (x.float().clamp(-2, 2).round() for x in operands())
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    with heed.torch.patch(), Counted(1, 1):
+        out = sdpa(*leaves, mask, scale=1.0)
+        ours = torch.autograd.grad(out.sum() + out[:, :, 0].square().sum(), leaves)
+    weights = (q @ k.mT + mask).double().softmax(-1)
+    exact = weights @ v.double()
+    theirs = torch.autograd.grad(exact.sum() + exact[:, :, 0].square().sum(), leaves)
+    torch.testing.assert_close(out.double(), exact, rtol=1e-5, atol=1e-5)
+    for a, b in zip(ours, theirs):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
 def test_rows_that_see_nothing():
     mask = numbers(70, 90) > 0
     mask[[0, 3, 69]] = False

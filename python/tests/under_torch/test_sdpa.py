@@ -37,6 +37,7 @@ RANKS = {
     "4": ((2, 3, 7, 4), (2, 3, 5, 4), (2, 3, 5, 4)),
     "5": ((2, 1, 3, 7, 4), (2, 1, 3, 5, 4), (2, 1, 3, 5, 6)),
     "6": ((1, 2, 2, 1, 2, 4), (1, 2, 2, 1, 5, 4), (1, 2, 2, 1, 5, 4)),
+    "5 of more heads": ((3, 2, 3, 7, 4), (3, 2, 3, 5, 4), (3, 2, 3, 5, 6)),
     "broadcast batches": ((2, 1, 3, 4), (1, 3, 5, 4), (5, 4)),
     "broadcast queries": ((3, 4), (2, 2, 5, 4), (1, 2, 5, 4)),
     "broadcast heads": ((2, 4, 3, 4), (2, 1, 5, 4), (2, 1, 5, 4)),
@@ -59,7 +60,10 @@ def test_ranks_and_broadcasting(rank, options):
 @pytest.mark.parametrize("rank, shapes", [("4", [(7, 5), (1, 5), (7, 1), (3, 7, 5), (2, 1, 7, 5), (2, 3, 7, 5),
                                                  (1, 1)]),
                                           ("3", [(3, 5), (2, 3, 5), (1, 3, 5)]), ("2", [(3, 5), (1, 5)]),
-                                          ("5", [(7, 5), (3, 1, 5), (2, 1, 1, 7, 5), (1, 1, 7, 5)])])
+                                          ("5", [(7, 5), (3, 1, 5), (2, 1, 1, 7, 5), (1, 1, 7, 5)]),
+                                          ("5 of more heads", [(2, 3, 7, 5), (2, 1, 7, 5), (1, 3, 1, 5), (2, 1, 1, 5),
+                                                               (3, 1, 3, 1, 1), (1, 2, 1, 7, 5), (1, 1, 1, 7, 5)]),
+                                          ("6", [(2, 1, 2, 5), (2, 2, 1, 1, 5), (1, 2, 1, 1, 2, 1)])])
 def test_masks(rank, shapes):
     operands = [numbers(*shape, seed=i) for i, shape in enumerate(RANKS[rank])]
     for shape in shapes:
@@ -70,17 +74,99 @@ def test_masks(rank, shapes):
 
 
 def test_rows_that_see_nothing():
-    """0 as torch's, and gradients of 0; but a finite mask of the lowest numbers hides too."""
+    """0 as torch's, and gradients of 0. The lowest number is a number: a row of nothing else is the mean."""
     operands = [numbers(1, 2, 3, 4, seed=i) for i in range(3)]
     mask = torch.ones(3, 3, dtype=torch.bool)
     mask[1] = False
     assert (same(*operands, mask)[:, :, 1] == 0).all()
     assert (same(*operands, torch.where(mask, 0.0, -torch.inf).double())[:, :, 1] == 0).all()
     lowest = torch.zeros(3, 3, dtype=torch.float64).masked_fill(~mask, torch.finfo(torch.float64).min)
-    ours, theirs = sdpa(*operands, lowest), torch_sdpa(*operands, lowest)
-    assert (ours[:, :, 1] == 0).all()
-    torch.testing.assert_close(theirs[:, :, 1], operands[2].mean(dim=2))
-    torch.testing.assert_close(ours[:, :, [0, 2]], theirs[:, :, [0, 2]])
+    torch.testing.assert_close(same(*operands, lowest)[:, :, 1], operands[2].mean(dim=2))
+
+
+LARGE = [1e3, 1e4, 1e6, 1e7, 1e8, 1e9, 2.0**31, 2.0**32 - 1, 3e9, 1e10, 9e15, 1e18, 1e20, 1e30, 1e37, 1e38, 3e38, 3.4e38]
+
+
+def integers(*shape, seed=0, dtype=torch.float32):
+    return numbers(*shape, seed=seed).clamp(-2, 2).round().to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_large_masks(dtype):
+    """Beside torch's softmax in float64 of the sums in the compute type: gradients of a loss that leaves the rows out, and
+    of one that has them."""
+    compute = torch.float64 if dtype == torch.float64 else torch.float32
+    mask = torch.tensor([sign * x for x in LARGE for sign in (1, -1)], dtype=compute)[:, None].expand(-1, 5).clone()
+    mask = torch.cat([mask, mask.where(torch.arange(5) % 2 == 0, 0)])
+    q, k, v = (integers(1, 2, n, 4, seed=i, dtype=dtype) for i, n in enumerate((len(mask), 5, 5)))
+    grad = integers(1, 2, len(mask), 4, seed=7, dtype=dtype)
+    sums = (q.to(compute) @ k.to(compute).mT + mask).double()
+    weights = sums.softmax(-1)
+    results = heed.attention(q, k, v, mask, scale=1, return_weights=True, return_lse=True)
+    epsilon = torch.finfo(compute).eps
+    torch.testing.assert_close(results.weights.double(), weights, rtol=0, atol=50 * epsilon)
+    near = {"rtol": 0, "atol": 3000 * torch.finfo(dtype).eps}
+    for rows in (slice(None), slice(0, 1)):
+        leaves = [x.clone().requires_grad_() for x in (q, k, v, mask)]
+        out = sdpa(*leaves, scale=1)
+        of_rows = torch.zeros_like(grad)
+        of_rows[:, :, rows] = grad[:, :, rows]
+        out.backward(of_rows)
+        g, values = of_rows.double(), v.double()
+        ds = weights * (g @ values.mT - ((g @ values.mT) * weights).sum(-1, keepdim=True))
+        for x, exact in zip(leaves, (ds @ k.double(), ds.mT @ q.double(), weights.mT @ g, ds.sum((0, 1)))):
+            torch.testing.assert_close(x.grad.double(), exact, **near)
+
+
+def test_a_row_that_no_loss_uses():
+    """What left padding under a causal mask leaves: nothing of it reaches a gradient."""
+    for hidden in (-1e4, -1e9, -3e9, -1e20, -1e30, -3.4e38, torch.finfo(torch.float32).min):
+        leaves = [numbers(1, 1, n, 8, seed=n, dtype=torch.float32).requires_grad_() for n in (3, 5, 6)]
+        q, k, v = leaves[0], leaves[1], leaves[2][:, :, :5]
+        mask = torch.zeros(3, 5)
+        mask[1] = hidden
+        ours = torch.autograd.grad(sdpa(q, k, v, mask)[:, :, [0, 2]].sum(), leaves)
+        with sdpa_kernel(SDPBackend.MATH):
+            theirs = torch.autograd.grad(torch_sdpa(q, k, v, mask)[:, :, [0, 2]].sum(), leaves)
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_empty_batches_and_lengths():
+    for shape in ((0, 2, 3, 4), (1, 2, 0, 4)):
+        x = torch.randn(shape, requires_grad=True)
+        sdpa(x, x, x).sum().backward()
+        assert x.grad.shape == shape
+        heed.attention(x, x, x).sum().backward()
+        empty = torch.from_numpy(np.zeros(shape, np.float32))
+        assert heed.attention(empty, empty, empty).shape == shape
+    none = torch.from_numpy(np.zeros((1, 2, 0, 4), np.float32))
+    assert (heed.attention(torch.zeros(1, 2, 3, 4), none, none) == 0).all()
+
+
+def test_jagged_tensors():
+    def jagged(width, seed):
+        parts = [numbers(n, 2 * width, seed=seed + n) for n in (3, 1, 5)]
+        return torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
+    q, k, v = jagged(4, 0), jagged(4, 10), jagged(4, 20)
+    k, v = (torch.nested.nested_tensor_from_jagged(x.values(), q.offsets()) for x in (k, v))
+    results = []
+    for function in (torch_sdpa, sdpa):
+        for options in ({}, {"is_causal": True}, {"scale": 0.3}):
+            heads = [x.unflatten(-1, (2, 4)).transpose(1, 2) for x in (q, k, v)]
+            with sdpa_kernel(SDPBackend.MATH):
+                out = function(*heads, **options)
+            assert out.is_nested and out.shape[:2] == (3, 2)
+            out = out.transpose(1, 2).values()
+            results.append((out, *torch.autograd.grad(out.square().sum(), (q,), retain_graph=True)))
+    for theirs, ours in zip(results[:3], results[3:]):
+        torch.testing.assert_close(ours[0], theirs[0])
+        torch.testing.assert_close(ours[1].values(), theirs[1].values())
+    strided = torch.nested.nested_tensor([numbers(2, n, 4) for n in (3, 5)])
+    with pytest.raises(heed.ShapeError, match="are not all jagged nested tensors"):
+        sdpa(strided, strided, strided)
+    for x in (strided, heads[0]):
+        with pytest.raises((heed.ShapeError, TypeError), match="attention: q is "):
+            heed.attention(x, x, x)
 
 
 def test_grouped_queries():

@@ -188,3 +188,40 @@ def test_compiled_into_one_graph(name):
         loss = output.logits.square().mean()
         results.append((output.logits, *output.attentions, *torch.autograd.grad(loss, list(ours.parameters()))))
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-6)
+
+
+def test_checkpointing_records_each_call_once():
+    model = models.model("llama")
+    model.set_attn_implementation("heed")
+    model.train()
+    arguments, _ = models.inputs("llama", False)
+    counts, losses = [], []
+    for reentrant in (None, False, True):
+        if reentrant is not None:
+            model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+        with heed.transformers.record(model) as maps:
+            loss = model(**arguments, labels=arguments["input_ids"], use_cache=False).loss
+            loss.backward()
+        counts.append(len(maps))
+        losses.append(float(loss))
+    assert counts == [2, 2, 2] and max(losses) - min(losses) < 1e-6
+
+
+def test_left_padding_hidden_by_large_numbers():
+    """A loss over real tokens: the gradients are those of eager attention."""
+    arguments, _ = models.inputs("llama", False)
+    tokens = arguments["input_ids"]
+    length = tokens.shape[1]
+    for hidden in (-1e9, -1e20, torch.finfo(torch.float32).min):
+        mask = torch.full((length, length), hidden).triu(1)
+        mask[:, :3] = hidden  # 3 tokens of padding, whose rows see nothing
+        results = []
+        for model in both("llama"):
+            model.train()
+            no_dropout(model)
+            logits = model(input_ids=tokens, attention_mask=mask.expand(len(tokens), 1, -1, -1)).logits
+            logits[:, 3:].square().mean().backward()
+            results.append({key: p.grad for key, p in model.named_parameters() if p.grad is not None})
+        for key, gradient in results[0].items():
+            close = 1e-4 * float(gradient.abs().max()) + 1e-7
+            torch.testing.assert_close(results[1][key], gradient, rtol=0, atol=close, msg=lambda text: f"{key}: {text}")
