@@ -30,8 +30,9 @@ struct Encoding {
 
 /// Turns text into ids and back. Copies share what they hold; all const functions may run in several threads at once.
 ///
-/// Ids, type ids, offsets and decoded texts are those of the `tokenizers` package (0.23) for the same tokenizer.json.
-/// Malformed UTF-8 counts as U+FFFD.
+/// Ids, type ids, offsets and decoded texts are those of the `tokenizers` package (0.23) for the same tokenizer.json,
+/// without its blocks "truncation" and "padding": as transformers does, heed ignores what the program that saved the
+/// file had set there. Malformed UTF-8 counts as U+FFFD.
 class Tokenizer {
  public:
   static constexpr uint64_t kLongestText = uint64_t{1} << 31;  ///< bytes, which is more than any text given here has

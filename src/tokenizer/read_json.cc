@@ -19,12 +19,6 @@ int32_t id_of(const JsonValue& value) {
   return static_cast<int32_t>(id);
 }
 
-size_t size_of(const JsonValue& part, std::string_view key, int64_t otherwise) {
-  const int64_t size = part.integer_or(key, otherwise);
-  if (size < 0) part.refuse("has a " + std::string(key) + " below 0");
-  return static_cast<size_t>(size);
-}
-
 Pattern pattern_of(const JsonValue& part, const std::string& where) {
   const JsonValue pattern = part.at("pattern");
   if (const auto text = pattern.find("String")) return Pattern(std::string(text->string()));
@@ -286,41 +280,6 @@ std::vector<AddedToken> read_added_tokens(const JsonValue& list) {
   return tokens;
 }
 
-bool is_left(const JsonValue& part) {
-  const std::string_view direction = part.string_or("direction", "Right");
-  if (direction != "Left" && direction != "Right") part.refuse("has a direction that is neither Left nor Right");
-  return direction == "Left";
-}
-
-Truncation read_truncation(const JsonValue& part) {
-  Truncation t;
-  t.max_length = size_of(part, "max_length", 512);
-  const std::string_view strategy = part.string_or("strategy", "LongestFirst");
-  if (strategy == "OnlyFirst") {
-    t.strategy = Truncation::Strategy::only_first;
-  } else if (strategy == "OnlySecond") {
-    t.strategy = Truncation::Strategy::only_second;
-  } else if (strategy != "LongestFirst") {
-    part.refuse("has the strategy \"" + std::string(strategy.substr(0, 60)) + "\", which heed has not");
-  }
-  t.left = is_left(part);
-  return t;
-}
-
-Padding read_padding(const JsonValue& part) {
-  constexpr size_t kLongest = 1 << 24;  // tokens: a row of zeros should not take all memory
-  Padding p;
-  if (const auto strategy = part.find("strategy"); strategy && strategy->is_object())
-    p.length = size_of(*strategy, "Fixed", 0);
-  p.multiple_of = size_of(part, "pad_to_multiple_of", 0);
-  if (p.length.value_or(0) > kLongest || p.multiple_of > kLongest)
-    part.refuse("asks for rows of more than " + std::to_string(kLongest) + " tokens");
-  p.left = is_left(part);
-  p.id = static_cast<int32_t>(part.integer_or("pad_id", 0));
-  p.type_id = static_cast<int32_t>(part.integer_or("pad_type_id", 0));
-  return p;
-}
-
 }  // namespace
 
 Merge split_merge(std::string_view line, const std::string& where) {
@@ -351,8 +310,8 @@ std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const
   if (const auto post_processor = root.find("post_processor"))
     parts.post_processor = read_post_processor(*post_processor, model_text(lexicon));
   if (const auto decoder = root.find("decoder")) parts.decoder = read_decoder(*decoder, where);
-  if (const auto truncation = root.find("truncation")) parts.truncation = read_truncation(*truncation);
-  if (const auto padding = root.find("padding")) parts.padding = read_padding(*padding);
+  // "truncation" and "padding" are left over from the program that saved the file. transformers drops both when it loads
+  // a tokenizer: each call says how it cuts and pads.
   return std::make_shared<const Pipeline>(std::move(parts));
 }
 

@@ -126,7 +126,8 @@ TEST(Tokenizer, UnigramTakesTheMostProbableWayAndFusesTheUnknown) {
   EXPECT_EQ(tokenizer.decode(Ids{1, 2}), "a b");
 }
 
-TEST(Tokenizer, CutsAndPads) {
+// transformers drops both blocks when it loads a tokenizer; they belong to the program that saved the file.
+TEST(Tokenizer, IgnoresTruncationAndPadding) {
   Document d;
   d.rest = "";
   std::string text = d.text();
@@ -137,8 +138,9 @@ TEST(Tokenizer, CutsAndPads) {
       R"("padding":{"strategy":{"Fixed":4},"direction":"Left","pad_to_multiple_of":null,"pad_id":9,"pad_type_id":1,)"
       R"("pad_token":"x"})");
   const Tokenizer tokenizer = Tokenizer::from_json(text, "tokenizer.json");
-  EXPECT_EQ(tokenizer.encode("the cat the").ids, (Ids{9, 9, 3, 4}));
-  EXPECT_EQ(tokenizer.encode_pair("the cat", "cat the").ids, (Ids{9, 9, 3, 4}));
+  EXPECT_EQ(tokenizer.encode("the cat the").ids, d.load().encode("the cat the").ids);
+  EXPECT_EQ(tokenizer.encode("the cat the").ids, (Ids{3, 4, 3}));
+  EXPECT_EQ(tokenizer.encode_pair("the cat", "cat the").ids, (Ids{3, 4, 4, 3}));
 }
 
 TEST(Tokenizer, NamesWhatItHasNot) {

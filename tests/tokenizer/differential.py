@@ -302,6 +302,9 @@ def main():
         path.write_text(json.dumps(content), encoding="utf-8")
         paths[name] = path
     packages = {name: tokenizers.Tokenizer.from_file(str(path)) for name, path in paths.items()}
+    for package in packages.values():  # as transformers does when it loads a tokenizer
+        package.no_truncation()
+        package.no_padding()
     for name, path in list(paths.items()):
         if kind := gguf_files.kind_of(name):
             told = gguf_files.as_told(json.loads(path.read_text(encoding="utf-8")))
