@@ -92,6 +92,7 @@ struct LoadOptions {
   bool trust = false;  // takes a vocabulary that heed did not make (see Vocabulary)
   /// What the matrices are kept as (Module::keep_matrices_as); as the files have them where it is not given.
   std::optional<DType> dtype{};
+  std::string base{};  // of adapters: the directory of their model, instead of what adapter_config.json names
 };
 
 /// The model of a directory or of a GGUF file, heed's own or another maker's (load_pretrained, load_tokenizer), or

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/gguf.h"
+#include "heed/adapters.h"
 #include "heed/checked.h"
 #include "heed/executor.h"
 #include "heed/random.h"
@@ -69,16 +70,25 @@ StoredModel with_tokenizers(PretrainedModel model, const std::string& directory,
   return {std::move(model), std::move(tokenizer), std::move(source)};
 }
 
-StoredModel loaded_pretrained(const std::string& directory) {
-  const bool adapted =
-      !is_gguf(directory) && DirectorySnapshot(directory, {kAdapterConfigFile}).contains(kAdapterConfigFile);
+bool has_tokenizer(const std::string& directory) {
+  const std::vector<std::string> names = list_files(directory);
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    constexpr const char* kNames[] = {"tokenizer.json", "vocab.json", "vocab.txt", "source.spm", "tokenizer.model",
+                                      "spiece.model", "sentencepiece.bpe.model"};
+    return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+  });
+}
+
+StoredModel loaded_pretrained(const std::string& directory, const std::string& named_base) {
+  const std::string base = is_gguf(directory) ? "" : adapted_base(directory, named_base);
+  const std::string& of_tokenizer = base.empty() || has_tokenizer(directory) ? directory : base;
   // The tokenizer beside the weights: reading either may take a tenth of a second.
   const auto beside = default_executor().threads() > 1 ? std::launch::async : std::launch::deferred;
   std::future<Tokenizer> tokenizer =
-      std::async(beside, [&] { return load_tokenizer(directory, TokenizerSide::target); });
-  PretrainedModel model = adapted ? load_adapted(directory) : load_pretrained(directory);
-  return with_tokenizers(std::move(model), directory, [&](TokenizerSide side) {
-    return side == TokenizerSide::target ? tokenizer.get() : load_tokenizer(directory, side);
+      std::async(beside, [&] { return load_tokenizer(of_tokenizer, TokenizerSide::target); });
+  PretrainedModel model = base.empty() ? load_pretrained(directory) : load_adapted(directory, base);
+  return with_tokenizers(std::move(model), of_tokenizer, [&](TokenizerSide side) {
+    return side == TokenizerSide::target ? tokenizer.get() : load_tokenizer(of_tokenizer, side);
   });
 }
 
@@ -199,7 +209,9 @@ static bool is_pretrained(const DirectorySnapshot& files) {
 }
 
 bool is_pretrained(const std::string& directory) {
-  return is_gguf(directory) || is_pretrained(DirectorySnapshot(directory, {kConfigFile}));
+  if (is_gguf(directory)) return true;
+  const DirectorySnapshot files(directory, {kConfigFile, kAdapterConfigFile});
+  return files.contains(kAdapterConfigFile) || is_pretrained(files);
 }
 
 static StoredModel loaded_own(const DirectorySnapshot& files, bool trust) {
@@ -220,8 +232,11 @@ static StoredModel with_dtype(StoredModel model, const std::optional<DType>& dty
 }
 
 StoredModel load(const std::string& directory, const LoadOptions& options) {
-  return with_dtype(is_pretrained(directory) ? loaded_pretrained(directory)
-                                             : loaded_own(DirectorySnapshot(directory, kModelFiles), options.trust),
+  const bool pretrained = is_pretrained(directory);
+  if (!pretrained && !options.base.empty())
+    throw UsageError("--base " + options.base + ": " + directory + " holds a model of heed's own, not adapters");
+  return with_dtype(pretrained ? loaded_pretrained(directory, options.base)
+                               : loaded_own(DirectorySnapshot(directory, kModelFiles), options.trust),
                     options.dtype);
 }
 

@@ -134,6 +134,14 @@ std::string what_it_does(const StoredModel& model) {
     return type +
            (model.pretrained().head.task == HeadTask::none ? "reads pictures, and has no head" : "classifies pictures");
   if (dynamic_cast<const SpeechTransformer*>(&model.module())) return type + "writes down speech, of its spectrum";
+  if (model.pretrained().head.task == HeadTask::text_classes) return type + task_of(HeadTask::text_classes);
+  if (const auto* transformer = dynamic_cast<const Transformer*>(&model.module());
+      transformer && transformer->config().num_decoder_layers == 0)
+    return type + task_of(HeadTask::none);
+  if (const auto* language_model = dynamic_cast<const LanguageModel*>(&model.module());
+      language_model && language_model->details() &&
+      (!language_model->details()->has_head || !language_model->details()->causal))
+    return type + task_of(HeadTask::none);
   if (dynamic_cast<const Transformer*>(&model.module()))
     return model.model_type().empty() ? "a translator" : type + "translates";
   if (dynamic_cast<const LanguageModel*>(&model.module()))
@@ -194,12 +202,15 @@ void each_batch(const StoredModel& model, const std::vector<ReadRow>& rows,
   });
 }
 
-const TextEncoder& expect_head(const StoredModel& model, HeadTask task, const char* operation) {
-  const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module());
-  if (!encoder || model.pretrained().head.task != task)
+void expect_task(const StoredModel& model, HeadTask task, const char* operation) {
+  if (model.pretrained().head.task != task)
     throw UsageError(std::string(operation) + ": the model is " + what_it_does(model) + "; name one that " +
                      task_of(task));
-  return *encoder;
+}
+
+const TextEncoder& expect_head(const StoredModel& model, HeadTask task, const char* operation) {
+  expect_task(model, task, operation);
+  return model.as<TextEncoder>();
 }
 
 std::vector<double> softmax(std::span<const float> scores) {

@@ -238,7 +238,8 @@ Names GgufModel::renamed(Names names) const {
       if (const std::string own = with_ending(name, table); !own.empty()) name = own;
   }
   names.prefixes = {""};
-  names.without_prefix = names.copies = {};
+  names.without_prefix = {};
+  names.ties = {};
   names.old_endings = {};
   names.unused = {kFrequencies};
   return names;

@@ -90,7 +90,8 @@ std::vector<Section> AddedTokens::find(std::string_view text, bool normalized) c
     if (token.lstrip) begin = std::max(trimmed_end(text.substr(0, begin)), last);
     if (token.rstrip) end += leading_space(text.substr(end));
     if (last < begin) sections.push_back({last, begin});
-    sections.push_back({begin, end, ids_[static_cast<size_t>(place)]});
+    // Nothing is left of white space that the token before has taken.
+    if (begin < end) sections.push_back({begin, end, ids_[static_cast<size_t>(place)]});
     last = end;
   }
   if (last < text.size()) sections.push_back({last, text.size()});

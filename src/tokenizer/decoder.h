@@ -20,6 +20,7 @@ using DecoderPtr = std::unique_ptr<const Decoder>;
 
 DecoderPtr make_byte_level_decoder();                                             // ByteLevel
 DecoderPtr make_metaspace_decoder(const MetaspaceOptions& o);                     // Metaspace
+DecoderPtr make_ctc_decoder(std::string pad_token, std::string word_delimiter_token, bool cleanup);  // CTC
 DecoderPtr make_wordpiece_decoder(std::string prefix, bool cleanup);              // WordPiece
 DecoderPtr make_replace_decoder(Pattern pattern, std::string content);            // Replace
 DecoderPtr make_byte_fallback_decoder();                                          // ByteFallback

@@ -151,7 +151,7 @@ ModelPtr read_pieces(const SentencePieceModel& model, const std::string& where) 
     scores.push_back(piece.score);
   }
   table.finish(where);
-  return make_unigram(std::move(table), std::move(scores), {.unk_id = model.unk_id}, where);
+  return make_unigram(std::move(table), std::move(scores), {.unk_id = model.unk_id, .single_precision = true}, where);
 }
 
 }  // namespace

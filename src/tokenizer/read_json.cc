@@ -25,6 +25,12 @@ Pattern pattern_of(const JsonValue& part, const std::string& where) {
   return Pattern(Regex(pattern.at("Regex").string(), where));
 }
 
+std::string one_character(const JsonValue& part, std::string_view key) {
+  std::string text(part.at(key).string());
+  if (to_utf32(text).size() != 1) part.refuse("has a " + std::string(key) + " that is not one character");
+  return text;
+}
+
 SplitBehavior behavior_of(const JsonValue& part, std::string_view name) {
   if (name == "Removed") return SplitBehavior::removed;
   if (name == "Isolated") return SplitBehavior::isolated;
@@ -107,6 +113,13 @@ PreTokenizerPtr read_pre_tokenizer(const JsonValue& part, bool last, const std::
   if (type == "Punctuation") return make_punctuation(behavior_of(part, part.string_or("behavior", "Isolated")));
   if (type == "Whitespace") return make_whitespace();
   if (type == "WhitespaceSplit") return make_whitespace_split();
+  if (type == "CharDelimiterSplit")
+    return make_split(Pattern(one_character(part, "delimiter")), SplitBehavior::removed, false);
+  if (type == "FixedLength") {
+    const int64_t length = part.integer_or("length", 5);
+    if (length < 1) part.refuse("has a length below 1");
+    return make_fixed_length(static_cast<size_t>(length));
+  }
   if (type == "Sequence") {
     const JsonValue list = part.at("pretokenizers");
     std::vector<PreTokenizerPtr> parts;
@@ -184,6 +197,8 @@ ModelPtr read_model(const JsonValue& part, const std::string& where) {
     o.max_input_chars_per_word = part.integer_or("max_input_chars_per_word", 100);
     return make_wordpiece(read_vocabulary(part.at("vocab"), where), std::move(o), where);
   }
+  if (type == "WordLevel")
+    return make_word_level(read_vocabulary(part.at("vocab"), where), std::string(part.string_or("unk_token", "<unk>")));
   if (type.empty()) part.refuse("has no type");
   refuse_type(part, type);
 }
@@ -250,11 +265,11 @@ DecoderPtr read_decoder(const JsonValue& part, const std::string& where) {
   if (type == "Replace") return make_replace_decoder(pattern_of(part, where), std::string(part.at("content").string()));
   if (type == "ByteFallback") return make_byte_fallback_decoder();
   if (type == "Fuse") return make_fuse_decoder();
-  if (type == "Strip") {
-    std::string content(part.at("content").string());
-    if (to_utf32(content).size() != 1) part.refuse("has a content that is not one character");
-    return make_strip_decoder(std::move(content), part.integer_or("start", 0), part.integer_or("stop", 0));
-  }
+  if (type == "Strip")
+    return make_strip_decoder(one_character(part, "content"), part.integer_or("start", 0), part.integer_or("stop", 0));
+  if (type == "CTC")
+    return make_ctc_decoder(std::string(part.string_or("pad_token", "<pad>")),
+                            std::string(part.string_or("word_delimiter_token", "|")), part.boolean_or("cleanup", true));
   if (type == "BPEDecoder") return make_bpe_decoder(std::string(part.string_or("suffix", "</w>")));
   if (type == "Sequence") {
     std::vector<DecoderPtr> parts;

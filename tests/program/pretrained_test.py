@@ -97,7 +97,7 @@ class OtherMakers(ProgramTest):
         fixed = {"strategy": {"Fixed": 16}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
                  "pad_type_id": 0, "pad_token": "[PAD]"}
         self.write("lines", "My brother was not at home when the dog barked.\nHe sleeps.\n")
-        for name, *command in (("bert", "tokenize", "lines"), ("sentence-encoder", "embed", "lines", "--json"),
+        for name, *command in (("bert", "tokenize", "lines"), ("sentence-encoder", "embed", "lines"),
                                ("bert", "fill", "My brother was not at [MASK] today."),
                                ("bert-classifier", "classify", "--json", "-i", "lines"),
                                ("qwen2", "generate", "--temperature", 0, "--max-tokens", 5, "My brother was not at home"),
