@@ -113,8 +113,9 @@ struct TokenizerFiles {
 };
 
 /// The tokenizer of a model's directory: heed's own vocabulary.txt, or as the hub has it tokenizer.json, else
-/// source.spm with target.spm and vocab.json (Marian), else vocab.json with merges.txt, else vocab.txt, else a
-/// sentencepiece model (tokenizer.model, spiece.model, sentencepiece.bpe.model), which heed reads by itself.
+/// source.spm with target.spm and vocab.json (Marian), else vocab.json with merges.txt or with sentencepiece.bpe.model
+/// (M2M100), else vocab.txt, else a sentencepiece model (tokenizer.model, spiece.model, sentencepiece.bpe.model), which
+/// heed reads by itself.
 /// tokenizer_config.json says what those leave open. Or the tokenizer in a GGUF file. Throws IoError, and FormatError
 /// where there is none, or where one breaks its format.
 Tokenizer load_tokenizer(const std::string& path, TokenizerSide side = TokenizerSide::source);

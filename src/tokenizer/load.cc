@@ -139,12 +139,15 @@ Tokenizer load_tokenizer(const TokenizerFiles& files, TokenizerSide side) {
     return Tokenizer(Shared(read_marian(files, config, side)));
   if (files.contains("vocab.json") && files.contains("merges.txt"))
     return Tokenizer(Shared(read_merges(files, config)));
+  if (files.contains("vocab.json") && files.contains("sentencepiece.bpe.model") &&
+      (config.class_name() == "M2M100Tokenizer" || config.class_name().empty()))
+    return Tokenizer(Shared(read_m2m100(files, config)));
   if (files.contains("vocab.txt")) return Tokenizer(Shared(read_wordpieces(files, config)));
   for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
     if (files.contains(name)) return Tokenizer(Shared(read_sentencepiece(files, name, config)));
   throw FormatError(files.where +
                     ": no tokenizer that heed reads: tokenizer.json, source.spm with target.spm and vocab.json, "
-                    "vocab.json with merges.txt, vocab.txt, tokenizer.model, spiece.model or sentencepiece.bpe.model");
+                    "vocab.json with merges.txt or sentencepiece.bpe.model, vocab.txt, tokenizer.model, spiece.model or sentencepiece.bpe.model");
 }
 
 }  // namespace heed::inline v0

@@ -50,6 +50,9 @@ std::shared_ptr<const Pipeline> read_sentencepiece(const TokenizerFiles& files, 
 /// The tokenizer in a GGUF file.
 std::shared_ptr<const Pipeline> read_gguf(const std::string& path);
 
+/// vocab.json and sentencepiece.bpe.model.
+std::shared_ptr<const Pipeline> read_m2m100(const TokenizerFiles& files, const TokenizerConfig& config);
+
 /// Every two pieces of `table` that make up a third merge, in the order of the `thirds`.
 std::vector<Merge> merges_of(const std::vector<std::string_view>& thirds, const TokenTable& table);
 
