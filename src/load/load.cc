@@ -51,21 +51,27 @@ void check_ids(const std::string& directory, const Tokenizer& tokenizer, int64_t
 
 using LoadTokenizer = std::function<Tokenizer(TokenizerSide side)>;
 
+// What needs no tokenizer, such as ids, works without one that heed reads.
 StoredModel with_tokenizers(PretrainedModel model, const std::string& directory, const LoadTokenizer& load_side) {
   const Module* const module = model.module.get();
   if (dynamic_cast<const ImageEncoder*>(module)) return {std::move(model), std::nullopt};
-  Tokenizer tokenizer = load_side(TokenizerSide::target);
-  std::optional<Tokenizer> source;
-  if (const auto* transformer = dynamic_cast<const Transformer*>(module)) {
-    source = load_side(TokenizerSide::source);
+  const auto* const transformer = dynamic_cast<const Transformer*>(module);
+  std::optional<Tokenizer> tokenizer, source;
+  try {
+    tokenizer = load_side(TokenizerSide::target);
+    if (transformer) source = load_side(TokenizerSide::source);
+  } catch (const FormatError& e) {
+    return {std::move(model), std::string(e.what())};
+  }
+  if (transformer) {
     check_ids(directory, *source, transformer->config().source_pieces());
-    check_ids(directory, tokenizer, transformer->config().vocab_size);
+    check_ids(directory, *tokenizer, transformer->config().vocab_size);
   } else if (const auto* encoder = dynamic_cast<const TextEncoder*>(module)) {
-    check_ids(directory, tokenizer, encoder->config().vocab_size);
+    check_ids(directory, *tokenizer, encoder->config().vocab_size);
   } else if (const auto* language_model = dynamic_cast<const LanguageModel*>(module)) {
-    check_ids(directory, tokenizer, language_model->config().vocab_size);
+    check_ids(directory, *tokenizer, language_model->config().vocab_size);
   } else if (const auto* speech = dynamic_cast<const SpeechTransformer*>(module)) {
-    check_ids(directory, tokenizer, speech->config().vocab_size);
+    check_ids(directory, *tokenizer, speech->config().vocab_size);
   }
   return {std::move(model), std::move(tokenizer), std::move(source)};
 }
@@ -172,8 +178,12 @@ StoredModel::StoredModel(std::unique_ptr<Module> module, Vocabulary vocabulary, 
 StoredModel::StoredModel(PretrainedModel model, std::optional<Tokenizer> tokenizer, std::optional<Tokenizer> source)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), source_tokenizer_(std::move(source)) {}
 
+StoredModel::StoredModel(PretrainedModel model, std::string no_tokenizer)
+    : model_(std::move(model)), no_tokenizer_(std::move(no_tokenizer)) {}
+
 const Tokenizer& StoredModel::tokenizer() const {
   if (tokenizer_) return *tokenizer_;
+  if (!no_tokenizer_.empty()) throw FormatError(no_tokenizer_);
   throw UsageError("the model is a " + model_type() + ", which reads no text and has no tokenizer");
 }
 
