@@ -89,7 +89,7 @@ SentenceModules load_sentence_modules(const std::string& directory);
 /// The encoder of a directory (bert, distilbert, roberta, xlm-roberta, mpnet; vit) with a head that tells the class of
 /// a text, or of a picture: its own, where that knows all `labels`; else a new one, drawn from default_generator(),
 /// whose classes they are, and config.json will say so (architectures, id2label, label2id). Matrices are float32 then.
-/// Throws as load_pretrained().
+/// Throws as load_pretrained(), and ShapeError for a head of fewer than two classes.
 PretrainedModel load_classifier(const std::string& directory, const std::vector<std::string>& labels);
 /// The names of a model's classes, by number (id2label); empty where config.json has none. Throws FormatError.
 std::vector<std::string> labels_of(const PretrainedModel& model);

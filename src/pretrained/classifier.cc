@@ -100,10 +100,13 @@ PretrainedModel load_classifier(const std::string& directory, const std::vector<
   if (is_classifier(classes)) {
     PretrainedModel model = load_pretrained(directory);
     const std::vector<std::string> has = labels_of(model);
-    if (std::all_of(labels.begin(), labels.end(),
+    if (has.size() > 1 && std::all_of(labels.begin(), labels.end(),
                     [&](const std::string& label) { return std::find(has.begin(), has.end(), label) != has.end(); }))
       return model;
   }
+  // One class is always the right one: nothing would be learned.
+  if (labels.size() < 2)
+    throw ShapeError("load_classifier: '" + labels[0] + "' is the only label; give lines of two labels at least");
   // The body as it is, and heads of any kind out of the way.
   const Described body = family.describe(known_keys(with_head(config, "Model", {}), where), tensors);
   std::vector<std::string> stored = all;
