@@ -86,6 +86,8 @@ bool has_tokenizer(const std::string& directory) {
 }
 
 StoredModel loaded_pretrained(const std::string& directory, const std::string& named_base) {
+  if (is_gguf(directory) && !named_base.empty())
+    throw UsageError("--base " + named_base + ": " + directory + " is a GGUF file; --base is for adapters alone");
   const std::string base = is_gguf(directory) ? "" : adapted_base(directory, named_base);
   const std::string& of_tokenizer = base.empty() || has_tokenizer(directory) ? directory : base;
   // The tokenizer beside the weights: reading either may take a tenth of a second.
