@@ -43,7 +43,7 @@ void check_size(int64_t parameters, const SafetensorsFile& file) {
 }
 
 void check_ids(const std::string& directory, const Tokenizer& tokenizer, int64_t rows) {
-  if (tokenizer.size() > rows)
+  if (tokenizer.size() - tokenizer.rules().appended > rows)
     throw FormatError(directory + ": the tokenizer's ids go to " + std::to_string(tokenizer.size() - 1) +
                       ", but the model embeds " + std::to_string(rows) +
                       "; the two belong to different models, or tokens were added without rows for them");

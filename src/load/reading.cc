@@ -29,11 +29,12 @@ std::pair<int64_t, int64_t> kept_of(int64_t first, int64_t second, int64_t room)
 }
 
 // `of_first` tokens belong to the first text.
-ReadRow cut_row(Encoding tokens, int64_t of_first, int64_t longest) {
+ReadRow cut_row(Encoding tokens, int64_t of_first, int64_t longest, const TokenizerRules& rules) {
   ReadRow row{.ids = std::move(tokens.ids),
               .types = std::move(tokens.type_ids),
               .offsets = std::move(tokens.offsets),
               .added = std::move(tokens.added)};
+  if (!rules.types) std::fill(row.types.begin(), row.types.end(), 0);
   if (std::ssize(row.ids) <= longest) return row;
   row.cut = true;
   const int64_t of_text = std::count(row.added.begin(), row.added.end(), 0),
@@ -41,13 +42,17 @@ ReadRow cut_row(Encoding tokens, int64_t of_first, int64_t longest) {
   if (room < 1)
     throw ShapeError("the model takes " + std::to_string(longest) +
                      " tokens, which its special tokens fill; there is no room for a text");
-  const auto [first, second] = kept_of(of_first, of_text - of_first, room);
+  const int64_t of_second = of_text - of_first;
+  const auto [first, second] = kept_of(of_first, of_second, room);
+  const auto is_cut = [&](int64_t place, int64_t count, int64_t kept) {
+    return rules.cuts_left ? place < count - kept : place >= kept;
+  };
   size_t to = 0;
   int64_t at = 0;  // of the tokens of both texts
   for (size_t from = 0; from < row.ids.size(); ++from) {
     if (!row.added[from]) {
       const int64_t place = at++;
-      if (place < of_first ? place >= first : place - of_first >= second) continue;
+      if (place < of_first ? is_cut(place, of_first, first) : is_cut(place - of_first, of_second, second)) continue;
     }
     row.ids[to] = row.ids[from];
     row.types[to] = row.types[from];
@@ -161,11 +166,12 @@ int64_t longest_text(const StoredModel& model) {
 ReadRow row_of(const Tokenizer& tokenizer, const std::string& text, int64_t longest) {
   Encoding tokens = tokenizer.encode(text);
   const int64_t of_text = std::count(tokens.added.begin(), tokens.added.end(), 0);
-  return cut_row(std::move(tokens), of_text, longest);
+  return cut_row(std::move(tokens), of_text, longest, tokenizer.rules());
 }
 
 ReadRow row_of_pair(const Tokenizer& tokenizer, const std::string& first, const std::string& second, int64_t longest) {
-  return cut_row(tokenizer.encode_pair(first, second), std::ssize(tokenizer.encode(first, false).ids), longest);
+  return cut_row(tokenizer.encode_pair(first, second), std::ssize(tokenizer.encode(first, false).ids), longest,
+                 tokenizer.rules());
 }
 
 std::vector<ReadRow> make_rows(size_t count, const std::function<ReadRow(size_t)>& make) {

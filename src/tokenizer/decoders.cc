@@ -20,8 +20,8 @@ void replace_all(std::string* text, std::string_view what, std::string_view by) 
   *text = std::move(out);
 }
 
-// English as it is written, of words with spaces between them.
-void clean_up(std::string* text) {
+// The package `tokenizers` has one rule more than transformers.
+void clean_up(std::string* text, bool of_package = true) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kCleanup{{{" .", "."},
                                                                                            {" ?", "?"},
                                                                                            {" !", "!"},
@@ -33,7 +33,8 @@ void clean_up(std::string* text) {
                                                                                            {" 's", "'s"},
                                                                                            {" 've", "'ve"},
                                                                                            {" 're", "'re"}}};
-  for (const auto& [what, by] : kCleanup) replace_all(text, what, by);
+  for (const auto& [what, by] : kCleanup)
+    if (of_package || what != " do not") replace_all(text, what, by);
 }
 
 class ByteLevelDecoder : public Decoder {
@@ -229,6 +230,8 @@ class Sequence : public Decoder {
 };
 
 }  // namespace
+
+void clean_up_tokenization(std::string* text) { clean_up(text, /*of_package=*/false); }
 
 DecoderPtr make_byte_level_decoder() { return std::make_unique<ByteLevelDecoder>(); }
 DecoderPtr make_metaspace_decoder(const MetaspaceOptions& o) { return std::make_unique<MetaspaceDecoder>(o); }

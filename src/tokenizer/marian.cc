@@ -207,6 +207,7 @@ std::shared_ptr<const Pipeline> read_marian(const TokenizerFiles& files, const T
   const TemplatePiece end{.ids = {eos_id}};
   parts.post_processor = make_template({{.sequence = 0}, end}, {{.sequence = 0}, {.sequence = 1}, end});
   parts.decoder = std::make_unique<PiecesDecoder>(std::set<std::string>{eos, unk, pad}, " ");
+  config.finish(&parts, /*bpe=*/false);  // its class computes in Python, and asks nothing of the model
   return std::make_shared<const Pipeline>(std::move(parts));
 }
 
@@ -247,6 +248,7 @@ std::shared_ptr<const Pipeline> read_m2m100(const TokenizerFiles& files, const T
   const TemplatePiece begin{.ids = {language}}, end{.ids = {eos_id}};
   parts.post_processor = make_template({begin, {.sequence = 0}, end}, {begin, {.sequence = 0}, {.sequence = 1}, end});
   parts.decoder = std::make_unique<PiecesDecoder>(std::move(written_apart), "");
+  config.finish(&parts, /*bpe=*/false);  // its class computes in Python, and asks nothing of the model
   return std::make_shared<const Pipeline>(std::move(parts));
 }
 

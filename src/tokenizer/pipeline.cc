@@ -96,6 +96,7 @@ std::string Pipeline::decode(std::span<const int32_t> ids, bool skip_special) co
     if (i > 0 && !p_.decoder) out += ' ';
     out += tokens[i];
   }
+  if (p_.cleans_up) clean_up_tokenization(&out);
   return out;
 }
 

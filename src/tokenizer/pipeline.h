@@ -34,6 +34,8 @@ struct PipelineParts {
   std::shared_ptr<const Lexicon> lexicon;
   PostProcessorPtr post_processor;
   DecoderPtr decoder;
+  bool cleans_up = false;  // decoded texts lose the spaces before marks of punctuation
+  TokenizerRules rules{};
 };
 
 class Pipeline : public Tokenizer::Implementation {
@@ -47,6 +49,7 @@ class Pipeline : public Tokenizer::Implementation {
   std::optional<int32_t> unknown() const override { return p_.lexicon->model->unknown(); }
   int64_t size() const override;
   bool special(int32_t id) const override;
+  TokenizerRules rules() const override { return p_.rules; }
 
  private:
   Encoding encode_text(const AlignedText& text, int32_t type_id, WordCache* cache) const;

@@ -1,9 +1,11 @@
 #include "tokenizer/read_json.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "text/base64.h"
 #include "text/unicode.h"
+#include "tokenizer/load.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -312,19 +314,68 @@ TokenTable read_vocabulary(const JsonValue& vocabulary, const std::string& where
   return tokens;
 }
 
-std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const std::string& where) {
+namespace {
+
+// What transformers' classes put in place of parts of the file, where tokenizer_config.json names such a class:
+// BertTokenizer and its like a normalizer, GPT2Tokenizer and RobertaTokenizer the space in front of a text, LlamaTokenizer
+// all but the model and what is added to a text.
+NormalizerPtr normalizer_of_class(const JsonValue& part, const TokenizerConfig& config, const std::string& where) {
+  const std::string name = config.class_name();
+  const bool bert = name == "BertTokenizer" || name == "DistilBertTokenizer" || name == "MPNetTokenizer";
+  if (!bert || part.at("type").string() != "BertNormalizer") return read_normalizer(part, where);
+  return make_bert_normalizer({.handle_chinese_chars = config.boolean_or("tokenize_chinese_chars", true),
+                               .strip_accents = config.boolean("strip_accents"),
+                               .lowercase = config.boolean_or("do_lower_case", true)});
+}
+
+PreTokenizerPtr pre_tokenizer_of_class(const JsonValue& part, const TokenizerConfig& config, bool last,
+                                       const std::string& where) {
+  const std::string name = config.class_name();
+  const bool prefixes = name == "GPT2Tokenizer" || name == "RobertaTokenizer" || name == "BartTokenizer";
+  if (!prefixes || part.at("type").string() != "ByteLevel") return read_pre_tokenizer(part, last, where);
+  return make_byte_level({.add_prefix_space = config.boolean_or("add_prefix_space", false),
+                          .use_regex = part.boolean_or("use_regex", true),
+                          .leave_bytes = last});
+}
+
+// Byte-level files, which some call a LlamaTokenizer, are as they are.
+bool is_llamas(const JsonValue& root, const TokenizerConfig& config) {
+  const JsonValue model = root.at("model");
+  return config.is_llamas() && model.string_or("type", "") == "BPE" && model.boolean_or("byte_fallback", false);
+}
+
+}  // namespace
+
+std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const std::string& where,
+                                                    const TokenizerConfig* config) {
+  const TokenizerConfig none(TokenizerFiles{.where = where, .contains = [](const std::string&) { return false; }});
+  if (!config) config = &none;
+  const bool llama = is_llamas(root, *config);
   PipelineParts parts;
-  if (const auto normalizer = root.find("normalizer")) parts.normalizer = read_normalizer(*normalizer, where);
+  if (const auto normalizer = root.find("normalizer"); normalizer && !llama)
+    parts.normalizer = normalizer_of_class(*normalizer, *config, where);
   const auto lexicon = std::make_shared<Lexicon>();
   lexicon->model = read_model(root.at("model"), where);
-  if (const auto added = root.find("added_tokens"))
-    lexicon->added = AddedTokens(read_added_tokens(*added), lexicon->model->tokens(), parts.normalizer.get(), where);
+  std::vector<AddedToken> tokens;
+  if (const auto added = root.find("added_tokens")) tokens = read_added_tokens(*added);
+  const AddedTokens of_file(tokens, lexicon->model->tokens(), nullptr, where);
+  const auto size = [&](const AddedTokens& added) {
+    return int64_t{std::max(lexicon->model->tokens().largest_id(), added.largest_id())} + 1;
+  };
+  for (AddedToken& more : config->special_tokens({})) tokens.push_back(std::move(more));
+  lexicon->added = AddedTokens(std::move(tokens), lexicon->model->tokens(), parts.normalizer.get(), where);
+  parts.rules.appended = size(lexicon->added) - size(of_file);
   parts.lexicon = lexicon;
-  if (const auto pre_tokenizer = root.find("pre_tokenizer"))
-    parts.pre_tokenizer = read_pre_tokenizer(*pre_tokenizer, lexicon->model->takes_bytes(), where);
+  const bool takes_bytes = lexicon->model->takes_bytes();
+  if (llama) {
+    set_llama_words(*config, &parts);
+  } else if (const auto pre_tokenizer = root.find("pre_tokenizer")) {
+    parts.pre_tokenizer = pre_tokenizer_of_class(*pre_tokenizer, *config, takes_bytes, where);
+  }
   if (const auto post_processor = root.find("post_processor"))
     parts.post_processor = read_post_processor(*post_processor, model_text(lexicon));
-  if (const auto decoder = root.find("decoder")) parts.decoder = read_decoder(*decoder, where);
+  if (const auto decoder = root.find("decoder"); decoder && !llama) parts.decoder = read_decoder(*decoder, where);
+  config->finish(&parts, root.at("model").string_or("type", "") == "BPE");
   // "truncation" and "padding" are left over from the program that saved the file. transformers drops both when it loads
   // a tokenizer: each call says how it cuts and pads.
   return std::make_shared<const Pipeline>(std::move(parts));
