@@ -295,7 +295,11 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("names", nargs="*")
     options = parser.parse_intermixed_args()
-    paths = {path.parent.name: path for path in sorted((options.models / "tokenizers").glob("*/tokenizer.json"))}
+    paths = {}
+    for given in sorted((options.models / "tokenizers").glob("*/tokenizer.json")):  # without what stands beside it
+        paths[given.parent.name] = path = options.made / given.parent.name / "tokenizer.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(given.read_bytes())
     for name, content in made_tokenizers():
         path = options.made / name / "tokenizer.json"
         path.parent.mkdir(parents=True, exist_ok=True)
