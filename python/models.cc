@@ -47,12 +47,13 @@ struct Ended {};
 
 // ---- A model and its parts
 
-StoredModel load_model(H directory, H trust, H dtype) {
+StoredModel load_model(H directory, H trust, H dtype, H base) {
   constexpr std::array kTypes{DType::f32, DType::f16, DType::bf16, DType::q8};
   const std::string place = path("load: path", directory);
   LoadOptions options{.trust = flag("load: trust", trust)};
   if (!dtype.is_none())
     options.dtype = kTypes[choice("load: dtype", dtype, {"float32", "float16", "bfloat16", "int8"})];
+  if (!base.is_none()) options.base = path("load: base", base);
   const nb::gil_scoped_release others_may_run;
   return load(place, options);
 }
@@ -533,7 +534,7 @@ void define_models(nb::module_& m) {
       .def("hidden_states", &hidden_states, any("lines"))
       .def("attended_translating", &attended_translating, any("text"), any("translation"), any("beam"))
       .def("attended_reading", &attended_reading, any("text"), any("max_tokens"));
-  m.def("load", &load_model, any("path"), any("trust"), any("dtype"));
+  m.def("load", &load_model, any("path"), any("trust"), any("dtype"), any("base"));
   m.def(
       "chat_template_of", [](H directory) { return chat_template_of(path("Chat: path", directory)); }, any("path"));
   m.def("restored", &restored, nb::arg("config"), nb::arg("vocabularies"), nb::arg("parameters"));

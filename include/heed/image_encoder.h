@@ -54,9 +54,10 @@ class ImageEncoder : public Module {
 
 // ---------------------------------------------------------------------------------------------- preparation
 
-/// How a pixel of a smaller or larger picture is made of those around its place (Keys 1981 for bicubic, with -1/2).
-/// Where the picture becomes smaller the filter is as much wider, so that all pixels count.
-enum class Resampling : uint8_t { bilinear, bicubic };
+/// How a pixel of a smaller or larger picture is made of those around its place, by Pillow's names (Keys 1981 for
+/// bicubic, with -1/2). Where the picture becomes smaller the filter is as much wider, so that all pixels count, but
+/// for `nearest`, which takes the pixel that is there.
+enum class Resampling : uint8_t { nearest, box, bilinear, hamming, bicubic, lanczos };
 
 /// What is done to a picture, in this order.
 struct ImagePreparation {

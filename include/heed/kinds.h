@@ -6,9 +6,10 @@
 
 namespace heed::inline v0 {
 
-/// relu max(x, 0); gelu x Phi(x) (Hendrycks and Gimpel 2016); gelu_tanh its tanh approximation; silu x sigmoid(x);
-/// tanh, which no feed-forward of heed's own has.
-enum class Activation : uint8_t { relu, gelu, gelu_tanh, silu, tanh };
+/// relu max(x, 0); gelu x Phi(x) (Hendrycks and Gimpel 2016); gelu_tanh its tanh approximation; silu x sigmoid(x). The
+/// others no feed-forward of heed's own has: tanh; relu_squared max(x, 0)^2 (So et al. 2021, "Primer"); quick_gelu
+/// x sigmoid(1.702 x); gelu_10 min(gelu(x), 10).
+enum class Activation : uint8_t { relu, gelu, gelu_tanh, silu, tanh, relu_squared, quick_gelu, gelu_10 };
 
 /// What a feed-forward does between its linear layers: an activation, or a gate's activation times the other half
 /// (Shazeer 2020, "GLU Variants Improve Transformer").

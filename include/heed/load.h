@@ -50,9 +50,11 @@ class StoredModel {
   StoredModel(std::unique_ptr<Module> module, Vocabulary vocabulary, std::optional<Vocabulary> source = {});
   /// Another maker's. An ImageEncoder reads no text, and has no tokenizer.
   StoredModel(PretrainedModel model, std::optional<Tokenizer> tokenizer, std::optional<Tokenizer> source = {});
+  /// One whose tokenizer heed does not read, which `no_tokenizer` says.
+  StoredModel(PretrainedModel model, std::string no_tokenizer);
 
   Module& module() const { return *model_.module; }
-  /// Of what it writes. Throws UsageError where the model has none.
+  /// Of what it writes. Throws UsageError where the model has none, FormatError where heed does not read it.
   const Tokenizer& tokenizer() const;
   const Tokenizer& source_tokenizer() const { return source_tokenizer_ ? *source_tokenizer_ : tokenizer(); }
 
@@ -82,6 +84,7 @@ class StoredModel {
   PretrainedModel model_;
   std::optional<Vocabulary> vocabulary_, source_vocabulary_;
   std::optional<Tokenizer> tokenizer_, source_tokenizer_;
+  std::string no_tokenizer_;
 };
 
 /// Whether a path is another maker's model: a directory whose config.json has a "model_type", and no "architecture" of
@@ -92,12 +95,13 @@ struct LoadOptions {
   bool trust = false;  // takes a vocabulary that heed did not make (see Vocabulary)
   /// What the matrices are kept as (Module::keep_matrices_as); as the files have them where it is not given.
   std::optional<DType> dtype{};
+  std::string base{};  // of adapters: the directory of their model, instead of what adapter_config.json names
 };
 
 /// The model of a directory or of a GGUF file, heed's own or another maker's (load_pretrained, load_tokenizer), or
 /// adapters of one (heed/adapters.h), which are merged: float32, or in fewer bits where the file has it so, and not in
-/// training. Everything is checked before memory is taken. Throws IoError, FormatError and UntrustedError; ShapeError
-/// for a dtype that matrices cannot have.
+/// training. Everything is checked before memory is taken; but a tokenizer that heed does not read is refused where it is
+/// used. Throws IoError, FormatError and UntrustedError; ShapeError for a dtype that matrices cannot have.
 StoredModel load(const std::string& directory, const LoadOptions& options = {});
 /// The same of the files of a directory, which may lie in memory; without adapters.
 StoredModel load(const DirectorySnapshot& files, const LoadOptions& options = {});

@@ -18,6 +18,9 @@ struct LowRankOptions {
 /// Throws ShapeError naming the field, its value and the permitted range.
 void validate(const LowRankOptions& options);
 
+/// w (out, in) + factor * b (out, rank) a (rank, in), of float32 or float64.
+Tensor low_rank_sum(const Tensor& w, const Tensor& b, const Tensor& a, double factor);
+
 /// Rows of a matrix of a model: a linear layer, or one of those that it stacks.
 struct AdaptedRows {
   std::string name;       // of the layer, for the adapter's own names

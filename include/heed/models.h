@@ -74,7 +74,7 @@ void validate(const Sampling& sampling, const std::string& operation);
 
 /// What a Transformer has beyond its configuration, as models of other makers do.
 struct TransformerDetails {
-  /// A layer each, instead of what the configuration says of all.
+  /// A layer each, instead of what the configuration says of all. Without a decoder the model encodes alone.
   std::vector<TransformerLayerOptions> encoder{}, decoder{};
   bool encoder_norm = false, decoder_norm = false;  // behind the last layer
   double embedding_factor = 1;                      // of the embeddings that enter the first layer
@@ -87,6 +87,7 @@ struct TransformerDetails {
   int64_t relative_distance = 128;
   double state_factor = 1;  // of the last states, in front of the output
   bool logit_bias = false;  // added to logits, (V)
+  int64_t classes = 0;      // of texts, which its head tells instead of the next token; 0: none
 };
 
 struct BeamOptions {
@@ -153,8 +154,11 @@ class Transformer : public Module {
   std::vector<Hypothesis> score(const TokenBatch& source, const TokenBatch& target,
                                 const BeamOptions& options = {}) const;
 
-  /// Of states (..., E) that decode() gave: (..., V).
+  /// Of states (..., E) that decode() gave: (..., V). Throws UsageError for a model that tells classes instead.
   Variable logits_of(const Variable& states) const;
+  /// The scores of details().classes for texts: (B, C). The decoder reads the text that the encoder reads, and its last
+  /// state goes through a layer with tanh, as in BART. Throws UsageError for a model that tells no classes.
+  Variable class_scores(const TokenBatch& texts) const;
   /// Logits (..., V) of states (..., E) between two layers, as AttentionRecord::decoder_states has them: what the model
   /// would write if no layer followed, by its last norm and its output (the logit lens; nostalgebraist 2020,
   /// "interpreting GPT: the logit lens").
@@ -171,6 +175,7 @@ class Transformer : public Module {
   Variable embed(const TokenBatch& batch, const Variable& table, const Variable& learned, const LayerNorm* norm,
                  int64_t first_position) const;
   Tensor decoder_bias(int64_t position) const;
+  const Transformer& expect_writing() const;
   std::vector<KVCache> memory_of(const std::vector<std::vector<int32_t>>& sentences) const;
   TransformerConfig config_;
   std::optional<TransformerDetails> details_;
@@ -178,6 +183,7 @@ class Transformer : public Module {
   Variable source_positions_, target_positions_;  // (max_positions, E), learned only
   Variable source_bias_, target_bias_;            // (relative_buckets, H)
   Variable fixed_positions_, logit_bias_;
+  std::unique_ptr<Linear> class_dense_, class_output_;
   std::unique_ptr<LayerNorm> source_norm_, target_norm_;
   SinusoidalPositions sinusoidal_;
   std::unique_ptr<TransformerEncoder> encoder_;
@@ -228,6 +234,10 @@ struct LanguageModelDetails {
   std::vector<TransformerLayerOptions> layers{};
   double embedding_factor = 1;  // of the embeddings that enter the first layer
   double logit_softcap = 0;     // logits become softcap(logits, it); 0: as they are
+  bool causal = true;           // false: each token attends to all, and nothing is predicted
+  bool has_head = true;         // false: the model gives states alone
+  int64_t classes = 0;          // of texts, which its head tells instead of the next token; 0: none
+  int32_t class_padding = -1;   // a token that a text may end with, which its class is not read from
 };
 
 struct GenerateOptions {
@@ -293,12 +303,15 @@ class LanguageModel : public Module {
   /// ShapeError for ids outside the vocabulary and fewer than 2 tokens, Error where a logit is not finite.
   std::vector<float> log_probabilities(const std::vector<int32_t>& text) const;
 
-  /// Of states (..., E) that hidden() gave: (..., V).
+  /// Of states (..., E) that hidden() gave: (..., V). Throws UsageError for a model that has no such head.
   Variable logits_of(const Variable& states) const;
   /// Logits (..., V) of states (..., E) between two layers, as AttentionRecord::decoder_states has them: what the model
   /// would write if no layer followed, by its last norm and its output (the logit lens; nostalgebraist 2020,
   /// "interpreting GPT: the logit lens").
   Variable lens_logits(const Variable& states) const;
+  /// Of states (B, L, E), or packed (1, T, E), that hidden() gave for the texts: the scores of details().classes
+  /// (B, C), by the state of each text's last token. Throws UsageError for a model that tells no classes.
+  Variable class_scores(const Variable& states, const TokenBatch& texts) const;
   const Variable& output_weight() const { return output_.defined() ? output_ : embedding_; }  // (V, E)
   const Variable& embedding() const { return embedding_; }                                    // (V, E)
 
@@ -306,6 +319,8 @@ class LanguageModel : public Module {
   friend class Generation;
   LanguageModel(const LanguageModelConfig& config, std::optional<LanguageModelDetails> details,
                 const std::vector<TransformerLayerOptions>& layers);
+  void expect_head(const char* operation) const;
+  void expect_predictions(const char* operation) const;
   Variable embed(const TokenBatch& text, int64_t first_position, const functional::SplitRows* split = nullptr) const;
   Variable split_hidden(const TokenBatch& own, const functional::SplitRows& split) const;
   Tensor next_logits(const std::vector<int32_t>& ids, std::vector<KVCache>& caches) const;
@@ -313,6 +328,7 @@ class LanguageModel : public Module {
   LanguageModelConfig config_;
   std::optional<LanguageModelDetails> details_;
   Variable embedding_, output_;  // (V, E); output undefined where tied
+  Variable class_output_;        // (classes, E)
   Variable positions_;           // (max_positions, E), learned only
   SinusoidalPositions sinusoidal_;
   std::unique_ptr<TransformerEncoder> layers_;

@@ -318,6 +318,7 @@ struct AttentionRecord {
   /// Keep what enters each layer, (B, L, E)? Nothing is copied.
   bool want_states = false;
   std::vector<Tensor> encoder_states{}, decoder_states{};
+  Tensor encoder_last{};  // with want_states: what leaves the last layer of an encoder, before its last norm
   /// Keep what enters the first layer, (B, L, E), as a leaf with a gradient? What made it gets none then.
   bool want_inputs = false;
   Variable encoder_input{}, decoder_input{};

@@ -76,16 +76,20 @@ struct SentenceModules {
   int64_t longest = 0;      // tokens of a text, special ones counted; 0: as many as the model takes
   bool lower_case = false;  // makes it so
   std::string prompt{};     // put in front of each text
+  std::map<std::string, std::string> prompts{};  // by name, which the prompt may be set to
+  bool pools_prompt = true;                      // false: states of the prompt's tokens are left out
+  int64_t width = 0;                             // numbers of a vector that are kept; 0: all
 };
 
-/// That of a directory's modules.json; without one the mean of the states, as it is. Throws IoError, and FormatError
-/// for modules that heed does not have.
+/// That of a directory's modules.json, and of the files beside it. Without one, as sentence-transformers has it: the
+/// last state of a decoder that writes (ForCausalLM), else the mean of the states. Throws IoError, and FormatError for
+/// modules that heed does not have.
 SentenceModules load_sentence_modules(const std::string& directory);
 
 /// The encoder of a directory (bert, distilbert, roberta, xlm-roberta, mpnet; vit) with a head that tells the class of
 /// a text, or of a picture: its own, where that knows all `labels`; else a new one, drawn from default_generator(),
 /// whose classes they are, and config.json will say so (architectures, id2label, label2id). Matrices are float32 then.
-/// Throws as load_pretrained().
+/// Throws as load_pretrained(), and ShapeError for a head of fewer than two classes.
 PretrainedModel load_classifier(const std::string& directory, const std::vector<std::string>& labels);
 /// The names of a model's classes, by number (id2label); empty where config.json has none. Throws FormatError.
 std::vector<std::string> labels_of(const PretrainedModel& model);

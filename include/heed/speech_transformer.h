@@ -17,6 +17,7 @@ struct SpeechTransformerConfig {
   int64_t max_target_positions = 448;
   double dropout = 0;       // of embeddings
   int32_t padding_id = -1;  // of functional::embedding
+  bool tie_embeddings = true;  // the output is the embedding's matrix; else it has its own
   std::vector<TransformerLayerOptions> encoder{}, decoder{};
 };
 
@@ -30,7 +31,6 @@ struct TranscribeOptions {
 
 /// Radford et al. 2022, "Robust Speech Recognition via Large-Scale Weak Supervision", 2.2: two convolutions (of three
 /// frames, the second by every second one), each with gelu, and positions; encoder and decoder with a norm behind each.
-/// The output is the embedding's matrix.
 class SpeechTransformer : public Module {
  public:
   /// Throws ShapeError.
@@ -44,7 +44,8 @@ class SpeechTransformer : public Module {
   /// ShapeError for a packed target and one that is longer than max_target_positions.
   Variable decode(const TokenBatch& target, const Variable& memory, AttentionRecord* record = nullptr) const;
   /// states (..., E) -> logits (..., V).
-  Variable logits_of(const Variable& states) const { return functional::linear(states, embedding_); }
+  Variable logits_of(const Variable& states) const { return functional::linear(states, output_weight()); }
+  const Variable& output_weight() const { return output_.defined() ? output_ : embedding_; }  // (V, E)
   Variable logits(const Tensor& mel, const TokenBatch& target) const { return logits_of(decode(target, encode(mel))); }
   /// The tokens of one spectrum (1, mel_bins, 2 * max_source_positions), behind the prompt; keys and values are cached.
   /// It ends where max_target_positions are full. The model must not be in training. Throws ShapeError for options out
@@ -56,7 +57,7 @@ class SpeechTransformer : public Module {
  private:
   Variable embed(const TokenBatch& target, int64_t first_position) const;
   SpeechTransformerConfig config_;
-  Variable embedding_, source_positions_, target_positions_;  // (V, E), (positions, E)
+  Variable embedding_, output_, source_positions_, target_positions_;  // (V, E), (V, E) or undefined, (positions, E)
   Linear conv1_, conv2_;                                      // (E, mel_bins * 3), (E, E * 3)
   std::unique_ptr<TransformerEncoder> encoder_;
   std::unique_ptr<TransformerDecoder> decoder_;

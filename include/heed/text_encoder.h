@@ -27,6 +27,7 @@ struct TextEncoderConfig {
   int64_t types = 0;            // of tokens, as first and second text; 0: none
   double norm_epsilon = 1e-12;  // of the norm of embeddings
   double dropout = 0.1;         // of embeddings
+  bool causal = false;          // tokens see those before them alone
   std::vector<TransformerLayerOptions> layers{};
   int64_t relative_buckets = 0;  // of relative_position_bias, the same for all layers, to distance 128; 0: none
   std::optional<EncoderHead> head{};

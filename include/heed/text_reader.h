@@ -113,14 +113,14 @@ struct FillOptions {
   std::string mask{};      // how texts write a mask; where empty, as "[MASK]" or "<mask>"
   int64_t first_line = 0;  // the number of the first text in messages, less one
 };
-/// What the masks of each text hide. Of a model with HeadTask::masked_words. Throws FormatError for a text without a
-/// mask or longer than the model takes, and for a model whose tokenizer has neither token.
+/// What the masks of each text hide; nothing of a text without a mask. Of a model with HeadTask::masked_words. Throws
+/// FormatError for a text longer than the model takes, and for a model whose tokenizer has neither token.
 std::vector<std::vector<FilledMask>> fill_masks(const StoredModel& model, const std::vector<std::string>& texts,
                                                 const FillOptions& options = {});
 
 // ---------------------------------------------------------------------------------------------- all that is computed
 
-/// The ids that a model reads of a text, with its special tokens; of a language model those in front alone.
+/// The ids that a model reads of a text, with its special tokens; of one that predicts tokens those in front alone.
 std::vector<int32_t> reading_ids(const StoredModel& model, const std::string& text);
 /// What a translator's decoder takes of a text, from the token that begins it; its end is not among them.
 std::vector<int32_t> decoder_ids(const StoredModel& model, const std::string& text);
@@ -139,6 +139,8 @@ struct Reading {
   /// (H, Lq, Lk) each, by part and layer from 0: "encoder_0", "decoder_0", "cross_0".
   NamedTensors weights{};
 };
+/// Whether a model's decoder reads a target beside the text: a translator's does.
+bool takes_target(const StoredModel& model);
 /// Reads one row of ids as it is given: special tokens must be among them. `target` is what a translator's decoder
 /// takes, which no other model has. Throws ShapeError for ids outside the vocabulary and more of them than the model
 /// takes.

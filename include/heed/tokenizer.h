@@ -28,10 +28,19 @@ struct Encoding {
   std::vector<uint8_t> added;      ///< (T): 1 for a special token that stands in no text, such as [CLS]
 };
 
+/// What a directory says of the rows that a model is given, which encode() leaves to its caller.
+struct TokenizerRules {
+  bool cuts_left = false;  ///< a text that is too long loses its beginning instead of its end
+  bool types = true;       ///< the model is told which segment a token belongs to; else all are of the first
+  int64_t appended = 0;    ///< so many of the last ids are of tokens that the directory names beside its vocabulary: a
+                           ///< model that was not made for them has no rows for them
+};
+
 /// Turns text into ids and back. Copies share what they hold; all const functions may run in several threads at once.
 ///
-/// Ids, type ids, offsets and decoded texts are those of the `tokenizers` package (0.23) for the same tokenizer.json.
-/// Malformed UTF-8 counts as U+FFFD.
+/// Ids, type ids, offsets and decoded texts are those of the `tokenizers` package (0.23) for the same tokenizer.json,
+/// without its blocks "truncation" and "padding": as transformers does, heed ignores what the program that saved the
+/// file had set there. Malformed UTF-8 counts as U+FFFD.
 class Tokenizer {
  public:
   static constexpr uint64_t kLongestText = uint64_t{1} << 31;  ///< bytes, which is more than any text given here has
@@ -73,6 +82,8 @@ class Tokenizer {
   /// Whether skip_special leaves it out.
   bool special(int32_t id) const;
 
+  TokenizerRules rules() const;
+
   class Implementation;  // src/tokenizer/implementation.h
   explicit Tokenizer(std::shared_ptr<const Implementation> implementation)
       : implementation_(std::move(implementation)) {}
@@ -112,10 +123,12 @@ struct TokenizerFiles {
 };
 
 /// The tokenizer of a model's directory: heed's own vocabulary.txt, or as the hub has it tokenizer.json, else
-/// source.spm with target.spm and vocab.json (Marian), else vocab.json with merges.txt, else vocab.txt, else a
-/// sentencepiece model (tokenizer.model, spiece.model, sentencepiece.bpe.model), which heed reads by itself.
-/// tokenizer_config.json says what those leave open. Or the tokenizer in a GGUF file. Throws IoError, and FormatError
-/// where there is none, or where one breaks its format.
+/// source.spm with target.spm and vocab.json (Marian), else vocab.json with merges.txt or with sentencepiece.bpe.model
+/// (M2M100), else vocab.txt, else a sentencepiece model (tokenizer.model, spiece.model, sentencepiece.bpe.model), which
+/// heed reads by itself.
+/// tokenizer_config.json and special_tokens_map.json say what those leave open, and what they change of a tokenizer.json
+/// as transformers has it: special tokens that it has not, do_lower_case and the like. Or the tokenizer in a GGUF file.
+/// Throws IoError, and FormatError where there is none, where one breaks its format, or asks for what heed has not.
 Tokenizer load_tokenizer(const std::string& path, TokenizerSide side = TokenizerSide::source);
 /// The same of files of the directory: of those that are there it reads what it needs.
 Tokenizer load_tokenizer(const TokenizerFiles& files, TokenizerSide side = TokenizerSide::source);

@@ -482,6 +482,12 @@ def test_low_rank_adapters(name, layers, tmp_path):
     assert type(again) is type(model)
     for parameter, values in again.state_dict().items():
         np.testing.assert_allclose(values, after[parameter], atol=1e-6)
+    config = tmp_path / "adapters/adapter_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "base_model_name_or_path": "maker/model"}))
+    with pytest.raises(heed.IoError, match="is no directory"):
+        heed.load(tmp_path / "adapters")
+    for parameter, values in heed.load(tmp_path / "adapters", base=ROOT / name).state_dict().items():
+        np.testing.assert_allclose(values, after[parameter], atol=1e-6)
     with pytest.raises(heed.UsageError, match="has files"):
         model.save_adapters(adapters, tmp_path / "adapters")
     with pytest.raises(heed.UsageError, match="save_adapters: the model has no layer"):

@@ -52,7 +52,8 @@ TEST_F(Functional, ActivationGradients) {
   Variable x = leaf({3, 7});
   const Tensor p = noise({3, 7});
   for (const Activation kind :
-       {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh})
+       {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh,
+        Activation::relu_squared, Activation::quick_gelu, Activation::gelu_10})
     expect_gradients([&] { return probe(F::activation(kind, x), p); }, {x});
 }
 

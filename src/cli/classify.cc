@@ -109,13 +109,17 @@ std::string labels_of(const ClassifyArguments& a, const StoredModel& model, cons
 }
 
 std::string answers_of(const ClassifyArguments& a, const StoredModel& model, const Lines& lines, int64_t before,
-                       CutLines&) {
+                       CutLines& cut) {
   std::vector<std::string> questions, contexts;
-  for (const std::string& line : lines) {
-    auto [question, context] = columns_of(line, before + std::ssize(questions) + 1);
-    if (!context)
-      throw FormatError("line " + std::to_string(before + std::ssize(questions) + 1) +
-                        " has one column; the model finds answers: give a question, a tab, and a text that answers it");
+  std::vector<std::optional<size_t>> places(lines.size());  // of the lines that have two columns
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const int64_t number = before + static_cast<int64_t>(i) + 1;
+    auto [question, context] = columns_of(lines[i], number);
+    if (!context) {
+      cut.pass(number, "has one column; the model finds answers: give a question, a tab, and a text that answers it");
+      continue;
+    }
+    places[i] = questions.size();
     questions.push_back(std::move(question));
     contexts.push_back(std::move(*context));
   }
@@ -124,16 +128,17 @@ std::string answers_of(const ClassifyArguments& a, const StoredModel& model, con
   options.first_line = before;
   const std::vector<std::vector<Answer>> found = find_answers(model, questions, contexts, options);
   std::string out;
-  for (size_t i = 0; i < found.size(); ++i) {
+  for (const std::optional<size_t>& place : places) {
     Json answers = Json::array();
     std::string columns;
-    for (const Answer& answer : found[i]) {
-      Json one = range_of(contexts[i], answer.bytes);
+    for (const Answer& answer : place ? found[*place] : std::vector<Answer>()) {
+      Json one = range_of(contexts[*place], answer.bytes);
       one["score"] = answer.score;
       answers.push_back(one);
       columns += (columns.empty() ? "" : "\t") + answer.text + '\t' + four_digits(answer.score);
     }
-    const Json line = {{"line", ++before}, {"question", questions[i]}, {"answers", answers}};
+    const Json line = {
+        {"line", ++before}, {"question", place ? Json(questions[*place]) : Json()}, {"answers", answers}};
     out += a.json ? json_line(line) : columns + '\n';
   }
   return out;

@@ -14,7 +14,7 @@ namespace heed::cli {
 namespace {
 
 struct EmbedArguments : ReadingArguments {
-  std::string similarity;
+  std::string similarity, prompt;
   int64_t top = 1;
 };
 
@@ -77,6 +77,20 @@ void write_similar(const EmbedArguments& a, const Embedder& embed) {
   });
 }
 
+// With the prompt of that name, where one is given.
+SentenceModules modules_of(const std::string& model, const std::string& prompt) {
+  SentenceModules modules = load_sentence_modules(model);
+  if (prompt.empty()) return modules;
+  std::string names;
+  for (const auto& [name, text] : modules.prompts) names += (names.empty() ? "" : ", ") + name;
+  const auto found = modules.prompts.find(prompt);
+  if (found == modules.prompts.end())
+    throw UsageError("--prompt " + prompt + ": the model has " +
+                     (names.empty() ? "no prompts; leave out --prompt" : "the prompts " + names));
+  modules.prompt = found->second;
+  return modules;
+}
+
 void embed(EmbedArguments& a) {
   const std::string model = find_model(a.model);
   check_files(a, model, {a.similarity});
@@ -85,7 +99,7 @@ void embed(EmbedArguments& a) {
     throw UsageError("--similarity prints lines, and --output names an array; give another name");
   if (!a.similarity.empty() && is_standard_stream(a.similarity) && is_standard_stream(a.input))
     throw UsageError("--similarity and the texts are both standard input; name a file for one");
-  const Embedder embed{load(model, a.load), load_sentence_modules(model)};
+  const Embedder embed{load(model, a.load), modules_of(model, a.prompt)};
   if (!a.similarity.empty()) return write_similar(a, embed);
   if (array) return save_npy(a.output, all_vectors(embed, a.input));
   write_output(a.output, [&](FileWriter& out) {
@@ -104,10 +118,10 @@ void add_embed(CLI::App& program) {
   command->description(
       "Turn texts into vectors, or find those that are alike\n\n"
       "Prints a line of numbers for each line, or writes them all as an array (lines, width) where --output ends in "
-      ".npy. Models of sentence-transformers pool and normalise as their modules.json says. Of every other model, a "
-      "translator's encoder and language models included, the vector is the mean of the last states of a text's "
-      "tokens; special tokens count, but for the end that heed's own models have. Longer texts than the model takes "
-      "are cut.\n\n"
+      ".npy. Models of sentence-transformers pool and normalise as their modules.json says. Of every other model the "
+      "vector is what sentence-transformers makes of it: of a Hugging Face model that writes (ForCausalLM) the last "
+      "state of the text's last token, else the mean of the last states of its tokens; special tokens count, but for "
+      "the end that heed's own models have. Longer texts than the model takes are cut.\n\n"
       "With --similarity it prints the nearest lines of another file: the line's number, the cosine, the other's "
       "number, the other.");
   add_reading_options(*command, *a, "a text a line", "HEED_MODEL, else the bundled one");
@@ -118,6 +132,11 @@ void add_embed(CLI::App& program) {
       ->check(CLI::Range(1, 1 << 20))
       ->needs(similarity)
       ->capture_default_str();
+  command
+      ->add_option("--prompt", a->prompt,
+                   "Put the prompt of this name in front of each text: one of those in "
+                   "config_sentence_transformers.json [its default]")
+      ->type_name("NAME");
   command->footer(
       "Examples:\n"
       "  heed embed --model MiniLM questions.txt -o questions.npy\n"

@@ -14,7 +14,7 @@ namespace heed::cli {
 namespace {
 
 struct ExportOptions {
-  std::string model, to, dtype;
+  std::string model, to, dtype, base;
   bool trust = false;
 };
 
@@ -43,12 +43,13 @@ void export_pretrained(const ExportOptions& options) {
     throw UsageError("--dtype is for heed's own models; " + options.model + " is another maker's, and keeps its own");
   if (same_file(options.model, options.to))
     throw UsageError("--to " + options.to + " is the model that is exported; name another directory");
-  save_pretrained(load(options.model, {.trust = options.trust}).pretrained(), options.to);
+  save_pretrained(load(options.model, {.trust = options.trust, .base = options.base}).pretrained(), options.to);
 }
 
 void export_model(const ExportOptions& options) {
   expect_writable_directory("--to", options.to);
   if (is_pretrained(options.model)) return export_pretrained(options);
+  if (!options.base.empty()) throw UsageError("--base is for adapters; " + options.model + " is a model of heed's own");
   const DType dtype = options.dtype == "f32" ? DType::f32 : options.dtype == "bf16" ? DType::bf16 : DType::f16;
   check_target(options);
   std::vector<std::string> names = kModelFiles;
@@ -79,6 +80,10 @@ void add_export(CLI::App& program) {
       "export", "Copy a trained model without its training state, in half precision if you like");
   command->add_option("-m,--model", options->model, "Directory that heed train wrote")->required()->type_name("DIR");
   command->add_option("-o,--to,--output", options->to, "Directory to write")->required()->type_name("DIR");
+  command
+      ->add_option("--base", options->base,
+                   "Of adapters: the directory of the model that they are for [as adapter_config.json says]")
+      ->type_name("DIR");
   command->add_flag("--trust", options->trust, "Copy a vocabulary that heed did not make");
   command->add_option("--dtype", options->dtype, "Precision of the weights")
       ->transform(one_of({"f32", "f16", "bf16"}))

@@ -56,12 +56,17 @@ void fill(FillArguments& a) {
   if (model.pretrained().head.task != HeadTask::masked_words)
     throw UsageError(directory + " holds " + what_it_does(model) + "; name one that finds masked words");
   write_output(a.output, [&](FileWriter& out) {
-    each_window(a.input, "fill", [&](const std::vector<std::string>& lines, int64_t before, CutLines&) {
+    each_window(a.input, "fill", [&](const std::vector<std::string>& lines, int64_t before, CutLines& cut) {
       FillOptions options = a.options;
       options.first_line = before;
       const auto found = fill_masks(model, lines, options);
-      for (size_t i = 0; i < found.size(); ++i)
-        out.write(a.json ? as_json(lines[i], found[i], ++before) : as_columns(found[i], ++before));
+      for (size_t i = 0; i < found.size(); ++i) {
+        ++before;
+        if (found[i].empty())
+          cut.pass(before, "has no mask; write " + (a.options.mask.empty() ? "[MASK] or <mask>" : a.options.mask) +
+                               " where a word is to be found");
+        out.write(a.json ? as_json(lines[i], found[i], before) : as_columns(found[i], before));
+      }
     });
   });
 }

@@ -31,7 +31,7 @@ std::string table_of(const std::string& kind, const Tensor& importance) {
 HeadImportance importance_of(const AttendArguments& a) {
   if (a.load.dtype) throw UsageError("--importance needs gradients, which are of float32; leave out --dtype");
   const std::string directory = find_model(a.model);
-  const StoredModel model = load(directory, {.trust = a.load.trust, .dtype = DType::f32});
+  const StoredModel model = load(directory, {.trust = a.load.trust, .dtype = DType::f32, .base = a.load.base});
   const bool translates = dynamic_cast<const Transformer*>(&model.module()) != nullptr;
   if (!translates && !dynamic_cast<const LanguageModel*>(&model.module()))
     throw UsageError(directory + " holds " + what_it_does(model) +

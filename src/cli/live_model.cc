@@ -51,6 +51,7 @@ void add_tokenizer(const StoredModel& model, const std::string& directory, LiveM
       .read = [&](const std::string& name) { return read[name] = read_file(directory + "/" + name); }};
   load_tokenizer(files, TokenizerSide::target);
   if (dynamic_cast<const Transformer*>(&model.module())) load_tokenizer(files, TokenizerSide::source);
+  read.erase(kConfigFile);  // the model's own, which is there
   for (auto& [name, content] : read) live->files.emplace_back(name, std::move(content));
 }
 

@@ -15,6 +15,10 @@ void add_load_options(CLI::App& command, LoadOptions& options) {
   command
       .add_option_function<std::string>("--dtype", set, "Keep the model's matrices in this precision [as its files]")
       ->transform(one_of({"f32", "f16", "bf16", "int8"}));
+  command
+      .add_option("--base", options.base,
+                  "Of adapters: the directory of the model that they are for [as adapter_config.json says]")
+      ->type_name("DIR");
 }
 
 }  // namespace heed::cli

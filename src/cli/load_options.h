@@ -9,7 +9,7 @@ class App;
 
 namespace heed::cli {
 
-/// --trust and --dtype. `options` must outlive the command.
+/// --trust, --dtype and --base. `options` must outlive the command.
 void add_load_options(CLI::App& command, LoadOptions& options);
 
 }  // namespace heed::cli

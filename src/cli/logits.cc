@@ -72,7 +72,7 @@ void check(const LogitsArguments& a, const std::string& model) {
 
 std::vector<int32_t> target_of(const LogitsArguments& a, const StoredModel& model, const std::string& directory) {
   const bool given = !a.target.empty() || !a.target_ids.empty();
-  if (given != (dynamic_cast<const Transformer*>(&model.module()) != nullptr))
+  if (given != takes_target(model))
     throw UsageError(directory + " holds " + what_it_does(model) +
                      (given ? ", which has no decoder beside it; leave out --target and --target-ids"
                             : "; say what its decoder takes, by --target or --target-ids"));
@@ -137,7 +137,8 @@ void add_logits(CLI::App& program) {
       "Write what a model computes of a text or a picture: logits, states, weights\n\n"
       "Reads one text, or ids as they are given, special tokens among them, and writes arrays of float32: logits "
       "(tokens, pieces), or what another head of the model gives; all states (layers + 1, tokens, width), of which "
-      "the last are those behind the last layer; the weights of attention (heads, queries, keys), named encoder_0, "
+      "the last are those after the last layer and its norm (of a model of pictures, before that norm, as transformers lists "
+      "them); the weights of attention (heads, queries, keys), named encoder_0, "
       "decoder_0, cross_0 and so on. A translator also takes a target, which its decoder reads. Of a model of pictures "
       "it reads one in a PNG or npy file, as heed classify does; its tokens are the class token and the patches, row "
       "by "

@@ -30,16 +30,26 @@ std::string named_model(const std::string& given, const char* kind);
 /// read, too.
 void check_files(ReadingArguments& a, const std::string& model, const std::vector<std::string>& others = {});
 
-/// Lines that were longer than the model takes: how many, and the first, from 1.
-struct CutLines {
+/// How many lines, and the first, from 1.
+struct LineCount {
   int64_t count = 0, first = 0;
   void add(int64_t line) {
     if (count++ == 0) first = line;
   }
 };
+/// Lines that were longer than the model takes, and those that it can make nothing of, with the reason: "has no mask".
+struct CutLines : LineCount {
+  LineCount passed{};
+  std::string reason{};
+  void pass(int64_t line, const std::string& why) {
+    passed.add(line);
+    reason = why;
+  }
+};
 
 /// Calls take(lines, number of those before, cut) for the lines of a file, or standard input, as they come. At the end
-/// it warns in the name of `command` of those that were cut, and of malformed UTF-8.
+/// it warns in the name of `command` of those that were cut or passed over, and of malformed UTF-8. Throws FormatError
+/// where all lines were passed over.
 using TakeLines = std::function<void(const std::vector<std::string>& lines, int64_t before, CutLines& cut)>;
 void each_window(const std::string& input, const char* command, const TakeLines& take);
 

@@ -154,6 +154,7 @@ ServedModel::ServedModel(const std::string& directory, const LoadOptions& option
     : directory_(directory), model_(load(directory, options)), modules_(load_sentence_modules(directory)) {
   if (!reads_texts(model_))
     throw UsageError(directory + " holds " + what_it_does(model_) + "; heed serve answers with models of texts");
+  model_.tokenizer();  // refused now rather than by the first request
 }
 
 std::vector<HttpRoute> ServedModel::routes() const {

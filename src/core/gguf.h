@@ -96,6 +96,10 @@ class GgufFile {
   // The facts, by key; nothing where there is none. FormatError for one of another type. Texts point into the file, and
   // nobody has looked whether they are UTF-8.
   bool has(std::string_view key) const { return values_.contains(key); }
+  bool is_list(std::string_view key) const {
+    const auto at = values_.find(key);
+    return at != values_.end() && at->second.is_list;
+  }
   std::optional<std::string_view> text(std::string_view key) const {
     const Value* const value = one(key);
     if (!value) return {};

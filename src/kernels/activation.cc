@@ -68,6 +68,7 @@ struct Normal {
 
 // GELU with tanh is x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), since (1 + tanh u) / 2 is a sigmoid.
 constexpr double kSlope = 1.5957691216057308, kCubic = 0.044715;  // 2 sqrt(2 / pi)
+constexpr double kQuick = 1.702;                                  // of quick_gelu
 
 template <class D, class V>
 HWY_INLINE V TwiceU(D d, V x) {
@@ -83,6 +84,17 @@ HWY_INLINE V Value(D d, V x) {
   if constexpr (kind == Activation::gelu_tanh) return hn::Mul(x, Sigmoid<V>(d, TwiceU(d, x)).s);
   if constexpr (kind == Activation::silu) return hn::Mul(x, Sigmoid<V>(d, x).s);
   if constexpr (kind == Activation::tanh) return hn::Tanh(d, x);
+  using T = hn::TFromD<D>;
+  if constexpr (kind == Activation::relu_squared) {
+    const V y = Value<Activation::relu>(d, x);
+    return hn::Mul(y, y);
+  }
+  if constexpr (kind == Activation::quick_gelu)
+    return hn::Mul(x, Sigmoid<V>(d, hn::Mul(x, hn::Set(d, static_cast<T>(kQuick)))).s);
+  if constexpr (kind == Activation::gelu_10) {
+    const V y = Value<Activation::gelu>(d, x), most = hn::Set(d, T{10});
+    return hn::IfThenElse(hn::Gt(y, most), most, y);  // NaN stays
+  }
 }
 
 template <Activation kind, class D, class V>
@@ -109,6 +121,16 @@ HWY_INLINE V Gradient(D d, V dy, V x) {
     const Sigmoid<V> sigmoid(d, hn::Add(x, x));
     return hn::Mul(dy, hn::Mul(hn::Set(d, T{4}), hn::Mul(sigmoid.s, sigmoid.rest)));
   }
+  if constexpr (kind == Activation::relu_squared)
+    return hn::Mul(dy, hn::Mul(hn::Set(d, T{2}), Value<Activation::relu>(d, x)));
+  if constexpr (kind == Activation::quick_gelu) {
+    const V slope = hn::Set(d, static_cast<T>(kQuick));
+    const Sigmoid<V> sigmoid(d, hn::Mul(x, slope));
+    return hn::Mul(dy, hn::MulAdd(hn::Mul(hn::Mul(x, slope), sigmoid.s), sigmoid.rest, sigmoid.s));
+  }
+  if constexpr (kind == Activation::gelu_10)
+    return hn::IfThenZeroElse(hn::Gt(Value<Activation::gelu>(d, x), hn::Set(d, T{10})),
+                              Gradient<Activation::gelu>(d, dy, x));
 }
 
 // f(kind as a type): the choice is made once a piece, not once an element.
@@ -125,6 +147,12 @@ void WithKind(Activation kind, F&& f) {
       return f(std::integral_constant<Activation, Activation::silu>());
     case Activation::tanh:
       return f(std::integral_constant<Activation, Activation::tanh>());
+    case Activation::relu_squared:
+      return f(std::integral_constant<Activation, Activation::relu_squared>());
+    case Activation::quick_gelu:
+      return f(std::integral_constant<Activation, Activation::quick_gelu>());
+    case Activation::gelu_10:
+      return f(std::integral_constant<Activation, Activation::gelu_10>());
   }
 }
 

@@ -24,6 +24,12 @@ double exact(Activation kind, double at) {
       return static_cast<double>(x / (1 + std::exp(-x)));
     case Activation::tanh:
       return static_cast<double>(std::tanh(x));
+    case Activation::relu_squared:
+      return at > 0 ? at * at : 0;
+    case Activation::quick_gelu:
+      return static_cast<double>(x / (1 + std::exp(-1.702L * x)));
+    case Activation::gelu_10:
+      return std::min(exact(Activation::gelu, at), 10.0);
   }
   return NAN;
 }
@@ -50,10 +56,12 @@ TEST_P(ActivationTest, AgreesWithTheDefinition) {
       const auto check = [&](auto tag, double tolerance) {
         using T = decltype(tag);
         const Values<T> x = test::normals<T>(n, 1, 3), y = forward(GetParam(), x);
-        for (size_t i = 0; i < x.size(); ++i)
+        for (size_t i = 0; i < x.size(); ++i) {
+          const double size = 1 + std::abs(static_cast<double>(x[i]));
           EXPECT_NEAR(static_cast<double>(y[i]), exact(GetParam(), static_cast<double>(x[i])),
-                      tolerance * (1 + std::abs(static_cast<double>(x[i]))))
+                      tolerance * (GetParam() == Activation::relu_squared ? size * size : size))
               << "x " << x[i];
+        }
       };
       check(float{}, 2e-7);
       check(double{}, 4e-16);
@@ -68,11 +76,13 @@ TEST_P(ActivationTest, FarFromZeroIsTheLineOrZero) {
         using T = decltype(tag);
         const T x = static_cast<T>(far);
         const Values<T> y = forward<T>(GetParam(), {x, -x, 0}), d = backward<T>(GetParam(), {1, 1, 1}, {x, -x, 0});
-        const bool bounded = GetParam() == Activation::tanh;  // between two lines
-        EXPECT_NEAR(bounded ? y[0] : y[0] / x, 1, 1e-6);
-        EXPECT_NEAR(y[1], bounded ? -1 : 0, 1e-5) << "at " << -x;
+        const Activation kind = GetParam();
+        const bool squared = kind == Activation::relu_squared, tanh = kind == Activation::tanh;
+        const bool bounded = tanh || kind == Activation::gelu_10;  // above, too
+        EXPECT_NEAR(tanh ? y[0] : bounded ? y[0] / 10 : squared ? y[0] / x / x : y[0] / x, 1, 1e-6);
+        EXPECT_NEAR(y[1], tanh ? -1 : 0, 1e-5) << "at " << -x;
         EXPECT_EQ(y[2], 0);
-        EXPECT_NEAR(d[0], bounded ? 0 : 1, 1e-5) << "at " << x;
+        EXPECT_NEAR(squared ? d[0] / x / 2 : d[0], bounded ? 0 : 1, 1e-5) << "at " << x;
         EXPECT_NEAR(d[1], 0, 1e-5) << "at " << -x;
       };
       check(float{});
@@ -109,12 +119,13 @@ TEST_P(ActivationTest, BackwardAgreesWithDifferences) {
 }
 
 std::string name_of_kind(const testing::TestParamInfo<Activation>& kind) {
-  const char* const names[] = {"Relu", "Gelu", "GeluTanh", "Silu", "Tanh"};
+  const char* const names[] = {"Relu", "Gelu", "GeluTanh", "Silu", "Tanh", "ReluSquared", "QuickGelu", "Gelu10"};
   return names[static_cast<int>(kind.param)];
 }
 INSTANTIATE_TEST_SUITE_P(Kinds, ActivationTest,
                          testing::Values(Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu,
-                                         Activation::tanh),
+                                         Activation::tanh, Activation::relu_squared, Activation::quick_gelu,
+                                         Activation::gelu_10),
                          name_of_kind);
 
 double gated(Activation kind, const Values<double>& gate_up, const Values<double>& dy, int64_t rows, int64_t width,

@@ -1,7 +1,9 @@
 // Low-rank adapters of other makers' models as PEFT keeps them: adapter_config.json, adapter_model.safetensors.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "heed/adapters.h"
@@ -12,9 +14,54 @@
 #include "load/adapters.h"
 #include "pretrained/classifier.h"
 #include "pretrained/keys.h"
+#include "pretrained/tables.h"
 #include "pretrained/layout.h"
+#include "tokenizer/regex.h"
 
 namespace heed::inline v0 {
+
+KeyTable adapter_keys() {
+  constexpr const char* kBegins = "it says how a training begins";
+  constexpr const char* kNames = "the tensors say which layers have adapters";
+  constexpr const char* kBookkeeping = "PEFT keeps it for itself";
+  KeyTable table{applied("peft_type"),
+                 applied("base_model_name_or_path"),
+                 applied("task_type"),
+                 applied("r", 8),
+                 applied("lora_alpha", 8),
+                 applied("use_rslora", false),
+                 applied("use_dora", false),
+                 applied("rank_pattern"),
+                 applied("alpha_pattern"),
+                 applied("init_lora_weights", true),
+                 harmless("bias", "biases that were trained are tensors"),
+                 harmless("target_modules", kNames),
+                 harmless("exclude_modules", kNames),
+                 harmless("layers_to_transform", kNames),
+                 harmless("layers_pattern", kNames),
+                 harmless("modules_to_save", kNames),
+                 harmless("fan_in_fan_out", "the base says which matrices are turned"),
+                 harmless("lora_dropout", "it is for training"),
+                 harmless("inference_mode", "heed merges adapters"),
+                 harmless("runtime_config", "heed merges adapters"),
+                 harmless("loftq_config", kBegins),
+                 harmless("eva_config", kBegins),
+                 harmless("corda_config", kBegins),
+                 harmless("lora_ga_config", kBegins),
+                 harmless("velora_config", "it saves memory in training"),
+                 harmless("qalora_group_size", "use_qalora says whether it counts"),
+                 harmless("auto_mapping", "the base says its class"),
+                 harmless("revision", "the base is a directory"),
+                 harmless("peft_version", kBookkeeping)};
+  for (const char* flag : {"lora_bias", "use_qalora", "ensure_weight_tying"}) table = table.with({only(flag, false)});
+  for (const char* none :
+       {"layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens", "megatron_config",
+        "use_bdlora", "arrow_config", "kasa_config", "monteclora_config"})
+    table = table.with({only(none, nullptr)});
+  // They count where megatron_config is given.
+  return table.with({harmless("megatron_core", kBookkeeping)});
+}
+
 namespace {
 
 constexpr uint64_t kLargestConfig = 1 << 20;  // bytes
@@ -144,83 +191,246 @@ void write_adapters(FileWriter& file, const PretrainedModel& model, const NamedT
 
 namespace {
 
-struct AdapterConfig {
-  std::string base;
-  LowRankOptions options;
+constexpr const char* kOfEmbeddingA = ".lora_embedding_A";
+constexpr const char* kOfEmbeddingB = ".lora_embedding_B";
+constexpr const char* kMagnitudes = ".lora_magnitude_vector";
+
+// adapter_config.json, and for each layer its scale.
+class AdapterConfig {
+ public:
+  AdapterConfig(const std::string& directory, const std::string& text)
+      : where_(directory + "/" + kAdapterConfigFile),
+        keys_(keys_in(text, where_).under(adapter_keys())),
+        ranks_(patterns("rank_pattern", text)),
+        alphas_(patterns("alpha_pattern", text)) {
+    if (keys_.text("peft_type") != "LORA") keys_.fail("peft_type", "heed has LORA");
+    if (keys_.is_text("init_lora_weights"))
+      if (const std::string begun = keys_.text("init_lora_weights"); begun != "gaussian" && begun != "orthogonal")
+        keys_.fail("init_lora_weights", "adapters that begin so change their base");
+    rank_ = keys_.integer("r", 1, 1 << 16);
+    alpha_ = keys_.number("lora_alpha", 1e-30, 1e30);
+  }
+
+  const std::string& where() const { return where_; }
+  std::string base() const { return keys_.text("base_model_name_or_path", ""); }
+  std::string task() const { return keys_.text("task_type", ""); }
+  bool has_magnitudes() const { return keys_.flag("use_dora"); }
+
+  /// Of B A, for the module of that name, whose A has `rank` rows.
+  double scale(const std::string& module, int64_t rank) const {
+    const double wanted = value_of(ranks_, module, static_cast<double>(rank_)), alpha = value_of(alphas_, module, alpha_);
+    if (wanted != static_cast<double>(rank))
+      throw FormatError(where_ + ": it gives '" + module + "' the rank " + std::to_string(static_cast<int64_t>(wanted)) +
+                        ", " + kAdapterFile + " has " + std::to_string(rank));
+    return alpha / (keys_.flag("use_rslora") ? std::sqrt(wanted) : wanted);
+  }
+
+ private:
+  using Patterns = std::vector<std::pair<Regex, double>>;
+
+  // In the order of the file: the first that fits counts.
+  Patterns patterns(const std::string& key, const std::string& text) const {
+    Patterns all;
+    const auto json = nlohmann::ordered_json::parse(text);
+    const auto given = json.find(key);
+    if (given == json.end() || given->is_null()) return all;
+    if (!given->is_object()) keys_.fail(key, "it must be an object");
+    for (const auto& [pattern, value] : given->items()) {
+      if (!value.is_number() || !(value.get<double>() > 0)) keys_.fail(key, "it must have numbers above 0");
+      all.emplace_back(Regex("^(?:.*\\.)?(?:" + pattern + ")$", where_), value.get<double>());
+    }
+    return all;
+  }
+
+  static double value_of(const Patterns& patterns, const std::string& module, double otherwise) {
+    for (const auto& [pattern, value] : patterns) {
+      Regex::Finder finder(pattern);
+      finder.begin(module);
+      if (std::pair<size_t, size_t> match; finder.next(&match)) return value;
+    }
+    return otherwise;
+  }
+
+  std::string where_;
+  Keys keys_;
+  Patterns ranks_, alphas_;
+  int64_t rank_ = 0;
+  double alpha_ = 0;
 };
 
 AdapterConfig read_adapter_config(const std::string& directory) {
-  const std::string where = directory + "/" + kAdapterConfigFile;
-  const nlohmann::json json =
-      parse_json(DirectorySnapshot(directory, {kAdapterConfigFile}).read(kAdapterConfigFile, kLargestConfig), where);
-  if (!json.is_object()) throw FormatError(where + ": it is no JSON object");
-  const Keys keys(json, where);
-  if (keys.text("peft_type") != "LORA") keys.fail("peft_type", "heed has LORA");
-  keys.require_text("bias", "none");
-  for (const char* key : {"use_rslora", "use_dora"}) keys.require_flag(key, false);
-  if (const auto begun = json.find("init_lora_weights");
-      begun != json.end() && begun->is_string() && *begun != "gaussian")
-    keys.fail("init_lora_weights", "adapters that begin so change their base");
-  for (const char* key : {"rank_pattern", "alpha_pattern"})
-    if (const auto pattern = keys.object(key); pattern && pattern->size() > 0)
-      keys.fail(key, "heed has one rank and one alpha for all layers");
-  const std::string base = keys.text("base_model_name_or_path");
-  if (std::error_code error; !std::filesystem::is_directory(base, error))
-    throw IoError(where + ": its base_model_name_or_path, " + in_quotes(base) +
-                  ", is no directory; put the model back, or write its new place there");
-  return {base, {.rank = keys.integer("r", 1, 1 << 16), .alpha = keys.number("lora_alpha", 1e-30, 1e30)}};
+  return {directory, DirectorySnapshot(directory, {kAdapterConfigFile}).read(kAdapterConfigFile, kLargestConfig)};
+}
+
+// The module "model.layers.0.self_attn.q_proj" of a tensor's name, and what is behind it.
+std::optional<std::string> module_of(const std::string& name, const char* ending) {
+  if (!name.starts_with(kPrefix) || !name.ends_with(ending)) return {};
+  const size_t begin = std::string(kPrefix).size();
+  return name.substr(begin, name.size() - begin - std::string(ending).size());
+}
+
+Tensor as_matrix(const SafetensorsFile& file, const std::string& name) {
+  if (!file.contains(name)) throw FormatError(file.path() + ": there is no tensor '" + name + "'");
+  const Tensor tensor = file.tensor(name).to(DType::f32).contiguous();
+  if (tensor.rank() != 2)
+    throw FormatError(file.path() + ": tensor '" + name + "' has shape " + to_string(tensor.shape()) +
+                      "; it must be a matrix");
+  return tensor;
+}
+
+// The tensors of a base with its adapters merged.
+class Merging {
+ public:
+  Merging(const SafetensorsFile& file, const AdapterConfig& config, const Names& names, const TensorFiles& base)
+      : file_(file), config_(config), names_(names), base_(base) {
+    for (const TensorInfo& info : file.tensors()) take(info.name);
+    untie();
+  }
+  std::map<std::string, Tensor> tensors() && { return std::move(changed_); }
+
+ private:
+  void take(const std::string& name) {
+    if (name.ends_with(kOfB) || name.ends_with(kOfEmbeddingB) || name.ends_with(kMagnitudes)) {
+      const size_t end = name.rfind('.', name.size() - std::string(kEnding).size() - 1);
+      const std::string module = name.ends_with(kOfB) ? name.substr(0, end) : name.substr(0, name.rfind('.'));
+      if (!file_.contains(module + kOfA) && !file_.contains(module + kOfEmbeddingA)) no_place(name);
+    } else if (const auto layer = module_of(name, kOfA)) {
+      merge(*layer, as_matrix(file_, kPrefix + *layer + kOfB), as_matrix(file_, name), is_turned(*layer));
+    } else if (const auto table = module_of(name, kOfEmbeddingA)) {
+      merge(*table, as_matrix(file_, kPrefix + *table + kOfEmbeddingB), as_matrix(file_, name), /*turned=*/true);
+    } else if (const auto whole = module_of(name, "")) {
+      changed_[own_name(plain_of(*whole))] = file_.tensor(name);
+    } else {
+      no_place(name);
+    }
+  }
+
+  [[noreturn]] void no_place(const std::string& name) const {
+    throw FormatError(file_.path() + ": tensor '" + name + "' has no place in " + base_.where() +
+                      "; results would differ");
+  }
+
+  // Without the prefix that some of the classes of a family have.
+  std::string plain_of(const std::string& name) const {
+    for (const std::string& prefix : names_.prefixes)
+      if (!prefix.empty() && name.starts_with(prefix)) return name.substr(prefix.size());
+    return name;
+  }
+  std::string own_name(const std::string& plain) const { return name_in_files(names_, plain, base_.names()); }
+  bool is_turned(const std::string& module) const { return is_transposed(names_, plain_of(module) + kEnding); }
+
+  // W + s B A, (out, in), which the file has `turned`, or as it is. With magnitudes each row gets a length (Liu et al.
+  // 2024, "DoRA", section 4).
+  void merge(const std::string& module, const Tensor& b, const Tensor& a, bool turned) {
+    const std::string plain = plain_of(module) + kEnding;
+    const std::string* const stored = find_stored(names_, plain, base_.names());
+    if (!stored) no_place(kPrefix + module);
+    const Tensor base = base_.tensor(*stored).to(DType::f32);
+    const bool fits = base.rank() == 2 && a.size(0) == b.size(1) && b.size(0) == base.size(turned ? 1 : 0) &&
+                      a.size(1) == base.size(turned ? 0 : 1);
+    if (!fits)
+      throw FormatError(file_.path() + ": the adapter of '" + module + "', " + to_string(b.shape()) + " times " +
+                        to_string(a.shape()) + ", does not fit '" + *stored + "', " + to_string(base.shape()));
+    const Tensor original = turned ? base.transpose(0, 1).contiguous() : base;
+    const Tensor merged = low_rank_sum(original, b, a, config_.scale(module, a.size(0)));
+    if (const std::string magnitudes = kPrefix + module + kMagnitudes; config_.has_magnitudes())
+      set_lengths(merged, file_.tensor(magnitudes).to(DType::f32).contiguous(), magnitudes);
+    changed_[own_name(plain)] = turned ? merged.transpose(0, 1).contiguous() : merged;
+  }
+
+  void set_lengths(const Tensor& rows, const Tensor& lengths, const std::string& name) const {
+    if (lengths.numel() != rows.size(0))
+      throw FormatError(file_.path() + ": '" + name + "' has " + std::to_string(lengths.numel()) + " lengths for " +
+                        std::to_string(rows.size(0)) + " rows");
+    for (int64_t r = 0; r < rows.size(0); ++r) {
+      const std::span<float> row = rows.select(0, r).span<float>();
+      double squares = 0;
+      for (const float x : row) squares += double{x} * double{x};
+      const double factor = double{lengths.data<float>()[r]} / std::sqrt(squares);
+      for (float& x : row) x = static_cast<float>(x * factor);
+    }
+  }
+
+  // A table that is changed is no longer what was tied to it.
+  void untie() {
+    for (const auto& [target, source] : names_.ties) {
+      const std::string* const table = find_stored(names_, source, base_.names());
+      if (!table || !changed_.contains(*table) || changed_.contains(own_name(target))) continue;
+      if (find_stored(names_, target, base_.names()) == table) changed_[own_name(target)] = base_.tensor(*table);
+    }
+  }
+
+  const SafetensorsFile& file_;
+  const AdapterConfig& config_;
+  const Names& names_;
+  const TensorFiles& base_;
+  std::map<std::string, Tensor> changed_;
+};
+
+// The class that a task's adapters belong to, where it is not that of the base: none of another head.
+std::string class_for(const std::string& task, const std::string& wrote) {
+  const std::pair<const char*, const char*> kClasses[] = {{"SEQ_CLS", "ForSequenceClassification"},
+                                                          {"TOKEN_CLS", "ForTokenClassification"},
+                                                          {"QUESTION_ANS", "ForQuestionAnswering"}};
+  for (const auto& [name, ending] : kClasses)
+    if (task == name && !wrote.ends_with(ending)) return ending;
+  return "";
+}
+
+// config.json of the base for the head that the adapters bring: PEFT's users name the class, and PEFT keeps the task.
+std::string config_for(const AdapterConfig& adapters, const SafetensorsFile& file, const std::string& text) {
+  Json json = Json::parse(text);
+  const std::vector<std::string> classes = keys_in(text, kConfigFile).texts("architectures");
+  const std::string ending = class_for(adapters.task(), classes.empty() ? "" : classes[0]);
+  if (ending.empty()) return text;
+  json["architectures"] = {"Adapted" + ending};
+  for (const char* key : {"num_labels", "id2label", "label2id", "problem_type"}) json.erase(key);
+  for (const TensorInfo& info : file.tensors())
+    for (const char* output : {".score.weight", ".classifier.weight", ".classifier.out_proj.weight",
+                               ".classification_head.out_proj.weight"})
+      if (info.name.ends_with(output) && info.shape.size() == 2) json["num_labels"] = info.shape[0];
+  return json.dump(2) + "\n";
 }
 
 }  // namespace
 
-std::string adapted_base(const std::string& directory) {
-  if (!DirectorySnapshot(directory, {kAdapterConfigFile}).contains(kAdapterConfigFile)) return "";
-  return read_adapter_config(directory).base;
+std::string adapted_base(const std::string& directory, const std::string& base) {
+  if (!DirectorySnapshot(directory, {kAdapterConfigFile}).contains(kAdapterConfigFile)) {
+    if (base.empty()) return "";
+    throw UsageError("--base " + base + ": " + directory + " has no " + kAdapterConfigFile +
+                     "; --base is for adapters alone");
+  }
+  const AdapterConfig config = read_adapter_config(directory);
+  const std::string named = base.empty() ? config.base() : base;
+  if (std::error_code error; !std::filesystem::is_directory(named, error))
+    throw IoError(config.where() + ": its base_model_name_or_path, " + in_quotes(named) +
+                  ", is no directory; name the base's by --base DIR, or write its place there");
+  return named;
 }
 
-PretrainedModel load_adapted(const std::string& directory) {
-  const auto [base, options] = read_adapter_config(directory);
-  const DirectorySnapshot files(directory, {kAdapterFile, kConfigFile});
-  if (!files.contains(kAdapterFile)) throw FormatError(directory + ": there is no " + kAdapterFile);
-  if (!adapted_base(base).empty())
-    throw FormatError(directory + "/" + kAdapterConfigFile + ": its base_model_name_or_path, " + base +
-                      ", has adapters itself; merge them by heed export");
-  const SafetensorsFile file = files.safetensors(kAdapterFile);
-  std::vector<std::string> labels;
-  if (files.contains(kConfigFile)) labels = classifier_labels(files.read(kConfigFile, kLargestConfig), directory);
-  PretrainedModel model = labels.empty() ? load_pretrained(base) : load_classifier(base, labels);
+PretrainedModel load_adapted(const std::string& directory, const std::string& base) {
+  const AdapterConfig config = read_adapter_config(directory);
+  const DirectorySnapshot own(directory, {kAdapterFile, kConfigFile}), files = files_of_model(base);
+  if (!own.contains(kAdapterFile)) throw FormatError(directory + ": there is no " + kAdapterFile);
+  if (DirectorySnapshot(base, {kAdapterConfigFile}).contains(kAdapterConfigFile))
+    throw FormatError(config.where() + ": its base, " + base + ", has adapters itself; merge them by heed export");
+  const SafetensorsFile file = own.safetensors(kAdapterFile);
+  const std::string of_base = files.read(kConfigFile, kLargestConfig);
+  Altered altered{.config = own.contains(kConfigFile) ? own.read(kConfigFile, kLargestConfig)
+                                                      : config_for(config, file, of_base)};
+  const TensorFiles tensors(files);
+  const Names names = names_of_files(altered.config, base + "/" + kConfigFile, tensors);
+  altered.tensors = Merging(file, config, names, tensors).tensors();
+  // Heads of another class than the adapters' are in the way.
+  const auto classes = [](const std::string& text) { return keys_in(text, kConfigFile).texts("architectures"); };
+  if (classes(altered.config) != classes(of_base))
+    for (const std::string& name : tensors.names())
+      if (!altered.tensors.contains(name) &&
+          std::any_of(names.without_prefix.begin(), names.without_prefix.end(),
+                      [&](const std::string& beginning) { return name.starts_with(beginning); }))
+        altered.without.push_back(name);
+  PretrainedModel model = load_altered(files, altered);
   model.module->to(DType::f32);
-  const PretrainedLayout& layout = *model.layout;
-  std::vector<AdaptedRows> layers = linear_layers(model, LowRankLayers::all);
-  std::erase_if(layers, [&](const AdaptedRows& rows) { return !file.contains(kPrefix + rows.name + kOfA); });
-  const std::vector<std::string> whole = head_of(model);
-  LowRankAdapters adapters(*model.module, layers, options, whole);
-  NamedTensors values;
-  std::set<std::string> used;
-  const auto take = [&](const std::string& name) {
-    if (!file.contains(name)) throw FormatError(file.path() + ": there is no tensor '" + name + "'");
-    used.insert(name);
-    return file.tensor(name);
-  };
-  for (const AdaptedRows& rows : layers)
-    for (const char* part : {kOfA, kOfB}) values.emplace_back(rows.name + part, take(kPrefix + rows.name + part));
-  const std::vector<std::string> stored = stored_names(layout);
-  for (const std::string& own : whole) {
-    const std::string* const name = find_named(layout.names, own, stored);
-    if (!name) throw FormatError(directory + ": the base has no tensor for '" + own + "'");
-    values.emplace_back(own, take(kPrefix + *name));
-  }
-  for (const TensorInfo& info : file.tensors())
-    if (!used.contains(info.name))
-      throw FormatError(file.path() + ": tensor '" + info.name + "' has no place in " + base +
-                        "; results would differ");
-  try {
-    adapters.load(values);
-  } catch (const FormatError& e) {
-    throw FormatError(file.path() + ": " + e.what());
-  }
-  adapters.eval();
-  adapters.apply();
   return model;
 }
 

@@ -20,6 +20,18 @@ Tensor logits_of(const StoredModel& model, const TextEncoder& encoder, const Row
   return logits;
 }
 
+Tensor class_logits(const StoredModel& model, const RowBatch& batch) {
+  if (const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module()))
+    return logits_of(model, *encoder, batch);
+  const auto* language_model = dynamic_cast<const LanguageModel*>(&model.module());
+  const Variable scores = language_model
+                              ? language_model->class_scores(language_model->hidden(batch.tokens), batch.tokens)
+                              : model.as<Transformer>().class_scores(batch.tokens);
+  const Tensor logits = scores.value().to(DType::f32).contiguous();
+  check_finite("classify", "a score", logits, model.module());
+  return logits;
+}
+
 // "B-PER": a name, and whether it begins.
 struct Tag {
   explicit Tag(const std::string& label) : begins(label.starts_with("B-")), name(label) {
@@ -56,7 +68,7 @@ std::vector<LabelledSpan> spans_of(const std::vector<LabelledToken>& tokens) {
 
 std::vector<ClassifiedText> classify_texts(const StoredModel& model, const std::vector<std::string>& texts,
                                            const std::vector<std::optional<std::string>>& second) {
-  const TextEncoder& encoder = expect_head(model, HeadTask::text_classes, "classify");
+  expect_task(model, HeadTask::text_classes, "classify");
   if (!second.empty() && second.size() != texts.size())
     throw ShapeError("classify: " + std::to_string(texts.size()) + " texts and " + std::to_string(second.size()) +
                      " second ones; give a place for each, or none");
@@ -72,7 +84,7 @@ std::vector<ClassifiedText> classify_texts(const StoredModel& model, const std::
     results[i].cut = rows[i].cut;
   }
   each_batch(model, rows, [&](const RowBatch& batch) {
-    const Tensor logits = logits_of(model, encoder, batch);
+    const Tensor logits = class_logits(model, batch);
     for (size_t n = 0; n < batch.rows.size(); ++n)
       results[batch.rows[n]].labels = scored_labels(row_of(logits, static_cast<int64_t>(n)), head);
   });

@@ -26,26 +26,27 @@ Variable last_states(const StoredModel& model, const RowBatch& batch) {
   return model.as<LanguageModel>().hidden(batch.tokens);
 }
 
-// Of states (L, E), into E numbers.
-void pool(const Tensor& states, Pooling how, float* to) {
+// Of states (L, E) from row `begin` on, into E numbers.
+void pool(const Tensor& states, int64_t begin, Pooling how, float* to) {
   const int64_t length = states.size(0), width = states.size(1);
   const auto row = [&](int64_t l) { return states.data<float>() + l * states.stride(0); };
-  if (how == Pooling::first) return void(std::copy_n(row(0), width, to));
+  if (how == Pooling::first) return void(std::copy_n(row(begin), width, to));
   if (how == Pooling::last) return void(std::copy_n(row(length - 1), width, to));
   if (how == Pooling::maximum) {
-    std::copy_n(row(0), width, to);
-    for (int64_t l = 1; l < length; ++l)
+    std::copy_n(row(begin), width, to);
+    for (int64_t l = begin + 1; l < length; ++l)
       for (int64_t e = 0; e < width; ++e) to[e] = std::max(to[e], row(l)[e]);
     return;
   }
   const bool weighted = how == Pooling::weighted_mean;  // by 1, 2, ...
   std::vector<double> sum(static_cast<size_t>(width));
-  for (int64_t l = 0; l < length; ++l) {
+  double weights = 0;
+  for (int64_t l = begin; l < length; ++l) {
     const double weight = weighted ? static_cast<double>(l + 1) : 1;
+    weights += weight;
     for (int64_t e = 0; e < width; ++e) sum[static_cast<size_t>(e)] += weight * double{row(l)[e]};
   }
-  const auto n = static_cast<double>(length);
-  const double by = weighted ? n * (n + 1) / 2 : how == Pooling::mean_sqrt_length ? std::sqrt(n) : n;
+  const double by = how == Pooling::mean_sqrt_length ? std::sqrt(weights) : weights;
   for (int64_t e = 0; e < width; ++e) to[e] = static_cast<float>(sum[static_cast<size_t>(e)] / by);
 }
 
@@ -97,6 +98,15 @@ Tensor after_steps(Tensor vectors, const SentenceModules& modules) {
 
 }  // namespace
 
+// How many of a text's first tokens are the prompt's, which are not pooled. A token that stands at its end is not of
+// the prompt, nor is one by which nothing of the text would be left.
+int64_t prompt_tokens(const StoredModel& model, const SentenceModules& modules, int64_t longest) {
+  if (modules.pools_prompt || modules.prompt.empty()) return 0;
+  const ReadRow prompt = row_of(model, "", modules, longest);
+  const bool ends = !prompt.ids.empty() && model.source_tokenizer().special(prompt.ids.back());
+  return std::ssize(prompt.ids) - (ends ? 1 : 0);
+}
+
 TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>& texts,
                         const SentenceModules& modules) {
   const int64_t takes = longest_text(model);
@@ -104,6 +114,7 @@ TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>
   const bool own = model.model_type().empty();  // these end with a token that is not pooled
   const int64_t width = width_of(model), pooled = width * std::ssize(modules.pooling);
   check_widths(modules, pooled);
+  const int64_t of_prompt = prompt_tokens(model, modules, longest);
   const std::vector<ReadRow> rows =
       make_rows(texts.size(), [&](size_t i) { return row_of(model, texts[i], modules, longest); });
   TextVectors result{.vectors = Tensor::zeros({std::ssize(texts), pooled})};
@@ -118,10 +129,13 @@ TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>
       if (tokens == 0) continue;
       float* const vector = result.vectors.data<float>() + static_cast<int64_t>(batch.rows[n]) * pooled;
       for (size_t p = 0; p < modules.pooling.size(); ++p)
-        pool(batch.part(states, n).slice(0, 0, tokens), modules.pooling[p], vector + static_cast<int64_t>(p) * width);
+        pool(batch.part(states, n).slice(0, 0, tokens), of_prompt < tokens ? of_prompt : 0, modules.pooling[p],
+             vector + static_cast<int64_t>(p) * width);
     }
   });
   result.vectors = after_steps(std::move(result.vectors), modules);
+  if (modules.width > 0 && modules.width < result.vectors.size(1))
+    result.vectors = result.vectors.slice(1, 0, modules.width).contiguous();
   return result;
 }
 

@@ -42,10 +42,8 @@ MaskedText read(const StoredModel& model, const std::string& text, const FillOpt
   MaskedText result{.row = row_of(model.tokenizer(), whole, std::numeric_limits<int64_t>::max()), .masks = {}};
   for (size_t t = 0; t < result.row.ids.size(); ++t)
     if (result.row.ids[t] == id) result.masks.push_back(t);
+  if (result.masks.empty()) return {};
   const std::string line = "line " + std::to_string(options.first_line + static_cast<int64_t>(number) + 1);
-  if (result.masks.empty())
-    throw FormatError(line + " has no mask; write " + (options.mask.empty() ? mask : options.mask) +
-                      " where a word is to be found");
   if (const int64_t tokens = std::ssize(result.row.ids); tokens > longest_text(model))
     throw FormatError(line + " has " + std::to_string(tokens) + " tokens; the model takes at most " +
                       std::to_string(longest_text(model)));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/gguf.h"
+#include "heed/adapters.h"
 #include "heed/checked.h"
 #include "heed/executor.h"
 #include "heed/random.h"
@@ -42,7 +43,7 @@ void check_size(int64_t parameters, const SafetensorsFile& file) {
 }
 
 void check_ids(const std::string& directory, const Tokenizer& tokenizer, int64_t rows) {
-  if (tokenizer.size() > rows)
+  if (tokenizer.size() - tokenizer.rules().appended > rows)
     throw FormatError(directory + ": the tokenizer's ids go to " + std::to_string(tokenizer.size() - 1) +
                       ", but the model embeds " + std::to_string(rows) +
                       "; the two belong to different models, or tokens were added without rows for them");
@@ -50,35 +51,52 @@ void check_ids(const std::string& directory, const Tokenizer& tokenizer, int64_t
 
 using LoadTokenizer = std::function<Tokenizer(TokenizerSide side)>;
 
+// What needs no tokenizer, such as ids, works without one that heed reads.
 StoredModel with_tokenizers(PretrainedModel model, const std::string& directory, const LoadTokenizer& load_side) {
   const Module* const module = model.module.get();
   if (dynamic_cast<const ImageEncoder*>(module)) return {std::move(model), std::nullopt};
-  Tokenizer tokenizer = load_side(TokenizerSide::target);
-  std::optional<Tokenizer> source;
-  if (const auto* transformer = dynamic_cast<const Transformer*>(module)) {
-    source = load_side(TokenizerSide::source);
+  const auto* const transformer = dynamic_cast<const Transformer*>(module);
+  std::optional<Tokenizer> tokenizer, source;
+  try {
+    tokenizer = load_side(TokenizerSide::target);
+    if (transformer) source = load_side(TokenizerSide::source);
+  } catch (const FormatError& e) {
+    return {std::move(model), std::string(e.what())};
+  }
+  if (transformer) {
     check_ids(directory, *source, transformer->config().source_pieces());
-    check_ids(directory, tokenizer, transformer->config().vocab_size);
+    check_ids(directory, *tokenizer, transformer->config().vocab_size);
   } else if (const auto* encoder = dynamic_cast<const TextEncoder*>(module)) {
-    check_ids(directory, tokenizer, encoder->config().vocab_size);
+    check_ids(directory, *tokenizer, encoder->config().vocab_size);
   } else if (const auto* language_model = dynamic_cast<const LanguageModel*>(module)) {
-    check_ids(directory, tokenizer, language_model->config().vocab_size);
+    check_ids(directory, *tokenizer, language_model->config().vocab_size);
   } else if (const auto* speech = dynamic_cast<const SpeechTransformer*>(module)) {
-    check_ids(directory, tokenizer, speech->config().vocab_size);
+    check_ids(directory, *tokenizer, speech->config().vocab_size);
   }
   return {std::move(model), std::move(tokenizer), std::move(source)};
 }
 
-StoredModel loaded_pretrained(const std::string& directory) {
-  const bool adapted =
-      !is_gguf(directory) && DirectorySnapshot(directory, {kAdapterConfigFile}).contains(kAdapterConfigFile);
+bool has_tokenizer(const std::string& directory) {
+  const std::vector<std::string> names = list_files(directory);
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    constexpr const char* kNames[] = {"tokenizer.json", "vocab.json", "vocab.txt", "source.spm", "tokenizer.model",
+                                      "spiece.model", "sentencepiece.bpe.model"};
+    return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+  });
+}
+
+StoredModel loaded_pretrained(const std::string& directory, const std::string& named_base) {
+  if (is_gguf(directory) && !named_base.empty())
+    throw UsageError("--base " + named_base + ": " + directory + " is a GGUF file; --base is for adapters alone");
+  const std::string base = is_gguf(directory) ? "" : adapted_base(directory, named_base);
+  const std::string& of_tokenizer = base.empty() || has_tokenizer(directory) ? directory : base;
   // The tokenizer beside the weights: reading either may take a tenth of a second.
   const auto beside = default_executor().threads() > 1 ? std::launch::async : std::launch::deferred;
   std::future<Tokenizer> tokenizer =
-      std::async(beside, [&] { return load_tokenizer(directory, TokenizerSide::target); });
-  PretrainedModel model = adapted ? load_adapted(directory) : load_pretrained(directory);
-  return with_tokenizers(std::move(model), directory, [&](TokenizerSide side) {
-    return side == TokenizerSide::target ? tokenizer.get() : load_tokenizer(directory, side);
+      std::async(beside, [&] { return load_tokenizer(of_tokenizer, TokenizerSide::target); });
+  PretrainedModel model = base.empty() ? load_pretrained(directory) : load_adapted(directory, base);
+  return with_tokenizers(std::move(model), of_tokenizer, [&](TokenizerSide side) {
+    return side == TokenizerSide::target ? tokenizer.get() : load_tokenizer(of_tokenizer, side);
   });
 }
 
@@ -162,8 +180,12 @@ StoredModel::StoredModel(std::unique_ptr<Module> module, Vocabulary vocabulary, 
 StoredModel::StoredModel(PretrainedModel model, std::optional<Tokenizer> tokenizer, std::optional<Tokenizer> source)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), source_tokenizer_(std::move(source)) {}
 
+StoredModel::StoredModel(PretrainedModel model, std::string no_tokenizer)
+    : model_(std::move(model)), no_tokenizer_(std::move(no_tokenizer)) {}
+
 const Tokenizer& StoredModel::tokenizer() const {
   if (tokenizer_) return *tokenizer_;
+  if (!no_tokenizer_.empty()) throw FormatError(no_tokenizer_);
   throw UsageError("the model is a " + model_type() + ", which reads no text and has no tokenizer");
 }
 
@@ -199,7 +221,9 @@ static bool is_pretrained(const DirectorySnapshot& files) {
 }
 
 bool is_pretrained(const std::string& directory) {
-  return is_gguf(directory) || is_pretrained(DirectorySnapshot(directory, {kConfigFile}));
+  if (is_gguf(directory)) return true;
+  const DirectorySnapshot files(directory, {kConfigFile, kAdapterConfigFile});
+  return files.contains(kAdapterConfigFile) || is_pretrained(files);
 }
 
 static StoredModel loaded_own(const DirectorySnapshot& files, bool trust) {
@@ -220,8 +244,11 @@ static StoredModel with_dtype(StoredModel model, const std::optional<DType>& dty
 }
 
 StoredModel load(const std::string& directory, const LoadOptions& options) {
-  return with_dtype(is_pretrained(directory) ? loaded_pretrained(directory)
-                                             : loaded_own(DirectorySnapshot(directory, kModelFiles), options.trust),
+  const bool pretrained = is_pretrained(directory);
+  if (!pretrained && !options.base.empty())
+    throw UsageError("--base " + options.base + ": " + directory + " holds a model of heed's own, not adapters");
+  return with_dtype(pretrained ? loaded_pretrained(directory, options.base)
+                               : loaded_own(DirectorySnapshot(directory, kModelFiles), options.trust),
                     options.dtype);
 }
 

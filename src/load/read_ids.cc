@@ -42,6 +42,18 @@ Reading read_pair(const Transformer& model, const std::vector<int32_t>& ids, con
   return reading;
 }
 
+// Of a model whose decoder, if it has one, reads what the encoder reads.
+Reading read_source(const Transformer& model, const std::vector<int32_t>& ids, AttentionRecord* record) {
+  check_ids("the text", ids, model.config().source_pieces());
+  const TokenBatch source = TokenBatch::pad({ids}, model.config().pad_id);
+  Reading reading;
+  if (model.config().num_decoder_layers > 0) reading.logits = only(model.class_scores(source));
+  if (!record) return reading;
+  const Variable memory = model.encode(source, record);
+  if (record->want_states) reading.encoder_states = states_of(record->encoder_states, memory);
+  return reading;
+}
+
 Reading read_text(const StoredModel& stored, const std::vector<int32_t>& ids, AttentionRecord* record) {
   const TokenBatch text = TokenBatch::pad({ids}, 0);
   const bool states = record && record->want_states;
@@ -55,7 +67,10 @@ Reading read_text(const StoredModel& stored, const std::vector<int32_t>& ids, At
     const auto& model = stored.as<LanguageModel>();
     check_ids("the text", ids, model.config().vocab_size);
     const Variable last = model.hidden(text, record);
-    reading.logits = only(model.logits_of(last));
+    if (stored.pretrained().head.task == HeadTask::text_classes)
+      reading.logits = only(model.class_scores(last, text));
+    else if (!model.details() || model.details()->has_head)
+      reading.logits = only(model.logits_of(last));
     if (states) reading.decoder_states = states_of(record->decoder_states, last);
   }
   return reading;
@@ -64,7 +79,10 @@ Reading read_text(const StoredModel& stored, const std::vector<int32_t>& ids, At
 }  // namespace
 
 std::vector<int32_t> reading_ids(const StoredModel& model, const std::string& text) {
-  if (dynamic_cast<const LanguageModel*>(&model.module())) return prompt_ids(model.tokenizer(), text);
+  if (const auto* language_model = dynamic_cast<const LanguageModel*>(&model.module());
+      language_model && model.pretrained().head.task == HeadTask::none &&
+      (!language_model->details() || language_model->details()->has_head))
+    return prompt_ids(model.tokenizer(), text);
   const auto* transformer = dynamic_cast<const Transformer*>(&model.module());
   if (!transformer || transformer->details()) return model.source_tokenizer().encode(text).ids;
   std::vector<int32_t> ids = model.source_tokenizer().encode(text, /*special_tokens=*/false).ids;
@@ -80,6 +98,12 @@ std::vector<int32_t> decoder_ids(const StoredModel& model, const std::string& te
   return ids;
 }
 
+bool takes_target(const StoredModel& model) {
+  const auto* const transformer = dynamic_cast<const Transformer*>(&model.module());
+  return transformer && transformer->config().num_decoder_layers > 0 &&
+         model.pretrained().head.task == HeadTask::none;
+}
+
 Reading read_ids(const StoredModel& model, const std::vector<int32_t>& ids, const std::vector<int32_t>& target,
                  const ReadOptions& options) {
   const NoGrad no_grad;
@@ -88,12 +112,13 @@ Reading read_ids(const StoredModel& model, const std::vector<int32_t>& ids, cons
   record.want_states = options.want_states;
   AttentionRecord* const wanted = options.want_states || options.want_weights ? &record : nullptr;
   Reading reading;
-  if (const auto* transformer = dynamic_cast<const Transformer*>(&model.module())) {
+  const auto* const transformer = dynamic_cast<const Transformer*>(&model.module());
+  if (transformer && takes_target(model)) {
     reading = read_pair(*transformer, ids, target, wanted);
   } else {
     if (!target.empty())
       throw UsageError("logits: a target is for the decoder of a translator, and the model is " + what_it_does(model));
-    reading = read_text(model, ids, wanted);
+    reading = transformer ? read_source(*transformer, ids, wanted) : read_text(model, ids, wanted);
   }
   if (reading.logits.defined()) check_finite("logits", "a logit", reading.logits, model.module());
   if (!options.want_weights) return reading;

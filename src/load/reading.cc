@@ -29,11 +29,12 @@ std::pair<int64_t, int64_t> kept_of(int64_t first, int64_t second, int64_t room)
 }
 
 // `of_first` tokens belong to the first text.
-ReadRow cut_row(Encoding tokens, int64_t of_first, int64_t longest) {
+ReadRow cut_row(Encoding tokens, int64_t of_first, int64_t longest, const TokenizerRules& rules) {
   ReadRow row{.ids = std::move(tokens.ids),
               .types = std::move(tokens.type_ids),
               .offsets = std::move(tokens.offsets),
               .added = std::move(tokens.added)};
+  if (!rules.types) std::fill(row.types.begin(), row.types.end(), 0);
   if (std::ssize(row.ids) <= longest) return row;
   row.cut = true;
   const int64_t of_text = std::count(row.added.begin(), row.added.end(), 0),
@@ -41,13 +42,17 @@ ReadRow cut_row(Encoding tokens, int64_t of_first, int64_t longest) {
   if (room < 1)
     throw ShapeError("the model takes " + std::to_string(longest) +
                      " tokens, which its special tokens fill; there is no room for a text");
-  const auto [first, second] = kept_of(of_first, of_text - of_first, room);
+  const int64_t of_second = of_text - of_first;
+  const auto [first, second] = kept_of(of_first, of_second, room);
+  const auto is_cut = [&](int64_t place, int64_t count, int64_t kept) {
+    return rules.cuts_left ? place < count - kept : place >= kept;
+  };
   size_t to = 0;
   int64_t at = 0;  // of the tokens of both texts
   for (size_t from = 0; from < row.ids.size(); ++from) {
     if (!row.added[from]) {
       const int64_t place = at++;
-      if (place < of_first ? place >= first : place - of_first >= second) continue;
+      if (place < of_first ? is_cut(place, of_first, first) : is_cut(place - of_first, of_second, second)) continue;
     }
     row.ids[to] = row.ids[from];
     row.types[to] = row.types[from];
@@ -134,6 +139,14 @@ std::string what_it_does(const StoredModel& model) {
     return type +
            (model.pretrained().head.task == HeadTask::none ? "reads pictures, and has no head" : "classifies pictures");
   if (dynamic_cast<const SpeechTransformer*>(&model.module())) return type + "writes down speech, of its spectrum";
+  if (model.pretrained().head.task == HeadTask::text_classes) return type + task_of(HeadTask::text_classes);
+  if (const auto* transformer = dynamic_cast<const Transformer*>(&model.module());
+      transformer && transformer->config().num_decoder_layers == 0)
+    return type + task_of(HeadTask::none);
+  if (const auto* language_model = dynamic_cast<const LanguageModel*>(&model.module());
+      language_model && language_model->details() &&
+      (!language_model->details()->has_head || !language_model->details()->causal))
+    return type + task_of(HeadTask::none);
   if (dynamic_cast<const Transformer*>(&model.module()))
     return model.model_type().empty() ? "a translator" : type + "translates";
   if (dynamic_cast<const LanguageModel*>(&model.module()))
@@ -153,11 +166,12 @@ int64_t longest_text(const StoredModel& model) {
 ReadRow row_of(const Tokenizer& tokenizer, const std::string& text, int64_t longest) {
   Encoding tokens = tokenizer.encode(text);
   const int64_t of_text = std::count(tokens.added.begin(), tokens.added.end(), 0);
-  return cut_row(std::move(tokens), of_text, longest);
+  return cut_row(std::move(tokens), of_text, longest, tokenizer.rules());
 }
 
 ReadRow row_of_pair(const Tokenizer& tokenizer, const std::string& first, const std::string& second, int64_t longest) {
-  return cut_row(tokenizer.encode_pair(first, second), std::ssize(tokenizer.encode(first, false).ids), longest);
+  return cut_row(tokenizer.encode_pair(first, second), std::ssize(tokenizer.encode(first, false).ids), longest,
+                 tokenizer.rules());
 }
 
 std::vector<ReadRow> make_rows(size_t count, const std::function<ReadRow(size_t)>& make) {
@@ -194,12 +208,15 @@ void each_batch(const StoredModel& model, const std::vector<ReadRow>& rows,
   });
 }
 
-const TextEncoder& expect_head(const StoredModel& model, HeadTask task, const char* operation) {
-  const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module());
-  if (!encoder || model.pretrained().head.task != task)
+void expect_task(const StoredModel& model, HeadTask task, const char* operation) {
+  if (model.pretrained().head.task != task)
     throw UsageError(std::string(operation) + ": the model is " + what_it_does(model) + "; name one that " +
                      task_of(task));
-  return *encoder;
+}
+
+const TextEncoder& expect_head(const StoredModel& model, HeadTask task, const char* operation) {
+  expect_task(model, task, operation);
+  return model.as<TextEncoder>();
 }
 
 std::vector<double> softmax(std::span<const float> scores) {

@@ -43,6 +43,8 @@ struct RowBatch {
 void each_batch(const StoredModel& model, const std::vector<ReadRow>& rows,
                 const std::function<void(const RowBatch&)>& take);
 
+/// Throws UsageError for a model whose head does something else.
+void expect_task(const StoredModel& model, HeadTask task, const char* operation);
 /// The model as a text encoder whose head does that. Throws UsageError for others.
 const TextEncoder& expect_head(const StoredModel& model, HeadTask task, const char* operation);
 

@@ -231,7 +231,8 @@ class DecodingModel {
       : model_(model),
         self_(model.decoder_->layers.size()),
         cross_(model.memory_of(ended)),
-        output_(model.output_weight().value(), model.logit_bias_, model.details_ ? model.details_->state_factor : 1,
+        output_(model.expect_writing().output_weight().value(), model.logit_bias_,
+                model.details_ ? model.details_->state_factor : 1,
                 rows) {}
 
   /// What comes behind `last` (rows, 1), the tokens of step `step`. `record`, unless null, is that of the last layer's

@@ -76,6 +76,8 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config, std::optional<La
   const Dims table{config.vocab_size, config.d_model};
   embedding_ = register_parameter("embedding.weight", normal(table, 0, deviation));
   if (!config.tie_embeddings) output_ = register_parameter("output.weight", normal(table, 0, kDeviation));
+  if (details_ && details_->classes > 0)
+    class_output_ = register_parameter("head.weight", normal({details_->classes, config.d_model}, 0, kDeviation));
   if (config.positions == "learned")
     positions_ = register_parameter("positions.weight", normal({config.max_positions, config.d_model}, 0, kDeviation));
   {
@@ -104,7 +106,8 @@ Variable LanguageModel::embed(const TokenBatch& text, int64_t first_position,
 }
 
 Variable LanguageModel::hidden(const TokenBatch& text, AttentionRecord* record) const {
-  const MultiheadAttention::Call call = call_of(text, text, Causal::top_left);
+  const MultiheadAttention::Call call =
+      call_of(text, text, details_ && !details_->causal ? Causal::none : Causal::top_left);
   if (!record) return (*layers_)(embed(text, 0), call);
   AttentionRecord own;
   own.part = record->part;
@@ -119,7 +122,36 @@ Variable LanguageModel::hidden(const TokenBatch& text, AttentionRecord* record) 
   return y;
 }
 
+void LanguageModel::expect_head(const char* operation) const {
+  if (details_ && (!details_->has_head || details_->classes > 0))
+    throw UsageError(std::string(operation) + ": the model has no head that predicts tokens; it " +
+                     (details_->classes > 0 ? "tells classes of texts" : "gives states and vectors"));
+}
+
+void LanguageModel::expect_predictions(const char* operation) const {
+  expect_head(operation);
+  if (details_ && !details_->causal)
+    throw UsageError(std::string(operation) +
+                     ": each token of this model attends to those after it, so it predicts none; it gives states and "
+                     "vectors");
+}
+
+Variable LanguageModel::class_scores(const Variable& states, const TokenBatch& texts) const {
+  if (!class_output_.defined()) throw UsageError("LanguageModel: the model tells no classes");
+  const Tensor rows = Tensor::empty({texts.size()}, DType::i32);
+  const Tensor ids = texts.ids.contiguous();
+  for (int64_t b = 0; b < texts.size(); ++b) {
+    const int64_t begin = texts.is_packed() ? texts.offsets.at<int32_t>(b) : b * ids.size(1);
+    int64_t last = begin + texts.lengths.at<int32_t>(b) - 1;
+    while (last > begin && ids.data<int32_t>()[last] == details_->class_padding) --last;
+    rows.data<int32_t>()[b] = static_cast<int32_t>(last);
+  }
+  const Variable all = functional::reshape(states, {states.size(0) * states.size(1), states.size(2)});
+  return functional::linear(functional::embedding(rows, all), class_output_);
+}
+
 Variable LanguageModel::logits_of(const Variable& states) const {
+  expect_head("LanguageModel");
   const Variable logits = functional::linear(states, output_weight());
   return details_ && details_->logit_softcap != 0 ? functional::softcap(logits, details_->logit_softcap) : logits;
 }
@@ -138,6 +170,7 @@ Variable LanguageModel::split_hidden(const TokenBatch& own, const functional::Sp
 
 Variable LanguageModel::loss(const TokenBatch& texts, const functional::CrossEntropyOptions& options,
                              functional::LossParts* parts, const functional::SplitRows* split) const {
+  expect_predictions("LanguageModel");
   const std::vector<std::vector<int32_t>> read = texts.sentences();
   std::vector<std::vector<int32_t>> inputs, labels;
   for (int pass = 0; pass < (options.r_drop > 0 ? 2 : 1); ++pass)
@@ -222,6 +255,7 @@ struct Generation::State {
 
 Generation::Generation(const LanguageModel& model, const std::vector<int32_t>& prompt, GenerateOptions options) {
   validate(options);
+  model.expect_predictions("generate");
   Sampler draw(options.sampling, model.config().vocab_size, options.never, "generate");
   state_ = std::make_unique<State>(State{model, std::move(options), std::move(draw)});
   state_->caches.resize(static_cast<size_t>(model.config().num_layers));
@@ -316,6 +350,7 @@ std::vector<std::vector<int32_t>> LanguageModel::generate(std::span<const std::v
 }
 
 std::vector<float> LanguageModel::log_probabilities(const std::vector<int32_t>& text) const {
+  expect_predictions("log_probabilities");
   if (text.size() < 2)
     throw ShapeError(
         "log_probabilities: the text has fewer than 2 tokens; "

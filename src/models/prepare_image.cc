@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "heed/image_encoder.h"
 
@@ -18,6 +19,44 @@ double cubic(double x) {
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
+double sinc(double x) {
+  x *= std::numbers::pi;
+  return x == 0 ? 1 : std::sin(x) / x;
+}
+
+double lanczos(double x) { return -3 <= x && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
+
+double hamming(double x) {
+  x = std::abs(x);
+  return x < 1 ? sinc(x) * (0.54 + 0.46 * std::cos(x * std::numbers::pi)) : 0;
+}
+
+double box(double x) { return -0.5 < x && x <= 0.5 ? 1 : 0; }
+
+// How far a filter reaches, and its value.
+struct Filter {
+  double support;
+  double (*at)(double);
+};
+
+Filter filter_of(Resampling resampling) {
+  switch (resampling) {
+    case Resampling::bilinear:
+      return {1, triangle};
+    case Resampling::bicubic:
+      return {2, cubic};
+    case Resampling::lanczos:
+      return {3, lanczos};
+    case Resampling::box:
+      return {0.5, box};
+    case Resampling::hamming:
+      return {1, hamming};
+    case Resampling::nearest:
+      break;
+  }
+  throw Error("prepare_image: nearest has no filter");
+}
+
 // What one line of pixels becomes: output i is the sum of `weights` times the inputs from `first` on.
 struct Mix {
   int64_t first = 0;
@@ -26,7 +65,15 @@ struct Mix {
 
 std::vector<Mix> mixes(int64_t from, int64_t to, Resampling resampling) {
   const double scale = static_cast<double>(from) / static_cast<double>(to), widened = std::max(scale, 1.0);
-  const double support = (resampling == Resampling::bilinear ? 1 : 2) * widened;
+  if (resampling == Resampling::nearest) {
+    std::vector<Mix> nearest;
+    double at = scale / 2;  // summed up as Pillow does
+    for (int64_t i = 0; i < to; ++i, at += scale)
+      nearest.push_back({std::min(static_cast<int64_t>(at), from - 1), {1 << kBits}});
+    return nearest;
+  }
+  const Filter filter = filter_of(resampling);
+  const double support = filter.support * widened;
   std::vector<Mix> all;
   for (int64_t i = 0; i < to; ++i) {
     const double center = (static_cast<double>(i) + 0.5) * scale;
@@ -36,7 +83,7 @@ std::vector<Mix> mixes(int64_t from, int64_t to, Resampling resampling) {
     double sum = 0;
     for (int64_t x = first; x < end; ++x) {
       const double distance = (static_cast<double>(x) - center + 0.5) * (1 / widened);
-      weights.push_back(resampling == Resampling::bilinear ? triangle(distance) : cubic(distance));
+      weights.push_back(filter.at(distance));
       sum += weights.back();
     }
     Mix mix{.first = first, .weights = {}};

@@ -68,6 +68,7 @@ SpeechTransformer::SpeechTransformer(const SpeechTransformerConfig& config)
   register_module("conv1", conv1_);
   register_module("conv2", conv2_);
   embedding_ = table("embedding.weight", config.vocab_size);
+  if (!config.tie_embeddings) output_ = table("output.weight", config.vocab_size);
   source_positions_ = table("source_positions.weight", config.max_source_positions);
   target_positions_ = table("target_positions.weight", config.max_target_positions);
   encoder_ = std::make_unique<TransformerEncoder>(config.encoder, /*final_norm=*/true);

@@ -82,7 +82,7 @@ Variable TextEncoder::hidden(const TokenBatch& text, const Tensor& types, Attent
     x = functional::add(
         x, functional::embedding(types.defined() ? types : Tensor::zeros(text.ids.shape(), DType::i32), types_));
   x = functional::dropout(embedding_norm_(x), training() ? config_.dropout : 0);
-  MultiheadAttention::Call call = call_of(text, text, Causal::none);
+  MultiheadAttention::Call call = call_of(text, text, config_.causal ? Causal::top_left : Causal::none);
   if (relative_bias_.defined()) {
     if (text.is_packed())
       throw ShapeError("TextEncoder: relative positions are for a padded batch; give TokenBatch::pad");

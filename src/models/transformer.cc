@@ -78,7 +78,7 @@ namespace {
 
 void check_details(const TransformerConfig& config, const TransformerDetails& details) {
   const auto check = [&](const char* stack, const std::vector<TransformerLayerOptions>& layers, int64_t count) {
-    if (layers.empty() || std::ssize(layers) != count)
+    if (std::ssize(layers) != count || (layers.empty() && stack == std::string("encoder")))
       throw ShapeError(std::string("Transformer: details of ") + std::to_string(layers.size()) + " " + stack +
                        " layers, the configuration has " + std::to_string(count));
     for (const TransformerLayerOptions& layer : layers)
@@ -128,9 +128,16 @@ Transformer::Transformer(const TransformerConfig& config, std::optional<Transfor
     }
     if (d.relative_buckets > 0) {
       source_bias_ = register_parameter("source_bias.weight", constant({d.relative_buckets, d.encoder[0].nhead}, 0));
-      target_bias_ = register_parameter("target_bias.weight", constant({d.relative_buckets, d.decoder[0].nhead}, 0));
+      if (!d.decoder.empty())
+        target_bias_ = register_parameter("target_bias.weight", constant({d.relative_buckets, d.decoder[0].nhead}, 0));
     }
     if (d.logit_bias) logit_bias_ = register_parameter("output.bias", constant({config.vocab_size}, 0));
+    if (d.classes > 0) {
+      class_dense_ = std::make_unique<Linear>(config.d_model, config.d_model);
+      class_output_ = std::make_unique<Linear>(config.d_model, d.classes);
+      register_module("head.dense", *class_dense_);
+      register_module("head.output", *class_output_);
+    }
   }
   encoder_ = std::make_unique<TransformerEncoder>(stacks.encoder, stacks.encoder_norm);
   decoder_ = std::make_unique<TransformerDecoder>(stacks.decoder, stacks.decoder_norm);
@@ -191,6 +198,8 @@ Variable Transformer::encode(const TokenBatch& source, AttentionRecord* record) 
 
 Variable Transformer::decode(const TokenBatch& target, const Variable& memory, const TokenBatch& source,
                              AttentionRecord* record) const {
+  if (decoder_->layers.empty())
+    throw UsageError("Transformer: the model encodes texts, and has no decoder; it gives states and vectors");
   if (source.is_packed() != target.is_packed())
     throw ShapeError("Transformer: one of source and target is packed, the other padded; pack both or pad both");
   MultiheadAttention::Call self = call_of(target, target, Causal::top_left);
@@ -206,7 +215,35 @@ Tensor Transformer::decoder_bias(int64_t position) const {
       .value();
 }
 
+Variable Transformer::class_scores(const TokenBatch& texts) const {
+  if (!class_output_) throw UsageError("Transformer: the model tells no classes");
+  std::vector<std::vector<int32_t>> shifted = texts.sentences();
+  const Tensor rows = Tensor::empty({texts.size()}, DType::i32);
+  int64_t end = 0;
+  for (size_t b = 0; b < shifted.size(); ++b) {
+    std::vector<int32_t>& text = shifted[b];
+    if (text.empty()) throw ShapeError("Transformer: a text has no tokens, so no class");
+    text.insert(text.begin(), config_.bos_id);
+    text.pop_back();
+    end = texts.is_packed() ? end + std::ssize(text) : static_cast<int64_t>(b) * texts.ids.size(1) + std::ssize(text);
+    rows.data<int32_t>()[b] = static_cast<int32_t>(end - 1);
+  }
+  const TokenBatch target = texts.is_packed() ? TokenBatch::pack(shifted) : TokenBatch::pad(shifted, config_.pad_id);
+  const Variable states = decode(target, encode(texts), texts);
+  const Variable all = functional::reshape(states, {states.size(0) * states.size(1), states.size(2)});
+  return (*class_output_)(functional::tanh((*class_dense_)(functional::embedding(rows, all))));
+}
+
+const Transformer& Transformer::expect_writing() const {
+  if (config_.num_decoder_layers == 0)
+    throw UsageError("Transformer: the model encodes texts, and has no decoder; it gives states and vectors");
+  if (class_output_)
+    throw UsageError("Transformer: the model has no head that predicts tokens; it tells classes of texts");
+  return *this;
+}
+
 Variable Transformer::logits_of(const Variable& states) const {
+  expect_writing();
   const bool scaled = details_ && details_->state_factor != 1;
   return functional::linear(scaled ? functional::scale(states, details_->state_factor) : states, output_weight(),
                             logit_bias_);
@@ -218,6 +255,7 @@ Variable Transformer::lens_logits(const Variable& states) const {
 
 Variable Transformer::loss(const TokenBatch& source, const TokenBatch& target,
                            const functional::CrossEntropyOptions& options, functional::LossParts* parts) const {
+  expect_writing();
   if (source.size() != target.size())
     throw ShapeError("Transformer: " + std::to_string(source.size()) + " sources and " + std::to_string(target.size()) +
                      " targets; each needs the other");

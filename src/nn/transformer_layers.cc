@@ -218,6 +218,7 @@ Variable TransformerEncoder::operator()(Variable x, const MultiheadAttention::Ca
     x = (*layers[l])(x, call, self.begin(l));
     self.end();
   }
+  if (record && record->want_states) record->encoder_last = x.value();
   return norm ? (*norm)(x) : x;
 }
 
@@ -239,7 +240,7 @@ TransformerDecoder::TransformerDecoder(const TransformerLayerOptions& options, i
     : TransformerDecoder(alike(options, num_layers), final_norm) {}
 
 TransformerDecoder::TransformerDecoder(const std::vector<TransformerLayerOptions>& all, bool final_norm) {
-  if (all.empty()) throw ShapeError("TransformerDecoder: no layers; give one at least");
+  if (all.empty() && final_norm) throw ShapeError("TransformerDecoder: a norm behind no layers; give a layer at least");
   for (const TransformerLayerOptions& options : all) {
     const std::string name = "layers." + std::to_string(layers.size());
     layers.push_back(std::make_unique<TransformerDecoderLayer>(options));

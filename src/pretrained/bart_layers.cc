@@ -6,11 +6,32 @@ TransformerLayerOptions bart_layer(const Keys& config, const std::string& stack,
   return {.d_model = size_of(config, "d_model"),
           .nhead = size_of(config, stack + "_attention_heads"),
           .dim_feedforward = size_of(config, stack + "_ffn_dim"),
-          .dropout = config.number("dropout", 0, 0.99, 0.1),
-          .attention_dropout = config.number("attention_dropout", 0, 0.99, 0),
-          .activation_dropout = config.number("activation_dropout", 0, 0.99, 0),
-          .activation = {activation_of(config, "activation_function", "gelu")},
+          .dropout = config.number("dropout", 0, 0.99),
+          .attention_dropout = config.number("attention_dropout", 0, 0.99),
+          .activation_dropout = config.number("activation_dropout", 0, 0.99),
+          .activation = {activation_of(config, "activation_function")},
           .norm_first = norm_first};
+}
+
+void settle_tables(const std::vector<Tie>& ties, const TensorSource& stored, Names& names, TransformerConfig& own,
+                   TransformerDetails& details) {
+  settle_ties(names, ties, stored);
+  const auto origin = [&](const std::string& table) {
+    for (const Tie& tie : names.ties)
+      if (tie.target == table) return tie.source;
+    return table;
+  };
+  const std::string encoder = origin(kEncoderTable), decoder = origin(kDecoderTable), head = origin(kHeadTable);
+  const bool has_decoder = own.num_decoder_layers > 0, has_head = has_decoder && details.classes == 0;
+  details.one_embedding = encoder == decoder || !has_decoder;
+  if (!details.one_embedding && own.source_vocab_size == 0) own.source_vocab_size = own.vocab_size;
+  own.tie_embeddings = !has_head || head == decoder;
+  names.rules.insert(names.rules.end(), {{"embedding.weight", {encoder}},
+                                         {"source_embedding.weight", {kEncoderTable}},
+                                         {"target_embedding.weight", {kDecoderTable}},
+                                         {"output.weight", {kHeadTable}}});
+  if (encoder != kSharedTable && decoder != kSharedTable && head != kSharedTable)
+    names.unused.emplace_back(kSharedTable);
 }
 
 void add_bart_layers(std::vector<NameRule>& rules, bool key_bias) {

@@ -23,10 +23,12 @@ struct NamedHead {
 
 NamedHead masked_words(const Kin& kin, Activation activation) {
   const EncoderHead head{.dense = kin.type == "bert" || kin.distil() ? activation : Activation::gelu, .norm = true};
-  if (kin.distil()) return {head, "vocab_transform", "vocab_layer_norm", "vocab_projector"};
+  const PretrainedHead use{.task = HeadTask::masked_words};
+  if (kin.distil()) return {head, "vocab_transform", "vocab_layer_norm", "vocab_projector", use};
   if (kin.type == "bert")
-    return {head, "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"};
-  return {head, "lm_head.dense", "lm_head.layer_norm", "lm_head"};
+    return {head, "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.decoder",
+            use};
+  return {head, "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", use};
 }
 
 NamedHead classifier(const Kin& kin, int64_t labels) {
@@ -39,15 +41,10 @@ NamedHead classifier(const Kin& kin, int64_t labels) {
 
 // By the name of the class that wrote the file.
 std::optional<NamedHead> head_of(const Keys& config, const Kin& kin, Activation activation) {
-  const std::vector<std::string> names = config.texts("architectures");
-  const std::string name = names.empty() ? "" : names[0];
+  const std::string name = class_of(config);
+  if (name.ends_with("ForMaskedLM") || name.ends_with("ForPreTraining") || name.ends_with("LMHeadModel"))
+    return masked_words(kin, activation);
   if (name.empty() || name.ends_with("Model")) return {};
-  NamedHead named;
-  if (name.ends_with("ForMaskedLM") || name.ends_with("ForPreTraining")) {
-    named = masked_words(kin, activation);
-    named.use.task = HeadTask::masked_words;
-    return named;
-  }
   if (name.ends_with("ForQuestionAnswering"))
     return NamedHead{{.outputs = 2}, "", "", "qa_outputs", {.task = HeadTask::answers}};
   if (name.ends_with("ForTokenClassification")) {
@@ -56,9 +53,9 @@ std::optional<NamedHead> head_of(const Keys& config, const Kin& kin, Activation 
         {.outputs = std::ssize(labels)}, "", "", "classifier", {.task = HeadTask::token_classes, .labels = labels}};
   }
   if (name.ends_with("ForSequenceClassification")) {
-    const std::vector<std::string> labels = class_labels(config);
-    named = classifier(kin, std::ssize(labels));
-    named.use = {.task = HeadTask::text_classes, .labels = labels, .scores = class_scores(config, labels.size())};
+    const PretrainedHead use = text_classes(config);
+    NamedHead named = classifier(kin, std::ssize(use.labels));
+    named.use = use;
     return named;
   }
   config.fail("architectures",
@@ -109,6 +106,46 @@ void add_head(const NamedHead& named, std::vector<NameRule>& rules) {
   }
 }
 
+KeyTable keys(const std::string& type) {
+  const KeyTable common = common_keys().with({applied("vocab_size", 30522),
+                                              applied("max_position_embeddings", 512),
+                                              applied("tie_word_embeddings", true),
+                                              harmless("embedding_size", "it only turns off a check"),
+                                              harmless("classifier_dropout", "heed trains heads without dropout"),
+                                              harmless("qa_dropout", "heed trains heads without dropout"),
+                                              harmless("seq_classif_dropout", "heed trains heads without dropout")});
+  if (type == "distilbert")
+    return common.with({applied("n_layers", 6),
+                        applied("n_heads", 12),
+                        applied("dim", 768),
+                        applied("hidden_dim", 3072),
+                        applied("dropout", 0.1),
+                        applied("attention_dropout", 0.1),
+                        applied("activation", "gelu"),
+                        alias("hidden_size", "dim"),
+                        alias("num_attention_heads", "n_heads"),
+                        alias("num_hidden_layers", "n_layers"),
+                        harmless("sinusoidal_pos_embds", "the file has the table of positions")});
+  const KeyTable usual = common.with({applied("hidden_size", 768),
+                                      applied("num_hidden_layers", 12),
+                                      applied("num_attention_heads", 12),
+                                      applied("intermediate_size", 3072),
+                                      applied("hidden_act", "gelu"),
+                                      applied("hidden_dropout_prob", 0.1),
+                                      applied("attention_probs_dropout_prob", 0.1),
+                                      applied("layer_norm_eps", 1e-12)});
+  if (type == "mpnet")
+    return usual.with({applied("vocab_size", 30527),
+                       applied("pad_token_id", 1),
+                       // transformers makes a table of so many rows, and takes those of 32.
+                       only("relative_attention_num_buckets", 32)});
+  const KeyTable decoding = usual.with({applied("type_vocab_size", 2),
+                                        applied("is_decoder", false),
+                                        only("add_cross_attention", false)});
+  if (type == "bert") return decoding;
+  return decoding.with({applied("pad_token_id", 1), applied("vocab_size", type == "roberta" ? 50265 : 30522)});
+}
+
 Names names_of(const Kin& kin, const std::optional<NamedHead>& named) {
   Names names{.rules = {{"embedding.weight", {"embeddings.word_embeddings.weight"}},
                         {"positions.weight", {"embeddings.position_embeddings.weight"}},
@@ -119,44 +156,57 @@ Names names_of(const Kin& kin, const std::optional<NamedHead>& named) {
               .prefixes = {(kin.roberta() ? "roberta" : kin.type) + ".", ""},
               .without_prefix = {"cls.", "lm_head.", "classifier", "pre_classifier", "vocab_", "qa_outputs"},
               .old_endings = {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}},
-              .copies = {"cls.predictions.decoder.*", "lm_head.decoder.*", "vocab_projector.weight"},
               .unused = {"*position_ids", "*token_type_ids", "cls.seq_relationship.*"}};
   add_layers(kin, names.rules);
-  if (named) add_head(*named, names.rules);
   if (!named || named->dense != "pooler.dense") names.unused.emplace_back("pooler.*");
   return names;
 }
 
-Described describe(const Keys& config, const std::vector<std::string>&) {
+// transformers ties the matrix that gives words to the embedding, and its bias to an older name.
+void settle_head(const Kin& kin, const Keys& config, const TensorSource& stored, int64_t words, NamedHead& named,
+                 Names& names) {
+  std::vector<Tie> ties{{named.output + ".weight", "embeddings.word_embeddings.weight"}};
+  const std::string older_bias = kin.type == "bert" ? "cls.predictions.bias" : "lm_head.bias";
+  if (!kin.distil()) ties.push_back({named.output + ".bias", older_bias});
+  settle_ties(names, config.flag("tie_word_embeddings") ? ties : std::vector<Tie>(), stored);
+  if (!is_tied(names, named.output + ".weight")) named.head.outputs = words;
+  if (!is_tied(names, named.output + ".bias")) names.unused.push_back(older_bias);
+}
+
+Described describe(const Keys& config, const TensorSource& stored) {
   const Kin kin{config.text("model_type")};
-  config.require_text("position_embedding_type", "absolute");
-  for (const char* key : {"is_decoder", "add_cross_attention", "sinusoidal_pos_embds"}) config.require_flag(key, false);
-  const Activation activation = activation_of(config, kin.key("hidden_act", "activation"), "gelu");
+  const Activation activation = activation_of(config, kin.key("hidden_act", "activation"));
   const bool offset = kin.roberta() || kin.mpnet();  // positions start behind the padding's row
   const int64_t width = size_of(config, kin.key("hidden_size", "dim"));
   TextEncoderConfig own{.vocab_size = size_of(config, "vocab_size"),
                         .d_model = width,
-                        .position_offset = offset ? config.integer("pad_token_id", 0, INT32_MAX, 1) + 1 : 0,
-                        .types = kin.distil() || kin.mpnet() ? 0 : config.integer("type_vocab_size", 1, 1000, 2),
-                        .norm_epsilon = kin.distil() ? 1e-12 : config.number("layer_norm_eps", 0, 1, 1e-12),
-                        .dropout = config.number(kin.key("hidden_dropout_prob", "dropout"), 0, 0.99, 0.1)};
+                        .position_offset = offset ? config.integer("pad_token_id", 0, INT32_MAX) + 1 : 0,
+                        .types = kin.distil() || kin.mpnet() ? 0 : config.integer("type_vocab_size", 1, 1000),
+                        .norm_epsilon = kin.distil() ? 1e-12 : config.number("layer_norm_eps", 0, 1),
+                        .dropout = config.number(kin.key("hidden_dropout_prob", "dropout"), 0, 0.99),
+                        .causal = config.flag("is_decoder")};
   const int64_t rows = size_of(config, "max_position_embeddings");
   if (rows <= own.position_offset) config.fail("max_position_embeddings", "it leaves no position");
   own.max_positions = rows - own.position_offset;
-  if (kin.mpnet()) own.relative_buckets = config.integer("relative_attention_num_buckets", 4, 1 << 20, 32);
+  if (kin.mpnet()) own.relative_buckets = 32;
   const TransformerLayerOptions layer{
       .d_model = width,
       .nhead = size_of(config, kin.key("num_attention_heads", "n_heads")),
       .dim_feedforward = size_of(config, kin.key("intermediate_size", "hidden_dim")),
       .dropout = own.dropout,
-      .attention_dropout = config.number(kin.key("attention_probs_dropout_prob", "attention_dropout"), 0, 0.99, 0.1),
+      .attention_dropout = config.number(kin.key("attention_probs_dropout_prob", "attention_dropout"), 0, 0.99),
       .activation = {activation},
       .norm_epsilon = own.norm_epsilon};
-  own.layers.assign(static_cast<size_t>(config.integer(kin.key("num_hidden_layers", "n_layers"), 1, 1000)), layer);
-  const std::optional<NamedHead> named = head_of(config, kin, activation);
-  if (named) own.head = named->head;
+  own.layers.assign(static_cast<size_t>(layers_of(config, kin.key("num_hidden_layers", "n_layers"))), layer);
+  std::optional<NamedHead> named = head_of(config, kin, activation);
   Names names = names_of(kin, named);
   names.layers = std::ssize(own.layers);
+  if (named && named->use.task == HeadTask::masked_words)
+    settle_head(kin, config, stored, own.vocab_size, *named, names);
+  if (named) {
+    add_head(*named, names.rules);
+    own.head = named->head;
+  }
   return {.make = [own] { return std::make_unique<TextEncoder>(own); },
           .names = std::move(names),
           .head = named ? named->use : PretrainedHead{}};
@@ -164,6 +214,6 @@ Described describe(const Keys& config, const std::vector<std::string>&) {
 
 }  // namespace
 
-const Family kBert{.model_types = {"bert", "distilbert", "roberta", "xlm-roberta", "mpnet"}, .describe = describe};
+const Family kBert{.model_types = {"bert", "distilbert", "roberta", "xlm-roberta", "mpnet"}, .keys = keys, .describe = describe};
 
 }  // namespace heed::inline v0

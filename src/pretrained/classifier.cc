@@ -55,41 +55,30 @@ std::string with_head(const std::string& config, const std::string& head, const 
   return json.dump(2) + "\n";
 }
 
-Described described_by(const Family& family, const std::string& config, const std::string& where,
-                       const std::vector<std::string>& stored) {
-  return family.describe(Keys(parse_json(config, where), where), stored);
+// `config` under the table of its family.
+Keys known_keys(const std::string& config, const std::string& where) {
+  const Keys keys(parse_json(config, where), where);
+  return keys.under(family_of(keys).keys(keys.text("model_type")));
 }
 
-}  // namespace
-
-namespace {
-
-std::vector<std::string> labels_in(const std::string& config, const std::string& directory) {
-  const Json json = Json::parse(config);
-  std::vector<std::string> labels;
-  const auto by_number = json.find("id2label");
-  if (by_number == json.end() || !by_number->is_object()) return labels;
-  for (size_t i = 0; i < by_number->size(); ++i) {
-    const auto label = by_number->find(std::to_string(i));
-    if (label == by_number->end() || !label->is_string())
-      throw FormatError(directory + "/" + kConfigFile + ": id2label has no text for class " + std::to_string(i));
-    labels.push_back(label->get<std::string>());
-  }
-  return labels;
+std::vector<std::string> labels_in(const std::string& config, const std::string& where) {
+  const Keys keys = known_keys(config, where);
+  return is_classifier(keys.texts("architectures")) || keys.has("id2label") ? class_labels(keys)
+                                                                            : std::vector<std::string>();
 }
 
 }  // namespace
 
 std::vector<std::string> labels_of(const PretrainedModel& model) {
   if (!model.layout) throw UsageError("labels_of: the model was not loaded by load_pretrained");
-  return labels_in(text_of_config(*model.layout), model.layout->tensors.where());
+  return labels_in(text_of_config(*model.layout), model.layout->tensors.where() + "/" + kConfigFile);
 }
 
 std::vector<std::string> classifier_labels(const std::string& config, const std::string& directory) {
   const std::string where = directory + "/" + kConfigFile;
   const std::vector<std::string> classes = Keys(parse_json(config, where), where).texts("architectures");
   if (!is_classifier(classes)) return {};
-  return labels_in(config, directory);
+  return labels_in(config, where);
 }
 
 PretrainedModel load_classifier(const std::string& directory, const std::vector<std::string>& labels) {
@@ -97,7 +86,7 @@ PretrainedModel load_classifier(const std::string& directory, const std::vector<
   const std::string where = directory + "/" + kConfigFile;
   auto layout = std::make_shared<PretrainedLayout>(files_of_model(directory));
   const std::string config = DirectorySnapshot(directory, {kConfigFile}).read(kConfigFile, kLargestConfig);
-  const Keys keys(parse_json(config, where), where);
+  const Keys keys = known_keys(config, where);
   const Family& family = family_of(keys);
   const std::string type = keys.text("model_type");
   const auto classifier = kClassifiers.find(type);
@@ -106,31 +95,34 @@ PretrainedModel load_classifier(const std::string& directory, const std::vector<
         where + ": a " + type +
         " tells no classes; bert, distilbert, roberta, xlm-roberta and mpnet do of texts, vit of pictures");
   const std::vector<std::string>& all = layout->tensors.names();
+  const TensorSource tensors{all, [&](const std::string& name) { return layout->tensors.tensor(name); }};
   const std::vector<std::string> classes = keys.texts("architectures");
   if (is_classifier(classes)) {
     PretrainedModel model = load_pretrained(directory);
     const std::vector<std::string> has = labels_of(model);
-    if (std::all_of(labels.begin(), labels.end(),
+    if (has.size() > 1 && std::all_of(labels.begin(), labels.end(),
                     [&](const std::string& label) { return std::find(has.begin(), has.end(), label) != has.end(); }))
       return model;
   }
+  // One class is always the right one: nothing would be learned.
+  if (labels.size() < 2)
+    throw ShapeError("load_classifier: '" + labels[0] + "' is the only label; give lines of two labels at least");
   // The body as it is, and heads of any kind out of the way.
-  const Described body = described_by(family, with_head(config, "Model", {}), where, all);
+  const Described body = family.describe(known_keys(with_head(config, "Model", {}), where), tensors);
   std::vector<std::string> stored = all;
   std::erase_if(stored, [&](const std::string& name) {
     return std::any_of(body.names.without_prefix.begin(), body.names.without_prefix.end(),
                        [&](const std::string& beginning) { return name.starts_with(beginning); });
   });
-  const auto read = [&](const std::string& name) { return layout->tensors.tensor(name); };
   NamedTensors values;
   try {
     const ShapesOnly shapes_only;
-    values = read_named(body.names, *body.make(), stored, read, directory);
+    values = read_named(body.names, *body.make(), stored, tensors.read, directory);
   } catch (const ShapeError& e) {
     throw FormatError(where + ": " + e.what());
   }
   const std::string new_config = with_head(config, classifier->second.ends, labels);
-  const Described described = described_by(family, new_config, where, all);
+  const Described described = family.describe(known_keys(new_config, where), tensors);
   PretrainedModel result{.model_type = type,
                          .config = new_config,
                          .module = described.make(),
@@ -141,7 +133,7 @@ PretrainedModel load_classifier(const std::string& directory, const std::vector<
   for (const auto& [own, parameter] : result.module->named_parameters()) {
     if (!own.starts_with("head.")) continue;
     const std::string* const there = own.starts_with("head.dense.") ? find_named(described.names, own, all) : nullptr;
-    values.emplace_back(own, there ? read(*there) : parameter.value());
+    values.emplace_back(own, there ? tensors.read(*there) : parameter.value());
   }
   result.module->load(values);
   result.module->eval();

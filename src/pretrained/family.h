@@ -22,8 +22,10 @@ struct Described {
 
 struct Family {
   std::vector<std::string> model_types;
-  /// `stored` are the names of the file's tensors.
-  Described (*describe)(const Keys& config, const std::vector<std::string>& stored);
+  /// What heed does with the keys of config.json that transformers' class of the model_type reads.
+  KeyTable (*keys)(const std::string& model_type);
+  /// `config` is under that table.
+  Described (*describe)(const Keys& config, const TensorSource& stored);
 };
 
 // One page of source each.
@@ -31,28 +33,47 @@ extern const Family kGpt2, kLlama, kGemma, kBert, kGptOss, kMarian, kT5, kVit, k
 
 /// Throws FormatError for a model_type that no family has.
 const Family& family_of(const Keys& config);
+/// All of them, in the order of docs/models.md.
+const std::vector<const Family*>& all_families();
 
 // ------------------------------------------------------------------------------ what the pages have in common
 
+/// Keys that transformers reads for every kind of model.
+KeyTable common_keys();
+/// Those of decoders with rotary positions, with the defaults of Llama.
+KeyTable decoder_keys();
+/// Those of Marian, BART, M2M100 and Whisper: encoders and decoders, with the defaults of BART.
+KeyTable bart_keys();
+
 /// As configurations name it ("gelu_new"). Throws FormatError for one that heed does not have.
-Activation activation_of(const Keys& config, const std::string& key, const std::string& fallback);
+Activation activation_of(const Keys& config, const std::string& key);
+/// The same for a name that `key` gives.
+Activation activation_named(const Keys& config, const std::string& key, const std::string& name);
 /// Of width, heads, layers and pieces: whether a key has it, and not too much.
 int64_t size_of(const Keys& config, const std::string& key);
-/// The names of classes by id2label, two without names where there is none, and what is made of their scores, by
-/// problem_type. Throws FormatError.
+int64_t layers_of(const Keys& config, const std::string& key);
+/// The class that wrote the file ("BertForMaskedLM"); empty where the file does not say.
+std::string class_of(const Keys& config);
+/// The names of classes by id2label, or num_labels without names.
 std::vector<std::string> class_labels(const Keys& config);
+/// What is made of the classes' scores, by problem_type.
 ClassScores class_scores(const Keys& config, size_t labels);
+PretrainedHead text_classes(const Keys& config);
+/// "sliding_attention" or "full_attention" of each layer, by layer_types; empty where the file does not say.
+std::vector<std::string> layer_types(const Keys& config, int64_t layers);
+inline constexpr const char *kSlidingLayer = "sliding_attention", *kFullLayer = "full_attention";
 /// Queries see so many keys, themselves included; 0: all before them.
 inline Window window_of(int64_t keys) { return keys > 0 ? Window{.left = keys - 1, .right = 0} : Window{}; }
 
-/// Sizes of a decoder as Llama's configuration has them; `tied` where it does not say.
-LanguageModelConfig decoder_sizes(const Keys& config, bool tied);
-/// A layer of it: RMS norms, rotary positions, a gated feed-forward layer with SiLU, no biases. `epsilon` of the norms
-/// where the configuration does not say.
-TransformerLayerOptions decoder_layer(const Keys& config, const LanguageModelConfig& sizes, int64_t head_dim,
-                                      double epsilon);
+/// Sizes of a decoder as Llama's configuration has them.
+LanguageModelConfig decoder_sizes(const Keys& config);
+/// A layer of it: RMS norms, rotary positions, a gated feed-forward layer with SiLU, no biases.
+TransformerLayerOptions decoder_layer(const Keys& config, const LanguageModelConfig& sizes, int64_t head_dim);
 
-/// A language model, with one matrix for input and output where `tied`.
-Described language_model(LanguageModelConfig config, LanguageModelDetails details, Names names);
+/// A language model with rules for a head "lm_head.weight", which is tied to `embedding` where the configuration and
+/// the stored tensors say so. Of a class without a head: its states; of one for classes: their scores, by
+/// "score.weight".
+Described language_model(const Keys& config, LanguageModelConfig own, LanguageModelDetails details, Names names,
+                         const std::string& embedding, const TensorSource& stored);
 
 }  // namespace heed::inline v0

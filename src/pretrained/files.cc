@@ -13,19 +13,20 @@ namespace {
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr uint64_t kLargestIndex = uint64_t{64} << 20;
 
-// The file of each tensor.
-std::map<std::string, std::string> read_index(const std::string& text, const std::string& where) {
+// The files that an index names, in the order of their names. Which tensors it says to be there does not count: the
+// files have them, as transformers reads them, too.
+std::set<std::string> read_index(const std::string& text, const std::string& where) {
   const nlohmann::json index = parse_json(text, where);
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (!index.is_object() || map == index.end() || !map->is_object())
     throw FormatError(where + ": there is no \"weight_map\", which says the file of each tensor");
-  std::map<std::string, std::string> files;
+  std::set<std::string> files;
   for (const auto& [tensor, file] : map->items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
     if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
       throw FormatError(where + ": tensor " + in_quotes(tensor) + " is in " + in_quotes(file.dump()) +
                         "; it must be the name of a file in the same directory");
-    files[tensor] = name;
+    files.insert(name);
   }
   return files;
 }
@@ -62,23 +63,16 @@ TensorFiles::TensorFiles(const DirectorySnapshot& files) : where_(files.where())
   }
   if (!files.contains(kIndexFile)) throw FormatError(missing(files));
   const std::string where = files.path(kIndexFile);
-  const std::map<std::string, std::string> index = read_index(files.read(kIndexFile, kLargestIndex), where);
-  std::set<std::string> names;
-  for (const auto& [tensor, file] : index) names.insert(file);
-  for (const std::string& name : names) {
+  for (const std::string& name : read_index(files.read(kIndexFile, kLargestIndex), where)) {
     if (!files.contains(name)) throw FormatError(where + ": it names " + name + ", which is not there");
     add(files.safetensors(name));
   }
-  for (const auto& [tensor, file] : index)
-    if (!place_.contains(tensor) || files_[place_.at(tensor)].path() != files.path(file))
-      throw FormatError(where + ": tensor " + in_quotes(tensor) + " is not in " + file);
 }
 
 void TensorFiles::add(SafetensorsFile file) {
   for (const TensorInfo& info : file.tensors()) {
-    if (!place_.emplace(info.name, files_.size()).second)
-      throw FormatError(file.path() + ": tensor " + in_quotes(info.name) + " is in another file as well");
-    names_.push_back(info.name);
+    const auto [at, is_new] = place_.insert_or_assign(info.name, files_.size());  // of two the later one
+    if (is_new) names_.push_back(info.name);
   }
   files_.push_back(std::move(file));
 }

@@ -15,8 +15,9 @@ DirectorySnapshot files_of_model(const std::string& directory);
 
 class TensorFiles {
  public:
-  /// Opens model.safetensors, or what model.safetensors.index.json names. Reads headers alone. Throws IoError,
-  /// FormatError: also for an index that points outside the directory or disagrees with the files.
+  /// Opens model.safetensors, or the files that model.safetensors.index.json names, of which the last one counts that
+  /// has a tensor. Reads headers alone. Throws IoError, FormatError: also for an index that points outside the
+  /// directory.
   explicit TensorFiles(const DirectorySnapshot& files);
 
   const std::vector<std::string>& names() const { return names_; }

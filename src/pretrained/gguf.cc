@@ -101,6 +101,22 @@ class Translation {
     if (!value) file_.fail(key(name), "is not there; this kind of model needs it");
     return *value;
   }
+  // One number for all layers; a list of one for each is taken if they are equal.
+  std::optional<int64_t> integer_of_layers(const char* name) const {
+    if (!file_.is_list(key(name))) return file_.integer(key(name));
+    const std::vector<int64_t> each = file_.integers(key(name));
+    const auto differs = std::find_if(each.begin(), each.end(), [&](int64_t value) { return value != each[0]; });
+    if (differs != each.end())
+      file_.fail(key(name), "is " + std::to_string(each[0]) + " in one layer and " + std::to_string(*differs) +
+                                " in another; heed has this kind of model with layers that are alike");
+    if (each.empty()) return {};
+    return each[0];
+  }
+  int64_t need_integer_of_layers(const char* name) const {
+    const auto value = integer_of_layers(name);
+    if (!value) file_.fail(key(name), "is not there; this kind of model needs it");
+    return *value;
+  }
   double need_number(const char* name) const {
     const auto value = file_.number(key(name));
     if (!value) file_.fail(key(name), "is not there; this kind of model needs it");
@@ -115,9 +131,9 @@ class Translation {
   void sizes(const char* width, const char* heads, const char* layers, const char* inner, const char* positions) {
     config_["vocab_size"] = rows_of(kEmbedding);
     config_[width] = need_integer("embedding_length");
-    config_[heads] = need_integer("attention.head_count");
+    config_[heads] = need_integer_of_layers("attention.head_count");
     config_[layers] = need_integer("block_count");
-    config_[inner] = need_integer("feed_forward_length");
+    config_[inner] = need_integer_of_layers("feed_forward_length");
     config_[positions] = need_integer("context_length");
   }
 
@@ -130,7 +146,7 @@ class Translation {
     config_["attention_bias"] = file_.tensor("blk.0.attn_output.bias") != nullptr;
     const auto heads = config_["num_attention_heads"].get<int64_t>();
     if (heads < 1) file_.fail(key("attention.head_count"), "is below 1");
-    config_["num_key_value_heads"] = file_.integer(key("attention.head_count_kv")).value_or(heads);
+    config_["num_key_value_heads"] = integer_of_layers("attention.head_count_kv").value_or(heads);
     const int64_t head =
         file_.integer(key("attention.key_length")).value_or(config_["hidden_size"].get<int64_t>() / heads);
     config_["head_dim"] = head;
@@ -238,7 +254,8 @@ Names GgufModel::renamed(Names names) const {
       if (const std::string own = with_ending(name, table); !own.empty()) name = own;
   }
   names.prefixes = {""};
-  names.without_prefix = names.copies = {};
+  names.without_prefix = {};
+  names.ties = {};
   names.old_endings = {};
   names.unused = {kFrequencies};
   return names;

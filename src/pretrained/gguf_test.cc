@@ -219,6 +219,25 @@ TEST_F(GgufModels, FactsThatChangeResults) {
                  "short_factor");
 }
 
+// What may differ from layer to layer is a list of one number for each.
+TEST_F(GgufModels, ListsOfOneNumberForEachLayer) {
+  const auto listed = [](const std::vector<uint32_t>& heads) {
+    return Change{"llama.attention.head_count_kv",
+                  [=](GgufBytes& f) { f.numbers<uint32_t>("llama.attention.head_count_kv", heads); }};
+  };
+  const std::string whole = llama().bytes();
+  write_anew(path_, whole);
+  const TokenBatch batch = TokenBatch::pad({{4, 5, 6}}, 0);
+  const NoGrad no_grad;
+  const auto logits = [&] {
+    return dynamic_cast<const LanguageModel&>(*load_pretrained(path_).module).logits(batch).value();
+  };
+  const Tensor expected = logits();
+  write_anew(path_, llama(listed({1})).bytes());
+  EXPECT_EQ(bytes_of(logits()), bytes_of(expected));
+  expect_refused(listed({1, 2}), "is 1 in one layer and 2 in another");
+}
+
 TEST_F(GgufModels, TensorsThatAreMissingOrUnknown) {
   expect_refused({"token_embd.weight"}, "there is no tensor 'token_embd.weight'");
   expect_refused({"blk.0.ffn_up.weight"}, "there is no tensor 'blk.0.ffn_up.weight'");

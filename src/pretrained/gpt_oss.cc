@@ -1,28 +1,45 @@
 // gpt-oss (OpenAI 2025, arXiv 2508.10925) where it is dense, with a single expert: sinks, windows in every second
 // layer, a gate that is held.
+#include <algorithm>
+
 #include "pretrained/family.h"
 #include "pretrained/rotation.h"
 
 namespace heed::inline v0 {
 namespace {
 
-constexpr const char *kSliding = "sliding_attention", *kFull = "full_attention";
-
-std::vector<std::string> layer_types(const Keys& config, int64_t layers) {
-  std::vector<std::string> types = config.texts("layer_types");
-  if (!types.empty() && std::ssize(types) != layers)
-    config.fail("layer_types", "there are " + std::to_string(layers) + " layers");
-  if (types.empty())
-    for (int64_t l = 0; l < layers; ++l) types.emplace_back(l % 2 == 0 ? kSliding : kFull);
-  return types;
+KeyTable keys(const std::string&) {
+  const nlohmann::json yarn{{"rope_type", "yarn"}, {"factor", 32.0},     {"beta_fast", 32.0},
+                            {"beta_slow", 1.0},    {"truncate", false}, {"original_max_position_embeddings", 4096}};
+  return decoder_keys().with({applied("vocab_size", 201088),
+                              applied("hidden_size", 2880),
+                              applied("intermediate_size", 2880),
+                              applied("num_hidden_layers", 36),
+                              applied("num_attention_heads", 64),
+                              applied("num_key_value_heads", 8),
+                              applied("head_dim", 64),
+                              applied("sliding_window", 128),
+                              applied("layer_types"),
+                              applied("max_position_embeddings", 131072),
+                              applied("rms_norm_eps", 1e-5),
+                              applied("rope_parameters", yarn),
+                              applied("attention_bias", true),
+                              applied("swiglu_alpha", 1.702),
+                              applied("swiglu_limit", 7.0),
+                              applied("num_local_experts", 128),
+                              applied("eos_token_id"),
+                              alias("num_experts", "num_local_experts"),
+                              harmless("hidden_act", "its gate is always a sigmoid"),
+                              harmless("num_experts_per_tok", "one expert has all the weight"),
+                              harmless("router_aux_loss_coef", "one expert needs no balance"),
+                              harmless("output_router_logits", "it says what a call in Python returns")});
 }
 
-// What a file leaves out is not what other families take for it.
-Rotary stated_rotation(const Keys& config, int64_t head_dim) {
-  const std::optional<Keys> parameters = config.object("rope_parameters");
-  (parameters ? *parameters : config).number("rope_theta", 1, 1e12);
-  if (!parameters && !config.has("rope_scaling")) config.fail("rope_scaling", "");
-  return rotation(config, head_dim);
+std::vector<std::string> types_of_layers(const Keys& config, int64_t layers) {
+  std::vector<std::string> types = layer_types(config, layers);
+  if (types.empty())
+    for (int64_t l = 0; l < layers; ++l) types.emplace_back(l % 2 == 0 ? kSlidingLayer : kFullLayer);
+  return types;
 }
 
 Names names_of() {
@@ -48,28 +65,29 @@ Names names_of() {
   return names;
 }
 
-Described describe(const Keys& config, const std::vector<std::string>&) {
+Described describe(const Keys& config, const TensorSource& stored) {
+  constexpr double kBase = 150000;
   if (config.integer("num_local_experts", 1, INT32_MAX) != 1)
     config.fail("num_local_experts", "heed has this kind of model with one expert");
-  const LanguageModelConfig own = decoder_sizes(config, /*tied=*/false);
-  const int64_t head_dim = config.integer("head_dim", 1, 65536, 64);
-  TransformerLayerOptions layer = decoder_layer(config, own, head_dim, 1e-5);
-  layer.activation.alpha = config.number("swiglu_alpha", 1e-6, 1e6, 1.702);
-  layer.activation.limit = config.number("swiglu_limit", 1e-6, 1e6, 7);
+  const LanguageModelConfig own = decoder_sizes(config);
+  const int64_t head_dim = config.integer("head_dim", 1, 65536, std::max<int64_t>(1, own.d_model / own.nhead));
+  TransformerLayerOptions layer = decoder_layer(config, own, head_dim);
+  layer.activation.alpha = config.number("swiglu_alpha", 1e-6, 1e6);
+  layer.activation.limit = config.number("swiglu_limit", 1e-6, 1e6);
   layer.bias = true;
-  layer.qkv_bias = layer.out_bias = config.flag("attention_bias", true);
-  layer.rotary_options = stated_rotation(config, head_dim);
+  layer.qkv_bias = layer.out_bias = config.flag("attention_bias");
+  layer.rotary_options = rotation(config, head_dim, {.base = kBase});
   layer.heads.sinks = true;
   LanguageModelDetails details;
-  for (const std::string& type : layer_types(config, own.num_layers)) {
-    layer.heads.window = window_of(type == kSliding ? config.integer("sliding_window", 1, INT32_MAX, 128) : 0);
+  for (const std::string& type : types_of_layers(config, own.num_layers)) {
+    layer.heads.window = window_of(type == kSlidingLayer ? config.integer("sliding_window", 1, INT32_MAX) : 0);
     details.layers.push_back(layer);
   }
-  return language_model(own, std::move(details), names_of());
+  return language_model(config, own, std::move(details), names_of(), "embed_tokens.weight", stored);
 }
 
 }  // namespace
 
-const Family kGptOss{.model_types = {"gpt_oss"}, .describe = describe};
+const Family kGptOss{.model_types = {"gpt_oss"}, .keys = keys, .describe = describe};
 
 }  // namespace heed::inline v0

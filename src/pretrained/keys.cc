@@ -1,5 +1,6 @@
 #include "pretrained/keys.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -17,11 +18,76 @@ std::string range(double lowest, double highest) {
   return text.str();
 }
 
+// False, null, 0 and what is empty, as Python has it.
+bool is_nothing(const nlohmann::json& value) {
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_number()) return value.get<double>() == 0;
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  return value.empty();
+}
+
 }  // namespace
 
+KeyRule applied(std::string key, nlohmann::json fallback) {
+  return {std::move(key), KeyRule::Kind::applied, std::move(fallback)};
+}
+KeyRule only(std::string key, nlohmann::json value) {
+  return {std::move(key), KeyRule::Kind::only, std::move(value)};
+}
+KeyRule harmless(std::string key, std::string why) {
+  return {std::move(key), KeyRule::Kind::harmless, {}, std::move(why)};
+}
+KeyRule alias(std::string key, std::string of) {
+  return {std::move(key), KeyRule::Kind::alias, {}, std::move(of)};
+}
+
+const KeyRule* KeyTable::find(const std::string& key) const {
+  const auto at = std::find_if(rules_.begin(), rules_.end(), [&](const KeyRule& rule) { return rule.key == key; });
+  return at == rules_.end() ? nullptr : &*at;
+}
+
+KeyTable KeyTable::with(const KeyTable& more) const {
+  KeyTable both = *this;
+  std::erase_if(both.rules_, [&](const KeyRule& rule) { return more.find(rule.key) != nullptr; });
+  both.rules_.insert(both.rules_.end(), more.rules_.begin(), more.rules_.end());
+  return both;
+}
+
+Keys::Keys(nlohmann::json object, std::string where, const KeyTable& table)
+    : object_(std::move(object)), where_(std::move(where)), table_(table) {
+  for (const KeyRule& rule : table.rules())
+    if (const auto at = object_.find(rule.key); rule.kind == KeyRule::Kind::alias && at != object_.end()) {
+      const nlohmann::json value = *at;
+      object_.erase(at);
+      object_[rule.text] = value;
+    }
+  for (const KeyRule& rule : table.rules()) {
+    const auto at = object_.find(rule.key);
+    if (rule.kind != KeyRule::Kind::only || at == object_.end() || at->is_null()) continue;
+    if (*at != rule.value && !(is_nothing(*at) && is_nothing(rule.value)))
+      fail(rule.key, "heed has this kind of model with " + rule.value.dump());
+  }
+}
+
+std::vector<std::string> Keys::names() const {
+  std::vector<std::string> all;
+  for (const auto& [key, value] : object_.items()) all.push_back(key);
+  return all;
+}
+
+Keys Keys::with(const Keys& more) const {
+  Keys both = *this;
+  both.object_.update(more.object_);
+  return both;
+}
+
 const nlohmann::json* Keys::find(const std::string& key) const {
+  const KeyRule* const rule = table_ ? table_->find(key) : nullptr;
+  if (table_ && (!rule || rule->kind != KeyRule::Kind::applied))
+    throw Error("pretrained: the table of " + where_ + " has no '" + key + "' that heed applies");
   const auto at = object_.find(key);
-  return at == object_.end() || at->is_null() ? nullptr : &*at;
+  const nlohmann::json* const value = at != object_.end() ? &*at : rule ? &rule->value : nullptr;
+  return !value || value->is_null() ? nullptr : value;
 }
 
 const nlohmann::json& Keys::need(const std::string& key) const {
@@ -32,7 +98,10 @@ const nlohmann::json& Keys::need(const std::string& key) const {
 
 void Keys::fail(const std::string& key, const std::string& rule) const {
   constexpr size_t kLongest = 80;
-  std::string value = need(key).dump(-1, ' ', /*ensure_ascii=*/true);
+  const KeyRule* const rule_of_key = table_ ? table_->find(key) : nullptr;
+  const auto at = object_.find(key);
+  const nlohmann::json given = at != object_.end() ? *at : rule_of_key ? rule_of_key->value : nlohmann::json();
+  std::string value = given.dump(-1, ' ', /*ensure_ascii=*/true);
   if (value.size() > kLongest) value.replace(kLongest, std::string::npos, "...");
   throw FormatError(where_ + ": \"" + key + "\" is " + value + "; " + rule);
 }
@@ -132,20 +201,14 @@ std::string Keys::first_of(std::initializer_list<const char*> keys) const {
   return *keys.begin();
 }
 
-void Keys::require_flag(const std::string& key, bool value) const {
-  if (flag(key, value) != value)
-    fail(key, std::string("heed has this kind of model with ") + (value ? "true" : "false"));
-}
-
-void Keys::require_text(const std::string& key, const std::string& value) const {
-  if (text(key, value) != value) fail(key, "heed has this kind of model with '" + value + "'");
+Keys keys_in(const std::string& text, const std::string& where) {
+  nlohmann::json json = parse_json(text, where);
+  if (!json.is_object()) throw FormatError(where + ": it is no JSON object");
+  return {std::move(json), where};
 }
 
 Keys read_keys(const DirectorySnapshot& files, const std::string& name) {
-  const std::string where = files.path(name);
-  nlohmann::json json = parse_json(files.read(name, kLargest), where);
-  if (!json.is_object()) throw FormatError(where + ": it is no JSON object");
-  return {std::move(json), where};
+  return keys_in(files.read(name, kLargest), files.path(name));
 }
 
 }  // namespace heed::inline v0

@@ -12,6 +12,8 @@
 
 namespace heed::inline v0 {
 
+struct PretrainedModel;
+
 struct PretrainedLayout {
   /// Opens the tensors of files_of_model().
   explicit PretrainedLayout(const DirectorySnapshot& held) : files(held), tensors(held) {}
@@ -28,5 +30,17 @@ struct PretrainedLayout {
   };
   std::optional<Anew> anew{};
 };
+
+/// What is not that of a directory in a model: other or further tensors, by the names of its files, those that are left
+/// out, and the text of config.json.
+struct Altered {
+  std::map<std::string, Tensor> tensors{};
+  std::vector<std::string> without{};
+  std::string config{};
+};
+/// How the files of a model with that config.json name their tensors.
+Names names_of_files(const std::string& config, const std::string& where, const TensorFiles& files);
+/// The model of a directory as it is altered. Throws as load_pretrained().
+PretrainedModel load_altered(const DirectorySnapshot& files, const Altered& altered);
 
 }  // namespace heed::inline v0

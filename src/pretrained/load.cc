@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 
 #include "heed/checked.h"
@@ -12,6 +13,7 @@ namespace heed::inline v0 {
 namespace {
 
 constexpr const char* kGenerationFile = "generation_config.json";
+constexpr uint64_t kLargestConfig = 1 << 20;  // bytes
 
 // Older files have these keys in config.json.
 void read_writing(const Keys& keys, PretrainedModel& model) {
@@ -34,8 +36,8 @@ void widen(NamedTensors& tensors) {
 }
 
 // The model that `config` describes, made of the tensors `stored` that `read` gives.
-std::unique_ptr<Module> assemble(const Keys& config, const Described& described, const std::vector<std::string>& stored,
-                                 const ReadTensor& read, const std::string& where) {
+std::unique_ptr<Module> assemble(const Keys& config, const Described& described, const TensorSource& stored,
+                                 const std::string& where) {
   std::unique_ptr<Module> module;
   try {
     const ShapesOnly shapes_only;  // its tensors come from the files
@@ -43,7 +45,7 @@ std::unique_ptr<Module> assemble(const Keys& config, const Described& described,
   } catch (const ShapeError& e) {
     throw FormatError(config.where() + ": " + e.what());
   }
-  NamedTensors tensors = read_named(described.names, *module, stored, read, where);
+  NamedTensors tensors = read_named(described.names, *module, stored.names, stored.read, where);
   widen(tensors);
   try {
     module->adopt(tensors);
@@ -56,16 +58,29 @@ std::unique_ptr<Module> assemble(const Keys& config, const Described& described,
 
 PretrainedModel load_gguf(const std::string& path) {
   const GgufModel file(path);
-  const Keys& config = file.config();
-  Described described = family_of(config).describe(config, file.names());
+  const Family& family = family_of(file.config());
+  const std::string type = file.config().text("model_type");
+  const Keys config = file.config().under(family.keys(type));
+  const TensorSource stored{file.names(), [&](const std::string& name) { return file.tensor(name); }};
+  Described described = family.describe(config, stored);
   described.names = file.renamed(std::move(described.names));
-  PretrainedModel result{
-      .model_type = config.text("model_type"),
-      .config = config.json(),
-      .module = assemble(
-          config, described, file.names(), [&](const std::string& name) { return file.tensor(name); }, path)};
-  read_writing(config, result);
+  PretrainedModel result{.model_type = type,
+                         .config = config.json(),
+                         .module = assemble(config, described, stored, path)};
+  read_writing(file.config(), result);
   return result;
+}
+
+// A layout whose tensors are not those of the files, or that cannot be written back to them, since one of theirs is
+// several parameters: it gets a tensor for each.
+void renew(PretrainedLayout& layout, const Module& module, const TensorSource& source, const std::string& config) {
+  const auto shape = [&](const std::string& name) {
+    const std::span<const int64_t> dims = source.read(name).shape();
+    return std::vector<int64_t>(dims.begin(), dims.end());
+  };
+  const DType dtype = *layout.tensors.info(layout.tensors.names().at(0)).dtype;
+  layout.anew = {config, names_anew(layout.names, module, source.names, shape), dtype};
+  layout.names.ties = {};
 }
 
 }  // namespace
@@ -78,20 +93,45 @@ PretrainedModel load_pretrained(const std::string& path) {
 }
 
 PretrainedModel load_pretrained(const DirectorySnapshot& files) {
-  const Keys config = read_keys(files, kConfigFile);
-  const Family& family = family_of(config);
+  return load_altered(files, {.config = files.read(kConfigFile, kLargestConfig)});
+}
+
+Names names_of_files(const std::string& config, const std::string& where, const TensorFiles& files) {
+  const Keys given = keys_in(config, where);
+  const Family& family = family_of(given);
+  const TensorSource source{files.names(), [&](const std::string& name) { return files.tensor(name); }};
+  return family.describe(given.under(family.keys(given.text("model_type"))), source).names;
+}
+
+PretrainedModel load_altered(const DirectorySnapshot& files, const Altered& altered) {
+  const std::string where = files.path(kConfigFile);
+  const Keys given = keys_in(altered.config, where);
+  const Family& family = family_of(given);
+  const std::string type = given.text("model_type");
+  const Keys config = given.under(family.keys(type));
   auto layout = std::make_shared<PretrainedLayout>(files);
   const TensorFiles& tensors = layout->tensors;
-  const Described described = family.describe(config, tensors.names());
+  std::vector<std::string> names = tensors.names();
+  std::erase_if(names, [&](const std::string& name) {
+    return std::find(altered.without.begin(), altered.without.end(), name) != altered.without.end();
+  });
+  for (const auto& [name, tensor] : altered.tensors)
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  const TensorSource source{names, [&](const std::string& name) {
+                              const auto other = altered.tensors.find(name);
+                              return other == altered.tensors.end() ? tensors.tensor(name) : other->second;
+                            }};
+  const Described described = family.describe(config, source);
   layout->names = described.names;
-  PretrainedModel result{.model_type = config.text("model_type"),
-                         .config = config.json(),
-                         .module = assemble(
-                             config, described, tensors.names(),
-                             [&](const std::string& name) { return tensors.tensor(name); }, tensors.where()),
+  PretrainedModel result{.model_type = type,
+                         .config = given.json(),
+                         .module = assemble(config, described, source, tensors.where()),
                          .head = described.head,
                          .layout = layout};
-  read_writing(files.contains(kGenerationFile) ? read_keys(files, kGenerationFile) : config, result);
+  if (names != tensors.names() || shares_tensors(layout->names, *result.module, names))
+    renew(*layout, *result.module, source, altered.config);
+  read_writing(files.contains(kGenerationFile) ? read_keys(files, kGenerationFile) : given, result);
+  if (result.stop.empty() && !files.contains(kGenerationFile)) result.stop = config.ids("eos_token_id");
   return result;
 }
 

@@ -2,6 +2,7 @@
 // M2M100 and NLLB (Fan et al. 2021).
 #include <cmath>
 
+#include "heed/error.h"
 #include "pretrained/bart_layers.h"
 #include "pretrained/family.h"
 
@@ -20,52 +21,87 @@ Tensor sinusoids(int64_t first, int64_t rows, int64_t width, double divisor) {
   return table;
 }
 
-Names names_of(const TransformerConfig& config) {
-  const bool separate = config.source_vocab_size > 0;
-  Names names{.rules = {{"embedding.weight", {"shared.weight"}},
-                        {"source_embedding.weight", {separate ? "encoder.embed_tokens.weight" : "shared.weight"}},
-                        {"target_embedding.weight", {"decoder.embed_tokens.weight"}},
-                        {"output.weight", {"lm_head.weight"}},
-                        {"output.bias", {"final_logits_bias"}, Change::reshape},
+KeyTable keys(const std::string& type) {
+  if (type == "bart") return bart_keys().with({applied("num_labels", 3)});
+  if (type == "marian")
+    return bart_keys().with({applied("vocab_size", 58101),
+                             applied("decoder_vocab_size"),
+                             applied("share_encoder_decoder_embeddings", true),
+                             applied("decoder_start_token_id", 58100),
+                             applied("pad_token_id", 58100),
+                             applied("eos_token_id", 0)});
+  return bart_keys().with({applied("vocab_size", 128112),
+                           applied("activation_function", "relu"),
+                           applied("attention_dropout", 0.1),
+                           applied("scale_embedding", true)});
+}
+
+Names names_of(const TransformerConfig& config, bool fixed_positions) {
+  Names names{.rules = {{"output.bias", {"final_logits_bias"}, Change::reshape},
                         {"source_positions.weight", {"encoder.embed_positions.weight"}},
-                        {"target_positions.weight", {"decoder.embed_positions.weight"}}},
+                        {"target_positions.weight", {"decoder.embed_positions.weight"}},
+                        {"head.dense.weight", {"classification_head.dense.weight"}},
+                        {"head.dense.bias", {"classification_head.dense.bias"}},
+                        {"head.output.weight", {"classification_head.out_proj.weight"}},
+                        {"head.output.bias", {"classification_head.out_proj.bias"}}},
               .layers = std::max(config.num_encoder_layers, config.num_decoder_layers),
               .prefixes = {"model.", ""},
-              .without_prefix = {"lm_head.", "final_logits_bias"}};
+              .without_prefix = {"lm_head.", "final_logits_bias", "classification_head."},
+              .unused = {"encoder.version", "decoder.version"}};
   add_bart_layers(names.rules);
-  if (separate)
-    names.copies.emplace_back("lm_head.weight");
-  else
-    for (const char* copy : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"})
-      names.copies.emplace_back(copy);
-  if (config.positions != "learned")
+  if (fixed_positions)
     for (const char* table : {"encoder.embed_positions.weights", "decoder.embed_positions.weights",
                               "encoder.embed_positions.weight", "decoder.embed_positions.weight"})
       names.unused.emplace_back(table);
   return names;
 }
 
-Described describe(const Keys& config, const std::vector<std::string>&) {
+// transformers takes the table that a Marian file brings; heed makes its own, which it must be.
+void check_sinusoids(const Keys& config, const Tensor& table, const Names& names, const TensorSource& stored) {
+  constexpr float kMost = 1e-3F;  // float16 has so many digits
+  for (const std::string side : {"encoder", "decoder"}) {
+    const std::string* const name = find_stored(names, side + ".embed_positions.weight", stored.names);
+    if (!name) continue;
+    const Tensor brought = stored.read(*name).to(DType::f32).contiguous();
+    bool same = brought.shape() == table.shape();
+    for (int64_t i = 0; same && i < table.numel(); ++i)
+      same = std::abs(brought.data<float>()[i] - table.data<float>()[i]) < kMost;
+    if (!same)
+      throw FormatError(config.where() + ": the file has a table of positions, '" + *name +
+                        "', which is not the sines and cosines that Marian computes");
+  }
+}
+
+bool tells_classes(const Keys& config) {
+  const std::string wrote = class_of(config);
+  if (config.text("model_type") == "bart" && wrote.ends_with("ForSequenceClassification")) return true;
+  if (!wrote.empty() && !wrote.ends_with("ForConditionalGeneration") && !wrote.ends_with("Model"))
+    config.fail("architectures",
+                "heed has Model, MTModel, ForConditionalGeneration and, of bart, ForSequenceClassification");
+  return false;
+}
+
+Described describe(const Keys& config, const TensorSource& stored) {
   const std::string type = config.text("model_type");
-  const bool marian = type == "marian", bart = type == "bart";
+  const bool marian = type == "marian", bart = type == "bart", tied = config.flag("tie_word_embeddings");
   const int64_t width = size_of(config, "d_model");
-  config.require_flag("tie_word_embeddings", true);
-  config.require_flag("normalize_before", false);
-  const bool separate = marian && !config.flag("share_encoder_decoder_embeddings", true);
+  const bool separate = marian && !config.flag("share_encoder_decoder_embeddings");
   const int64_t pieces = size_of(config, "vocab_size");
-  const TransformerConfig own{.vocab_size = separate ? size_of(config, "decoder_vocab_size") : pieces,
-                              .source_vocab_size = separate ? pieces : 0,
-                              .d_model = width,
-                              .nhead = size_of(config, "decoder_attention_heads"),
-                              .num_encoder_layers = config.integer("encoder_layers", 1, 1000),
-                              .num_decoder_layers = config.integer("decoder_layers", 1, 1000),
-                              .dim_feedforward = size_of(config, "decoder_ffn_dim"),
-                              .dropout = config.number("dropout", 0, 0.99, 0.1),
-                              .positions = bart ? "learned" : "sinusoidal",
-                              .max_positions = size_of(config, "max_position_embeddings"),
-                              .pad_id = static_cast<int32_t>(config.integer("pad_token_id", 0, INT32_MAX)),
-                              .bos_id = static_cast<int32_t>(config.integer("decoder_start_token_id", 0, INT32_MAX)),
-                              .eos_id = static_cast<int32_t>(config.integer("eos_token_id", 0, INT32_MAX))};
+  TransformerConfig own{.vocab_size = separate ? config.integer("decoder_vocab_size", 1, 10'000'000, pieces) : pieces,
+                        .source_vocab_size = separate ? pieces : 0,
+                        .d_model = width,
+                        .nhead = size_of(config, "decoder_attention_heads"),
+                        .num_encoder_layers = layers_of(config, "encoder_layers"),
+                        .num_decoder_layers = layers_of(config, "decoder_layers"),
+                        .dim_feedforward = size_of(config, "decoder_ffn_dim"),
+                        .dropout = config.number("dropout", 0, 0.99),
+                        .positions = bart ? "learned" : "sinusoidal",
+                        .max_positions = size_of(config, "max_position_embeddings"),
+                        .pad_id = static_cast<int32_t>(config.integer("pad_token_id", 0, INT32_MAX)),
+                        .bos_id = static_cast<int32_t>(config.integer("decoder_start_token_id", 0, INT32_MAX)),
+                        .eos_id = config.ids("eos_token_id").at(0)};
+  Described described;
+  Names& names = described.names = names_of(own, !bart);
   const bool norm_first = type == "m2m_100";
   const TransformerLayerOptions encoder = bart_layer(config, "encoder", norm_first);
   const TransformerLayerOptions decoder = bart_layer(config, "decoder", norm_first);
@@ -74,9 +110,9 @@ Described describe(const Keys& config, const std::vector<std::string>&) {
       .decoder = std::vector(static_cast<size_t>(own.num_decoder_layers), decoder),
       .encoder_norm = norm_first,
       .decoder_norm = norm_first,
-      .embedding_factor = config.flag("scale_embedding", false) ? std::sqrt(static_cast<double>(width)) : 1,
+      .embedding_factor = config.flag("scale_embedding") ? std::sqrt(static_cast<double>(width)) : 1,
       .padding_id = own.pad_id,
-      .logit_bias = !norm_first};
+      .logit_bias = !norm_first && find_stored(names, "final_logits_bias", stored.names)};
   if (bart) {
     details.embedding_norm = 1e-5;
     details.position_offset = 2;
@@ -89,12 +125,23 @@ Described describe(const Keys& config, const std::vector<std::string>&) {
     const double half = static_cast<double>(width) / 2;
     details.fixed_positions = marian ? sinusoids(0, own.max_positions, width, half)
                                      : sinusoids(own.pad_id + 1, own.max_positions, width, half - 1);
+    if (marian) check_sinusoids(config, details.fixed_positions, names, stored);
   }
-  return {.make = [own, details] { return std::make_unique<Transformer>(own, details); }, .names = names_of(own)};
+  std::vector<Tie> ties;
+  if (tied && separate) ties = {{kHeadTable, kDecoderTable}};
+  if (tied && !separate) ties = {{kHeadTable, kSharedTable}, {kDecoderTable, kSharedTable}, {kEncoderTable, kSharedTable}};
+  if (tells_classes(config)) {
+    described.head = text_classes(config);
+    details.classes = std::ssize(described.head.labels);
+    std::erase_if(ties, [](const Tie& tie) { return tie.target == kHeadTable; });
+  }
+  settle_tables(ties, stored, names, own, details);
+  described.make = [own, details] { return std::make_unique<Transformer>(own, details); };
+  return described;
 }
 
 }  // namespace
 
-const Family kMarian{.model_types = {"marian", "bart", "m2m_100"}, .describe = describe};
+const Family kMarian{.model_types = {"marian", "bart", "m2m_100"}, .keys = keys, .describe = describe};
 
 }  // namespace heed::inline v0

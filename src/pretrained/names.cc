@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <optional>
@@ -47,7 +49,7 @@ bool begins_with_any(const std::string& name, const std::vector<std::string>& be
   return std::any_of(beginnings.begin(), beginnings.end(), [&](const auto& b) { return name.starts_with(b); });
 }
 
-// Stored names by those that the rules have: without prefix, new endings.
+// Stored names by those that the rules have: without prefix, new endings, one name for what is tied.
 class Stored {
  public:
   Stored(const Names& names, const std::vector<std::string>& stored) {
@@ -65,17 +67,29 @@ class Stored {
       by_plain_[plain] = name;
     }
     prefix_ = prefix;
+    for (const auto& [target, source] : names.ties) {
+      if (!by_plain_.contains(source) && by_plain_.contains(target)) one_name_.emplace(source, target);
+      one_name_.emplace(target, source);
+    }
+  }
+  /// The tensor that has the values of `plain`: that itself, or what it is tied to. The name without prefix; it may not
+  /// be stored.
+  const std::string& one_name(const std::string& plain) const {
+    const auto source = one_name_.find(plain);
+    if (source == one_name_.end()) return plain;
+    const auto other = one_name_.find(source->second);  // the target that stands for a source which is not there
+    return other == one_name_.end() || by_plain_.contains(source->second) ? source->second : other->second;
   }
   /// As the file has it; null where it does not.
   const std::string* find(const std::string& plain) const {
-    const auto at = by_plain_.find(plain);
+    const auto at = by_plain_.find(one_name(plain));
     return at == by_plain_.end() ? nullptr : &at->second;
   }
   const std::map<std::string, std::string>& all() const { return by_plain_; }
   const std::string& prefix() const { return prefix_; }
 
  private:
-  std::map<std::string, std::string> by_plain_;
+  std::map<std::string, std::string> by_plain_, one_name_;
   std::string prefix_;
 };
 
@@ -148,14 +162,16 @@ Tensor stacked(std::vector<Tensor> parts, const std::string& own, const std::str
   if (std::any_of(parts.begin(), parts.end(), [&](const Tensor& part) { return part.dtype() != parts[0].dtype(); }))
     for (Tensor& part : parts)
       if (is_quantised(part.dtype())) part = part.to(DType::f16);
+  if (std::any_of(parts.begin(), parts.end(), [&](const Tensor& part) { return part.dtype() != parts[0].dtype(); }))
+    for (Tensor& part : parts) part = part.to(DType::f32);
   std::vector<int64_t> dims(parts[0].shape().begin(), parts[0].shape().end());
   dims[0] = 0;
   for (const Tensor& part : parts) {
-    const bool fits = part.rank() == parts[0].rank() && part.dtype() == parts[0].dtype() &&
+    const bool fits = part.rank() == parts[0].rank() &&
                       std::equal(part.shape().begin() + 1, part.shape().end(), parts[0].shape().begin() + 1);
     if (!fits)
       throw FormatError(where + ": what makes up '" + own + "' has shapes " + to_string(parts[0].shape()) + " and " +
-                        to_string(part.shape()) + ", or several dtypes; they must fit together");
+                        to_string(part.shape()) + "; they must fit together");
     dims[0] += part.size(0);
   }
   const Tensor all = Tensor::empty(Dims(dims), parts[0].dtype());
@@ -167,24 +183,79 @@ Tensor stacked(std::vector<Tensor> parts, const std::string& own, const std::str
   return all;
 }
 
+bool same_values(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape()) return false;
+  if (a.dtype() != b.dtype()) return same_values(a.to(DType::f32), b.to(DType::f32));
+  const Tensor x = a.contiguous(), y = b.contiguous();
+  const auto bytes = static_cast<int64_t>(size_of(x.dtype())) * x.numel();
+  constexpr int64_t kTogether = int64_t{1} << 20;
+  std::atomic<bool> same = true;
+  parallel_for(default_executor(), (bytes + kTogether - 1) / kTogether, [&](int64_t tile) {
+    const int64_t begin = tile * kTogether;
+    if (std::memcmp(static_cast<const char*>(x.raw()) + begin, static_cast<const char*>(y.raw()) + begin,
+                    static_cast<size_t>(std::min(kTogether, bytes - begin))) != 0)
+      same = false;
+  });
+  return same;
+}
+
 }  // namespace
 
 std::vector<std::string> copies_in(const Names& names, const std::vector<std::string>& stored) {
   const Stored there(names, stored);
   std::vector<std::string> copies;
   for (const auto& [plain, name] : there.all())
-    if (matches_any(plain, names.copies)) copies.push_back(name);
+    if (there.one_name(plain) != plain) copies.push_back(name);
   return copies;
 }
 
-const std::string* find_named(const Names& names, const std::string& own, const std::vector<std::string>& stored) {
-  const Stored there(names, stored);
-  for (const NameRule& rule : rules_of(names)) {
-    if (rule.own != own || rule.theirs.size() != 1) continue;
-    const std::string* const name = there.find(rule.theirs[0]);
-    if (!name) return nullptr;
-    return &*std::find(stored.begin(), stored.end(), *name);
+void settle_ties(Names& names, const std::vector<Tie>& ties, const TensorSource& stored) {
+  names.ties = {};
+  for (const Tie& tie : ties) {
+    const Stored there(names, stored.names);
+    const auto target = there.all().find(tie.target);
+    const std::string* const source = there.find(tie.source);
+    if (target == there.all().end() || !source || same_values(stored.read(target->second), stored.read(*source)))
+      names.ties.push_back(tie);
   }
+}
+
+bool is_tied(const Names& names, const std::string& target) {
+  return std::any_of(names.ties.begin(), names.ties.end(), [&](const Tie& tie) { return tie.target == target; });
+}
+
+bool shares_tensors(const Names& names, const Module& model, const std::vector<std::string>& stored) {
+  const Stored there(names, stored);
+  std::set<std::string> parameters, used;
+  for (const auto& [name, parameter] : model.named_parameters()) parameters.insert(name);
+  for (const NameRule& rule : rules_of(names))
+    for (const std::string& plain : rule.theirs)
+      if (parameters.contains(rule.own) && !plain.empty() && !used.insert(there.one_name(plain)).second) return true;
+  return false;
+}
+
+const std::string* find_stored(const Names& names, const std::string& plain, const std::vector<std::string>& stored) {
+  const Stored there(names, stored);
+  const std::string* const name = there.find(plain);
+  return name ? &*std::find(stored.begin(), stored.end(), *name) : nullptr;
+}
+
+std::string name_in_files(const Names& names, const std::string& plain, const std::vector<std::string>& stored) {
+  const Stored there(names, stored);
+  if (const auto own = there.all().find(plain); own != there.all().end()) return own->second;
+  return (begins_with_any(plain, names.without_prefix) ? "" : there.prefix()) + plain;
+}
+
+bool is_transposed(const Names& names, const std::string& plain) {
+  for (const NameRule& rule : rules_of(names))
+    if (std::find(rule.theirs.begin(), rule.theirs.end(), plain) != rule.theirs.end())
+      return rule.change == Change::transpose;
+  return false;
+}
+
+const std::string* find_named(const Names& names, const std::string& own, const std::vector<std::string>& stored) {
+  for (const NameRule& rule : rules_of(names))
+    if (rule.own == own && rule.theirs.size() == 1) return find_stored(names, rule.theirs[0], stored);
   return nullptr;
 }
 
@@ -292,9 +363,11 @@ NamedTensors read_named(const Names& names, const Module& model, const std::vect
     if (wanted.failure) std::rethrow_exception(wanted.failure);
     result.emplace_back(wanted.rule.own, std::move(wanted.value));
   }
+  std::set<std::string> known;
+  for (const std::string& plain : used) known.insert(there.one_name(plain));
   for (const auto& [plain, name] : there.all()) {
-    if (used.contains(plain)) continue;
-    if (!matches_any(plain, names.unused) && !matches_any(plain, names.copies))
+    if (known.contains(there.one_name(plain))) continue;
+    if (!matches_any(plain, names.unused))
       throw FormatError(where + ": tensor '" + name + "' has no place in this kind of model; its results would differ");
   }
   return result;

@@ -29,6 +29,12 @@ struct NameRule {
   bool alternating = false;  // rows of the two halves alternate there
 };
 
+/// Two names of one tensor, of which a file may have either, or both. transformers ties them so: a target that is
+/// stored with other values is a tensor of its own.
+struct Tie {
+  std::string target, source;
+};
+
 /// How a family names its tensors.
 struct Names {
   std::vector<NameRule> rules;
@@ -36,7 +42,7 @@ struct Names {
   std::vector<std::string> prefixes{""};      // of all of them; the first that any tensor begins with
   std::vector<std::string> without_prefix{};  // beginnings of names that never have it
   std::vector<std::pair<std::string, std::string>> old_endings{};  // and what newer files have for them
-  std::vector<std::string> copies{};  // that repeat another tensor, as patterns of `unused`
+  std::vector<Tie> ties{};            // that hold
   std::vector<std::string> unused{};  // names, also "*.ending" and "beginning.*", that may be there
 };
 
@@ -45,10 +51,31 @@ std::vector<std::string> copies_in(const Names& names, const std::vector<std::st
 
 using ReadTensor = std::function<Tensor(const std::string& name)>;
 
+/// The tensors of a file.
+struct TensorSource {
+  const std::vector<std::string>& names;
+  ReadTensor read;
+};
+
+/// Which of `ties` hold for the tensors that are stored, in names.ties: all but those whose target is stored with other
+/// values than its group's source, or where that is not there, than the group's first target that is.
+void settle_ties(Names& names, const std::vector<Tie>& ties, const TensorSource& stored);
+bool is_tied(const Names& names, const std::string& target);
+/// Whether one stored tensor is all that several rules have: an own tensor each would be written for them.
+bool shares_tensors(const Names& names, const Module& model, const std::vector<std::string>& stored);
+
 /// The parameters of `model`, of tensors `stored` that `read` gives. Throws FormatError where one is missing, of
 /// another shape, or unknown: `where` begins the text.
 NamedTensors read_named(const Names& names, const Module& model, const std::vector<std::string>& stored,
                         const ReadTensor& read, const std::string& where);
+
+/// The tensor of `stored` by its plain name, or one that it is tied to; null where there is none.
+const std::string* find_stored(const Names& names, const std::string& plain, const std::vector<std::string>& stored);
+
+/// What the tensor of this plain name is called among those of `stored`, or would be beside them.
+std::string name_in_files(const Names& names, const std::string& plain, const std::vector<std::string>& stored);
+/// Whether a matrix of this plain name is (in, out) there.
+bool is_transposed(const Names& names, const std::string& plain);
 
 /// The tensor of `stored` that one parameter is made of; null where there is none.
 const std::string* find_named(const Names& names, const std::string& own, const std::vector<std::string>& stored);

@@ -1,5 +1,5 @@
-// How positions turn heads, as configurations say it: old files by rope_theta and rope_scaling, new ones by
-// rope_parameters, also one for each type of layer.
+// How positions turn heads, as configurations say it: older files by rope_theta and rope_scaling, newer ones by
+// rope_parameters, Gemma 3 by one for each type of layer.
 #pragma once
 
 #include "heed/rotary.h"
@@ -11,9 +11,13 @@ namespace heed::inline v0 {
 /// (LongRoPE): those of that context.
 int64_t positions_of(const Keys& config);
 
-/// `layer_type` picks from rope_parameters that differ by layer; "" where they do not. `base_key` names the base of
-/// older files. Throws FormatError for a scaling that heed does not know.
-Rotary rotation(const Keys& config, int64_t head_dim, const std::string& layer_type = "",
-                const char* base_key = "rope_theta", bool scaled = true);
+struct RotationRules {
+  double base = 10000;   // where the file says none
+  bool partial = false;  // partial_rotary_factor turns a part of each head
+};
+/// The same for all layers. Throws FormatError for a scaling that heed does not know.
+Rotary rotation(const Keys& config, int64_t head_dim, const RotationRules& rules = {});
+/// Gemma 3's, of a sliding or a full layer.
+Rotary rotation_of_type(const Keys& config, int64_t head_dim, bool sliding);
 
 }  // namespace heed::inline v0

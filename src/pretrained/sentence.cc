@@ -1,5 +1,6 @@
 // What sentence-transformers (Reimers and Gurevych 2019, "Sentence-BERT") puts behind a model: modules.json.
 #include <algorithm>
+#include <filesystem>
 #include <span>
 
 #include "heed/finite.h"
@@ -8,8 +9,77 @@
 #include "heed/pretrained.h"
 #include "io/json.h"
 #include "pretrained/keys.h"
+#include "pretrained/tables.h"
 
 namespace heed::inline v0 {
+
+KeyTable pooling_keys() {
+  constexpr const char* kWidth = "the width is the model's";
+  return {applied("pooling_mode"),
+          applied("pooling_mode_cls_token", false),
+          applied("pooling_mode_max_tokens", false),
+          applied("pooling_mode_mean_tokens", false),
+          applied("pooling_mode_mean_sqrt_len_tokens", false),
+          applied("pooling_mode_weightedmean_tokens", false),
+          applied("pooling_mode_lasttoken", false),
+          applied("include_prompt", true),
+          harmless("word_embedding_dimension", kWidth),
+          harmless("embedding_dimension", kWidth)};
+}
+
+KeyTable normalize_keys() {
+  return {only("module_input_name", "sentence_embedding"), only("module_output_name", "sentence_embedding")};
+}
+
+KeyTable dense_keys() {
+  return normalize_keys().with({applied("in_features"),
+                                   applied("out_features"),
+                                   applied("bias", true),
+                                   applied("activation_function", "torch.nn.modules.activation.Tanh"),
+                                   only("use_residual", false)});
+}
+
+KeyTable sentence_transformer_keys() {
+  const nlohmann::json none = nlohmann::json::object();
+  constexpr const char* kTask = "encode() has no task";
+  return {applied("max_seq_length"),
+          applied("do_lower_case", false),
+          applied("modality_config"),
+          applied("model_args"),
+          applied("model_kwargs"),
+          applied("tokenizer_args"),
+          applied("processor_kwargs"),
+          applied("config_args"),
+          applied("config_kwargs"),
+          only("transformer_task", "feature-extraction"),
+          only("module_output_name", "token_embeddings"),
+          only("processing_kwargs", none),
+          only("query_expansion", nullptr),
+          only("tokenizer_name_or_path", nullptr),
+          harmless("unpad_inputs", "rows are not padded"),
+          harmless("query_length", kTask),
+          harmless("document_length", kTask),
+          harmless("backend", "heed is one")};
+}
+
+KeyTable prompt_keys() {
+  return {applied("prompts"),
+          applied("default_prompt_name"),
+          applied("truncate_dim"),
+          only("model_type", "SentenceTransformer"),
+          harmless("similarity_fn_name", "heed compares by cosine, and says so"),
+          harmless("requirements", "they are of Python packages"),
+          harmless("__version__", "it says what wrote the file")};
+}
+
+KeyTable module_keys() {
+  return {applied("type"),
+          applied("path"),
+          only("kwargs", nlohmann::json::array()),
+          harmless("idx", "the list has the order"),
+          harmless("name", "modules are known by their types")};
+}
+
 namespace {
 
 using Pooling = SentenceModules::Pooling;
@@ -21,23 +91,17 @@ constexpr const char* kModulesFile = "modules.json";
 constexpr const char* kPromptsFile = "config_sentence_transformers.json";
 constexpr const char* kTokenizerFile = "tokenizer_config.json";
 
-// The first of the files that is there.
-std::optional<Keys> keys_of(const std::string& directory, const std::vector<std::string>& names) {
+// The first of the files that is there; without one an empty object, so that all keys have their defaults.
+Keys keys_of(const std::string& directory, const std::vector<std::string>& names, const KeyTable& table) {
   const DirectorySnapshot files(directory, names);
   for (const std::string& name : names)
     if (files.contains(name)) {
       const std::string where = directory + "/" + name;
       nlohmann::json json = parse_json(files.read(name, kLargest), where);
       if (!json.is_object()) throw FormatError(where + ": it is no JSON object");
-      return Keys(std::move(json), where);
+      return {std::move(json), where, table};
     }
-  return {};
-}
-
-// Modules that say nothing of themselves stand for their defaults.
-Keys config_of(const std::string& directory) {
-  std::optional<Keys> keys = keys_of(directory, {kConfigFile});
-  return keys ? std::move(*keys) : Keys(nlohmann::json::object(), directory + "/" + kConfigFile);
+  return {nlohmann::json::object(), directory + "/" + names[0], table};
 }
 
 // Newer files have one name or a list of them; older ones a flag each, whose order is that of the vectors.
@@ -64,13 +128,13 @@ std::vector<Pooling> pooling_of(const Keys& config) {
   }
   if (!all.empty()) return all;
   for (const Kind& kind : kKinds)
-    if (config.flag(kind.flag, false)) all.push_back(kind.pooling);
+    if (config.flag(kind.flag)) all.push_back(kind.pooling);
   if (all.empty()) all.push_back(Pooling::mean);
   return all;
 }
 
 std::optional<Activation> activation_of_dense(const Keys& config) {
-  const std::string full = config.text("activation_function", "torch.nn.modules.activation.Tanh");
+  const std::string full = config.text("activation_function", "Identity");  // where it is null
   const std::string name = full.substr(full.rfind('.') + 1);
   if (name == "Identity") return {};
   if (name == "Tanh") return Activation::tanh;
@@ -81,15 +145,13 @@ std::optional<Activation> activation_of_dense(const Keys& config) {
 }
 
 Step dense(const std::string& directory) {
-  const Keys config = config_of(directory);
-  config.require_flag("use_residual", false);
-  for (const char* key : {"module_input_name", "module_output_name"}) config.require_text(key, "sentence_embedding");
+  const Keys config = keys_of(directory, {kConfigFile}, dense_keys());
   const int64_t in = config.integer("in_features", 1, 1 << 24), out = config.integer("out_features", 1, 1 << 24);
   const DirectorySnapshot files(directory, {kModelFile});
   if (!files.contains(kModelFile)) throw FormatError(directory + ": there is no " + kModelFile);
   const SafetensorsFile file = files.safetensors(kModelFile);
   Step step{.weight = file.tensor("linear.weight").to(DType::f32), .activation = activation_of_dense(config)};
-  if (config.flag("bias", true)) step.bias = file.tensor("linear.bias").to(DType::f32);
+  if (config.flag("bias")) step.bias = file.tensor("linear.bias").to(DType::f32);
   if (step.weight.shape() != Dims{out, in} || (step.bias.defined() && step.bias.shape() != Dims{out}))
     throw FormatError(file.path() + ": its layer is " + to_string(step.weight.shape()) + ", " + config.where() +
                       " says " + to_string(Dims{out, in}));
@@ -107,9 +169,7 @@ std::string path_of(const std::string& directory, const Keys& module) {
   return directory + "/" + path;
 }
 
-// Whether a prompt is pooled with the text.
-bool read_modules(const std::string& directory, const nlohmann::json& list, SentenceModules& result) {
-  bool pools_prompt = true;
+void read_modules(const std::string& directory, const nlohmann::json& list, SentenceModules& result) {
   const std::string where = directory + "/" + kModulesFile;
   if (!list.is_array() || list.size() < 2 || list.size() > kMostModules)
     throw FormatError(where + ": it must be a list of up to " + std::to_string(kMostModules) +
@@ -117,7 +177,7 @@ bool read_modules(const std::string& directory, const nlohmann::json& list, Sent
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string place = where + ": module " + std::to_string(i + 1);
     if (!list[i].is_object()) throw FormatError(place + " is no JSON object");
-    const Keys module(list[i], place);
+    const Keys module(list[i], place, module_keys());
     const std::string full = module.text("type"), type = full.substr(full.rfind('.') + 1);
     const bool fits = i == 0   ? type == "Transformer"
                       : i == 1 ? type == "Pooling"
@@ -126,46 +186,85 @@ bool read_modules(const std::string& directory, const nlohmann::json& list, Sent
     if (i == 0) {
       if (!module.text("path").empty()) module.fail("path", "the Transformer must stand in the directory itself");
     } else if (i == 1) {
-      const Keys config = config_of(path_of(directory, module));
+      const Keys config = keys_of(path_of(directory, module), {kConfigFile}, pooling_keys());
       result.pooling = pooling_of(config);
-      pools_prompt = config.flag("include_prompt", true);
+      result.pools_prompt = config.flag("include_prompt");
+    } else if (type == "Dense") {
+      result.steps.push_back(dense(path_of(directory, module)));
     } else {
-      result.steps.push_back(type == "Dense" ? dense(path_of(directory, module)) : Step{});
+      keys_of(path_of(directory, module), {kConfigFile}, normalize_keys());
+      result.steps.push_back({});
     }
   }
-  return pools_prompt;
 }
 
-void read_lengths(const std::string& directory, SentenceModules& result) {
-  if (const auto config = keys_of(directory, {"sentence_bert_config.json", "sentence_roberta_config.json",
-                                              "sentence_distilbert_config.json", "sentence_xlm-roberta_config.json"})) {
-    result.longest = config->integer("max_seq_length", 1, INT32_MAX, 0);
-    result.lower_case = config->flag("do_lower_case", false);
+// Arguments of Python's classes, of which one is dropped there, too.
+void check_arguments(const Keys& config, const std::string& key) {
+  const std::optional<Keys> given = config.object(key);
+  if (given && given->size() > (given->is_given("trust_remote_code") ? 1 : 0))
+    config.fail(key, "heed has no such arguments");
+}
+
+void read_transformer(const std::string& directory, SentenceModules& result) {
+  const Keys config = keys_of(directory,
+                              {"sentence_bert_config.json", "sentence_roberta_config.json",
+                               "sentence_distilbert_config.json", "sentence_camembert_config.json",
+                               "sentence_albert_config.json", "sentence_xlm-roberta_config.json",
+                               "sentence_xlnet_config.json"},
+                              sentence_transformer_keys());
+  for (const char* key :
+       {"model_args", "model_kwargs", "tokenizer_args", "processor_kwargs", "config_args", "config_kwargs"})
+    check_arguments(config, key);
+  if (const std::optional<Keys> modalities = config.object("modality_config")) {
+    const KeyTable states{only("method", "forward"), only("method_output_name", "last_hidden_state")};
+    if (const std::optional<Keys> text = modalities->object("text")) text->under(states);
+    else config.fail("modality_config", "heed reads text");
   }
+  result.longest = config.integer("max_seq_length", 1, INT32_MAX, 0);
+  result.lower_case = config.flag("do_lower_case");
   if (result.longest > 0) return;
   constexpr double kNone = 1e30;  // stands for no limit
-  if (const auto config = keys_of(directory, {kTokenizerFile}))
-    if (const double most = config->number("model_max_length", 1, 1e300, kNone); most < INT32_MAX)
-      result.longest = static_cast<int64_t>(most);
+  const Keys tokenizer = keys_of(directory, {kTokenizerFile}, {applied("model_max_length")});
+  if (const double most = tokenizer.number("model_max_length", 1, 1e300, kNone); most < INT32_MAX)
+    result.longest = static_cast<int64_t>(most);
+}
+
+void read_prompts(const std::string& directory, SentenceModules& result) {
+  const Keys config = keys_of(directory, {kPromptsFile}, prompt_keys());
+  if (const std::optional<Keys> prompts = config.object("prompts"))
+    for (const std::string& name : prompts->names())
+      if (prompts->has(name)) result.prompts[name] = prompts->text(name);
+  if (const std::string name = config.text("default_prompt_name", ""); !name.empty()) {
+    if (!result.prompts.contains(name)) config.fail("default_prompt_name", "it must name one of \"prompts\"");
+    result.prompt = result.prompts[name];
+  }
+  result.width = config.integer("truncate_dim", 1, INT32_MAX, 0);
+}
+
+// What sentence-transformers makes of a directory without modules: a decoder's last token, else the mean.
+Pooling pooling_of_model(const std::string& directory) {
+  const DirectorySnapshot files(directory, {kConfigFile});
+  if (!files.contains(kConfigFile)) return Pooling::mean;
+  const Keys config = read_keys(files, kConfigFile);
+  const std::vector<std::string> classes = config.has("model_type") ? config.texts("architectures") : std::vector<std::string>();
+  return !classes.empty() && classes[0].ends_with("ForCausalLM") && config.flag("is_causal", true) ? Pooling::last
+                                                                                                   : Pooling::mean;
 }
 
 }  // namespace
 
 SentenceModules load_sentence_modules(const std::string& directory) {
   SentenceModules result;
+  if (!std::filesystem::is_directory(directory)) return result;
   const DirectorySnapshot files(directory, {kModulesFile});
-  if (!files.contains(kModulesFile)) return result;
+  if (!files.contains(kModulesFile)) {
+    result.pooling = {pooling_of_model(directory)};
+    return result;
+  }
   const std::string where = directory + "/" + kModulesFile;
-  const bool pools_prompt = read_modules(directory, parse_json(files.read(kModulesFile, kLargest), where), result);
-  read_lengths(directory, result);
-  if (const auto config = keys_of(directory, {kPromptsFile}))
-    if (const std::string name = config->text("default_prompt_name", ""); !name.empty()) {
-      const std::optional<Keys> prompts = config->object("prompts");
-      if (!prompts) config->fail("default_prompt_name", "it must name one of \"prompts\"");
-      result.prompt = prompts->text(name);
-      if (!pools_prompt && !result.prompt.empty())
-        config->fail("default_prompt_name", "heed pools a prompt with the text, which this model does not");
-    }
+  read_modules(directory, parse_json(files.read(kModulesFile, kLargest), where), result);
+  read_transformer(directory, result);
+  read_prompts(directory, result);
   return result;
 }
 

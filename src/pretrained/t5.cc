@@ -3,17 +3,45 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pretrained/bart_layers.h"
 #include "pretrained/family.h"
 
 namespace heed::inline v0 {
 namespace {
 
+KeyTable keys(const std::string&) {
+  return common_keys().with({applied("vocab_size", 32128),
+                             applied("d_model", 512),
+                             applied("d_kv", 64),
+                             applied("d_ff", 2048),
+                             applied("num_layers", 6),
+                             applied("num_decoder_layers"),
+                             applied("num_heads", 8),
+                             applied("relative_attention_num_buckets", 32),
+                             applied("relative_attention_max_distance", 128),
+                             applied("dropout_rate", 0.1),
+                             applied("layer_norm_epsilon", 1e-6),
+                             applied("feed_forward_proj", "relu"),
+                             applied("pad_token_id", 0),
+                             applied("eos_token_id", 1),
+                             applied("decoder_start_token_id", 0),
+                             applied("tie_word_embeddings", true),
+                             applied("scale_decoder_outputs"),
+                             alias("hidden_size", "d_model"),
+                             alias("num_attention_heads", "num_heads"),
+                             alias("num_hidden_layers", "num_layers"),
+                             alias("head_dim", "d_kv"),
+                             harmless("is_encoder_decoder", "the class says it"),
+                             harmless("is_decoder", "each stack has its own"),
+                             harmless("dense_act_fn", "feed_forward_proj says it"),
+                             harmless("is_gated_act", "feed_forward_proj says it"),
+                             harmless("initializer_factor", "it is for new weights"),
+                             harmless("classifier_dropout", "heed has no such head")});
+}
+
 Names names_of(const TransformerConfig& config, bool gated) {
-  Names names{.rules = {{"embedding.weight", {"shared.weight"}}, {"output.weight", {"lm_head.weight"}}},
-              .layers = std::max(config.num_encoder_layers, config.num_decoder_layers),
-              .copies = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"},
+  Names names{.layers = std::max(config.num_encoder_layers, config.num_decoder_layers),
               .unused = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}};
-  if (config.tie_embeddings) names.copies.emplace_back("lm_head.weight");
   for (const std::string stack : {"encoder", "decoder"}) {
     const bool crossed = stack == "decoder";
     const std::string own = stack + ".layers.{}.", block = stack + ".block.{}.layer.";
@@ -38,59 +66,66 @@ Names names_of(const TransformerConfig& config, bool gated) {
   return names;
 }
 
-Described describe(const Keys& config, const std::vector<std::string>& stored) {
-  std::string projection = config.text("feed_forward_proj", "relu");
-  const bool gated = projection.starts_with("gated-");
-  if (projection != "relu" && projection != "gated-gelu" && projection != "gated-silu")
-    config.fail("feed_forward_proj", "heed has relu, gated-gelu and gated-silu");
-  // Newer files call an own head tied, too: it is one that does not scale, and is there.
-  const bool scaled = config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", true));
-  const bool has_head = std::find(stored.begin(), stored.end(), "lm_head.weight") != stored.end();
-  const int64_t width = size_of(config, "d_model"), encoder_layers = config.integer("num_layers", 1, 1000);
-  const TransformerConfig own{.vocab_size = size_of(config, "vocab_size"),
-                              .d_model = width,
-                              .nhead = size_of(config, "num_heads"),
-                              .num_encoder_layers = encoder_layers,
-                              .num_decoder_layers = config.integer("num_decoder_layers", 1, 1000, encoder_layers),
-                              .dim_feedforward = size_of(config, "d_ff"),
-                              .dropout = config.number("dropout_rate", 0, 0.99, 0.1),
-                              .positions = "relative",
-                              .max_positions = 1 << 20,  // none is special: attention knows distances alone
-                              .tie_embeddings = scaled || !has_head,
-                              .pad_id = static_cast<int32_t>(config.integer("pad_token_id", 0, INT32_MAX, 0)),
-                              .bos_id = static_cast<int32_t>(config.integer("decoder_start_token_id", 0, INT32_MAX, 0)),
-                              .eos_id = static_cast<int32_t>(config.integer("eos_token_id", 0, INT32_MAX, 1))};
+Described describe(const Keys& config, const TensorSource& stored) {
+  const std::string projection = config.text("feed_forward_proj"), wrote = class_of(config);
+  const bool gated = projection.starts_with("gated-"), encodes = wrote.ends_with("EncoderModel");
+  if (!wrote.empty() && !wrote.ends_with("ForConditionalGeneration") && !wrote.ends_with("Model"))
+    config.fail("architectures", "heed has Model, EncoderModel and ForConditionalGeneration of T5");
+  // The first version's output layer is fed with scaled states; newer files say so in a key of its own.
+  const bool scaled = config.has("scale_decoder_outputs") ? config.flag("scale_decoder_outputs")
+                                                          : config.flag("tie_word_embeddings", true);
+  const int64_t width = size_of(config, "d_model"), encoder_layers = layers_of(config, "num_layers");
+  TransformerConfig own{
+      .vocab_size = size_of(config, "vocab_size"),
+      .d_model = width,
+      .nhead = size_of(config, "num_heads"),
+      .num_encoder_layers = encoder_layers,
+      .num_decoder_layers = encodes ? 0 : config.integer("num_decoder_layers", 1, 1000, encoder_layers),
+      .dim_feedforward = size_of(config, "d_ff"),
+      .dropout = config.number("dropout_rate", 0, 0.99),
+      .positions = "relative",
+      .max_positions = 1 << 20,  // none is special: attention knows distances alone
+      .pad_id = static_cast<int32_t>(config.integer("pad_token_id", 0, INT32_MAX, 0)),
+      .bos_id = static_cast<int32_t>(config.integer("decoder_start_token_id", 0, INT32_MAX, 0)),
+      .eos_id = config.has("eos_token_id") ? config.ids("eos_token_id").at(0) : 1};
+  // Both "gated-gelu" and "gated-gelu_new" are the tanh form.
+  const Activation activation =
+      projection == "gated-gelu"
+          ? Activation::gelu_tanh
+          : activation_named(config, "feed_forward_proj", gated ? projection.substr(6) : projection);
   const TransformerLayerOptions layer{.d_model = width,
                                       .nhead = own.nhead,
                                       .dim_feedforward = own.dim_feedforward,
                                       .dropout = own.dropout,
                                       .attention_dropout = own.dropout,
                                       .activation_dropout = own.dropout,
-                                      .activation = {!gated                       ? Activation::relu
-                                                     : projection == "gated-silu" ? Activation::silu
-                                                                                  : Activation::gelu_tanh,
-                                                     gated},
+                                      .activation = {activation, gated},
                                       .norm = NormKind::rms_norm,
-                                      .norm_epsilon = config.number("layer_norm_epsilon", 0, 1, 1e-6),
+                                      .norm_epsilon = config.number("layer_norm_epsilon", 0, 1),
                                       .norm_first = true,
                                       .bias = false,
-                                      .head_dim = config.integer("d_kv", 1, 65536, 64),
+                                      .head_dim = config.integer("d_kv", 1, 65536),
                                       .scale = 1};
-  const TransformerDetails details{
+  TransformerDetails details{
       .encoder = std::vector(static_cast<size_t>(own.num_encoder_layers), layer),
       .decoder = std::vector(static_cast<size_t>(own.num_decoder_layers), layer),
       .encoder_norm = true,
-      .decoder_norm = true,
-      .one_embedding = true,
-      .relative_buckets = config.integer("relative_attention_num_buckets", 4, 1 << 20, 32),
-      .relative_distance = config.integer("relative_attention_max_distance", 2, 1 << 20, 128),
+      .decoder_norm = !encodes,
+      .relative_buckets = config.integer("relative_attention_num_buckets", 4, 1 << 20),
+      .relative_distance = config.integer("relative_attention_max_distance", 2, 1 << 20),
       .state_factor = scaled ? 1 / std::sqrt(static_cast<double>(width)) : 1};
-  return {.make = [own, details] { return std::make_unique<Transformer>(own, details); },
-          .names = names_of(own, gated)};
+  Described described{.names = names_of(own, gated)};
+  // Always, whatever tie_word_embeddings says: an own head is one with other values.
+  const std::vector<Tie> ties{
+      {kEncoderTable, kSharedTable}, {kDecoderTable, kSharedTable}, {kHeadTable, kSharedTable}};
+  settle_tables(ties, stored, described.names, own, details);
+  if (encodes) described.names.unused.emplace_back("decoder.*");
+  described.make = [own, details] { return std::make_unique<Transformer>(own, details); };
+  return described;
 }
 
 }  // namespace
 
-const Family kT5{.model_types = {"t5"}, .describe = describe};
+const Family kT5{.model_types = {"t5"}, .keys = keys, .describe = describe};
 
 }  // namespace heed::inline v0

@@ -9,9 +9,9 @@ namespace heed::inline v0 {
 namespace {
 
 // A number for both sides, or height and width.
-ImageSize sides(const Keys& config, const std::string& key, int64_t fallback) {
-  if (!config.has(key) || config.is_number(key)) {
-    const int64_t side = config.integer(key, 1, kLongestSide, fallback);
+ImageSize sides(const Keys& config, const std::string& key) {
+  if (config.is_number(key)) {
+    const int64_t side = config.integer(key, 1, kLongestSide);
     return {side, side};
   }
   const std::vector<double> both = config.numbers(key, 1, kLongestSide);
@@ -21,12 +21,13 @@ ImageSize sides(const Keys& config, const std::string& key, int64_t fallback) {
 }
 
 PretrainedHead head_of(const Keys& config) {
-  const std::vector<std::string> names = config.texts("architectures");
-  if (names.empty() || names[0].ends_with("Model")) return {};
-  if (!names[0].ends_with("ForImageClassification"))
+  const std::string wrote = class_of(config);
+  if (wrote.empty() || wrote.ends_with("Model")) return {};
+  if (!wrote.ends_with("ForImageClassification"))
     config.fail("architectures", "heed has ViTModel and ViTForImageClassification");
-  const std::vector<std::string> labels = class_labels(config);
-  return {.task = HeadTask::picture_classes, .labels = labels, .scores = class_scores(config, labels.size())};
+  PretrainedHead head = text_classes(config);
+  head.task = HeadTask::picture_classes;
+  return head;
 }
 
 Names names_of(bool older, bool classifies) {
@@ -58,28 +59,47 @@ Names names_of(bool older, bool classifies) {
   return names;
 }
 
-Described describe(const Keys& config, const std::vector<std::string>& stored) {
+KeyTable keys(const std::string&) {
+  return common_keys().with({applied("hidden_size", 768),
+                             applied("num_hidden_layers", 12),
+                             applied("num_attention_heads", 12),
+                             applied("intermediate_size", 3072),
+                             applied("head_dim"),
+                             applied("hidden_act", "gelu"),
+                             applied("hidden_dropout_prob", 0.0),
+                             applied("attention_probs_dropout_prob", 0.0),
+                             applied("layer_norm_eps", 1e-12),
+                             applied("image_size", 224),
+                             applied("patch_size", 16),
+                             applied("num_channels", 3),
+                             applied("qkv_bias", true),
+                             harmless("encoder_stride", "ViTForMaskedImageModeling reads it, which heed has not"),
+                             harmless("pooler_output_size", "heed gives the states before the pooler"),
+                             harmless("pooler_act", "heed gives the states before the pooler")});
+}
+
+Described describe(const Keys& config, const TensorSource& stored) {
   const int64_t width = size_of(config, "hidden_size"), heads = size_of(config, "num_attention_heads");
   PretrainedHead head = head_of(config);
-  ImageEncoderConfig own{.image = sides(config, "image_size", 224),
-                         .patch = sides(config, "patch_size", 16),
-                         .channels = config.integer("num_channels", 1, 1000, 3),
+  ImageEncoderConfig own{.image = sides(config, "image_size"),
+                         .patch = sides(config, "patch_size"),
+                         .channels = config.integer("num_channels", 1, 1000),
                          .d_model = width,
-                         .dropout = config.number("hidden_dropout_prob", 0, 0.99, 0),
+                         .dropout = config.number("hidden_dropout_prob", 0, 0.99),
                          .classes = std::ssize(head.labels)};
   const TransformerLayerOptions layer{
       .d_model = width,
       .nhead = heads,
       .dim_feedforward = size_of(config, "intermediate_size"),
       .dropout = own.dropout,
-      .attention_dropout = config.number("attention_probs_dropout_prob", 0, 0.99, 0),
-      .activation = {activation_of(config, "hidden_act", "gelu")},
-      .norm_epsilon = config.number("layer_norm_eps", 0, 1, 1e-12),
+      .attention_dropout = config.number("attention_probs_dropout_prob", 0, 0.99),
+      .activation = {activation_of(config, "hidden_act")},
+      .norm_epsilon = config.number("layer_norm_eps", 0, 1),
       .norm_first = true,
-      .qkv_bias = config.flag("qkv_bias", true),
+      .qkv_bias = config.flag("qkv_bias"),
       .head_dim = config.integer("head_dim", 1, 65536, std::max<int64_t>(1, width / heads))};
-  own.layers.assign(static_cast<size_t>(config.integer("num_hidden_layers", 1, 1000)), layer);
-  const bool older = std::any_of(stored.begin(), stored.end(),
+  own.layers.assign(static_cast<size_t>(layers_of(config, "num_hidden_layers")), layer);
+  const bool older = std::any_of(stored.names.begin(), stored.names.end(),
                                  [](const auto& name) { return name.find("encoder.layer.") != std::string::npos; });
   Names names = names_of(older, own.classes > 0);
   names.layers = std::ssize(own.layers);
@@ -90,6 +110,6 @@ Described describe(const Keys& config, const std::vector<std::string>& stored) {
 
 }  // namespace
 
-const Family kVit{.model_types = {"vit"}, .describe = describe};
+const Family kVit{.model_types = {"vit"}, .keys = keys, .describe = describe};
 
 }  // namespace heed::inline v0

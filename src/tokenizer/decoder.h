@@ -18,8 +18,12 @@ class Decoder {
 };
 using DecoderPtr = std::unique_ptr<const Decoder>;
 
+/// transformers' clean_up_tokenization: English as it is written, of words with spaces between them.
+void clean_up_tokenization(std::string* text);
+
 DecoderPtr make_byte_level_decoder();                                             // ByteLevel
 DecoderPtr make_metaspace_decoder(const MetaspaceOptions& o);                     // Metaspace
+DecoderPtr make_ctc_decoder(std::string pad_token, std::string word_delimiter_token, bool cleanup);  // CTC
 DecoderPtr make_wordpiece_decoder(std::string prefix, bool cleanup);              // WordPiece
 DecoderPtr make_replace_decoder(Pattern pattern, std::string content);            // Replace
 DecoderPtr make_byte_fallback_decoder();                                          // ByteFallback

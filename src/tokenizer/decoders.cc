@@ -21,6 +21,23 @@ void replace_all(std::string* text, std::string_view what, std::string_view by) 
   *text = std::move(out);
 }
 
+// The package `tokenizers` has one rule more than transformers.
+void clean_up(std::string* text, bool of_package = true) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kCleanup{{{" .", "."},
+                                                                                           {" ?", "?"},
+                                                                                           {" !", "!"},
+                                                                                           {" ,", ","},
+                                                                                           {" ' ", "'"},
+                                                                                           {" n't", "n't"},
+                                                                                           {" 'm", "'m"},
+                                                                                           {" do not", " don't"},
+                                                                                           {" 's", "'s"},
+                                                                                           {" 've", "'ve"},
+                                                                                           {" 're", "'re"}}};
+  for (const auto& [what, by] : kCleanup)
+    if (of_package || what != " do not") replace_all(text, what, by);
+}
+
 class ByteLevelDecoder : public Decoder {
  public:
   void apply(std::vector<std::string>* tokens, size_t) const override {
@@ -60,18 +77,6 @@ class WordPieceDecoder : public Decoder {
  public:
   WordPieceDecoder(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
   void apply(std::vector<std::string>* tokens, size_t) const override {
-    // English as it is written, of words with spaces between them.
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kCleanup{{{" .", "."},
-                                                                                             {" ?", "?"},
-                                                                                             {" !", "!"},
-                                                                                             {" ,", ","},
-                                                                                             {" ' ", "'"},
-                                                                                             {" n't", "n't"},
-                                                                                             {" 'm", "'m"},
-                                                                                             {" do not", " don't"},
-                                                                                             {" 's", "'s"},
-                                                                                             {" 've", "'ve"},
-                                                                                             {" 're", "'re"}}};
     for (size_t i = 0; i < tokens->size(); ++i) {
       std::string& token = (*tokens)[i];
       if (i > 0) {
@@ -81,13 +86,33 @@ class WordPieceDecoder : public Decoder {
           token.insert(0, " ");
         }
       }
-      if (!cleanup_) continue;
-      for (const auto& [what, by] : kCleanup) replace_all(&token, what, by);
+      if (cleanup_) clean_up(&token);
     }
   }
 
  private:
   std::string prefix_;
+  bool cleanup_;
+};
+
+// Graves et al. 2006: of equal tokens in a row one counts, and blanks are nothing.
+class CtcDecoder : public Decoder {
+ public:
+  CtcDecoder(std::string blank, std::string space, bool cleanup)
+      : blank_(std::move(blank)), space_(std::move(space)), cleanup_(cleanup) {}
+  void apply(std::vector<std::string>* tokens, size_t) const override {
+    tokens->erase(std::unique(tokens->begin(), tokens->end()), tokens->end());
+    for (std::string& token : *tokens) {
+      replace_all(&token, blank_, "");
+      if (!cleanup_) continue;
+      clean_up(&token);
+      replace_all(&token, space_, " ");
+    }
+    std::erase(*tokens, "");
+  }
+
+ private:
+  std::string blank_, space_;
   bool cleanup_;
 };
 
@@ -218,8 +243,13 @@ class Sequence : public Decoder {
 
 }  // namespace
 
+void clean_up_tokenization(std::string* text) { clean_up(text, /*of_package=*/false); }
+
 DecoderPtr make_byte_level_decoder() { return std::make_unique<ByteLevelDecoder>(); }
 DecoderPtr make_metaspace_decoder(const MetaspaceOptions& o) { return std::make_unique<MetaspaceDecoder>(o); }
+DecoderPtr make_ctc_decoder(std::string pad_token, std::string word_delimiter_token, bool cleanup) {
+  return std::make_unique<CtcDecoder>(std::move(pad_token), std::move(word_delimiter_token), cleanup);
+}
 DecoderPtr make_wordpiece_decoder(std::string prefix, bool cleanup) {
   return std::make_unique<WordPieceDecoder>(std::move(prefix), cleanup);
 }

@@ -20,21 +20,51 @@ constexpr const char *kTypes = "tokenizer.ggml.token_type", *kScores = "tokenize
 
 enum TokenType : int64_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
-// What Llama 3 takes for words.
-constexpr std::string_view kLlama3Words =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-// By tokenizer.ggml.pre.
-enum class Words { gpt2, llama3, qwen2, digits };
+// What takes a text apart, by tokenizer.ggml.pre: the pre-tokenizer that the model's own tokenizer.json has. `standard`
+// is what llama.cpp takes for a file that names none, as its first converters wrote them.
+enum class Words { standard, gpt2, llama3, qwen2, digits, falcon, tekken, deepseek_coder };
 struct NamedWords {
   std::string_view name;
   Words words;
 };
-constexpr NamedWords kWords[] = {{"gpt-2", Words::gpt2},    {"llama-bpe", Words::llama3},
-                                 {"llama3", Words::llama3}, {"llama-v3", Words::llama3},
-                                 {"qwen2", Words::qwen2},   {"deepseek-r1-qwen", Words::qwen2},
-                                 {"smollm", Words::digits}, {"starcoder", Words::digits},
-                                 {"refact", Words::digits}, {"command-r", Words::digits}};
+constexpr NamedWords kWords[] = {{"gpt-2", Words::gpt2},
+                                 {"mpt", Words::gpt2},
+                                 {"llama-bpe", Words::llama3},
+                                 {"llama3", Words::llama3},
+                                 {"llama-v3", Words::llama3},
+                                 {"falcon3", Words::llama3},
+                                 {"qwen2", Words::qwen2},
+                                 {"deepseek-r1-qwen", Words::qwen2},
+                                 {"smollm", Words::digits},
+                                 {"starcoder", Words::digits},
+                                 {"refact", Words::digits},
+                                 {"command-r", Words::digits},
+                                 {"falcon", Words::falcon},
+                                 {"tekken", Words::tekken},
+                                 {"deepseek-coder", Words::deepseek_coder},
+                                 {"default", Words::standard}};
+
+// Regular expressions that cut one after the other, each what those before it left.
+std::vector<std::string_view> cuts_of(Words words) {
+  constexpr std::string_view kThreeDigits = "[0-9][0-9][0-9]";
+  switch (words) {
+    case Words::llama3:
+      return {
+          R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+    case Words::tekken:
+      return {
+          R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+    case Words::deepseek_coder:  // its fourth: Chinese, Japanese, Korean
+      return {R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", "[\u0800-\u9FA5\uAC00-\uD7FF]+", R"(\p{N})"};
+    case Words::standard:
+      return {R"([\p{P}\$\+<=>\^~\|]+)", R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S))",
+              R"(\p{N}+)", kThreeDigits};
+    case Words::falcon:
+      return {kThreeDigits};
+    default:
+      return {};
+  }
+}
 
 std::string mark_spaces(std::string_view text) {
   std::string out;
@@ -161,36 +191,46 @@ class Reader {
   }
 
   Words words() const {
+    if (!file_.has(kPre)) return Words::standard;
     const std::string_view name = file_.text(kPre).value_or("");
     std::string known;
     for (const NamedWords& named : kWords) {
       if (named.name == name) return named.words;
       known += (known.empty() ? "" : ", ") + std::string(named.name);
     }
-    file_.fail(kPre, (file_.has(kPre) ? "is " + printable(name) : std::string("is not there")) + "; heed has " + known);
+    file_.fail(kPre, "is " + printable(name) + "; heed has " + known);
   }
 
   // GPT-2, Llama 3, Qwen 2.
   void byte_level() {
     const Words kind = words();
-    const auto bytes = [](bool use_regex) {
-      return make_byte_level({.add_prefix_space = false, .use_regex = use_regex, .leave_bytes = true});
+    const auto bytes = [](bool use_regex, bool last) {
+      return make_byte_level({.add_prefix_space = false, .use_regex = use_regex, .leave_bytes = last});
     };
     std::vector<PreTokenizerPtr> cuts;
-    if (kind == Words::qwen2) parts_.normalizer = make_normal_form(NormalForm::c);
-    if (kind == Words::qwen2) cuts.push_back(make_qwen2_words(false));
+    if (kind == Words::qwen2) {
+      parts_.normalizer = make_normal_form(NormalForm::c);
+      cuts.push_back(make_qwen2_words(false));  // with its bytes
+    }
     if (kind == Words::digits) cuts.push_back(make_digits(/*individual=*/true));
-    if (kind == Words::llama3)
-      cuts.push_back(make_split(Pattern(Regex(kLlama3Words, file_.path())), SplitBehavior::isolated, false));
-    if (kind != Words::qwen2) cuts.push_back(bytes(kind != Words::llama3));
+    if (kind == Words::falcon) {  // cuts what its bytes are written as
+      cuts.push_back(make_punctuation(SplitBehavior::contiguous));
+      cuts.push_back(bytes(/*use_regex=*/true, /*last=*/false));
+      cuts.push_back(make_digits(/*individual=*/false));
+    }
+    const std::vector<std::string_view> own = cuts_of(kind);
+    for (const std::string_view cut : own)
+      cuts.push_back(make_split(Pattern(Regex(cut, file_.path())), SplitBehavior::isolated, false));
+    if (kind != Words::qwen2 && kind != Words::falcon) cuts.push_back(bytes(/*use_regex=*/own.empty(), /*last=*/true));
     parts_.pre_tokenizer = make_sequence(std::move(cuts));
+    const bool whole = kind == Words::llama3 || kind == Words::tekken;  // a word that is a token stays one
     std::vector<Merge> merges;
     for (const std::string_view merge : file_.texts("tokenizer.ggml.merges")) {
       if (!valid_utf8(merge)) file_.fail("tokenizer.ggml.merges", "has " + printable(merge) + ", which is not UTF-8");
       merges.push_back(split_merge(merge, file_.path()));
     }
-    set_model(make_bpe(table(), merges, {.ignore_merges = kind == Words::llama3}, file_.path()));
-    set_ends(/*bos_by_default=*/kind == Words::llama3);
+    set_model(make_bpe(table(), merges, {.ignore_merges = whole}, file_.path()));
+    set_ends(/*bos_by_default=*/whole);
     parts_.decoder = make_byte_level_decoder();
   }
 

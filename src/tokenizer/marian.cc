@@ -1,4 +1,5 @@
-// Marian's tokenizer (OPUS-MT): a sentencepiece model for each language, whose pieces vocab.json gives other ids.
+// Tokenizers whose sentencepiece model cuts and whose vocab.json gives the pieces other ids: Marian's (OPUS-MT), with a
+// model for each language, and M2M100's.
 #include <algorithm>
 #include <set>
 
@@ -22,11 +23,11 @@ size_t language_code(std::string_view text) {
 }
 
 // Writes a text as sentencepiece does before it cuts: the longest entries of its table, one space where there are more,
-// a mark for each space. The language is a word of its own.
-class MarianWords : public PreTokenizer {
+// a mark for each space. Marian's language is a word of its own.
+class WrittenWords : public PreTokenizer {
  public:
-  MarianWords(const SentencePieceModel& model, const std::string& where)
-      : dummy_prefix_(model.add_dummy_prefix), collapse_(model.remove_extra_whitespaces) {
+  WrittenWords(const SentencePieceModel& model, bool codes, const std::string& where)
+      : codes_(codes), dummy_prefix_(model.add_dummy_prefix), collapse_(model.remove_extra_whitespaces) {
     if (!model.character_map.empty()) map_.emplace(model.character_map, where);
   }
 
@@ -35,7 +36,7 @@ class MarianWords : public PreTokenizer {
     std::vector<std::pair<size_t, size_t>> parts;
     for (const auto& [begin, end] : words->parts) {
       Rewriter rewriter(words->text, begin, end, &out);
-      if (const size_t code = language_code(rewriter.rest())) {
+      if (const size_t code = codes_ ? language_code(rewriter.rest()) : 0) {
         rewriter.copy(code);
         parts.emplace_back(out.size() - code, out.size());
       }
@@ -86,17 +87,17 @@ class MarianWords : public PreTokenizer {
   }
 
   std::optional<CharacterMap> map_;
-  bool dummy_prefix_, collapse_;
+  bool codes_, dummy_prefix_, collapse_;
 };
 
 // Cuts by one model and gives the pieces the ids of another vocabulary.
-class MarianModel : public Model {
+class RenumberedModel : public Model {
  public:
-  MarianModel(TokenTable vocabulary, ModelPtr pieces, int32_t unk_id)
-      : Model(std::move(vocabulary)), pieces_(std::move(pieces)), unk_id_(unk_id) {}
+  RenumberedModel(TokenTable vocabulary, ModelPtr pieces, bool codes, int32_t unk_id)
+      : Model(std::move(vocabulary)), pieces_(std::move(pieces)), codes_(codes), unk_id_(unk_id) {}
   void tokenize(std::string_view word, bool as_bytes, std::vector<WordToken>* out) const override {
     const size_t before = out->size();
-    if (language_code(word) == word.size()) {
+    if (codes_ && language_code(word) == word.size()) {
       out->push_back({0, 0, static_cast<uint32_t>(word.size())});
     } else {
       pieces_->tokenize(word, as_bytes, out);
@@ -110,20 +111,23 @@ class MarianModel : public Model {
 
  private:
   ModelPtr pieces_;
+  bool codes_;
   int32_t unk_id_;
 };
 
-// Special tokens stand between spaces; what lies between them is sentencepiece's, which drops the space at a beginning.
-class MarianDecoder : public Decoder {
+// What lies between special tokens, behind each of which `behind` is written, is sentencepiece's, which drops the space
+// at a beginning.
+class PiecesDecoder : public Decoder {
  public:
-  explicit MarianDecoder(std::set<std::string> special) : special_(std::move(special)) {}
+  PiecesDecoder(std::set<std::string> special, std::string behind)
+      : special_(std::move(special)), behind_(std::move(behind)) {}
   void apply(std::vector<std::string>* tokens, size_t) const override {
     std::string out, part;
     for (std::string_view token : *tokens) {
       if (special_.contains(std::string(token))) {
         out += part;
         out += token;
-        out += ' ';
+        out += behind_;
         part.clear();
         continue;
       }
@@ -144,21 +148,42 @@ class MarianDecoder : public Decoder {
 
  private:
   std::set<std::string> special_;
+  std::string behind_;
 };
 
 ModelPtr read_pieces(const SentencePieceModel& model, const std::string& where) {
-  if (model.kind != SentencePieceModel::unigram)
-    throw FormatError(where + ": a sentencepiece model that is not unigram, which Marian's are");
   TokenTable table;
   std::vector<double> scores;
+  std::vector<size_t> places;  // of what a text may become
   for (const SentencePiece& piece : model.pieces) {
-    if (piece.type == SentencePiece::normal || piece.type == SentencePiece::user_defined)
+    const bool found = piece.type == SentencePiece::normal || piece.type == SentencePiece::user_defined;
+    if (found) places.push_back(scores.size());
+    if (found || (model.kind == SentencePieceModel::bpe && piece.type == SentencePiece::unknown))
       table.add(piece.text, static_cast<int32_t>(scores.size()));
     scores.push_back(piece.score);
   }
   table.finish(where);
-  return make_unigram(std::move(table), std::move(scores), {.unk_id = model.unk_id}, where);
+  if (model.kind == SentencePieceModel::unigram)
+    return make_unigram(std::move(table), std::move(scores), {.unk_id = model.unk_id, .single_precision = true}, where);
+  std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  std::vector<std::string_view> thirds;
+  for (const size_t place : places) thirds.emplace_back(model.pieces[place].text);
+  const std::vector<Merge> merges = merges_of(thirds, table);
+  return make_bpe(std::move(table), merges, {.unk_token = model.unk_piece, .fuse_unk = true}, where);
 }
+
+int32_t need_id(const TokenTable& vocabulary, const std::string& token, const std::string& where) {
+  const int32_t id = vocabulary.find(token);
+  if (id == TokenTable::kNone) throw FormatError(where + ": the vocabulary has no '" + token + "'");
+  return id;
+}
+
+// The languages of M2M100, in the order of their ids, by `language_codes`.
+constexpr std::string_view kM2m100Languages =
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy id "
+    "ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru sd si "
+    "sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu";
+constexpr std::string_view kWmt21Languages = "en ha is ja cs ru zh de";
 
 }  // namespace
 
@@ -174,20 +199,62 @@ std::shared_ptr<const Pipeline> read_marian(const TokenizerFiles& files, const T
   TokenTable vocabulary = read_vocabulary(document.root(), where);
   const std::string unk = config.token_or("unk_token", "<unk>"), eos = config.token_or("eos_token", "</s>");
   const std::string pad = config.token_or("pad_token", "<pad>");
-  const int32_t unk_id = vocabulary.find(unk), eos_id = vocabulary.find(eos);
-  if (unk_id == TokenTable::kNone || eos_id == TokenTable::kNone)
-    throw FormatError(where + ": the vocabulary has no '" + (unk_id == TokenTable::kNone ? unk : eos) + "'");
+  const int32_t unk_id = need_id(vocabulary, unk, where), eos_id = need_id(vocabulary, eos, where);
+  if (model.kind != SentencePieceModel::unigram)
+    throw FormatError(spm + ": a sentencepiece model that is not unigram, which Marian's are");
   PipelineParts parts;
   const auto lexicon = std::make_shared<Lexicon>();
-  lexicon->model = std::make_unique<MarianModel>(std::move(vocabulary), read_pieces(model, spm), unk_id);
+  lexicon->model = std::make_unique<RenumberedModel>(std::move(vocabulary), read_pieces(model, spm), /*codes=*/true, unk_id);
   std::vector<AddedToken> special;
   for (const std::string& token : {eos, unk, pad}) special.push_back({.content = token, .special = true});
   lexicon->added = AddedTokens(config.special_tokens(std::move(special)), lexicon->model->tokens(), nullptr, where);
   parts.lexicon = lexicon;
-  parts.pre_tokenizer = std::make_unique<MarianWords>(model, spm);
+  parts.pre_tokenizer = std::make_unique<WrittenWords>(model, /*codes=*/true, spm);
   const TemplatePiece end{.ids = {eos_id}};
   parts.post_processor = make_template({{.sequence = 0}, end}, {{.sequence = 0}, {.sequence = 1}, end});
-  parts.decoder = std::make_unique<MarianDecoder>(std::set<std::string>{eos, unk, pad});
+  parts.decoder = std::make_unique<PiecesDecoder>(std::set<std::string>{eos, unk, pad}, " ");
+  config.finish(&parts, /*bpe=*/false);  // its class computes in Python, and asks nothing of the model
+  return std::make_shared<const Pipeline>(std::move(parts));
+}
+
+std::shared_ptr<const Pipeline> read_m2m100(const TokenizerFiles& files, const TokenizerConfig& config) {
+  const std::string where = files.path("vocab.json"), spm = files.path("sentencepiece.bpe.model");
+  const SentencePieceModel model = read_model_proto(files.read("sentencepiece.bpe.model"), spm);
+  const JsonDocument document(files.read("vocab.json"), where);
+  TokenTable vocabulary = read_vocabulary(document.root(), where);
+  const std::string codes = config.text_or("language_codes", "m2m100");
+  if (codes != "m2m100" && codes != "wmt21")
+    throw FormatError(files.path("tokenizer_config.json") + ": language_codes is '" + codes +
+                      "'; heed has m2m100 and wmt21");
+  auto next = static_cast<int32_t>(document.root().count());
+  for (std::string_view rest = codes == "wmt21" ? kWmt21Languages : kM2m100Languages; !rest.empty();) {
+    const size_t length = std::min(rest.find(' '), rest.size());
+    vocabulary.add("__" + std::string(rest.substr(0, length)) + "__", next++);
+    rest.remove_prefix(std::min(length + 1, rest.size()));
+  }
+  vocabulary.finish(where);
+  std::vector<AddedToken> special;
+  for (const auto& [key, otherwise] : {std::pair("bos_token", "<s>"), {"eos_token", "</s>"}, {"unk_token", "<unk>"},
+                                       {"sep_token", "</s>"}, {"pad_token", "<pad>"}})
+    special.push_back({.content = config.token_or(key, otherwise), .special = true});
+  const int32_t unk_id = need_id(vocabulary, config.token_or("unk_token", "<unk>"), where);
+  const int32_t eos_id = need_id(vocabulary, config.token_or("eos_token", "</s>"), where);
+  const int32_t language = need_id(vocabulary, "__" + config.text_or("src_lang", "en") + "__", where);
+  PipelineParts parts;
+  const auto lexicon = std::make_shared<Lexicon>();
+  lexicon->model =
+      std::make_unique<RenumberedModel>(std::move(vocabulary), read_pieces(model, spm), /*codes=*/false, unk_id);
+  special = config.special_tokens(std::move(special));
+  std::set<std::string> written_apart;
+  for (const AddedToken& token : special)
+    if (token.special) written_apart.insert(token.content);
+  lexicon->added = AddedTokens(std::move(special), lexicon->model->tokens(), nullptr, where);
+  parts.lexicon = lexicon;
+  parts.pre_tokenizer = std::make_unique<WrittenWords>(model, /*codes=*/false, spm);
+  const TemplatePiece begin{.ids = {language}}, end{.ids = {eos_id}};
+  parts.post_processor = make_template({begin, {.sequence = 0}, end}, {begin, {.sequence = 0}, {.sequence = 1}, end});
+  parts.decoder = std::make_unique<PiecesDecoder>(std::move(written_apart), "");
+  config.finish(&parts, /*bpe=*/false);  // its class computes in Python, and asks nothing of the model
   return std::make_shared<const Pipeline>(std::move(parts));
 }
 

@@ -63,10 +63,14 @@ struct WordPieceOptions {
 /// Throws FormatError where there is no unknown token.
 ModelPtr make_wordpiece(TokenTable tokens, WordPieceOptions options, const std::string& where);
 
+/// A token for each word; `unk_token` for those that have none.
+ModelPtr make_word_level(TokenTable tokens, const std::string& unk_token);
+
 /// The most probable tokens (Kudo 2018).
 struct UnigramOptions {
   std::optional<int32_t> unk_id{};
   bool byte_fallback = false;
+  bool single_precision = false;  // sums of scores are kept as sentencepiece keeps them
 };
 /// scores[id] is a log-probability. Throws FormatError for an unk_id that is no token.
 ModelPtr make_unigram(TokenTable tokens, std::vector<double> scores, UnigramOptions options, const std::string& where);

@@ -14,22 +14,6 @@ void add_token(int32_t id, int32_t type_id, ByteRange range, Encoding* out) {
   out->added.push_back(0);
 }
 
-template <class T>
-void keep(std::vector<T>* values, size_t begin, size_t end) {
-  values->erase(values->begin() + static_cast<int64_t>(end), values->end());
-  values->erase(values->begin(), values->begin() + static_cast<int64_t>(begin));
-}
-
-void cut(Encoding* row, size_t length, bool left) {
-  const size_t n = row->ids.size();
-  if (n <= length) return;
-  const size_t begin = left ? n - length : 0, end = begin + length;
-  keep(&row->ids, begin, end);
-  keep(&row->type_ids, begin, end);
-  keep(&row->offsets, begin, end);
-  keep(&row->added, begin, end);
-}
-
 }  // namespace
 
 std::string_view Lexicon::text(int32_t id) const {
@@ -49,11 +33,9 @@ Encoding Pipeline::encode(std::span<const GivenText> texts, bool special_tokens)
   for (const GivenText& text : texts)
     rows.push_back({encode_text(text.text, static_cast<int32_t>(rows.size()), cache.get()), text.given});
   give_back(std::move(cache));
-  if (p_.truncation) truncate(&rows, special_tokens);
   if (p_.post_processor) p_.post_processor->apply(&rows, special_tokens);
   Encoding out = rows.empty() ? Encoding() : std::move(rows.front().tokens);
   for (size_t i = 1; i < rows.size(); ++i) append(rows[i].tokens, &out);
-  if (p_.padding) pad(&out);
   return out;
 }
 
@@ -113,56 +95,6 @@ size_t Pipeline::encode_section(AlignedText text, int32_t type_id, size_t most_t
   return all.size();
 }
 
-void Pipeline::truncate(std::vector<Row>* rows, bool special_tokens) const {
-  const Truncation& t = *p_.truncation;
-  const bool pair = rows->size() > 1;
-  const size_t added = special_tokens && p_.post_processor ? p_.post_processor->adds(pair) : 0;
-  if (added > t.max_length)
-    throw ShapeError("tokenize: truncation to " + std::to_string(t.max_length) + " tokens leaves no room for " +
-                     std::to_string(added) + " special ones; mend tokenizer.json");
-  const size_t most = t.max_length - added;
-  size_t first = (*rows)[0].tokens.ids.size(), second = pair ? (*rows)[1].tokens.ids.size() : 0;
-  if (first + second <= most) return;
-  const size_t excess = first + second - most;
-  using Strategy = Truncation::Strategy;
-  if (t.strategy == Strategy::longest_first || most == 0) {
-    if (!pair || most == 0) {
-      first = most;
-      second = 0;
-    } else {
-      // The shorter one stays whole where it takes no more than half.
-      size_t& shorter = first <= second ? first : second;
-      size_t& longer = first <= second ? second : first;
-      longer = shorter > most ? shorter : std::max(shorter, most - shorter);
-      if (shorter + longer > most) {
-        shorter = most / 2;
-        longer = shorter + most % 2;
-      }
-    }
-  } else {
-    size_t& target = t.strategy == Strategy::only_first ? first : second;
-    if (target <= excess)
-      throw ShapeError("tokenize: " + std::to_string(excess) +
-                       " tokens have to go, but the text that is to be cut has " + std::to_string(target) +
-                       "; pass a shorter text");
-    target -= excess;
-  }
-  cut(&(*rows)[0].tokens, first, t.left);
-  if (pair) cut(&(*rows)[1].tokens, second, t.left);
-}
-
-void Pipeline::pad(Encoding* row) const {
-  const Padding& p = *p_.padding;
-  size_t length = std::max(row->ids.size(), p.length.value_or(0));
-  if (p.multiple_of > 0) length += (p.multiple_of - length % p.multiple_of) % p.multiple_of;
-  const size_t n = length - row->ids.size();
-  const auto at = [&](auto& values) { return p.left ? values.begin() : values.end(); };
-  row->ids.insert(at(row->ids), n, p.id);
-  row->type_ids.insert(at(row->type_ids), n, p.type_id);
-  row->offsets.insert(at(row->offsets), n, ByteRange{});
-  row->added.insert(at(row->added), n, 1);
-}
-
 std::string Pipeline::decode(std::span<const int32_t> ids, bool skip_special) const {
   std::vector<std::string> tokens;
   size_t bytes = 0;
@@ -178,6 +110,7 @@ std::string Pipeline::decode(std::span<const int32_t> ids, bool skip_special) co
     if (i > 0 && !p_.decoder) out += ' ';
     out += tokens[i];
   }
+  if (p_.cleans_up) clean_up_tokenization(&out);
   return out;
 }
 

@@ -18,20 +18,6 @@
 
 namespace heed::inline v0 {
 
-struct Truncation {
-  enum class Strategy { longest_first, only_first, only_second };
-  size_t max_length = 0;  // with special tokens
-  Strategy strategy = Strategy::longest_first;
-  bool left = false;  // the beginning goes
-};
-
-struct Padding {
-  std::optional<size_t> length{};  // of every row; without it rows are not lengthened to each other here
-  size_t multiple_of = 0;
-  bool left = false;
-  int32_t id = 0, type_id = 0;
-};
-
 /// Tokens and what they are: shared, since post-processors look at their texts.
 struct Lexicon {
   ModelPtr model;
@@ -48,8 +34,8 @@ struct PipelineParts {
   std::shared_ptr<const Lexicon> lexicon;
   PostProcessorPtr post_processor;
   DecoderPtr decoder;
-  std::optional<Truncation> truncation;
-  std::optional<Padding> padding;
+  bool cleans_up = false;  // decoded texts lose the spaces before marks of punctuation
+  TokenizerRules rules{};
 };
 
 class Pipeline : public Tokenizer::Implementation {
@@ -63,13 +49,12 @@ class Pipeline : public Tokenizer::Implementation {
   std::optional<int32_t> unknown() const override { return p_.lexicon->model->unknown(); }
   int64_t size() const override;
   bool special(int32_t id) const override;
+  TokenizerRules rules() const override { return p_.rules; }
 
  private:
   Encoding encode_text(const AlignedText& text, int32_t type_id, WordCache* cache) const;
   /// Returns the bytes of what the pre-tokenizer wrote.
   size_t encode_section(AlignedText text, int32_t type_id, size_t most_tokens, WordCache* cache, Encoding* out) const;
-  void truncate(std::vector<Row>* rows, bool special_tokens) const;
-  void pad(Encoding* row) const;
 
   std::unique_ptr<WordCache> take_cache() const;
   void give_back(std::unique_ptr<WordCache> cache) const;

@@ -86,6 +86,7 @@ std::shared_ptr<const Pipeline> read_merges(const TokenizerFiles& files, const T
         make_template({bos, {.sequence = 0}}, {bos, {.sequence = 0}, bos_of_second, {.sequence = 1, .type_id = 1}});
   }
   parts.decoder = make_byte_level_decoder();
+  config.finish(&parts, /*bpe=*/true);
   return std::make_shared<const Pipeline>(std::move(parts));
 }
 
@@ -121,6 +122,7 @@ std::shared_ptr<const Pipeline> read_wordpieces(const TokenizerFiles& files, con
   parts.post_processor =
       mpnet ? make_roberta_processor(cls_id, sep_id, false, false, {}) : make_bert_processor(cls_id, sep_id);
   parts.decoder = make_wordpiece_decoder("##", true);
+  config.finish(&parts, /*bpe=*/false);
   return std::make_shared<const Pipeline>(std::move(parts));
 }
 

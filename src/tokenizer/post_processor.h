@@ -25,8 +25,6 @@ class PostProcessor {
   virtual ~PostProcessor() = default;
   /// `rows`: the texts' tokens, one or two of them; what it leaves there is joined in its order.
   virtual void apply(std::vector<Row>* rows, bool special_tokens) const = 0;
-  /// How many tokens apply() adds to one text, or to two.
-  virtual size_t adds(bool pair) const = 0;
 };
 using PostProcessorPtr = std::unique_ptr<const PostProcessor>;
 

@@ -56,7 +56,6 @@ class ByteLevelProcessor : public PostProcessor {
     if (!trim_) return;
     for (Row& row : *rows) trim_row(&row, prefix_, text_);
   }
-  size_t adds(bool) const override { return 0; }
 
  private:
   bool trim_, prefix_;
@@ -83,11 +82,6 @@ class Template : public PostProcessor {
     }
     *rows = std::move(out);
   }
-  size_t adds(bool pair) const override {
-    size_t n = 0;
-    for (const TemplatePiece& piece : pair ? pair_ : single_) n += piece.ids.size();
-    return n;
-  }
 
  private:
   std::vector<TemplatePiece> single_, pair_;
@@ -108,7 +102,6 @@ class BertProcessor : public PostProcessor {
       (*rows)[i].tokens = std::move(out);
     }
   }
-  size_t adds(bool pair) const override { return pair ? 3 : 2; }
 
  private:
   int32_t cls_, sep_;
@@ -132,7 +125,6 @@ class RobertaProcessor : public PostProcessor {
       row = std::move(out);
     }
   }
-  size_t adds(bool pair) const override { return pair ? 4 : 2; }
 
  private:
   int32_t cls_, sep_;
@@ -145,11 +137,6 @@ class Sequence : public PostProcessor {
   explicit Sequence(std::vector<PostProcessorPtr> processors) : processors_(std::move(processors)) {}
   void apply(std::vector<Row>* rows, bool special_tokens) const override {
     for (const PostProcessorPtr& processor : processors_) processor->apply(rows, special_tokens);
-  }
-  size_t adds(bool pair) const override {
-    size_t n = 0;
-    for (const PostProcessorPtr& processor : processors_) n += processor->adds(pair);
-    return n;
   }
 
  private:

@@ -51,6 +51,7 @@ PreTokenizerPtr make_digits(bool individual);                                   
 PreTokenizerPtr make_punctuation(SplitBehavior behavior);                          // Punctuation
 PreTokenizerPtr make_whitespace();                                                 // Whitespace
 PreTokenizerPtr make_whitespace_split();                                           // WhitespaceSplit
+PreTokenizerPtr make_fixed_length(size_t characters);                              // FixedLength
 PreTokenizerPtr make_sequence(std::vector<PreTokenizerPtr> pre_tokenizers);        // Sequence
 
 }  // namespace heed::inline v0

@@ -197,6 +197,24 @@ class WhitespaceSplit : public PreTokenizer {
   void apply(Words* words) const override { split_characters(words, SplitBehavior::removed, is_white_space); }
 };
 
+class FixedLength : public PreTokenizer {
+ public:
+  explicit FixedLength(size_t characters) : characters_(characters) {}
+  void apply(Words* words) const override {
+    split(words, SplitBehavior::isolated, false, [&](std::string_view text, std::vector<Part>* parts) {
+      parts->clear();
+      for (size_t begin = 0, at = 0; begin < text.size(); begin = at) {
+        for (size_t n = 0; n < characters_ && at < text.size(); ++n)
+          at += static_cast<size_t>(decode_utf8(text.substr(at)).length);
+        parts->push_back({begin, at, true});
+      }
+    });
+  }
+
+ private:
+  size_t characters_;
+};
+
 class Sequence : public PreTokenizer {
  public:
   explicit Sequence(std::vector<PreTokenizerPtr> pre_tokenizers) : pre_tokenizers_(std::move(pre_tokenizers)) {}
@@ -220,6 +238,7 @@ PreTokenizerPtr make_digits(bool individual) { return std::make_unique<Digits>(i
 PreTokenizerPtr make_punctuation(SplitBehavior behavior) { return std::make_unique<Punctuation>(behavior); }
 PreTokenizerPtr make_whitespace() { return std::make_unique<Whitespace>(); }
 PreTokenizerPtr make_whitespace_split() { return std::make_unique<WhitespaceSplit>(); }
+PreTokenizerPtr make_fixed_length(size_t characters) { return std::make_unique<FixedLength>(characters); }
 PreTokenizerPtr make_sequence(std::vector<PreTokenizerPtr> pre_tokenizers) {
   return std::make_unique<Sequence>(std::move(pre_tokenizers));
 }

@@ -1,9 +1,11 @@
 #include "tokenizer/read_json.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "text/base64.h"
 #include "text/unicode.h"
+#include "tokenizer/load.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -45,12 +47,6 @@ std::string affix_of(const JsonValue& part, std::string_view key, std::string_vi
   return affix;
 }
 
-size_t size_of(const JsonValue& part, std::string_view key, int64_t otherwise) {
-  const int64_t size = part.integer_or(key, otherwise);
-  if (size < 0) part.refuse("has a " + std::string(key) + " below 0");
-  return static_cast<size_t>(size);
-}
-
 Pattern pattern_of(const JsonValue& part, const std::string& where) {
   const JsonValue pattern = part.at("pattern");
   if (const auto text = pattern.find("String")) {
@@ -61,6 +57,12 @@ Pattern pattern_of(const JsonValue& part, const std::string& where) {
     return Pattern(std::string(text->string()));
   }
   return Pattern(Regex(pattern.at("Regex").string(), where));
+}
+
+std::string one_character(const JsonValue& part, std::string_view key) {
+  std::string text(part.at(key).string());
+  if (to_utf32(text).size() != 1) part.refuse("has a " + std::string(key) + " that is not one character");
+  return text;
 }
 
 SplitBehavior behavior_of(const JsonValue& part, std::string_view name) {
@@ -149,6 +151,13 @@ PreTokenizerPtr read_pre_tokenizer(const JsonValue& part, bool last, Reading* re
   if (type == "Punctuation") return make_punctuation(behavior_of(part, part.string_or("behavior", "Isolated")));
   if (type == "Whitespace") return make_whitespace();
   if (type == "WhitespaceSplit") return make_whitespace_split();
+  if (type == "CharDelimiterSplit")
+    return make_split(Pattern(one_character(part, "delimiter")), SplitBehavior::removed, false);
+  if (type == "FixedLength") {
+    const int64_t length = part.integer_or("length", 5);
+    if (length < 1) part.refuse("has a length below 1");
+    return make_fixed_length(static_cast<size_t>(length));
+  }
   if (type == "Sequence") {
     const JsonValue list = part.at("pretokenizers");
     std::vector<PreTokenizerPtr> parts;
@@ -226,6 +235,8 @@ ModelPtr read_model(const JsonValue& part, const std::string& where) {
     o.max_input_chars_per_word = part.integer_or("max_input_chars_per_word", 100);
     return make_wordpiece(read_vocabulary(part.at("vocab"), where), std::move(o), where);
   }
+  if (type == "WordLevel")
+    return make_word_level(read_vocabulary(part.at("vocab"), where), std::string(part.string_or("unk_token", "<unk>")));
   if (type.empty()) part.refuse("has no type");
   refuse_type(part, type);
 }
@@ -300,11 +311,11 @@ DecoderPtr read_decoder(const JsonValue& part, Reading* reading) {
   if (type == "Replace") return make_replace_decoder(pattern_of(part, where), std::string(part.at("content").string()));
   if (type == "ByteFallback") return make_byte_fallback_decoder();
   if (type == "Fuse") return make_fuse_decoder();
-  if (type == "Strip") {
-    std::string content(part.at("content").string());
-    if (to_utf32(content).size() != 1) part.refuse("has a content that is not one character");
-    return make_strip_decoder(std::move(content), part.integer_or("start", 0), part.integer_or("stop", 0));
-  }
+  if (type == "Strip")
+    return make_strip_decoder(one_character(part, "content"), part.integer_or("start", 0), part.integer_or("stop", 0));
+  if (type == "CTC")
+    return make_ctc_decoder(std::string(part.string_or("pad_token", "<pad>")),
+                            std::string(part.string_or("word_delimiter_token", "|")), part.boolean_or("cleanup", true));
   if (type == "BPEDecoder") return make_bpe_decoder(std::string(part.string_or("suffix", "</w>")));
   if (type == "Sequence") {
     std::vector<DecoderPtr> parts;
@@ -330,41 +341,6 @@ std::vector<AddedToken> read_added_tokens(const JsonValue& list) {
   return tokens;
 }
 
-bool is_left(const JsonValue& part) {
-  const std::string_view direction = part.string_or("direction", "Right");
-  if (direction != "Left" && direction != "Right") part.refuse("has a direction that is neither Left nor Right");
-  return direction == "Left";
-}
-
-Truncation read_truncation(const JsonValue& part) {
-  Truncation t;
-  t.max_length = size_of(part, "max_length", 512);
-  const std::string_view strategy = part.string_or("strategy", "LongestFirst");
-  if (strategy == "OnlyFirst") {
-    t.strategy = Truncation::Strategy::only_first;
-  } else if (strategy == "OnlySecond") {
-    t.strategy = Truncation::Strategy::only_second;
-  } else if (strategy != "LongestFirst") {
-    part.refuse("has the strategy \"" + std::string(strategy.substr(0, 60)) + "\", which heed has not");
-  }
-  t.left = is_left(part);
-  return t;
-}
-
-Padding read_padding(const JsonValue& part) {
-  constexpr size_t kLongest = 1 << 17;  // tokens: a row of padding takes memory without any text
-  Padding p;
-  if (const auto strategy = part.find("strategy"); strategy && strategy->is_object())
-    p.length = size_of(*strategy, "Fixed", 0);
-  p.multiple_of = size_of(part, "pad_to_multiple_of", 0);
-  if (p.length.value_or(0) > kLongest || p.multiple_of > kLongest)
-    part.refuse("asks for rows of more than " + std::to_string(kLongest) + " tokens");
-  p.left = is_left(part);
-  p.id = static_cast<int32_t>(part.integer_or("pad_id", 0));
-  p.type_id = static_cast<int32_t>(part.integer_or("pad_type_id", 0));
-  return p;
-}
-
 }  // namespace
 
 Merge split_merge(std::string_view line, const std::string& where) {
@@ -382,22 +358,71 @@ TokenTable read_vocabulary(const JsonValue& vocabulary, const std::string& where
   return tokens;
 }
 
-std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const std::string& where) {
+namespace {
+
+// What transformers' classes put in place of parts of the file, where tokenizer_config.json names such a class:
+// BertTokenizer and its like a normalizer, GPT2Tokenizer and RobertaTokenizer the space in front of a text, LlamaTokenizer
+// all but the model and what is added to a text.
+NormalizerPtr normalizer_of_class(const JsonValue& part, const TokenizerConfig& config, Reading* reading) {
+  const std::string name = config.class_name();
+  const bool bert = name == "BertTokenizer" || name == "DistilBertTokenizer" || name == "MPNetTokenizer";
+  if (!bert || part.at("type").string() != "BertNormalizer") return read_normalizer(part, reading);
+  return make_bert_normalizer({.handle_chinese_chars = config.boolean_or("tokenize_chinese_chars", true),
+                               .strip_accents = config.boolean("strip_accents"),
+                               .lowercase = config.boolean_or("do_lower_case", true)});
+}
+
+PreTokenizerPtr pre_tokenizer_of_class(const JsonValue& part, const TokenizerConfig& config, bool last,
+                                       Reading* reading) {
+  const std::string name = config.class_name();
+  const bool prefixes = name == "GPT2Tokenizer" || name == "RobertaTokenizer" || name == "BartTokenizer";
+  if (!prefixes || part.at("type").string() != "ByteLevel") return read_pre_tokenizer(part, last, reading);
+  return make_byte_level({.add_prefix_space = config.boolean_or("add_prefix_space", false),
+                          .use_regex = part.boolean_or("use_regex", true),
+                          .leave_bytes = last});
+}
+
+// Byte-level files, which some call a LlamaTokenizer, are as they are.
+bool is_llamas(const JsonValue& root, const TokenizerConfig& config) {
+  const JsonValue model = root.at("model");
+  return config.is_llamas() && model.string_or("type", "") == "BPE" && model.boolean_or("byte_fallback", false);
+}
+
+}  // namespace
+
+std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const std::string& where,
+                                                    const TokenizerConfig* config) {
+  const TokenizerConfig none(TokenizerFiles{.where = where, .contains = [](const std::string&) { return false; }});
+  if (!config) config = &none;
+  const bool llama = is_llamas(root, *config);
   Reading reading(where);
   PipelineParts parts;
-  if (const auto normalizer = root.find("normalizer")) parts.normalizer = read_normalizer(*normalizer, &reading);
+  if (const auto normalizer = root.find("normalizer"); normalizer && !llama)
+    parts.normalizer = normalizer_of_class(*normalizer, *config, &reading);
   const auto lexicon = std::make_shared<Lexicon>();
   lexicon->model = read_model(root.at("model"), where);
-  if (const auto added = root.find("added_tokens"))
-    lexicon->added = AddedTokens(read_added_tokens(*added), lexicon->model->tokens(), parts.normalizer.get(), where);
+  std::vector<AddedToken> tokens;
+  if (const auto added = root.find("added_tokens")) tokens = read_added_tokens(*added);
+  const AddedTokens of_file(tokens, lexicon->model->tokens(), nullptr, where);
+  const auto size = [&](const AddedTokens& added) {
+    return int64_t{std::max(lexicon->model->tokens().largest_id(), added.largest_id())} + 1;
+  };
+  for (AddedToken& more : config->special_tokens({})) tokens.push_back(std::move(more));
+  lexicon->added = AddedTokens(std::move(tokens), lexicon->model->tokens(), parts.normalizer.get(), where);
+  parts.rules.appended = size(lexicon->added) - size(of_file);
   parts.lexicon = lexicon;
-  if (const auto pre_tokenizer = root.find("pre_tokenizer"))
-    parts.pre_tokenizer = read_pre_tokenizer(*pre_tokenizer, lexicon->model->takes_bytes(), &reading);
+  const bool takes_bytes = lexicon->model->takes_bytes();
+  if (llama) {
+    set_llama_words(*config, &parts);
+  } else if (const auto pre_tokenizer = root.find("pre_tokenizer")) {
+    parts.pre_tokenizer = pre_tokenizer_of_class(*pre_tokenizer, *config, takes_bytes, &reading);
+  }
   if (const auto post_processor = root.find("post_processor"))
     parts.post_processor = read_post_processor(*post_processor, model_text(lexicon), &reading);
-  if (const auto decoder = root.find("decoder")) parts.decoder = read_decoder(*decoder, &reading);
-  if (const auto truncation = root.find("truncation")) parts.truncation = read_truncation(*truncation);
-  if (const auto padding = root.find("padding")) parts.padding = read_padding(*padding);
+  if (const auto decoder = root.find("decoder"); decoder && !llama) parts.decoder = read_decoder(*decoder, &reading);
+  config->finish(&parts, root.at("model").string_or("type", "") == "BPE");
+  // "truncation" and "padding" are left over from the program that saved the file. transformers drops both when it loads
+  // a tokenizer: each call says how it cuts and pads.
   return std::make_shared<const Pipeline>(std::move(parts));
 }
 

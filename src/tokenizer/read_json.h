@@ -8,8 +8,12 @@
 
 namespace heed::inline v0 {
 
-/// Throws FormatError, which names a part that heed has not.
-std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const std::string& where);
+class TokenizerConfig;
+
+/// `config`: the tokenizer_config.json beside it, which may be null. Throws FormatError, which names a part that heed has
+/// not.
+std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const std::string& where,
+                                                    const TokenizerConfig* config = nullptr);
 
 /// A vocabulary: {"token": id, ...}.
 TokenTable read_vocabulary(const JsonValue& vocabulary, const std::string& where);

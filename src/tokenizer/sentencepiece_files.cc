@@ -21,6 +21,15 @@ std::vector<std::string_view> texts_of(const std::vector<Scored>& pieces) {
   return texts;
 }
 
+DecoderPtr fallback_decoder(bool strip) {
+  std::vector<DecoderPtr> decoders;
+  decoders.push_back(make_replace_decoder(Pattern(std::string(kMark)), " "));
+  decoders.push_back(make_byte_fallback_decoder());
+  decoders.push_back(make_fuse_decoder());
+  if (strip) decoders.push_back(make_strip_decoder(" ", 1, 0));
+  return make_sequence(std::move(decoders));
+}
+
 class Reader {
  public:
   Reader(const std::string& bytes, const std::string& where, const TokenizerConfig& config)
@@ -50,6 +59,7 @@ class Reader {
                         " reads a " + (unigram ? "unigram" : "BPE") +
                         " model; add its tokenizer.json, which transformers saves");
     }
+    config_.finish(&parts_, /*bpe=*/!unigram);
     return std::make_shared<const Pipeline>(std::move(parts_));
   }
 
@@ -110,15 +120,6 @@ class Reader {
     parts_.decoder = make_metaspace_decoder({});
   }
 
-  void set_fallback_decoder(bool strip) {
-    std::vector<DecoderPtr> decoders;
-    decoders.push_back(make_replace_decoder(Pattern(std::string(kMark)), " "));
-    decoders.push_back(make_byte_fallback_decoder());
-    decoders.push_back(make_fuse_decoder());
-    if (strip) decoders.push_back(make_strip_decoder(" ", 1, 0));
-    parts_.decoder = make_sequence(std::move(decoders));
-  }
-
   // The beginning and the end of a text, where the configuration asks for them.
   void set_ends() {
     std::vector<TemplatePiece> single, pair;
@@ -137,16 +138,9 @@ class Reader {
     special(token("unk_token", "<unk>"));
     special(token("bos_token", "<s>"));
     special(token("eos_token", "</s>"));
-    const bool prefix = config_.boolean_or("add_prefix_space", true);
-    MetaspaceOptions o;
-    o.prepend = !prefix                               ? PrependScheme::never
-                : config_.boolean_or("legacy", false) ? PrependScheme::always
-                                                      : PrependScheme::first;
-    o.split = false;
-    parts_.pre_tokenizer = make_metaspace(o);
     set_model(bpe(pieces_, true));
+    set_llama_words(config_, &parts_);
     set_ends();
-    set_fallback_decoder(prefix);
   }
 
   void gemma() {
@@ -156,7 +150,7 @@ class Reader {
     parts_.pre_tokenizer = make_split(Pattern(std::string(" ")), SplitBehavior::merged_with_previous, false);
     set_model(bpe(pieces_, true));
     set_ends();
-    set_fallback_decoder(false);
+    parts_.decoder = fallback_decoder(/*strip=*/false);
   }
 
   void t5() {
@@ -231,6 +225,17 @@ class Reader {
 };
 
 }  // namespace
+
+void set_llama_words(const TokenizerConfig& config, PipelineParts* parts) {
+  const bool prefix = config.boolean_or("add_prefix_space", true);
+  MetaspaceOptions o;
+  o.prepend = !prefix                              ? PrependScheme::never
+              : config.boolean_or("legacy", false) ? PrependScheme::always
+                                                   : PrependScheme::first;
+  o.split = false;
+  parts->pre_tokenizer = make_metaspace(o);
+  parts->decoder = fallback_decoder(/*strip=*/prefix);
+}
 
 std::vector<Merge> merges_of(const std::vector<std::string_view>& thirds, const TokenTable& table) {
   std::vector<Merge> merges;

@@ -126,7 +126,8 @@ TEST(Tokenizer, UnigramTakesTheMostProbableWayAndFusesTheUnknown) {
   EXPECT_EQ(tokenizer.decode(Ids{1, 2}), "a b");
 }
 
-TEST(Tokenizer, CutsAndPads) {
+// transformers drops both blocks when it loads a tokenizer; they belong to the program that saved the file.
+TEST(Tokenizer, IgnoresTruncationAndPadding) {
   Document d;
   d.rest = "";
   std::string text = d.text();
@@ -137,8 +138,9 @@ TEST(Tokenizer, CutsAndPads) {
       R"("padding":{"strategy":{"Fixed":4},"direction":"Left","pad_to_multiple_of":null,"pad_id":9,"pad_type_id":1,)"
       R"("pad_token":"x"})");
   const Tokenizer tokenizer = Tokenizer::from_json(text, "tokenizer.json");
-  EXPECT_EQ(tokenizer.encode("the cat the").ids, (Ids{9, 9, 3, 4}));
-  EXPECT_EQ(tokenizer.encode_pair("the cat", "cat the").ids, (Ids{9, 9, 3, 4}));
+  EXPECT_EQ(tokenizer.encode("the cat the").ids, d.load().encode("the cat the").ids);
+  EXPECT_EQ(tokenizer.encode("the cat the").ids, (Ids{3, 4, 3}));
+  EXPECT_EQ(tokenizer.encode_pair("the cat", "cat the").ids, (Ids{3, 4, 4, 3}));
 }
 
 TEST(Tokenizer, NamesWhatItHasNot) {
@@ -149,11 +151,11 @@ TEST(Tokenizer, NamesWhatItHasNot) {
   d.pre_tokenizer = R"({"type":"UnicodeScripts"})";
   EXPECT_EQ(d.error(), R"(tokenizer.json: pre_tokenizer is of the type "UnicodeScripts", which heed has not)");
   d = {};
-  d.decoder = R"({"type":"CTC"})";
-  EXPECT_NE(d.error().find("decoder is of the type \"CTC\""), std::string::npos);
+  d.decoder = R"({"type":"Morse"})";
+  EXPECT_NE(d.error().find("decoder is of the type \"Morse\""), std::string::npos);
   d = {};
-  d.model = R"({"type":"WordLevel","vocab":{}})";
-  EXPECT_NE(d.error().find("model is of the type \"WordLevel\""), std::string::npos);
+  d.model = R"({"type":"Huffman","vocab":{}})";
+  EXPECT_NE(d.error().find("model is of the type \"Huffman\""), std::string::npos);
 }
 
 TEST(Tokenizer, RefusesWhatIsBroken) {

@@ -54,6 +54,9 @@ class Unigram : public Model {
     int32_t id = 0;
   };
 
+  // sentencepiece keeps the sums in float32, which decides where two ways are as good.
+  double kept(double score) const { return o_.single_precision ? double{static_cast<float>(score)} : score; }
+
   void search(std::string_view word, std::vector<Best>* best) const {
     for (size_t begin = 0; begin < word.size();) {
       const double before = (*best)[begin].score;
@@ -61,7 +64,7 @@ class Unigram : public Model {
       bool covered = false;  // a token of this one character is there
       const auto offer = [&](size_t length, int32_t id, double score) {
         Best& target = (*best)[begin + length];
-        if (target.begin == kNowhere || score > target.score) target = {score, static_cast<uint32_t>(begin), id};
+        if (target.begin == kNowhere || score > target.score) target = {kept(score), static_cast<uint32_t>(begin), id};
       };
       trie_.prefixes(word.substr(begin), [&](size_t length, int32_t id) {
         offer(length, id, scores_[static_cast<size_t>(id)] + before);
@@ -69,7 +72,7 @@ class Unigram : public Model {
       });
       if (!covered) {
         if (!o_.unk_id) refuse_unknown("'" + std::string(word.substr(begin, character)) + "'");
-        offer(character, *o_.unk_id, unknown_score_ + before);
+        offer(character, *o_.unk_id, kept(unknown_score_ + before));
       }
       begin += character;
     }

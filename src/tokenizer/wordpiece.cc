@@ -55,7 +55,29 @@ class WordPiece : public Model {
   std::optional<Trie::Place> continued_;  // after the prefix; none where no token begins with it
 };
 
+class WordLevel : public Model {
+ public:
+  WordLevel(TokenTable tokens, const std::string& unk_token)
+      : Model(std::move(tokens)), unk_id_(tokens_.find(unk_token)) {}
+  void tokenize(std::string_view word, bool, std::vector<WordToken>* out) const override {
+    int32_t id = tokens_.find(word);
+    if (id == TokenTable::kNone) id = unk_id_;
+    if (id == TokenTable::kNone) refuse_unknown("'" + std::string(word.substr(0, 80)) + "'");
+    out->push_back({id, 0, static_cast<uint32_t>(word.size())});
+  }
+  std::optional<int32_t> unknown() const override {
+    return unk_id_ == TokenTable::kNone ? std::nullopt : std::optional(unk_id_);
+  }
+
+ private:
+  int32_t unk_id_;
+};
+
 }  // namespace
+
+ModelPtr make_word_level(TokenTable tokens, const std::string& unk_token) {
+  return std::make_unique<WordLevel>(std::move(tokens), unk_token);
+}
 
 ModelPtr make_wordpiece(TokenTable tokens, WordPieceOptions options, const std::string& where) {
   return std::make_unique<WordPiece>(std::move(tokens), std::move(options), where);

@@ -44,6 +44,11 @@ Tensor scaled(const Tensor& x, double factor) {
 
 }  // namespace
 
+Tensor low_rank_sum(const Tensor& w, const Tensor& b, const Tensor& a, double factor) {
+  const NoGrad no_grad;
+  return functional::add(Variable(w), Variable(scaled(product(b, a), factor))).value();
+}
+
 LowRankAdapters::LowRankAdapters(Module& model, const std::vector<AdaptedRows>& layers, const LowRankOptions& options,
                                  const std::vector<std::string>& whole)
     : model_(model), options_(options), layers_(layers) {
@@ -79,12 +84,10 @@ void LowRankAdapters::apply() const {
   model_.train(training());
   const double factor = options_.alpha / static_cast<double>(options_.rank);
   const NoGrad no_grad;
-  for (const Layer& layer : adapted_) {
-    const Variable change(scaled(product(layer.b.value(), layer.a.value()), factor));
+  for (const Layer& layer : adapted_)
     layer.matrix.value()
         .slice(0, layer.begin, layer.end)
-        .copy_from(functional::add(Variable(layer.original), change).value());
-  }
+        .copy_from(low_rank_sum(layer.original, layer.b.value(), layer.a.value(), factor));
 }
 
 Variable LowRankAdapters::operator()(const std::function<Variable()>& compute) const {

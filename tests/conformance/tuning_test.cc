@@ -101,7 +101,9 @@ TEST_F(Tuning, ANewHead) {
   }
   EXPECT_EQ(labels_of(load_classifier(model("bert-classifier"), {"positive"})),
             (std::vector<std::string>{"negative", "neutral", "positive"}));
-  EXPECT_THROW(load_classifier(model("gpt2"), {"a"}), FormatError);
+  EXPECT_THROW(load_classifier(model("gpt2"), {"a", "b"}), FormatError);
+  EXPECT_THROW(load_classifier(model("bert"), {"a"}), ShapeError);             // one class is no choice
+  EXPECT_THROW(load_classifier(model("bert-classifier"), {"new"}), ShapeError);
   EXPECT_THROW(load_classifier(model("bert"), {}), ShapeError);
 }
 
@@ -172,8 +174,8 @@ TEST_F(Tuning, AdaptersThatDoNotFit) {
   refused("[]", kAdapterConfigFile);
   refused("{}", "peft_type");
   refused("{\"peft_type\": \"IA3\", " + base + "}", "peft_type");
-  refused("{\"peft_type\": \"LORA\", \"use_dora\": true, " + base + "}", "use_dora");
-  refused("{\"peft_type\": \"LORA\", \"rank_pattern\": {\"a\": 3}, " + base + "}", "rank_pattern");
+  refused("{\"peft_type\": \"LORA\", \"lora_bias\": true, " + base + "}", "lora_bias");
+  refused("{\"peft_type\": \"LORA\", \"rank_pattern\": {\"a\": 0}, " + base + "}", "rank_pattern");
   refused("{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4, \"base_model_name_or_path\": \"nowhere\"}",
           "nowhere");
   refused("{\"peft_type\": \"LORA\", " + base + "}", "h.7");

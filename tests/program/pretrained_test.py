@@ -92,6 +92,27 @@ class OtherMakers(ProgramTest):
         (self.at / "mixed/tokenizer.json").write_text(json.dumps(tokens))
         self.refuses(1, "the tokenizer's ids go to", "generate", "-m", "mixed", "a")
 
+    def test_truncation_and_padding_in_tokenizer_json_change_nothing(self):
+        cut = {"max_length": 6, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
+        fixed = {"strategy": {"Fixed": 16}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+                 "pad_type_id": 0, "pad_token": "[PAD]"}
+        self.write("lines", "My brother was not at home when the dog barked.\nHe sleeps.\n")
+        for name, *command in (("bert", "tokenize", "lines"), ("sentence-encoder", "embed", "lines"),
+                               ("bert", "fill", "My brother was not at [MASK] today."),
+                               ("bert-classifier", "classify", "--json", "-i", "lines"),
+                               ("qwen2", "generate", "--temperature", 0, "--max-tokens", 5, "My brother was not at home"),
+                               ("qwen2", "generate", "--score", "-i", "lines"), ("t5", "translate", "-i", "lines")):
+            with self.subTest(name, command=command[0]):
+                expected = self.heed(*command, "-m", MODELS / name)
+                self.assertEqual(expected.returncode, 0, expected.stderr)
+                for blocks in {"truncation": cut}, {"padding": fixed}, {"truncation": cut, "padding": fixed}:
+                    shutil.copytree(MODELS / name, self.at / "m")
+                    file = self.at / "m/tokenizer.json"
+                    file.write_text(json.dumps({**json.loads(file.read_text()), **blocks}))
+                    done = self.heed(*command, "-m", "m")
+                    self.assertEqual((done.returncode, done.stdout), (0, expected.stdout), (blocks, done.stderr))
+                    shutil.rmtree(self.at / "m")
+
     def test_directories_that_are_no_model(self):
         shutil.copytree(MODELS / "gpt2", self.at / "cut")
         whole = (self.at / "cut/model.safetensors").read_bytes()

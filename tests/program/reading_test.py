@@ -415,7 +415,9 @@ class Classify(Reading):
         self.assertGreater(self.lines("classify", "-m", "m", stdin=question + "\t" + long + "\n")[0]["answers"][0]["end"],
                            0)
         self.assertEqual(self.succeeds("classify", "-m", "m", stdin=question + "\t\n"), "\n")
-        self.refuses(1, "line 2 has one column", "classify", "-m", "m", stdin="a\tb\na\n")
+        self.refuses(1, "line 1 has one column", "classify", "-m", "m", stdin="a\n")
+        lines = self.succeeds("classify", "-m", "m", stdin="the\tdog barks\nthe\nthe\tcat\n", says="line 2 has one column")
+        self.assertEqual([bool(line) for line in lines.splitlines()], [True, False, True])
         self.refuses(1, "line 1: the question has 30 tokens", "classify", "-m", "m", stdin="the " * 30 + "\tdog\n")
 
     def test_what_cannot_classify(self):
@@ -460,7 +462,10 @@ class Fill(Reading):
 
     def test_what_is_wrong(self):
         tiny_models.text_encoder(self.at / "m", "BertForMaskedLM")
-        self.refuses(1, "line 2 has no mask; write [MASK]", "fill", "-m", "m", stdin="[MASK]\nthe dog\n")
+        self.refuses(1, "line 1 has no mask; write [MASK]", "fill", "-m", "m", stdin="the dog\n\n")
+        lines = self.succeeds("fill", "-m", "m", "--top", 1, stdin="[MASK]\nthe dog\na [MASK]\n\n",
+                              says="line 2 has no mask; write [MASK] or <mask> where a word is to be found; passed over 2 such")
+        self.assertEqual([line.split("\t")[0] for line in lines.splitlines()], ["1", "3"])
         self.refuses(1, "line 1 has no mask; write ___", "fill", "-m", "m", "--mask", "___", stdin="the dog\n")
         self.refuses(1, "line 1 has 42 tokens; the model takes at most 24", "fill", "-m", "m",
                      stdin="[MASK] " * 40 + "\n")

@@ -222,6 +222,7 @@ class Tuning(TrainingTest):
         self.write("text.txt", SENTENCE * 40)
         self.write("pairs.tsv", corpus(8))
         self.write("labels.tsv", "a\tthe dog\nb\tthe house\n")
+        self.write("one.tsv", "a\tthe dog\na\tthe house\n")
         self.write("used/file", "x")
         self.write("model.gguf", b"GGUF\3\0\0\0" + b"\0" * 16)
         gpt2, bert, marian = (MODELS / name for name in ("gpt2", "bert", "marian"))
@@ -229,6 +230,7 @@ class Tuning(TrainingTest):
                 (2, "--pairs is for models with", gpt2, ["--pairs", "pairs.tsv"]),
                 (2, "--text is for language models", bert, ["--text", "text.txt"]),
                 (1, "a marian tells no classes;", marian, ["--labelled", "labels.tsv"]),
+                (2, "'a' is the only label", bert, ["--labelled", "one.tsv"]),
                 (2, "--d-model is for models that heed begins", gpt2, ["--text", "text.txt", "--d-model", "8"]),
                 (2, "--preset is for models that heed begins", gpt2, ["--text", "text.txt", "--preset", "tiny"]),
                 (2, "is a GGUF file", "model.gguf", ["--text", "text.txt"]),

@@ -295,13 +295,20 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("names", nargs="*")
     options = parser.parse_intermixed_args()
-    paths = {path.parent.name: path for path in sorted((options.models / "tokenizers").glob("*/tokenizer.json"))}
+    paths = {}
+    for given in sorted((options.models / "tokenizers").glob("*/tokenizer.json")):  # without what stands beside it
+        paths[given.parent.name] = path = options.made / given.parent.name / "tokenizer.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(given.read_bytes())
     for name, content in made_tokenizers():
         path = options.made / name / "tokenizer.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content), encoding="utf-8")
         paths[name] = path
     packages = {name: tokenizers.Tokenizer.from_file(str(path)) for name, path in paths.items()}
+    for package in packages.values():  # as transformers does when it loads a tokenizer
+        package.no_truncation()
+        package.no_padding()
     for name, path in list(paths.items()):
         if kind := gguf_files.kind_of(name):
             told = gguf_files.as_told(json.loads(path.read_text(encoding="utf-8")))
