@@ -24,7 +24,8 @@ class Chat:
                  "plain", a dialogue as a text has it. Default: the one that the model's directory asks for, known by
                  its marks, since heed does not run the program in it
     system       what the model is told first; default: nothing
-    max_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed, stop  as of LanguageModel.generate()
+    max_tokens, min_tokens, temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram_size, seed, stop
+                 as of LanguageModel.generate()
 
     A conversation that outgrows the model loses its beginning. Raises UsageError for a template that heed does not
     know, and for one whose marks are no tokens of the model's; ShapeError for options out of range.
@@ -32,16 +33,19 @@ class Chat:
 
     __slots__ = ("_made",)
 
-    def __init__(self, model: LanguageModel, *, template: str | None = None, system: str = "", max_tokens: int = 256,
-                 temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
-                 repetition_penalty: float = 1.0, seed: int = 0, stop: Stop = ()) -> None:
+    def __init__(self, model: LanguageModel, *, template: str | None = None, system: str = "",
+                 max_tokens: int | None = None, min_tokens: int | None = None, temperature: float | None = None,
+                 top_k: int | None = None, top_p: float | None = None, min_p: float | None = None,
+                 repetition_penalty: float | None = None, no_repeat_ngram_size: int | None = None, seed: int = 0,
+                 stop: Stop = ()) -> None:
         if not isinstance(model, LanguageModel):
             raise TypeError(f"Chat: model is {model!r}; pass a heed.LanguageModel")
         if template is None:
             known = model.model_type and os.path.isdir(model._path or "")
             template = _heed.chat_template_of(model._path) if known else "plain"
         self._made = model._made.conversation(template, system, [stop] if isinstance(stop, str) else stop, max_tokens,
-                                              temperature, top_k, top_p, min_p, repetition_penalty, seed)
+                                              min_tokens, temperature, top_k, top_p, min_p, repetition_penalty,
+                                              no_repeat_ngram_size, seed)
 
     def answer(self, text: str) -> str:
         """What the model answers. The GIL is released; Ctrl-C ends it, and what was said until then stays."""

@@ -119,7 +119,10 @@ TEST(Finite, ADamagedLanguageModelStopsAndSaysWhere) {
   std::vector<int32_t> drawn;
   const auto generate = [&](double temperature) {
     model.generate(
-        {1, 2}, {.max_tokens = 5, .sampling = {.temperature = temperature}, .never = {12}, .on_token = [&](int32_t id) {
+        {1, 2}, {.max_tokens = 5,
+                 .sampling = {.temperature = temperature},
+                 .rules = {.never = {12}},
+                 .on_token = [&](int32_t id) {
                    drawn.push_back(id);
                    return true;
                  }});

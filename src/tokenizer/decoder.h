@@ -18,6 +18,9 @@ class Decoder {
 };
 using DecoderPtr = std::unique_ptr<const Decoder>;
 
+/// The byte that a token such as "<0x41>" stands for, or -1.
+int byte_of_token(std::string_view token);
+
 DecoderPtr make_byte_level_decoder();                                             // ByteLevel
 DecoderPtr make_metaspace_decoder(const MetaspaceOptions& o);                     // Metaspace
 DecoderPtr make_wordpiece_decoder(std::string prefix, bool cleanup);              // WordPiece
