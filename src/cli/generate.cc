@@ -99,8 +99,8 @@ void write_samples(const GenerateArguments& a, const TextGenerator& generator, c
   }
 }
 
-std::string chosen_template(const GenerateArguments& a) {
-  return a.chat_template == "auto" ? chat_template_of(a.model) : a.chat_template;
+ChatTemplate chosen_template(const GenerateArguments& a) {
+  return a.chat_template == "auto" ? chat_template_of(a.model) : ChatTemplate(a.chat_template);
 }
 
 // Each line is answered as it comes.

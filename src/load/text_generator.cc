@@ -113,10 +113,11 @@ struct Continuation::State {
   StopTexts stops;
   StopStrings own_stops;
   std::vector<int32_t> ids{};  // with the prompt, where there are such
+  bool own_text;
   bool ended = false;
 
   void follow(const std::vector<int32_t>& prompt) {
-    characters.follow(prompt);
+    if (!own_text) characters.follow(prompt);
     if (!own_stops.empty()) ids = prompt;
   }
   bool ends_with(int32_t id) {
@@ -144,7 +145,9 @@ Continuation::Continuation(const StoredModel& model, const std::vector<int32_t>&
                          {model.as<LanguageModel>(), prompt, std::move(options)},
                          TokenStream(model.tokenizer()),
                          StopTexts({}),
-                         StopStrings(model.pretrained().stop_texts, model.tokenizer())});
+                         StopStrings(model.pretrained().stop_texts, model.tokenizer()),
+                         {},
+                         given.own_text});
   state_->stops = StopTexts(state_->stop);
   state_->follow(prompt);
 }
