@@ -308,11 +308,11 @@ std::unique_ptr<Text> continued(const StoredModel& model, H prompt, H stop, H ma
 /// A Chat that Ctrl-C ends: what was said until then stays.
 class Conversation {
  public:
-  Conversation(const StoredModel& model, const std::string& chat_template, const std::string& system,
-               ContinueOptions options)
+  /// `form`: the name of a template, a function that writes [(role, content)], or None for that of the model at `place`.
+  Conversation(const StoredModel& model, H form, H place, const std::string& system, ContinueOptions options)
       : model_(model) {
     options.tokens.on_token = [this](int32_t) { return !interrupt_->pending(); };
-    chat_.emplace(model, chat_template, system, options);
+    chat_.emplace(model, template_of(form, place), system, options);
   }
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
@@ -321,10 +321,15 @@ class Conversation {
     check_eval("answer", model_.module());
     const std::string whole = text("answer: text", said);
     Interrupt interrupt;
+    std::unique_lock one_at_a_time(talking_, std::defer_lock);
+    {
+      const nb::gil_scoped_release others_may_run;
+      one_at_a_time.lock();
+    }
+    if (writer_.is_valid()) write_with(whole);
     std::string answered;
     {
       const Computing running;
-      const std::lock_guard one_at_a_time(talking_);
       interrupt_ = &interrupt;
       answered = chat_->answer(whole);
     }
@@ -334,33 +339,61 @@ class Conversation {
 
   /// [(role, content)]
   List messages() {
-    constexpr std::array kRoles{"system", "user", "assistant"};
     std::vector<ChatMessage> messages;
     {
       const nb::gil_scoped_release others_may_run;
       const std::lock_guard one_at_a_time(talking_);
       messages = chat_->messages();
     }
+    return as_list(messages);
+  }
+
+ private:
+  static List as_list(const std::vector<ChatMessage>& messages) {
+    constexpr std::array kRoles{"system", "user", "assistant"};
     List all;
     for (const ChatMessage& m : messages) all.append(nb::make_tuple(kRoles[static_cast<size_t>(m.role)], m.content));
     return all;
   }
 
- private:
+  ChatTemplate template_of(H form, H place) {
+    if (form.is_none()) return chat_template_of(path("Chat: path", place));
+    if (!PyCallable_Check(form.ptr())) return text("Chat: template", form);
+    writer_ = nb::borrow(form);
+    return ChatTemplate([this](std::span<const ChatMessage>) { return written_; });
+  }
+
+  /// Before anything computes, since the function may run Python's threads.
+  void write_with(const std::string& said) {
+    std::vector<ChatMessage> messages = chat_->messages();
+    messages.push_back({ChatRole::user, said});
+    written_ = text("Chat: what the template writes", writer_(as_list(messages)));
+  }
+
   const StoredModel& model_;
   std::mutex talking_;
   Interrupt* interrupt_ = nullptr;
+  nb::object writer_{};
+  std::string written_{};
   std::optional<Chat> chat_;
 };
 
-std::unique_ptr<Conversation> conversation(const StoredModel& model, H chat_template, H system, H stop, H max_tokens,
-                                           H min_tokens, H temperature, H top_k, H top_p, H min_p,
+std::unique_ptr<Conversation> conversation(const StoredModel& model, H chat_template, H place, H system, H stop,
+                                           H max_tokens, H min_tokens, H temperature, H top_k, H top_p, H min_p,
                                            H repetition_penalty, H no_repeat_ngram_size, H seed_value) {
-  const std::string form = text("Chat: template", chat_template), told = text("Chat: system", system);
-  return std::make_unique<Conversation>(model, form, told,
+  const std::string told = text("Chat: system", system);
+  return std::make_unique<Conversation>(model, chat_template, place, told,
                                         continue_options("Chat", stop, max_tokens, min_tokens, temperature, top_k,
                                                          top_p, min_p, repetition_penalty, no_repeat_ngram_size,
                                                          seed_value));
+}
+
+/// (text, {token: text}) of the model's own template.
+Tuple chat_source(H place) {
+  const ChatSource source = chat_source_of(path("Chat: path", place));
+  nb::dict tokens;
+  for (const auto& [name, token] : source.tokens) tokens[name.c_str()] = token;
+  return nb::make_tuple(source.text, tokens);
 }
 
 /// (tokens, bytes, nats)
@@ -550,8 +583,8 @@ void define_models(nb::module_& m) {
       .def("continued", &continued, nb::keep_alive<0, 1>(), any("prompt"), any("stop"), any("max_tokens"),
            any("min_tokens"), any("temperature"), any("top_k"), any("top_p"), any("min_p"), any("repetition_penalty"),
            any("no_repeat_ngram_size"), any("seed"))
-      .def("conversation", &conversation, nb::keep_alive<0, 1>(), any("template"), any("system"), any("stop"),
-           any("max_tokens"), any("min_tokens"), any("temperature"), any("top_k"), any("top_p"), any("min_p"),
+      .def("conversation", &conversation, nb::keep_alive<0, 1>(), any("template"), any("path"), any("system"),
+           any("stop"), any("max_tokens"), any("min_tokens"), any("temperature"), any("top_k"), any("top_p"), any("min_p"),
            any("repetition_penalty"), any("no_repeat_ngram_size"), any("seed"))
       .def("score_text", &score_text_of, any("text"))
       .def("logits", &logits_of_text, any("ids"))
@@ -560,8 +593,7 @@ void define_models(nb::module_& m) {
       .def("attended_translating", &attended_translating, any("text"), any("translation"), any("beam"))
       .def("attended_reading", &attended_reading, any("text"), any("max_tokens"));
   m.def("load", &load_model, any("path"), any("trust"), any("dtype"));
-  m.def(
-      "chat_template_of", [](H directory) { return chat_template_of(path("Chat: path", directory)); }, any("path"));
+  m.def("chat_source_of", &chat_source, any("path"));
   m.def("restored", &restored, nb::arg("config"), nb::arg("vocabularies"), nb::arg("parameters"));
 }
 

@@ -158,7 +158,7 @@ std::string default_template(const nlohmann::json& templates, const std::string&
   if (templates.is_string()) return templates.get<std::string>();
   if (templates.is_array())
     for (const nlohmann::json& one : templates)
-      if (one.is_object() && one.value("name", nlohmann::json()) == "default" && one.contains("template") &&
+      if (one.is_object() && one.contains("name") && one["name"] == "default" && one.contains("template") &&
           one["template"].is_string())
         return one["template"].get<std::string>();
   throw FormatError(where + ": \"chat_template\" is neither a text nor a list with one named \"default\"");
@@ -235,7 +235,7 @@ ChatSource chat_source_of(const std::string& path) {
     if (name != kTokenizerFile) continue;
     if (file.contains("chat_template") && !file["chat_template"].is_null())
       source.text = default_template(file["chat_template"], files.path(name));
-    const std::string kind = file.value("tokenizer_class", "");
+    const nlohmann::json kind = file.contains("tokenizer_class") ? file["tokenizer_class"] : nlohmann::json("");
     may_have_more = kind != "PreTrainedTokenizerFast" && kind != "TokenizersBackend";
   }
   if (files.contains(kTemplateFile)) source.text = files.read(kTemplateFile, kLargest);

@@ -73,7 +73,7 @@ std::vector<std::string> TextGenerator::continue_texts(const std::vector<std::st
   for (const std::string& prompt : prompts) {
     ids.push_back(begun_prompt(tokenizer, prompt));
     written.push_back({TokenStream(tokenizer), StopTexts(options.stop)});
-    written.back().characters.follow(ids.back());
+    if (!options.own_text) written.back().characters.follow(ids.back());
     if (!own_stops.empty()) written.back().ids = ids.back();
   }
   GenerateOptions tokens = stored_.completed(options.tokens);

@@ -93,12 +93,13 @@ std::string name_of_language(std::string token) {
   return token;
 }
 
-[[noreturn]] void refuse_language(const Tokenizer& tokenizer, const std::string& language) {
+// `codes`: they would do, too.
+[[noreturn]] void refuse_language(const Tokenizer& tokenizer, const std::string& language, bool codes) {
   constexpr size_t kNamed = 12;
   std::vector<std::string> known;
   for (int32_t id = 0; id < tokenizer.size(); ++id) {
     std::string token = tokenizer.token(id).value_or("");
-    if (is_language(tokenizer, id) || is_code(token)) known.push_back(name_of_language(std::move(token)));
+    if (is_language(tokenizer, id) || (codes && is_code(token))) known.push_back(name_of_language(std::move(token)));
   }
   if (known.empty())
     throw UsageError("translate: the language is " + language +
@@ -116,13 +117,13 @@ struct Languages {
   std::string prefix{};
 };
 
-std::optional<int32_t> language_token(const Tokenizer& tokenizer, const std::string& language) {
+std::optional<int32_t> language_token(const Tokenizer& tokenizer, const std::string& language, bool codes = false) {
   if (language.empty()) return {};
   for (const std::string& token : {language, "__" + language + "__"}) {
     const std::optional<int32_t> id = tokenizer.id_of(token);
     if (id && is_language(tokenizer, *id)) return id;
   }
-  refuse_language(tokenizer, language);
+  refuse_language(tokenizer, language, codes);
 }
 
 Languages languages_of(const Tokenizer& source, const Tokenizer& target, const TranslateOptions& options) {
@@ -134,7 +135,7 @@ Languages languages_of(const Tokenizer& source, const Tokenizer& target, const T
       languages.code = code;
       return languages;
     }
-  languages.target = language_token(target, language);
+  languages.target = language_token(target, language, /*codes=*/true);
   return languages;
 }
 
