@@ -30,20 +30,14 @@ class RaisedError : public ProgramError {
 };
 
 class Value;
+struct Arguments;
+struct Namespace;
 using List = std::vector<Value>;
 using Dict = std::vector<std::pair<std::string, Value>>;  // in the order of insertion, each key once
+using Function = std::function<Value(const Arguments&)>;
 
 struct Undefined {
   std::string name{};
-};
-struct Arguments {
-  List positional{};
-  Dict named{};
-};
-using Function = std::function<Value(const Arguments&)>;
-/// A dictionary whose entries a program may set.
-struct Namespace {
-  Dict entries{};
 };
 
 /// What Jinja computes with: copies share lists, dictionaries and texts, which do not change.
@@ -103,6 +97,17 @@ class Value {
   void lie_around(const Value& inner);
   Data data_{};
   int depth_ = 0;  // how many lists and dictionaries are within each other
+};
+
+/// What a function is called with.
+struct Arguments {
+  List positional{};
+  Dict named{};
+};
+
+/// A dictionary whose entries a program may set.
+struct Namespace {
+  Dict entries{};
 };
 
 /// Null where there is none.

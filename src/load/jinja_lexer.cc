@@ -66,8 +66,8 @@ class Lexer {
  private:
   std::string_view rest() const { return std::string_view(source_).substr(at_); }
   size_t line() {
-    const auto begin = source_.begin();
-    line_ += static_cast<size_t>(std::count(begin + std::ptrdiff_t(counted_), begin + std::ptrdiff_t(at_), '\n'));
+    const std::string_view passed = std::string_view(source_).substr(counted_, at_ - counted_);
+    line_ += static_cast<size_t>(std::count(passed.begin(), passed.end(), '\n'));
     counted_ = at_;
     return line_;
   }

@@ -244,7 +244,7 @@ Generation::Generation(const LanguageModel& model, const std::vector<int32_t>& p
 void Generation::restart(const std::vector<int32_t>& prompt) {
   if (prompt.empty()) throw ShapeError("generate: the prompt is empty; give one token at least");
   State& s = *state_;
-  const int64_t most = most_tokens(s.options, std::ssize(prompt));
+  const int64_t may_follow = most_tokens(s.options, std::ssize(prompt));
   std::vector<int32_t> window(prompt.end() - static_cast<std::ptrdiff_t>(std::min(prompt.size(), s.longest())),
                               prompt.end());
   // The last token is read in any case: the next one is predicted there.
@@ -257,7 +257,7 @@ void Generation::restart(const std::vector<int32_t>& prompt) {
   s.next.assign(s.window.begin() + kept, s.window.end());
   s.text = prompt;
   s.prompt = prompt.size();
-  s.most = most;
+  s.most = may_follow;
   s.generated = 0;
   s.ended = false;
 }
