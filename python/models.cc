@@ -296,8 +296,7 @@ ContinueOptions continue_options(const std::string& operation, H stop, H max_tok
 }
 
 std::unique_ptr<Text> continued(const StoredModel& model, H prompt, H stop, H max_tokens, H min_tokens, H temperature,
-                                H top_k, H top_p, H min_p, H repetition_penalty, H no_repeat_ngram_size,
-                                H seed_value) {
+                                H top_k, H top_p, H min_p, H repetition_penalty, H no_repeat_ngram_size, H seed_value) {
   check_eval("generate", model.module());
   const std::string begun = text("generate: prompt", prompt);
   return std::make_unique<Text>(model, begun,
@@ -308,7 +307,8 @@ std::unique_ptr<Text> continued(const StoredModel& model, H prompt, H stop, H ma
 /// A Chat that Ctrl-C ends: what was said until then stays.
 class Conversation {
  public:
-  /// `form`: the name of a template, a function that writes [(role, content)], or None for that of the model at `place`.
+  /// `form`: the name of a template, a function that writes [(role, content)], or None for that of the model at
+  /// `place`.
   Conversation(const StoredModel& model, H form, H place, const std::string& system, ContinueOptions options)
       : model_(model) {
     options.tokens.on_token = [this](int32_t) { return !interrupt_->pending(); };
@@ -382,10 +382,10 @@ std::unique_ptr<Conversation> conversation(const StoredModel& model, H chat_temp
                                            H max_tokens, H min_tokens, H temperature, H top_k, H top_p, H min_p,
                                            H repetition_penalty, H no_repeat_ngram_size, H seed_value) {
   const std::string told = text("Chat: system", system);
-  return std::make_unique<Conversation>(model, chat_template, place, told,
-                                        continue_options("Chat", stop, max_tokens, min_tokens, temperature, top_k,
-                                                         top_p, min_p, repetition_penalty, no_repeat_ngram_size,
-                                                         seed_value));
+  return std::make_unique<Conversation>(
+      model, chat_template, place, told,
+      continue_options("Chat", stop, max_tokens, min_tokens, temperature, top_k, top_p, min_p, repetition_penalty,
+                       no_repeat_ngram_size, seed_value));
 }
 
 /// (text, {token: text}) of the model's own template.
@@ -584,8 +584,8 @@ void define_models(nb::module_& m) {
            any("min_tokens"), any("temperature"), any("top_k"), any("top_p"), any("min_p"), any("repetition_penalty"),
            any("no_repeat_ngram_size"), any("seed"))
       .def("conversation", &conversation, nb::keep_alive<0, 1>(), any("template"), any("path"), any("system"),
-           any("stop"), any("max_tokens"), any("min_tokens"), any("temperature"), any("top_k"), any("top_p"), any("min_p"),
-           any("repetition_penalty"), any("no_repeat_ngram_size"), any("seed"))
+           any("stop"), any("max_tokens"), any("min_tokens"), any("temperature"), any("top_k"), any("top_p"),
+           any("min_p"), any("repetition_penalty"), any("no_repeat_ngram_size"), any("seed"))
       .def("score_text", &score_text_of, any("text"))
       .def("logits", &logits_of_text, any("ids"))
       .def("logits_of_pair", &logits_of_pair, any("source"), any("target"))

@@ -21,7 +21,8 @@ struct ChatMessage {
 };
 
 /// The names of the ways of writing a conversation that heed knows: "chatml" (Qwen and others), "gemma", "llama2",
-/// "llama3", "mistral", "phi3", "zephyr", and "plain", a dialogue as a text has it, for models that were not taught any.
+/// "llama3", "mistral", "phi3", "zephyr", and "plain", a dialogue as a text has it, for models that were not taught
+/// any.
 std::vector<std::string> chat_templates();
 
 /// How a conversation is written for a model. Copies share what they hold; const functions may run in several threads
@@ -47,10 +48,10 @@ class ChatTemplate {
   std::shared_ptr<const Form> form_;
 };
 
-/// The template of a model's directory (chat_template.jinja, or chat_template of tokenizer_config.json) or GGUF file, as
-/// it is: a program in the language of Jinja 2, which heed runs as transformers does, with no tools and no documents, and
-/// within so many steps and so much memory. "plain" where there is none. Throws UsageError for a program with what heed
-/// does not have, IoError and FormatError.
+/// The template of a model's directory (chat_template.jinja, or chat_template of tokenizer_config.json) or GGUF file,
+/// as it is: a program in the language of Jinja 2, which heed runs as transformers does, with no tools and no
+/// documents, and within so many steps and so much memory. "plain" where there is none. Throws UsageError for a program
+/// with what heed does not have, IoError and FormatError.
 ChatTemplate chat_template_of(const std::string& path);
 
 /// That template as a text, and the special tokens that it may name ("bos_token"). A token that the directory does not

@@ -98,9 +98,9 @@ struct LengthDecay {
 };
 
 /// Rules that change the scores of tokens before one of them is chosen, in the order of the members, which is that of
-/// Hugging Face's transformers. A search with several beams applies them to log-probabilities, drawing and greedy search
-/// to logits. "The text" has a prompt, or the start token of a translation, in front. Members that are not given do
-/// nothing.
+/// Hugging Face's transformers. A search with several beams applies them to log-probabilities, drawing and greedy
+/// search to logits. "The text" has a prompt, or the start token of a translation, in front. Members that are not given
+/// do nothing.
 struct TokenRules {
   std::vector<SequenceBias> sequence_bias{};
   /// Scores of tokens that are not in the source (of a language model: in the prompt) stay; of those that are, they are
@@ -111,12 +111,12 @@ struct TokenRules {
   std::optional<double> repetition_penalty{};
   std::optional<int64_t> no_repeat_ngram_size{};          // no row of so many tokens is in the text twice
   std::optional<int64_t> encoder_no_repeat_ngram_size{};  // none is taken from the source (the prompt)
-  std::vector<std::vector<int32_t>> bad_words{};          // rows of tokens that are not written; a single end token may be
-  std::optional<int64_t> min_length{};                    // tokens of the text before it may end
-  std::optional<int64_t> min_tokens{};                    // written ones; min_length does not count where it is given
-  std::optional<int32_t> first_token{};                   // what follows the start token, or a prompt of one token
-  std::vector<int32_t> last_tokens{};                     // one of them is the last token that fits
-  bool finite_scores = false;                             // scores of -infinity become the lowest number
+  std::vector<std::vector<int32_t>> bad_words{};  // rows of tokens that are not written; a single end token may be
+  std::optional<int64_t> min_length{};            // tokens of the text before it may end
+  std::optional<int64_t> min_tokens{};            // written ones; min_length does not count where it is given
+  std::optional<int32_t> first_token{};           // what follows the start token, or a prompt of one token
+  std::vector<int32_t> last_tokens{};             // one of them is the last token that fits
+  bool finite_scores = false;                     // scores of -infinity become the lowest number
   std::optional<LengthDecay> length_decay{};
   std::vector<int32_t> never{};        // tokens that are not written
   std::vector<int32_t> never_first{};  // nor as the first one (where first_token is, as the second)
@@ -164,7 +164,7 @@ struct BeamOptions {
   bool want_alignment = false;
   /// Where given, n_best translations are drawn, one token after the other, instead of searched; `beam` does not count.
   std::optional<Sampling> sampling{};
-  std::vector<uint64_t> streams{};                // of draws, one for each source; equal streams draw alike. None: 0, 1, ...
+  std::vector<uint64_t> streams{};  // of draws, one for each source; equal streams draw alike. None: 0, 1, ...
   std::optional<EarlyStopping> early_stopping{};  // default when_full
   TokenRules rules{};
   std::optional<int32_t> start{};              // the token that a translation begins behind; default the model's bos_id

@@ -40,8 +40,8 @@ struct PretrainedModel {
   /// A LanguageModel, TextEncoder, ImageEncoder, SpeechTransformer or Transformer; not in training.
   std::unique_ptr<Module> module;
   /// How it writes by default, as transformers does: generation_config.json, or the same keys of an older config.json.
-  /// `generate` is for a LanguageModel (a SpeechTransformer has its `stop` alone), `beam` for a Transformer. A GGUF file
-  /// says which tokens end a text; the rest is kReadableSampling.
+  /// `generate` is for a LanguageModel (a SpeechTransformer has its `stop` alone), `beam` for a Transformer. A GGUF
+  /// file says which tokens end a text; the rest is kReadableSampling.
   GenerateOptions generate{};
   BeamOptions beam{};
   Sampling sampling{};                    // what draws are made with, where the caller wants draws

@@ -9,7 +9,8 @@ class App;
 
 namespace heed::cli {
 
-/// --repetition-penalty, --no-repeat-ngram and `shortest`, the least number of tokens. `rules` must outlive the command.
+/// --repetition-penalty, --no-repeat-ngram and `shortest`, the least number of tokens. `rules` must outlive the
+/// command.
 void add_rules(CLI::App& command, TokenRules& rules, const char* shortest, const char* shortest_is);
 
 }  // namespace heed::cli

@@ -323,8 +323,7 @@ void add_translate(CLI::App& program) {
       ->check(finite_number())
       ->default_str("");
   command
-      ->add_option("--max-length", beam.max_length,
-                   "Longest translation in tokens; 0 for twice the source and 10 [0]")
+      ->add_option("--max-length", beam.max_length, "Longest translation in tokens; 0 for twice the source and 10 [0]")
       ->check(CLI::Range(0, 1 << 24))
       ->default_str("");
   add_rules(*command, beam.rules, "--min-length", "Shortest translation in tokens [0]");

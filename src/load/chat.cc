@@ -87,16 +87,7 @@ constexpr std::array<KnownForm, 8> kForms{{
      true,
      "</s>",
      ""},
-    {"mistral",
-     "<s>",
-     {"", "\n\n"},
-     {"[INST] ", " [/INST]"},
-     {"", "</s>"},
-     "",
-     true,
-     false,
-     "</s>",
-     ""},
+    {"mistral", "<s>", {"", "\n\n"}, {"[INST] ", " [/INST]"}, {"", "</s>"}, "", true, false, "</s>", ""},
     {"plain", "", {"", "\n\n"}, {"User: ", "\n"}, {"Assistant: ", "\n"}, "Assistant:", false, true, "", "\nUser:"},
 }};
 
@@ -282,7 +273,8 @@ struct Chat::State {
 
   std::vector<int32_t> ids() const {
     const std::string all = form->write(messages);
-    return form->whole ? model.tokenizer().encode(all, /*special_tokens=*/false).ids : prompt_ids(model.tokenizer(), all);
+    return form->whole ? model.tokenizer().encode(all, /*special_tokens=*/false).ids
+                       : prompt_ids(model.tokenizer(), all);
   }
 };
 
@@ -296,7 +288,8 @@ Chat::Chat(const StoredModel& model, ChatTemplate chat_template, const std::stri
   if (!s.form->end.empty()) {
     const std::optional<int32_t> end = model.tokenizer().id_of(s.form->end);
     if (!end)
-      throw UsageError("chat: " + s.form->end + " of the template is no token of the model's; choose another, or plain");
+      throw UsageError("chat: " + s.form->end +
+                       " of the template is no token of the model's; choose another, or plain");
     s.options.tokens.stop.push_back(*end);
   }
   if (!s.form->end_text.empty()) s.options.stop.emplace_back(s.form->end_text);

@@ -103,12 +103,36 @@ TEST(ChatProgram, SaysWhatItDoesNotRun) {
   EXPECT_EQ(refusal("{{ 'a' | urlize }}"), "error: heed does not have the filter 'urlize' of a text");
   EXPECT_EQ(refusal("{{ raise_exception('no: ' + messages[0].role) }}"), "error: no: user");
   EXPECT_EQ(refusal("{{ messages }}"), "error: heed does not write a list as Python does");
-  for (const char* program :
-       {"{{", "{%", "{#", "{{ 'a }}", "{{ a b }}", "{% if %}{% endif %}", "{% if a %}", "{% endfor %}", "{{ (a }}", "{{ a) }}",
-        "{% for in b %}{% endfor %}", "{{ a[ }}", "{{ a ** b }}", "{{ 'a\\N{x}' }}", "{% raw %}{% endraw %}", "{{ @ }}", "{{ a is }}",
-        "{% set a.b.c = 1 %}", "{% break %}", "{% for a in b %}{% macro c() %}{% endmacro %}{% endfor %}", "{{ 09 }}",
-        "{{ a.b }}", "{{ 1 + 'a' }}", "{{ nothing() }}", "{{ 1 // 0 }}", "{{ messages[0].content.format() }}",
-        "{{ namespace(1) }}", "{% set a = {1: 2} %}", "{{ strftime_now('%E') }}", "{{ 9223372036854775807 + 1 }}"})
+  for (const char* program : {"{{",
+                              "{%",
+                              "{#",
+                              "{{ 'a }}",
+                              "{{ a b }}",
+                              "{% if %}{% endif %}",
+                              "{% if a %}",
+                              "{% endfor %}",
+                              "{{ (a }}",
+                              "{{ a) }}",
+                              "{% for in b %}{% endfor %}",
+                              "{{ a[ }}",
+                              "{{ a ** b }}",
+                              "{{ 'a\\N{x}' }}",
+                              "{% raw %}{% endraw %}",
+                              "{{ @ }}",
+                              "{{ a is }}",
+                              "{% set a.b.c = 1 %}",
+                              "{% break %}",
+                              "{% for a in b %}{% macro c() %}{% endmacro %}{% endfor %}",
+                              "{{ 09 }}",
+                              "{{ a.b }}",
+                              "{{ 1 + 'a' }}",
+                              "{{ nothing() }}",
+                              "{{ 1 // 0 }}",
+                              "{{ messages[0].content.format() }}",
+                              "{{ namespace(1) }}",
+                              "{% set a = {1: 2} %}",
+                              "{{ strftime_now('%E') }}",
+                              "{{ 9223372036854775807 + 1 }}"})
     EXPECT_TRUE(refusal(program).starts_with("error: ")) << program << ": " << refusal(program);
 }
 
@@ -127,17 +151,21 @@ TEST(ChatProgram, IsBounded) {
        {std::string("{% for i in range(100000000000) %}{% endfor %}"),
         std::string("{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}"),
         std::string("{{ 'a' * 100000000000 }}"),
-        std::string("{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}"),
+        std::string("{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x "
+                    "%}{% endfor %}"),
         std::string("{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for i in range(60) %}{% set ns.x = "
                     "ns.x.replace('a', ns.x) %}{% endfor %}"),
         std::string("{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}"),
         std::string("{% set ns = namespace(x=[1]) %}{% for i in range(999999) %}{% set ns.x = [ns.x] %}{% endfor %}"),
-        std::string("{% set ns = namespace(x={}) %}{% for i in range(999999) %}{% set ns.x = {'a': ns.x.items} %}{% endfor %}"),
-        std::string("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), nested("{{ ", nested("(", "1", ")", 100000), " }}", 1),
-        nested("{% if 1 %}", "", "{% endif %}", 100000), nested("{{ ", nested("[", "1", "]", 100000), " }}", 1),
+        std::string(
+            "{% set ns = namespace(x={}) %}{% for i in range(999999) %}{% set ns.x = {'a': ns.x.items} %}{% endfor %}"),
+        std::string("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"),
+        nested("{{ ", nested("(", "1", ")", 100000), " }}", 1), nested("{% if 1 %}", "", "{% endif %}", 100000),
+        nested("{{ ", nested("[", "1", "]", 100000), " }}", 1),
         nested("{{ ", nested("not ", "1", "", 100000), " }}", 1), nested("{{ ", nested("-", "1", "", 100000), " }}", 1),
-        nested("{{ 1", nested("|string", "", "", 100000), " }}", 1), nested("{{ a", nested(".a", "", "", 100000), " }}", 1),
-        long_sum + " }}", std::string(std::size_t{3} << 20, 'a')})
+        nested("{{ 1", nested("|string", "", "", 100000), " }}", 1),
+        nested("{{ a", nested(".a", "", "", 100000), " }}", 1), long_sum + " }}",
+        std::string(std::size_t{3} << 20, 'a')})
     EXPECT_TRUE(refusal(program).starts_with("error: ")) << program.substr(0, 80);
   // Namespaces that hold each other and themselves are freed (the address sanitizer looks).
   EXPECT_EQ(refusal("{% set a = namespace() %}{% set b = namespace(x=a) %}{% set a.x = b %}{% set a.y = [a] %}b"), "b");
@@ -156,7 +184,8 @@ TEST_F(ChatDirectory, HasItsTemplate) {
   EXPECT_EQ(writes(), "<b>.");
   put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "bos_token": null})");
   EXPECT_EQ(writes(), ".");
-  put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "tokenizer_class": "PreTrainedTokenizerFast"})");
+  put("tokenizer_config.json",
+      R"({"chat_template": "{{ bos_token }}.", "tokenizer_class": "PreTrainedTokenizerFast"})");
   EXPECT_EQ(writes(), ".");
   put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "tokenizer_class": "LlamaTokenizer"})");
   EXPECT_THROW(writes(), UsageError);  // the class has one
@@ -179,7 +208,8 @@ TEST_F(ChatDirectory, HasItsTemplate) {
       EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
     }
   };
-  expect_refused("{% include 'a' %}", "statement 'include'; name one of chatml, gemma, llama2, llama3, mistral, phi3, plain");
+  expect_refused("{% include 'a' %}",
+                 "statement 'include'; name one of chatml, gemma, llama2, llama3, mistral, phi3, plain");
   expect_refused("{{ messages | xmlattr }}", "filter 'xmlattr' of a list; name one of chatml");
   expect_refused("{{ raise_exception('System role not supported') }}",
                  "the model's template does not take the conversation: System role not supported");

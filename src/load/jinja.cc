@@ -8,8 +8,8 @@
 #include <ctime>
 #include <map>
 #include <optional>
-#include <span>
 #include <set>
+#include <span>
 
 #include "load/jinja_parser.h"
 #include "text/unicode.h"
@@ -62,7 +62,8 @@ bool equal(const Value& a, const Value& b) {
   if (whole(a) && whole(b)) return *whole(a) == *whole(b);
   if (const auto x = numeric(a), y = numeric(b); x && y) return *x == *y;
   if (a.text() && b.text()) return *a.text() == *b.text();
-  if (a.list() && b.list()) return std::equal(a.list()->begin(), a.list()->end(), b.list()->begin(), b.list()->end(), equal);
+  if (a.list() && b.list())
+    return std::equal(a.list()->begin(), a.list()->end(), b.list()->begin(), b.list()->end(), equal);
   if (a.dict() && b.dict())
     return a.dict()->size() == b.dict()->size() &&
            std::all_of(a.dict()->begin(), a.dict()->end(), [&](const auto& entry) {
@@ -342,17 +343,18 @@ class Run {
     for (int64_t i = 0; i < count; ++i) {
       step();
       Scope own{.around = &scope};
-      own.names["loop"] = Dict{{"index", i + 1},
-                               {"index0", i},
-                               {"revindex", count - i},
-                               {"revindex0", count - i - 1},
-                               {"first", i == 0},
-                               {"last", i + 1 == count},
-                               {"length", count},
-                               {"depth", int64_t{1}},
-                               {"depth0", int64_t{0}},
-                               {"previtem", i > 0 ? items[static_cast<size_t>(i) - 1] : Value::undefined("previtem")},
-                               {"nextitem", i + 1 < count ? items[static_cast<size_t>(i) + 1] : Value::undefined("nextitem")}};
+      own.names["loop"] =
+          Dict{{"index", i + 1},
+               {"index0", i},
+               {"revindex", count - i},
+               {"revindex0", count - i - 1},
+               {"first", i == 0},
+               {"last", i + 1 == count},
+               {"length", count},
+               {"depth", int64_t{1}},
+               {"depth0", int64_t{0}},
+               {"previtem", i > 0 ? items[static_cast<size_t>(i) - 1] : Value::undefined("previtem")},
+               {"nextitem", i + 1 < count ? items[static_cast<size_t>(i) + 1] : Value::undefined("nextitem")}};
       bind(s.names, items[static_cast<size_t>(i)], &own);
       if (statements(s.body, own, out) == Flow::leave) break;
     }
@@ -539,11 +541,13 @@ class Run {
       if (by == 0) fail("a slice by steps of 0");
       const int64_t lowest = by > 0 ? 0 : -1, highest = by > 0 ? count : count - 1;
       const auto place = [&](const std::optional<int64_t>& at, int64_t absent) {
-        return at ? std::clamp(*at < 0 ? std::max(*at, -count - 1) + count : std::min(*at, count), lowest, highest) : absent;
+        return at ? std::clamp(*at < 0 ? std::max(*at, -count - 1) + count : std::min(*at, count), lowest, highest)
+                  : absent;
       };
       std::vector<size_t> all;
       const int64_t stop = place(given[1], by > 0 ? count : -1);
-      for (int64_t i = place(given[0], by > 0 ? 0 : count - 1); by > 0 ? i < stop : i > stop; i += std::clamp(by, -count - 1, count + 1)) {
+      for (int64_t i = place(given[0], by > 0 ? 0 : count - 1); by > 0 ? i < stop : i > stop;
+           i += std::clamp(by, -count - 1, count + 1)) {
         step();
         all.push_back(static_cast<size_t>(i));
       }
@@ -694,8 +698,11 @@ class Run {
     if (!whole(*value)) fail(std::string(name) + " is " + kind_of(*value));
     return whole(*value);
   }
-  static void expect_arguments(const Arguments& given, std::initializer_list<std::string_view> names, const std::string& of) {
-    const auto known = [&](const auto& entry) { return std::find(names.begin(), names.end(), entry.first) != names.end(); };
+  static void expect_arguments(const Arguments& given, std::initializer_list<std::string_view> names,
+                               const std::string& of) {
+    const auto known = [&](const auto& entry) {
+      return std::find(names.begin(), names.end(), entry.first) != names.end();
+    };
     if (given.positional.size() > names.size() || !std::all_of(given.named.begin(), given.named.end(), known))
       fail("heed does not have these arguments of '" + of + "'");
   }
@@ -706,23 +713,22 @@ class Run {
   Value method(const Value& object, const std::string& name) {
     using Method = Value (Run::*)(const Value&, const std::string&, const Arguments&);
     static const std::map<std::string, Method, std::less<>> kOfTexts{
-        {"strip", &Run::strip},       {"lstrip", &Run::strip},     {"rstrip", &Run::strip},
-        {"split", &Run::split},       {"rsplit", &Run::split},     {"startswith", &Run::begins},
-        {"endswith", &Run::begins},   {"upper", &Run::letters},    {"lower", &Run::letters},
-        {"title", &Run::letters},     {"capitalize", &Run::letters}, {"replace", &Run::replace},
-        {"join", &Run::join},         {"find", &Run::find_text},   {"count", &Run::count_text},
+        {"strip", &Run::strip},     {"lstrip", &Run::strip},       {"rstrip", &Run::strip},
+        {"split", &Run::split},     {"rsplit", &Run::split},       {"startswith", &Run::begins},
+        {"endswith", &Run::begins}, {"upper", &Run::letters},      {"lower", &Run::letters},
+        {"title", &Run::letters},   {"capitalize", &Run::letters}, {"replace", &Run::replace},
+        {"join", &Run::join},       {"find", &Run::find_text},     {"count", &Run::count_text},
         {"splitlines", &Run::lines}};
     static const std::map<std::string, Method, std::less<>> kOfDicts{
         {"items", &Run::entries}, {"keys", &Run::entries}, {"values", &Run::entries}, {"get", &Run::get}};
     static const std::map<std::string, Method, std::less<>> kOfLists{};
     // What Python's objects have beside these: found before the entries of a dictionary.
     using Names = std::set<std::string, std::less<>>;
-    static const Names kMoreOfTexts{"casefold",  "center",    "encode",       "expandtabs",   "format",    "format_map",
-                                    "index",     "isalnum",   "isalpha",      "isascii",      "isdecimal", "isdigit",
-                                    "islower",   "isnumeric", "isidentifier", "isprintable",  "isspace",   "istitle",
-                                    "isupper",   "ljust",     "maketrans",    "partition",    "rfind",     "rindex",
-                                    "rjust",     "zfill",     "removeprefix", "removesuffix", "swapcase",  "translate",
-                                    "rpartition"};
+    static const Names kMoreOfTexts{
+        "casefold", "center",  "encode",       "expandtabs",   "format",    "format_map", "index",        "isalnum",
+        "isalpha",  "isascii", "isdecimal",    "isdigit",      "islower",   "isnumeric",  "isidentifier", "isprintable",
+        "isspace",  "istitle", "isupper",      "ljust",        "maketrans", "partition",  "rfind",        "rindex",
+        "rjust",    "zfill",   "removeprefix", "removesuffix", "swapcase",  "translate",  "rpartition"};
     static const Names kMoreOfDicts{"clear", "copy", "fromkeys", "pop", "popitem", "setdefault", "update"};
     static const Names kMoreOfLists{"append", "clear",  "copy",    "count", "extend", "index",
                                     "insert", "remove", "reverse", "pop",   "sort"};
@@ -740,7 +746,8 @@ class Run {
 
   Value strip(const Value& object, const std::string& name, const Arguments& given) {
     expect_arguments(given, {"chars"}, name);
-    return made(std::string(stripped(*object.text(), text_argument(given, 0, "chars"), name != "rstrip", name != "lstrip")));
+    return made(
+        std::string(stripped(*object.text(), text_argument(given, 0, "chars"), name != "rstrip", name != "lstrip")));
   }
 
   Value split(const Value& object, const std::string& name, const Arguments& given) {
@@ -799,7 +806,10 @@ class Run {
 
   Value letters(const Value& object, const std::string& name, const Arguments& given) {
     expect_arguments(given, {}, name);
-    const Letters how = name == "upper" ? Letters::upper : name == "lower" ? Letters::lower : name == "title" ? Letters::title : Letters::capital;
+    const Letters how = name == "upper"   ? Letters::upper
+                        : name == "lower" ? Letters::lower
+                        : name == "title" ? Letters::title
+                                          : Letters::capital;
     return made(in_letters(*object.text(), how));
   }
 
@@ -840,7 +850,8 @@ class Run {
   Value find_text(const Value& object, const std::string& name, const Arguments& given) {
     expect_arguments(given, {"sub"}, name);
     const size_t at = object.text()->find(needed_text(given, 0, "sub"));
-    return at == std::string::npos ? int64_t{-1} : std::ssize(characters_of(std::string_view(*object.text()).substr(0, at))) - 1;
+    return at == std::string::npos ? int64_t{-1}
+                                   : std::ssize(characters_of(std::string_view(*object.text()).substr(0, at))) - 1;
   }
 
   Value count_text(const Value& object, const std::string& name, const Arguments& given) {
@@ -889,7 +900,8 @@ class Run {
     if (name == "upper" || name == "lower" || name == "title" || name == "capitalize")
       return letters(text_of(input), name, given);
     if (name == "map") return map_items(input, given);
-    if (name == "selectattr" || name == "rejectattr" || name == "select" || name == "reject") return chosen(name, input, given);
+    if (name == "selectattr" || name == "rejectattr" || name == "select" || name == "reject")
+      return chosen(name, input, given);
     expect_arguments(given, {}, name);
     if (name == "length" || name == "count") return length_of(input);
     if (name == "string") return made(text_of(input));
@@ -912,7 +924,8 @@ class Run {
       List once;
       for (const Value& item : *input.list()) {
         step(1 + std::ssize(once));
-        if (std::none_of(once.begin(), once.end(), [&](const Value& known) { return equal(known, item); })) once.push_back(item);
+        if (std::none_of(once.begin(), once.end(), [&](const Value& known) { return equal(known, item); }))
+          once.push_back(item);
       }
       return once;
     }
@@ -949,7 +962,8 @@ class Run {
   Value map_items(const Value& input, Arguments given) {
     List items = items_of(input);
     const std::optional<std::string> attribute_name = text_argument(given, std::string::npos, "attribute");
-    if (attribute_name && (given.positional.size() > 0 || given.named.size() > 1 || attribute_name->find('.') != std::string::npos))
+    if (attribute_name &&
+        (given.positional.size() > 0 || given.named.size() > 1 || attribute_name->find('.') != std::string::npos))
       fail("heed does not have these arguments of 'map'");
     if (!attribute_name && given.positional.empty()) fail("'map' without an argument");
     const std::string name = attribute_name ? *attribute_name : needed_text(given, 0, "filter");
@@ -984,13 +998,15 @@ class Run {
     if (name == "ne" || name == "!=") return !equal(input, other());
     if (name == "in") return contains(other(), input);
     if (name == "divisibleby") return *whole(arithmetic("%", input, other())) == 0;
-    if (!given.positional.empty() || !given.named.empty()) fail("heed does not have the test '" + name + "' with an argument");
+    if (!given.positional.empty() || !given.named.empty())
+      fail("heed does not have the test '" + name + "' with an argument");
     if (name == "defined") return !input.is_undefined();
     if (name == "undefined") return input.is_undefined();
     if (name == "none") return input.is_none();
     if (name == "string") return input.text() != nullptr;
     if (name == "mapping") return input.dict() != nullptr;
-    if (name == "iterable" || name == "sequence") return input.text() || input.list() || input.dict() || input.is_undefined();
+    if (name == "iterable" || name == "sequence")
+      return input.text() || input.list() || input.dict() || input.is_undefined();
     if (name == "boolean") return input.boolean() != nullptr;
     if (name == "true" || name == "false") return input.boolean() && *input.boolean() == (name == "true");
     if (name == "integer") return input.integer() != nullptr;
@@ -1015,7 +1031,8 @@ class Run {
       return given.named;
     });
     add("range", [this](const Arguments& given) { return range(given); });
-    add("raise_exception", [](const Arguments& given) -> Value { throw RaisedError(needed_text(given, 0, "message")); });
+    add("raise_exception",
+        [](const Arguments& given) -> Value { throw RaisedError(needed_text(given, 0, "message")); });
     add("strftime_now", [this](const Arguments& given) { return made(time_now(needed_text(given, 0, "format"))); });
   }
 
@@ -1026,7 +1043,8 @@ class Run {
     if (!first || by == 0) fail("these arguments of 'range'");
     const int64_t start = second ? *first : 0, stop = second.value_or(*first);
     constexpr int64_t kLargest = int64_t{1} << 40;
-    if (std::abs(start) > kLargest || std::abs(stop) > kLargest || std::abs(by) > kLargest) fail("a range that is too long");
+    if (std::abs(start) > kLargest || std::abs(stop) > kLargest || std::abs(by) > kLargest)
+      fail("a range that is too long");
     List all;
     for (int64_t i = start; by > 0 ? i < stop : i > stop; i += by) {
       step();
@@ -1038,7 +1056,8 @@ class Run {
   static std::string time_now(const std::string& format) {
     constexpr std::string_view kKnown = "aAbBdHIjmMpSyY%";
     for (size_t i = 0; (i = format.find('%', i)) != format.npos; i += 2)
-      if (i + 1 == format.size() || kKnown.find(format[i + 1]) == kKnown.npos) fail("heed does not have this form of a date");
+      if (i + 1 == format.size() || kKnown.find(format[i + 1]) == kKnown.npos)
+        fail("heed does not have this form of a date");
     constexpr size_t kLongest = 200;
     if (format.size() > kLongest) fail("a form of a date that is too long");
     const std::time_t now = std::time(nullptr);
@@ -1087,14 +1106,16 @@ const Value* find(const Dict& dict, std::string_view key) {
 
 Program::Program(std::string_view source) : size_(source.size()) {
   constexpr size_t kLongest = size_t{1} << 20;
-  if (source.size() > kLongest) fail("it has " + std::to_string(source.size()) + " bytes, more than " + std::to_string(kLongest));
+  if (source.size() > kLongest)
+    fail("it has " + std::to_string(source.size()) + " bytes, more than " + std::to_string(kLongest));
   body_ = std::make_shared<const std::vector<Node>>(parse(source));
 }
 
 bool Program::reads(std::string_view variable) const {
   const std::function<bool(const Node&)> names = [&](const Node& node) {
     return (node.kind == Kind::variable && node.names[0] == variable) ||
-           std::any_of(node.parts.begin(), node.parts.end(), names) || std::any_of(node.body.begin(), node.body.end(), names) ||
+           std::any_of(node.parts.begin(), node.parts.end(), names) ||
+           std::any_of(node.body.begin(), node.body.end(), names) ||
            std::any_of(node.otherwise.begin(), node.otherwise.end(), names) ||
            std::any_of(node.named.begin(), node.named.end(), [&](const auto& part) { return names(part.second); });
   };

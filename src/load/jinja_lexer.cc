@@ -144,7 +144,8 @@ class Lexer {
     constexpr std::array<std::string_view, 26> kSigns{"==", "!=", ">=", "<=", "//", "**", "+", "-", "*",
                                                       "/",  "%",  "~",  "(",  ")",  "[",  "]", "{", "}",
                                                       ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
-    const auto sign = std::find_if(kSigns.begin(), kSigns.end(), [&](std::string_view s) { return rest().starts_with(s); });
+    const auto sign =
+        std::find_if(kSigns.begin(), kSigns.end(), [&](std::string_view s) { return rest().starts_with(s); });
     if (sign == kSigns.end()) fail("a character that no expression has");
     balance((*sign)[0]);
     put(Kind::sign, std::string(*sign));
@@ -176,7 +177,8 @@ class Lexer {
     int64_t integer = 0;
     double number = 0;
     const auto read = whole ? std::from_chars(first, last, integer) : std::from_chars(first, last, number);
-    if (read.ec != std::errc() || (at_ < source_.size() && in_name(source_[at_])) || (whole && at_ - begin > 1 && *first == '0'))
+    if (read.ec != std::errc() || (at_ < source_.size() && in_name(source_[at_])) ||
+        (whole && at_ - begin > 1 && *first == '0'))
       fail("a number that heed does not read");
     put(whole ? Kind::integer : Kind::number, {}, whole ? Value(integer) : Value(number));
   }
@@ -227,9 +229,7 @@ class Lexer {
 
 }  // namespace
 
-void fail_at(size_t line, const std::string& what) {
-  throw ProgramError("line " + std::to_string(line) + ": " + what);
-}
+void fail_at(size_t line, const std::string& what) { throw ProgramError("line " + std::to_string(line) + ": " + what); }
 
 std::vector<Token> tokens_of(std::string_view source) { return Lexer(source).run(); }
 

@@ -11,7 +11,19 @@
 namespace heed::inline v0::jinja {
 
 struct Token {
-  enum class Kind : uint8_t { text, begin_output, end_output, begin_block, end_block, name, string, integer, number, sign, end };
+  enum class Kind : uint8_t {
+    text,
+    begin_output,
+    end_output,
+    begin_block,
+    end_block,
+    name,
+    string,
+    integer,
+    number,
+    sign,
+    end
+  };
   Kind kind = Kind::end;
   std::string text{};  // of a string what it stands for
   Value value{};       // of integer and number

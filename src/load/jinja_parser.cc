@@ -47,7 +47,8 @@ class Parser {
   class Deeper {
    public:
     explicit Deeper(Parser& parser) : parser_(parser) {
-      if (++parser.depth_ > kDeepest) parser.fail("more than " + std::to_string(kDeepest) + " expressions within each other");
+      if (++parser.depth_ > kDeepest)
+        parser.fail("more than " + std::to_string(kDeepest) + " expressions within each other");
     }
     ~Deeper() { --parser_.depth_; }
     Deeper(const Deeper&) = delete;

@@ -30,8 +30,8 @@ class StopTexts {
   bool stopped_ = false;
 };
 
-/// The texts that end what is written by generation_config.json (stop_strings). What is written ends with the token that
-/// completes one of them, special tokens as they are stored.
+/// The texts that end what is written by generation_config.json (stop_strings). What is written ends with the token
+/// that completes one of them, special tokens as they are stored.
 class StopStrings {
  public:
   StopStrings(std::vector<std::string> stops, Tokenizer tokenizer);

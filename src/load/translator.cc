@@ -433,9 +433,10 @@ SentencePairs encode_pairs(const StoredModel& model, const TextPairs& texts, con
   for (const std::string& line : texts.source) {
     pairs.source.emplace_back();
     if (!is_blank(line))
-      pairs.source.back() = source_ids(model.source_tokenizer(), prefix_of(model.source_tokenizer(), languages, {}, line),
-                                       line, languages.source, whole, std::numeric_limits<size_t>::max())
-                                .ids;
+      pairs.source.back() =
+          source_ids(model.source_tokenizer(), prefix_of(model.source_tokenizer(), languages, {}, line), line,
+                     languages.source, whole, std::numeric_limits<size_t>::max())
+              .ids;
   }
   for (const std::string& line : texts.target) {
     pairs.target.emplace_back();

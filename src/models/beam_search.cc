@@ -598,7 +598,7 @@ class Search {
   ScoreRules rules_;
   std::optional<Sampler> sampler_;
   std::vector<std::vector<int32_t>> sources_;  // as the models read them
-  std::deque<DecodingModel> decoding_;  // they do not move
+  std::deque<DecodingModel> decoding_;         // they do not move
   std::vector<Sentence> open_;
   Tensor lengths_;  // of the open sentences' sources
   std::vector<std::vector<Hypothesis>> results_;

@@ -274,10 +274,7 @@ std::optional<int32_t> Generation::next() {
 std::optional<int32_t> Generation::State::draw_from(const Tensor& logits) {
   check_finite("generate", "a logit", logits, model);
   if (!rules.empty())
-    rules.apply({.ids = text,
-                 .source = std::span(text).first(prompt),
-                 .prompt = prompt,
-                 .last = generated + 1 == most},
+    rules.apply({.ids = text, .source = std::span(text).first(prompt), .prompt = prompt, .last = generated + 1 == most},
                 logits.span<float>());
   const int32_t id = draw(logits.span<float>(), options.sample, drawn++);
   text.push_back(id);

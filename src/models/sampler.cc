@@ -100,15 +100,21 @@ void validate(const Sampling& s, const std::string& operation) {
   const auto in = [&](const std::optional<double>& value, const char* field, bool (*good)(double), const char* rule) {
     if (value) check(good(*value), operation, field, *value, rule);
   };
-  in(s.temperature, "temperature", [](double x) { return x >= 0 && std::isfinite(x); },
-     "0 (always the most probable token) or more");
+  in(
+      s.temperature, "temperature", [](double x) { return x >= 0 && std::isfinite(x); },
+      "0 (always the most probable token) or more");
   const int64_t top_k = s.top_k.value_or(0);
   check(top_k >= 0, operation, "top_k", static_cast<double>(top_k), "0 (all tokens) or more");
-  in(s.top_p, "top_p", [](double x) { return x > 0 && x <= 1; }, "above 0 and at most 1");
-  in(s.min_p, "min_p", [](double x) { return x >= 0 && x <= 1; }, "in 0..1");
-  in(s.typical_p, "typical_p", [](double x) { return x > 0 && x <= 1; }, "above 0 and at most 1");
-  in(s.epsilon_cutoff, "epsilon_cutoff", [](double x) { return x >= 0 && x < 1; }, "0 or more and below 1");
-  in(s.eta_cutoff, "eta_cutoff", [](double x) { return x >= 0 && x < 1; }, "0 or more and below 1");
+  in(
+      s.top_p, "top_p", [](double x) { return x > 0 && x <= 1; }, "above 0 and at most 1");
+  in(
+      s.min_p, "min_p", [](double x) { return x >= 0 && x <= 1; }, "in 0..1");
+  in(
+      s.typical_p, "typical_p", [](double x) { return x > 0 && x <= 1; }, "above 0 and at most 1");
+  in(
+      s.epsilon_cutoff, "epsilon_cutoff", [](double x) { return x >= 0 && x < 1; }, "0 or more and below 1");
+  in(
+      s.eta_cutoff, "eta_cutoff", [](double x) { return x >= 0 && x < 1; }, "0 or more and below 1");
 }
 
 void validate(const GenerateOptions& o) {

@@ -118,8 +118,8 @@ std::vector<int32_t> SpeechTransformer::transcribe(const Tensor& mel, const Tran
     throw ShapeError("transcribe: max_tokens is " + std::to_string(options.max_tokens) + "; it must be 0 or more");
   if (mel.rank() != 3 || mel.size(0) != 1)
     throw ShapeError("transcribe: spectra " + to_string(mel.shape()) + "; give one, (1, mel_bins, frames)");
-  const ScoreRules rules({.never = options.never, .never_first = options.never_first}, options.stop,
-                         config_.vocab_size, "transcribe");
+  const ScoreRules rules({.never = options.never, .never_first = options.never_first}, options.stop, config_.vocab_size,
+                         "transcribe");
   const Sampler draw(options.sampling, "transcribe");
   const NoGrad no_grad;
   const Variable memory = encode(mel);

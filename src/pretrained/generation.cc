@@ -234,7 +234,8 @@ void read_generation(const Keys& keys, bool of_config, PretrainedModel& model) {
   if (draws && beams == 1) pair.sampling = model.sampling;
   pair.refused = refused;
   if (draws && beams > 1 && refused.empty())
-    pair.refused = keys.told("num_beams") + " and do_sample true, and heed does not draw from several beams; ask for a " +
+    pair.refused = keys.told("num_beams") +
+                   " and do_sample true, and heed does not draw from several beams; ask for a " +
                    "number of beams, or for draws";
   model.refused_unless_chosen = refused.empty();
 }

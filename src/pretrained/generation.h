@@ -12,10 +12,10 @@ namespace heed::inline v0 {
 /// A field of transformers' GenerationConfig.
 struct GenerationField {
   enum class Use : uint8_t {
-    applied,         // as transformers does
-    refused,         // heed does not have `what`: only null and `value` are taken
-    refused_value,   // heed does not have `what`: `value` is not taken
-    harmless         // `what` says why no text depends on it
+    applied,        // as transformers does
+    refused,        // heed does not have `what`: only null and `value` are taken
+    refused_value,  // heed does not have `what`: `value` is not taken
+    harmless        // `what` says why no text depends on it
   };
   const char* key;
   Use use;

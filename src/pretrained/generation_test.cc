@@ -99,8 +99,7 @@ TEST(TokenRules, TellWhatIsOutOfRange) {
     }
     return std::string();
   };
-  EXPECT_EQ(refuse({.repetition_penalty = 0}),
-            "generate: repetition_penalty is 0; it must be above 0, and 1 for none");
+  EXPECT_EQ(refuse({.repetition_penalty = 0}), "generate: repetition_penalty is 0; it must be above 0, and 1 for none");
   EXPECT_NE(refuse({.encoder_repetition_penalty = NAN}), "");
   EXPECT_NE(refuse({.no_repeat_ngram_size = -1}), "");
   EXPECT_NE(refuse({.min_tokens = -1}), "");
@@ -116,7 +115,8 @@ TEST(TokenRules, TellWhatIsOutOfRange) {
             "generate: first_token is token 4, which never forbids; leave it out of one of them");
   EXPECT_EQ(refuse({.last_tokens = {4, 5}, .never = {4}}), "");
   EXPECT_TRUE(ScoreRules({}, {2, 99}, 12, "generate").empty());  // an end that is no token is never written
-  EXPECT_TRUE(ScoreRules({.repetition_penalty = 1, .no_repeat_ngram_size = 0, .min_length = 0}, {2}, 12, "generate").empty());
+  EXPECT_TRUE(
+      ScoreRules({.repetition_penalty = 1, .no_repeat_ngram_size = 0, .min_length = 0}, {2}, 12, "generate").empty());
   EXPECT_TRUE(ScoreRules({.bad_words = {{2}}}, {2}, 12, "generate").empty());  // an end token may be written
 }
 

@@ -98,7 +98,8 @@ void TokenStream::follow(std::span<const int32_t> ids) {
   // Bytes at the end make no row with those that come.
   while (!ids.empty() && is_byte(ids.back())) ids = ids.first(ids.size() - 1);
   ids_.assign(ids.end() - std::ssize(ids.last(std::min(kSeen, ids.size()))), ids.end());
-  for (int32_t id = 0; follows && ids_.empty() && id < tokenizer_.size(); ++id)  // any token: what comes is not the first
+  for (int32_t id = 0; follows && ids_.empty() && id < tokenizer_.size();
+       ++id)  // any token: what comes is not the first
     if (!is_byte(id) && !tokenizer_.decode(std::span(&id, 1)).empty()) ids_ = {id};
   told_ = ids_.size();
   told_text_ = tokenizer_.decode(ids_, skip_special_);

@@ -211,10 +211,9 @@ TEST_P(LanguageModels, ContinuesGreedily) {
   for (const json& expected : c.facts["greedy"]) {
     auto want = expected["ids"].get<std::vector<int32_t>>();
     if (std::find(ends.begin(), ends.end(), want.back()) != ends.end()) want.pop_back();
-    const GenerateOptions options{
-        .max_tokens = c.facts["greedy_with"]["max_new_tokens"].get<int64_t>(),
-        .sampling = {.temperature = 0},
-        .stop = ends};
+    const GenerateOptions options{.max_tokens = c.facts["greedy_with"]["max_new_tokens"].get<int64_t>(),
+                                  .sampling = {.temperature = 0},
+                                  .stop = ends};
     EXPECT_EQ(model.generate(rows.at(expected["row"].get<size_t>()), options), want);
   }
 }
