@@ -11,7 +11,7 @@ if(HEED_SANITIZE)
 endif()
 # Programs that read untrusted input run under the address sanitizer for each change; the rest, labelled trusted, runs
 # there in scripts/check-all.
-set(trusted defaults earlier live_model report train tuning)
+set(trusted defaults earlier generate live_model report train train_data tuning usage)
 foreach(name usage files attention look train train_data prepare defaults report translate tokenize reading generate pictures pretrained
              live_model models tuning earlier serve)
   add_test(NAME program.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)

@@ -1,6 +1,7 @@
 """Debian's chromium, driven through ChromeDriver: what the tests of pages share."""
 import contextlib
 import json
+import os
 import pathlib
 import shutil
 import sys
@@ -8,6 +9,7 @@ import tempfile
 import time
 import unittest
 
+PATIENCE = float(os.environ.get("HEED_PATIENCE", "240"))  # seconds: a machine may be busy
 CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 try:
     from selenium import webdriver
@@ -42,7 +44,7 @@ def start(profile):
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(service=Service(CHROMEDRIVER), options=options)
     driver.set_page_load_timeout(120)
-    driver.set_script_timeout(240)  # a machine may be busy
+    driver.set_script_timeout(PATIENCE)
     return driver
 
 
@@ -56,7 +58,7 @@ def set_screen(driver, width, height, dark=False, reduced=False, phone=False):
 
 
 def wait(condition, says="it did not happen"):
-    end = time.monotonic() + 240  # a machine may be busy
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if condition():
             return

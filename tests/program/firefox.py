@@ -9,7 +9,7 @@ import time
 
 FIREFOX = shutil.which("firefox-esr")
 MISSING = None if FIREFOX else "firefox-esr is not installed"
-PATIENCE = 240  # seconds: a machine may be busy
+PATIENCE = float(os.environ.get("HEED_PATIENCE", "240"))  # seconds: a machine may be busy
 
 # A browser that asks nobody for anything, and saves where it is told to.
 PREFERENCES = {
