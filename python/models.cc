@@ -120,12 +120,28 @@ std::vector<std::string> vocabulary_texts(const StoredModel& model) { return wri
 
 // ---- Translating
 
+/// Nothing where the caller gave None.
+std::optional<double> number_if(const std::string& what, H value) {
+  return value.is_none() ? std::nullopt : std::optional(number(what.c_str(), value));
+}
+
+std::optional<int64_t> integer_if(const std::string& what, H value) {
+  return value.is_none() ? std::nullopt : std::optional(integer(what.c_str(), value, kCount));
+}
+
 Sampling sampling_of(const std::string& operation, H temperature, H top_k, H top_p, H min_p, H seed_value) {
-  return {.temperature = number((operation + ": temperature").c_str(), temperature),
-          .top_k = integer((operation + ": top_k").c_str(), top_k, kCount),
-          .top_p = number((operation + ": top_p").c_str(), top_p),
-          .min_p = number((operation + ": min_p").c_str(), min_p),
+  return {.temperature = number_if(operation + ": temperature", temperature),
+          .top_k = integer_if(operation + ": top_k", top_k),
+          .top_p = number_if(operation + ": top_p", top_p),
+          .min_p = number_if(operation + ": min_p", min_p),
           .seed = seed((operation + ": seed").c_str(), seed_value)};
+}
+
+TokenRules rules_of(const std::string& operation, const char* shortest, H least, H repetition_penalty,
+                    H no_repeat_ngram_size) {
+  return {.repetition_penalty = number_if(operation + ": repetition_penalty", repetition_penalty),
+          .no_repeat_ngram_size = integer_if(operation + ": no_repeat_ngram_size", no_repeat_ngram_size),
+          .min_tokens = integer_if(operation + ": " + shortest, least)};
 }
 
 /// What stands in front of texts and translations.
@@ -138,15 +154,17 @@ void take_languages(const char* operation, H prefix, H source, H target, Transla
 
 /// What translate() takes beside the texts. The hook of a call is its own.
 struct TranslateCall {
-  TranslateCall(H beam, H length_penalty, H max_length, H n_best, H alignment, H sample, H temperature, H top_k,
-                H top_p, H min_p, H seed_value, H batch, H split, H prefix, H source_language, H target_language) {
-    if (!beam.is_none()) wide = integer("translate: beam", beam, kCount);
-    if (!length_penalty.is_none()) penalty = number("translate: length_penalty", length_penalty);
-    options.beam.max_length = integer("translate: max_length", max_length, kCount);
+  TranslateCall(H beam, H length_penalty, H max_length, H min_length, H repetition_penalty, H no_repeat_ngram_size,
+                H n_best, H alignment, H sample, H temperature, H top_k, H top_p, H min_p, H seed_value, H batch,
+                H split, H prefix, H source_language, H target_language) {
+    options.beam.beam = integer_if("translate: beam", beam);
+    options.beam.length_penalty = number_if("translate: length_penalty", length_penalty);
+    options.beam.max_length = integer_if("translate: max_length", max_length);
+    options.beam.rules = rules_of("translate", "min_length", min_length, repetition_penalty, no_repeat_ngram_size);
     if (!n_best.is_none()) options.beam.n_best = integer("translate: n_best", n_best, kCount);
     options.beam.want_alignment = flag("translate: alignment", alignment);
-    const Sampling sampling = sampling_of("translate", temperature, top_k, top_p, min_p, seed_value);
-    if (flag("translate: sample", sample)) options.beam.sampling = sampling;
+    sampling = sampling_of("translate", temperature, top_k, top_p, min_p, seed_value);
+    if (!sample.is_none()) drawn = flag("translate: sample", sample);
     options.batch = integer("translate: batch", batch, kCount);
     options.split = flag("translate: split", split);
     take_languages("translate", prefix, source_language, target_language, options);
@@ -154,14 +172,19 @@ struct TranslateCall {
   /// As the model is searched where the call does not say how.
   void complete(const StoredModel& model) {
     BeamOptions& b = options.beam;
-    b.beam = wide.value_or(model.pretrained().beam.beam);
-    if (b.beam > 0) b.beam = std::max(b.beam, b.n_best);
-    b.length_penalty = penalty.value_or(model.pretrained().beam.length_penalty);
+    const bool draws = drawn.value_or(!b.beam && model.draws_translations());
+    if (const char* const given = first_given(sampling); given && !draws)
+      throw UsageError("translate: " + std::string(given) + " is for draws; pass sample=True");
+    if (draws)
+      b.sampling = sampling;
+    else if (drawn && !b.beam)  // a search, whatever the model's directory asks for
+      b.beam = std::max(model.pretrained().beam.beam.value_or(BeamOptions::kBeam), b.n_best);
+    if (b.beam && *b.beam > 0) b.beam = std::max(*b.beam, b.n_best);
     b = model.completed(std::move(b));
   }
   TranslateOptions options;
-  std::optional<int64_t> wide;
-  std::optional<double> penalty;
+  Sampling sampling;
+  std::optional<bool> drawn;  // or searched
 };
 
 nb::tuple as_tuple(const Translation& t, bool cut) {
@@ -213,9 +236,9 @@ List score_translations(const StoredModel& model, H line_list, H given_list, H l
                                  given = texts("score: translations", given_list);
   const Transformer* const models[] = {&model.as<Transformer>()};
   TranslateOptions options;
-  options.beam.length_penalty = length_penalty.is_none() ? model.pretrained().beam.length_penalty
-                                                         : number("score: length_penalty", length_penalty);
+  options.beam.length_penalty = number_if("score: length_penalty", length_penalty);
   options.beam.want_alignment = flag("score: alignment", alignment);
+  options.beam = model.completed(options.beam);
   options.batch = integer("score: batch", batch, kCount);
   take_languages("score", prefix, source_language, target_language, options);
   List all;
@@ -261,35 +284,37 @@ class Text {
   std::optional<Continuation> continuation_;
 };
 
-ContinueOptions continue_options(const std::string& operation, H stop, H max_tokens, H temperature, H top_k, H top_p,
-                                 H min_p, H repetition_penalty, H seed_value) {
+ContinueOptions continue_options(const std::string& operation, H stop, H max_tokens, H min_tokens, H temperature,
+                                 H top_k, H top_p, H min_p, H repetition_penalty, H no_repeat_ngram_size,
+                                 H seed_value) {
   ContinueOptions options;
-  options.tokens.max_tokens = integer((operation + ": max_tokens").c_str(), max_tokens, kCount);
+  options.tokens.max_tokens = integer_if(operation + ": max_tokens", max_tokens);
   options.tokens.sampling = sampling_of(operation, temperature, top_k, top_p, min_p, seed_value);
-  options.tokens.repetition_penalty = number((operation + ": repetition_penalty").c_str(), repetition_penalty);
+  options.tokens.rules = rules_of(operation, "min_tokens", min_tokens, repetition_penalty, no_repeat_ngram_size);
   options.stop = texts((operation + ": stop").c_str(), stop);
   for (const std::string& end : options.stop)
     if (end.empty()) throw ShapeError(operation + ": stop is empty; pass the text that ends the output");
   return options;
 }
 
-std::unique_ptr<Text> continued(const StoredModel& model, H prompt, H stop, H max_tokens, H temperature, H top_k,
-                                H top_p, H min_p, H repetition_penalty, H seed_value) {
+std::unique_ptr<Text> continued(const StoredModel& model, H prompt, H stop, H max_tokens, H min_tokens, H temperature,
+                                H top_k, H top_p, H min_p, H repetition_penalty, H no_repeat_ngram_size, H seed_value) {
   check_eval("generate", model.module());
   const std::string begun = text("generate: prompt", prompt);
-  return std::make_unique<Text>(
-      model, begun,
-      continue_options("generate", stop, max_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed_value));
+  return std::make_unique<Text>(model, begun,
+                                continue_options("generate", stop, max_tokens, min_tokens, temperature, top_k, top_p,
+                                                 min_p, repetition_penalty, no_repeat_ngram_size, seed_value));
 }
 
 /// A Chat that Ctrl-C ends: what was said until then stays.
 class Conversation {
  public:
-  Conversation(const StoredModel& model, const std::string& chat_template, const std::string& system,
-               ContinueOptions options)
+  /// `form`: the name of a template, a function that writes [(role, content)], or None for that of the model at
+  /// `place`.
+  Conversation(const StoredModel& model, H form, H place, const std::string& system, ContinueOptions options)
       : model_(model) {
     options.tokens.on_token = [this](int32_t) { return !interrupt_->pending(); };
-    chat_.emplace(model, chat_template, system, options);
+    chat_.emplace(model, template_of(form, place), system, options);
   }
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
@@ -298,10 +323,15 @@ class Conversation {
     check_eval("answer", model_.module());
     const std::string whole = text("answer: text", said);
     Interrupt interrupt;
+    std::unique_lock one_at_a_time(talking_, std::defer_lock);
+    {
+      const nb::gil_scoped_release others_may_run;
+      one_at_a_time.lock();
+    }
+    if (writer_.is_valid()) write_with(whole);
     std::string answered;
     {
       const Computing running;
-      const std::lock_guard one_at_a_time(talking_);
       interrupt_ = &interrupt;
       answered = chat_->answer(whole);
     }
@@ -311,32 +341,61 @@ class Conversation {
 
   /// [(role, content)]
   List messages() {
-    constexpr std::array kRoles{"system", "user", "assistant"};
     std::vector<ChatMessage> messages;
     {
       const nb::gil_scoped_release others_may_run;
       const std::lock_guard one_at_a_time(talking_);
       messages = chat_->messages();
     }
+    return as_list(messages);
+  }
+
+ private:
+  static List as_list(const std::vector<ChatMessage>& messages) {
+    constexpr std::array kRoles{"system", "user", "assistant"};
     List all;
     for (const ChatMessage& m : messages) all.append(nb::make_tuple(kRoles[static_cast<size_t>(m.role)], m.content));
     return all;
   }
 
- private:
+  ChatTemplate template_of(H form, H place) {
+    if (form.is_none()) return chat_template_of(path("Chat: path", place));
+    if (!PyCallable_Check(form.ptr())) return text("Chat: template", form);
+    writer_ = nb::borrow(form);
+    return ChatTemplate([this](std::span<const ChatMessage>) { return written_; });
+  }
+
+  /// Before anything computes, since the function may run Python's threads.
+  void write_with(const std::string& said) {
+    std::vector<ChatMessage> messages = chat_->messages();
+    messages.push_back({ChatRole::user, said});
+    written_ = text("Chat: what the template writes", writer_(as_list(messages)));
+  }
+
   const StoredModel& model_;
   std::mutex talking_;
   Interrupt* interrupt_ = nullptr;
+  nb::object writer_{};
+  std::string written_{};
   std::optional<Chat> chat_;
 };
 
-std::unique_ptr<Conversation> conversation(const StoredModel& model, H chat_template, H system, H stop, H max_tokens,
-                                           H temperature, H top_k, H top_p, H min_p, H repetition_penalty,
-                                           H seed_value) {
-  const std::string form = text("Chat: template", chat_template), told = text("Chat: system", system);
+std::unique_ptr<Conversation> conversation(const StoredModel& model, H chat_template, H place, H system, H stop,
+                                           H max_tokens, H min_tokens, H temperature, H top_k, H top_p, H min_p,
+                                           H repetition_penalty, H no_repeat_ngram_size, H seed_value) {
+  const std::string told = text("Chat: system", system);
   return std::make_unique<Conversation>(
-      model, form, told,
-      continue_options("Chat", stop, max_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed_value));
+      model, chat_template, place, told,
+      continue_options("Chat", stop, max_tokens, min_tokens, temperature, top_k, top_p, min_p, repetition_penalty,
+                       no_repeat_ngram_size, seed_value));
+}
+
+/// (text, {token: text}) of the model's own template.
+Tuple chat_source(H place) {
+  const ChatSource source = chat_source_of(path("Chat: path", place));
+  nb::dict tokens;
+  for (const auto& [name, token] : source.tokens) tokens[name.c_str()] = token;
+  return nb::make_tuple(source.text, tokens);
 }
 
 /// (tokens, bytes, nats)
@@ -465,7 +524,8 @@ Tuple attended_translating(const StoredModel& model, H sentence, H given, H beam
   const std::string wanted = given.is_none() ? "" : text("attend: translation", given);
   if (!given.is_none() && wanted.empty())
     throw ShapeError("attend: translation is empty; leave it out, or pass a text");
-  const int64_t width = beam.is_none() ? model.pretrained().beam.beam : integer("attend: beam", beam, kCount);
+  const int64_t width = beam.is_none() ? model.pretrained().beam.beam.value_or(BeamOptions::kBeam)
+                                       : integer("attend: beam", beam, kCount);
   SeenTranslation seen;
   std::vector<SeenAttention> attentions;
   {
@@ -498,10 +558,10 @@ Tuple attended_reading(const StoredModel& model, H given, H max_tokens) {
 void define_models(nb::module_& m) {
   const auto any = [](const char* name) { return nb::arg(name).none(); };
   nb::class_<TranslateCall>(m, "TranslateCall", "What translate() takes beside the texts.")
-      .def(nb::init<H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H>(), any("beam"), any("length_penalty"),
-           any("max_length"), any("n_best"), any("alignment"), any("sample"), any("temperature"), any("top_k"),
-           any("top_p"), any("min_p"), any("seed"), any("batch"), any("split"), any("prefix"), any("source_language"),
-           any("target_language"));
+      .def(nb::init<H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H, H>(), any("beam"), any("length_penalty"),
+           any("max_length"), any("min_length"), any("repetition_penalty"), any("no_repeat_ngram_size"), any("n_best"),
+           any("alignment"), any("sample"), any("temperature"), any("top_k"), any("top_p"), any("min_p"), any("seed"),
+           any("batch"), any("split"), any("prefix"), any("source_language"), any("target_language"));
   nb::class_<Text>(m, "Text", "A text that a language model writes.").def("next", &Text::next, nb::arg("whole"));
   nb::class_<Conversation>(m, "Conversation", "A conversation with a language model.")
       .def("answer", &Conversation::answer, any("text"))
@@ -511,7 +571,7 @@ void define_models(nb::module_& m) {
       .def("config", [](const StoredModel& model) { return config_of(model); })
       .def("model_type", &StoredModel::model_type)
       .def("module", &StoredModel::module, nb::rv_policy::reference_internal)
-      .def("stop", [](const StoredModel& model) { return model.pretrained().stop; })
+      .def("stop", [](const StoredModel& model) { return model.pretrained().generate.stop; })
       .def("tokenizer", &StoredModel::tokenizer, nb::rv_policy::copy)
       .def("source_tokenizer", &StoredModel::source_tokenizer, nb::rv_policy::copy)
       .def("num_parameters", [](const StoredModel& model) { return model.module().parameter_count(); })
@@ -524,10 +584,11 @@ void define_models(nb::module_& m) {
       .def("score_translations", &score_translations, any("lines"), any("given"), any("length_penalty"),
            any("alignment"), any("batch"), any("prefix"), any("source_language"), any("target_language"))
       .def("continued", &continued, nb::keep_alive<0, 1>(), any("prompt"), any("stop"), any("max_tokens"),
-           any("temperature"), any("top_k"), any("top_p"), any("min_p"), any("repetition_penalty"), any("seed"))
-      .def("conversation", &conversation, nb::keep_alive<0, 1>(), any("template"), any("system"), any("stop"),
-           any("max_tokens"), any("temperature"), any("top_k"), any("top_p"), any("min_p"), any("repetition_penalty"),
-           any("seed"))
+           any("min_tokens"), any("temperature"), any("top_k"), any("top_p"), any("min_p"), any("repetition_penalty"),
+           any("no_repeat_ngram_size"), any("seed"))
+      .def("conversation", &conversation, nb::keep_alive<0, 1>(), any("template"), any("path"), any("system"),
+           any("stop"), any("max_tokens"), any("min_tokens"), any("temperature"), any("top_k"), any("top_p"),
+           any("min_p"), any("repetition_penalty"), any("no_repeat_ngram_size"), any("seed"))
       .def("score_text", &score_text_of, any("text"))
       .def("logits", &logits_of_text, any("ids"))
       .def("logits_of_pair", &logits_of_pair, any("source"), any("target"))
@@ -535,8 +596,7 @@ void define_models(nb::module_& m) {
       .def("attended_translating", &attended_translating, any("text"), any("translation"), any("beam"))
       .def("attended_reading", &attended_reading, any("text"), any("max_tokens"));
   m.def("load", &load_model, any("path"), any("trust"), any("dtype"), any("base"));
-  m.def(
-      "chat_template_of", [](H directory) { return chat_template_of(path("Chat: path", directory)); }, any("path"));
+  m.def("chat_source_of", &chat_source, any("path"));
   m.def("restored", &restored, nb::arg("config"), nb::arg("vocabularies"), nb::arg("parameters"));
 }
 

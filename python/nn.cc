@@ -277,10 +277,9 @@ std::vector<int32_t> generate(const LanguageModel& model, nb::handle prompt_, in
   const GenerateOptions options{
       .max_tokens = max_tokens,
       .sampling = {.temperature = temperature, .top_k = top_k, .top_p = top_p, .min_p = min_p, .seed = seed},
-      .repetition_penalty = repetition_penalty,
+      .rules = {.repetition_penalty = repetition_penalty, .never = sentence("generate: never", never)},
       .sample = sample,
-      .stop = sentence("generate: stop", stop),
-      .never = sentence("generate: never", never)};
+      .stop = sentence("generate: stop", stop)};
   const Computing running;
   return model.generate(prompt, options);
 }

@@ -27,7 +27,7 @@ std::vector<Ids> some_texts(int64_t count, int64_t length) {
 // Texts of `length` tokens, and `tokens` more of each.
 Call generating(const heed::LanguageModel& model, const nlohmann::json& request) {
   const std::vector<Ids> prompts = some_texts(request["texts"], request["length"]);
-  const heed::GenerateOptions options{.max_tokens = request["tokens"], .sampling = {.temperature = 0}};
+  const heed::GenerateOptions options{.max_tokens = request["tokens"].get<int64_t>(), .sampling = {.temperature = 0}};
   if (prompts.size() == 1) return [&model, prompts, options] { model.generate(prompts[0], options); };
   return [&model, prompts, options] { model.generate(prompts, options, std::ssize(prompts)); };
 }
@@ -35,7 +35,7 @@ Call generating(const heed::LanguageModel& model, const nlohmann::json& request)
 // One text, and the maps of all its layers and heads, as heed attend --generate shows them: it is read once more.
 Call recording(const heed::LanguageModel& model, const nlohmann::json& request) {
   const Ids prompt = some_texts(1, request["length"])[0];
-  const heed::GenerateOptions options{.max_tokens = request["tokens"], .sampling = {.temperature = 0}};
+  const heed::GenerateOptions options{.max_tokens = request["tokens"].get<int64_t>(), .sampling = {.temperature = 0}};
   return [&model, prompt, options] {
     const heed::NoGrad no_grad;
     Ids text = prompt;

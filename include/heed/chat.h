@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,32 +20,62 @@ struct ChatMessage {
   std::string content{};
 };
 
-/// The ways of writing a conversation that heed knows: "chatml" (Qwen and others), "gemma", "llama2", "llama3",
-/// "mistral", "phi3", "zephyr", and "plain", a dialogue as a text has it, for models that were not taught any.
+/// The names of the ways of writing a conversation that heed knows: "chatml" (Qwen and others), "gemma", "llama2",
+/// "llama3", "mistral", "phi3", "zephyr", and "plain", a dialogue as a text has it, for models that were not taught
+/// any.
 std::vector<std::string> chat_templates();
 
-/// The one that a model's directory asks for. Its own template, in chat_template.jinja or tokenizer_config.json, is a
-/// program, which heed does not run: it is known by the marks in it. "plain" where there is none. Throws UsageError
-/// for one that heed does not know, IoError and FormatError.
-std::string chat_template_of(const std::string& directory);
+/// How a conversation is written for a model. Copies share what they hold; const functions may run in several threads
+/// at once.
+class ChatTemplate {
+ public:
+  using Writer = std::function<std::string(std::span<const ChatMessage>)>;
 
-/// A conversation as the model reads it, up to where its answer begins. Models without a place for the system's message
-/// read it in front of the first of the user's. Throws UsageError for a template that heed does not know.
-std::string write_chat(const std::string& chat_template, std::span<const ChatMessage> messages);
+  /// One of chat_templates(). Models without a place for the system's message read it in front of the first of the
+  /// user's. Throws UsageError for another name.
+  ChatTemplate(const std::string& name);
+  ChatTemplate(const char* name) : ChatTemplate(std::string(name)) {}
+  /// What `writer` makes of a conversation, up to where the answer begins, with all special tokens in it.
+  explicit ChatTemplate(Writer writer);
+
+  /// A conversation as the model reads it, up to where its answer begins. Throws UsageError where the model's own
+  /// template refuses the conversation, or has what heed does not run.
+  std::string write(std::span<const ChatMessage> messages) const;
+
+ private:
+  friend class Chat;
+  struct Form;
+  std::shared_ptr<const Form> form_;
+};
+
+/// The template of a model's directory (chat_template.jinja, or chat_template of tokenizer_config.json) or GGUF file,
+/// as it is: a program in the language of Jinja 2, which heed runs as transformers does, with no tools and no
+/// documents, and within so many steps and so much memory. "plain" where there is none. Throws UsageError for a program
+/// with what heed does not have, IoError and FormatError.
+ChatTemplate chat_template_of(const std::string& path);
+
+/// That template as a text, and the special tokens that it may name ("bos_token"). A token that the directory does not
+/// name, and that the tokenizer's class may have, is not among them.
+struct ChatSource {
+  std::string text{};  // empty where there is none
+  std::map<std::string, std::string> tokens{};
+};
+ChatSource chat_source_of(const std::string& path);
 
 /// A conversation that goes on. The model must outlive it.
 class Chat {
  public:
   /// `system`: what the model is told first, where not empty. Of `options`, `stop` and `tokens.stop` are added to.
-  /// Throws UsageError for a template that heed does not know, and for one whose marks are no tokens of the model's.
-  Chat(const StoredModel& model, std::string chat_template, const std::string& system = "",
+  /// Throws UsageError for a template whose marks are no tokens of the model's.
+  Chat(const StoredModel& model, ChatTemplate chat_template, const std::string& system = "",
        const ContinueOptions& options = {});
   ~Chat();
   Chat(const Chat&) = delete;
   Chat& operator=(const Chat&) = delete;
 
   /// What the model answers. Keys and values of what was said before are kept from one call to the next; a conversation
-  /// that outgrows the model loses its beginning, as LanguageModel::generate says. Throws as that does.
+  /// that outgrows the model loses its beginning, as LanguageModel::generate says. Throws as that does, and as
+  /// ChatTemplate::write.
   std::string answer(const std::string& said);
 
   const std::vector<ChatMessage>& messages() const;

@@ -68,10 +68,14 @@ class StoredModel {
   const Vocabulary& source_vocabulary() const { return source_vocabulary_ ? *source_vocabulary_ : vocabulary(); }
   bool has_source_vocabulary() const { return source_vocabulary_.has_value(); }
 
-  /// Options with what the model's texts must have, or may not: tokens that end them, that are never written, that a
-  /// translation begins and ends with.
+  /// What the caller gave, then what the model's directory says (PretrainedModel::generate and beam; heed's own
+  /// language models draw with kReadableSampling), then the defaults of generate() and translate(). Tokens and rows of
+  /// tokens that may not be written, and tokens that end a text, are those of both. Throws UsageError for cuts of draws
+  /// that the directory does not ask for, without a temperature.
   GenerateOptions completed(GenerateOptions options) const;
   BeamOptions completed(BeamOptions options) const;
+  /// Whether translations are drawn, where the caller gives neither a number of beams nor a sampling.
+  bool draws_translations() const;
 
   /// The model as what it is. Throws UsageError where it is another kind.
   template <class Model>

@@ -61,16 +61,69 @@ struct TokenBatch {
   std::vector<std::vector<int32_t>> sentences() const;
 };
 
-/// How a token is drawn from its probabilities.
+/// How a token is drawn from its probabilities: temperature first, then each cut in this order, of what the one before
+/// left. A field that is not given has the default in its comment.
 struct Sampling {
-  double temperature = 1;  // scores are divided by it; 0: always the most probable token
-  int64_t top_k = 0;       // draw among so many of the most probable tokens; 0: all (Fan et al. 2018)
-  double top_p = 1;        // then among the fewest whose probability reaches this (Holtzman et al. 2020, eq. 2)
-  double min_p = 0;        // then among those with this share of the greatest probability (Nguyen et al. 2024, 3)
+  std::optional<double> temperature{};  // scores are divided by it; 0: always the most probable token; default 1
+  /// Draw among so many of the most probable tokens, and those as probable as the last of them; 0, the default: all
+  /// (Fan et al. 2018).
+  std::optional<int64_t> top_k{};
+  std::optional<double> top_p{};  // the fewest whose probability reaches this; default 1 (Holtzman et al. 2020, eq. 2)
+  std::optional<double> min_p{};  // this share of the greatest probability; default 0 (Nguyen et al. 2024, section 3)
+  /// Those whose -log p is nearest to the entropy, until their probability reaches this; default 1 (Meister et al.
+  /// 2023, "Locally Typical Sampling").
+  std::optional<double> typical_p{};
+  std::optional<double> epsilon_cutoff{};  // this probability or more; default 0 (Hewitt et al. 2022, section 4.1)
+  std::optional<double> eta_cutoff{};      // min(eta, sqrt(eta) exp(-entropy)) or more; default 0 (the same, 4.2)
   uint64_t seed = 0;
 };
+/// The first of its fields, but for the seed, that is given; null where none is.
+const char* first_given(const Sampling& sampling);
+/// What a text is drawn with where neither the caller nor the model's directory says it: readable text.
+inline constexpr Sampling kReadableSampling{.temperature = 0.8, .top_k = 40, .top_p = 0.95};
 /// Throws ShapeError naming the field, its value and the permitted range; `operation` begins the message.
 void validate(const Sampling& sampling, const std::string& operation);
+
+/// A row of tokens, and what is added to the score of the last one where the others stand before it.
+struct SequenceBias {
+  std::vector<int32_t> ids{};
+  double bias = 0;
+};
+
+/// From so many written tokens on, the score s of tokens that end a text becomes s + |s| (factor^n - 1), where n counts
+/// the tokens beyond.
+struct LengthDecay {
+  int64_t start = 0;
+  double factor = 1;
+};
+
+/// Rules that change the scores of tokens before one of them is chosen, in the order of the members, which is that of
+/// Hugging Face's transformers. A search with several beams applies them to log-probabilities, drawing and greedy
+/// search to logits. "The text" has a prompt, or the start token of a translation, in front. Members that are not given
+/// do nothing.
+struct TokenRules {
+  std::vector<SequenceBias> sequence_bias{};
+  /// Scores of tokens that are not in the source (of a language model: in the prompt) stay; of those that are, they are
+  /// multiplied by it where positive and divided where negative.
+  std::optional<double> encoder_repetition_penalty{};
+  /// Scores of tokens that are in the text are divided by it where positive and multiplied where negative (Keskar et
+  /// al. 2019, section 4.1, which divides only, so that tokens of a negative score become more probable).
+  std::optional<double> repetition_penalty{};
+  std::optional<int64_t> no_repeat_ngram_size{};          // no row of so many tokens is in the text twice
+  std::optional<int64_t> encoder_no_repeat_ngram_size{};  // none is taken from the source (the prompt)
+  std::vector<std::vector<int32_t>> bad_words{};  // rows of tokens that are not written; a single end token may be
+  std::optional<int64_t> min_length{};            // tokens of the text before it may end
+  std::optional<int64_t> min_tokens{};            // written ones; min_length does not count where it is given
+  std::optional<int32_t> first_token{};           // what follows the start token, or a prompt of one token
+  std::vector<int32_t> last_tokens{};             // one of them is the last token that fits
+  bool finite_scores = false;                     // scores of -infinity become the lowest number
+  std::optional<LengthDecay> length_decay{};
+  std::vector<int32_t> never{};        // tokens that are not written
+  std::vector<int32_t> never_first{};  // nor as the first one (where first_token is, as the second)
+  std::optional<bool> renormalize{};   // probabilities are those of what the rules left
+};
+/// Throws ShapeError naming the member, its value and the permitted range; `operation` begins the message.
+void validate(const TokenRules& rules, const std::string& operation);
 
 /// What a Transformer has beyond its configuration, as models of other makers do.
 struct TransformerDetails {
@@ -90,23 +143,37 @@ struct TransformerDetails {
   int64_t classes = 0;      // of texts, which its head tells instead of the next token; 0: none
 };
 
+/// When a search ends that has as many finished translations as beams.
+enum class EarlyStopping : uint8_t {
+  when_full,  // at once
+  heuristic,  // when the best open one, at its present length, scores no better than the worst finished one
+  never       // when none can surpass the worst finished one, whatever its length
+};
+
+/// A field that is not given has the default in its comment.
 struct BeamOptions {
-  int64_t beam = 5;
+  static constexpr int64_t kBeam = 5;
+  static constexpr double kLengthPenalty = 1.4;
+
+  std::optional<int64_t> beam{};  // default kBeam; 1 is greedy
   /// Score = log p / length^length_penalty; length counts the end token. With 1 translations come out shorter than
-  /// references are, by 2 % on spa-eng and on Multi30k; 1.4 costs no BLEU there (recipes/*.log).
-  double length_penalty = 1.4;
-  int64_t max_length = 0;  // 0: 2 * source length + 10
+  /// references are, by 2 % on spa-eng and on Multi30k; kLengthPenalty, the default, costs no BLEU there
+  /// (recipes/*.log).
+  std::optional<double> length_penalty{};
+  std::optional<int64_t> max_length{};  // tokens, the end counted; 0, the default: 2 * source length + 10
   int64_t n_best = 1;
   bool want_alignment = false;
   /// Where given, n_best translations are drawn, one token after the other, instead of searched; `beam` does not count.
   std::optional<Sampling> sampling{};
   std::vector<uint64_t> streams{};  // of draws, one for each source; equal streams draw alike. None: 0, 1, ...
-  std::vector<int32_t> never{};     // tokens that are not written
-  bool renormalize = false;         // probabilities are those without `never`
-  std::optional<int32_t> first_token{},
-      last_token{};  // what every translation begins with; what one of max_length ends with
-  /// Search until nothing open can surpass the worst of `beam` finished translations; else until `beam` are finished.
-  bool until_no_better = false;
+  std::optional<EarlyStopping> early_stopping{};  // default when_full
+  TokenRules rules{};
+  std::optional<int32_t> start{};              // the token that a translation begins behind; default the model's bos_id
+  std::optional<std::vector<int32_t>> ends{};  // tokens that end one; default the model's eos_id
+  /// What a model's directory asks for that heed does not have, where not empty: translate() throws UsageError with it.
+  std::string refused{};
+  /// Whether a translation ends with its last token, which is then a part of it. Called from several threads.
+  std::function<bool(const std::vector<int32_t>&)> is_end{};
   /// Called behind each step for each source that is still open: (its number, the likeliest translation so far).
   std::function<void(size_t, const std::vector<int32_t>&)> on_step{};
 };
@@ -116,6 +183,7 @@ struct Hypothesis {
   double log_probability = 0;
   double score = 0;                              // log_probability / length^length_penalty
   std::vector<float> token_log_probabilities{};  // one for each of ids, and the end's; they sum to log_probability
+  std::optional<int32_t> end{};                  // the end token; none where it was cut, or BeamOptions::is_end said so
   Tensor alignment{};  // (target length + 1, source length): cross-attention of the last layer, mean of heads
 };
 
@@ -240,16 +308,18 @@ struct LanguageModelDetails {
   int32_t class_padding = -1;   // a token that a text may end with, which its class is not read from
 };
 
+/// A field that is not given has the default in its comment.
 struct GenerateOptions {
-  int64_t max_tokens = 256;
+  static constexpr int64_t kMaxTokens = 256;
+
+  std::optional<int64_t> max_tokens{};  // that are written; default kMaxTokens
+  std::optional<int64_t> max_length{};  // of the prompt and what is written together, where max_tokens is not given
   Sampling sampling{};
-  /// Scores of tokens that are in the text already, with what is in view of the prompt, are divided by it where
-  /// positive and multiplied where negative; 1: nothing. Keskar et al. 2019, section 4.1, which divides only, so that
-  /// tokens of a negative score become more probable.
-  double repetition_penalty = 1;
-  uint64_t sample = 0;           // which of the seed's texts
-  std::vector<int32_t> stop{};   // tokens that end the text; they are not part of it
-  std::vector<int32_t> never{};  // tokens that are never drawn
+  TokenRules rules{};
+  uint64_t sample = 0;          // which of the seed's texts
+  std::vector<int32_t> stop{};  // tokens that end the text; they are not part of it
+  /// What a model's directory asks for that heed does not have, where not empty: generate() throws UsageError with it.
+  std::string refused{};
   /// Called with each token as soon as it is drawn; false ends the text behind it.
   std::function<bool(int32_t)> on_token{};
 };

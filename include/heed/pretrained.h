@@ -39,10 +39,16 @@ struct PretrainedModel {
   std::string config{};    // JSON: config.json, or what a GGUF file says in its keys
   /// A LanguageModel, TextEncoder, ImageEncoder, SpeechTransformer or Transformer; not in training.
   std::unique_ptr<Module> module;
-  /// How its maker writes with it, by generation_config.json: tokens that end a text; what a translation may not have,
-  /// or must begin and end with. Of a LanguageModel GenerateOptions::stop, of a Transformer BeamOptions.
-  std::vector<int32_t> stop{};
+  /// How it writes by default, as transformers does: generation_config.json, or the same keys of an older config.json.
+  /// `generate` is for a LanguageModel (a SpeechTransformer has its `stop` alone), `beam` for a Transformer. A GGUF
+  /// file says which tokens end a text; the rest is kReadableSampling.
+  GenerateOptions generate{};
   BeamOptions beam{};
+  Sampling sampling{};                    // what draws are made with, where the caller wants draws
+  std::vector<std::string> stop_texts{};  // texts that end what is written, as its last part
+  /// What `refused` of `generate` and `beam` says counts only while the caller gives no temperature, no number of beams
+  /// and no sampling.
+  bool refused_unless_chosen = false;
   PretrainedHead head{};                             // of a TextEncoder or an ImageEncoder
   std::shared_ptr<const PretrainedLayout> layout{};  // for save_pretrained: the files that it came from; none for GGUF
 };

@@ -15,6 +15,7 @@ namespace heed::inline v0 {
 struct ContinueOptions {
   GenerateOptions tokens{};         // StoredModel::completed() adds to them
   std::vector<std::string> stop{};  // texts that end what is written; they are not part of it
+  bool own_text = false;            // what is written is a text by itself, so that no space begins it
   /// Called with whole characters as soon as they are certain.
   std::function<void(const std::string&)> on_text{};
 };

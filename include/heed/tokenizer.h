@@ -96,12 +96,16 @@ class Tokenizer {
 class TokenStream {
  public:
   explicit TokenStream(Tokenizer tokenizer, bool skip_special = true);
-  /// Whole characters as soon as they are certain; empty while a character is not whole.
+  /// Begins anew, behind a text of these tokens, which is not returned again.
+  void follow(std::span<const int32_t> ids);
+  /// Whole characters as soon as they are certain; empty while a character is not whole. A row of tokens that stand for
+  /// single bytes, <0xC3>, is certain when another token follows: one byte too many makes U+FFFD of all of them.
   std::string push(int32_t id);
   /// What is left at the end: U+FFFD for a character that never became whole.
   std::string finish();
 
  private:
+  bool is_byte(int32_t id) const;
   std::string rest(bool last);
   Tokenizer tokenizer_;
   bool skip_special_;

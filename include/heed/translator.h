@@ -22,9 +22,10 @@ struct TranslateOptions {
   BeamOptions beam{};    // its streams are set here
   int64_t batch = 32;    // sentences decoded together, at most
   bool split = true;     // a line's sentences are translated one by one (split_sentences)
-  std::string prefix{};  // in front of each sentence: "translate English to German: " for T5, ">>fra<<" for Marian
-  /// Of models of many languages: tokens of their tokenizer, with or without the underscores of "__fr__". The source's
-  /// stands in front of a sentence instead of the tokenizer's own, the target's begins its translation.
+  std::string prefix{};  // in front of each sentence: "translate English to German: " for T5
+  /// Of models of many languages, as their tokenizer names them: "fra_Latn", or "fr" for "__fr__" and ">>fr<<". A token
+  /// of the source's replaces the tokenizer's own in front of a sentence. A token of the target's begins its
+  /// translation; Marian's, ">>fr<<", is put in front of each sentence. A line that begins with one has its own.
   std::string source_language{}, target_language{};
   int64_t first_line = 0;  // lines before these: draws are functions of the seed, the line's number and the step
   /// Called before each batch, by whichever thread decodes it; what it throws ends the call.
@@ -51,7 +52,7 @@ struct TranslatedLine {
 /// is joined of those of its sentences, with what stood between them; the n-th best is made of the n-th best of each,
 /// and words are counted through the line. Several models translate as one (an ensemble). They must not be in training.
 /// `source` is the tokenizer of what they read, `target` of what they write. Throws ShapeError for options out of
-/// range, UsageError for languages that are no tokens.
+/// range, UsageError for languages that the tokenizers do not have, and for BeamOptions::refused.
 std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> models, const Tokenizer& source,
                                             const Tokenizer& target, const std::vector<std::string>& lines,
                                             const TranslateOptions& options = {});

@@ -227,13 +227,16 @@ class TranslateOptions(TypedDict, total=False):
 
     beam: int | None
     length_penalty: float | None
-    max_length: int
+    max_length: int | None
+    min_length: int | None
+    repetition_penalty: float | None
+    no_repeat_ngram_size: int | None
     alignment: bool
-    sample: bool
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
+    sample: bool | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
     seed: int
     batch: int
     split: bool
@@ -286,38 +289,47 @@ class Translator(Model):
     def translate(self, text: Iterable[str], *, n_best: int,
                   **options: Unpack[TranslateOptions]) -> list[list[Translation]]: ...
     def translate(self, text: Any, *, n_best: Any = None, beam: Any = None, length_penalty: Any = None,
-                  max_length: Any = 0, alignment: Any = False, sample: Any = False, temperature: Any = 1.0,
-                  top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, seed: Any = 0, batch: Any = 32,
-                  split: Any = True, prefix: Any = "", source_language: Any = "", target_language: Any = "") -> Any:
+                  max_length: Any = None, min_length: Any = None, repetition_penalty: Any = None,
+                  no_repeat_ngram_size: Any = None, alignment: Any = False, sample: Any = None,
+                  temperature: Any = None, top_k: Any = None, top_p: Any = None, min_p: Any = None, seed: Any = 0,
+                  batch: Any = 32, split: Any = True, prefix: Any = "", source_language: Any = "",
+                  target_language: Any = "") -> Any:
         """Translates a text, or each of several: a str gives a str, others a list.
 
-        n_best          so many translations of each text, best first, as heed.Translation with scores and tokens;
-                        default: the text of the best one alone
-        beam            hypotheses kept, at least n_best; 1 is greedy; default 5, or what another maker's
-                        generation_config.json says
-        length_penalty  score = log p / length^length_penalty: more, longer translations; default 1.4, or likewise
-        max_length      longest translation in tokens; 0, the default, for twice the source and 10
-        alignment       also which word comes from which, with n_best
-        sample          draw translations instead of searching: the next five options count
-        temperature     scores are divided by it; 0: the most probable token; default 1
-        top_k           draw among so many of the most probable tokens; 0, the default: all
-        top_p           draw among the fewest tokens that reach this probability together; default 1
-        min_p           draw among those with this share of the greatest probability; default 0: all
-        seed            of the draws, which are functions of it, of the place of the text and of the step
-        batch           sentences decoded together at most; default 32
-        split           the sentences of a text are translated one by one; False: as one
-        prefix          in front of each sentence: "translate English to German: " for T5, ">>fra<<" for Marian
-        source_language, target_language  of models of many languages: tokens of their tokenizer, "spa_Latn"
+        n_best                so many translations of each text, best first, as heed.Translation with scores and tokens;
+                              default: the text of the best one alone
+        beam                  hypotheses kept, at least n_best; 1 is greedy; default 5
+        length_penalty        score = log p / length^length_penalty: more, longer translations; default 1.4
+        max_length            longest translation in tokens; 0, the default, for twice the source and 10
+        min_length            shortest one; default 0
+        repetition_penalty    scores of tokens that are in the translation are divided by it (multiplied, where
+                              negative); default 1: nothing
+        no_repeat_ngram_size  no row of so many tokens is written twice; default 0: any may be
+        alignment             also which word comes from which, with n_best
+        sample                draw translations instead of searching: the next five options count; default False
+        temperature           scores are divided by it; 0: the most probable token; default 1
+        top_k                 draw among so many of the most probable tokens; 0, the default: all
+        top_p                 draw among the fewest tokens that reach this probability together; default 1
+        min_p                 draw among those with this share of the greatest probability; default 0: all
+        seed                  of the draws, which are functions of it, of the place of the text and of the step
+        batch                 sentences decoded together at most; default 32
+        split                 the sentences of a text are translated one by one; False: as one
+        prefix                in front of each sentence: "translate English to German: " for T5
+        source_language, target_language  of models of many languages, as their tokenizer names them: "spa_Latn", or
+                              "es" for "__es__" and Marian's ">>es<<". A text that begins with ">>es<<" has its own
+
+        These are the defaults of heed's own models. Another model is searched, or drawn from, as its
+        generation_config.json says where an option is not given.
 
         Blank texts stay as they are. The GIL is released, and Ctrl-C ends it. Raises ShapeError for options out of
-        range, TypeError for what is no text.
+        range, UsageError for a language that the model does not have and for what its generation_config.json asks for
+        and heed does not have, TypeError for what is no text.
         """
         if alignment is True and n_best is None:
             raise _heed.UsageError("translate: alignment comes with Translation objects; pass n_best, too")
-        call = _heed.TranslateCall(beam, length_penalty, max_length, n_best, alignment, sample, temperature, top_k,
-                                   top_p, min_p, seed, batch, split, prefix, source_language, target_language)
-        if sample is False and (temperature, top_k, top_p, min_p) != (1.0, 0, 1.0, 0.0):
-            raise _heed.UsageError("translate: temperature, top_k, top_p and min_p are for draws; pass sample=True")
+        call = _heed.TranslateCall(beam, length_penalty, max_length, min_length, repetition_penalty,
+                                   no_repeat_ngram_size, n_best, alignment, sample, temperature, top_k, top_p, min_p,
+                                   seed, batch, split, prefix, source_language, target_language)
         one = isinstance(text, str)
         found = self._made.translate([text] if one else text, call, n_best is not None)
         if n_best is not None:
@@ -413,36 +425,45 @@ class LanguageModel(Model):
         return module
 
     @overload
-    def generate(self, prompt: str, *, max_tokens: int = 256, temperature: float = 1.0, top_k: int = 0,
-                 top_p: float = 1.0, min_p: float = 0.0, repetition_penalty: float = 1.0, seed: int = 0,
-                 stop: Stop = (), stream: Literal[False] = False) -> str: ...
+    def generate(self, prompt: str, *, max_tokens: int | None = None, min_tokens: int | None = None,
+                 temperature: float | None = None, top_k: int | None = None, top_p: float | None = None,
+                 min_p: float | None = None, repetition_penalty: float | None = None,
+                 no_repeat_ngram_size: int | None = None, seed: int = 0, stop: Stop = (),
+                 stream: Literal[False] = False) -> str: ...
     @overload
-    def generate(self, prompt: str, *, max_tokens: int = 256, temperature: float = 1.0, top_k: int = 0,
-                 top_p: float = 1.0, min_p: float = 0.0, repetition_penalty: float = 1.0, seed: int = 0,
-                 stop: Stop = (), stream: Literal[True]) -> Iterator[str]: ...
-    def generate(self, prompt: Any, *, max_tokens: Any = 256, temperature: Any = 1.0, top_k: Any = 0,
-                 top_p: Any = 1.0, min_p: Any = 0.0, repetition_penalty: Any = 1.0, seed: Any = 0, stop: Any = (),
-                 stream: Any = False) -> Any:
+    def generate(self, prompt: str, *, max_tokens: int | None = None, min_tokens: int | None = None,
+                 temperature: float | None = None, top_k: int | None = None, top_p: float | None = None,
+                 min_p: float | None = None, repetition_penalty: float | None = None,
+                 no_repeat_ngram_size: int | None = None, seed: int = 0, stop: Stop = (),
+                 stream: Literal[True]) -> Iterator[str]: ...
+    def generate(self, prompt: Any, *, max_tokens: Any = None, min_tokens: Any = None, temperature: Any = None,
+                 top_k: Any = None, top_p: Any = None, min_p: Any = None, repetition_penalty: Any = None,
+                 no_repeat_ngram_size: Any = None, seed: Any = 0, stop: Any = (), stream: Any = False) -> Any:
         """What the model makes follow a text, without it.
 
-        prompt              the text; one without tokens counts as a newline
-        max_tokens          longest continuation; default 256
-        temperature         scores are divided by it; 0: always the most probable token; default 1
-        top_k               draw among so many of the most probable tokens; 0, the default: all
-        top_p               draw among the fewest tokens that reach this probability together; default 1
-        min_p               draw among those with this share of the greatest probability; default 0: all
-        repetition_penalty  scores of tokens that are in the text are divided by it (multiplied, where negative); 1, the
-                            default: nothing
-        seed                the same seed gives the same text
-        stop                a text or several that end what is written, and are no part of it
-        stream              an iterator over the text, in whole characters as soon as they are certain; the model
-                            computes while one waits for the next, and nobody who stops asking has to stop it
+        prompt                the text; one without tokens counts as a newline
+        max_tokens            longest continuation; default 256
+        min_tokens            shortest one; default 0
+        temperature           scores are divided by it; 0: always the most probable token; default 0.8
+        top_k                 draw among so many of the most probable tokens; 0: all; default 40
+        top_p                 draw among the fewest tokens that reach this probability together; default 0.95
+        min_p                 draw among those with this share of the greatest probability; default 0: all
+        repetition_penalty    scores of tokens that are in the text are divided by it (multiplied, where negative);
+                              default 1: nothing
+        no_repeat_ngram_size  no row of so many tokens is written that is in the text already; default 0: any may be
+        seed                  the same seed gives the same text
+        stop                  a text or several that end what is written, and are no part of it
+        stream                an iterator over the text, in whole characters as soon as they are certain; the model
+                              computes while one waits for the next, and ends where nobody asks for more
 
-        The GIL is released, and Ctrl-C ends it. Raises ShapeError for options out of range, RuntimeError where a logit
-        is not finite.
+        These are the defaults of heed's own models and of GGUF files. Another model writes as its
+        generation_config.json says where an option is not given; without do_sample in it the most probable tokens.
+
+        The GIL is released, and Ctrl-C ends it. Raises ShapeError for options out of range, UsageError for what the
+        generation_config.json asks for and heed does not have, RuntimeError where a logit is not finite.
         """
-        made = self._made.continued(prompt, [stop] if isinstance(stop, str) else stop, max_tokens, temperature, top_k,
-                                    top_p, min_p, repetition_penalty, seed)
+        made = self._made.continued(prompt, [stop] if isinstance(stop, str) else stop, max_tokens, min_tokens,
+                                    temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram_size, seed)
         if not isinstance(stream, bool):
             raise TypeError(f"generate: stream is {stream!r}; pass True or False")
         return _pieces(made) if stream else made.next(True)

@@ -17,6 +17,7 @@
 #include "cli/line_reader.h"
 #include "cli/load_options.h"
 #include "cli/paths.h"
+#include "cli/rule_options.h"
 #include "heed/chat.h"
 #include "heed/text.h"
 #include "heed/text_generator.h"
@@ -105,8 +106,8 @@ void write_samples(const GenerateArguments& a, const TextGenerator& generator, c
   }
 }
 
-std::string chosen_template(const GenerateArguments& a) {
-  return a.chat_template == "auto" ? chat_template_of(a.model) : a.chat_template;
+ChatTemplate chosen_template(const GenerateArguments& a) {
+  return a.chat_template == "auto" ? chat_template_of(a.model) : ChatTemplate(a.chat_template);
 }
 
 // Each line is answered as it comes.
@@ -191,7 +192,9 @@ void add_generate(CLI::App& program) {
   command->description(
       "Let a language model go on with a text\n\n"
       "Prints the prompt and what the model makes follow it, as it comes. Without a prompt it is read from a file or\n"
-      "from standard input; one newline at its end is not part of it. The same seed gives the same text.");
+      "from standard input; one newline at its end is not part of it. The same seed gives the same text. Defaults in\n"
+      "brackets are those of heed's own models and of GGUF files; other models write as their generation_config.json\n"
+      "says, without one the most probable tokens.");
   command->option_defaults()->always_capture_default();
   command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   CLI::Option* prompt =
@@ -208,22 +211,19 @@ void add_generate(CLI::App& program) {
   command->add_option("-m,--model", a->model, "Directory of the model [HEED_MODEL]")->type_name("DIR");
   add_load_options(*command, a->load);
   GenerateOptions& o = a->options;
-  command->add_option("--max-tokens", o.max_tokens, "Longest continuation in tokens")->check(CLI::Range(0, 1 << 30));
-  command
-      ->add_option("--temperature", o.sampling.temperature,
-                   "Scores are divided by it; 0: always the most probable token")
-      ->check(finite_number());
-  command->add_option("--top-k", o.sampling.top_k, "Draw among so many of the most probable tokens; 0: all");
-  command->add_option("--top-p", o.sampling.top_p, "Draw among the fewest tokens that reach this probability together")
-      ->check(finite_number());
-  command
-      ->add_option("--min-p", o.sampling.min_p,
-                   "Draw among those with this share of the most probable token's probability; 0: all")
-      ->check(finite_number());
-  command
-      ->add_option("--repetition-penalty", o.repetition_penalty,
-                   "Scores of tokens that are in the text are divided by it (multiplied, where negative); 1: nothing")
-      ->check(finite_number());
+  command->add_option("--max-tokens", o.max_tokens, "Longest continuation in tokens [256]")
+      ->check(CLI::Range(0, 1 << 30))
+      ->default_str("");
+  const auto number = [&](const char* name, std::optional<double>& value, const char* what) {
+    command->add_option(name, value, what)->check(finite_number())->default_str("");
+  };
+  number("--temperature", o.sampling.temperature, "Scores are divided by it; 0: always the most probable token [0.8]");
+  command->add_option("--top-k", o.sampling.top_k, "Draw among so many of the most probable tokens; 0: all [40]")
+      ->default_str("");
+  number("--top-p", o.sampling.top_p, "Draw among the fewest tokens that reach this probability together [0.95]");
+  number("--min-p", o.sampling.min_p,
+         "Draw among those with this share of the most probable token's probability; 0: all [0]");
+  add_rules(*command, o.rules, "--min-tokens", "Shortest continuation in tokens [0]");
   command->add_option("-s,--seed", o.sampling.seed, "Seed of the draws")->check(whole_number());
   command->add_option("--samples", a->samples, "Texts of each prompt, with a line of --- between them")
       ->check(CLI::Range(1, 1 << 20));

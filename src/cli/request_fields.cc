@@ -116,8 +116,12 @@ std::vector<std::string> RequestFields::texts_or_none(const char* key, size_t mo
 }
 
 int64_t RequestFields::whole_or(const char* key, int64_t absent, int64_t least, int64_t most) {
+  return whole(key, least, most).value_or(absent);
+}
+
+std::optional<int64_t> RequestFields::whole(const char* key, int64_t least, int64_t most) {
   const Json* const value = state_->find(key);
-  if (!value) return absent;
+  if (!value) return {};
   const bool fits = value->is_number_unsigned() ? value->get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
                                                 : value->is_number_integer();
   if (!fits || value->get<int64_t>() < least || value->get<int64_t>() > most)
@@ -131,17 +135,19 @@ uint64_t RequestFields::seed_or(const char* key, uint64_t absent) {
   return value ? value->get<uint64_t>() : absent;
 }
 
-double RequestFields::number_or(const char* key, double absent) {
+std::optional<double> RequestFields::number(const char* key) {
   const Json* const value = state_->find(key);
   if (value && !value->is_number()) refuse(key, *value, "a number");
-  return value ? value->get<double>() : absent;
+  return value ? std::optional(value->get<double>()) : std::nullopt;
 }
 
-bool RequestFields::flag_or(const char* key, bool absent) {
+std::optional<bool> RequestFields::flag(const char* key) {
   const Json* const value = state_->find(key);
   if (value && !value->is_boolean()) refuse(key, *value, "true or false");
-  return value ? value->get<bool>() : absent;
+  return value ? std::optional(value->get<bool>()) : std::nullopt;
 }
+
+bool RequestFields::flag_or(const char* key, bool absent) { return flag(key).value_or(absent); }
 
 void RequestFields::expect_no_others() const {
   for (const auto& [key, value] : state_->object.items())

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,11 @@ class RequestFields {
   std::string text_or(const char* key, const std::string& absent);
   std::vector<std::string> texts(const char* key, size_t most);
   std::vector<std::string> texts_or_none(const char* key, size_t most);
+  std::optional<int64_t> whole(const char* key, int64_t least, int64_t most);  // nothing where absent, as with number()
   int64_t whole_or(const char* key, int64_t absent, int64_t least, int64_t most);
   uint64_t seed_or(const char* key, uint64_t absent);
-  double number_or(const char* key, double absent);
+  std::optional<double> number(const char* key);
+  std::optional<bool> flag(const char* key);
   bool flag_or(const char* key, bool absent);
   void expect_no_others() const;
 

@@ -39,34 +39,43 @@ bool reads_texts(const StoredModel& model) {
          dynamic_cast<const TextEncoder*>(&model.module());
 }
 
-void read_sampling(RequestFields& fields, Sampling& sampling) {
-  sampling.temperature = fields.number_or("temperature", sampling.temperature);
-  sampling.top_k = fields.whole_or("top_k", sampling.top_k, 0, int64_t{1} << 30);
-  sampling.top_p = fields.number_or("top_p", sampling.top_p);
-  sampling.min_p = fields.number_or("min_p", sampling.min_p);
-  sampling.seed = fields.seed_or("seed", sampling.seed);
+Sampling read_sampling(RequestFields& fields) {
+  return {.temperature = fields.number("temperature"),
+          .top_k = fields.whole("top_k", 0, int64_t{1} << 30),
+          .top_p = fields.number("top_p"),
+          .min_p = fields.number("min_p"),
+          .seed = fields.seed_or("seed", 0)};
+}
+
+void read_rules(RequestFields& fields, const char* shortest, TokenRules& rules) {
+  rules.min_tokens = fields.whole(shortest, 0, kMostTokens);
+  rules.repetition_penalty = fields.number("repetition_penalty");
+  rules.no_repeat_ngram_size = fields.whole("no_repeat_ngram_size", 0, kMostTokens);
 }
 
 TranslateOptions translate_options(const StoredModel& model, RequestFields& fields) {
   TranslateOptions options;
   BeamOptions& beam = options.beam;
-  if (!model.model_type().empty()) {  // a model of another maker is searched as it says
-    beam.beam = model.pretrained().beam.beam;
-    beam.length_penalty = model.pretrained().beam.length_penalty;
-  }
   beam.n_best = fields.whole_or("n_best", beam.n_best, 1, kMostBeam);
-  beam.beam = std::max(fields.whole_or("beam", beam.beam, 1, kMostBeam), beam.n_best);
-  beam.length_penalty = fields.number_or("length_penalty", beam.length_penalty);
-  beam.max_length = fields.whole_or("max_length", beam.max_length, 0, kMostTokens);
+  beam.beam = fields.whole("beam", 1, kMostBeam);
+  if (beam.beam) beam.beam = std::max(*beam.beam, beam.n_best);
+  beam.length_penalty = fields.number("length_penalty");
+  beam.max_length = fields.whole("max_length", 0, kMostTokens);
+  read_rules(fields, "min_length", beam.rules);
   beam.want_alignment = fields.flag_or("alignment", false);
   options.split = fields.flag_or("split", options.split);
   options.prefix = fields.text_or("prefix", "");
   options.source_language = fields.text_or("from", "");
   options.target_language = fields.text_or("to", "");
-  Sampling sampling;
-  const bool sample = fields.flag_or("sample", false);
-  read_sampling(fields, sampling);
-  if (sample) beam.sampling = sampling;
+  const std::optional<bool> sample = fields.flag("sample");
+  const Sampling sampling = read_sampling(fields);
+  const bool draws = sample.value_or(!beam.beam && model.draws_translations());
+  if (const char* const given = first_given(sampling); given && !draws)
+    throw UsageError(std::string(given) + " is for draws; send \"sample\": true, too");
+  if (draws)
+    beam.sampling = sampling;
+  else if (sample && !beam.beam)  // a search, whatever the model's directory asks for
+    beam.beam = std::max(model.pretrained().beam.beam.value_or(BeamOptions::kBeam), beam.n_best);
   return options;
 }
 
@@ -212,9 +221,9 @@ std::string ServedModel::generate(HttpCall& call) const {
   RequestFields fields(call.request().body);
   const std::string prompt = fields.text("text");
   ContinueOptions options{.stop = fields.texts_or_none("stop", kMostStops)};
-  options.tokens.max_tokens = fields.whole_or("max_tokens", options.tokens.max_tokens, 0, kMostTokens);
-  options.tokens.repetition_penalty = fields.number_or("repetition_penalty", options.tokens.repetition_penalty);
-  read_sampling(fields, options.tokens.sampling);
+  options.tokens.max_tokens = fields.whole("max_tokens", 0, kMostTokens);
+  read_rules(fields, "min_tokens", options.tokens.rules);
+  options.tokens.sampling = read_sampling(fields);
   fields.expect_no_others();
   for (const std::string& stop : options.stop)
     if (stop.empty()) throw UsageError("stop has an empty text; give the text that ends the output");

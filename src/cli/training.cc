@@ -383,10 +383,10 @@ CardParts translator_card(const TrainArguments& a, const TransformerConfig& shap
                                             with_commas(static_cast<int64_t>(valid_texts.source.size())) +
                                             " sentence pairs");
   // The scores are those of the files in the directory, read anew.
-  const BeamOptions beam;
+  const BeamOptions beam{.beam = BeamOptions::kBeam, .length_penalty = BeamOptions::kLengthPenalty};
   parts.scores = {
       {"Loss", fixed(result.best_nll, "%.4f nats a token")},
-      {"Search", "beam " + std::to_string(beam.beam) + ", length penalty " + fixed(beam.length_penalty, "%g")}};
+      {"Search", "beam " + std::to_string(*beam.beam) + ", length penalty " + fixed(*beam.length_penalty, "%g")}};
   std::vector<std::string> translations;
   for (TranslatedLine& line : Translator(a.model, {.trust = a.trust}).translate(valid_texts.source, {.beam = beam}))
     translations.push_back(std::move(line.best.front().text));

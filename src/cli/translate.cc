@@ -24,6 +24,7 @@
 #include "cli/load_options.h"
 #include "cli/over_ranks.h"
 #include "cli/paths.h"
+#include "cli/rule_options.h"
 #include "cli/translation_json.h"
 #include "heed/io.h"
 #include "heed/text.h"
@@ -241,15 +242,6 @@ void require_same(const CLI::App& command, const TranslateArguments& a, const st
                                 "start all ranks with the same of both");
 }
 
-// A model of another maker is searched as it says, but for what is asked for.
-void take_defaults(const CLI::App& command, const Translator& translator, TranslateArguments& a) {
-  if (translator.stored().model_type().empty()) return;
-  const BeamOptions& own = translator.stored().pretrained().beam;
-  BeamOptions& beam = a.options.beam;
-  if (command.count("--beam") == 0) beam.beam = std::max(own.beam, beam.n_best);
-  if (command.count("--length-penalty") == 0) beam.length_penalty = own.length_penalty;
-}
-
 void translate(const CLI::App& command, TranslateArguments& a) {
   const std::vector<std::string> models = a.models.empty() ? std::vector{find_model("")} : a.models;
   // The text may be replaced by its translation, which is written once all of it was read.
@@ -260,7 +252,8 @@ void translate(const CLI::App& command, TranslateArguments& a) {
   if (a.options.ranks) require_same(command, a, models);
   Windows windows(a);
   const Translator translator(models, a.load);
-  take_defaults(command, translator, a);
+  const bool draws = a.sample || (!a.options.beam.beam && translator.stored().draws_translations());
+  if (draws && a.force.empty()) a.options.beam.sampling = a.sampling;
   if (!a.leads()) return translate_all(a, translator, windows, [](const std::string&) {});
   write_output(a.output, [&](FileWriter& file) {
     translate_all(a, translator, windows, [&](const std::string& text) { file.write(text); });
@@ -272,20 +265,17 @@ void add_sampling_options(CLI::App& command, TranslateArguments& a, CLI::Option*
   CLI::Option* sample = command.add_flag("--sample", a.sample, "Draw translations instead of searching")
                             ->excludes(force)
                             ->excludes(command.get_option("--beam"));
-  command.add_option("--temperature", a.sampling.temperature, "Scores are divided by it; 0: the most probable token")
-      ->check(finite_number())
-      ->needs(sample);
-  command.add_option("--top-k", a.sampling.top_k, "Draw among so many of the most probable tokens; 0: all")
+  const auto number = [&](const char* name, std::optional<double>& value, const char* what) {
+    command.add_option(name, value, what)->check(finite_number())->needs(sample)->default_str("");
+  };
+  number("--temperature", a.sampling.temperature, "Scores are divided by it; 0: the most probable token [1]");
+  command.add_option("--top-k", a.sampling.top_k, "Draw among so many of the most probable tokens; 0: all [0]")
       ->check(CLI::Range(0, 1 << 30))
-      ->needs(sample);
-  command.add_option("--top-p", a.sampling.top_p, "Draw among the fewest tokens that reach this probability together")
-      ->check(finite_number())
-      ->needs(sample);
-  command
-      .add_option("--min-p", a.sampling.min_p,
-                  "Draw among those with this share of the most probable token's probability; 0: all")
-      ->check(finite_number())
-      ->needs(sample);
+      ->needs(sample)
+      ->default_str("");
+  number("--top-p", a.sampling.top_p, "Draw among the fewest tokens that reach this probability together [1]");
+  number("--min-p", a.sampling.min_p,
+         "Draw among those with this share of the most probable token's probability; 0: all [0]");
   command.add_option("-s,--seed", a.sampling.seed, "Seed of the draws")->check(whole_number());
 }
 
@@ -298,7 +288,8 @@ void add_translate(CLI::App& program) {
       "Translate texts, files or standard input, line by line\n\n"
       "Translates each line to one line, in order: of texts given, of a file, or of standard input, whose lines are\n"
       "answered as they come. The sentences of a line are translated one by one; blank lines stay as they are.\n"
-      "The bundled model translates Spanish to English.\n"
+      "The bundled model translates Spanish to English. Defaults in brackets are those of heed's own models; a model\n"
+      "from elsewhere is searched as its generation_config.json says.\n"
       "Further columns come behind tabs: the line's number in front with --n-best, then text, score, alignment.");
   command->option_defaults()->always_capture_default();
   command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -322,13 +313,19 @@ void add_translate(CLI::App& program) {
       ->default_str("");
   add_load_options(*command, a->load);
   BeamOptions& beam = a->options.beam;
-  command->add_option("-b,--beam", beam.beam, "Hypotheses kept; 1 is greedy")->check(CLI::Range(1, 1000));
+  command->add_option("-b,--beam", beam.beam, "Hypotheses kept; 1 is greedy [5]")
+      ->check(CLI::Range(1, 1000))
+      ->default_str("");
   command
       ->add_option("--length-penalty", beam.length_penalty,
-                   "Score is log p / length^penalty: more, longer translations")
-      ->check(finite_number());
-  command->add_option("--max-length", beam.max_length, "Longest translation in tokens; 0 for twice the source and 10")
-      ->check(CLI::Range(0, 1 << 24));
+                   "Score is log p / length^penalty: more, longer translations [1.4]")
+      ->check(finite_number())
+      ->default_str("");
+  command
+      ->add_option("--max-length", beam.max_length, "Longest translation in tokens; 0 for twice the source and 10 [0]")
+      ->check(CLI::Range(0, 1 << 24))
+      ->default_str("");
+  add_rules(*command, beam.rules, "--min-length", "Shortest translation in tokens [0]");
   command->add_option("-n,--n-best", beam.n_best, "Translations a line, best first; more than --beam widen it")
       ->check(CLI::Range(1, 1000));
   command->add_option("--batch", a->options.batch, "Sentences decoded together")->check(CLI::Range(1, 1 << 16));
@@ -360,9 +357,9 @@ void add_translate(CLI::App& program) {
       "  heed translate \"Hola, mi nombre es Alex.\"\n"
       "  heed translate --scores < questions.es > questions.en");
   command->callback([command, a] {
-    a->options.beam.beam = std::max(a->options.beam.beam, a->options.beam.n_best);
+    BeamOptions& search = a->options.beam;
+    if (search.beam) search.beam = std::max(*search.beam, search.n_best);
     a->options.split = !a->no_split;
-    if (a->sample) a->options.beam.sampling = a->sampling;
     // Without a column there would be nothing to see.
     a->scores = a->scores || (!a->force.empty() && !a->token_scores);
     over_ranks(a->rank_timeout, [&](Communicator* ranks) {

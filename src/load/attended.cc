@@ -54,13 +54,13 @@ SeenTranslation see_translation(const StoredModel& stored, const std::string& te
   seen.text = sanitize_utf8(text);
   expect_tokens(stored.source_tokenizer(), seen.text);
   seen.source = stored.source_tokenizer().encode(seen.text, /*special_tokens=*/whole).ids;
-  BeamOptions search{.beam = beam, .length_penalty = stored.pretrained().beam.length_penalty};
+  BeamOptions search{.beam = beam};
   if (on_written) search.on_step = [&](size_t, const std::vector<int32_t>& ids) { on_written(ids); };
   seen.output = given.empty() ? model.translate({seen.source}, stored.completed(search)).at(0).at(0).ids
                               : stored.tokenizer().encode(sanitize_utf8(given), /*special_tokens=*/false).ids;
   seen.translation = stored.tokenizer().decode(seen.output);
   seen.input = seen.output;
-  seen.input.insert(seen.input.begin(), model.config().bos_id);
+  seen.input.insert(seen.input.begin(), stored.pretrained().beam.start.value_or(model.config().bos_id));
   if (!whole) seen.source.push_back(model.config().eos_id);
   seen.output.push_back(model.config().eos_id);
   seen.record.want_vectors = want_vectors;

@@ -6,17 +6,17 @@
 #include <string_view>
 #include <utility>
 
+#include "core/gguf.h"
 #include "heed/io.h"
 #include "io/json.h"
-#include "load/stop_texts.h"
+#include "load/jinja.h"
 
 namespace heed::inline v0 {
 namespace {
 
 // What stands before and behind a message of each role, and what an answer begins with.
-struct ChatTemplate {
+struct KnownForm {
   std::string_view name;
-  std::array<std::string_view, 2> marks;  // all of them, in a model's own template, tell that it is this one
   std::string_view begin;
   std::array<std::string_view, 2> system, user, assistant;
   std::string_view answer;
@@ -26,10 +26,8 @@ struct ChatTemplate {
   std::string_view end_text;  // text that does
 };
 
-// The more special ones first: others have some of their marks.
-constexpr std::array<ChatTemplate, 8> kTemplates{{
+constexpr std::array<KnownForm, 8> kForms{{
     {"chatml",
-     {"<|im_start|>", "<|im_end|>"},
      "",
      {"<|im_start|>system\n", "<|im_end|>\n"},
      {"<|im_start|>user\n", "<|im_end|>\n"},
@@ -40,7 +38,6 @@ constexpr std::array<ChatTemplate, 8> kTemplates{{
      "<|im_end|>",
      ""},
     {"llama3",
-     {"<|start_header_id|>", "<|eot_id|>"},
      "<|begin_of_text|>",
      {"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"},
      {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"},
@@ -51,7 +48,6 @@ constexpr std::array<ChatTemplate, 8> kTemplates{{
      "<|eot_id|>",
      ""},
     {"gemma",
-     {"<start_of_turn>", "<end_of_turn>"},
      "<bos>",
      {"", "\n\n"},
      {"<start_of_turn>user\n", "<end_of_turn>\n"},
@@ -62,7 +58,6 @@ constexpr std::array<ChatTemplate, 8> kTemplates{{
      "<end_of_turn>",
      ""},
     {"phi3",
-     {"<|user|>", "<|end|>"},
      "",
      {"<|system|>\n", "<|end|>\n"},
      {"<|user|>\n", "<|end|>\n"},
@@ -73,7 +68,6 @@ constexpr std::array<ChatTemplate, 8> kTemplates{{
      "<|end|>",
      ""},
     {"zephyr",
-     {"<|user|>", "<|assistant|>"},
      "",
      {"<|system|>\n", "</s>\n"},
      {"<|user|>\n", "</s>\n"},
@@ -84,7 +78,6 @@ constexpr std::array<ChatTemplate, 8> kTemplates{{
      "</s>",
      ""},
     {"llama2",
-     {"[INST]", "<<SYS>>"},
      "",
      {"<<SYS>>\n", "\n<</SYS>>\n\n"},
      {"<s>[INST] ", " [/INST]"},
@@ -94,27 +87,20 @@ constexpr std::array<ChatTemplate, 8> kTemplates{{
      true,
      "</s>",
      ""},
-    {"mistral",
-     {"[INST]", "[/INST]"},
-     "<s>",
-     {"", "\n\n"},
-     {"[INST] ", " [/INST]"},
-     {"", "</s>"},
-     "",
-     true,
-     false,
-     "</s>",
-     ""},
-    {"plain", {}, "", {"", "\n\n"}, {"User: ", "\n"}, {"Assistant: ", "\n"}, "Assistant:", false, true, "", "\nUser:"},
+    {"mistral", "<s>", {"", "\n\n"}, {"[INST] ", " [/INST]"}, {"", "</s>"}, "", true, false, "</s>", ""},
+    {"plain", "", {"", "\n\n"}, {"User: ", "\n"}, {"Assistant: ", "\n"}, "Assistant:", false, true, "", "\nUser:"},
 }};
 
-const ChatTemplate& template_named(std::string_view name) {
-  std::string known;
-  for (const ChatTemplate& t : kTemplates) {
-    if (t.name == name) return t;
-    known += (known.empty() ? "" : ", ") + std::string(t.name);
-  }
-  throw UsageError("chat: there is no template '" + std::string(name) + "'; name one of " + known);
+std::string names_of_forms() {
+  std::string names;
+  for (const std::string& name : chat_templates()) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
+const KnownForm& form_named(std::string_view name) {
+  for (const KnownForm& form : kForms)
+    if (form.name == name) return form;
+  throw UsageError("chat: there is no template '" + std::string(name) + "'; name one of " + names_of_forms());
 }
 
 std::string trimmed(std::string_view text) {
@@ -124,7 +110,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, end == text.npos ? 0 : end + 1 - begin));
 }
 
-std::string written(const ChatTemplate& t, std::span<const ChatMessage> messages) {
+std::string written(const KnownForm& t, std::span<const ChatMessage> messages) {
   std::string text(t.begin), held;  // a system's message for the user's that follows
   for (const ChatMessage& message : messages) {
     const auto& around = message.role == ChatRole::system ? t.system
@@ -141,72 +127,172 @@ std::string written(const ChatTemplate& t, std::span<const ChatMessage> messages
   return text + std::string(t.answer);
 }
 
-// A model's own template, or nothing.
-std::string own_template(const std::string& directory) {
-  constexpr const char *kFile = "chat_template.jinja", *kTokenizerFile = "tokenizer_config.json",
-                       *kKey = "chat_template";
-  constexpr uint64_t kLargest = uint64_t{16} << 20;  // bytes: tokenizer_config.json lists added tokens, too
-  const DirectorySnapshot files(directory, {kFile, kTokenizerFile});
-  if (files.contains(kFile)) return files.read(kFile, kLargest);
-  if (!files.contains(kTokenizerFile)) return {};
-  const nlohmann::json config = parse_json(files.read(kTokenizerFile, kLargest), directory + "/" + kTokenizerFile);
-  if (!config.is_object() || !config.contains(kKey)) return {};
-  return config[kKey].is_string() ? config[kKey].get<std::string>() : config[kKey].dump();  // or a list of named ones
+constexpr const char *kTemplateFile = "chat_template.jinja", *kTokenizerFile = "tokenizer_config.json",
+                     *kTokensFile = "special_tokens_map.json";
+constexpr const char* kTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                   "pad_token", "cls_token", "mask_token"};
+
+ChatSource source_of_gguf(const std::string& path) {
+  const GgufFile file(path);
+  ChatSource source{.text = std::string(file.text("tokenizer.chat_template").value_or(""))};
+  const std::vector<std::string_view> tokens = file.texts("tokenizer.ggml.tokens");
+  for (const std::string name : {"bos", "eos"}) {
+    const std::optional<int64_t> id = file.integer("tokenizer.ggml." + name + "_token_id");
+    std::string& token = source.tokens[name + "_token"];
+    if (id && *id >= 0 && *id < std::ssize(tokens)) token = tokens[static_cast<size_t>(*id)];
+  }
+  return source;
+}
+
+// Of the templates that a directory has by name, the one for conversations.
+std::string default_template(const nlohmann::json& templates, const std::string& where) {
+  if (templates.is_string()) return templates.get<std::string>();
+  if (templates.is_array())
+    for (const nlohmann::json& one : templates)
+      if (one.is_object() && one.contains("name") && one["name"] == "default" && one.contains("template") &&
+          one["template"].is_string())
+        return one["template"].get<std::string>();
+  throw FormatError(where + ": \"chat_template\" is neither a text nor a list with one named \"default\"");
+}
+
+// What a file says of the special tokens. An absent one that the tokenizer's class has by default is left out.
+void add_tokens(const nlohmann::json& file, ChatSource* source) {
+  for (const char* name : kTokens) {
+    const auto token = file.find(name);
+    if (token == file.end() || source->tokens.contains(name)) continue;
+    if (token->is_string()) source->tokens[name] = token->get<std::string>();
+    if (token->is_object() && token->contains("content") && (*token)["content"].is_string())
+      source->tokens[name] = (*token)["content"].get<std::string>();
+    if (token->is_null()) source->tokens[name] = "";
+  }
+}
+
+// A token that is "" is undefined in a program; an absent one must not be asked for.
+std::string run_program(const jinja::Program& program, const std::map<std::string, std::string>& tokens,
+                        std::span<const ChatMessage> messages) {
+  constexpr std::array kRoles{"system", "user", "assistant"};
+  jinja::List talk;
+  for (const ChatMessage& message : messages)
+    talk.emplace_back(jinja::Dict{{"role", kRoles[static_cast<size_t>(message.role)]}, {"content", message.content}});
+  jinja::Dict variables{
+      {"messages", std::move(talk)}, {"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", true}};
+  for (const auto& [name, token] : tokens)
+    if (!token.empty()) variables.emplace_back(name, token);
+  return program.run(variables);
 }
 
 }  // namespace
 
 std::vector<std::string> chat_templates() {
   std::vector<std::string> names;
-  for (const ChatTemplate& t : kTemplates) names.emplace_back(t.name);
+  for (const KnownForm& form : kForms) names.emplace_back(form.name);
   std::sort(names.begin(), names.end());
   return names;
 }
 
-std::string chat_template_of(const std::string& directory) {
-  const std::string own = own_template(directory);
-  if (own.empty()) return "plain";
-  for (const ChatTemplate& t : kTemplates)
-    if (!t.marks[0].empty() &&
-        std::all_of(t.marks.begin(), t.marks.end(), [&](std::string_view mark) { return own.find(mark) != own.npos; }))
-      return std::string(t.name);
-  throw UsageError("chat: the template of " + directory +
-                   " is none that heed knows; choose the one that comes closest, " + "or plain");
+struct ChatTemplate::Form {
+  Writer write{};
+  bool whole = true;       // special tokens are in what it writes
+  bool trimmed = false;    // answers lose spaces in front
+  std::string end{};       // token that ends an answer, where the model does not say it
+  std::string end_text{};  // text that does
+};
+
+ChatTemplate::ChatTemplate(const std::string& name) {
+  const KnownForm& form = form_named(name);
+  form_ = std::make_shared<const Form>(
+      Form{.write = [&form](std::span<const ChatMessage> messages) { return written(form, messages); },
+           .whole = !form.end.empty(),
+           .trimmed = form.trimmed,
+           .end = std::string(form.end),
+           .end_text = std::string(form.end_text)});
 }
 
-std::string write_chat(const std::string& chat_template, std::span<const ChatMessage> messages) {
-  return written(template_named(chat_template), messages);
+ChatTemplate::ChatTemplate(Writer writer) : form_(std::make_shared<const Form>(Form{.write = std::move(writer)})) {}
+
+std::string ChatTemplate::write(std::span<const ChatMessage> messages) const { return form_->write(messages); }
+
+ChatSource chat_source_of(const std::string& path) {
+  if (is_gguf(path)) return source_of_gguf(path);
+  constexpr uint64_t kLargest = uint64_t{16} << 20;  // bytes: tokenizer_config.json lists added tokens, too
+  const DirectorySnapshot files(path, {kTemplateFile, kTokenizerFile, kTokensFile});
+  ChatSource source;
+  bool may_have_more = true;  // the tokenizer's class has tokens by itself
+  for (const char* name : {kTokenizerFile, kTokensFile}) {
+    if (!files.contains(name)) continue;
+    const nlohmann::json file = parse_json(files.read(name, kLargest), files.path(name));
+    if (!file.is_object()) continue;
+    add_tokens(file, &source);
+    if (name != kTokenizerFile) continue;
+    if (file.contains("chat_template") && !file["chat_template"].is_null())
+      source.text = default_template(file["chat_template"], files.path(name));
+    const nlohmann::json kind = file.contains("tokenizer_class") ? file["tokenizer_class"] : nlohmann::json("");
+    may_have_more = kind != "PreTrainedTokenizerFast" && kind != "TokenizersBackend";
+  }
+  if (files.contains(kTemplateFile)) source.text = files.read(kTemplateFile, kLargest);
+  if (!may_have_more)
+    for (const char* name : kTokens) source.tokens.try_emplace(name);
+  return source;
+}
+
+ChatTemplate chat_template_of(const std::string& path) {
+  ChatSource source = chat_source_of(path);
+  if (source.text.empty()) return "plain";
+  const auto refuse = [path](const std::string& why) {
+    throw UsageError("chat: heed does not run the template of " + path + ": " + why + "; name one of " +
+                     names_of_forms());
+  };
+  try {
+    const jinja::Program program(source.text);
+    for (const char* name : kTokens)
+      if (!source.tokens.contains(name) && program.reads(name))
+        refuse("it writes " + std::string(name) + ", which no file of the tokenizer names");
+    return ChatTemplate([=, tokens = std::move(source.tokens)](std::span<const ChatMessage> messages) {
+      try {
+        return run_program(program, tokens, messages);
+      } catch (const jinja::RaisedError& e) {
+        throw UsageError(std::string("chat: the model's template does not take the conversation: ") + e.what());
+      } catch (const jinja::ProgramError& e) {
+        refuse(e.what());
+      }
+      return std::string();
+    });
+  } catch (const jinja::ProgramError& e) {
+    refuse(e.what());
+  }
+  return "plain";
 }
 
 struct Chat::State {
   const StoredModel& model;
-  const ChatTemplate& form;
+  std::shared_ptr<const ChatTemplate::Form> form;
   ContinueOptions options;
   std::vector<ChatMessage> messages{};
   std::unique_ptr<Continuation> text{};
   std::function<void(const std::string&)> on_text{};
 
   std::vector<int32_t> ids() const {
-    const std::string all = written(form, messages);
-    if (form.end.empty()) return prompt_ids(model.tokenizer(), all);
-    return model.tokenizer().encode(all, /*special_tokens=*/false).ids;  // they are written in it
+    const std::string all = form->write(messages);
+    return form->whole ? model.tokenizer().encode(all, /*special_tokens=*/false).ids
+                       : prompt_ids(model.tokenizer(), all);
   }
 };
 
-Chat::Chat(const StoredModel& model, std::string chat_template, const std::string& system,
+Chat::Chat(const StoredModel& model, ChatTemplate chat_template, const std::string& system,
            const ContinueOptions& options)
-    : state_(new State{model, template_named(chat_template), options}) {
+    : state_(new State{model, std::move(chat_template.form_), options}) {
   State& s = *state_;
   s.on_text = std::exchange(s.options.on_text, {});
+  s.options.own_text = true;
   model.as<LanguageModel>();
-  if (!s.form.end.empty()) {
-    const std::optional<int32_t> end = model.tokenizer().id_of(s.form.end);
+  if (!s.form->end.empty()) {
+    const std::optional<int32_t> end = model.tokenizer().id_of(s.form->end);
     if (!end)
-      throw UsageError("chat: " + std::string(s.form.end) + " of the template " + chat_template +
-                       " is no token of the model's; choose another, or plain");
+      throw UsageError("chat: " + s.form->end +
+                       " of the template is no token of the model's; choose another, or plain");
     s.options.tokens.stop.push_back(*end);
   }
-  if (!s.form.end_text.empty()) s.options.stop.emplace_back(s.form.end_text);
+  if (!s.form->end_text.empty()) s.options.stop.emplace_back(s.form->end_text);
   if (!system.empty()) s.messages.push_back({ChatRole::system, system});
 }
 
@@ -224,7 +310,7 @@ std::string Chat::answer(const std::string& said) {
     }
     bool begun = false;  // without the space that some templates leave in front
     for (std::string piece; !(piece = s.text->next()).empty();) {
-      if (!begun && s.form.trimmed) piece.erase(0, piece.find_first_not_of(' '));
+      if (!begun && s.form->trimmed) piece.erase(0, piece.find_first_not_of(' '));
       begun = begun || !piece.empty();
       text += piece;
       if (s.on_text && !piece.empty()) s.on_text(piece);

@@ -2,56 +2,217 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
 #include "heed/io.h"
 #include "heed/random.h"
 #include "io/testing.h"
+#include "load/jinja.h"
 
 namespace heed::inline v0 {
 namespace {
+
+using nlohmann::json;
 
 const std::vector<ChatMessage> kTalk = {
     {ChatRole::system, "Be kind."}, {ChatRole::user, "Hi "}, {ChatRole::assistant, "Hello"}, {ChatRole::user, "Bye"}};
 
 // As the makers' templates write it.
 TEST(ChatTemplate, Writes) {
-  EXPECT_EQ(write_chat("chatml", kTalk),
+  EXPECT_EQ(ChatTemplate("chatml").write(kTalk),
             "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi <|im_end|>\n<|im_start|>assistant\n"
             "Hello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n");
-  EXPECT_EQ(write_chat("llama3", kTalk),
+  EXPECT_EQ(ChatTemplate("llama3").write(kTalk),
             "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe kind.<|eot_id|>"
             "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
             "Hello<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nBye<|eot_id|>"
             "<|start_header_id|>assistant<|end_header_id|>\n\n");
-  EXPECT_EQ(write_chat("llama2", kTalk),
+  EXPECT_EQ(ChatTemplate("llama2").write(kTalk),
             "<s>[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nHi [/INST] Hello </s><s>[INST] Bye [/INST]");
-  EXPECT_EQ(write_chat("mistral", kTalk), "<s>[INST] Be kind.\n\nHi  [/INST]Hello</s>[INST] Bye [/INST]");
-  EXPECT_EQ(write_chat("gemma", kTalk),
+  EXPECT_EQ(ChatTemplate("mistral").write(kTalk), "<s>[INST] Be kind.\n\nHi  [/INST]Hello</s>[INST] Bye [/INST]");
+  EXPECT_EQ(ChatTemplate("gemma").write(kTalk),
             "<bos><start_of_turn>user\nBe kind.\n\nHi<end_of_turn>\n<start_of_turn>model\nHello<end_of_turn>\n"
             "<start_of_turn>user\nBye<end_of_turn>\n<start_of_turn>model\n");
-  EXPECT_EQ(write_chat("phi3", kTalk),
+  EXPECT_EQ(ChatTemplate("phi3").write(kTalk),
             "<|system|>\nBe kind.<|end|>\n<|user|>\nHi <|end|>\n<|assistant|>\nHello<|end|>\n<|user|>\nBye<|end|>\n"
             "<|assistant|>\n");
   EXPECT_EQ(
-      write_chat("zephyr", kTalk),
+      ChatTemplate("zephyr").write(kTalk),
       "<|system|>\nBe kind.</s>\n<|user|>\nHi </s>\n<|assistant|>\nHello</s>\n<|user|>\nBye</s>\n<|assistant|>\n");
-  EXPECT_EQ(write_chat("plain", kTalk), "Be kind.\n\nUser: Hi\nAssistant: Hello\nUser: Bye\nAssistant:");
-  EXPECT_THROW(write_chat("none", kTalk), UsageError);
+  EXPECT_EQ(ChatTemplate("plain").write(kTalk), "Be kind.\n\nUser: Hi\nAssistant: Hello\nUser: Bye\nAssistant:");
+  EXPECT_THROW(ChatTemplate("none"), UsageError);
   EXPECT_EQ(chat_templates().size(), 8u);
+}
+
+jinja::Dict variables_of(const json& c, const json& messages) {
+  jinja::List talk;
+  for (const json& m : messages)
+    talk.emplace_back(
+        jinja::Dict{{"role", m["role"].get<std::string>()}, {"content", m["content"].get<std::string>()}});
+  jinja::Dict variables{
+      {"messages", std::move(talk)}, {"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", true}};
+  for (const auto& [name, token] : c["tokens"].items())
+    if (!token.get<std::string>().empty()) variables.emplace_back(name, token.get<std::string>());
+  return variables;
+}
+
+// What a program makes of a conversation; "error: ..." where it does not run.
+std::string made_of(const json& c, const json& messages) {
+  try {
+    return jinja::Program(c["template"].get<std::string>()).run(variables_of(c, messages));
+  } catch (const jinja::ProgramError& e) {
+    return std::string("error: ") + e.what();
+  }
+}
+
+// tests/models/make_chats.py prints them; HEED_CHAT_CASES names a file with others, drawn at random.
+TEST(ChatProgram, WritesAsTransformersDoes) {
+  const char* const other = std::getenv("HEED_CHAT_CASES");
+  std::ifstream file(other ? other : HEED_CHATS);
+  size_t written = 0, refused = 0, both_refuse = 0;
+  for (const json& c : json::parse(file))
+    for (const json& talk : c["talks"]) {
+      SCOPED_TRACE(c["name"].get<std::string>() + "\n" + c["template"].get<std::string>() + "\n" + talk.dump());
+      const std::string got = made_of(c, talk["messages"]);
+      const bool refuses = got.starts_with("error: ");
+      if (talk.contains("error")) {
+        EXPECT_TRUE(refuses) << got;
+        ++both_refuse;
+      } else if (refuses && other) {
+        ++refused;
+      } else {
+        EXPECT_EQ(got, talk["text"].get<std::string>());
+        ++written;
+      }
+    }
+  std::cout << written << " conversations written alike, " << both_refuse << " refused by both, " << refused
+            << " by heed alone\n";
+  EXPECT_GE(written, 60u);
+}
+
+std::string refusal(const std::string& program) {
+  const json c = {{"template", program}, {"tokens", json::object()}};
+  return made_of(c, json::array({json{{"role", "user"}, {"content", "Hi"}}}));
+}
+
+TEST(ChatProgram, SaysWhatItDoesNotRun) {
+  EXPECT_EQ(refusal("a\n{% include 'b' %}"), "error: line 2: heed does not have the statement 'include'");
+  EXPECT_EQ(refusal("{{ 'a' | urlize }}"), "error: heed does not have the filter 'urlize' of a text");
+  EXPECT_EQ(refusal("{{ raise_exception('no: ' + messages[0].role) }}"), "error: no: user");
+  EXPECT_EQ(refusal("{{ messages }}"), "error: heed does not write a list as Python does");
+  for (const char* program : {"{{",
+                              "{%",
+                              "{#",
+                              "{{ 'a }}",
+                              "{{ a b }}",
+                              "{% if %}{% endif %}",
+                              "{% if a %}",
+                              "{% endfor %}",
+                              "{{ (a }}",
+                              "{{ a) }}",
+                              "{% for in b %}{% endfor %}",
+                              "{{ a[ }}",
+                              "{{ a ** b }}",
+                              "{{ 'a\\N{x}' }}",
+                              "{% raw %}{% endraw %}",
+                              "{{ @ }}",
+                              "{{ a is }}",
+                              "{% set a.b.c = 1 %}",
+                              "{% break %}",
+                              "{% for a in b %}{% macro c() %}{% endmacro %}{% endfor %}",
+                              "{{ 09 }}",
+                              "{{ a.b }}",
+                              "{{ 1 + 'a' }}",
+                              "{{ nothing() }}",
+                              "{{ 1 // 0 }}",
+                              "{{ messages[0].content.format() }}",
+                              "{{ namespace(1) }}",
+                              "{% set a = {1: 2} %}",
+                              "{{ strftime_now('%E') }}",
+                              "{{ 9223372036854775807 + 1 }}"})
+    EXPECT_TRUE(refusal(program).starts_with("error: ")) << program << ": " << refusal(program);
+}
+
+// A stranger's program ends, within the memory of a conversation.
+TEST(ChatProgram, IsBounded) {
+  const auto nested = [](const std::string& open, const std::string& inner, const std::string& close, int times) {
+    std::string program;
+    for (int i = 0; i < times; ++i) program += open;
+    program += inner;
+    for (int i = 0; i < times; ++i) program += close;
+    return program;
+  };
+  std::string long_sum = "{{ 1";
+  for (int i = 0; i < 100000; ++i) long_sum += "+1";
+  for (const std::string& program :
+       {std::string("{% for i in range(100000000000) %}{% endfor %}"),
+        std::string("{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}"),
+        std::string("{{ 'a' * 100000000000 }}"),
+        std::string("{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x "
+                    "%}{% endfor %}"),
+        std::string("{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for i in range(60) %}{% set ns.x = "
+                    "ns.x.replace('a', ns.x) %}{% endfor %}"),
+        std::string("{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}"),
+        std::string("{% set ns = namespace(x=[1]) %}{% for i in range(999999) %}{% set ns.x = [ns.x] %}{% endfor %}"),
+        std::string(
+            "{% set ns = namespace(x={}) %}{% for i in range(999999) %}{% set ns.x = {'a': ns.x.items} %}{% endfor %}"),
+        std::string("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"),
+        nested("{{ ", nested("(", "1", ")", 100000), " }}", 1), nested("{% if 1 %}", "", "{% endif %}", 100000),
+        nested("{{ ", nested("[", "1", "]", 100000), " }}", 1),
+        nested("{{ ", nested("not ", "1", "", 100000), " }}", 1), nested("{{ ", nested("-", "1", "", 100000), " }}", 1),
+        nested("{{ 1", nested("|string", "", "", 100000), " }}", 1),
+        nested("{{ a", nested(".a", "", "", 100000), " }}", 1), long_sum + " }}",
+        std::string(std::size_t{3} << 20, 'a')})
+    EXPECT_TRUE(refusal(program).starts_with("error: ")) << program.substr(0, 80);
+  // Namespaces that hold each other and themselves are freed (the address sanitizer looks).
+  EXPECT_EQ(refusal("{% set a = namespace() %}{% set b = namespace(x=a) %}{% set a.x = b %}{% set a.y = [a] %}b"), "b");
 }
 
 using ChatDirectory = FileTest;
 
-TEST_F(ChatDirectory, IsKnownByItsMarks) {
-  EXPECT_EQ(chat_template_of(root_.string()), "plain");
+TEST_F(ChatDirectory, HasItsTemplate) {
+  const std::vector<ChatMessage> said = {{ChatRole::user, "Hi"}};
   const auto put = [&](const std::string& file, const std::string& text) { write_file_atomically(at(file), text); };
-  put("tokenizer_config.json", R"({"chat_template": "{{ '<|im_start|>' + m }}<|im_end|>"})");
-  EXPECT_EQ(chat_template_of(root_.string()), "chatml");
-  put("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": "[INST] {{ m }} [/INST]"}]})");
-  EXPECT_EQ(chat_template_of(root_.string()), "mistral");
-  put("chat_template.jinja", "<|start_header_id|>user<|end_header_id|><|eot_id|>");
-  EXPECT_EQ(chat_template_of(root_.string()), "llama3");  // the file of its own comes first
-  put("chat_template.jinja", "{{ 'something new' }}");
-  EXPECT_THROW(chat_template_of(root_.string()), UsageError);
+  const auto writes = [&] { return chat_template_of(root_.string()).write(said); };
+  EXPECT_EQ(writes(), "User: Hi\nAssistant:");
+  put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}{{ messages[0].content }}", "bos_token": "<s>"})");
+  EXPECT_EQ(writes(), "<s>Hi");
+  put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "bos_token": {"content": "<b>"}})");
+  EXPECT_EQ(writes(), "<b>.");
+  put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "bos_token": null})");
+  EXPECT_EQ(writes(), ".");
+  put("tokenizer_config.json",
+      R"({"chat_template": "{{ bos_token }}.", "tokenizer_class": "PreTrainedTokenizerFast"})");
+  EXPECT_EQ(writes(), ".");
+  put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "tokenizer_class": "LlamaTokenizer"})");
+  EXPECT_THROW(writes(), UsageError);  // the class has one
+  put("special_tokens_map.json", R"({"bos_token": "<m>"})");
+  EXPECT_EQ(writes(), "<m>.");
+  put("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "tool"},
+                                                     {"name": "default", "template": "default"}]})");
+  EXPECT_EQ(writes(), "default");
+  put("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "tool"}]})");
+  EXPECT_THROW(writes(), FormatError);
+  put("tokenizer_config.json", R"({"chat_template": "old"})");
+  put("chat_template.jinja", "new");
+  EXPECT_EQ(writes(), "new");  // the file of its own comes first
+  const auto expect_refused = [&](const std::string& text, const std::string& part) {
+    put("chat_template.jinja", text);
+    try {
+      writes();
+      ADD_FAILURE() << text;
+    } catch (const UsageError& e) {
+      EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+    }
+  };
+  expect_refused("{% include 'a' %}",
+                 "statement 'include'; name one of chatml, gemma, llama2, llama3, mistral, phi3, plain");
+  expect_refused("{{ messages | xmlattr }}", "filter 'xmlattr' of a list; name one of chatml");
+  expect_refused("{{ raise_exception('System role not supported') }}",
+                 "the model's template does not take the conversation: System role not supported");
 }
 
 StoredModel small_model() {
@@ -80,7 +241,7 @@ TEST(ChatWithAModel, AnswersAsTheWholeConversationIsGoneOnWith) {
   EXPECT_EQ(seen, all);
   ASSERT_EQ(chat.messages().size(), 7u);
   for (const size_t turn : {2u, 4u, 6u}) {
-    const std::string text = write_chat("plain", std::span(chat.messages()).first(turn));
+    const std::string text = ChatTemplate("plain").write(std::span(chat.messages()).first(turn));
     ContinueOptions again = options;
     again.on_text = {};
     again.stop = {"\nUser:"};

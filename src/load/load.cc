@@ -17,6 +17,7 @@
 #include "io/json.h"
 #include "load/adapters.h"
 #include "load/configuration.h"
+#include "load/stop_texts.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -195,23 +196,96 @@ const Vocabulary& StoredModel::vocabulary() const {
                    " of another maker, which has a tokenizer; use tokenizer()");
 }
 
+namespace {
+
+// What the caller gave counts, then what the model's directory says.
+template <class Option>
+void fill(std::optional<Option>& given, const std::optional<Option>& own) {
+  if (!given) given = own;
+}
+
+template <class Item>
+void append(std::vector<Item>& given, const std::vector<Item>& own) {
+  given.insert(given.end(), own.begin(), own.end());
+}
+
+void fill(Sampling& given, const Sampling& own) {
+  fill(given.temperature, own.temperature);
+  fill(given.top_k, own.top_k);
+  fill(given.top_p, own.top_p);
+  fill(given.min_p, own.min_p);
+  fill(given.typical_p, own.typical_p);
+  fill(given.epsilon_cutoff, own.epsilon_cutoff);
+  fill(given.eta_cutoff, own.eta_cutoff);
+}
+
+void fill(TokenRules& given, const TokenRules& own) {
+  append(given.sequence_bias, own.sequence_bias);
+  fill(given.encoder_repetition_penalty, own.encoder_repetition_penalty);
+  fill(given.repetition_penalty, own.repetition_penalty);
+  fill(given.no_repeat_ngram_size, own.no_repeat_ngram_size);
+  fill(given.encoder_no_repeat_ngram_size, own.encoder_no_repeat_ngram_size);
+  append(given.bad_words, own.bad_words);
+  if (!given.min_length && !given.min_tokens) {
+    given.min_length = own.min_length;
+    given.min_tokens = own.min_tokens;
+  }
+  fill(given.first_token, own.first_token);
+  if (given.last_tokens.empty()) given.last_tokens = own.last_tokens;
+  given.finite_scores = given.finite_scores || own.finite_scores;
+  fill(given.length_decay, own.length_decay);
+  append(given.never, own.never);
+  append(given.never_first, own.never_first);
+  fill(given.renormalize, own.renormalize);
+}
+
+}  // namespace
+
 GenerateOptions StoredModel::completed(GenerateOptions options) const {
   if (vocabulary_) {
     for (const int32_t id : {vocabulary_->pad_id(), vocabulary_->unk_id(), vocabulary_->bos_id()})
-      if (id >= 0) options.never.push_back(id);
+      if (id >= 0) options.rules.never.push_back(id);
     if (vocabulary_->eos_id() >= 0) options.stop.push_back(vocabulary_->eos_id());
+    fill(options.sampling, kReadableSampling);
+    return options;
   }
-  options.stop.insert(options.stop.end(), model_.stop.begin(), model_.stop.end());
+  const GenerateOptions& own = model_.generate;
+  const char* const given = first_given(options.sampling);
+  if (given && !options.sampling.temperature && own.sampling.temperature == 0)
+    throw UsageError(std::string("generate: ") + given + " is for draws, and the model's generation_config.json asks " +
+                     "for the most probable tokens (do_sample is not true); give a temperature, too");
+  if (!(options.sampling.temperature && model_.refused_unless_chosen)) options.refused = own.refused;
+  if (!options.max_tokens && !options.max_length) {
+    options.max_tokens = own.max_tokens;
+    options.max_length = own.max_length;
+  }
+  fill(options.sampling, own.sampling);
+  fill(options.rules, own.rules);
+  append(options.stop, own.stop);
   return options;
 }
 
+bool StoredModel::draws_translations() const { return model_.beam.sampling.has_value(); }
+
 BeamOptions StoredModel::completed(BeamOptions options) const {
   const BeamOptions& own = model_.beam;
-  options.never.insert(options.never.end(), own.never.begin(), own.never.end());
-  options.renormalize = options.renormalize || own.renormalize;
-  options.until_no_better = options.until_no_better || own.until_no_better;
-  if (!options.first_token) options.first_token = own.first_token;
-  if (!options.last_token) options.last_token = own.last_token;
+  const bool chosen = options.beam || options.sampling;
+  if (!(chosen && model_.refused_unless_chosen)) options.refused = own.refused;
+  if (options.sampling)
+    fill(*options.sampling, model_.sampling);
+  else if (!chosen)
+    options.sampling = own.sampling;
+  if (!options.beam) options.beam = std::max(own.beam.value_or(BeamOptions::kBeam), options.n_best);
+  fill(options.length_penalty, own.length_penalty);
+  fill(options.max_length, own.max_length);
+  fill(options.early_stopping, own.early_stopping);
+  fill(options.rules, own.rules);
+  fill(options.start, own.start);
+  fill(options.ends, own.ends);
+  if (options.is_end || model_.stop_texts.empty()) return options;
+  options.is_end = [stops = StopStrings(model_.stop_texts, tokenizer())](const std::vector<int32_t>& ids) {
+    return stops.ends(ids);
+  };
   return options;
 }
 

@@ -92,7 +92,7 @@ std::vector<int32_t> reading_ids(const StoredModel& model, const std::string& te
 
 std::vector<int32_t> decoder_ids(const StoredModel& model, const std::string& text) {
   std::vector<int32_t> ids{model.as<Transformer>().config().bos_id};
-  if (const auto first = model.completed(BeamOptions{}).first_token) ids.push_back(*first);
+  if (const auto first = model.pretrained().beam.rules.first_token) ids.push_back(*first);
   const std::vector<int32_t> of_text = model.tokenizer().encode(text, /*special_tokens=*/false).ids;
   ids.insert(ids.end(), of_text.begin(), of_text.end());
   return ids;

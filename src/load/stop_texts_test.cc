@@ -4,6 +4,9 @@
 
 #include <random>
 
+#include "heed/error.h"
+#include "heed/text.h"
+
 namespace heed::inline v0 {
 namespace {
 
@@ -20,6 +23,23 @@ std::string joined(const std::vector<std::string>& parts) {
   std::string all;
   for (const std::string& part : parts) all += part;
   return all;
+}
+
+TEST(StopTexts, TakesWholeCharacters) {
+  EXPECT_THROW(StopTexts({""}), UsageError);
+  EXPECT_THROW(StopTexts({"a", "\xC3"}), UsageError);  // half of an é would be cut
+  EXPECT_THROW(StopTexts({"\xA9"}), UsageError);
+}
+
+TEST(StopStrings, EndWithTheTokenThatCompletesOne) {
+  const Tokenizer tokenizer{Vocabulary::characters("abcd \n")};
+  const auto ids = [&](const std::string& text) { return tokenizer.encode(text, /*special_tokens=*/false).ids; };
+  const StopStrings stops({"ab", "\n\n"}, tokenizer);
+  EXPECT_FALSE(stops.empty());
+  for (const char* text : {"ab", "cab", "c\n\n", "abab"}) EXPECT_TRUE(stops.ends(ids(text))) << text;
+  for (const char* text : {"", "a", "aba", "abc", "\n", "\na\n", "b"}) EXPECT_FALSE(stops.ends(ids(text))) << text;
+  EXPECT_TRUE(StopStrings({}, tokenizer).empty());
+  EXPECT_FALSE(StopStrings({}, tokenizer).ends(ids("ab")));
 }
 
 TEST(StopTexts, EndsBeforeOneThatComesInParts) {

@@ -42,13 +42,6 @@ std::vector<int32_t> begun_prompt(const Tokenizer& tokenizer, const std::string&
   return ids;
 }
 
-// The first word that is written may need a space in front.
-void follow(const std::vector<int32_t>& prompt, TokenStream* characters) {
-  constexpr int64_t kSeen = 16;
-  for (auto id = prompt.end() - std::min<int64_t>(kSeen, std::ssize(prompt)); id != prompt.end(); ++id)
-    characters->push(*id);
-}
-
 }  // namespace
 
 std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& text) {
@@ -70,22 +63,27 @@ std::vector<std::string> TextGenerator::continue_texts(const std::vector<std::st
   struct Written {
     TokenStream characters;
     StopTexts stops;
+    std::vector<int32_t> ids{};  // with the prompt
     std::string text{};
   };
   const Tokenizer& tokenizer = stored_.tokenizer();
+  const StopStrings own_stops(stored_.pretrained().stop_texts, tokenizer);
   std::vector<std::vector<int32_t>> ids;
   std::vector<Written> written;
   for (const std::string& prompt : prompts) {
     ids.push_back(begun_prompt(tokenizer, prompt));
     written.push_back({TokenStream(tokenizer), StopTexts(options.stop)});
-    follow(ids.back(), &written.back().characters);
+    if (!options.own_text) written.back().characters.follow(ids.back());
+    if (!own_stops.empty()) written.back().ids = ids.back();
   }
   GenerateOptions tokens = stored_.completed(options.tokens);
   tokens.on_token = {};
   model().generate(ids, tokens, together, [&](size_t at, int32_t id) {
     Written& w = written[at];
     w.text += w.stops.push(w.characters.push(id));
-    return !w.stops.stopped();
+    if (own_stops.empty()) return !w.stops.stopped();
+    w.ids.push_back(id);
+    return !w.stops.stopped() && !own_stops.ends(w.ids);
   });
   std::vector<std::string> texts;
   for (Written& w : written) {
@@ -113,7 +111,20 @@ struct Continuation::State {
   Generation tokens;
   TokenStream characters;
   StopTexts stops;
+  StopStrings own_stops;
+  std::vector<int32_t> ids{};  // with the prompt, where there are such
+  bool own_text;
   bool ended = false;
+
+  void follow(const std::vector<int32_t>& prompt) {
+    if (!own_text) characters.follow(prompt);
+    if (!own_stops.empty()) ids = prompt;
+  }
+  bool ends_with(int32_t id) {
+    if (own_stops.empty()) return false;
+    ids.push_back(id);
+    return own_stops.ends(ids);
+  }
 
   std::string rest() {
     std::string text = stops.push(characters.finish());
@@ -133,9 +144,12 @@ Continuation::Continuation(const StoredModel& model, const std::vector<int32_t>&
                          std::move(on_token),
                          {model.as<LanguageModel>(), prompt, std::move(options)},
                          TokenStream(model.tokenizer()),
-                         StopTexts({})});
+                         StopTexts({}),
+                         StopStrings(model.pretrained().stop_texts, model.tokenizer()),
+                         {},
+                         given.own_text});
   state_->stops = StopTexts(state_->stop);
-  follow(prompt, &state_->characters);
+  state_->follow(prompt);
 }
 
 void Continuation::restart(const std::vector<int32_t>& prompt) {
@@ -144,7 +158,7 @@ void Continuation::restart(const std::vector<int32_t>& prompt) {
   s.characters = TokenStream(s.model.tokenizer());
   s.stops = StopTexts(s.stop);
   s.ended = false;
-  follow(prompt, &s.characters);
+  s.follow(prompt);
 }
 
 Continuation::~Continuation() = default;
@@ -157,7 +171,9 @@ std::string Continuation::next() {
     piece = id ? s.stops.push(s.characters.push(*id)) : s.rest();
     if (s.on_text && !piece.empty()) s.on_text(piece);
     s.ended = !id || s.stops.stopped();
-    if (s.ended || !s.on_token || s.on_token(*id)) continue;
+    if (s.ended) continue;
+    const bool goes_on = !s.on_token || s.on_token(*id);
+    if (goes_on && !s.ends_with(*id)) continue;
     s.ended = true;
     const std::string rest = s.rest();
     if (s.on_text && !rest.empty()) s.on_text(rest);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <tuple>
 
 #include "heed/executor.h"
 #include "heed/text.h"
@@ -13,7 +12,7 @@ namespace heed::inline v0 {
 namespace {
 
 // The word of each token: words are what spaces separate.
-std::vector<size_t> words_of(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+std::vector<size_t> words_of(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
   std::vector<size_t> words;
   for (const int32_t id : ids) {
     const bool begins = tokenizer.written(id).starts_with(' ');
@@ -22,17 +21,26 @@ std::vector<size_t> words_of(const Tokenizer& tokenizer, const std::vector<int32
   return words;
 }
 
+// What a model reads of a sentence. Tokens [begin, end) are those of the sentence itself: special tokens, languages and
+// prefixes lie outside.
+struct SourceIds {
+  std::vector<int32_t> ids{};
+  size_t begin = 0, end = 0;
+  bool cut = false;
+};
+
 // Each target word with the source word that its pieces attended to most.
-std::vector<std::pair<int64_t, int64_t>> align(const Tokenizer& of_source, const std::vector<int32_t>& source,
+std::vector<std::pair<int64_t, int64_t>> align(const Tokenizer& of_source, const SourceIds& source,
                                                const Tokenizer& of_target, const std::vector<int32_t>& target,
                                                const Tensor& attention) {  // (target + 1, source + 1)
   std::vector<std::pair<int64_t, int64_t>> pairs;
-  const std::vector<size_t> source_words = words_of(of_source, source), target_words = words_of(of_target, target);
-  if (source.empty()) return pairs;
+  const std::span<const int32_t> of_sentence = std::span(source.ids).subspan(source.begin, source.end - source.begin);
+  const std::vector<size_t> source_words = words_of(of_source, of_sentence), target_words = words_of(of_target, target);
+  if (of_sentence.empty()) return pairs;
   std::vector<double> mass;
   for (size_t i = 0; i < target.size(); ++i) {
     if (i == 0 || target_words[i] != target_words[i - 1]) mass.assign(source_words.back() + 1, 0);
-    for (size_t j = 0; j < source.size(); ++j) mass[source_words[j]] += attention.at<float>(i, j);
+    for (size_t j = 0; j < of_sentence.size(); ++j) mass[source_words[j]] += attention.at<float>(i, source.begin + j);
     if (i + 1 == target.size() || target_words[i + 1] != target_words[i])
       pairs.emplace_back(std::max_element(mass.begin(), mass.end()) - mass.begin(), target_words[i]);
   }
@@ -48,32 +56,123 @@ int64_t longest_source(std::span<const Transformer* const> models) {
   return takes_whole_sources(models) ? longest : longest - 1;
 }
 
-// The token of a language; none where none is asked for.
-std::optional<int32_t> language_token(const Tokenizer& tokenizer, const std::string& language) {
-  if (language.empty()) return {};
-  for (const std::string& token : {language, "__" + language + "__"})
-    if (const std::optional<int32_t> id = tokenizer.id_of(token)) return id;
-  throw UsageError("translate: the language " + language +
-                   " is no token of the model's; name it as its tokenizer does, such as fra_Latn or fr");
+// Marian's models are told the language of the translation by a token in front of the text, ">>fra<<".
+constexpr std::string_view kCodeBegins = ">>", kCodeEnds = "<<";
+
+bool is_code(std::string_view token) {
+  return token.size() > kCodeBegins.size() + kCodeEnds.size() && token.starts_with(kCodeBegins) &&
+         token.ends_with(kCodeEnds);
 }
 
-// The ids of a text, and whether they were too many.
-std::pair<std::vector<int32_t>, bool> source_ids(const Tokenizer& tokenizer, const std::string& text,
-                                                 std::optional<int32_t> language, bool whole, size_t longest) {
-  Encoding tokens = tokenizer.encode(text, /*special_tokens=*/whole);
+// The code that a text begins with, where it is a token; else nothing.
+std::string_view code_of(const Tokenizer& tokenizer, std::string_view text) {
+  if (!text.starts_with(kCodeBegins)) return {};
+  const size_t end = text.find(kCodeEnds);
+  if (end == text.npos) return {};
+  const std::string_view code = text.substr(0, end + kCodeEnds.size());
+  return is_code(code) && tokenizer.id_of(code) ? code : std::string_view();
+}
+
+// Other models have a special token for each language, fra_Latn or __fr__. The brackets of </s>, <mask> and [PAD] tell
+// those that are no language.
+bool is_language(const Tokenizer& tokenizer, int32_t id) {
+  if (!tokenizer.special(id)) return false;
+  const std::string token = tokenizer.token(id).value_or("");
+  return !token.empty() && token.front() != '<' && token.front() != '[';
+}
+
+// "__fr__" and ">>fr<<" are named "fr".
+std::string name_of_language(std::string token) {
+  constexpr std::string_view kUnderscores = "__";
+  const auto strip = [&token](std::string_view front, std::string_view back) {
+    if (token.size() > front.size() + back.size() && token.starts_with(front) && token.ends_with(back))
+      token = token.substr(front.size(), token.size() - front.size() - back.size());
+  };
+  strip(kUnderscores, kUnderscores);
+  strip(kCodeBegins, kCodeEnds);
+  return token;
+}
+
+// `codes`: they would do, too.
+[[noreturn]] void refuse_language(const Tokenizer& tokenizer, const std::string& language, bool codes) {
+  constexpr size_t kNamed = 12;
+  std::vector<std::string> known;
+  for (int32_t id = 0; id < tokenizer.size(); ++id) {
+    std::string token = tokenizer.token(id).value_or("");
+    if (is_language(tokenizer, id) || (codes && is_code(token))) known.push_back(name_of_language(std::move(token)));
+  }
+  if (known.empty())
+    throw UsageError("translate: the language is " + language +
+                     ", and the model's tokenizer has no languages; leave it out");
+  std::string names = known.front();
+  for (size_t i = 1; i < std::min(known.size(), kNamed); ++i) names += ", " + known[i];
+  if (known.size() > kNamed) names += " or one of " + std::to_string(known.size() - kNamed) + " others";
+  throw UsageError("translate: the model has no language '" + language + "'; name " + names);
+}
+
+// What a call's languages come to: tokens, and text in front of each sentence.
+struct Languages {
+  std::optional<int32_t> source{}, target{};
+  std::string code{};  // in front of the prefix
+  std::string prefix{};
+};
+
+std::optional<int32_t> language_token(const Tokenizer& tokenizer, const std::string& language, bool codes = false) {
+  if (language.empty()) return {};
+  for (const std::string& token : {language, "__" + language + "__"}) {
+    const std::optional<int32_t> id = tokenizer.id_of(token);
+    if (id && is_language(tokenizer, *id)) return id;
+  }
+  refuse_language(tokenizer, language, codes);
+}
+
+Languages languages_of(const Tokenizer& source, const Tokenizer& target, const TranslateOptions& options) {
+  Languages languages{.prefix = options.prefix};
+  languages.source = language_token(source, options.source_language);
+  const std::string& language = options.target_language;
+  for (const std::string& code : {language, std::string(kCodeBegins) + language + std::string(kCodeEnds)})
+    if (!language.empty() && is_code(code) && source.id_of(code)) {
+      languages.code = code;
+      return languages;
+    }
+  languages.target = language_token(target, language, /*codes=*/true);
+  return languages;
+}
+
+// What comes in front of a text. Its own code counts, then that of its line, then that of the call.
+std::string prefix_of(const Tokenizer& tokenizer, const Languages& languages, std::string_view code_of_line,
+                      std::string_view text) {
+  if (!code_of(tokenizer, text).empty()) return languages.prefix;
+  const std::string code(code_of_line.empty() ? std::string_view(languages.code) : code_of_line);
+  return (code.empty() ? "" : code + ' ') + languages.prefix;
+}
+
+// `before` comes in front of the text.
+SourceIds source_ids(const Tokenizer& tokenizer, const std::string& before, std::string_view text,
+                     std::optional<int32_t> language, bool whole, size_t longest) {
+  Encoding tokens = tokenizer.encode(before + std::string(text), /*special_tokens=*/whole);
+  const auto is_added = [&](size_t i) { return tokens.added[i] != 0; };
+  SourceIds source{.end = tokens.ids.size()};
+  while (source.end > 0 && is_added(source.end - 1)) --source.end;
+  const size_t behind = tokens.ids.size() - source.end;
+  const auto is_before = [&](size_t i) {
+    return is_added(i) || (!before.empty() && tokens.offsets[i].end <= before.size());
+  };
+  while (source.begin < source.end && is_before(source.begin)) ++source.begin;
   if (language) {
-    if (tokens.added.empty() || !tokens.added.front())
+    if (tokens.added.empty() || !is_added(0))
       throw UsageError("translate: the tokenizer puts no language in front of a text; leave out the source language");
     tokens.ids.front() = *language;
   }
-  const bool cut = tokens.ids.size() > longest;
-  if (cut) {
-    const auto last = std::find(tokens.added.rbegin(), tokens.added.rend(), 0);
-    const auto behind = last - tokens.added.rbegin();  // special tokens at the end stay
-    tokens.ids.erase(tokens.ids.begin() + std::max<int64_t>(static_cast<int64_t>(longest) - behind, 0),
-                     tokens.ids.end() - behind);
-  }
-  return {std::move(tokens.ids), cut};
+  source.ids = std::move(tokens.ids);
+  source.cut = source.ids.size() > longest;
+  if (!source.cut) return source;
+  // Special tokens at the end stay.
+  source.end = std::max(longest, behind) - behind;
+  source.begin = std::min(source.begin, source.end);
+  source.ids.erase(source.ids.begin() + static_cast<std::ptrdiff_t>(source.end),
+                   source.ids.end() - static_cast<std::ptrdiff_t>(behind));
+  return source;
 }
 
 // What the decoder of a model with details learns to write, but for the end, which the loss adds.
@@ -96,26 +195,31 @@ std::vector<int32_t> target_ids(const Tokenizer& tokenizer, const std::string& t
 // What is translated at once: a sentence of a line, or all of it.
 struct Part {
   size_t line, number;      // its own within the line
-  std::string_view before;  // what stands between it and the part before
+  std::string_view before;  // what stands between it and the part before, or the line's code
   std::string_view text;
-  std::vector<int32_t> ids{}, given{};
+  std::string_view code{};  // that the line begins with, of the language that all of it is translated to
+  SourceIds source{};
+  std::vector<int32_t> given{};
   std::vector<Translation> best{};
 };
 
-std::vector<Part> parts_of(const std::vector<std::string>& lines, bool split) {
+std::vector<Part> parts_of(const Tokenizer& tokenizer, const std::vector<std::string>& lines, bool split) {
   std::vector<Part> parts;
   for (size_t i = 0; i < lines.size(); ++i) {
     if (is_blank(lines[i])) continue;
-    const std::string_view line = lines[i];
+    std::string_view line = lines[i];
     if (!split) {
       parts.push_back({i, 0, {}, line});
       continue;
     }
-    const char* end = nullptr;  // of the last one
+    std::string_view code = code_of(tokenizer, line);
+    if (is_blank(line.substr(code.size()))) code = {};
+    line.remove_prefix(code.size());
+    const char* end = code.empty() ? nullptr : line.data();  // of what stands before
     size_t number = 0;
     for (const std::string_view sentence : split_sentences(line)) {
       const char* const begin = end ? end : sentence.data();
-      parts.push_back({i, number++, {begin, static_cast<size_t>(sentence.data() - begin)}, sentence});
+      parts.push_back({i, number++, {begin, static_cast<size_t>(sentence.data() - begin)}, sentence, code});
       end = sentence.data() + sentence.size();
     }
   }
@@ -137,14 +241,16 @@ std::string_view between(std::string_view before, std::string_view translated) {
   return before.empty() && translated.substr(last) < kFirstFullWidth ? " " : before;
 }
 
+// How many words are before one that follows `text` behind `gap`.
+int64_t words_before(std::string_view text, std::string_view gap) {
+  const int64_t words = words_in(text);
+  return gap.find(' ') == gap.npos && words > 0 ? words - 1 : words;  // it goes on with the last word
+}
+
 // The translation of the part that follows is added to that of those before it. `line` ends before that part.
 void append(Translation& to, const Translation& next, std::string_view line, std::string_view before) {
   const std::string_view space = between(before, to.text);
   if (!next.alignment.empty()) {
-    const auto words_before = [](std::string_view text, std::string_view gap) {
-      const int64_t words = words_in(text);
-      return gap.find(' ') == gap.npos && words > 0 ? words - 1 : words;  // it goes on with the last word
-    };
     const int64_t source = words_before(line, before), target = words_before(to.text, space);
     for (const auto& [from, word] : next.alignment) to.alignment.emplace_back(from + source, word + target);
   }
@@ -166,11 +272,11 @@ Translation translation_of(const Texts& texts, const Part& part, const Hypothesi
   for (char& c : t.text)
     if (c == '\n' || c == '\r' || c == '\t') c = ' ';  // a line stays one, and tabs are the source's
   for (size_t i = 0; i < h.token_log_probabilities.size(); ++i) {
-    const int32_t id = i < h.ids.size() ? h.ids[i] : texts.models.front()->config().eos_id;
+    const int32_t id = i < h.ids.size() ? h.ids[i] : h.end.value_or(texts.models.front()->config().eos_id);
     t.tokens.emplace_back(texts.target.token(id).value_or(""), h.token_log_probabilities[i]);
   }
   if (want_alignment && h.alignment.defined())
-    t.alignment = align(texts.source, part.ids, texts.target, h.ids, h.alignment);
+    t.alignment = align(texts.source, part.source, texts.target, h.ids, h.alignment);
   return t;
 }
 
@@ -182,9 +288,10 @@ std::vector<Batch> batches_of(const std::vector<Part>& parts, bool given, size_t
   const auto together = [&](size_t i) { return parts[i].line / static_cast<size_t>(kLinesTogether); };
   std::vector<size_t> order;
   for (size_t i = 0; i < parts.size(); ++i)
-    if (given || !parts[i].ids.empty()) order.push_back(i);
+    if (given || !parts[i].source.ids.empty()) order.push_back(i);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return together(a) != together(b) ? together(a) > together(b) : parts[a].ids.size() < parts[b].ids.size();
+    return together(a) != together(b) ? together(a) > together(b)
+                                      : parts[a].source.ids.size() < parts[b].source.ids.size();
   });
   std::vector<Batch> batches;
   for (const size_t i : order) {
@@ -197,13 +304,13 @@ std::vector<Batch> batches_of(const std::vector<Part>& parts, bool given, size_t
 }
 
 void work_on_batch(const Texts& texts, const Batch& batch, bool given, const TranslateOptions& options,
-                   std::vector<Part>& parts) {
+                   std::optional<int32_t> language, std::vector<Part>& parts) {
   std::vector<std::vector<int32_t>> sources, targets;
   BeamOptions beam = options.beam;
-  if (const auto language = language_token(texts.target, options.target_language)) beam.first_token = language;
+  if (language) beam.rules.first_token = language;
   beam.streams.clear();
   for (const size_t i : batch) {
-    sources.push_back(parts[i].ids);
+    sources.push_back(parts[i].source.ids);
     targets.push_back(parts[i].given);
     beam.streams.push_back((static_cast<uint64_t>(options.first_line) + parts[i].line) << 20 |
                            (parts[i].number & 0xFFFFF));
@@ -241,14 +348,15 @@ void work_on(const Texts& texts, std::vector<Part>& parts, bool given, const Tra
   if (options.batch < 1) throw ShapeError("translate: batch " + std::to_string(options.batch) + " must be 1 or more");
   BeamOptions checked = options.beam;
   checked.streams.clear();
+  if (given) checked.refused.clear();
   heed::translate(texts.models, std::vector<std::vector<int32_t>>{}, checked);  // there may be nothing but blank lines
   const auto longest = static_cast<size_t>(longest_source(texts.models));
-  const std::optional<int32_t> language = language_token(texts.source, options.source_language);
+  const Languages languages = languages_of(texts.source, texts.target, options);
   for (Part& part : parts) {
-    bool cut = false;
-    std::tie(part.ids, cut) = source_ids(texts.source, options.prefix + std::string(part.text), language,
-                                         takes_whole_sources(texts.models), longest);
-    lines[part.line].cut = lines[part.line].cut || cut;
+    const std::string before = prefix_of(texts.source, languages, part.code, part.text);
+    part.source =
+        source_ids(texts.source, before, part.text, languages.source, takes_whole_sources(texts.models), longest);
+    lines[part.line].cut = lines[part.line].cut || part.source.cut;
   }
   // Batches are dealt to ranks and threads: they wait for each other less often than the parts of one batch.
   const std::vector<Batch> batches = batches_of(parts, given, static_cast<size_t>(options.batch));
@@ -256,7 +364,7 @@ void work_on(const Texts& texts, std::vector<Part>& parts, bool given, const Tra
   const int64_t own = std::max<int64_t>(std::ssize(batches) - rank + ranks - 1, 0) / ranks;
   parallel_for(default_executor(), own, [&](int64_t n) {
     if (options.on_batch) options.on_batch();
-    work_on_batch(texts, batches[static_cast<size_t>(n * ranks + rank)], given, options, parts);
+    work_on_batch(texts, batches[static_cast<size_t>(n * ranks + rank)], given, options, languages.target, parts);
   });
   if (options.ranks) gather(*options.ranks, batches, parts);
 }
@@ -269,19 +377,21 @@ std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> 
                                             const Tokenizer& target, const std::vector<std::string>& lines,
                                             const TranslateOptions& options) {
   std::vector<TranslatedLine> results(lines.size());
-  std::vector<Part> parts = parts_of(lines, options.split);
+  std::vector<Part> parts = parts_of(source, lines, options.split);
   work_on({models, source, target}, parts, /*given=*/false, options, results);
   if (!has_results(options)) return {};
   const auto n_best = static_cast<size_t>(options.beam.n_best);
   for (Part& part : parts) {
     std::vector<Translation>& best = results[part.line].best;
     part.best.resize(n_best, part.best.empty() ? Translation{} : part.best.back());
-    if (best.empty()) {
-      best = std::move(part.best);
-      continue;
-    }
     const std::string& line = lines[part.line];
     const std::string_view done(line.data(), static_cast<size_t>(part.text.data() - line.data()) - part.before.size());
+    if (best.empty()) {
+      best = std::move(part.best);
+      for (Translation& t : best)
+        for (auto& words : t.alignment) words.first += part.code.empty() ? 0 : words_before(done, part.before);
+      continue;
+    }
     for (size_t n = 0; n < n_best; ++n) append(best[n], part.best[n], done, part.before);
   }
   for (size_t i = 0; i < lines.size(); ++i)
@@ -317,16 +427,16 @@ std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> mode
 SentencePairs encode_pairs(const StoredModel& model, const TextPairs& texts, const TranslateOptions& options) {
   const auto& transformer = model.as<Transformer>();
   const bool whole = transformer.details().has_value();
-  const std::optional<int32_t> language = language_token(model.source_tokenizer(), options.source_language);
-  std::optional<int32_t> first = language_token(model.tokenizer(), options.target_language);
-  if (!first) first = model.pretrained().beam.first_token;
+  const Languages languages = languages_of(model.source_tokenizer(), model.tokenizer(), options);
+  const std::optional<int32_t> first = languages.target ? languages.target : model.pretrained().beam.rules.first_token;
   SentencePairs pairs;
   for (const std::string& line : texts.source) {
     pairs.source.emplace_back();
     if (!is_blank(line))
-      pairs.source.back() = source_ids(model.source_tokenizer(), options.prefix + line, language, whole,
-                                       std::numeric_limits<size_t>::max())
-                                .first;
+      pairs.source.back() =
+          source_ids(model.source_tokenizer(), prefix_of(model.source_tokenizer(), languages, {}, line), line,
+                     languages.source, whole, std::numeric_limits<size_t>::max())
+              .ids;
   }
   for (const std::string& line : texts.target) {
     pairs.target.emplace_back();
@@ -379,7 +489,9 @@ std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>
 std::vector<TranslatedLine> Translator::score(const std::vector<std::string>& lines,
                                               const std::vector<std::string>& given,
                                               const TranslateOptions& options) const {
-  return score_lines(models_, stored().source_tokenizer(), stored().tokenizer(), lines, given, options);
+  TranslateOptions completed = options;
+  completed.beam = stored().completed(options.beam);
+  return score_lines(models_, stored().source_tokenizer(), stored().tokenizer(), lines, given, completed);
 }
 
 int64_t Translator::max_source_tokens() const {

@@ -13,6 +13,7 @@
 #include "kernels/linear.h"
 #include "kernels/softmax.h"
 #include "models/sampler.h"
+#include "models/token_rules.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -310,26 +311,24 @@ std::vector<Hypothesis> Transformer::score(const TokenBatch& source, const Token
   return heed::score(std::array{this}, source, target, options);
 }
 
-static void check(const BeamOptions& options, size_t sources, int64_t vocabulary) {
-  if (options.beam < 1 || options.beam > 1000)
-    throw ShapeError("translate: beam " + std::to_string(options.beam) + " is not in 1..1000");
-  if (options.n_best < 1 || options.n_best > (options.sampling ? 1000 : options.beam))
-    throw ShapeError("translate: n_best " + std::to_string(options.n_best) + " is not in 1.." +
-                     (options.sampling ? "1000" : std::to_string(options.beam) + ", the beam"));
-  if (options.max_length < 0)
-    throw ShapeError("translate: max_length " + std::to_string(options.max_length) +
+static void check(const BeamOptions& options, size_t sources, const TransformerConfig& config) {
+  const int64_t beam = options.beam.value_or(BeamOptions::kBeam), most = options.sampling ? 1000 : beam;
+  const double length_penalty = options.length_penalty.value_or(BeamOptions::kLengthPenalty);
+  if (beam < 1 || beam > 1000) throw ShapeError("translate: beam " + std::to_string(beam) + " is not in 1..1000");
+  if (options.n_best < 1 || options.n_best > most)
+    throw ShapeError("translate: n_best " + std::to_string(options.n_best) + " is not in 1.." + std::to_string(most) +
+                     (options.sampling ? "" : ", the beam"));
+  if (options.max_length.value_or(0) < 0)
+    throw ShapeError("translate: max_length " + std::to_string(*options.max_length) +
                      " is below 0; 0 is twice the source and 10");
   if (options.sampling) validate(*options.sampling, "translate");
-  for (const auto& id : {options.first_token, options.last_token})
-    if (id && (*id < 0 || *id >= vocabulary))
-      throw ShapeError("translate: first_token or last_token " + std::to_string(*id) + " is not in 0.." +
-                       std::to_string(vocabulary - 1));
-  for (const int32_t id : options.never)
-    if (id < 0 || id >= vocabulary)
-      throw ShapeError("translate: token " + std::to_string(id) + " of never is not in 0.." +
-                       std::to_string(vocabulary - 1));
-  if (!std::isfinite(options.length_penalty))
-    throw ShapeError("translate: length_penalty " + std::to_string(options.length_penalty) + " is not finite");
+  ScoreRules(options.rules, {}, config.vocab_size, "translate");
+  const int32_t start = options.start.value_or(config.bos_id);
+  if (start < 0 || start >= config.vocab_size)
+    throw ShapeError("translate: start " + std::to_string(start) + " is not in 0.." +
+                     std::to_string(config.vocab_size - 1));
+  if (!std::isfinite(length_penalty))
+    throw ShapeError("translate: length_penalty " + std::to_string(length_penalty) + " is not finite");
   if (!options.streams.empty() && options.streams.size() != sources)
     throw ShapeError("translate: " + std::to_string(options.streams.size()) + " streams for " +
                      std::to_string(sources) + " sources");
@@ -349,30 +348,30 @@ class Search {
         complete_sources_(models[0]->details().has_value()),
         width_(static_cast<size_t>(given              ? 1
                                    : options.sampling ? options.n_best
-                                                      : options.beam)),
+                                                      : options.beam.value_or(BeamOptions::kBeam))),
+        length_penalty_(options.length_penalty.value_or(BeamOptions::kLengthPenalty)),
+        start_(options.start.value_or(config_.bos_id)),
+        ends_(options.ends.value_or(std::vector{config_.eos_id})),
+        rules_(rules_of(options, config_, complete_sources_), ends_, config_.vocab_size, "translate"),
+        sources_(source),
         results_(source.size()) {
     const int32_t pad_id = config_.pad_id, eos_id = config_.eos_id;
-    if (options.sampling)
-      sampler_.emplace(*options.sampling, config_.vocab_size,
-                       complete_sources_  ? std::vector<int32_t>()  // options.never says it
-                       : pad_id == eos_id ? std::vector{config_.bos_id}
-                                          : std::vector{config_.bos_id, pad_id},
-                       "translate");
+    if (options.sampling) sampler_.emplace(*options.sampling, "translate");
     int64_t max_positions = config_.max_positions;
     for (const Transformer* model : models) max_positions = std::min(max_positions, model->config().max_positions);
-    std::vector<std::vector<int32_t>> ended = source;
+    const int64_t max_length = options.max_length.value_or(0);
     for (size_t i = 0; i < source.size(); ++i) {
-      if (!complete_sources_) ended[i].push_back(eos_id);
-      Sentence s{.index = i, .source_length = static_cast<int64_t>(ended[i].size())};
-      s.max_length = options.max_length ? options.max_length : 2 * s.source_length + 10;
+      if (!complete_sources_) sources_[i].push_back(eos_id);
+      Sentence s{.index = i, .source_length = std::ssize(sources_[i])};
+      s.max_length = max_length ? max_length : 2 * s.source_length + 10;
       s.max_length = std::min(s.max_length, max_positions - 1);
       if (given) s.max_length = std::ssize((*given)[i]) + 1;
       s.beams.push_back({.log_probability = 0});  // the others start from it
       open_.push_back(std::move(s));
     }
     for (const Transformer* model : models)
-      decoding_.emplace_back(*model, ended, std::ssize(source) * static_cast<int64_t>(width_));
-    lengths_ = TokenBatch::pad(ended, pad_id).lengths;
+      decoding_.emplace_back(*model, sources_, std::ssize(source) * static_cast<int64_t>(width_));
+    lengths_ = TokenBatch::pad(sources_, pad_id).lengths;
   }
 
   // Best first, for each sentence.
@@ -380,7 +379,7 @@ class Search {
     for (; !open_.empty(); ++step_) {
       beams_ = static_cast<int64_t>(open_[0].beams.size());  // 1 in the first step, as for all sentences
       const Scores scores = next_scores();
-      if (!given_) restrict(scores);
+      if (!given_) apply_rules(scores);
       std::vector<size_t> going_on;
       for (size_t s = 0; s < open_.size(); ++s)
         if (advance(s, scores)) going_on.push_back(s);
@@ -392,12 +391,21 @@ class Search {
   }
 
  private:
+  // A model of heed's own does not draw what it never learned to write.
+  static TokenRules rules_of(const BeamOptions& options, const TransformerConfig& config, bool complete_sources) {
+    TokenRules rules = options.rules;
+    if (!options.sampling || complete_sources) return rules;
+    rules.never.push_back(config.bos_id);
+    if (config.pad_id != config.eos_id) rules.never.push_back(config.pad_id);
+    return rules;
+  }
+
   // What the models say of the token behind each beam.
   Scores next_scores() {
     const Tensor last = Tensor::empty({std::ssize(open_) * beams_, 1}, DType::i32);
     int32_t* first = last.data<int32_t>();  // of a sentence
     for (const Sentence& s : open_) {
-      for (const Beam& beam : s.beams) first[beam.row] = beam.ids.empty() ? config_.bos_id : beam.ids.back();
+      for (const Beam& beam : s.beams) first[beam.row] = beam.ids.empty() ? start_ : beam.ids.back();
       first += beams_;
     }
     records_.assign(decoding_.size(), {});
@@ -407,20 +415,30 @@ class Search {
     return mean_of(of_models);
   }
 
-  // What may not be written becomes impossible; what must be, certain.
-  void restrict(const Scores& scores) const {
-    const int64_t vocabulary = scores.logits.size(1);
+  // Changes what the models say of the token behind each beam.
+  void apply_rules(const Scores& scores) const {
+    const bool renormalize = options_.rules.renormalize.value_or(false);
+    if (rules_.empty() && !renormalize) return;
+    const auto vocabulary = static_cast<size_t>(scores.logits.size(1));
+    const bool of_probabilities = rules_.depend_on_scale() && width_ > 1 && !sampler_;
+    std::vector<int32_t> text;
     for (size_t s = 0; s < open_.size(); ++s)
-      for (int64_t row = static_cast<int64_t>(s) * beams_; row < static_cast<int64_t>(s + 1) * beams_; ++row) {
-        float *const logits = scores.logits.data<float>() + row * vocabulary, &lse = scores.lse.data<float>()[row];
-        for (const int32_t id : options_.never) logits[id] = kImpossible;
-        if (options_.renormalize) lse = log_sum_exp<float>(logits, vocabulary);
-        const std::optional<int32_t> forced = step_ == 0               ? options_.first_token
-                                              : is_last_step(open_[s]) ? options_.last_token
-                                                                       : std::nullopt;
-        if (!forced) continue;
-        std::fill(logits, logits + vocabulary, kImpossible);
-        logits[*forced] = lse = 0;
+      for (const Beam& beam : open_[s].beams) {
+        if (beam.log_probability == kImpossible) continue;
+        const int64_t row = static_cast<int64_t>(s) * beams_ + beam.row;
+        const std::span<float> logits(scores.logits.data<float>() + row * scores.logits.size(1), vocabulary);
+        float& lse = scores.lse.data<float>()[row];
+        if (of_probabilities) {
+          for (float& logit : logits) logit -= lse;
+          lse = 0;
+        }
+        text.assign(1, start_);
+        text.insert(text.end(), beam.ids.begin(), beam.ids.end());
+        rules_.apply({.ids = text, .source = sources_[open_[s].index], .prompt = 1, .last = is_last_step(open_[s])},
+                     logits);
+        if (renormalize || (rules_.depend_on_scale() && !of_probabilities))
+          lse = log_sum_exp<float>(logits.data(), scores.logits.size(1));
+        if (std::isnan(lse)) lse = 0;  // the rules left nothing
       }
   }
 
@@ -432,7 +450,7 @@ class Search {
     const int64_t first_row = static_cast<int64_t>(s) * beams_;
     if (given_) {
       const std::vector<int32_t>& ids = (*given_)[sentence.index];
-      const int32_t token = is_last_step(sentence) ? config_.eos_id : ids[static_cast<size_t>(step_)];
+      const int32_t token = is_last_step(sentence) ? end_of_given() : ids[static_cast<size_t>(step_)];
       return given_candidate(sentence, scores, first_row, token);
     }
     if (sampler_) {
@@ -440,8 +458,26 @@ class Search {
       return drawn_candidates(sentence, scores, first_row, step_, static_cast<uint64_t>(options_.n_best), *sampler_,
                               stream);
     }
-    // Twice the beam: at most `beam` of them can be ends, so the beam stays full.
-    return best_candidates(sentence, scores, first_row, 2 * width_, complete_sources_ ? -1 : config_.pad_id);
+    // As many as can be ends, and the beam: it stays full.
+    const size_t count = (1 + std::max<size_t>(ends_.size(), 1)) * width_;
+    return best_candidates(sentence, scores, first_row, count, complete_sources_ ? -1 : config_.pad_id);
+  }
+
+  int32_t end_of_given() const { return ends_.empty() ? config_.eos_id : ends_.front(); }
+
+  // Whether a candidate is an end token, which is no part of what is written.
+  bool is_end_token(const Sentence& sentence, const Candidate& c) const {
+    if (given_) return is_last_step(sentence);
+    return std::find(ends_.begin(), ends_.end(), c.token) != ends_.end();
+  }
+
+  // Whether it ends the translation as its last token.
+  bool is_last_token(const Sentence& sentence, const Candidate& c) const {
+    if (is_last_step(sentence)) return true;
+    if (!options_.is_end || given_) return false;
+    std::vector<int32_t> ids = sentence.beams[static_cast<size_t>(c.beam)].ids;
+    ids.push_back(c.token);
+    return options_.is_end(ids);
   }
 
   // The beam that a candidate goes on from, with the candidate's probability and attention, but not its token.
@@ -461,25 +497,32 @@ class Search {
     return next;
   }
 
-  Hypothesis finished(Beam beam) const {
-    const auto length = static_cast<double>(step_ + 1);
+  double score_of(const Beam& beam, int64_t length) const {
+    return beam.log_probability / std::pow(static_cast<double>(length), length_penalty_);
+  }
+
+  Hypothesis finished(Beam beam, std::optional<int32_t> end) const {
+    const double score = score_of(beam, step_ + 1);
     return {.ids = std::move(beam.ids),
             .log_probability = beam.log_probability,
-            .score = beam.log_probability / std::pow(length, options_.length_penalty),
+            .score = score,
             .token_log_probabilities = std::move(beam.token_log_probabilities),
+            .end = end,
             .alignment = as_tensor(beam.attention)};
   }
 
-  // Nothing that goes on from the best open beam can be better than the worst of `width_` finished translations.
+  // Whether there are `width_` finished translations and no open beam counts any more.
   bool is_settled(const Sentence& sentence, const std::vector<Beam>& next) const {
     if (sentence.finished.size() < width_) return false;
-    if (!options_.until_no_better) return true;
+    const EarlyStopping early = options_.early_stopping.value_or(EarlyStopping::when_full);
+    if (early == EarlyStopping::when_full || width_ == 1 || next.empty()) return true;
     std::vector<double> scores;
     for (const Hypothesis& done : sentence.finished) scores.push_back(done.score);
     std::nth_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(width_) - 1, scores.end(),
                      std::greater<>());
-    const double now = std::pow(static_cast<double>(step_ + 1), options_.length_penalty);
-    return next.empty() || next[0].log_probability / now <= scores[width_ - 1];
+    // The length at which the best open one would score best.
+    const bool longest = early == EarlyStopping::never && length_penalty_ > 0;
+    return score_of(next[0], longest ? sentence.max_length : step_ + 1) <= scores[width_ - 1];
   }
 
   // One step of sentence `s`; whether it goes on.
@@ -491,11 +534,12 @@ class Search {
     std::vector<int64_t> parents;
     for (size_t rank = 0; rank < candidates.size() && next.size() < width_; ++rank) {
       const Candidate& c = candidates[rank];
-      if (c.token == config_.eos_id || last_step) {
+      const bool end_token = is_end_token(sentence, c);
+      if (end_token || is_last_token(sentence, c)) {
         if (rank >= width_) continue;  // an end counts only among the beam's own best
         Beam done = extended(s, c);
-        if (c.token != config_.eos_id) done.ids.push_back(c.token);
-        sentence.finished.push_back(finished(std::move(done)));
+        if (!end_token) done.ids.push_back(c.token);
+        sentence.finished.push_back(finished(std::move(done), end_token ? std::optional(c.token) : std::nullopt));
       } else {
         parents.push_back(sentence.beams[static_cast<size_t>(c.beam)].row);
         next.push_back(extended(s, c));
@@ -505,6 +549,7 @@ class Search {
     }
     if (is_settled(sentence, next) || last_step || next.empty()) {
       auto& list = sentence.finished;
+      if (list.empty()) throw ShapeError("translate: no token may be written; let the rules leave one at least");
       std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
       if (list.size() > static_cast<size_t>(options_.n_best)) list.resize(static_cast<size_t>(options_.n_best));
       results_[sentence.index] = std::move(list);
@@ -548,8 +593,13 @@ class Search {
   const std::vector<std::vector<int32_t>>* given_;
   bool complete_sources_;
   size_t width_;  // beams of a sentence behind the first step
+  double length_penalty_;
+  int32_t start_;
+  std::vector<int32_t> ends_;
+  ScoreRules rules_;
   std::optional<Sampler> sampler_;
-  std::deque<DecodingModel> decoding_;  // they do not move
+  std::vector<std::vector<int32_t>> sources_;  // as the models read them
+  std::deque<DecodingModel> decoding_;         // they do not move
   std::vector<Sentence> open_;
   Tensor lengths_;  // of the open sentences' sources
   std::vector<std::vector<Hypothesis>> results_;
@@ -565,7 +615,8 @@ static std::vector<std::vector<Hypothesis>> search(std::span<const Transformer* 
                                                    const BeamOptions& options,
                                                    const std::vector<std::vector<int32_t>>* given) {
   check_one_vocabulary(models);
-  check(options, source.size(), models[0]->config().vocab_size);
+  if (!given && !options.refused.empty()) throw UsageError("translate: " + options.refused);
+  check(options, source.size(), models[0]->config());
   if (source.empty()) return {};
   const NoGrad no_grad;
   return Search(models, source, options, given).run();

@@ -118,11 +118,13 @@ TEST(Finite, ADamagedLanguageModelStopsAndSaysWhere) {
   spoil(model, "output.weight", {12, 7}, NAN);  // of one token, which need not be drawn
   std::vector<int32_t> drawn;
   const auto generate = [&](double temperature) {
-    model.generate(
-        {1, 2}, {.max_tokens = 5, .sampling = {.temperature = temperature}, .never = {12}, .on_token = [&](int32_t id) {
-                   drawn.push_back(id);
-                   return true;
-                 }});
+    model.generate({1, 2}, {.max_tokens = 5,
+                            .sampling = {.temperature = temperature},
+                            .rules = {.never = {12}},
+                            .on_token = [&](int32_t id) {
+                              drawn.push_back(id);
+                              return true;
+                            }});
   };
   for (const double temperature : {0.0, 1.0})
     EXPECT_EQ(

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "heed/models.h"
 #include "heed/random.h"
 #include "kernels/softmax.h"
 #include "models/sampler.h"
 #include "models/shape.h"
+#include "models/token_rules.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -15,11 +15,6 @@ constexpr double kDeviation = 0.02;  // of initial matrices
 
 bool writes_to_residual(const std::string& name) {
   return name.ends_with("self_attn.out_proj.weight") || name.ends_with("linear2.weight");
-}
-
-void penalise(const std::set<int32_t>& tokens, double penalty, float* logits) {
-  for (const int32_t id : tokens)
-    logits[id] = static_cast<float>(logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty);
 }
 
 // This rank's of the tokens, which are filled up to the length of the split.
@@ -224,13 +219,16 @@ std::vector<int32_t> LanguageModel::generate(const std::vector<int32_t>& prompt,
 struct Generation::State {
   const LanguageModel& model;
   const GenerateOptions options;
+  ScoreRules rules;
   const Sampler draw;
   std::vector<KVCache> caches{};
   std::vector<int32_t> window{};  // what is in view
   std::vector<int32_t> next{};    // of it what is not cached yet
-  std::set<int32_t> seen{};
-  int64_t generated = 0;  // of this prompt
-  uint64_t drawn = 0;     // of all
+  std::vector<int32_t> text{};    // the prompt and all that was written
+  size_t prompt = 0;              // of text
+  int64_t most = 0;               // tokens that may be written
+  int64_t generated = 0;          // of this prompt
+  uint64_t drawn = 0;             // of all
   bool ended = false;
 
   size_t longest() const { return static_cast<size_t>(model.config().max_positions); }
@@ -250,14 +248,29 @@ struct Generation::State {
   }
 
   std::optional<int32_t> draw_from(const Tensor& logits);  // (V)
-  bool is_done() const { return ended || generated >= options.max_tokens; }
+  bool is_done() const { return ended || generated >= most; }
 };
 
+namespace {
+
+// How many tokens may follow a prompt.
+int64_t most_tokens(const GenerateOptions& options, int64_t prompt) {
+  if (options.max_tokens || !options.max_length) return options.max_tokens.value_or(GenerateOptions::kMaxTokens);
+  if (prompt >= *options.max_length)
+    throw ShapeError("generate: the prompt has " + std::to_string(prompt) + " tokens and max_length is " +
+                     std::to_string(*options.max_length) + "; give max_tokens, or a shorter prompt");
+  return *options.max_length - prompt;
+}
+
+}  // namespace
+
 Generation::Generation(const LanguageModel& model, const std::vector<int32_t>& prompt, GenerateOptions options) {
+  if (!options.refused.empty()) throw UsageError("generate: " + options.refused);
   validate(options);
   model.expect_predictions("generate");
-  Sampler draw(options.sampling, model.config().vocab_size, options.never, "generate");
-  state_ = std::make_unique<State>(State{model, std::move(options), std::move(draw)});
+  ScoreRules rules(options.rules, options.stop, model.config().vocab_size, "generate");
+  Sampler draw(options.sampling, "generate");
+  state_ = std::make_unique<State>(State{model, std::move(options), std::move(rules), std::move(draw)});
   state_->caches.resize(static_cast<size_t>(model.config().num_layers));
   restart(prompt);
 }
@@ -265,6 +278,7 @@ Generation::Generation(const LanguageModel& model, const std::vector<int32_t>& p
 void Generation::restart(const std::vector<int32_t>& prompt) {
   if (prompt.empty()) throw ShapeError("generate: the prompt is empty; give one token at least");
   State& s = *state_;
+  const int64_t may_follow = most_tokens(s.options, std::ssize(prompt));
   std::vector<int32_t> window(prompt.end() - static_cast<std::ptrdiff_t>(std::min(prompt.size(), s.longest())),
                               prompt.end());
   // The last token is read in any case: the next one is predicted there.
@@ -275,7 +289,9 @@ void Generation::restart(const std::vector<int32_t>& prompt) {
     if (cache.defined()) cache.truncate(kept);
   s.window = std::move(window);
   s.next.assign(s.window.begin() + kept, s.window.end());
-  s.seen = {s.window.begin(), s.window.end()};
+  s.text = prompt;
+  s.prompt = prompt.size();
+  s.most = may_follow;
   s.generated = 0;
   s.ended = false;
 }
@@ -291,9 +307,11 @@ std::optional<int32_t> Generation::next() {
 
 std::optional<int32_t> Generation::State::draw_from(const Tensor& logits) {
   check_finite("generate", "a logit", logits, model);
-  if (options.repetition_penalty != 1) penalise(seen, options.repetition_penalty, logits.data<float>());
+  if (!rules.empty())
+    rules.apply({.ids = text, .source = std::span(text).first(prompt), .prompt = prompt, .last = generated + 1 == most},
+                logits.span<float>());
   const int32_t id = draw(logits.span<float>(), options.sample, drawn++);
-  seen.insert(id);
+  text.push_back(id);
   ended = std::find(options.stop.begin(), options.stop.end(), id) != options.stop.end();
   if (ended) return {};
   ++generated;

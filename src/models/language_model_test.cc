@@ -215,7 +215,7 @@ TEST(LanguageModel, StopsWhereItIsTold) {
             std::vector<int32_t>(whole.begin(), whole.begin() + 5));
   EXPECT_EQ(seen.size(), 5u);
   EXPECT_TRUE(model.generate({1}, {.max_tokens = 0}).empty());
-  for (const int32_t id : model.generate({1}, {.max_tokens = 200, .never = {0, 4, end}}))
+  for (const int32_t id : model.generate({1}, {.max_tokens = 200, .rules = {.never = {0, 4, end}}}))
     EXPECT_TRUE(id != 0 && id != 4 && id != end);
 }
 
@@ -223,7 +223,7 @@ TEST(LanguageModel, AGenerationGivesTheSameTokensOneByOne) {
   manual_seed(9);
   LanguageModel model(tiny());
   model.eval();
-  const GenerateOptions options{.max_tokens = 30, .sampling = {.seed = 4}, .repetition_penalty = 1.3};
+  const GenerateOptions options{.max_tokens = 30, .sampling = {.seed = 4}, .rules = {.repetition_penalty = 1.3}};
   const std::vector<int32_t> whole = model.generate({1, 2}, options);
   Generation one(model, {1, 2}, options), other(model, {1, 2}, options);
   for (const int32_t id : whole) {  // in turns: each keeps its own caches, through several views of the model
@@ -246,7 +246,7 @@ TEST(LanguageModel, AGenerationThatRestartsGivesWhatANewOneWould) {
   for (auto& [name, parameter] : model.named_parameters())
     if (name.ends_with("out_proj.weight")) parameter.value().copy_from(normal(parameter.shape(), 0, 5));
   const int64_t longest = model.config().max_positions;
-  const GenerateOptions options{.max_tokens = 4, .sampling = {.temperature = 0}, .repetition_penalty = 1.3};
+  const GenerateOptions options{.max_tokens = 4, .sampling = {.temperature = 0}, .rules = {.repetition_penalty = 1.3}};
   std::vector<int32_t> text{1, 2};
   Generation goes_on(model, text, options);
   const auto rest = [](Generation& generation) {
@@ -287,7 +287,8 @@ TEST(LanguageModel, ManyTextsAtOnceAreWhatEachIsByItself) {
       std::vector<int32_t>& prompt = prompts.emplace_back(1 + random() % 12);
       for (int32_t& id : prompt) id = static_cast<int32_t>(random() % static_cast<uint64_t>(config.vocab_size));
     }
-    const GenerateOptions options{.max_tokens = 20, .sampling = {.seed = 3}, .repetition_penalty = 1.2, .stop = {2}};
+    const GenerateOptions options{
+        .max_tokens = 20, .sampling = {.seed = 3}, .rules = {.repetition_penalty = 1.2}, .stop = {2}};
     std::vector<std::vector<int32_t>> alone;
     for (size_t i = 0; i < prompts.size(); ++i) {
       GenerateOptions own = options;
@@ -316,9 +317,9 @@ TEST(LanguageModel, RefusesWhatDoesNotFit) {
            [](auto& o) { o.sampling.top_k = -1; }, [](auto& o) { o.sampling.top_p = 0; },
            [](auto& o) { o.sampling.top_p = 1.01; }, [](auto& o) { o.sampling.top_p = NAN; },
            [](auto& o) { o.sampling.min_p = -0.1; }, [](auto& o) { o.sampling.min_p = 1.1; },
-           [](auto& o) { o.sampling.min_p = NAN; }, [](auto& o) { o.repetition_penalty = 0; },
-           [](auto& o) { o.repetition_penalty = NAN; }, [](auto& o) { o.never = {13}; },
-           [](auto& o) { o.never = {-1}; }}) {
+           [](auto& o) { o.sampling.min_p = NAN; }, [](auto& o) { o.rules.repetition_penalty = 0; },
+           [](auto& o) { o.rules.repetition_penalty = NAN; }, [](auto& o) { o.rules.never = {13}; },
+           [](auto& o) { o.rules.never = {-1}; }}) {
     GenerateOptions options;
     spoil(options);
     EXPECT_THROW(model.generate({1}, options), ShapeError);
@@ -442,9 +443,10 @@ std::vector<int32_t> ids_of(const std::vector<Sampler::Choice>& choices) {
 
 const std::vector<float> kLogits{std::log(0.1f), std::log(0.4f), std::log(0.05f), std::log(0.25f), std::log(0.2f)};
 
-std::vector<Sampler::Choice> choices(const Sampling& sampling, const std::vector<float>& logits = kLogits,
+std::vector<Sampler::Choice> choices(const Sampling& sampling, std::vector<float> logits = kLogits,
                                      const std::vector<int32_t>& never = {}) {
-  return Sampler(sampling, static_cast<int64_t>(logits.size()), never, "generate").choices(logits);
+  for (const int32_t id : never) logits[static_cast<size_t>(id)] = -INFINITY;
+  return Sampler(sampling, "generate").choices(logits);
 }
 
 TEST(Sampler, TheSetsAreExact) {
@@ -471,8 +473,8 @@ TEST(Sampler, TheSetsAreExact) {
   EXPECT_EQ(ids_of(choices({.top_k = 2, .min_p = 0.3})), (Ids{1, 3}));
   EXPECT_EQ(ids_of(choices({.temperature = 2, .min_p = 0.6})), (Ids{1, 3, 4}));  // 0.4, 0.25 and 0.2 by their roots
   EXPECT_NEAR(choices({.min_p = 0.6})[0].probability, 0.4 / 0.65, 1e-7);
-  // Of equals the lower ids.
-  EXPECT_EQ(ids_of(choices({.top_k = 2}, {1, 1, 1, 1})), (Ids{0, 1}));
+  // Those that are as probable as the last one stay; of equals the lower ids come first.
+  EXPECT_EQ(ids_of(choices({.top_k = 2}, {1, 2, 1, 1})), (Ids{1, 0, 2, 3}));
   EXPECT_EQ(ids_of(choices({.temperature = 0}, {0, 1, 1})), (Ids{1}));
 }
 
@@ -494,7 +496,7 @@ TEST(Sampler, ProbabilitiesFollowTheTemperature) {
 TEST(Sampler, DrawsAsOftenAsItSays) {
   constexpr int kDraws = 200'000;
   for (const Sampling& sampling : {Sampling{}, Sampling{.top_k = 3}, Sampling{.temperature = 0.7, .top_p = 0.9}}) {
-    const Sampler sampler(sampling, 5, {}, "generate");
+    const Sampler sampler(sampling, "generate");
     std::map<int32_t, int> counts;
     for (int i = 0; i < kDraws; ++i) ++counts[sampler(kLogits, 0, static_cast<uint64_t>(i))];
     const auto expected = sampler.choices(kLogits);

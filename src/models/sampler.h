@@ -16,19 +16,22 @@ class Sampler {
     int32_t id;
     double probability;
   };
-  /// Tokens of `never` are not drawn. Throws ShapeError for a value out of range; `operation` begins messages.
-  Sampler(const Sampling& sampling, int64_t vocab_size, const std::vector<int32_t>& never, std::string operation);
+  /// Throws ShapeError for a value out of range; `operation` begins messages.
+  Sampler(const Sampling& sampling, std::string operation);
 
   /// The tokens that may be drawn, their probabilities summing to 1; most probable first, the lower id where equal, if
-  /// top_k, top_p or min_p cut any. logits (V), all finite. Throws ShapeError where every token is forbidden.
+  /// anything but the temperature cuts. logits (V), finite but for those of tokens that may not be drawn, which are
+  /// -infinity. Throws ShapeError where no token may be.
   std::vector<Choice> choices(std::span<const float> logits) const;
 
   /// Token `index` of text `sample`: a function of the seed, these two and the logits.
   int32_t operator()(std::span<const float> logits, uint64_t sample, uint64_t index) const;
 
  private:
-  Sampling options_;
-  std::vector<bool> forbidden_;  // (V)
+  bool cuts() const { return top_k_ > 0 || top_p_ < 1 || min_p_ > 0 || typical_p_ < 1 || epsilon_ > 0 || eta_ > 0; }
+  double temperature_, top_p_, min_p_, typical_p_, epsilon_, eta_;
+  size_t top_k_;
+  uint64_t seed_;
   std::string operation_;
 };
 

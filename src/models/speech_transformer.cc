@@ -7,6 +7,7 @@
 #include "kernels/unfold.h"
 #include "models/sampler.h"
 #include "models/shape.h"
+#include "models/token_rules.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -118,10 +119,9 @@ std::vector<int32_t> SpeechTransformer::transcribe(const Tensor& mel, const Tran
     throw ShapeError("transcribe: max_tokens is " + std::to_string(options.max_tokens) + "; it must be 0 or more");
   if (mel.rank() != 3 || mel.size(0) != 1)
     throw ShapeError("transcribe: spectra " + to_string(mel.shape()) + "; give one, (1, mel_bins, frames)");
-  std::vector<int32_t> not_first = options.never;
-  not_first.insert(not_first.end(), options.never_first.begin(), options.never_first.end());
-  const Sampler draw(options.sampling, config_.vocab_size, options.never, "transcribe");
-  const Sampler draw_first(options.sampling, config_.vocab_size, not_first, "transcribe");
+  const ScoreRules rules({.never = options.never, .never_first = options.never_first}, options.stop, config_.vocab_size,
+                         "transcribe");
+  const Sampler draw(options.sampling, "transcribe");
   const NoGrad no_grad;
   const Variable memory = encode(mel);
   std::vector<KVCache> self(decoder_->layers.size()), cross;
@@ -138,7 +138,8 @@ std::vector<int32_t> SpeechTransformer::transcribe(const Tensor& mel, const Tran
     if (last || static_cast<int64_t>(written) == options.max_tokens) break;
     const Tensor logits = logits_of((*decoder_->norm)(x)).value().to(DType::f32).reshape({config_.vocab_size});
     check_finite("transcribe", "a logit", logits, *this);
-    const int32_t id = (written == 0 ? draw_first : draw)(logits.span<float>(), 0, written);
+    rules.apply({.ids = text, .prompt = written_from}, logits.span<float>());
+    const int32_t id = draw(logits.span<float>(), 0, written);
     if (std::find(options.stop.begin(), options.stop.end(), id) != options.stop.end()) break;
     text.push_back(id);
   }

@@ -104,7 +104,7 @@ TEST_F(GgufModels, LoadsWhatIsWhole) {
   llama().write(path_);
   const PretrainedModel loaded = load_pretrained(path_);
   EXPECT_EQ(loaded.model_type, "llama");
-  EXPECT_EQ(loaded.stop, (std::vector<int32_t>{2, 7}));
+  EXPECT_EQ(loaded.generate.stop, (std::vector<int32_t>{2, 7}));
   const auto& model = dynamic_cast<const LanguageModel&>(*loaded.module);
   EXPECT_FALSE(model.training());
   EXPECT_TRUE(model.config().tie_embeddings);

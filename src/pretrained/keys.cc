@@ -96,15 +96,17 @@ const nlohmann::json& Keys::need(const std::string& key) const {
   return *value;
 }
 
-void Keys::fail(const std::string& key, const std::string& rule) const {
+std::string Keys::told(const std::string& key) const {
   constexpr size_t kLongest = 80;
   const KeyRule* const rule_of_key = table_ ? table_->find(key) : nullptr;
   const auto at = object_.find(key);
   const nlohmann::json given = at != object_.end() ? *at : rule_of_key ? rule_of_key->value : nlohmann::json();
   std::string value = given.dump(-1, ' ', /*ensure_ascii=*/true);
   if (value.size() > kLongest) value.replace(kLongest, std::string::npos, "...");
-  throw FormatError(where_ + ": \"" + key + "\" is " + value + "; " + rule);
+  return where_ + ": \"" + key + "\" is " + value;
 }
+
+void Keys::fail(const std::string& key, const std::string& rule) const { throw FormatError(told(key) + "; " + rule); }
 
 int64_t Keys::integer(const std::string& key, int64_t lowest, int64_t highest, std::optional<int64_t> fallback) const {
   if (fallback && !has(key)) return *fallback;
@@ -174,6 +176,11 @@ std::vector<int32_t> Keys::ids(const std::string& key) const {
   const nlohmann::json& value = need(key);
   if (value.is_array() && value.empty()) fail(key, "it must be an id or a list of ids");
   return ids_in(value.is_array() ? value : nlohmann::json::array({value}), key);
+}
+
+std::vector<int32_t> Keys::ids_or_none(const std::string& key) const {
+  const nlohmann::json* const value = find(key);
+  return value && value->is_array() && value->empty() ? std::vector<int32_t>() : ids(key);
 }
 
 std::vector<std::vector<int32_t>> Keys::lists_of_ids(const std::string& key) const {

@@ -75,11 +75,18 @@ class Keys {
   std::optional<Keys> object(const std::string& key) const;
   /// A number or a list of them.
   std::vector<int32_t> ids(const std::string& key) const;
+  std::vector<int32_t> ids_or_none(const std::string& key) const;                // an empty list is taken, too
   std::vector<std::vector<int32_t>> lists_of_ids(const std::string& key) const;  // empty where absent
+  /// A list of ids that is a part of the value of `key`.
+  std::vector<int32_t> ids_in(const nlohmann::json& list, const std::string& key) const;
+  /// The value; null where it is absent.
+  const nlohmann::json* find(const std::string& key) const;
 
   /// The first of `keys` that is there; the first where none is.
   std::string first_of(std::initializer_list<const char*> keys) const;
   [[noreturn]] void fail(const std::string& key, const std::string& rule) const;
+  /// 'FILE: "KEY" is VALUE', which begins a message.
+  std::string told(const std::string& key) const;
   const std::string& where() const { return where_; }
   int64_t size() const { return static_cast<int64_t>(object_.size()); }  // keys
   std::vector<std::string> names() const;
@@ -87,9 +94,7 @@ class Keys {
   std::string json() const { return object_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
 
  private:
-  const nlohmann::json* find(const std::string& key) const;
   const nlohmann::json& need(const std::string& key) const;
-  std::vector<int32_t> ids_in(const nlohmann::json& list, const std::string& key) const;
   nlohmann::json object_ = nlohmann::json::object();
   std::string where_;
   std::optional<KeyTable> table_{};

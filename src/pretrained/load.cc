@@ -5,7 +5,9 @@
 #include "heed/model_files.h"
 #include "heed/pretrained.h"
 #include "heed/random.h"
+#include "heed/speech_transformer.h"
 #include "pretrained/family.h"
+#include "pretrained/generation.h"
 #include "pretrained/gguf.h"
 #include "pretrained/layout.h"
 
@@ -15,18 +17,13 @@ namespace {
 constexpr const char* kGenerationFile = "generation_config.json";
 constexpr uint64_t kLargestConfig = 1 << 20;  // bytes
 
-// Older files have these keys in config.json.
-void read_writing(const Keys& keys, PretrainedModel& model) {
-  model.stop = keys.ids("eos_token_id");
-  BeamOptions& beam = model.beam;
-  beam.until_no_better = true;
-  beam.beam = keys.integer("num_beams", 1, 1000, 1);
-  beam.length_penalty = keys.number("length_penalty", -100, 100, 1);
-  beam.renormalize = keys.flag("renormalize_logits", false);
-  if (keys.has("forced_bos_token_id")) beam.first_token = keys.ids("forced_bos_token_id").at(0);
-  if (keys.has("forced_eos_token_id")) beam.last_token = keys.ids("forced_eos_token_id").at(0);
-  for (const std::vector<int32_t>& word : keys.lists_of_ids("bad_words_ids"))
-    if (word.size() == 1) beam.never.push_back(word[0]);
+// How a model that writes is to be written with.
+void read_writing(const DirectorySnapshot& files, const Keys& config, PretrainedModel& model) {
+  const bool own_file = files.contains(kGenerationFile);
+  if (dynamic_cast<const LanguageModel*>(model.module.get()) || dynamic_cast<const Transformer*>(model.module.get()))
+    read_generation(own_file ? read_keys(files, kGenerationFile) : config, /*of_config=*/!own_file, model);
+  else if (dynamic_cast<const SpeechTransformer*>(model.module.get()))  // transcribe() leaves the rest to its caller
+    model.generate.stop = (own_file ? read_keys(files, kGenerationFile) : config).ids("eos_token_id");
 }
 
 // Matrices stay in the bits that they have; everything else becomes float32.
@@ -67,7 +64,8 @@ PretrainedModel load_gguf(const std::string& path) {
   PretrainedModel result{.model_type = type,
                          .config = config.json(),
                          .module = assemble(config, described, stored, path)};
-  read_writing(file.config(), result);
+  result.generate = {.sampling = kReadableSampling, .stop = file.config().ids("eos_token_id")};
+  result.sampling = kReadableSampling;
   return result;
 }
 
@@ -130,8 +128,7 @@ PretrainedModel load_altered(const DirectorySnapshot& files, const Altered& alte
                          .layout = layout};
   if (names != tensors.names() || shares_tensors(layout->names, *result.module, names))
     renew(*layout, *result.module, source, altered.config);
-  read_writing(files.contains(kGenerationFile) ? read_keys(files, kGenerationFile) : given, result);
-  if (result.stop.empty() && !files.contains(kGenerationFile)) result.stop = config.ids("eos_token_id");
+  read_writing(files, given, result);
   return result;
 }
 

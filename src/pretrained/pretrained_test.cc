@@ -84,7 +84,7 @@ class Pretrained : public testing::Test {
 TEST_F(Pretrained, LoadsWhatIsWhole) {
   const PretrainedModel model = load_pretrained(directory_.string());
   EXPECT_EQ(model.model_type, "gpt2");
-  EXPECT_EQ(model.stop, std::vector<int32_t>{3});
+  EXPECT_EQ(model.generate.stop, std::vector<int32_t>{3});
   EXPECT_NE(model.config.find("\"some_key_of_a_later_version\":[1,{\"a\":null}]"), std::string::npos) << model.config;
   const auto& gpt = dynamic_cast<const LanguageModel&>(*model.module);
   EXPECT_FALSE(gpt.training());

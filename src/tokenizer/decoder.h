@@ -20,6 +20,8 @@ using DecoderPtr = std::unique_ptr<const Decoder>;
 
 /// transformers' clean_up_tokenization: English as it is written, of words with spaces between them.
 void clean_up_tokenization(std::string* text);
+/// The byte that a token such as "<0x41>" stands for, or -1.
+int byte_of_token(std::string_view token);
 
 DecoderPtr make_byte_level_decoder();                                             // ByteLevel
 DecoderPtr make_metaspace_decoder(const MetaspaceOptions& o);                     // Metaspace

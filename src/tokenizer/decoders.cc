@@ -172,19 +172,6 @@ class ByteFallbackDecoder : public Decoder {
     flush();
     *tokens = std::move(out);
   }
-
- private:
-  static int digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-  }
-  // Of "<0x41>", or -1.
-  static int byte_of_token(std::string_view token) {
-    if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return -1;
-    const int high = token[3] == '+' ? 0 : digit(token[3]), low = digit(token[4]);  // "<0x+1>", too
-    return high < 0 || low < 0 ? -1 : high * 16 + low;
-  }
 };
 
 class FuseDecoder : public Decoder {
@@ -241,9 +228,21 @@ class Sequence : public Decoder {
   std::vector<DecoderPtr> decoders_;
 };
 
+int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 }  // namespace
 
 void clean_up_tokenization(std::string* text) { clean_up(text, /*of_package=*/false); }
+
+int byte_of_token(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return -1;
+  const int high = token[3] == '+' ? 0 : digit(token[3]), low = digit(token[4]);  // "<0x+1>", too
+  return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
 
 DecoderPtr make_byte_level_decoder() { return std::make_unique<ByteLevelDecoder>(); }
 DecoderPtr make_metaspace_decoder(const MetaspaceOptions& o) { return std::make_unique<MetaspaceDecoder>(o); }

@@ -4,11 +4,14 @@
 
 #include "text/unicode.h"
 #include "tokenizer/byte_characters.h"
+#include "tokenizer/decoder.h"
 #include "tokenizer/implementation.h"
 #include "tokenizer/model.h"
 
 namespace heed::inline v0 {
 namespace {
+
+constexpr std::string_view kReplacement = "\uFFFD";
 
 GivenText checked(std::string_view text) {
   if (text.size() > Tokenizer::kLongestText)
@@ -88,10 +91,29 @@ std::string TokenStream::push(int32_t id) {
 
 std::string TokenStream::finish() { return rest(/*last=*/true); }
 
+bool TokenStream::is_byte(int32_t id) const { return byte_of_token(tokenizer_.token(id).value_or("")) >= 0; }
+
+void TokenStream::follow(std::span<const int32_t> ids) {
+  constexpr size_t kSeen = 16;
+  const bool follows = !ids.empty();
+  // Bytes at the end make no row with those that come.
+  while (!ids.empty() && is_byte(ids.back())) ids = ids.first(ids.size() - 1);
+  ids_.assign(ids.end() - std::ssize(ids.last(std::min(kSeen, ids.size()))), ids.end());
+  for (int32_t id = 0; follows && ids_.empty() && id < tokenizer_.size();
+       ++id)  // any token: what comes is not the first
+    if (!is_byte(id) && !tokenizer_.decode(std::span(&id, 1)).empty()) ids_ = {id};
+  told_ = ids_.size();
+  told_text_ = tokenizer_.decode(ids_, skip_special_);
+  while (told_text_.ends_with(kReplacement)) told_text_.resize(told_text_.size() - kReplacement.size());
+}
+
 // Decoders look at the token before at the most, so the one before what is new goes through them again.
 std::string TokenStream::rest(bool last) {
+  auto end = ids_.rbegin();
+  while (skip_special_ && end != ids_.rend() && tokenizer_.special(*end)) ++end;
+  if (!last && end != ids_.rend() && is_byte(*end)) return {};
   const std::string text = tokenizer_.decode(ids_, skip_special_);
-  if (!last && text.ends_with("\uFFFD")) return {};  // perhaps the beginning of a character
+  if (!last && text.ends_with(kReplacement)) return {};  // perhaps the beginning of a character
   if (text.size() <= told_text_.size()) return {};
   std::string out = text.substr(told_text_.size());
   ids_.erase(ids_.begin(), ids_.begin() + static_cast<int64_t>(told_));

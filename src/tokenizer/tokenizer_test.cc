@@ -114,6 +114,51 @@ TEST(Tokenizer, BytesMergeAndComeBackOneByOne) {
   EXPECT_EQ(tokenizer.encode(text).ids, ids);
 }
 
+// What comes out of a stream, token by token, and at its end.
+std::vector<std::string> streamed(TokenStream stream, const Ids& ids) {
+  std::vector<std::string> out;
+  for (const int32_t id : ids) out.push_back(stream.push(id));
+  out.push_back(stream.finish());
+  return out;
+}
+
+TEST(TokenStream, RowsOfByteTokensAreCertainWhenAnotherTokenFollows) {
+  Document d;
+  d.model = R"({"type":"BPE","unk_token":"<unk>","byte_fallback":true,"merges":[],"vocab":{"<unk>":0,"a":1,"▁a":2,
+                "<0xC3>":3,"<0xA9>":4,"<0xBF>":5,"<0x0A>":6}})";
+  d.pre_tokenizer = "null";
+  d.decoder = R"({"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},
+                  {"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]})";
+  d.added_tokens = R"([{"id":7,"content":"<s>","single_word":false,"lstrip":false,"rstrip":false,
+                        "normalized":false,"special":true}])";
+  const Tokenizer tokenizer = d.load();
+  const std::string kUnknown = "\uFFFD";
+  using Parts = std::vector<std::string>;
+  EXPECT_EQ(streamed(TokenStream(tokenizer), {2, 3, 4, 2, 6}), (Parts{"a", "", "", "é a", "", "\n"}));
+  EXPECT_EQ(streamed(TokenStream(tokenizer), {1, 3, 4, 5}), (Parts{"a", "", "", "", kUnknown + kUnknown + kUnknown}));
+  EXPECT_EQ(streamed(TokenStream(tokenizer), {3, 7, 4, 1}), (Parts{"", "", "", "éa", ""}));
+  for (const Ids& ids : std::vector<Ids>{{2, 3, 4, 2, 6}, {1, 3, 4, 5}, {3, 7, 4, 1}, {5, 5, 1, 3, 1, 4, 6}}) {
+    std::string all;
+    for (const std::string& part : streamed(TokenStream(tokenizer), ids)) all += part;
+    EXPECT_EQ(all, tokenizer.decode(ids));
+  }
+  // Behind a text, whose last character does not change any more.
+  const auto behind = [&](const Ids& prompt, const Ids& ids) {
+    TokenStream stream(tokenizer);
+    stream.follow(prompt);
+    std::string all;
+    for (const std::string& part : streamed(stream, ids)) all += part;
+    return all;
+  };
+  EXPECT_EQ(behind({1, 3, 4}, {5, 5}), kUnknown + kUnknown);
+  EXPECT_EQ(behind({1, 3, 4}, {2}), " a");
+  EXPECT_EQ(behind({3, 4}, {2}), " a");  // nothing but bytes
+  EXPECT_EQ(behind({3, 4}, {3, 4, 1}), "éa");
+  EXPECT_EQ(behind({1}, {2}), " a");
+  EXPECT_EQ(behind({}, {2}), "a");
+  EXPECT_EQ(behind(Ids(40, 3), {4, 1}), kUnknown + "a");
+}
+
 TEST(Tokenizer, UnigramTakesTheMostProbableWayAndFusesTheUnknown) {
   Document d;
   d.model =

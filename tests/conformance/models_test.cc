@@ -205,14 +205,15 @@ TEST_P(LanguageModels, ContinuesGreedily) {
   const Case c(GetParam());
   const PretrainedModel loaded = load_pretrained(c.model());
   const auto& model = dynamic_cast<const LanguageModel&>(*loaded.module);
-  const std::vector<int32_t>& ends = loaded.stop;
+  const std::vector<int32_t>& ends = loaded.generate.stop;
   const auto rows = c.rows("input_ids", "attention_mask");
   ASSERT_FALSE(c.facts["greedy"].empty());
   for (const json& expected : c.facts["greedy"]) {
     auto want = expected["ids"].get<std::vector<int32_t>>();
     if (std::find(ends.begin(), ends.end(), want.back()) != ends.end()) want.pop_back();
-    const GenerateOptions options{
-        .max_tokens = c.facts["greedy_with"]["max_new_tokens"], .sampling = {.temperature = 0}, .stop = ends};
+    const GenerateOptions options{.max_tokens = c.facts["greedy_with"]["max_new_tokens"].get<int64_t>(),
+                                  .sampling = {.temperature = 0},
+                                  .stop = ends};
     EXPECT_EQ(model.generate(rows.at(expected["row"].get<size_t>()), options), want);
   }
 }
@@ -511,9 +512,9 @@ TEST_P(Transformers, TranslatesGreedilyAndByBeams) {
   const auto translate = [&](const json& expected, const json& with) {
     BeamOptions options = loaded.beam;
     options.beam = options.n_best = with["num_beams"];
-    options.max_length = with["max_new_tokens"];
-    if (with.contains("length_penalty")) options.length_penalty = with["length_penalty"];
-    if (with.contains("forced_bos_token_id")) options.first_token = with["forced_bos_token_id"].get<int32_t>();
+    options.max_length = with["max_new_tokens"].get<int64_t>();
+    if (with.contains("length_penalty")) options.length_penalty = with["length_penalty"].get<double>();
+    if (with.contains("forced_bos_token_id")) options.rules.first_token = with["forced_bos_token_id"].get<int32_t>();
     return model.translate(TokenBatch::pad({sources.at(expected["row"].get<size_t>())}, 0), options).at(0);
   };
   const auto bare = [&](const json& ids) {

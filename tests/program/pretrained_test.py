@@ -68,12 +68,120 @@ class OtherMakers(ProgramTest):
         self.assertGreater(seen, 12)
 
     def test_languages_and_prefixes(self):
-        with self.subTest("a language that the model has not"):
-            self.refuses(2, "the language xx is no token", "translate", "-m", MODELS / "nllb", "--to", "xx", "a")
-        with self.subTest("a model of one language"):
-            self.refuses(2, "no language in front", "translate", "-m", MODELS / "marian", "--from", "\u2581a", "a")
+        for option in "--to", "--from":
+            for language in "xx", "es", "s", "\u2581a", "</s>", "<mask>":  # pieces are no languages, nor are other tokens
+                with self.subTest("a language that the model has not", option=option, language=language):
+                    self.refuses(2, f"the model has no language '{language}'; name eng_Latn, fra_Latn, spa_Latn", "translate",
+                                 "-m", MODELS / "nllb", option, language, "a")
+        with self.subTest("a model without languages"):
+            for model, option in ("t5", "--to"), ("bart", "--to"), ("t5", "--from"), ("marian", "--from"):
+                self.refuses(2, "the model's tokenizer has no languages; leave it out", "translate", "-m", MODELS / model,
+                             option, "es", "a")
         plain = self.succeeds("translate", "-m", MODELS / "t5", "to Spanish: Tom is here.")
         self.assertEqual(self.succeeds("translate", "-m", MODELS / "t5", "--prefix", "to Spanish: ", "Tom is here."), plain)
+
+    def test_marian_is_told_the_language_of_each_sentence(self):
+        shutil.copytree(MODELS / "marian", self.at / "marian")
+        vocabulary = json.loads((self.at / "marian/vocab.json").read_text())
+        self.assertIn(">>spa<<", vocabulary)
+        sentences = ["Who are you?", "I have no money.", "He is not here."]
+        separate = " ".join(self.succeeds("translate", "-m", "marian", f">>spa<< {s}").strip() for s in sentences)
+        line = " ".join(sentences)
+        for arguments in ([f">>spa<< {line}"], ["--prefix", ">>spa<< ", line], ["--to", "spa", line],
+                          ["--to", ">>spa<<", line], ["--to", "spa", f">>spa<< {line}"]):
+            with self.subTest(arguments):
+                self.assertEqual(self.succeeds("translate", "-m", "marian", *arguments).strip(), separate)
+        self.assertNotEqual(self.succeeds("translate", "-m", "marian", line).strip(), separate)
+        self.refuses(2, "the model has no language 'fra'; name spa", "translate", "-m", "marian", "--to", "fra", line)
+        # Words of the line, the code among them, are what alignments count.
+        pairs = self.succeeds("translate", "-m", "marian", "--alignment", f">>spa<< {line}").split("\t")[1].split()
+        alone = self.succeeds("translate", "-m", "marian", "--alignment", "--to", "spa", line).split("\t")[1].split()
+        self.assertEqual(pairs, [f"{int(a) + 1}-{b}" for a, b in (pair.split("-") for pair in alone)])
+
+    def test_alignments_count_the_words_of_the_text(self):
+        words = "Who are you?".split()
+        for model, arguments in ("nllb", ["--to", "spa_Latn"]), ("t5", ["--prefix", "a b c: "]):
+            with self.subTest(model):
+                line = self.succeeds("translate", "-m", MODELS / model, *arguments, "--alignment", " ".join(words))
+                sources = [int(pair.split("-")[0]) for pair in line.rstrip("\n").split("\t")[1].split()]
+                self.assertTrue(sources and max(sources) < len(words), line)
+
+    def settings(self, model, **fields):
+        """A copy of a model with other fields in its generation_config.json."""
+        name = f"{model}-{len(list(self.at.iterdir()))}"
+        shutil.copytree(MODELS / model, self.at / name)
+        file = self.at / name / "generation_config.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
+        return name
+
+    def test_models_write_by_their_generation_settings(self):
+        line = "We will see her tomorrow."
+        bart = self.settings("bart", no_repeat_ngram_size=1)
+        once = self.succeeds("translate", "-m", bart, line)
+        self.assertEqual(once, "\u00bfQu\u00e9eiaol trc l?.\ufffd\n")
+        self.assertNotEqual(self.succeeds("translate", "-m", bart, "--no-repeat-ngram", 0, line), once)  # the option first
+        self.assertEqual(self.succeeds("translate", "-m", bart, "--no-repeat-ngram", 0, line),
+                         self.succeeds("translate", "-m", MODELS / "bart", line))
+        # Without do_sample the most probable tokens, and a temperature draws.
+        greedy = self.succeeds("generate", "-m", MODELS / "gpt2", "--max-tokens", 12, "The")
+        self.assertEqual(greedy, self.succeeds("generate", "-m", MODELS / "gpt2", "--max-tokens", 12, "--temperature", 0, "The"))
+        self.assertNotEqual(greedy, self.succeeds("generate", "-m", MODELS / "gpt2", "--max-tokens", 12, "--temperature", 9, "The"))
+        self.refuses(2, "top_k is for draws, and the model's generation_config.json asks for the most probable tokens",
+                     "generate", "-m", MODELS / "gpt2", "--top-k", 4, "The")
+        # With it draws, which the seed decides.
+        drawn = [self.succeeds("generate", "-m", MODELS / "qwen2", "--max-tokens", 12, "--seed", seed, "The") for seed in range(6)]
+        self.assertGreater(len(set(drawn)), 1)
+        draws = self.settings("marian", do_sample=True, num_beams=1, temperature=3.0)
+        drawn = [self.succeeds("translate", "-m", draws, "--seed", seed, line) for seed in range(6)]
+        self.assertGreater(len(set(drawn)), 1)
+        self.assertEqual(self.succeeds("translate", "-m", draws, "--beam", 4, line),
+                         self.succeeds("translate", "-m", MODELS / "marian", "--beam", 4, line))
+        # The prompt counts in max_length.
+        long = self.settings("gpt2", max_length=3)
+        self.refuses(2, "the prompt has 5 tokens and max_length is 3; give max_tokens, or a shorter prompt", "generate", "-m",
+                     long, "1 2 3")
+        self.succeeds("generate", "-m", long, "--max-tokens", 2, "1 2 3")
+
+    def test_settings_that_heed_does_not_have(self):
+        for key, value in {"guidance_scale": 1.5, "penalty_alpha": 0.6, "num_beam_groups": 2, "max_time": 1.0,
+                           "watermarking_config": {}, "force_words_ids": [[3]], "cache_implementation": "quantized"}.items():
+            with self.subTest(key):
+                said = f'"{key}" is {json.dumps(value, separators=(",", ":"))}, and heed does not have'
+                pair, text = self.settings("marian", **{key: value}), self.settings("gpt2", **{key: value})
+                self.refuses(2, said, "translate", "-m", pair, "--beam", 2, "a")
+                self.refuses(2, said, "generate", "-m", text, "--temperature", 0, "a")
+                self.succeeds("inspect", pair)  # what it does not write it reads
+                self.succeeds("embed", "-m", text, "-q", "-o", "v.npy", stdin="a\n")
+        both = self.settings("marian", do_sample=True, num_beams=4)
+        self.refuses(2, "heed does not draw from several beams", "translate", "-m", both, "a")
+        self.succeeds("translate", "-m", both, "--beam", 4, "a")
+        self.succeeds("translate", "-m", both, "--sample", "a")
+        beams = self.settings("gpt2", num_beams=4)
+        self.refuses(2, "heed writes with language models by one beam; give a temperature", "generate", "-m", beams, "a")
+        self.succeeds("generate", "-m", beams, "--temperature", 0, "--max-tokens", 3, "a")
+        for key, value in {"num_beams": 0, "bad_words_ids": 3, "early_stopping": "soon", "sequence_bias": [[3]],
+                           "exponential_decay_length_penalty": 1, "temperature": -1, "eos_token_id": "</s>"}.items():
+            with self.subTest(key):
+                self.refuses(1, f'"{key}" is ', "translate", "-m", self.settings("marian", **{key: value}), "a")
+
+    def test_what_is_streamed_is_whole_characters(self):
+        done = self.heed("generate", "-m", MODELS / "gemma2", "--temperature", 0, "--max-tokens", 6, "--no-prompt", "\u00bfQu\u00e9")
+        self.assertEqual(done.stdout.decode(), "\ufffd" * 6 + "\n")
+        self.refuses(2, "a text to stop at is not UTF-8", "generate", "-m", MODELS / "gemma2", "--stop", "\udcc3", "a")
+
+    def test_chats_are_written_by_the_models_own_template(self):
+        shutil.copytree(MODELS / "qwen2", self.at / "qwen2")
+        ask = ["generate", "-m", "qwen2", "--temperature", 0, "--max-tokens", 8, "Hi"]
+        self.write("qwen2/chat_template.jinja", "{% for m in messages %}<|im_start|>{{ m.role }}<|im_sep|>{{ m.content }}<|im_end|>"
+                                                "{% endfor %}<|im_start|>assistant<|im_sep|>")
+        written = "<|im_start|>user<|im_sep|>Hi<|im_end|><|im_start|>assistant<|im_sep|>"
+        plain = self.succeeds(*ask[:-1], "--no-prompt", written)
+        self.assertEqual(self.succeeds(*ask, "--chat-template", "auto").strip(), plain.strip())
+        self.assertNotEqual(self.succeeds(*ask, "--chat-template", "chatml").strip(), plain.strip())
+        self.write("qwen2/chat_template.jinja", "{{ raise_exception('no talk') }}")
+        self.refuses(2, "the model's template does not take the conversation: no talk", *ask, "--chat-template", "auto")
+        self.write("qwen2/chat_template.jinja", "{% include 'other' %}")
+        self.refuses(2, "statement 'include'; name one of chatml, gemma, llama2", *ask, "--chat-template", "auto")
 
     def test_the_wrong_kind_of_model(self):
         bert, gpt2, marian = MODELS / "bert", MODELS / "gpt2", MODELS / "marian"

@@ -1,0 +1,57 @@
+// From the text of a program to its statements and expressions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "load/jinja.h"
+
+namespace heed::inline v0::jinja {
+
+/// A statement or an expression; which members count depends on its kind.
+struct Node {
+  enum class Kind : uint8_t {
+    text,         // value
+    output,       // parts: what is written
+    branches,     // body: branch nodes, each with parts: condition, and body; otherwise
+    branch,       //
+    loop,         // names: targets; parts: what is gone through, and which items, where told; body; otherwise
+    assign,       // names: variable, and its attribute, where one is set; parts: the value
+    capture,      // names: variable; body: what it is assigned
+    inner,        // body, with names of its own
+    macro,        // names: its own, then parameters; parts: defaults of the last parameters; body
+    leave,        // of a loop
+    next,         // of a loop
+    literal,      // value
+    variable,     // names
+    list,         // parts
+    dict,         // parts: key, value, ...
+    attribute,    // parts: object; names
+    item,         // parts: object, key
+    slice,        // parts: object, start, stop, step
+    call,         // parts: function, arguments; named
+    filter,       // names; parts: input, arguments; named
+    test,         // names; parts: input, arguments
+    negation,     // parts
+    minus,        // parts
+    both,         // parts: two
+    either,       // parts: two
+    operation,    // names: the sign; parts: two
+    conditional,  // parts: condition, value, and the other value, where there is one
+  };
+  Kind kind = Kind::text;
+  Value value{};
+  std::vector<std::string> names{};
+  std::vector<Node> parts{};
+  std::vector<std::pair<std::string, Node>> named{};
+  std::vector<Node> body{}, otherwise{};
+  int depth = 1;  // expressions within each other
+};
+
+/// Throws ProgramError.
+std::vector<Node> parse(std::string_view source);
+
+}  // namespace heed::inline v0::jinja

@@ -1,0 +1,415 @@
+#!/usr/bin/env python3
+"""Prints what transformers makes of conversations by chat templates, as src/load/chat_test.cc reads it:
+
+    make_chats.py > tests/models/chats.json
+    make_chats.py --random N [--seed S] > FILE       programs drawn at random, and what jinja2 makes of them
+
+A case has a template, the tokens that it may name, and conversations with their texts; "error" where the template, or
+Jinja, refuses one. The templates are written in the manner of those that models bring.
+"""
+import argparse
+import json
+import random
+
+from transformers.utils.chat_template_utils import render_jinja_template
+
+CHATML = """{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}\
+{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+TEMPLATES = {
+    "chatml": CHATML,
+    "chatml, trimmed": CHATML.replace("message['content']", "message['content'] | trim"),
+    "chatml, without a newline": CHATML.replace(" + '\\n'}}", "}}"),
+    "chatml, with a system text": """\
+{%- if messages[0]['role'] == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}
+{%- else %}
+    {{- '<|im_start|>system\\nYou answer in one sentence.<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) or \
+(message.role == "assistant" and not message.tool_calls) %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+""",
+    "tools and thoughts": """\
+{%- if tools %}
+    {{- '<|im_start|>system\\n# Tools\\n' }}
+    {%- for tool in tools %}
+        {{- "\\n" }}
+        {{- tool | tojson }}
+    {%- endfor %}
+    {{- "<|im_end|>\\n" }}
+{%- elif messages[0].role == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
+{%- endif %}
+{%- set ns = namespace(multi_step_tool=true, last_query_index=messages|length - 1) %}
+{%- for message in messages[::-1] %}
+    {%- set index = (messages|length - 1) - loop.index0 %}
+    {%- if ns.multi_step_tool and message.role == "user" and message.content is string and \
+not(message.content.startswith('<tool>') and message.content.endswith('</tool>')) %}
+        {%- set ns.multi_step_tool = false %}
+        {%- set ns.last_query_index = index %}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- if message.content is string %}
+        {%- set content = message.content %}
+    {%- else %}
+        {%- set content = '' %}
+    {%- endif %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) %}
+        {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>' + '\\n' }}
+    {%- elif message.role == "assistant" %}
+        {%- set reasoning = '' %}
+        {%- if message.reasoning_content is string %}
+            {%- set reasoning = message.reasoning_content %}
+        {%- elif '</think>' in content %}
+            {%- set reasoning = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}
+            {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+        {%- endif %}
+        {%- if loop.index0 > ns.last_query_index and (loop.last or reasoning) %}
+            {{- '<|im_start|>' + message.role + '\\n<think>\\n' + reasoning.strip('\\n') + '\\n</think>\\n\\n' + content }}
+        {%- else %}
+            {{- '<|im_start|>' + message.role + '\\n' + content }}
+        {%- endif %}
+        {{- '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\\n\\n</think>\\n\\n' }}
+    {%- endif %}
+{%- endif %}
+""",
+    "headers": """\
+{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + message['role'] \
++ '<|end_header_id|>\\n\\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + \
+content %}{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ \
+'<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}""",
+    "headers with a date": """\
+{{- bos_token }}
+{%- if not date_string is defined %}
+    {%- set date_string = "26 Jul 2024" %}
+{%- endif %}
+{%- if not tools is defined %}
+    {%- set tools = none %}
+{%- endif %}
+
+{#- The system's message is taken out, so that it can be put first. #}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content']|trim %}
+    {%- set messages = messages[1:] %}
+{%- else %}
+    {%- set system_message = "" %}
+{%- endif %}
+{{- "<|start_header_id|>system<|end_header_id|>\\n\\n" }}
+{%- if tools is not none %}
+    {{- "Environment: ipython\\n" }}
+{%- endif %}
+{{- "Cutting Knowledge Date: December 2023\\n" }}
+{{- "Today Date: " + date_string + "\\n\\n" }}
+{{- system_message }}
+{{- "<|eot_id|>" }}
+{%- for message in messages %}
+    {%- if not (message.role == 'ipython' or message.role == 'tool' or 'tool_calls' in message) %}
+        {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | trim + '<|eot_id|>' }}
+    {%- elif 'tool_calls' in message %}
+        {{- raise_exception("no calls") }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
+{%- endif %}
+""",
+    "turns": """\
+{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}\
+{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}\
+{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}\
+{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}{% set role = message['role'] %}{% endif %}\
+{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}{% endfor %}\
+{% if add_generation_prompt %}{{'<start_of_turn>model\\n'}}{% endif %}""",
+    "turns with parts": """\
+{{ bos_token }}
+{%- if messages[0]['role'] == 'system' -%}
+    {%- if messages[0]['content'] is string -%}
+        {%- set first_user_prefix = messages[0]['content'] + '
+
+' -%}
+    {%- else -%}
+        {%- set first_user_prefix = messages[0]['content'][0]['text'] + '
+
+' -%}
+    {%- endif -%}
+    {%- set loop_messages = messages[1:] -%}
+{%- else -%}
+    {%- set first_user_prefix = "" -%}
+    {%- set loop_messages = messages -%}
+{%- endif -%}
+{%- for message in loop_messages -%}
+    {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) -%}
+        {{ raise_exception("Conversation roles must alternate") }}
+    {%- endif -%}
+    {%- if (message['role'] == 'assistant') -%}
+        {%- set role = "model" -%}
+    {%- else -%}
+        {%- set role = message['role'] -%}
+    {%- endif -%}
+    {{ '<start_of_turn>' + role + '
+' + (first_user_prefix if loop.first else "") }}
+    {%- if message['content'] is string -%}
+        {{ message['content'] | trim }}
+    {%- elif message['content'] is iterable -%}
+        {%- for item in message['content'] -%}
+            {%- if item['type'] == 'image' -%}
+                {{ '<start_of_image>' }}
+            {%- elif item['type'] == 'text' -%}
+                {{ item['text'] | trim }}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- else -%}
+        {{ raise_exception("Invalid content type") }}
+    {%- endif -%}
+    {{ '<end_of_turn>
+' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{'<start_of_turn>model
+'}}
+{%- endif -%}
+""",
+    "instructions": """\
+{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}\
+{{ raise_exception('roles must alternate') }}{% endif %}{% if message['role'] == 'user' %}\
+{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token}}\
+{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}""",
+    "instructions without a space": """\
+{%- if messages[0]["role"] == "system" %}
+    {%- set system_message = messages[0]["content"] %}
+    {%- set loop_messages = messages[1:] %}
+{%- else %}
+    {%- set loop_messages = messages %}
+{%- endif %}
+{%- set user_messages = loop_messages | selectattr("role", "equalto", "user") | list %}
+{%- set ns = namespace() %}
+{%- set ns.index = 0 %}
+{%- for message in loop_messages %}
+    {%- if not (message.role == "tool" or (message.tool_calls is defined and message.tool_calls is not none)) %}
+        {%- if (message["role"] == "user") != (ns.index % 2 == 0) %}
+            {{- raise_exception("roles must alternate") }}
+        {%- endif %}
+        {%- set ns.index = ns.index + 1 %}
+    {%- endif %}
+{%- endfor %}
+{{- bos_token }}
+{%- for message in loop_messages %}
+    {%- if message["role"] == "user" %}
+        {%- if loop.last and system_message is defined %}
+            {{- "[INST] " + system_message + "\\n\\n" + message["content"] + "[/INST]" }}
+        {%- else %}
+            {{- "[INST] " + message["content"] + "[/INST]" }}
+        {%- endif %}
+    {%- elif message["role"] == "assistant" %}
+        {{- " " + message["content"]|trim + eos_token}}
+    {%- endif %}
+{%- endfor %}
+""",
+    "instructions with a system text": """\
+{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}\
+{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% for message in loop_messages %}\
+{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + \
+message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}\
+{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}{% elif message['role'] == 'assistant' %}\
+{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}""",
+    "bars": """\
+{% for message in messages %}{% if message['role'] == 'system' %}{{'<|system|>\\n' + message['content'] + '<|end|>\\n'}}\
+{% elif message['role'] == 'user' %}{{'<|user|>\\n' + message['content'] + '<|end|>\\n'}}\
+{% elif message['role'] == 'assistant' %}{{'<|assistant|>\\n' + message['content'] + '<|end|>\\n'}}{% endif %}{% endfor %}\
+{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% else %}{{ eos_token }}{% endif %}""",
+    "bars that are put together": """\
+{% for message in messages %}{% if message['role'] == 'system' and 'tools' in message and message['tools'] is not none %}\
+{{ '<|' + message['role'] + '|>' + message['content'] + '<|tool|>' + message['tools'] + '<|/tool|>' + '<|end|>' }}\
+{% else %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endif %}{% endfor %}\
+{% if add_generation_prompt %}{{ '<|assistant|>' }}{% else %}{{ eos_token }}{% endif %}""",
+    "a separator": """\
+{% for message in messages %}{% if (message['role'] == 'system') %}{{'<|im_start|>system<|im_sep|>' + message['content'] + \
+'<|im_end|>'}}{% elif (message['role'] == 'user') %}{{'<|im_start|>user<|im_sep|>' + message['content'] + \
+'<|im_end|><|im_start|>assistant<|im_sep|>'}}{% elif (message['role'] == 'assistant') %}{{message['content'] + '<|im_end|>'}}\
+{% endif %}{% endfor %}""",
+    "lines": """\
+{% for message in messages %}
+{% if message['role'] == 'user' %}
+{{ '<|user|>\\n' + message['content'] + eos_token }}
+{% elif message['role'] == 'system' %}
+{{ '<|system|>\\n' + message['content'] + eos_token }}
+{% elif message['role'] == 'assistant' %}
+{{ '<|assistant|>\\n'  + message['content'] + eos_token }}
+{% endif %}
+{% if loop.last and add_generation_prompt %}
+{{ '<|assistant|>' }}
+{% endif %}
+{% endfor %}
+""",
+    "macros": """\
+{%- macro header(role, sign="#") -%}
+{{ sign }} {{ role | capitalize }}
+{%- endmacro -%}
+{%- macro body(text, indent='  ') %}{{ '\\n' }}{% for line in text.split('\\n') %}{{ indent }}{{ line }}{{ '\\n' }}{% endfor %}\
+{%- endmacro %}
+{%- for message in messages %}
+    {{- header(message.role, sign='##' if loop.first else '#') }}
+    {{- body(text=message.content) }}
+    {% generation %}{{ loop.index }}/{{ loop.length }} {% endgeneration %}
+    {%- if message.role == 'assistant' and loop.index > 3 %}{% break %}{% endif %}
+{%- endfor %}
+{{- header('end') ~ 1 ~ none ~ true }}
+""",
+    "spaces": """\
+  {# a comment #}
+first {{- ' a ' -}}   second
+   {% if true %}
+ third
+   {% endif %}   fourth {%+ if true %} fifth{% endif +%}
+ sixth {#- gone -#}   seventh
+{%- for m in messages -%}
+  {{ m.role }}
+  {% endfor %}
+	{%- set x = [1, 2, 3] %}
+{{ x | length }}{{ x[0] }}{{ x[-1] }}{{ x[1:] | join('+') }}{{ x[::-1] | join(',') }}
+{{ 'a' 'b' }}
+
+end
+""",
+    "a raised error": "{{ raise_exception('never') }}",
+    "an undefined value": "{{ messages[0].nothing.at_all }}",
+}
+TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "", "unk_token": "<unk>"}
+
+
+def talk(*parts):
+    roles = {"s": "system", "u": "user", "a": "assistant"}
+    return [{"role": roles[part[0]], "content": part[1:]} for part in parts]
+
+
+TALKS = [talk("uHi"), talk("sBe kind.", "u Hi \n"), talk("uHi", "aHello", "uBye"),
+         talk("s Be kind. ", "uHi", "a <think>\nhm\n</think>\n\nHello ", "uline\nline", "aé 🙂", "uBye")]
+
+
+def rendered(template, tokens, messages):
+    try:
+        named = {name: token for name, token in tokens.items() if token}
+        return {"text": render_jinja_template([messages], chat_template=template, add_generation_prompt=True, **named)[0][0]}
+    except Exception as error:  # of Jinja, and of Python's operations in a template
+        return {"error": f"{type(error).__name__}: {error}"[:200]}
+
+
+class Drawn:
+    """A program at random, of what heed runs and a little more."""
+
+    def __init__(self, draw):
+        self.draw, self.depth, self.loops, self.names = draw, 0, 0, ["x", "y", "messages"]
+
+    def one_of(self, *makers):
+        maker = self.draw.choice(makers)
+        return maker() if callable(maker) else maker
+
+    def text(self):
+        word = self.draw.choice(["a", "B c", " ", "", "<|x|>", "é", "1", " a\\n", "ab ab", "\\t", "user"])
+        quote = self.draw.choice("'\"")
+        return quote + word + quote
+
+    def number(self):
+        return self.draw.choice(["0", "1", "2", "3", "7", "10"])
+
+    def name(self):
+        return self.draw.choice(self.names)
+
+    def deeper(self, make, shallow):
+        if self.depth > 3:
+            return shallow()
+        self.depth += 1
+        made = make()
+        self.depth -= 1
+        return made
+
+    def expression(self):
+        e = self.expression
+        atom = lambda: self.one_of(self.text, self.number, self.name, "true", "none", "m.content", "m['role']",  # noqa: E731
+                                   "messages[0].role", "nothing")
+        return self.deeper(lambda: self.one_of(
+            atom, atom, lambda: f"({e()} {self.draw.choice(['+', '-', '*', '~', '//', '%', '==', '!=', '<', '>=', 'in', 'not in', 'and', 'or'])} {e()})",
+            lambda: f"{e()} ~ {e()}", lambda: f"not {atom()}", lambda: f"({e()} if {e()} else {e()})",
+            lambda: f"({e()})|{self.draw.choice(['trim', 'length', 'upper', 'lower', 'string', 'first', 'last', 'list', 'tojson', 'capitalize', 'title', 'reverse', 'unique'])}",
+            lambda: f"({e()})|default({e()})", lambda: f"({e()})|join({self.text()})", lambda: f"({e()})|replace({self.text()}, {self.text()})",
+            lambda: f"({e()}) is {self.draw.choice(['', 'not '])}{self.draw.choice(['defined', 'none', 'string', 'mapping', 'iterable', 'number', 'integer', 'boolean', 'true', 'sequence', 'odd', 'divisibleby 2', 'equalto(1)'])}",
+            lambda: f"({e()})[{self.one_of(self.number, '-1', self.text, ':2', '1:', '::-1', '-2:', '::2')}]",
+            lambda: f"({e()}).{self.draw.choice(['role', 'content', 'strip()', 'lstrip()', 'rstrip(', 'split(', 'startswith(', 'endswith(', 'upper()', 'items()', 'keys()', 'x', 'count(', 'find(', 'splitlines()'])}",
+            lambda: f"[{e()}, {e()}]", lambda: "{'k': " + e() + ", 'l': " + e() + "}", lambda: f"range({self.number()})",
+            lambda: f"messages|map(attribute='role')|list|join('-')",
+            lambda: f"messages|selectattr('role', 'equalto', {self.text()})|list|length"), atom)
+
+    def closed(self):
+        made = self.expression()
+        for call in "rstrip(", "split(", "startswith(", "endswith(", "count(", "find(":
+            made = made.replace(call, call + self.text() + ")")
+        return made
+
+    def tag(self, what):
+        left, right = self.draw.choice(["{%", "{%", "{%-", "{%+"]), self.draw.choice(["%}", "%}", "-%}", "+%}"])
+        return f"{left} {what} {right}"
+
+    def statement(self):
+        return self.deeper(lambda: self.one_of(
+            lambda: self.draw.choice(["a", " ", "\n", "  \n  ", "b\n", "\t"]), self.output, self.output, self.set, self.branch, self.loop,
+            lambda: self.draw.choice(["{# c #}", "{#- c #}", "{# c -#}"])), self.output)
+
+    def output(self):
+        return self.draw.choice(["{{ ", "{{- "]) + self.closed() + self.draw.choice([" }}", " -}}"])
+
+    def set(self):
+        return self.tag(f"set {self.draw.choice('xyz')} = {self.closed()}")
+
+    def body(self):
+        return "".join(self.statement() for _ in range(self.draw.randint(1, 3)))
+
+    def branch(self):
+        other = self.tag(self.one_of("else", lambda: f"elif {self.closed()}")) + self.body() if self.draw.random() < 0.5 else ""
+        return self.tag(f"if {self.closed()}") + self.body() + other + self.tag("endif")
+
+    def loop(self):
+        self.loops += 1
+        self.names.append("m")
+        over = self.one_of("messages", "messages[1:]", "messages[::-1]", "[1, 2, 3]", "range(4)", self.closed)
+        condition = f" if {self.closed()}" if self.draw.random() < 0.2 else ""
+        more = self.one_of("", "", "{{ loop.index }}", "{{ loop.last }}", lambda: self.tag("if loop.index0 > 1") + self.tag(self.draw.choice(["break", "continue"])) + self.tag("endif"))
+        made = self.tag(f"for m in {over}{condition}") + self.body() + more + self.tag("endfor")
+        self.names.pop()
+        self.loops -= 1
+        return made
+
+    def program(self):
+        return "".join(self.statement() for _ in range(self.draw.randint(1, 6)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--random", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    a = parser.parse_args()
+    draw = random.Random(a.seed)
+    if a.random:
+        cases = [("", Drawn(draw).program(), [draw.choice(TALKS)]) for _ in range(a.random)]
+    else:
+        cases = [(name, template, TALKS) for name, template in TEMPLATES.items()]
+    shown = [{"name": name, "template": template, "tokens": TOKENS,
+              "talks": [{"messages": messages, **rendered(template, TOKENS, messages)} for messages in talks]}
+             for name, template, talks in cases]
+    print("[\n" + ",\n".join(json.dumps(one, ensure_ascii=False) for one in shown) + "\n]")
+
+
+if __name__ == "__main__":
+    main()
