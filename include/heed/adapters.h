@@ -28,8 +28,8 @@ std::string adapter_config(const PretrainedModel& model, const LowRankAdapters& 
 /// ... and adapter_model.safetensors, of `parameters` by the adapters' names. load() merges them.
 void write_adapters(FileWriter& file, const PretrainedModel& model, const NamedTensors& parameters);
 /// The directory of the model that a directory's adapters are for: `base`, or where that is empty what
-/// adapter_config.json names. Empty where a directory has no adapters; then `base` must be, too, else UsageError. Throws
-/// IoError and FormatError.
+/// adapter_config.json names. Empty where a directory has no adapters; then `base` must be, too, else UsageError.
+/// Throws IoError and FormatError.
 std::string adapted_base(const std::string& directory, const std::string& base = {});
 
 }  // namespace heed::inline v0

@@ -104,8 +104,8 @@ struct LoadOptions {
 
 /// The model of a directory or of a GGUF file, heed's own or another maker's (load_pretrained, load_tokenizer), or
 /// adapters of one (heed/adapters.h), which are merged: float32, or in fewer bits where the file has it so, and not in
-/// training. Everything is checked before memory is taken; but a tokenizer that heed does not read is refused where it is
-/// used. Throws IoError, FormatError and UntrustedError; ShapeError for a dtype that matrices cannot have.
+/// training. Everything is checked before memory is taken; but a tokenizer that heed does not read is refused where it
+/// is used. Throws IoError, FormatError and UntrustedError; ShapeError for a dtype that matrices cannot have.
 StoredModel load(const std::string& directory, const LoadOptions& options = {});
 /// The same of the files of a directory, which may lie in memory; without adapters.
 StoredModel load(const DirectorySnapshot& files, const LoadOptions& options = {});

@@ -18,7 +18,8 @@ namespace heed::inline v0 {
 std::vector<ScoredLabel> classify_picture(const StoredModel& model, const Tensor& pixels);
 
 /// What read_ids() gives of a text: logits (classes) where the model has a head, encoder_states (layers + 1, 1 + P, E),
-/// of which the last are what leaves the last layer, before the last norm, as transformers lists them; the weights of "encoder_0" and so on (H, 1 + P, 1 + P).
+/// of which the last are what leaves the last layer, before the last norm, as transformers lists them; the weights of
+/// "encoder_0" and so on (H, 1 + P, 1 + P).
 Reading read_picture(const StoredModel& model, const Tensor& pixels, const ReadOptions& options = {});
 
 /// A picture as a model took it: the class token, then the patches, row by row.

@@ -15,8 +15,8 @@ struct SpeechTransformerConfig {
   int64_t d_model = 0;
   int64_t max_source_positions = 1500;  // of states; two frames of the spectrum become one
   int64_t max_target_positions = 448;
-  double dropout = 0;       // of embeddings
-  int32_t padding_id = -1;  // of functional::embedding
+  double dropout = 0;          // of embeddings
+  int32_t padding_id = -1;     // of functional::embedding
   bool tie_embeddings = true;  // the output is the embedding's matrix; else it has its own
   std::vector<TransformerLayerOptions> encoder{}, decoder{};
 };
@@ -58,7 +58,7 @@ class SpeechTransformer : public Module {
   Variable embed(const TokenBatch& target, int64_t first_position) const;
   SpeechTransformerConfig config_;
   Variable embedding_, output_, source_positions_, target_positions_;  // (V, E), (V, E) or undefined, (positions, E)
-  Linear conv1_, conv2_;                                      // (E, mel_bins * 3), (E, E * 3)
+  Linear conv1_, conv2_;                                               // (E, mel_bins * 3), (E, E * 3)
   std::unique_ptr<TransformerEncoder> encoder_;
   std::unique_ptr<TransformerDecoder> decoder_;
 };

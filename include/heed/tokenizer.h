@@ -130,9 +130,10 @@ struct TokenizerFiles {
 /// source.spm with target.spm and vocab.json (Marian), else vocab.json with merges.txt or with sentencepiece.bpe.model
 /// (M2M100), else vocab.txt, else a sentencepiece model (tokenizer.model, spiece.model, sentencepiece.bpe.model), which
 /// heed reads by itself.
-/// tokenizer_config.json and special_tokens_map.json say what those leave open, and what they change of a tokenizer.json
-/// as transformers has it: special tokens that it has not, do_lower_case and the like. Or the tokenizer in a GGUF file.
-/// Throws IoError, and FormatError where there is none, where one breaks its format, or asks for what heed has not.
+/// tokenizer_config.json and special_tokens_map.json say what those leave open, and what they change of a
+/// tokenizer.json as transformers has it: special tokens that it has not, do_lower_case and the like. Or the tokenizer
+/// in a GGUF file. Throws IoError, and FormatError where there is none, where one breaks its format, or asks for what
+/// heed has not.
 Tokenizer load_tokenizer(const std::string& path, TokenizerSide side = TokenizerSide::source);
 /// The same of files of the directory: of those that are there it reads what it needs.
 Tokenizer load_tokenizer(const TokenizerFiles& files, TokenizerSide side = TokenizerSide::source);

@@ -80,8 +80,8 @@ void each_window(const std::string& input, const char* command, const TakeLines&
   if (cut.passed.count > 0 && cut.passed.count == before)
     throw FormatError(passed + (before > 1 ? ", nor has any other line" : ""));
   if (cut.passed.count > 0)
-    warn(command, passed + "; passed over " +
-                      (cut.passed.count > 1 ? std::to_string(cut.passed.count) + " such lines" : "it"));
+    warn(command,
+         passed + "; passed over " + (cut.passed.count > 1 ? std::to_string(cut.passed.count) + " such lines" : "it"));
   const std::string first = "line " + std::to_string(cut.first);
   if (cut.count == 1) warn(command, first + " is longer than the model takes and was cut");
   if (cut.count > 1)

@@ -14,8 +14,8 @@
 #include "load/adapters.h"
 #include "pretrained/classifier.h"
 #include "pretrained/keys.h"
-#include "pretrained/tables.h"
 #include "pretrained/layout.h"
+#include "pretrained/tables.h"
 #include "tokenizer/regex.h"
 
 namespace heed::inline v0 {
@@ -55,8 +55,8 @@ KeyTable adapter_keys() {
                  harmless("peft_version", kBookkeeping)};
   for (const char* flag : {"lora_bias", "use_qalora", "ensure_weight_tying"}) table = table.with({only(flag, false)});
   for (const char* none :
-       {"layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens", "megatron_config",
-        "use_bdlora", "arrow_config", "kasa_config", "monteclora_config"})
+       {"layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens",
+        "megatron_config", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config"})
     table = table.with({only(none, nullptr)});
   // They count where megatron_config is given.
   return table.with({harmless("megatron_core", kBookkeeping)});
@@ -218,10 +218,12 @@ class AdapterConfig {
 
   /// Of B A, for the module of that name, whose A has `rank` rows.
   double scale(const std::string& module, int64_t rank) const {
-    const double wanted = value_of(ranks_, module, static_cast<double>(rank_)), alpha = value_of(alphas_, module, alpha_);
+    const double wanted = value_of(ranks_, module, static_cast<double>(rank_)),
+                 alpha = value_of(alphas_, module, alpha_);
     if (wanted != static_cast<double>(rank))
-      throw FormatError(where_ + ": it gives '" + module + "' the rank " + std::to_string(static_cast<int64_t>(wanted)) +
-                        ", " + kAdapterFile + " has " + std::to_string(rank));
+      throw FormatError(where_ + ": it gives '" + module + "' the rank " +
+                        std::to_string(static_cast<int64_t>(wanted)) + ", " + kAdapterFile + " has " +
+                        std::to_string(rank));
     return alpha / (keys_.flag("use_rslora") ? std::sqrt(wanted) : wanted);
   }
 
@@ -386,8 +388,8 @@ std::string config_for(const AdapterConfig& adapters, const SafetensorsFile& fil
   json["architectures"] = {"Adapted" + ending};
   for (const char* key : {"num_labels", "id2label", "label2id", "problem_type"}) json.erase(key);
   for (const TensorInfo& info : file.tensors())
-    for (const char* output : {".score.weight", ".classifier.weight", ".classifier.out_proj.weight",
-                               ".classification_head.out_proj.weight"})
+    for (const char* output :
+         {".score.weight", ".classifier.weight", ".classifier.out_proj.weight", ".classification_head.out_proj.weight"})
       if (info.name.ends_with(output) && info.shape.size() == 2) json["num_labels"] = info.shape[0];
   return json.dump(2) + "\n";
 }

@@ -80,8 +80,9 @@ StoredModel with_tokenizers(PretrainedModel model, const std::string& directory,
 bool has_tokenizer(const std::string& directory) {
   const std::vector<std::string> names = list_files(directory);
   return std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    constexpr const char* kNames[] = {"tokenizer.json", "vocab.json", "vocab.txt", "source.spm", "tokenizer.model",
-                                      "spiece.model", "sentencepiece.bpe.model"};
+    constexpr const char* kNames[] = {
+        "tokenizer.json",         "vocab.json", "vocab.txt", "source.spm", "tokenizer.model", "spiece.model",
+        "sentencepiece.bpe.model"};
     return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
   });
 }

@@ -56,8 +56,7 @@ Reading read_picture(const StoredModel& model, const Tensor& pixels, const ReadO
     check_finite("logits", "a logit", reading.logits, encoder);
   }
   // As transformers lists them: the last ones are those before the last norm.
-  if (options.want_states)
-    reading.encoder_states = states_of(record.encoder_states, Variable(record.encoder_last));
+  if (options.want_states) reading.encoder_states = states_of(record.encoder_states, Variable(record.encoder_last));
   if (options.want_weights) add_weights("encoder", record.encoder, reading);
   return reading;
 }

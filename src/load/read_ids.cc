@@ -100,8 +100,7 @@ std::vector<int32_t> decoder_ids(const StoredModel& model, const std::string& te
 
 bool takes_target(const StoredModel& model) {
   const auto* const transformer = dynamic_cast<const Transformer*>(&model.module());
-  return transformer && transformer->config().num_decoder_layers > 0 &&
-         model.pretrained().head.task == HeadTask::none;
+  return transformer && transformer->config().num_decoder_layers > 0 && model.pretrained().head.task == HeadTask::none;
 }
 
 Reading read_ids(const StoredModel& model, const std::vector<int32_t>& ids, const std::vector<int32_t>& target,

@@ -233,8 +233,7 @@ class DecodingModel {
         self_(model.decoder_->layers.size()),
         cross_(model.memory_of(ended)),
         output_(model.expect_writing().output_weight().value(), model.logit_bias_,
-                model.details_ ? model.details_->state_factor : 1,
-                rows) {}
+                model.details_ ? model.details_->state_factor : 1, rows) {}
 
   /// What comes behind `last` (rows, 1), the tokens of step `step`. `record`, unless null, is that of the last layer's
   /// cross-attention: weights (sentences, heads, beams, source).

@@ -107,41 +107,28 @@ void add_head(const NamedHead& named, std::vector<NameRule>& rules) {
 }
 
 KeyTable keys(const std::string& type) {
-  const KeyTable common = common_keys().with({applied("vocab_size", 30522),
-                                              applied("max_position_embeddings", 512),
-                                              applied("tie_word_embeddings", true),
-                                              harmless("embedding_size", "it only turns off a check"),
-                                              harmless("classifier_dropout", "heed trains heads without dropout"),
-                                              harmless("qa_dropout", "heed trains heads without dropout"),
-                                              harmless("seq_classif_dropout", "heed trains heads without dropout")});
+  const KeyTable common =
+      common_keys().with({applied("vocab_size", 30522), applied("max_position_embeddings", 512),
+                          applied("tie_word_embeddings", true), harmless("embedding_size", "it only turns off a check"),
+                          harmless("classifier_dropout", "heed trains heads without dropout"),
+                          harmless("qa_dropout", "heed trains heads without dropout"),
+                          harmless("seq_classif_dropout", "heed trains heads without dropout")});
   if (type == "distilbert")
-    return common.with({applied("n_layers", 6),
-                        applied("n_heads", 12),
-                        applied("dim", 768),
-                        applied("hidden_dim", 3072),
-                        applied("dropout", 0.1),
-                        applied("attention_dropout", 0.1),
-                        applied("activation", "gelu"),
-                        alias("hidden_size", "dim"),
-                        alias("num_attention_heads", "n_heads"),
-                        alias("num_hidden_layers", "n_layers"),
+    return common.with({applied("n_layers", 6), applied("n_heads", 12), applied("dim", 768),
+                        applied("hidden_dim", 3072), applied("dropout", 0.1), applied("attention_dropout", 0.1),
+                        applied("activation", "gelu"), alias("hidden_size", "dim"),
+                        alias("num_attention_heads", "n_heads"), alias("num_hidden_layers", "n_layers"),
                         harmless("sinusoidal_pos_embds", "the file has the table of positions")});
-  const KeyTable usual = common.with({applied("hidden_size", 768),
-                                      applied("num_hidden_layers", 12),
-                                      applied("num_attention_heads", 12),
-                                      applied("intermediate_size", 3072),
-                                      applied("hidden_act", "gelu"),
-                                      applied("hidden_dropout_prob", 0.1),
-                                      applied("attention_probs_dropout_prob", 0.1),
-                                      applied("layer_norm_eps", 1e-12)});
+  const KeyTable usual = common.with({applied("hidden_size", 768), applied("num_hidden_layers", 12),
+                                      applied("num_attention_heads", 12), applied("intermediate_size", 3072),
+                                      applied("hidden_act", "gelu"), applied("hidden_dropout_prob", 0.1),
+                                      applied("attention_probs_dropout_prob", 0.1), applied("layer_norm_eps", 1e-12)});
   if (type == "mpnet")
-    return usual.with({applied("vocab_size", 30527),
-                       applied("pad_token_id", 1),
+    return usual.with({applied("vocab_size", 30527), applied("pad_token_id", 1),
                        // transformers makes a table of so many rows, and takes those of 32.
                        only("relative_attention_num_buckets", 32)});
-  const KeyTable decoding = usual.with({applied("type_vocab_size", 2),
-                                        applied("is_decoder", false),
-                                        only("add_cross_attention", false)});
+  const KeyTable decoding =
+      usual.with({applied("type_vocab_size", 2), applied("is_decoder", false), only("add_cross_attention", false)});
   if (type == "bert") return decoding;
   return decoding.with({applied("pad_token_id", 1), applied("vocab_size", type == "roberta" ? 50265 : 30522)});
 }
@@ -214,6 +201,7 @@ Described describe(const Keys& config, const TensorSource& stored) {
 
 }  // namespace
 
-const Family kBert{.model_types = {"bert", "distilbert", "roberta", "xlm-roberta", "mpnet"}, .keys = keys, .describe = describe};
+const Family kBert{
+    .model_types = {"bert", "distilbert", "roberta", "xlm-roberta", "mpnet"}, .keys = keys, .describe = describe};
 
 }  // namespace heed::inline v0

@@ -100,8 +100,9 @@ PretrainedModel load_classifier(const std::string& directory, const std::vector<
   if (is_classifier(classes)) {
     PretrainedModel model = load_pretrained(directory);
     const std::vector<std::string> has = labels_of(model);
-    if (has.size() > 1 && std::all_of(labels.begin(), labels.end(),
-                    [&](const std::string& label) { return std::find(has.begin(), has.end(), label) != has.end(); }))
+    if (has.size() > 1 && std::all_of(labels.begin(), labels.end(), [&](const std::string& label) {
+          return std::find(has.begin(), has.end(), label) != has.end();
+        }))
       return model;
   }
   // One class is always the right one: nothing would be learned.

@@ -128,8 +128,7 @@ KeyTable bart_keys() {
 Activation activation_named(const Keys& config, const std::string& key, const std::string& name) {
   if (name == "relu") return Activation::relu;
   if (name == "gelu" || name == "gelu_python") return Activation::gelu;
-  for (const char* tanh_form :
-       {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate", "gelu_python_tanh"})
+  for (const char* tanh_form : {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate", "gelu_python_tanh"})
     if (name == tanh_form) return Activation::gelu_tanh;
   if (name == "silu" || name == "swish") return Activation::silu;
   if (name == "tanh") return Activation::tanh;
@@ -156,8 +155,8 @@ std::string class_of(const Keys& config) {
 std::vector<std::string> class_labels(const Keys& config) {
   const std::optional<Keys> by_number = config.object("id2label");
   constexpr int64_t kMost = 10'000'000;
-  const int64_t count = by_number && !config.is_given("num_labels") ? by_number->size()
-                                                                    : config.integer("num_labels", 1, kMost);
+  const int64_t count =
+      by_number && !config.is_given("num_labels") ? by_number->size() : config.integer("num_labels", 1, kMost);
   // transformers drops names that are not as many.
   const bool named = by_number && by_number->size() == count;
   std::vector<std::string> labels;

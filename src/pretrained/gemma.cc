@@ -8,40 +8,27 @@ namespace heed::inline v0 {
 namespace {
 
 KeyTable keys(const std::string& type) {
-  const KeyTable common = decoder_keys().with({applied("vocab_size", 256000),
-                                               applied("head_dim", 256),
-                                               applied("max_position_embeddings", 8192),
-                                               applied("tie_word_embeddings", true),
-                                               applied("attention_bias", false),
-                                               applied("eos_token_id", 1),
-                                               applied("pad_token_id", 0),
-                                               // Of transformers' ways to compute attention some follow it.
-                                               only("use_bidirectional_attention", false)});
+  const KeyTable common =
+      decoder_keys().with({applied("vocab_size", 256000), applied("head_dim", 256),
+                           applied("max_position_embeddings", 8192), applied("tie_word_embeddings", true),
+                           applied("attention_bias", false), applied("eos_token_id", 1), applied("pad_token_id", 0),
+                           // Of transformers' ways to compute attention some follow it.
+                           only("use_bidirectional_attention", false)});
   if (type == "gemma")
-    return common.with({applied("hidden_size", 3072),
-                        applied("intermediate_size", 24576),
-                        applied("num_hidden_layers", 28),
-                        applied("num_attention_heads", 16),
-                        applied("num_key_value_heads", 16),
-                        applied("hidden_act", "gelu_pytorch_tanh")});
-  const KeyTable second = common.with({applied("hidden_size", 2304),
-                                       applied("intermediate_size", 9216),
-                                       applied("num_hidden_layers", 26),
-                                       applied("num_attention_heads", 8),
-                                       applied("num_key_value_heads", 4),
-                                       applied("hidden_activation", "gelu_pytorch_tanh"),
-                                       applied("query_pre_attn_scalar", 256),
-                                       applied("sliding_window", 4096),
-                                       applied("layer_types"),
-                                       applied("final_logit_softcapping", 30.0),
-                                       applied("attn_logit_softcapping", 50.0)});
+    return common.with({applied("hidden_size", 3072), applied("intermediate_size", 24576),
+                        applied("num_hidden_layers", 28), applied("num_attention_heads", 16),
+                        applied("num_key_value_heads", 16), applied("hidden_act", "gelu_pytorch_tanh")});
+  const KeyTable second =
+      common.with({applied("hidden_size", 2304), applied("intermediate_size", 9216), applied("num_hidden_layers", 26),
+                   applied("num_attention_heads", 8), applied("num_key_value_heads", 4),
+                   applied("hidden_activation", "gelu_pytorch_tanh"), applied("query_pre_attn_scalar", 256),
+                   applied("sliding_window", 4096), applied("layer_types"), applied("final_logit_softcapping", 30.0),
+                   applied("attn_logit_softcapping", 50.0)});
   if (type == "gemma2") return second;
-  return second.with({applied("vocab_size", 262208),
-                      applied("max_position_embeddings", 131072),
+  return second.with({applied("vocab_size", 262208), applied("max_position_embeddings", 131072),
                       applied("final_logit_softcapping"),
                       harmless("attn_logit_softcapping", "the attention of Gemma 3 does not read it"),
-                      applied("sliding_window_pattern", 6),
-                      applied("rope_local_base_freq"),
+                      applied("sliding_window_pattern", 6), applied("rope_local_base_freq"),
                       applied("use_bidirectional_attention", false)});
 }
 
@@ -112,8 +99,7 @@ Described describe(const Keys& config, const TensorSource& stored) {
   for (const std::string& kind : types_of_layers(config, version, own.num_layers)) {
     const bool sliding = kind == kSlidingLayer;
     layer.heads.window = window_of_layer(config, sliding, both_ways);
-    layer.rotary_options =
-        version == 3 ? rotation_of_type(config, head_dim, sliding) : rotation(config, head_dim);
+    layer.rotary_options = version == 3 ? rotation_of_type(config, head_dim, sliding) : rotation(config, head_dim);
     details.layers.push_back(layer);
   }
   if (both_ways) details.causal = false;

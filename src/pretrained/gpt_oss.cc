@@ -9,7 +9,7 @@ namespace heed::inline v0 {
 namespace {
 
 KeyTable keys(const std::string&) {
-  const nlohmann::json yarn{{"rope_type", "yarn"}, {"factor", 32.0},     {"beta_fast", 32.0},
+  const nlohmann::json yarn{{"rope_type", "yarn"}, {"factor", 32.0},    {"beta_fast", 32.0},
                             {"beta_slow", 1.0},    {"truncate", false}, {"original_max_position_embeddings", 4096}};
   return decoder_keys().with({applied("vocab_size", 201088),
                               applied("hidden_size", 2880),

@@ -11,28 +11,28 @@ KeyTable image_processor_keys(bool deit) {
   const auto square = [](int side) { return nlohmann::json{{"height", side}, {"width", side}}; };
   const nlohmann::json half{0.5, 0.5, 0.5};
   return {applied("image_processor_type"),
-                              applied("feature_extractor_type"),
-                              applied("do_resize", true),
-                              applied("size", square(deit ? 256 : 224)),
-                              applied("default_to_square", true),
-                              applied("resample", deit ? 3 : 2),
-                              applied("do_center_crop", deit),
-                              applied("crop_size", deit ? square(224) : nlohmann::json()),
-                              applied("do_rescale", true),
-                              applied("rescale_factor", 1.0 / 255),
-                              applied("do_normalize", true),
-                              applied("image_mean", half),
-                              applied("image_std", half),
-                              only("do_pad", false),
-                              only("data_format", "channels_first"),
-                              harmless("pad_size", "nothing is padded"),
-                              harmless("do_convert_rgb", "pictures are red, green and blue"),
-                              harmless("input_data_format", kCall),
-                              harmless("device", kCall),
-                              harmless("return_tensors", kCall),
-                              harmless("disable_grouping", "pictures are prepared one by one"),
-                              harmless("image_seq_length", "a processor of texts and pictures reads it"),
-                              harmless("processor_class", "a processor of texts and pictures reads it")};
+          applied("feature_extractor_type"),
+          applied("do_resize", true),
+          applied("size", square(deit ? 256 : 224)),
+          applied("default_to_square", true),
+          applied("resample", deit ? 3 : 2),
+          applied("do_center_crop", deit),
+          applied("crop_size", deit ? square(224) : nlohmann::json()),
+          applied("do_rescale", true),
+          applied("rescale_factor", 1.0 / 255),
+          applied("do_normalize", true),
+          applied("image_mean", half),
+          applied("image_std", half),
+          only("do_pad", false),
+          only("data_format", "channels_first"),
+          harmless("pad_size", "nothing is padded"),
+          harmless("do_convert_rgb", "pictures are red, green and blue"),
+          harmless("input_data_format", kCall),
+          harmless("device", kCall),
+          harmless("return_tensors", kCall),
+          harmless("disable_grouping", "pictures are prepared one by one"),
+          harmless("image_seq_length", "a processor of texts and pictures reads it"),
+          harmless("processor_class", "a processor of texts and pictures reads it")};
 }
 
 namespace {
@@ -67,10 +67,10 @@ Sides sides_at(const Keys& keys, const std::string& key, bool square) {
   }
   const std::optional<Keys> object = keys.object(key);
   if (!object) keys.fail(key, "it must say a size");
-  const Keys edges = object->under({applied("height"), applied("width"), applied("shortest_edge"),
-                                    only("longest_edge", nullptr), only("max_height", nullptr),
-                                    only("max_width", nullptr), only("min_pixels", nullptr),
-                                    only("max_pixels", nullptr)});
+  const Keys edges =
+      object->under({applied("height"), applied("width"), applied("shortest_edge"), only("longest_edge", nullptr),
+                     only("max_height", nullptr), only("max_width", nullptr), only("min_pixels", nullptr),
+                     only("max_pixels", nullptr)});
   if (edges.has("shortest_edge")) return {.shorter = side(edges, "shortest_edge")};
   return {.both = ImageSize{side(edges, "height"), side(edges, "width")}};
 }

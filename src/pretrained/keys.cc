@@ -31,15 +31,11 @@ bool is_nothing(const nlohmann::json& value) {
 KeyRule applied(std::string key, nlohmann::json fallback) {
   return {std::move(key), KeyRule::Kind::applied, std::move(fallback)};
 }
-KeyRule only(std::string key, nlohmann::json value) {
-  return {std::move(key), KeyRule::Kind::only, std::move(value)};
-}
+KeyRule only(std::string key, nlohmann::json value) { return {std::move(key), KeyRule::Kind::only, std::move(value)}; }
 KeyRule harmless(std::string key, std::string why) {
   return {std::move(key), KeyRule::Kind::harmless, {}, std::move(why)};
 }
-KeyRule alias(std::string key, std::string of) {
-  return {std::move(key), KeyRule::Kind::alias, {}, std::move(of)};
-}
+KeyRule alias(std::string key, std::string of) { return {std::move(key), KeyRule::Kind::alias, {}, std::move(of)}; }
 
 const KeyRule* KeyTable::find(const std::string& key) const {
   const auto at = std::find_if(rules_.begin(), rules_.end(), [&](const KeyRule& rule) { return rule.key == key; });

@@ -11,33 +11,21 @@ constexpr const char* kWindow = "sliding_window";
 KeyTable keys(const std::string& type) {
   const KeyTable windows{applied(kWindow, 4096)};
   if (type == "llama")
-    return decoder_keys().with({applied("attention_bias", false),
-                                applied("mlp_bias", false),
+    return decoder_keys().with({applied("attention_bias", false), applied("mlp_bias", false),
                                 harmless("pretraining_tp", "the same products in parts")});
   if (type == "mistral")
-    return decoder_keys().with(windows).with({applied("intermediate_size", 14336),
-                                              applied("num_key_value_heads", 8),
+    return decoder_keys().with(windows).with({applied("intermediate_size", 14336), applied("num_key_value_heads", 8),
                                               applied("max_position_embeddings", 131072)});
   if (type == "phi3")
-    return decoder_keys().with({applied("vocab_size", 32064),
-                                applied("hidden_size", 3072),
-                                applied("intermediate_size", 8192),
-                                applied("max_position_embeddings", 4096),
-                                applied("original_max_position_embeddings", 4096),
-                                applied("rms_norm_eps", 1e-5),
-                                applied("resid_pdrop", 0.0),
-                                applied("embd_pdrop", 0.0),
-                                applied("eos_token_id", 32000),
-                                applied("pad_token_id", 32000),
-                                applied(kWindow)});
-  const KeyTable qwen = decoder_keys().with(windows).with({applied("vocab_size", 151936),
-                                                           applied("intermediate_size", 22016),
-                                                           applied("num_key_value_heads", 32),
-                                                           applied("max_position_embeddings", 32768),
-                                                           applied("use_sliding_window", false),
-                                                           applied("max_window_layers", 28),
-                                                           applied("layer_types"),
-                                                           applied("eos_token_id")});
+    return decoder_keys().with({applied("vocab_size", 32064), applied("hidden_size", 3072),
+                                applied("intermediate_size", 8192), applied("max_position_embeddings", 4096),
+                                applied("original_max_position_embeddings", 4096), applied("rms_norm_eps", 1e-5),
+                                applied("resid_pdrop", 0.0), applied("embd_pdrop", 0.0), applied("eos_token_id", 32000),
+                                applied("pad_token_id", 32000), applied(kWindow)});
+  const KeyTable qwen = decoder_keys().with(windows).with(
+      {applied("vocab_size", 151936), applied("intermediate_size", 22016), applied("num_key_value_heads", 32),
+       applied("max_position_embeddings", 32768), applied("use_sliding_window", false),
+       applied("max_window_layers", 28), applied("layer_types"), applied("eos_token_id")});
   return type == "qwen2" ? qwen : qwen.with({applied("head_dim", 128), applied("attention_bias", false)});
 }
 

@@ -61,9 +61,8 @@ PretrainedModel load_gguf(const std::string& path) {
   const TensorSource stored{file.names(), [&](const std::string& name) { return file.tensor(name); }};
   Described described = family.describe(config, stored);
   described.names = file.renamed(std::move(described.names));
-  PretrainedModel result{.model_type = type,
-                         .config = config.json(),
-                         .module = assemble(config, described, stored, path)};
+  PretrainedModel result{
+      .model_type = type, .config = config.json(), .module = assemble(config, described, stored, path)};
   result.generate = {.sampling = kReadableSampling, .stop = file.config().ids("eos_token_id")};
   result.sampling = kReadableSampling;
   return result;

@@ -24,16 +24,11 @@ Tensor sinusoids(int64_t first, int64_t rows, int64_t width, double divisor) {
 KeyTable keys(const std::string& type) {
   if (type == "bart") return bart_keys().with({applied("num_labels", 3)});
   if (type == "marian")
-    return bart_keys().with({applied("vocab_size", 58101),
-                             applied("decoder_vocab_size"),
-                             applied("share_encoder_decoder_embeddings", true),
-                             applied("decoder_start_token_id", 58100),
-                             applied("pad_token_id", 58100),
-                             applied("eos_token_id", 0)});
-  return bart_keys().with({applied("vocab_size", 128112),
-                           applied("activation_function", "relu"),
-                           applied("attention_dropout", 0.1),
-                           applied("scale_embedding", true)});
+    return bart_keys().with(
+        {applied("vocab_size", 58101), applied("decoder_vocab_size"), applied("share_encoder_decoder_embeddings", true),
+         applied("decoder_start_token_id", 58100), applied("pad_token_id", 58100), applied("eos_token_id", 0)});
+  return bart_keys().with({applied("vocab_size", 128112), applied("activation_function", "relu"),
+                           applied("attention_dropout", 0.1), applied("scale_embedding", true)});
 }
 
 Names names_of(const TransformerConfig& config, bool fixed_positions) {
@@ -129,7 +124,8 @@ Described describe(const Keys& config, const TensorSource& stored) {
   }
   std::vector<Tie> ties;
   if (tied && separate) ties = {{kHeadTable, kDecoderTable}};
-  if (tied && !separate) ties = {{kHeadTable, kSharedTable}, {kDecoderTable, kSharedTable}, {kEncoderTable, kSharedTable}};
+  if (tied && !separate)
+    ties = {{kHeadTable, kSharedTable}, {kDecoderTable, kSharedTable}, {kEncoderTable, kSharedTable}};
   if (tells_classes(config)) {
     described.head = text_classes(config);
     details.classes = std::ssize(described.head.labels);

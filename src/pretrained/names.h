@@ -42,7 +42,7 @@ struct Names {
   std::vector<std::string> prefixes{""};      // of all of them; the first that any tensor begins with
   std::vector<std::string> without_prefix{};  // beginnings of names that never have it
   std::vector<std::pair<std::string, std::string>> old_endings{};  // and what newer files have for them
-  std::vector<Tie> ties{};            // that hold
+  std::vector<Tie> ties{};                                         // that hold
   std::vector<std::string> unused{};  // names, also "*.ending" and "beginning.*", that may be there
 };
 

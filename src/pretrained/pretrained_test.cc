@@ -329,8 +329,7 @@ TEST(Rotation, ScalingsThatAreNotKnown) {
   EXPECT_THROW(rotate(R"({"rope_scaling": {"rope_type": "spiral"}})"), FormatError);
   EXPECT_THROW(rotate(R"({"rope_scaling": {"type": "linear"}})"), FormatError);
   EXPECT_THROW(rotate(R"({"rope_scaling": 3})"), FormatError);
-  const Tensor linear =
-      rotate(R"({"rope_scaling": {"type": "linear", "factor": 4}})").frequencies;
+  const Tensor linear = rotate(R"({"rope_scaling": {"type": "linear", "factor": 4}})").frequencies;
   EXPECT_DOUBLE_EQ(linear.data<double>()[0], 0.25);
 }
 

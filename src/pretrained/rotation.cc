@@ -92,8 +92,7 @@ double longrope(const Keys& keys, int64_t longest, double original, std::vector<
     keys.fail("short_factor", "it must have " + std::to_string(frequencies.size()) + " numbers, one for each pair");
   for (size_t p = 0; p < frequencies.size(); ++p) frequencies[p] /= factors[p];
   if (keys.has("attention_factor")) return keys.number("attention_factor", 1e-6, kMost);
-  const double factor =
-      keys.number("factor", 1e-6, kMost, static_cast<double>(longest) / original);
+  const double factor = keys.number("factor", 1e-6, kMost, static_cast<double>(longest) / original);
   return factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(original)) : 1;
 }
 

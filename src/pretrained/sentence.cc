@@ -32,11 +32,9 @@ KeyTable normalize_keys() {
 }
 
 KeyTable dense_keys() {
-  return normalize_keys().with({applied("in_features"),
-                                   applied("out_features"),
-                                   applied("bias", true),
-                                   applied("activation_function", "torch.nn.modules.activation.Tanh"),
-                                   only("use_residual", false)});
+  return normalize_keys().with({applied("in_features"), applied("out_features"), applied("bias", true),
+                                applied("activation_function", "torch.nn.modules.activation.Tanh"),
+                                only("use_residual", false)});
 }
 
 KeyTable sentence_transformer_keys() {
@@ -73,11 +71,8 @@ KeyTable prompt_keys() {
 }
 
 KeyTable module_keys() {
-  return {applied("type"),
-          applied("path"),
-          only("kwargs", nlohmann::json::array()),
-          harmless("idx", "the list has the order"),
-          harmless("name", "modules are known by their types")};
+  return {applied("type"), applied("path"), only("kwargs", nlohmann::json::array()),
+          harmless("idx", "the list has the order"), harmless("name", "modules are known by their types")};
 }
 
 namespace {
@@ -206,19 +201,21 @@ void check_arguments(const Keys& config, const std::string& key) {
 }
 
 void read_transformer(const std::string& directory, SentenceModules& result) {
-  const Keys config = keys_of(directory,
-                              {"sentence_bert_config.json", "sentence_roberta_config.json",
-                               "sentence_distilbert_config.json", "sentence_camembert_config.json",
-                               "sentence_albert_config.json", "sentence_xlm-roberta_config.json",
-                               "sentence_xlnet_config.json"},
-                              sentence_transformer_keys());
+  const Keys config =
+      keys_of(directory,
+              {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json",
+               "sentence_camembert_config.json", "sentence_albert_config.json", "sentence_xlm-roberta_config.json",
+               "sentence_xlnet_config.json"},
+              sentence_transformer_keys());
   for (const char* key :
        {"model_args", "model_kwargs", "tokenizer_args", "processor_kwargs", "config_args", "config_kwargs"})
     check_arguments(config, key);
   if (const std::optional<Keys> modalities = config.object("modality_config")) {
     const KeyTable states{only("method", "forward"), only("method_output_name", "last_hidden_state")};
-    if (const std::optional<Keys> text = modalities->object("text")) text->under(states);
-    else config.fail("modality_config", "heed reads text");
+    if (const std::optional<Keys> text = modalities->object("text"))
+      text->under(states);
+    else
+      config.fail("modality_config", "heed reads text");
   }
   result.longest = config.integer("max_seq_length", 1, INT32_MAX, 0);
   result.lower_case = config.flag("do_lower_case");
@@ -246,7 +243,8 @@ Pooling pooling_of_model(const std::string& directory) {
   const DirectorySnapshot files(directory, {kConfigFile});
   if (!files.contains(kConfigFile)) return Pooling::mean;
   const Keys config = read_keys(files, kConfigFile);
-  const std::vector<std::string> classes = config.has("model_type") ? config.texts("architectures") : std::vector<std::string>();
+  const std::vector<std::string> classes =
+      config.has("model_type") ? config.texts("architectures") : std::vector<std::string>();
   return !classes.empty() && classes[0].ends_with("ForCausalLM") && config.flag("is_causal", true) ? Pooling::last
                                                                                                    : Pooling::mean;
 }

@@ -106,18 +106,16 @@ Described describe(const Keys& config, const TensorSource& stored) {
                                       .bias = false,
                                       .head_dim = config.integer("d_kv", 1, 65536),
                                       .scale = 1};
-  TransformerDetails details{
-      .encoder = std::vector(static_cast<size_t>(own.num_encoder_layers), layer),
-      .decoder = std::vector(static_cast<size_t>(own.num_decoder_layers), layer),
-      .encoder_norm = true,
-      .decoder_norm = !encodes,
-      .relative_buckets = config.integer("relative_attention_num_buckets", 4, 1 << 20),
-      .relative_distance = config.integer("relative_attention_max_distance", 2, 1 << 20),
-      .state_factor = scaled ? 1 / std::sqrt(static_cast<double>(width)) : 1};
+  TransformerDetails details{.encoder = std::vector(static_cast<size_t>(own.num_encoder_layers), layer),
+                             .decoder = std::vector(static_cast<size_t>(own.num_decoder_layers), layer),
+                             .encoder_norm = true,
+                             .decoder_norm = !encodes,
+                             .relative_buckets = config.integer("relative_attention_num_buckets", 4, 1 << 20),
+                             .relative_distance = config.integer("relative_attention_max_distance", 2, 1 << 20),
+                             .state_factor = scaled ? 1 / std::sqrt(static_cast<double>(width)) : 1};
   Described described{.names = names_of(own, gated)};
   // Always, whatever tie_word_embeddings says: an own head is one with other values.
-  const std::vector<Tie> ties{
-      {kEncoderTable, kSharedTable}, {kDecoderTable, kSharedTable}, {kHeadTable, kSharedTable}};
+  const std::vector<Tie> ties{{kEncoderTable, kSharedTable}, {kDecoderTable, kSharedTable}, {kHeadTable, kSharedTable}};
   settle_tables(ties, stored, described.names, own, details);
   if (encodes) described.names.unused.emplace_back("decoder.*");
   described.make = [own, details] { return std::make_unique<Transformer>(own, details); };

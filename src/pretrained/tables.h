@@ -5,7 +5,7 @@
 
 namespace heed::inline v0 {
 
-KeyTable rope_keys();                   // rope_parameters and rope_scaling of config.json
+KeyTable rope_keys();                      // rope_parameters and rope_scaling of config.json
 KeyTable image_processor_keys(bool deit);  // preprocessor_config.json
 // Of sentence-transformers: a module in modules.json, sentence_bert_config.json, config_sentence_transformers.json, and
 // config.json of Pooling, Dense and Normalize.

@@ -60,18 +60,11 @@ Names names_of(bool older, bool classifies) {
 }
 
 KeyTable keys(const std::string&) {
-  return common_keys().with({applied("hidden_size", 768),
-                             applied("num_hidden_layers", 12),
-                             applied("num_attention_heads", 12),
-                             applied("intermediate_size", 3072),
-                             applied("head_dim"),
-                             applied("hidden_act", "gelu"),
-                             applied("hidden_dropout_prob", 0.0),
-                             applied("attention_probs_dropout_prob", 0.0),
-                             applied("layer_norm_eps", 1e-12),
-                             applied("image_size", 224),
-                             applied("patch_size", 16),
-                             applied("num_channels", 3),
+  return common_keys().with({applied("hidden_size", 768), applied("num_hidden_layers", 12),
+                             applied("num_attention_heads", 12), applied("intermediate_size", 3072),
+                             applied("head_dim"), applied("hidden_act", "gelu"), applied("hidden_dropout_prob", 0.0),
+                             applied("attention_probs_dropout_prob", 0.0), applied("layer_norm_eps", 1e-12),
+                             applied("image_size", 224), applied("patch_size", 16), applied("num_channels", 3),
                              applied("qkv_bias", true),
                              harmless("encoder_stride", "ViTForMaskedImageModeling reads it, which heed has not"),
                              harmless("pooler_output_size", "heed gives the states before the pooler"),

@@ -80,7 +80,8 @@ Described describe(const Keys& config, const TensorSource& stored) {
   const std::string head = "proj_out.weight";
   std::vector<Tie> ties;
   // Without a head of its own, the embedding writes.
-  if (config.flag("tie_word_embeddings") || wrote == "WhisperModel") ties.push_back({head, "decoder.embed_tokens.weight"});
+  if (config.flag("tie_word_embeddings") || wrote == "WhisperModel")
+    ties.push_back({head, "decoder.embed_tokens.weight"});
   settle_ties(names, ties, stored);
   own.tie_embeddings = is_tied(names, head);
   return {.make = [own] { return std::make_unique<SpeechTransformer>(own); }, .names = std::move(names)};

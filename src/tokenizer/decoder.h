@@ -23,13 +23,13 @@ void clean_up_tokenization(std::string* text);
 /// The byte that a token such as "<0x41>" stands for, or -1.
 int byte_of_token(std::string_view token);
 
-DecoderPtr make_byte_level_decoder();                                             // ByteLevel
-DecoderPtr make_metaspace_decoder(const MetaspaceOptions& o);                     // Metaspace
+DecoderPtr make_byte_level_decoder();                                                                // ByteLevel
+DecoderPtr make_metaspace_decoder(const MetaspaceOptions& o);                                        // Metaspace
 DecoderPtr make_ctc_decoder(std::string pad_token, std::string word_delimiter_token, bool cleanup);  // CTC
-DecoderPtr make_wordpiece_decoder(std::string prefix, bool cleanup);              // WordPiece
-DecoderPtr make_replace_decoder(Pattern pattern, std::string content);            // Replace
-DecoderPtr make_byte_fallback_decoder();                                          // ByteFallback
-DecoderPtr make_fuse_decoder();                                                   // Fuse
+DecoderPtr make_wordpiece_decoder(std::string prefix, bool cleanup);                                 // WordPiece
+DecoderPtr make_replace_decoder(Pattern pattern, std::string content);                               // Replace
+DecoderPtr make_byte_fallback_decoder();                                                             // ByteFallback
+DecoderPtr make_fuse_decoder();                                                                      // Fuse
 DecoderPtr make_strip_decoder(std::string content, int64_t start, int64_t stop);  // Strip: `content` is a character
 DecoderPtr make_bpe_decoder(std::string suffix);                                  // BPEDecoder
 DecoderPtr make_sequence(std::vector<DecoderPtr> decoders);                       // Sequence

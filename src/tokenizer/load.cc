@@ -25,12 +25,15 @@ using Shared = std::shared_ptr<const Tokenizer::Implementation>;
 
 // What transformers' classes read of tokenizer_config.json. Other keys mean nothing to them.
 //
-// applied: tokenizer_class; bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token and other keys of
+// applied: tokenizer_class; bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token and other keys
+// of
 //   this ending; additional_special_tokens, extra_special_tokens, added_tokens_decoder; clean_up_tokenization_spaces;
 //   model_input_names; truncation_side; model_max_length, where sentences become vectors (SentenceModules);
-//   do_lower_case, strip_accents, tokenize_chinese_chars; add_prefix_space; legacy; extra_ids; src_lang; language_codes;
-//   separate_vocabs; add_bos_token, add_eos_token, which transformers drops beside a tokenizer.json; chat_template (Chat)
-// harmless: padding_side, pad_token_type_id and pad_to_multiple_of, since no padding reaches the model; trim_offsets, of
+//   do_lower_case, strip_accents, tokenize_chinese_chars; add_prefix_space; legacy; extra_ids; src_lang;
+//   language_codes; separate_vocabs; add_bos_token, add_eos_token, which transformers drops beside a tokenizer.json;
+//   chat_template (Chat)
+// harmless: padding_side, pad_token_type_id and pad_to_multiple_of, since no padding reaches the model; trim_offsets,
+// of
 //   which ids do not depend; errors, since bytes that are no UTF-8 become U+FFFD; tgt_lang, the caller names it;
 //   legacy_behaviour of NLLB, which its class only keeps; use_default_system_prompt, response_template and
 //   chat_control_tokens, which are for chats; language, task and predict_timestamps of Whisper, whose prompt is the
@@ -156,13 +159,15 @@ std::vector<AddedToken> TokenizerConfig::special_tokens(std::vector<AddedToken> 
   for (const auto& file : {map_, root_})
     if (file)
       file->each_member([&](std::string_view key, const JsonValue& value) {
-        if (key.ends_with("_token") && value.is_string() && std::find(kNames.begin(), kNames.end(), key) == kNames.end())
+        if (key.ends_with("_token") && value.is_string() &&
+            std::find(kNames.begin(), kNames.end(), key) == kNames.end())
           add_named(value);
       });
   for (const std::string_view name : {"additional_special_tokens", "extra_special_tokens"}) {
     const auto list = find(name);
     if (list && list->is_array()) list->each([&](const JsonValue& value) { add(value, true); });
-    if (list && list->is_object()) list->each_member([&](std::string_view, const JsonValue& value) { add(value, true); });
+    if (list && list->is_object())
+      list->each_member([&](std::string_view, const JsonValue& value) { add(value, true); });
   }
   tokens.insert(tokens.end(), others.begin(), others.end());
   return tokens;
@@ -216,7 +221,8 @@ Tokenizer load_tokenizer(const TokenizerFiles& files, TokenizerSide side) {
     if (files.contains(name)) return Tokenizer(Shared(read_sentencepiece(files, name, config)));
   throw FormatError(files.where +
                     ": no tokenizer that heed reads: tokenizer.json, source.spm with target.spm and vocab.json, "
-                    "vocab.json with merges.txt or sentencepiece.bpe.model, vocab.txt, tokenizer.model, spiece.model or sentencepiece.bpe.model");
+                    "vocab.json with merges.txt or sentencepiece.bpe.model, vocab.txt, tokenizer.model, spiece.model "
+                    "or sentencepiece.bpe.model");
 }
 
 }  // namespace heed::inline v0

@@ -180,8 +180,10 @@ int32_t need_id(const TokenTable& vocabulary, const std::string& token, const st
 
 // The languages of M2M100, in the order of their ids, by `language_codes`.
 constexpr std::string_view kM2m100Languages =
-    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy id "
-    "ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru sd si "
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
+    "id "
+    "ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru sd "
+    "si "
     "sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu";
 constexpr std::string_view kWmt21Languages = "en ha is ja cs ru zh de";
 
@@ -204,7 +206,8 @@ std::shared_ptr<const Pipeline> read_marian(const TokenizerFiles& files, const T
     throw FormatError(spm + ": a sentencepiece model that is not unigram, which Marian's are");
   PipelineParts parts;
   const auto lexicon = std::make_shared<Lexicon>();
-  lexicon->model = std::make_unique<RenumberedModel>(std::move(vocabulary), read_pieces(model, spm), /*codes=*/true, unk_id);
+  lexicon->model =
+      std::make_unique<RenumberedModel>(std::move(vocabulary), read_pieces(model, spm), /*codes=*/true, unk_id);
   std::vector<AddedToken> special;
   for (const std::string& token : {eos, unk, pad}) special.push_back({.content = token, .special = true});
   lexicon->added = AddedTokens(config.special_tokens(std::move(special)), lexicon->model->tokens(), nullptr, where);
@@ -234,8 +237,11 @@ std::shared_ptr<const Pipeline> read_m2m100(const TokenizerFiles& files, const T
   }
   vocabulary.finish(where);
   std::vector<AddedToken> special;
-  for (const auto& [key, otherwise] : {std::pair("bos_token", "<s>"), {"eos_token", "</s>"}, {"unk_token", "<unk>"},
-                                       {"sep_token", "</s>"}, {"pad_token", "<pad>"}})
+  for (const auto& [key, otherwise] : {std::pair("bos_token", "<s>"),
+                                       {"eos_token", "</s>"},
+                                       {"unk_token", "<unk>"},
+                                       {"sep_token", "</s>"},
+                                       {"pad_token", "<pad>"}})
     special.push_back({.content = config.token_or(key, otherwise), .special = true});
   const int32_t unk_id = need_id(vocabulary, config.token_or("unk_token", "<unk>"), where);
   const int32_t eos_id = need_id(vocabulary, config.token_or("eos_token", "</s>"), where);

@@ -361,8 +361,8 @@ TokenTable read_vocabulary(const JsonValue& vocabulary, const std::string& where
 namespace {
 
 // What transformers' classes put in place of parts of the file, where tokenizer_config.json names such a class:
-// BertTokenizer and its like a normalizer, GPT2Tokenizer and RobertaTokenizer the space in front of a text, LlamaTokenizer
-// all but the model and what is added to a text.
+// BertTokenizer and its like a normalizer, GPT2Tokenizer and RobertaTokenizer the space in front of a text,
+// LlamaTokenizer all but the model and what is added to a text.
 NormalizerPtr normalizer_of_class(const JsonValue& part, const TokenizerConfig& config, Reading* reading) {
   const std::string name = config.class_name();
   const bool bert = name == "BertTokenizer" || name == "DistilBertTokenizer" || name == "MPNetTokenizer";
@@ -421,8 +421,8 @@ std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const
     parts.post_processor = read_post_processor(*post_processor, model_text(lexicon), &reading);
   if (const auto decoder = root.find("decoder"); decoder && !llama) parts.decoder = read_decoder(*decoder, &reading);
   config->finish(&parts, root.at("model").string_or("type", "") == "BPE");
-  // "truncation" and "padding" are left over from the program that saved the file. transformers drops both when it loads
-  // a tokenizer: each call says how it cuts and pads.
+  // "truncation" and "padding" are left over from the program that saved the file. transformers drops both when it
+  // loads a tokenizer: each call says how it cuts and pads.
   return std::make_shared<const Pipeline>(std::move(parts));
 }
 

@@ -10,8 +10,8 @@ namespace heed::inline v0 {
 
 class TokenizerConfig;
 
-/// `config`: the tokenizer_config.json beside it, which may be null. Throws FormatError, which names a part that heed has
-/// not.
+/// `config`: the tokenizer_config.json beside it, which may be null. Throws FormatError, which names a part that heed
+/// has not.
 std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const std::string& where,
                                                     const TokenizerConfig* config = nullptr);
 

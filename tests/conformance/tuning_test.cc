@@ -102,7 +102,7 @@ TEST_F(Tuning, ANewHead) {
   EXPECT_EQ(labels_of(load_classifier(model("bert-classifier"), {"positive"})),
             (std::vector<std::string>{"negative", "neutral", "positive"}));
   EXPECT_THROW(load_classifier(model("gpt2"), {"a", "b"}), FormatError);
-  EXPECT_THROW(load_classifier(model("bert"), {"a"}), ShapeError);             // one class is no choice
+  EXPECT_THROW(load_classifier(model("bert"), {"a"}), ShapeError);  // one class is no choice
   EXPECT_THROW(load_classifier(model("bert-classifier"), {"new"}), ShapeError);
   EXPECT_THROW(load_classifier(model("bert"), {}), ShapeError);
 }

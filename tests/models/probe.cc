@@ -96,6 +96,7 @@ json answer(const json& asked) {
 
 int main() {
   for (std::string line; std::getline(std::cin, line);)
-    std::cout << heed::answer(nlohmann::json::parse(line)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-              << std::endl;
+    std::cout
+        << heed::answer(nlohmann::json::parse(line)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+        << std::endl;
 }
