@@ -18,8 +18,8 @@ class Executor {
   virtual int threads() const = 0;
 };
 
-/// The executor used when none is given: oneTBB with a static partition over threads(). In a process that fork() made of
-/// one that had computed on several threads, work runs on the thread that asks for it, with the same results.
+/// The executor used when none is given: oneTBB with a static partition over threads(). In a process that fork() made
+/// of one that had computed on several threads, work runs on the thread that asks for it, with the same results.
 Executor& default_executor();
 /// An executor of its own width (1 runs everything on the calling thread).
 std::unique_ptr<Executor> make_executor(int threads);

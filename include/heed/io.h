@@ -83,8 +83,8 @@ class DirectoryTransaction {
   DirectoryTransaction(const DirectoryTransaction&) = delete;
   DirectoryTransaction& operator=(const DirectoryTransaction&) = delete;
 
-  /// Throws IoError, for one where `name` is no name of heed's, or is there already and is a mount point or not a regular
-  /// file: links are neither followed nor replaced.
+  /// Throws IoError, for one where `name` is no name of heed's, or is there already and is a mount point or not a
+  /// regular file: links are neither followed nor replaced.
   Checksum write(const std::string& name, const FillFile& fill);
   Checksum write(const std::string& name, std::string_view text);
   void remove(const std::string& name);
@@ -217,7 +217,8 @@ void save_npy(const std::string& path, const Tensor& tensor);
 void write_npy(FileWriter& file, const Tensor& tensor);
 
 /// The arrays of an npz file (a zip of npy files, stored or deflated), in the file's order, named without ".npy".
-/// Throws FormatError when they take more than `limit` bytes unpacked, or more than 64 MiB and 100 times the file's size.
+/// Throws FormatError when they take more than `limit` bytes unpacked, or more than 64 MiB and 100 times the file's
+/// size.
 std::vector<std::pair<std::string, NpyInfo>> read_npz_info(const std::string& path);
 std::vector<std::pair<std::string, NpyArray>> load_npz(const std::string& path, uint64_t limit = uint64_t{1} << 33);
 /// Equal arguments give equal bytes. Builds the archive in memory first.

@@ -14,8 +14,8 @@ struct ConfigEntry {
   int64_t line = 0;                 // from 1
 };
 
-/// Entries in the order of the file: NAME = VALUE, one a line, where a value is text, a number, true, false, or a list of
-/// these. Memory is a small multiple of the text, whatever it holds. `path` names the file in messages. Throws
+/// Entries in the order of the file: NAME = VALUE, one a line, where a value is text, a number, true, false, or a list
+/// of these. Memory is a small multiple of the text, whatever it holds. `path` names the file in messages. Throws
 /// FormatError "PATH: line N: ..." for other text: dotted names, tables, dates, lists of lists, names given twice.
 std::vector<ConfigEntry> parse_config(std::string_view toml, const std::string& path);
 

@@ -279,7 +279,7 @@ void add_common_options(CLI::App& command, bool computes, bool draws) {
       ->configurable(false)
       ->group(kCommonGroup);
   command.get_help_ptr()->group(kCommonGroup);
-  command.get_help_all_ptr()->group(has_main_options(command) ? kCommonGroup : "");  // else --help shows all
+  command.get_option("--help-all")->group(has_main_options(command) ? kCommonGroup : "");  // else --help shows all
 }
 
 // What holds for the options of every command: a path is not empty, and what is true or false by default, which CLI11
@@ -340,7 +340,6 @@ int run(int argc, char** argv) {
   CLI::App program(kDescription, "heed");
   program.set_help_flag("-h,--help", "Show this help");
   program.set_help_all_flag("--help-all", "Show the help with all options");  // of the commands, which inherit it
-  program.get_help_all_ptr()->group("");
   program.set_version_flag("-V,--version", "heed " HEED_VERSION, "Show the version");
   program.footer(kFooter);
   program.require_subcommand(1);
@@ -351,6 +350,7 @@ int run(int argc, char** argv) {
     add_common_options(*added, command.group != std::string_view("About heed"), command.draws);
     complete_options(*added);
   }
+  program.get_option("--help-all")->group("");  // not before: commands inherit what is shown
   try {
     if (std::getenv(kThreadsVariable)) use_threads(0);
     parse(program, argc, argv);

@@ -368,9 +368,9 @@ ReportOnTraining::ReportOnTraining(About about, Watched watched)
     for (const MapsOverTime::Moment& moment : maps_.tracks()[i].moments)
       for (size_t kind = 0; kind < now.size(); ++kind)
         if (!(moment.levels[kind].shape() == now[kind].shape()))
-          throw FormatError(about_.directory + "/" + kAttentionFile + ": maps " + to_string(moment.levels[kind].shape()) +
-                            ", the model makes " + to_string(now[kind].shape()) +
-                            "; remove the file to let the maps begin anew");
+          throw FormatError(about_.directory + "/" + kAttentionFile + ": maps " +
+                            to_string(moment.levels[kind].shape()) + ", the model makes " +
+                            to_string(now[kind].shape()) + "; remove the file to let the maps begin anew");
     if (!maps_.has(i, 0)) maps_.add(i, 0, now);
   }
 }

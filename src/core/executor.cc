@@ -30,8 +30,8 @@ namespace {
 
 constexpr int kMaxThreads = 4096;
 
-// A process that fork() makes has one thread, the one that called it. Where oneTBB had others, it would wait for them for
-// ever there.
+// A process that fork() makes has one thread, the one that called it. Where oneTBB had others, it would wait for them
+// for ever there.
 std::atomic<bool> has_threads{false}, lost_threads{false};
 
 class Inline final : public Executor {

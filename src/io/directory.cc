@@ -39,7 +39,8 @@ bool is_mount_point(int directory, const std::string& name) {
   struct statx status {};
   if (::statx(directory, name.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, 0, &status) != 0) return false;
   if (status.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) return status.stx_attributes & STATX_ATTR_MOUNT_ROOT;
-  struct stat of_name {}, of_directory {};  // Linux before 5.8 tells other file systems only
+  struct stat of_name {
+  }, of_directory{};  // Linux before 5.8 tells other file systems only
   return ::fstatat(directory, name.c_str(), &of_name, AT_SYMLINK_NOFOLLOW) == 0 &&
          ::fstat(directory, &of_directory) == 0 && of_name.st_dev != of_directory.st_dev;
 }
@@ -240,8 +241,8 @@ struct DirectoryTransaction::State {
   /// after the commit, when the others have changed.
   void expect_no_mount(const std::string& name) const {
     if (is_mount_point(directory.get(), name))
-      throw IoError("write " + shown_in(shown, name) + ": it is a mount point, which cannot be replaced; mount " + shown +
-                    " instead of its files, or choose another directory");
+      throw IoError("write " + shown_in(shown, name) + ": it is a mount point, which cannot be replaced; mount " +
+                    shown + " instead of its files, or choose another directory");
   }
 
   /// Where a directory was made the entry in its parent must last, too.
@@ -272,7 +273,8 @@ Checksum DirectoryTransaction::write(const std::string& name, const FillFile& fi
   State& s = *state_;
   const std::string path = shown_in(s.shown, name);
   if (!is_model_file(name))
-    throw IoError("write " + s.shown + ": " + in_quotes(name) + " is not the name of a file of heed's (heed/model_files.h)");
+    throw IoError("write " + s.shown + ": " + in_quotes(name) +
+                  " is not the name of a file of heed's (heed/model_files.h)");
   if (s.parts.contains(name) || s.removed.contains(name))
     throw IoError("write " + s.shown + ": \"" + name + "\" was written or removed already");
   struct stat old {};
