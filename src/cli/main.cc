@@ -226,10 +226,14 @@ std::string unknown_use(const CLI::App& program, const std::string& typed, const
   const std::string whole = typed.substr(0, typed.find('='));
   hint = called_elsewhere(
       whole, [&](const std::string& option) { return std::find(known.begin(), known.end(), option) != known.end(); });
-  if (hint.empty()) hint = nearest(whole, known);
-  if (hint.empty() && behind) {  // heed translate --verison
-    hint = nearest(whole, names_of_options(program));
-    if (!hint.empty()) hint.insert(hint.find("--"), "heed ");
+  if (!hint.empty()) return "unknown option '" + typed + "'" + hint;
+  hint = nearest(whole, known);
+  if (behind) {  // heed translate --verison
+    for (std::string& of_program : names_of_options(program)) known.push_back(std::move(of_program));
+    if (std::string other = nearest(whole, known); other != hint) {
+      hint = std::move(other);
+      hint.insert(hint.find("--"), "heed ");
+    }
   }
   return "unknown option '" + typed + "'" + (hint.empty() ? listed : hint);
 }

@@ -190,11 +190,12 @@ template <class Wanted>
 void give_those_of(std::string_view toml, const std::string& path, CLI::App& command, Wanted&& wanted) {
   const std::filesystem::path base = std::filesystem::path(path).parent_path();
   for (ConfigEntry& entry : parse_config(toml, path)) {
+    if (!wanted("--" + entry.name)) continue;
     const std::string where = path + ": line " + std::to_string(entry.line) + ": ";
     CLI::Option* option = command.get_option_no_throw("--" + entry.name);
     if (!option || !option->get_configurable())
       throw FormatError(where + "there is no option '" + entry.name + "'; heed train --help-all lists them");
-    if (!option->empty() || !wanted("--" + entry.name)) continue;
+    if (!option->empty()) continue;
     if (entry.values.size() > 1 && !takes_several(*option))
       throw FormatError(where + entry.name + " has " + std::to_string(entry.values.size()) + " values; it takes one");
     if (is_path("--" + entry.name))
