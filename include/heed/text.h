@@ -25,6 +25,9 @@ std::string sanitize_utf8(std::string_view text, int64_t* replaced = nullptr);
 /// The same characters; malformed sequences become U+FFFD.
 std::u32string to_utf32(std::string_view text);
 
+/// Appends a character by its code, at most U+10FFFF and no surrogate.
+void append_utf8(char32_t code, std::string* out);
+
 /// The text behind a byte order mark (U+FEFF at the very beginning), which editors of some systems write into files.
 inline std::string_view without_byte_order_mark(std::string_view text) {
   return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;

@@ -244,11 +244,13 @@ void check_outputs(const AttendArguments& a) {
       taken.push_back(entry);
       taken.push_back(entry.substr(entry.find('=') + 1));  // of NAME=FILE
     }
-  for (const std::string& output : {a.png, a.svg, a.pdf, a.html}) {
-    if (output.empty()) continue;
+  for (const auto& [option, output] :
+       {std::pair("--png", &a.png), {"--svg", &a.svg}, {"--pdf", &a.pdf}, {"--html", &a.html}}) {
+    if (output->empty()) continue;
     for (const std::string& other : taken)
-      if (same_file(output, other)) throw UsageError(output + " is named twice; give each file a name of its own");
-    taken.push_back(output);
+      if (same_file(*output, other)) throw UsageError(*output + " is named twice; give each file a name of its own");
+    expect_other_file(option, *output, {});
+    taken.push_back(*output);
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include "heed/error.h"
 #include "heed/io.h"
-#include "text/unicode.h"
+#include "heed/text.h"
 
 namespace heed::cli {
 namespace {
@@ -138,9 +138,11 @@ class Reader {
         refuse("it has the control character " + std::to_string(c) + "; in text, write it as \\u00XX");
     }
     for (at_ = 0; !done();) {
-      const DecodedCharacter c = decode_utf8(rest());
-      if (!c.valid) refuse("it is not UTF-8");
-      at_ += static_cast<size_t>(c.length);
+      const size_t end = std::min(text_.find('\n', at_), text_.size());
+      int64_t malformed = 0;
+      sanitize_utf8(rest().substr(0, end - at_), &malformed);
+      if (malformed > 0) refuse("it is not UTF-8");
+      at_ = std::min(end + 1, text_.size());
     }
     at_ = 0;
   }

@@ -66,7 +66,7 @@ std::string flag_of(const std::string& field) {
 
 std::string with_option(const std::string& message, const CLI::App& command) {
   size_t verb = 0;  // the length of "open " and its like
-  for (const std::string_view one : {"open ", "read ", "list ", "stat "})
+  for (const std::string_view one : {"open ", "open directory ", "read ", "list ", "stat "})
     if (message.starts_with(one)) verb = one.size();
   if (verb == 0) return message;
   const std::string_view rest = std::string_view(message).substr(verb);

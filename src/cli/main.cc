@@ -226,10 +226,14 @@ std::string unknown_use(const CLI::App& program, const std::string& typed, const
   const std::string whole = typed.substr(0, typed.find('='));
   hint = called_elsewhere(
       whole, [&](const std::string& option) { return std::find(known.begin(), known.end(), option) != known.end(); });
-  if (hint.empty()) hint = nearest(whole, known);
-  if (hint.empty() && behind) {  // heed translate --verison
-    hint = nearest(whole, names_of_options(program));
-    if (!hint.empty()) hint.insert(hint.find("--"), "heed ");
+  if (!hint.empty()) return "unknown option '" + typed + "'" + hint;
+  hint = nearest(whole, known);
+  if (behind) {  // heed translate --verison
+    for (std::string& of_program : names_of_options(program)) known.push_back(std::move(of_program));
+    if (std::string other = nearest(whole, known); other != hint) {
+      hint = std::move(other);
+      hint.insert(hint.find("--"), "heed ");
+    }
   }
   return "unknown option '" + typed + "'" + (hint.empty() ? listed : hint);
 }
@@ -279,7 +283,7 @@ void add_common_options(CLI::App& command, bool computes, bool draws) {
       ->configurable(false)
       ->group(kCommonGroup);
   command.get_help_ptr()->group(kCommonGroup);
-  command.get_help_all_ptr()->group(has_main_options(command) ? kCommonGroup : "");  // else --help shows all
+  command.get_option("--help-all")->group(has_main_options(command) ? kCommonGroup : "");  // else --help shows all
 }
 
 // What holds for the options of every command: a path is not empty, and what is true or false by default, which CLI11
@@ -340,7 +344,6 @@ int run(int argc, char** argv) {
   CLI::App program(kDescription, "heed");
   program.set_help_flag("-h,--help", "Show this help");
   program.set_help_all_flag("--help-all", "Show the help with all options");  // of the commands, which inherit it
-  program.get_help_all_ptr()->group("");
   program.set_version_flag("-V,--version", "heed " HEED_VERSION, "Show the version");
   program.footer(kFooter);
   program.require_subcommand(1);
@@ -351,6 +354,7 @@ int run(int argc, char** argv) {
     add_common_options(*added, command.group != std::string_view("About heed"), command.draws);
     complete_options(*added);
   }
+  program.get_option("--help-all")->group("");  // not before: commands inherit what is shown
   try {
     if (std::getenv(kThreadsVariable)) use_threads(0);
     parse(program, argc, argv);

@@ -51,6 +51,10 @@ Holds check_training_directory(const TrainArguments& a) {
   if (holds == Holds::model)
     throw UsageError("--model " + a.model + " holds a model without its training (" + kStateFile +
                      "), which cannot go on; name another directory, and begin with this model by --init " + a.model);
+  if (holds == Holds::training && a.of_text())
+    expect_config<LanguageModelConfig>(load_config(a.model), a.model);
+  else if (holds == Holds::training)
+    expect_config<TransformerConfig>(load_config(a.model), a.model);
   expect_writable_directory("--model", a.model);
   return holds;
 }

@@ -190,11 +190,12 @@ template <class Wanted>
 void give_those_of(std::string_view toml, const std::string& path, CLI::App& command, Wanted&& wanted) {
   const std::filesystem::path base = std::filesystem::path(path).parent_path();
   for (ConfigEntry& entry : parse_config(toml, path)) {
+    if (!wanted("--" + entry.name)) continue;
     const std::string where = path + ": line " + std::to_string(entry.line) + ": ";
     CLI::Option* option = command.get_option_no_throw("--" + entry.name);
     if (!option || !option->get_configurable())
       throw FormatError(where + "there is no option '" + entry.name + "'; heed train --help-all lists them");
-    if (!option->empty() || !wanted("--" + entry.name)) continue;
+    if (!option->empty()) continue;
     if (entry.values.size() > 1 && !takes_several(*option))
       throw FormatError(where + entry.name + " has " + std::to_string(entry.values.size()) + " values; it takes one");
     if (is_path("--" + entry.name))
@@ -271,10 +272,10 @@ bool is_written_by_heed(const std::string& path) {
 }
 
 // A directory may be untrusted: options that it keeps write nothing outside of it but what heed wrote there before.
-void expect_own_outputs(const std::string& directory, const CLI::App& command, const std::set<std::string>& given) {
+void expect_own_outputs(const std::string& directory, const CLI::App& command, const std::set<std::string>& typed) {
   for (const char* name : kOutputs) {
     const CLI::Option* const option = command.get_option(name);
-    if (given.contains(name) || option->empty() || option->as<std::string>().empty()) continue;
+    if (typed.contains(name) || option->empty() || option->as<std::string>().empty()) continue;
     const std::string path = option->as<std::string>();
     if (!is_within(path, directory) && !is_written_by_heed(path))
       throw UsageError("--resume " + directory + ": its " + kTrainOptionsFile + " asks for " + name + " " + path +
@@ -295,16 +296,16 @@ void give_kept_options(const std::string& directory, CLI::App& command) {
                       "), as those of older versions; give its whole command once more, with --model " + directory);
   if (!files.contains(kTrainOptionsFile))
     throw IoError(given + ": there is no training to go on with; begin one with --model " + directory);
-  std::set<std::string> given;
+  std::set<std::string> typed;
   for (const char* name : kOutputs)
-    if (!command.get_option(name)->empty()) given.insert(name);
+    if (!command.get_option(name)->empty()) typed.insert(name);
   give(command.get_option("--model"), {directory});
   // The directory has a vocabulary, and weights as soon as it has a state: what it began with may be gone.
   give_those_of(read_kept_options(files, directory), directory + "/" + kTrainOptionsFile, command,
                 [&](const std::string& name) {
                   return name != "--vocabulary" && name != "--source-vocabulary" && !(has_weights && name == "--init");
                 });
-  expect_own_outputs(directory, command, given);
+  expect_own_outputs(directory, command, typed);
 }
 
 // The shape options of a model, but not its dropout, which is no part of its weights, and not its vocabulary, which

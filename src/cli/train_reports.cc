@@ -118,9 +118,9 @@ std::vector<std::string> trace_events(const Timeline& timeline, int rank) {
 
 void check_timeline_path(const std::string& path, const std::string& directory,
                          const std::vector<std::string>& inputs) {
-  expect_other_file("--timeline", path, inputs);
   if (same_file(std::filesystem::absolute(path).lexically_normal().parent_path().string(), directory))
     throw UsageError("--timeline " + path + " stands among the files of the model; write it elsewhere");
+  expect_other_file("--timeline", path, inputs);
 }
 
 UpdateTimeline::UpdateTimeline(const std::string& path, Communicator* ranks, TrainWatcher& watcher)

@@ -180,12 +180,12 @@ std::vector<int64_t> parse_line_numbers(const std::string& list, int64_t count, 
 }
 
 void check_report_path(const std::string& path, const std::string& directory, const std::vector<std::string>& inputs) {
-  expect_other_file("--html", path, inputs);
   const fs::path parent = fs::absolute(path).lexically_normal().parent_path();
   const bool beside_model = same_file(parent.string(), directory);
   if (beside_model && fs::path(path).extension() != ".html")
     throw UsageError("--html " + path + " stands among the files of the model; give it a name that ends in .html");
-  if (beside_model && !fs::exists(parent)) return;
+  if (beside_model && !fs::exists(parent)) return;  // the training makes it
+  expect_other_file("--html", path, inputs);
   struct Enough {};
   try {
     // The file is made beside the old one, then thrown away.

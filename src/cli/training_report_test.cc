@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "heed/io.h"
+#include "heed/model_files.h"
 #include "heed/random.h"
 
 namespace heed::cli {

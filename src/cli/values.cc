@@ -47,8 +47,18 @@ std::string nearest(const std::string& typed, const std::vector<std::string>& kn
 }
 
 std::string parse_error_in_words(const CLI::ParseError& error, const CLI::App& command) {
-  // "Could not convert: --beam = many"
   const std::string text = error.what();
+  // "--beam: Value many not in range 1 to 1000"
+  constexpr std::string_view kValue = ": Value ", kRange = " not in range ";
+  if (const size_t at = text.find(kValue), range = text.rfind(kRange); at != text.npos && range != text.npos) {
+    const std::string value = text.substr(at + kValue.size(), range - at - kValue.size());
+    int64_t number = 0;
+    const bool whole =
+        std::from_chars(value.data(), value.data() + value.size(), number).ptr == value.data() + value.size();
+    return text.substr(0, at) + (whole ? ": " + value + " is not in the range " + text.substr(range + kRange.size())
+                                       : ": '" + value + "' is not a whole number");
+  }
+  // "Could not convert: --beam = many"
   constexpr std::string_view kConversion = "Could not convert: ";
   const size_t equals = text.find(" = ");
   if (!text.starts_with(kConversion) || equals == std::string::npos) return text;

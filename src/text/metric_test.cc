@@ -208,7 +208,7 @@ TEST(Metrics, RefusesUnequalAndEmptyCorpora) {
 }
 
 TEST(Metrics, APerfectScoreIs100) {  // exp of a mean of logarithms is a little more
-  const Lines lines{"the dog sees the cat in the house today", "it sleeps ."};
+  const Lines lines{"the dog sees the cat in the house today", "it sleeps there ."};
   EXPECT_EQ(bleu(lines, lines).score, 100.0);
   EXPECT_EQ(bleu(lines, lines, {.resamples = 20}).confidence.mean, 100.0);
 }

@@ -26,8 +26,6 @@ inline DecodedCharacter decode_utf8(std::string_view text) {
 
 bool valid_utf8(std::string_view text);
 
-void append_utf8(char32_t code, std::string* out);
-
 /// Unicode normal form C of valid UTF-8.
 std::string to_nfc(const std::string& text);
 

@@ -471,8 +471,8 @@ TEST_F(ReadPng, WhatIsBrokenOrTooLargeIsRefused) {
   expect_refused(png(40000, 1, 8, kColors, {}), "40000 x 1 pixels");
   expect_refused(png(uint64_t{1} << 31, uint64_t{1} << 31, 8, kColors, {}), "sides must be in 1..32767");
   expect_refused(png(6000, 6000, 8, kColors, {}), "at most 33554432 pixels are read");
-  expect_refused(png(5000, 5000, 8, kColors, {row}), "the PNG cannot be read");  // there is less than it says
-  expect_refused(png(2, 2, 7, kColors, {row}), "the PNG cannot be read");        // no such depth
+  expect_refused(png(5000, 5000, 8, kColors, {row}), "does not fit a file of");
+  expect_refused(png(2, 2, 7, kColors, {row}), "the PNG cannot be read");  // no such depth
 }
 
 // Text beside the picture that is compressed a thousandfold.

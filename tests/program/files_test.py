@@ -89,7 +89,7 @@ class Attention(ProgramTest):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
-        self.refuses(1, "free some space", *self.FILES, "--out", "o.npy", preexec_fn=no_space)
+        self.refuses(1, "raise the limit of a file's size", *self.FILES, "--out", "o.npy", preexec_fn=no_space)
 
     def test_output_of_before_survives_a_full_disk(self):
         self.save((2, 4), (3, 4), (3, 4))

@@ -350,7 +350,7 @@ class OtherModels(ProgramTest):
         self.refuses(2, "holds a translator", "train", "--text", "text.txt", *CHARACTERS, "--model", "translator")
         shutil.copytree(CHARACTER_MODEL, self.at / "writer")
         self.refuses(2, "holds a language model", "train", "--pairs", "train.tsv", *TINY, "--model", "writer")
-        self.refuses(2, "no piece that ends a sentence", "train", "--pairs", "train.tsv", *TINY, "--model", "new",
+        self.refuses(2, "no piece that ends a sentence", "train", "--quiet", "--pairs", "train.tsv", *TINY, "--model", "new",
                      "--vocabulary", "writer/vocabulary.txt")
 
     def test_broken_directories(self):
@@ -410,6 +410,7 @@ class TrainText(TrainingTest):
 
     def test_says_what_it_learns_from_and_how_well(self):
         lines = self.train().splitlines()
+        self.assertIn("try it: heed generate --model m ", lines.pop())
         self.assertIn("wrote m/MODEL_CARD.md", lines.pop())
         size = len(text(300))
         data = (self.at / "text.txt").read_bytes()

@@ -151,7 +151,7 @@ class Refused(PrepareTest):
         for code, says, arguments in [
                 (2, "give --pairs, or --source and --target, or --text", prepare),
                 (2, "give --pairs, or --source and --target, or --text", [*prepare, "--pairs", "a", "--text", "b"]),
-                (2, "--to is required", ["prepare", "--pairs", "train.tsv"]),
+                (2, "--to is missing; usage: heed prepare --pairs FILE ... --to FILE [OPTIONS]", ["prepare", "--pairs", "train.tsv"]),
                 (2, "give both --source and --target", [*prepare, "--source", "train.tsv"]),
                 (2, "notes.txt is there and holds no tokens of heed's",
                  ["prepare", "--pairs", "train.tsv", "--to", "notes.txt"]),
@@ -163,7 +163,7 @@ class Refused(PrepareTest):
                 (2, "train.tsv is what the command reads", ["prepare", "--pairs", "train.tsv", "--to", "train.tsv"]),
                 (2, "standard input can be read once", [*prepare, "--pairs", "-"]),
                 (2, "pipe can be read once", [*prepare, "--pairs", "pipe"]),
-                (1, "read none*: no file fits this pattern", [*prepare, "--pairs", "none*"]),
+                (1, "--pairs none*: no file fits this pattern", [*prepare, "--pairs", "none*"]),
                 (1, "corpus.tokens: tokens that heed prepare made", [*prepare, "--pairs", "corpus.tokens"]),
                 (1, "nothing to prepare", [*prepare, "--pairs", "/dev/null"]),
                 (1, "column 7 is needed", [*prepare, "--pairs", "train.tsv", "--columns", "1,7"]),
@@ -211,7 +211,7 @@ class Refused(PrepareTest):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
-        self.refuses(1, "write new.tokens: File too large; free some space", "prepare", "--pairs", "train.tsv",
+        self.refuses(1, "write new.tokens: File too large; raise the limit of a file's size", "prepare", "--pairs", "train.tsv",
                      "--vocab-size", "300", "--to", "new.tokens", preexec_fn=no_space)
 
     def test_killed(self):

@@ -151,7 +151,7 @@ class Races(OrderTest):
     def opened(self, **shim):
         """The calls that make files in an export, which ends well."""
         shutil.rmtree(self.at / "to", ignore_errors=True)
-        done, calls = self.traced("export", "--model", "m", "--to", "to", "--dtype", "f32", **shim)
+        done, calls = self.traced("export", "--quiet", "--model", "m", "--to", "to", "--dtype", "f32", **shim)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
         self.assertEqual(self.names("to"), ["MODEL_CARD.md", "config.json", "model.safetensors", "vocabulary.txt"])
         self.assertEqual(self.model("to"), self.model())

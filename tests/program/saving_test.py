@@ -669,7 +669,10 @@ class Limits(SavingTest):
             done = self.limited(1000, *command)
             self.assertEqual(done.returncode, 1, (command, done.stderr))
             self.assertIn(says, done.stderr.decode().splitlines()[-1])
-        self.assertEqual(snapshot(self.at), before)
+        after = snapshot(self.at)
+        log = "m/train.log.jsonl"  # --resume takes back what was logged behind the last checkpoint
+        self.assertTrue(after.pop(log).startswith(before.pop(log)))
+        self.assertTrue(after == before)
         with open(self.at / "to", "wb") as to:
             done = self.limited(1000, "translate", "--model", "m", "-i", "text", stdout=to)
         self.assertEqual(done.returncode, 1)

@@ -465,8 +465,9 @@ class Bounds(Serving):
                 except ConnectionError:
                     pass
                 self.assertEqual(status_of(read_all(connection)), 413)
-        self.assertEqual(status_of(server.raw(server.head("translate", 1 << 62))), 413)
-        self.assertEqual(status_of(server.raw(server.head("translate", -1))), 400)
+        self.assertEqual(status_of(server.raw(server.head("translate", 1 << 59))), 413)
+        for length in (1 << 62, 1 << 64, -1):
+            self.assertEqual(status_of(server.raw(server.head("translate", length))), 400)
         self.assertLess(time.monotonic() - begun, 30 * SLOWER)
         inside = json.dumps({"texts": ["el perro " * 1000]}).encode().ljust(1 << 20)
         self.assertEqual(server.ask("translate", inside)[0], 200)
@@ -488,7 +489,7 @@ class Bounds(Serving):
         most = {"texts": [""] * 4096}
         self.assertEqual(len(server.json("embed", most)["vectors"]), 4096)
         for path, body, says in (("embed", {"texts": [""] * 4097}, "texts has 4097 strings; at most 4096 are taken at once"),
-                                 ("translate", {"texts": ["a"] * 300_000}, "texts has 300000 strings"),
+                                 ("translate", {"texts": ["a"] * 200_000}, "texts has 200000 strings"),
                                  ("translate", {**most, "n_best": 2}, "ask for 8192 translations; at most 4096 are made"),
                                  ("translate", {"texts": ["el " * 3000] * 9, "alignment": True}, "have alignments of more than")):
             with self.subTest(says):
@@ -634,7 +635,7 @@ class Bounds(Serving):
         self.assertIn("longer than 0.5 seconds", json.loads(last)["error"])
         self.assertLess(time.monotonic() - begun, 5 * SLOWER)
         translator = self.serve("m", "--time-limit", "0.05")
-        long = {"texts": ["el perro come pan"] * 20_000, "beam": 64}
+        long = {"texts": ["el perro come pan"] * 4096, "beam": 64}
         self.assert_error(translator.ask("translate", long), 503, "longer than 0.05 seconds")
         self.assertEqual(server.ask("generate", {"text": "a", "max_tokens": 1})[0], 200)
 

@@ -91,7 +91,7 @@ class Resume(TrainTest):
         source = "".join(line.split("\t")[0] + "\n" for line in (self.at / "dev.tsv").read_text().splitlines())
         self.assertEqual(self.succeeds("translate", "--model", "n", stdin=source),
                          self.succeeds("translate", "--model", "m", stdin=source))
-        again = ["train", "--pairs", "train.tsv", "--model", "o", "--preset", "tiny", "--init"]
+        again = ["train", "--quiet", "--pairs", "train.tsv", "--model", "o", "--preset", "tiny", "--init"]
         self.refuses(1, "tensor 'embedding.weight' has shape", *again, "m", "--d-model", "64")
         self.refuses(1, "nowhere", *again, "nowhere")
 
@@ -176,7 +176,7 @@ class Trouble(TrainTest):
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
         error = self.train(code=1, preexec_fn=no_space)
-        self.assertIn("free some space", error.splitlines()[-1])
+        self.assertIn("raise the limit of a file's size", error.splitlines()[-1])
         self.assertTrue({k: v for k, v in snapshot(self.at).items() if not k.endswith(".jsonl")} == before)
         self.train("--model", "whole")
         self.train()
@@ -187,7 +187,7 @@ class Trouble(TrainTest):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
-        self.refuses(1, "free some space", *RUN, preexec_fn=no_space)
+        self.refuses(1, "raise the limit of a file's size", *RUN, preexec_fn=no_space)
 
     # Even root may not write there without this capability.
     ORDINARY = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []

@@ -133,7 +133,7 @@ class Translate(ProgramTest):
         self.assertEqual((self.at / "in.txt").read_text(), all_lines)
         self.assertEqual(self.translate("", "-i", "out.txt", "-o", "/dev/stdout").count("\n"), len(LINES))
         for name in [".", "none.txt"]:
-            self.refuses(1, "read " + name, "translate", "--model", MODEL, "-i", name, "-o", "new.txt")
+            self.refuses(1, "--input " + name + ": ", "translate", "--model", MODEL, "-i", name, "-o", "new.txt")
         self.refuses(1, "none", "translate", "--model", MODEL, "-o", "none/out.txt", "gato")
 
     def test_sentences_are_translated_one_by_one(self):

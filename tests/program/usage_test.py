@@ -75,7 +75,7 @@ class Help(ProgramTest):
         short, whole = self.succeeds("train", "--help"), self.succeeds("train", "--help-all")
         self.assertEqual(re.findall(r"^ {2,6}(?:-., )?(--[a-z-]+)", short, re.M), train["main_options"])
         self.assertEqual(re.findall(r"^ {2,6}(?:-., )?(--[a-z0-9-]+)", whole, re.M), names)
-        self.assertLess(short.index("Examples"), short.index("--pairs FILE ...\n"))
+        self.assertLess(short.index("Examples"), short.index("      --pairs FILE ...  "))
         self.assertIn(f"heed train --help-all shows all {len(names)} options.", short)
         self.assertLess(len(short.splitlines()), 70)
 
@@ -152,7 +152,7 @@ class Description(ProgramTest):
             shown = re.findall("[a-z0-9-]+", option["text"] + ("" if option["argument"] else " " + option["value"]))
             with self.subTest(command["name"], option=option["names"][-1]):
                 self.assertLessEqual(set(option["choices"]), set(shown))
-        self.assertRegex(self.succeeds("help", "completion"), r"\n  shell +The shell: bash, zsh\n")
+        self.assertRegex(self.succeeds("help", "completion"), r"\n  shell +The shell: bash, zsh, fish\n")
 
     def test_values_have_names(self):
         flags = 0
@@ -191,7 +191,7 @@ class Description(ProgramTest):
         """docs/command_line.md: in each row of its table options, commands ("all", "all but ...") and a meaning."""
         section = (ROOT / "docs/command_line.md").read_text().split("\n## What commands share\n")[1].split("\n## ")[0]
         names = {c["name"]: [set(option["names"]) for option in c["options"]] for c in self.commands}
-        rows = [re.split(r"(?<!\\)\|", line)[1:4] for line in section.splitlines() if line.startswith("| `")]
+        rows = [re.split(r"(?<!\\)\|", line)[1:4] for line in section.splitlines() if line.startswith("| `-")]
         for options, commands, _ in rows:
             named = set(names) & set(re.findall("[a-z]+", commands))
             wanted = set(names) - named if commands.strip().startswith("all") else named
@@ -423,7 +423,7 @@ class WrongUse(ProgramTest):
         self.refuses(2, "unknown command 'x'; heed --help lists what there is", "x", "translate")
 
     def test_what_stands_behind_the_end_of_options_is_not_to_blame(self):
-        self.refuses(2, "--beam: Value 0 not in range", "translate", "--beam", "0", "--", "-x")
+        self.refuses(2, "--beam: 0 is not in the range 1 to 1000\n", "translate", "--beam", "0", "--", "-x")
 
     def test_empty_paths(self):
         """A variable that a script forgot to set: of every option and argument that takes a file or a directory."""
@@ -493,8 +493,7 @@ class WrongUse(ProgramTest):
         self.refuses(1, f"heed prepare: --pairs nowhere.tsv: {missing}", "prepare", "--pairs", "nowhere.tsv", "--to", "t")
         self.refuses(1, f"heed score: --reference nowhere: {missing}", "score", "-r", "nowhere")
         self.refuses(1, f"heed translate: --input nowhere: {missing}", "translate", "-m", BUNDLED, "-i", "nowhere")
-        self.refuses(1, "heed translate: --model nowhere: open nowhere/config.json: No such file", "translate", "-m",
-                     "nowhere", "x")
+        self.refuses(1, f"heed translate: --model nowhere: {missing}", "translate", "-m", "nowhere", "x")
         self.refuses(1, f"heed attention: --q nowhere.npy: {missing}", "attention", "--q", "nowhere.npy", "--k", "k",
                      "--v", "v")
         self.refuses(1, f"heed inspect: nope: {missing}", "inspect", "nope")
@@ -598,7 +597,7 @@ class Config(ProgramTest):
         self.write("wrong.toml", "learning-rat = 0.1\n")
         self.refuses(1, "learning-rat", "train", "--config", "wrong.toml", "--dump-config")
         self.write("section.toml", "[optimiser]\nlearning-rate = 0.1\n")
-        self.refuses(1, "section.toml: line 1: 'optimiser'", "train", "--config", "section.toml", "--dump-config")
+        self.refuses(1, "section.toml: line 1: it begins a table; options stand alone, as in seed = 1", "train", "--config", "section.toml", "--dump-config")
 
     def test_wrong_value(self):
         self.write("wrong.toml", 'd-model = "wide"\n')
