@@ -89,14 +89,15 @@ class Model:
     __slots__ = ("_made", "_config", "_path")
     _kind = ""  # the class of heed's that a model is of
 
-    def __init__(self, path: Path, trust: bool = False, dtype: Dtype | Literal["int8"] | None = None) -> None:
+    def __init__(self, path: Path, trust: bool = False, dtype: Dtype | Literal["int8"] | None = None,
+                 base: Path | None = None) -> None:
         """Loads the model of a directory, or of a GGUF file: heed.load() says how, and what it raises.
 
         Raises UsageError for a model of another kind.
         """
         if not self._kind:
             raise TypeError("Model: it is what all models share; use heed.load(path), or a class such as heed.Translator")
-        made = _heed.load(path, trust, dtype)
+        made = _heed.load(path, trust, dtype, base)
         if made.kind() != self._kind:
             raise _heed.UsageError(f"{self._kind}: {os.fsdecode(path)} holds a {made.kind()}; use heed.{made.kind()}, "
                                    "or heed.load for a model of any kind")
