@@ -28,6 +28,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int kMostPenalty = 100;  // of length
 constexpr int64_t kMostBeam = 64, kMostTokens = int64_t{1} << 20;
 constexpr int64_t kMostWeights = int64_t{1} << 26;    // of all heads of a text: 256 MB
 constexpr size_t kMostTexts = 4096, kMostStops = 64;  // a text of no bytes makes a vector of thousands
@@ -57,6 +58,9 @@ TranslateOptions translate_options(const StoredModel& model, RequestFields& fiel
   beam.n_best = fields.whole_or("n_best", beam.n_best, 1, kMostBeam);
   beam.beam = std::max(fields.whole_or("beam", beam.beam, 1, kMostBeam), beam.n_best);
   beam.length_penalty = fields.number_or("length_penalty", beam.length_penalty);
+  if (std::abs(beam.length_penalty) > kMostPenalty)
+    throw UsageError("length_penalty is to be in the range " + std::to_string(-kMostPenalty) + " to " +
+                     std::to_string(kMostPenalty));
   beam.max_length = fields.whole_or("max_length", beam.max_length, 0, kMostTokens);
   beam.want_alignment = fields.flag_or("alignment", false);
   options.split = fields.flag_or("split", options.split);
