@@ -47,7 +47,7 @@ bool is(nb::handle value, const char* name) {
 bool is_numpy_bool(nb::handle value) {
   const nb::str kind = nb::inst_name(value);
   const std::string_view name = kind.c_str();
-  return name == "numpy.bool" || name == "numpy.bool_";
+  return name == "bool" || name == "numpy.bool" || name == "bool_" || name == "numpy.bool_";  // of NumPy 2 and 1
 }
 
 Window window_of(nb::handle value) {

@@ -389,7 +389,7 @@ def test_spellings_of_causal(spellings):
         np.testing.assert_array_equal(heed.attention(q, k, k, causal=causal, return_lse=True).out, expected)
         assert heed.explain(q, k, k, causal=causal) == heed.explain(q, k, k, causal=spellings[0])
         layer = heed.nn.MultiheadAttention(8, 2)
-        x = numbers(1, 5, 8)
+        x = numbers(1, 5, 8).astype(np.float32)
         np.testing.assert_array_equal(layer(x, x, x, causal=causal).numpy(), layer(x, x, x, causal=spellings[0]).numpy())
     for wrong in ("left", "topleft", 1, 0.0, "True", [True]):
         with pytest.raises(heed.ShapeError, match="pass False, True or 'top_left'"):

@@ -263,7 +263,7 @@ REFUSED = [
     (lambda: mods.dilated(0), "step is 0; pass 1 to 2"),
     (lambda: mods.causal(offset=1 << 40), "offset is 1099511627776; pass -1073741824 to 2"),
     (lambda: mods.documents(np.zeros((1, 1, 1), np.int64)), r"pass \(Lq\) and \(Lk\)"),
-    (lambda: mods.documents(np.zeros(3)), "query_ids is f64; pass int32 or int64"),
+    (lambda: mods.documents(np.zeros(3)), "query_ids is float64; pass int32 or int64"),
     (lambda: mods.documents(np.array([1 << 40])), "holds 1099511627776; pass numbers that fit in int32"),
     (lambda: heed.block_mask(mods.softcap(1), 5, 5), r"softcap\(1\) does more than hide"),
     (lambda: heed.block_mask(mods.causal(), -1, 5), "queries is -1; it must be from 0"),

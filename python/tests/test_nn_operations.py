@@ -367,7 +367,7 @@ REFUSED = {
                                "linear: input \\(2, 3\\) does not fit weight \\(4, 2\\)"),
     "no width": (lambda: F.linear(numbers(3, 0), numbers(2, 0)), heed.ShapeError, "input \\(3, 0\\) is 0 wide"),
     "integers": (lambda: F.relu(np.arange(3)), heed.ShapeError, "activation: float32 or float64 is needed, not int64"),
-    "half precision": (lambda: F.sum(np.ones(3, np.float16)), heed.ShapeError, "float32 or float64 is needed, not f16"),
+    "half precision": (lambda: F.sum(np.ones(3, np.float16)), heed.ShapeError, "float32 or float64 is needed, not float16"),
     "no array": (lambda: F.softmax([1.0, 2.0]), TypeError, "softmax: x is \\[1.0, 2.0\\]; pass a NumPy array"),
     "None": (lambda: F.relu(None), TypeError, "activation: x is None; pass"),
     "a number added": (lambda: leaf(2) + 1.0, TypeError, "add: b is 1.0; pass a NumPy array"),
@@ -382,7 +382,7 @@ REFUSED = {
     "a huge size": (lambda: F.reshape(numbers(4), (1 << 70,)), heed.ShapeError, "reshape: shape is "),
     "ids outside": (lambda: F.embedding(np.array([3]), np.eye(3)), heed.ShapeError, "id 3 is not in 0..2"),
     "negative ids": (lambda: F.embedding(np.array([-1]), np.eye(3)), heed.ShapeError, "id -1 is not in 0..2"),
-    "floating ids": (lambda: F.embedding(np.eye(3), np.eye(3)), heed.ShapeError, "ids is f64; pass whole numbers"),
+    "floating ids": (lambda: F.embedding(np.eye(3), np.eye(3)), heed.ShapeError, "ids is float64; pass whole numbers"),
     "wide ids": (lambda: F.embedding(np.array([2 ** 40]), np.eye(3)), heed.ShapeError, "numbers that 32 bits hold"),
     "no weight table": (lambda: F.embedding(np.array([0]), np.ones(3)), heed.ShapeError, "not \\(vocabulary, width\\)"),
     "an odd gate": (lambda: F.swiglu(numbers(2, 3)), heed.ShapeError, "last dimension of \\(2, 3\\) is odd"),
@@ -498,7 +498,7 @@ def test_backward_of_ones_own_that_fails():
                               (lambda grad: (grad, grad), TypeError, "return a tuple of 1, a gradient or None"),
                               (lambda grad: None, TypeError, "backward returned None"),
                               (lambda grad: ("x",), TypeError, "a gradient is 'x'; pass a NumPy array"),
-                              (lambda grad: (grad[:2],), heed.ShapeError, "a gradient \\(2\\) f64 for a value")):
+                              (lambda grad: (grad[:2],), heed.ShapeError, "a gradient \\(2\\) float64 for a value")):
         with pytest.raises(kind, match=text):
             op(wrong).backward()
     with pytest.raises(ValueError, match="read-only"):

@@ -441,7 +441,7 @@ def test_a_model_in_training_is_not_read(tmp_path):
 
 def test_half_precision_is_for_reading():
     model = load("llama")
-    with pytest.raises(heed.ShapeError, match="a weight in bf16 is for inference; .* convert it with to"):
+    with pytest.raises(heed.ShapeError, match="a weight in bfloat16 is for inference; .* convert it with astype"):
         model.module.loss([[5, 6, 7]]).backward()
     with pytest.raises(heed.UsageError, match=r'bfloat16; call model.module.to\("float32"\) first'):
         model.make_adapters()

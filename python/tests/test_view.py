@@ -103,7 +103,8 @@ def test_in_a_terminal():
     program = "import heed, numpy; map = heed.AttentionMap(numpy.full((2, 60), 1 / 60)); print({}(map))"
     colours = {"TERM": "xterm-256color", "COLORTERM": "", "NO_COLOR": "", "PYTHONIOENCODING": "utf-8"}
     for columns in (40, 100):
-        plain = in_terminal(program.format("repr"), columns, **colours)
+        assert in_terminal(program.format("repr"), columns, **colours) == "AttentionMap('', (2, 60))\n"
+        plain = in_terminal(program.format("str"), columns, **colours | {"NO_COLOR": "1"})
         assert "\x1b" not in plain and columns - 12 < max(map(len, plain.splitlines())) <= columns
     assert "\x1b[48;5;" in in_terminal(program.format("str"), 80, **colours)
     assert "\x1b[48;2;" in in_terminal(program.format("str"), 80, **colours | {"COLORTERM": "truecolor"})
@@ -342,10 +343,11 @@ def test_a_page_of_several_maps():
     page = heed.AttentionPage({"Encoder": cross(2, 3), "Cross": cross(2, 1, title="rows")}, title="El perro",
                               text="The dog")
     for name in ("Encoder", "Cross", "El perro", "The dog"):
-        assert name in page.html() and name in repr(page)
+        assert name in page.html() and name in str(page)
     assert srcdoc_of(page._repr_html_()) == page.html()
     assert list(page.maps) == ["Encoder", "Cross"]
-    assert repr(page).endswith(repr(page.maps["Cross"]))
+    assert str(page).endswith(str(page.maps["Cross"]))
+    assert repr(page) == "AttentionPage({'Encoder': (2, 3, 4, 5), 'Cross': (2, 1, 4, 5)}, 'El perro')"
 
 
 BEGIN = {"html": b"<!doctype html>", "txt": b"Cross\n", "svg": b"<?xml", "png": b"\x89PNG\r\n", "pdf": b"%PDF"}
@@ -407,7 +409,8 @@ def test_weights_over_a_picture(tmp_path):
     np.testing.assert_array_equal(map.over_picture().weights, map.weights[:, :, 0, 1:].reshape(2, 3, 2, 3))
     assert " to " in map.over_picture().notes[0] and map[0].over_picture((1, 1)).weights.shape == (3, 2, 3)
     assert seen(before=0).over_picture((1, 1)).notes == ()
-    assert repr(over) == over.text().rstrip("\n") and over.svg().startswith("<?xml")
+    assert repr(over) == "PatchMap('seen, layer 2, head 3, patch 2,1', (2, 3))"
+    assert str(over) == over.text().rstrip("\n") and over.svg().startswith("<?xml")
     assert over.png() != heed.PatchMap(over.weights, over.picture, None, over.title, notes=over.notes).png()  # no frame
     for ending in ("txt", "svg", "png", "pdf"):
         over.save(tmp_path / f"x.{ending}")
@@ -431,7 +434,7 @@ def test_weights_over_a_picture(tmp_path):
     (lambda: cross(picture=np.zeros((4, 4, 3), np.uint8), patches=(2, 3)), heed.ShapeError, "as many as"),
     (lambda: cross(picture=np.zeros((4, 4, 3), np.uint8), patches=(0, 3)), heed.ShapeError, "as many as"),
     (lambda: cross(picture=np.zeros((4, 4, 3), np.uint8), patches="ab"), TypeError, "two integers"),
-    (lambda: cross(picture=np.zeros((4, 4, 3)), patches=(2, 2)), heed.ShapeError, "u8"),
+    (lambda: cross(picture=np.zeros((4, 4, 3)), patches=(2, 2)), heed.ShapeError, "of float64; pass .* of uint8"),
     (lambda: cross(picture=np.zeros((1, 4, 3), np.uint8), patches=(2, 2)), heed.ShapeError, "."),
     (lambda: cross(picture="cat.png", patches=(2, 2)), (TypeError, heed.ShapeError), "."),
     (lambda: heed.PatchMap(np.zeros(3), np.zeros((4, 4, 3), np.uint8), (1, 1)), heed.ShapeError, "."),

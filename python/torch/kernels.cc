@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "../values.h"
 #include "heed/attention.h"
 
 namespace heed::python::torch {
@@ -262,6 +263,16 @@ void backward(uint64_t* stack, uint64_t, uint64_t) {
   stack[2] = grad_value.release();
 }
 
+// torch makes a RuntimeError of what is thrown.
+template <Kernel* kernel>
+void in_words(uint64_t* stack, uint64_t inputs, uint64_t outputs) {
+  try {
+    kernel(stack, inputs, outputs);
+  } catch (const Error& error) {
+    throw Error(in_words_of_python(error.what()));
+  }
+}
+
 }  // namespace
 
 void use_threads(const char* path_of_libtorch_cpu) { load(path_of_libtorch_cpu); }
@@ -276,8 +287,8 @@ void install(const char* path_of_libtorch_cpu) {
   check(shim.aoti_torch_library_init_impl("aten", "CPU", "heed.torch.patch", 0, &library), "open its library");
   installed = library;
   constexpr std::pair<const char*, Kernel*> kKernels[] = {
-      {"_scaled_dot_product_flash_attention_for_cpu", &forward},
-      {"_scaled_dot_product_flash_attention_for_cpu_backward", &backward}};
+      {"_scaled_dot_product_flash_attention_for_cpu", &in_words<forward>},
+      {"_scaled_dot_product_flash_attention_for_cpu_backward", &in_words<backward>}};
   for (const auto& [name, kernel] : kKernels)
     if (shim.torch_library_impl(library, name, kernel, kStackVersion) != 0) {
       uninstall();

@@ -303,6 +303,10 @@ std::vector<ConfigEntry> parse_config(std::string_view toml, const std::string& 
 std::string toml_line(const std::string& name, const std::vector<std::string>& values, bool list, bool quoted) {
   std::string line = name + " = ";
   if (list) line += "[";
+  for (const std::string& value : values)
+    if (sanitize_utf8(value) != value)
+      throw UsageError("--" + name + " " + sanitize_utf8(value) +
+                       ": it is not UTF-8, which files of options are; rename the file");
   for (size_t i = 0; i < values.size(); ++i) line += (i > 0 ? ", " : "") + toml_value(values[i], quoted);
   return line + (list ? "]" : "");
 }

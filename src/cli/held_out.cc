@@ -29,9 +29,11 @@ void hold_out_by_default(CLI::App& command, TextPairs& texts, TextPairs& validat
   if (held)
     say("holds out " + std::to_string(validation.source.size()) + " of " + std::to_string(all) +
         " pairs for validation; --valid-fraction 0 trains on all of them");
+  else if (fraction > 0)
+    say("no validation: nearly all of " + std::to_string(all) + " pairs have one source; --valid-pairs names others");
   else
     say("no validation: " + std::to_string(all) +
-        " pairs have too few sources to hold some out; --valid-pairs names others, --valid-fraction 0.1 takes a tenth");
+        " pairs are too few to hold some out; --valid-pairs names others, --valid-fraction 0.1 takes a tenth");
 }
 
 }  // namespace

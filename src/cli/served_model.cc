@@ -28,6 +28,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int kMostPenalty = 100;  // of length
 constexpr int64_t kMostBeam = 64, kMostTokens = int64_t{1} << 20;
 constexpr int64_t kMostWeights = int64_t{1} << 26;    // of all heads of a text: 256 MB
 constexpr size_t kMostTexts = 4096, kMostStops = 64;  // a text of no bytes makes a vector of thousands
@@ -60,6 +61,9 @@ TranslateOptions translate_options(const StoredModel& model, RequestFields& fiel
   beam.beam = fields.whole("beam", 1, kMostBeam);
   if (beam.beam) beam.beam = std::max(*beam.beam, beam.n_best);
   beam.length_penalty = fields.number("length_penalty");
+  if (std::abs(beam.length_penalty.value_or(0)) > kMostPenalty)
+    throw UsageError("length_penalty is to be in the range " + std::to_string(-kMostPenalty) + " to " +
+                     std::to_string(kMostPenalty));
   beam.max_length = fields.whole("max_length", 0, kMostTokens);
   read_rules(fields, "min_length", beam.rules);
   beam.want_alignment = fields.flag_or("alignment", false);

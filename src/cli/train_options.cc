@@ -1,6 +1,7 @@
 #include "cli/train_options.h"
 
 #include <algorithm>
+#include <charconv>
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -248,7 +249,7 @@ constexpr const char* kOutputs[] = {"--html", "--tensorboard", "--timeline"};
 bool is_within(const std::string& path, const std::string& directory) {
   namespace fs = std::filesystem;
   std::error_code error;
-  const fs::path inner = fs::weakly_canonical(path, error), outer = fs::canonical(directory, error);
+  const fs::path inner = fs::weakly_canonical(fs::absolute(path), error), outer = fs::canonical(directory, error);
   const fs::path relative = inner.lexically_relative(outer);
   return !error && !relative.empty() && *relative.begin() != "..";
 }
@@ -271,8 +272,20 @@ bool is_written_by_heed(const std::string& path) {
          begin.starts_with("{\"traceEvents\":[");
 }
 
-// A directory may be untrusted: options that it keeps write nothing outside of it but what heed wrote there before.
-void expect_own_outputs(const std::string& directory, const CLI::App& command, const std::set<std::string>& typed) {
+// A directory may be untrusted: options that it keeps write nothing outside of it but what heed wrote there before, and
+// open no pipe, which may never end.
+void check_kept_paths(const std::string& directory, const CLI::App& command, const std::set<std::string>& typed) {
+  for (const char* name : kPaths) {
+    const CLI::Option* const option = command.get_option(name);
+    if (typed.contains(name) || option->empty()) continue;
+    std::error_code error;
+    for (const std::string& path : option->results())
+      if (const auto type = std::filesystem::status(path, error).type(); type == std::filesystem::file_type::fifo ||
+                                                                         type == std::filesystem::file_type::socket ||
+                                                                         type == std::filesystem::file_type::character)
+        throw UsageError("--resume " + directory + ": its " + kTrainOptionsFile + " names " + path + " for " + name +
+                         ", which is no regular file; give " + name + " if you want it");
+  }
   for (const char* name : kOutputs) {
     const CLI::Option* const option = command.get_option(name);
     if (typed.contains(name) || option->empty() || option->as<std::string>().empty()) continue;
@@ -297,7 +310,7 @@ void give_kept_options(const std::string& directory, CLI::App& command) {
   if (!files.contains(kTrainOptionsFile))
     throw IoError(given + ": there is no training to go on with; begin one with --model " + directory);
   std::set<std::string> typed;
-  for (const char* name : kOutputs)
+  for (const char* name : kPaths)
     if (!command.get_option(name)->empty()) typed.insert(name);
   give(command.get_option("--model"), {directory});
   // The directory has a vocabulary, and weights as soon as it has a state: what it began with may be gone.
@@ -305,7 +318,7 @@ void give_kept_options(const std::string& directory, CLI::App& command) {
                 [&](const std::string& name) {
                   return name != "--vocabulary" && name != "--source-vocabulary" && !(has_weights && name == "--init");
                 });
-  expect_own_outputs(directory, command, typed);
+  check_kept_paths(directory, command, typed);
 }
 
 // The shape options of a model, but not its dropout, which is no part of its weights, and not its vocabulary, which
@@ -424,8 +437,11 @@ void set_option(CLI::App& command, const std::string& name, const std::string& v
 
 std::pair<int, int> parse_columns(const std::string& text) {
   int source = 0, target = 0;
-  char rest = 0;
-  if (std::sscanf(text.c_str(), "%d,%d%c", &source, &target, &rest) != 2 || source < 1 || target < 1)
+  const char* const end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, source);
+  const bool two = first.ec == std::errc() && first.ptr != end && *first.ptr == ',';
+  const auto second = two ? std::from_chars(first.ptr + 1, end, target) : first;
+  if (!two || second.ec != std::errc() || second.ptr != end || source < 1 || target < 1)
     throw UsageError("--columns " + text + ": give the columns of source and target, counted from 1, as in 2,1");
   if (source == target)
     throw UsageError("--columns " + text + ": source and target are one column; give two, counted from 1, as in 2,1");
@@ -446,8 +462,6 @@ void check_pair_files(const PairFiles& files, const std::string& prefix) {
 
 void apply_config(CLI::App& command, TrainArguments& arguments) {
   if (!arguments.config.empty()) {
-    if (!std::filesystem::is_regular_file(arguments.config))
-      throw IoError("cannot read the configuration " + arguments.config);
     expect_regular_file(arguments.config, kMostConfigBytes);
     give_those_of(read_file(arguments.config, kMostConfigBytes), arguments.config, command,
                   [](const std::string&) { return true; });

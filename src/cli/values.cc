@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "heed/error.h"
 #include "heed/executor.h"
 
@@ -58,6 +59,10 @@ std::string parse_error_in_words(const CLI::ParseError& error, const CLI::App& c
     return text.substr(0, at) + (whole ? ": " + value + " is not in the range " + text.substr(range + kRange.size())
                                        : ": '" + value + "' is not a whole number");
   }
+  // "--pairs: 1 required FILE ... missing"
+  if (const size_t at = text.find(": "); text.ends_with(" missing") && text.find(" required ") != text.npos)
+    if (const CLI::Option* option = command.get_option_no_throw(text.substr(0, at)))
+      return text.substr(0, at) + " needs a value: " + text.substr(0, at) + " " + describe(*option).value;
   // "Could not convert: --beam = many"
   constexpr std::string_view kConversion = "Could not convert: ";
   const size_t equals = text.find(" = ");

@@ -306,7 +306,8 @@ SafetensorsFile::SafetensorsFile(const std::string& path, const FileBytes& file)
   std::memcpy(&header, file.data, 8);
   if (header > std::min<uint64_t>(kLongestHeader, file.size - 8)) {
     const std::string_view beginning(reinterpret_cast<const char*>(file.data), std::min<size_t>(file.size, 64));
-    if (const std::string_view other = foreign_format(beginning); !other.empty())
+    const std::string_view other = foreign_format(beginning);
+    if (!other.empty() && other.find("safetensors") == other.npos)
       throw FormatError(path + " is " + std::string(other) + "; heed reads safetensors here");
   }
   if (header > kLongestHeader)

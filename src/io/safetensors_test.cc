@@ -216,6 +216,15 @@ TEST_F(Safetensors, FilesTooShortOrLongForTheirHeader) {
     write_file_atomically(at("x"), std::string(reinterpret_cast<const char*>(&length), 8) + "{}");
     EXPECT_THROW(SafetensorsFile(at("x")), FormatError) << length;
   }
+  const uint64_t length = 1000;
+  write_file_atomically(at("x"), std::string(reinterpret_cast<const char*>(&length), 8) + R"({"a":{"dtype":"F32",)");
+  std::string error;
+  try {
+    const SafetensorsFile file(at("x"));
+  } catch (const FormatError& e) {
+    error = e.what();
+  }
+  EXPECT_NE(error.find("does not fit a file of 28"), std::string::npos) << error;
   EXPECT_THROW(SafetensorsFile(at("none")), IoError);
   EXPECT_THROW(SafetensorsFile(root_.string()), IoError);
   EXPECT_THROW(SafetensorsFile("/dev/zero"), IoError);

@@ -15,7 +15,7 @@ class Reading {
  public:
   explicit Reading(const std::string& where) : where_(where) {}
   void begin(const JsonValue& part) {
-    constexpr int kMost = 1024;
+    constexpr int kMost = 128;  // the longest of real ones have 20
     if (++parts_ > kMost)
       part.refuse("is part " + std::to_string(parts_) + " of the tokenizer; heed reads up to " + std::to_string(kMost));
   }
@@ -51,6 +51,7 @@ Pattern pattern_of(const JsonValue& part, const std::string& where) {
   const JsonValue pattern = part.at("pattern");
   if (const auto text = pattern.find("String")) {
     constexpr size_t kLongest = 4096;  // bytes: it is looked for at every place of a text
+    if (text->string().empty()) text->refuse("is empty, and stands at every place of a text; heed does not read that");
     if (text->string().size() > kLongest)
       text->refuse("has " + std::to_string(text->string().size()) + " bytes; at most " + std::to_string(kLongest) +
                    " are read");

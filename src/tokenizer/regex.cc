@@ -17,7 +17,7 @@ std::string reason(int error) {
   return reinterpret_cast<const char*>(text);
 }
 
-constexpr uint32_t kMostSteps = 10'000'000;
+constexpr uint32_t kMostSteps = 1'000'000;  // at each place of a text
 constexpr uint32_t kMostDepth = 100'000;
 constexpr size_t kMostHeap = 64 << 10;  // KiB
 constexpr size_t kJitStack = 4 << 20;

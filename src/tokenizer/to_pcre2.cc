@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <vector>
 
 #include "heed/error.h"
 #include "tokenizer/regex.h"
@@ -34,11 +35,16 @@ class Translator {
         group();
       } else if (c == '{') {
         interval();
+      } else if (c == '(') {
+        open(1);
+      } else if (c == ')') {
+        close();
       } else {
         out_ += c;
         ++at_;
       }
     }
+    out_.append(options_.front(), ')');
     expect_short();
     return std::move(out_);
   }
@@ -58,6 +64,16 @@ class Translator {
   void take(size_t bytes) {
     out_ += in_.substr(at_, bytes);
     at_ += bytes;
+  }
+
+  void open(size_t bytes) {
+    take(bytes);
+    options_.push_back(0);
+  }
+  void close() {
+    out_.append(options_.back(), ')');
+    if (options_.size() > 1) options_.pop_back();
+    take(1);
   }
 
   static std::string alone() { return std::string(kWord) + std::string(kWordAlone); }
@@ -173,15 +189,20 @@ class Translator {
   void group() {
     static constexpr std::string_view kKnown[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
     for (const std::string_view known : kKnown)
-      if (in_.substr(at_).starts_with(known)) return take(known.size());
+      if (in_.substr(at_).starts_with(known)) return open(known.size());
     const size_t end = in_.find_first_of(":)", at_);
     const std::string_view options =
         end == std::string_view::npos ? std::string_view("?") : in_.substr(at_ + 2, end - at_ - 2);
     if (options.empty() || options.find_first_not_of("i-") != std::string_view::npos) refuse("a group of another kind");
-    take(end - at_ + 1);
+    if (in_[end] == ':') return open(end - at_ + 1);
+    // Options for the rest of the group are a group of their own, alternatives and all.
+    out_ += "(?" + std::string(options) + ":";
+    at_ = end + 1;
+    ++options_.back();
   }
 
-  // {2}, {2,}, {,3} and {2,3}; other braces stand for themselves. Behind one of these + is no possession.
+  // {2}, {2,}, {,3} and {2,3}; other braces stand for themselves. Behind one of these + is no possession, and behind
+  // {2} ? means once or not at all.
   void interval() {
     const size_t end = in_.find('}', at_);
     const std::string_view inside =
@@ -199,12 +220,14 @@ class Translator {
     out_ += '}';
     at_ = end + 1;
     if (in_.substr(at_, 1) == "+") refuse("+ behind an interval");
+    if (in_.substr(at_, 1) == "?" && inside.find(',') == inside.npos) refuse("? behind a number of times");
   }
 
   std::string_view in_;
   const std::string& where_;
   size_t at_ = 0;
   std::string out_;
+  std::vector<size_t> options_{0};  // of each group that is open: groups that (?i) has begun in it
 };
 
 }  // namespace

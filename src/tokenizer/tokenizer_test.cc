@@ -251,14 +251,19 @@ TEST(Tokenizer, RegularExpressionsThatBlowUpEnd) {
   const Tokenizer tokenizer = d.load();
   EXPECT_NE(message_of([&] { tokenizer.encode(std::string(5000, 'a') + "b"); }).find("fails on this text"),
             std::string::npos);
+  d.pre_tokenizer = R"({"type":"Split","pattern":{"String":""},"behavior":"Isolated"})";
+  EXPECT_NE(d.error().find("is empty, and stands at every place of a text"), std::string::npos);
   d.pre_tokenizer = R"({"type":"Split","pattern":{"Regex":"(a"},"behavior":"Isolated"})";
   EXPECT_NE(d.error().find("the regular expression is broken"), std::string::npos);
 }
 
 TEST(Regex, IsReadAsOnigurumaReadsIt) {
+  EXPECT_EQ(to_pcre2("x(?i)a|b", "x"), "x(?i:a|b)");  // "abc" is one piece
+  EXPECT_EQ(to_pcre2("(?:x(?i)a|(b)|(?-i)c)|d", "x"), "(?:x(?i:a|(b)|(?-i:c)))|d");
+  EXPECT_EQ(to_pcre2("(?i:a|b)|c{2,3}?", "x"), "(?i:a|b)|c{2,3}?");
   EXPECT_EQ(to_pcre2(R"(\h{,2}\p{Han}\p{^L}x{a)", "x"), R"([0-9A-Fa-f]{0,2}\p{sc:Han}\P{L}x\{a)");
   for (const char* pattern :
-       {R"([a[bc]])", R"([a&&b])", R"(a{1,2}+)", R"((?m)a)", R"(\G)", R"([a)", R"(\)", R"((?~a))"})
+       {R"([a[bc]])", R"([a&&b])", R"(a{1,2}+)", R"(a{2}?)", R"((?m)a)", R"(\G)", R"([a)", R"(\)", R"((?~a))"})
     EXPECT_NE(message_of([&] { to_pcre2(pattern, "x"); }).find("which heed does not read"), std::string::npos)
         << pattern;
 }

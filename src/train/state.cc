@@ -13,6 +13,7 @@
 #include <map>
 #include <sstream>
 
+#include "heed/file_kind.h"
 #include "io/mapped_file.h"
 #include "train/batches.h"
 
@@ -278,8 +279,11 @@ TrainState read_state(const std::string& json, const std::string& where, const R
 }
 
 void check_files(const std::map<std::string, Checksum>& files, const std::string& directory) {
-  for (const auto& [name, sum] : files)
-    if (const std::string path = directory + "/" + name; checksum_of_file(path) != sum) throw damaged(path);
+  for (const auto& [name, sum] : files) {
+    const std::string path = directory + "/" + name;
+    expect_regular_file(path, std::numeric_limits<uint64_t>::max());
+    if (checksum_of_file(path) != sum) throw damaged(path);
+  }
 }
 
 void check_program_files(const std::string& directory) {

@@ -155,7 +155,7 @@ void run_texts(const std::string& bytes) {
   directory.write("data.tsv", bytes);
   std::istringstream in(bytes);
   for (const std::string& line : read_lines(in, "data.tsv")) expect(sanitize_utf8(line) == line, "lines are UTF-8");
-  for (const auto columns : {std::pair{1, 2}, std::pair{2, 1}, std::pair{1, 1}}) {
+  for (const auto& columns : {std::pair{1, 2}, std::pair{2, 1}, std::pair{1, 1}}) {
     try {
       PairReader reader({.pairs = {directory.at("data.tsv")}}, columns);
       for (std::string source, target; reader.next(source, target);)

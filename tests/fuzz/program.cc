@@ -52,10 +52,7 @@ void run_options(const std::string& bytes) {
           cli::add_logits, cli::add_attention, cli::add_bench, cli::add_export, cli::add_average})
       add(*made);
     made->require_subcommand(1);
-    for (CLI::App* command : made->get_subcommands({})) {
-      command->callback({});
-      command->parse_complete_callback({});
-    }
+    made->parse_complete_callback([] { throw CLI::Success(); });  // before any command runs
     return made.release();
   }();
   std::vector<std::string> words;

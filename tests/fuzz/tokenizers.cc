@@ -86,14 +86,7 @@ std::string piece(std::string_view text, float score, char type) {
 }
 std::string sentencepiece(char kind) {
   std::string model;
-  const char* const kTexts[] = {"<unk>",
-                                "<s>",
-                                "</s>",
-                                "\u2581",
-                                "a",
-                                "\u2581"
-                                "a",
-                                "b"};
+  const char* const kTexts[] = {"<unk>", "<s>", "</s>", "\u2581", "a", "\u2581a", "b"};
   for (size_t i = 0; i < std::size(kTexts); ++i)
     model += piece(kTexts[i], -static_cast<float>(i), i == 0 ? '\2' : i < 3 ? '\3' : '\1');
   return model + field(2, std::string("\x18") + kind) + field(3, "\x18\x01\x20\x01");

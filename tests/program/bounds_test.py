@@ -103,7 +103,7 @@ class Tokenizers(Bounds):
         self.refuses_text(self.GROWS, added_tokens=added, normalizer=replace("a", "b" * 1000))
         self.refuses_text("asks for rows of more than 131072 tokens",
                           padding={"strategy": {"Fixed": 1 << 24}, "direction": "Right", "pad_id": 0})
-        self.refuses_text("is part 1025 of the tokenizer", normalizer=replace("b", "c", 5000))
+        self.refuses_text("is part 129 of the tokenizer", normalizer=replace("b", "c", 5000))
         regex = {"type": "Replace", "pattern": {"Regex": "\\b" * 30000}, "content": ""}
         self.refuses_text("too many classes of characters", normalizer=regex)
 

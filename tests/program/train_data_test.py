@@ -155,7 +155,7 @@ class HeldOut(DataTest):
                 said = self.train(*few, "--pairs", "many.tsv", "--model", f"m{pairs}")
                 self.assertEqual(self.counts(said), (pairs - held, held))
                 self.assertIn(f"holds out {held} of {pairs} pairs for validation; --valid-fraction 0 trains on all" if held
-                              else "no validation: 99 pairs have too few sources to hold some out; --valid-pairs names", said)
+                              else "no validation: 99 pairs are too few to hold some out; --valid-pairs names", said)
                 # The training keeps what was chosen.
                 toml = (self.at / f"m{pairs}/train.toml").read_text()
                 fraction = float(re.search("^valid-fraction = (.*)$", toml, re.M)[1])
@@ -189,6 +189,9 @@ class HeldOut(DataTest):
             self.assertTrue(self.state(name) == self.state("whole"))
 
     def test_refused(self):
+        for columns in ("1,4294967298", "1,99999999999", "2,-1", "1,2,3", "1", "1,2x"):
+            self.refuses(2, f"--columns {columns}: give the columns of source and target", "train", *SHORT, "--model", "m",
+                         "--pairs", "train.tsv", "--columns", columns)
         run = ["train", *SHORT, "--model", "m", "--pairs", "train.tsv", "--valid-fraction"]
         self.refuses(2, "give either pairs to validate on, or --valid-fraction", *run, "0.1", "--valid-pairs", "dev.tsv")
         self.refuses(2, "--valid-fraction: the part held out for validation has 0 of 300 pairs", *run, "0.0001")
@@ -272,6 +275,25 @@ class ResumeAlone(DataTest):
                 self.refuses(2, f"asks for --{option} {os.path.normpath(self.at / path)}, which is outside of the directory", "train", "--resume", "m",
                              "--max-updates", "8")
         self.assertEqual(self.heed("train", "--resume", "m", "--max-updates", "8", "--tensorboard", "none").returncode, 0)
+        # Within the directory, but a pipe, for which nobody may wait.
+        os.mkfifo(self.at / "m/pipe")
+        for option in ("html", "timeline", "pairs", "valid-pairs"):
+            lines = [line for line in kept.splitlines() if not line.startswith(option + " ")]
+            self.write("m/train.toml", "\n".join(lines) + f'\n{option} = ["{self.at / "m/pipe"}"]\n')
+            self.refuses(2, f"m/pipe for --{option}, which is no regular file", "train", "--resume", "m", "--max-updates", "8")
+        os.unlink(self.at / "m/pipe")
+        self.write("m/train.toml", kept + 'timeline = "trace.json"\n')
+        done = subprocess.run([HEED, "train", "--resume", ".", "--max-updates", "9"], cwd=self.at / "m", capture_output=True)
+        self.assertEqual(done.returncode, 2)  # among the files of the model, and known to be within
+        self.assertIn(b"stands among the files of the model", done.stderr)
+        for name in ("config.json", "vocabulary.txt"):
+            (self.at / "m" / name).rename(self.at / "aside")
+            os.mkfifo(self.at / "m" / name)
+            done = self.heed("train", "--resume", "m", "--max-updates", "9")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"m/{name}: it is a pipe; this has to be a regular file", done.stderr.decode())
+            os.unlink(self.at / "m" / name)
+            (self.at / "aside").rename(self.at / "m" / name)
         self.write("m/train.toml", kept.replace(str(self.at / "report.html"), str(self.at / "m/report.html")))
         self.assertEqual(self.heed("train", "--resume", "m", "--max-updates", "10").returncode, 0)
         self.assertTrue((self.at / "m/report.html").exists())

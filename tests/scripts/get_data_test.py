@@ -258,6 +258,31 @@ class GetData(unittest.TestCase):
         (self.home / "spa-eng.zip").write_bytes(whole)
         self.refuses("is not the archive of spa.txt and _about.txt", "spa-eng")
 
+    def test_archives_damaged_anywhere(self):
+        for how in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+            with zipfile.ZipFile(self.home / "spa-eng.zip", "w", how) as archive:
+                archive.writestr("spa.txt", "Go.\tVe.\n" * 999)
+                archive.writestr("_about.txt", "from a test\n")
+            whole = (self.home / "spa-eng.zip").read_bytes()
+            for at in [30, 47, 60, len(whole) - 120, len(whole) - 100, len(whole) - 15]:
+                with self.subTest(f"{how}, byte {at}"):
+                    (self.home / "spa-eng.zip").write_bytes((whole[:at] + b"\xff" * 12 + whole[at + 12:])[:len(whole)])
+                    done = self.get("spa-eng", "--accept-changed")
+                    self.assertEqual(done.returncode, 1, done)
+                    self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                    self.assertNotIn("Traceback", done.stderr)
+
+    def test_a_file_in_the_place_of_a_set(self):
+        zipped(self.home / "spa-eng.zip", "Go.\tVe.\n" * 999)
+        (self.home / "input.txt").write_text("First Citizen:\n")
+        (self.at / "data").mkdir()
+        (self.at / "data/spa-eng").write_text("mine")
+        done = self.get("--accept-changed", "spa-eng", "tinyshakespeare")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Not a directory; move what is there away", done.stderr.splitlines()[0])
+        self.assertEqual(self.files(), ["spa-eng", "tinyshakespeare", "tinyshakespeare/input.txt"])  # the other is brought
+        self.assertEqual((self.at / "data/spa-eng").read_text(), "mine")
+
     def test_a_download_that_stops(self):
         def half(handler):
             handler.send_response(200)
