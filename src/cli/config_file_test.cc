@@ -183,6 +183,7 @@ TEST(ConfigFile, WhatIsWrittenIsRead) {
   EXPECT_EQ(toml_line("a", {"true"}, false, false), "a = true");
   EXPECT_EQ(toml_line("a", {"x", "2"}, true, false), "a = [\"x\", 2]");
   EXPECT_EQ(toml_line("a", {}, true, false), "a = []");
+  EXPECT_THROW(toml_line("pairs", {"p\xE9.tsv"}, true, true), UsageError);  // no file of options could be read again
   for (const std::string& value : {std::string(""), std::string("x"), std::string("a\nb\t\"c\" \\d\x01\x7F"),
                                    std::string("\xC3\xA9 # ' \xF0\x9F\x90\xA6"), std::string("007"), std::string("+1"),
                                    std::string("1_0"), std::string("0x10"), std::string("inf"), std::string("1e999"),

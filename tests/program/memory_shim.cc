@@ -121,7 +121,7 @@ void look_at_copy(long call) {
   open_files_anew(directory, room);
   fs::current_path(room);
   const auto before = files_below(room);
-  const pid_t copy = fork();
+  const pid_t copy = _Fork();
   if (copy == 0) {
     dup2(open(said.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), STDERR_FILENO);
     dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
@@ -153,7 +153,7 @@ void try_copy(long call) {
   counts = false;
   if (!alone()) {
     log(call, "left out");
-  } else if (const pid_t copy = fork(); copy == 0) {
+  } else if (const pid_t copy = _Fork(); copy == 0) {  // without handlers of forks: this thread may hold their locks
     look_at_copy(call);
   } else {
     int status = 0;

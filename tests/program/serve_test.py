@@ -490,6 +490,7 @@ class Bounds(Serving):
         self.assertEqual(len(server.json("embed", most)["vectors"]), 4096)
         for path, body, says in (("embed", {"texts": [""] * 4097}, "texts has 4097 strings; at most 4096 are taken at once"),
                                  ("translate", {"texts": ["a"] * 200_000}, "texts has 200000 strings"),
+                                 ("translate", {"texts": ["el"], "length_penalty": -1e308}, "length_penalty is to be in the range"),
                                  ("translate", {**most, "n_best": 2}, "ask for 8192 translations; at most 4096 are made"),
                                  ("translate", {"texts": ["el " * 3000] * 9, "alignment": True}, "have alignments of more than")):
             with self.subTest(says):

@@ -473,6 +473,8 @@ class WrongUse(ProgramTest):
         self.refuses(2, "--reference is missing; usage: heed score [OPTIONS] --reference FILE\n", "score")
         self.refuses(2, "--k is missing; usage: heed attention", "attention", "--q", "q.npy")
         self.refuses(2, "PATH is missing; usage: heed inspect [OPTIONS] PATH\n", "inspect")
+        self.refuses(2, "heed train: --pairs needs a value: --pairs FILE ...\n", "train", "--pairs")
+        self.refuses(2, "heed translate: --beam needs a value: --beam N\n", "translate", "--beam")
 
     def test_what_a_wrong_value_should_be(self):
         self.refuses(2, "--beam: 'many' is not a whole number\n", "translate", "--beam", "many")
