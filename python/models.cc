@@ -172,14 +172,9 @@ struct TranslateCall {
   /// As the model is searched where the call does not say how.
   void complete(const StoredModel& model) {
     BeamOptions& b = options.beam;
-    const bool draws = drawn.value_or(!b.beam && model.draws_translations());
-    if (const char* const given = first_given(sampling); given && !draws)
+    b = model.drawn_or_searched(std::move(b), drawn, sampling);
+    if (const char* const given = first_given(sampling); given && !b.sampling)
       throw UsageError("translate: " + std::string(given) + " is for draws; pass sample=True");
-    if (draws)
-      b.sampling = sampling;
-    else if (drawn && !b.beam)  // a search, whatever the model's directory asks for
-      b.beam = std::max(model.pretrained().beam.beam.value_or(BeamOptions::kBeam), b.n_best);
-    if (b.beam && *b.beam > 0) b.beam = std::max(*b.beam, b.n_best);
     b = model.completed(std::move(b));
   }
   TranslateOptions options;
@@ -307,14 +302,16 @@ std::unique_ptr<Text> continued(const StoredModel& model, H prompt, H stop, H ma
 }
 
 /// A Chat that Ctrl-C ends: what was said until then stays.
+std::string base_directory(H base) { return base.is_none() ? std::string() : path("Chat: base", base); }
+
 class Conversation {
  public:
   /// `form`: the name of a template, a function that writes [(role, content)], or None for that of the model at
   /// `place`.
-  Conversation(const StoredModel& model, H form, H place, const std::string& system, ContinueOptions options)
+  Conversation(const StoredModel& model, H form, H place, H base, const std::string& system, ContinueOptions options)
       : model_(model) {
     options.tokens.on_token = [this](int32_t) { return !interrupt_->pending(); };
-    chat_.emplace(model, template_of(form, place), system, options);
+    chat_.emplace(model, template_of(form, place, base), system, options);
   }
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
@@ -358,8 +355,8 @@ class Conversation {
     return all;
   }
 
-  ChatTemplate template_of(H form, H place) {
-    if (form.is_none()) return chat_template_of(path("Chat: path", place));
+  ChatTemplate template_of(H form, H place, H base) {
+    if (form.is_none()) return chat_template_of(path("Chat: path", place), base_directory(base));
     if (!PyCallable_Check(form.ptr())) return text("Chat: template", form);
     writer_ = nb::borrow(form);
     return ChatTemplate([this](std::span<const ChatMessage>) { return written_; });
@@ -380,19 +377,19 @@ class Conversation {
   std::optional<Chat> chat_;
 };
 
-std::unique_ptr<Conversation> conversation(const StoredModel& model, H chat_template, H place, H system, H stop,
+std::unique_ptr<Conversation> conversation(const StoredModel& model, H chat_template, H place, H base, H system, H stop,
                                            H max_tokens, H min_tokens, H temperature, H top_k, H top_p, H min_p,
                                            H repetition_penalty, H no_repeat_ngram_size, H seed_value) {
   const std::string told = text("Chat: system", system);
   return std::make_unique<Conversation>(
-      model, chat_template, place, told,
+      model, chat_template, place, base, told,
       continue_options("Chat", stop, max_tokens, min_tokens, temperature, top_k, top_p, min_p, repetition_penalty,
                        no_repeat_ngram_size, seed_value));
 }
 
 /// (text, {token: text}) of the model's own template.
-Tuple chat_source(H place) {
-  const ChatSource source = chat_source_of(path("Chat: path", place));
+Tuple chat_source(H place, H base) {
+  const ChatSource source = chat_source_of(path("Chat: path", place), base_directory(base));
   nb::dict tokens;
   for (const auto& [name, token] : source.tokens) tokens[name.c_str()] = token;
   return nb::make_tuple(source.text, tokens);
@@ -586,9 +583,9 @@ void define_models(nb::module_& m) {
       .def("continued", &continued, nb::keep_alive<0, 1>(), any("prompt"), any("stop"), any("max_tokens"),
            any("min_tokens"), any("temperature"), any("top_k"), any("top_p"), any("min_p"), any("repetition_penalty"),
            any("no_repeat_ngram_size"), any("seed"))
-      .def("conversation", &conversation, nb::keep_alive<0, 1>(), any("template"), any("path"), any("system"),
-           any("stop"), any("max_tokens"), any("min_tokens"), any("temperature"), any("top_k"), any("top_p"),
-           any("min_p"), any("repetition_penalty"), any("no_repeat_ngram_size"), any("seed"))
+      .def("conversation", &conversation, nb::keep_alive<0, 1>(), any("template"), any("path"), any("base"),
+           any("system"), any("stop"), any("max_tokens"), any("min_tokens"), any("temperature"), any("top_k"),
+           any("top_p"), any("min_p"), any("repetition_penalty"), any("no_repeat_ngram_size"), any("seed"))
       .def("score_text", &score_text_of, any("text"))
       .def("logits", &logits_of_text, any("ids"))
       .def("logits_of_pair", &logits_of_pair, any("source"), any("target"))
@@ -596,7 +593,7 @@ void define_models(nb::module_& m) {
       .def("attended_translating", &attended_translating, any("text"), any("translation"), any("beam"))
       .def("attended_reading", &attended_reading, any("text"), any("max_tokens"));
   m.def("load", &load_model, any("path"), any("trust"), any("dtype"), any("base"));
-  m.def("chat_source_of", &chat_source, any("path"));
+  m.def("chat_source_of", &chat_source, any("path"), any("base"));
   m.def("restored", &restored, nb::arg("config"), nb::arg("vocabularies"), nb::arg("parameters"));
 }
 

@@ -3,6 +3,7 @@
 
     bench/attention/compare.py [--build build/bench] [--peers build/peers] [--json FILE] [--quick] [--only REGEX]
     bench/attention/compare.py --avx2 [...]                      all held to AVX2, those that can be
+    bench/attention/compare.py --before BUILD [...]              beside the heed of another commit alone, built there
     bench/attention/compare.py --table FILE [--page FILE]        the table of an earlier run
 
 Every library is a process of its own with the same number of threads, pinned to the same CPUs, and stopped while it is
@@ -130,9 +131,13 @@ class Comparison:
         own = [bench / "attention_bench", *(["--avx2"] if self.avx2 else []), "--serve"]
         self.heed = Peer("heed", [*own, f"--threads={n}"], n)
         self.serial = None
-        if n > 1:
+        if n > 1 and not arguments.before:
             self.serial = Peer("heed, 1 thread", [*own, "--threads=1"], 1)
         self.peers = []
+        if arguments.before:
+            before = arguments.before / "bench/attention/attention_bench"
+            self.peers.append(Peer("before", [before, *own[1:], f"--threads={n}"], n))
+            return
         if (bench / "blas_baseline").exists() and not self.avx2:
             self.peers.append(Peer("blas", [bench / "blas_baseline", f"--threads={n}"], n))
         python = arguments.peers / "bin/python"
@@ -233,6 +238,8 @@ def run(arguments):
             start = time.monotonic()
             result["rows"].append(comparison.measure(c))
             print(f"{label}  ({time.monotonic() - start:.0f} s)", file=sys.stderr)
+        if arguments.before:
+            return result
         if wanted.search("proportion"):
             result["proportion"] = comparison.proportion(False)
             if not arguments.quick:
@@ -352,6 +359,8 @@ def main():
     parser.add_argument("--rounds", type=int, help="default 9, quick 3")
     parser.add_argument("--seconds", type=float, help="of a turn, at least one call; default 0.1, quick 0.03")
     parser.add_argument("--budget", type=float, default=15, help="seconds after which a case has no more rounds than 3")
+    parser.add_argument("--before", type=pathlib.Path, metavar="BUILD",
+                        help="a build directory of another commit: its heed is the only peer")
     parser.add_argument("--avx2", action="store_true", help="hold heed and its peers to AVX2")
     arguments = parser.parse_args()
     if arguments.avx2:

@@ -185,7 +185,8 @@ struct BackwardOptions {
 
 /// Gradients of sum(grad_out * out) + sum(grad_lse * lse). `forward` needs out and lse of the forward call with the
 /// same options. Where it has no lse_low, rows whose lse is further from 0 than 64 take one more pass over their
-/// scores; a part of the keys cannot do that, and throws ShapeError where lse has lost the sum (2^13 in float32).
+/// scores; a part of the keys cannot do that, and throws ShapeError where lse has lost the sum (2^13 in float32). The
+/// first part, with first_key 0, looks like a whole: without lse_low its large rows would be normalised by themselves.
 AttentionGradients attention_backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v,
                                       const AttentionResult& forward, const AttentionOptions& options = {},
                                       const BackwardOptions& backward = {});

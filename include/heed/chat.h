@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,17 +51,18 @@ class ChatTemplate {
 
 /// The template of a model's directory (chat_template.jinja, or chat_template of tokenizer_config.json) or GGUF file,
 /// as it is: a program in the language of Jinja 2, which heed runs as transformers does, with no tools and no
-/// documents, and within so many steps and so much memory. "plain" where there is none. Throws UsageError for a program
+/// documents, and within so many steps and so much memory. "plain" where there is none. The template of adapters is the
+/// one in the directory that their tokenizer comes from; `base` is as in LoadOptions. Throws UsageError for a program
 /// with what heed does not have, IoError and FormatError.
-ChatTemplate chat_template_of(const std::string& path);
+ChatTemplate chat_template_of(const std::string& path, const std::string& base = {});
 
-/// That template as a text, and the special tokens that it may name ("bos_token"). A token that the directory does not
-/// name, and that the tokenizer's class may have, is not among them.
+/// A chat template as a text, and the special tokens that it may name ("bos_token").
 struct ChatSource {
-  std::string text{};  // empty where there is none
-  std::map<std::string, std::string> tokens{};
+  std::string text{};                           // empty where there is none
+  std::map<std::string, std::string> tokens{};  // without those that the files set to null
+  std::set<std::string> unnamed{};              // tokens that no file names, but the tokenizer's class may have
 };
-ChatSource chat_source_of(const std::string& path);
+ChatSource chat_source_of(const std::string& path, const std::string& base = {});
 
 /// A conversation that goes on. The model must outlive it.
 class Chat {

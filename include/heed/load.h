@@ -74,8 +74,9 @@ class StoredModel {
   /// that the directory does not ask for, without a temperature.
   GenerateOptions completed(GenerateOptions options) const;
   BeamOptions completed(BeamOptions options) const;
-  /// Whether translations are drawn, where the caller gives neither a number of beams nor a sampling.
-  bool draws_translations() const;
+  /// `options` with draws by `sampling`, or a search by a number of beams: as `sample` says, else a search where there
+  /// is a number of beams, else as the model's directory says. At least n_best beams.
+  BeamOptions drawn_or_searched(BeamOptions options, std::optional<bool> sample, const Sampling& sampling) const;
 
   /// The model as what it is. Throws UsageError where it is another kind.
   template <class Model>

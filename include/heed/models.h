@@ -134,9 +134,10 @@ struct TransformerDetails {
   std::optional<double> embedding_norm{};           // epsilon of a LayerNorm behind embeddings and positions
   int32_t padding_id = -1;                          // of functional::embedding
   bool one_embedding = false;                       // for source and target, also where the output has its own
-  Tensor fixed_positions{};                         // (max_positions, E), added to the embeddings
-  int64_t position_offset = 0;                      // rows of learned positions in front of the first
-  int64_t relative_buckets = 0;                     // of relative_position_bias, a table for each stack; 0: none
+  Tensor fixed_positions{};                         // (position_offset + max_positions, E), added to the embeddings
+  int64_t position_offset = 0;                      // rows of learned or fixed positions in front of the first
+  int32_t unnumbered_id = -1;    // a token that has the last of these rows, and that positions do not count; -1: none
+  int64_t relative_buckets = 0;  // of relative_position_bias, a table for each stack; 0: none
   int64_t relative_distance = 128;
   double state_factor = 1;  // of the last states, in front of the output
   bool logit_bias = false;  // added to logits, (V)

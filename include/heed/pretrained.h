@@ -68,6 +68,9 @@ PretrainedModel load_pretrained(const std::string& path);
 /// The same of the files of a directory, which may lie in memory.
 PretrainedModel load_pretrained(const DirectorySnapshot& files);
 
+/// Of two vectors. Distances are negative, so that more is always nearer.
+enum class Similarity : uint8_t { cosine, dot, euclidean, manhattan };
+
 /// How sentence-transformers makes a text's vector of the states of its tokens.
 struct SentenceModules {
   enum class Pooling : uint8_t { first, maximum, mean, mean_sqrt_length, weighted_mean, last };
@@ -85,6 +88,7 @@ struct SentenceModules {
   std::map<std::string, std::string> prompts{};  // by name, which the prompt may be set to
   bool pools_prompt = true;                      // false: states of the prompt's tokens are left out
   int64_t width = 0;                             // numbers of a vector that are kept; 0: all
+  Similarity similarity = Similarity::cosine;    // by which the model's vectors are compared
 };
 
 /// That of a directory's modules.json, and of the files beside it. Without one, as sentence-transformers has it: the

@@ -24,6 +24,7 @@ struct TextEncoderConfig {
   int64_t d_model = 0;
   int64_t max_positions = 512;
   int64_t position_offset = 0;  // rows of the table of positions in front of the first (RoBERTa)
+  int32_t unnumbered_id = -1;   // a token that has the last of these rows, and that positions do not count; -1: none
   int64_t types = 0;            // of tokens, as first and second text; 0: none
   double norm_epsilon = 1e-12;  // of the norm of embeddings
   double dropout = 0.1;         // of embeddings

@@ -37,9 +37,10 @@ struct TextVectors {
 TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>& texts,
                         const SentenceModules& modules = {});
 
-/// For each row of (N, E) the `top` rows of (M, E), or all M, whose cosine with it is largest: places and cosines. That
-/// of a vector of zeros is 0. Throws ShapeError for unlike widths.
-std::vector<std::vector<std::pair<size_t, double>>> nearest_rows(const Tensor& rows, const Tensor& others, int64_t top);
+/// For each row of (N, E) the `top` rows of (M, E), or all M, whose similarity to it is largest: places and
+/// similarities. The cosine of a vector of zeros is 0. Throws ShapeError for unlike widths.
+std::vector<std::vector<std::pair<size_t, double>>> nearest_rows(const Tensor& rows, const Tensor& others, int64_t top,
+                                                                 Similarity by = Similarity::cosine);
 
 // ---------------------------------------------------------------------------------------------- classes
 

@@ -126,14 +126,18 @@ struct TokenizerFiles {
   std::string path(const std::string& name) const { return where + "/" + name; }
 };
 
-/// The tokenizer of a model's directory: heed's own vocabulary.txt, or as the hub has it tokenizer.json, else
-/// source.spm with target.spm and vocab.json (Marian), else vocab.json with merges.txt or with sentencepiece.bpe.model
-/// (M2M100), else vocab.txt, else a sentencepiece model (tokenizer.model, spiece.model, sentencepiece.bpe.model), which
-/// heed reads by itself.
-/// tokenizer_config.json and special_tokens_map.json say what those leave open, and what they change of a
-/// tokenizer.json as transformers has it: special tokens that it has not, do_lower_case and the like. Or the tokenizer
-/// in a GGUF file. Throws IoError, and FormatError where there is none, where one breaks its format, or asks for what
-/// heed has not.
+/// The tokenizer of a model's directory. The first of these files that is there decides:
+///   1. heed's own vocabulary.txt;
+///   2. for MarianTokenizer source.spm with target.spm and vocab.json, for M2M100Tokenizer vocab.json with
+///      sentencepiece.bpe.model;
+///   3. tokenizer.json;
+///   4. vocab.json with merges.txt;
+///   5. vocab.txt;
+///   6. a sentencepiece model (tokenizer.model, spiece.model, sentencepiece.bpe.model), which heed reads by itself.
+/// The class is the one that transformers' AutoTokenizer makes by config.json and tokenizer_config.json. Many classes
+/// take the vocabulary and the added tokens of tokenizer.json and replace its other parts, as transformers 5 does.
+/// `path` may also be a GGUF file. Throws IoError. Throws FormatError where there is no tokenizer, where a file breaks
+/// its format, and where it asks for what heed does not support.
 Tokenizer load_tokenizer(const std::string& path, TokenizerSide side = TokenizerSide::source);
 /// The same of files of the directory: of those that are there it reads what it needs.
 Tokenizer load_tokenizer(const TokenizerFiles& files, TokenizerSide side = TokenizerSide::source);

@@ -28,4 +28,4 @@ def load(path: Path, trust: bool = False, dtype: Dtype | Literal["int8"] | None 
     "int8" are blocks of 32 numbers with a factor. Raises IoError, FormatError, UntrustedError.
     """
     made = _heed.load(path, trust, dtype, base)
-    return _KINDS[made.kind()]._of(made, path)
+    return _KINDS[made.kind()]._of(made, path, base)

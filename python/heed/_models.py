@@ -86,7 +86,7 @@ class Reading(NamedTuple):
 class Model:
     """What all kinds of models share. heed.load() loads a model of any kind, a class one of its own kind."""
 
-    __slots__ = ("_made", "_config", "_path")
+    __slots__ = ("_made", "_config", "_path", "_base")
     _kind = ""  # the class of heed's that a model is of
 
     def __init__(self, path: Path, trust: bool = False, dtype: Dtype | Literal["int8"] | None = None,
@@ -101,19 +101,19 @@ class Model:
         if made.kind() != self._kind:
             raise _heed.UsageError(f"{self._kind}: {os.fsdecode(path)} holds a {made.kind()}; use heed.{made.kind()}, "
                                    "or heed.load for a model of any kind")
-        self._take(made, path)
+        self._take(made, path, base)
 
     @classmethod
-    def _of(cls, made: _heed.Model, path: Path | None = None) -> Self:
+    def _of(cls, made: _heed.Model, path: Path | None = None, base: Path | None = None) -> Self:
         """Of the compiled part."""
         model = cls.__new__(cls)
-        model._take(made, path)
+        model._take(made, path, base)
         return model
 
-    def _take(self, made: _heed.Model, path: Path | None) -> None:
+    def _take(self, made: _heed.Model, path: Path | None, base: Path | None) -> None:
         self._made = made
         self._config = _read(made.config())
-        self._path = None if path is None else os.path.abspath(os.fsdecode(path))
+        self._path, self._base = (None if place is None else os.path.abspath(os.fsdecode(place)) for place in (path, base))
 
     @property
     def config(self) -> dict[str, Any]:

@@ -66,10 +66,10 @@ void write_similar(const EmbedArguments& a, const Embedder& embed) {
   write_output(a.output, [&](FileWriter& out) {
     each_window(a.input, "embed", [&](const std::vector<std::string>& lines, int64_t before, CutLines& cut) {
       std::string text;
-      for (const auto& nearest : nearest_rows(embed(lines, before, cut), others, a.top)) {
+      for (const auto& nearest : nearest_rows(embed(lines, before, cut), others, a.top, embed.modules.similarity)) {
         ++before;
-        for (const auto& [place, cosine] : nearest)
-          text += std::to_string(before) + '\t' + four_digits(cosine) + '\t' + std::to_string(place + 1) + '\t' +
+        for (const auto& [place, similarity] : nearest)
+          text += std::to_string(before) + '\t' + four_digits(similarity) + '\t' + std::to_string(place + 1) + '\t' +
                   texts[place] + '\n';
       }
       out.write(text);
@@ -122,8 +122,9 @@ void add_embed(CLI::App& program) {
       "vector is what sentence-transformers makes of it: of a Hugging Face model that writes (ForCausalLM) the last "
       "state of the text's last token, else the mean of the last states of its tokens; special tokens count, but for "
       "the end that heed's own models have. Longer texts than the model takes are cut.\n\n"
-      "With --similarity it prints the nearest lines of another file: the line's number, the cosine, the other's "
-      "number, the other.");
+      "With --similarity it prints the nearest lines of another file: the line's number, the similarity, the other's "
+      "number, the other. The similarity is the cosine, or what similarity_fn_name of "
+      "config_sentence_transformers.json names: dot, or euclidean or manhattan, the negative distance.");
   add_reading_options(*command, *a, "a text a line", "HEED_MODEL, else the bundled one");
   CLI::Option* similarity =
       command->add_option("--similarity", a->similarity, "Print the lines of this file that are nearest to each line")

@@ -107,7 +107,7 @@ void write_samples(const GenerateArguments& a, const TextGenerator& generator, c
 }
 
 ChatTemplate chosen_template(const GenerateArguments& a) {
-  return a.chat_template == "auto" ? chat_template_of(a.model) : ChatTemplate(a.chat_template);
+  return a.chat_template == "auto" ? chat_template_of(a.model, a.load.base) : ChatTemplate(a.chat_template);
 }
 
 // Each line is answered as it comes.

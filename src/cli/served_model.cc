@@ -59,7 +59,6 @@ TranslateOptions translate_options(const StoredModel& model, RequestFields& fiel
   BeamOptions& beam = options.beam;
   beam.n_best = fields.whole_or("n_best", beam.n_best, 1, kMostBeam);
   beam.beam = fields.whole("beam", 1, kMostBeam);
-  if (beam.beam) beam.beam = std::max(*beam.beam, beam.n_best);
   beam.length_penalty = fields.number("length_penalty");
   if (std::abs(beam.length_penalty.value_or(0)) > kMostPenalty)
     throw UsageError("length_penalty is to be in the range " + std::to_string(-kMostPenalty) + " to " +
@@ -73,13 +72,9 @@ TranslateOptions translate_options(const StoredModel& model, RequestFields& fiel
   options.target_language = fields.text_or("to", "");
   const std::optional<bool> sample = fields.flag("sample");
   const Sampling sampling = read_sampling(fields);
-  const bool draws = sample.value_or(!beam.beam && model.draws_translations());
-  if (const char* const given = first_given(sampling); given && !draws)
+  beam = model.drawn_or_searched(std::move(beam), sample, sampling);
+  if (const char* const given = first_given(sampling); given && !beam.sampling)
     throw UsageError(std::string(given) + " is for draws; send \"sample\": true, too");
-  if (draws)
-    beam.sampling = sampling;
-  else if (sample && !beam.beam)  // a search, whatever the model's directory asks for
-    beam.beam = std::max(model.pretrained().beam.beam.value_or(BeamOptions::kBeam), beam.n_best);
   return options;
 }
 

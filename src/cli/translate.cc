@@ -252,8 +252,9 @@ void translate(const CLI::App& command, TranslateArguments& a) {
   if (a.options.ranks) require_same(command, a, models);
   Windows windows(a);
   const Translator translator(models, a.load);
-  const bool draws = a.sample || (!a.options.beam.beam && translator.stored().draws_translations());
-  if (draws && a.force.empty()) a.options.beam.sampling = a.sampling;
+  if (a.force.empty())
+    a.options.beam = translator.stored().drawn_or_searched(std::move(a.options.beam),
+                                                           a.sample ? std::optional(true) : std::nullopt, a.sampling);
   if (!a.leads()) return translate_all(a, translator, windows, [](const std::string&) {});
   write_output(a.output, [&](FileWriter& file) {
     translate_all(a, translator, windows, [&](const std::string& text) { file.write(text); });
@@ -325,7 +326,8 @@ void add_translate(CLI::App& program) {
       ->add_option("--max-length", beam.max_length, "Longest translation in tokens; 0 for twice the source and 10 [0]")
       ->check(CLI::Range(0, 1 << 24))
       ->default_str("");
-  add_rules(*command, beam.rules, "--min-length", "Shortest translation in tokens [0]");
+  add_rules(*command, beam.rules, "--min-length",
+            "Shortest translation in tokens; min_length of generation_config.json counts the start token, too [0]");
   command->add_option("-n,--n-best", beam.n_best, "Translations a line, best first; more than --beam widen it")
       ->check(CLI::Range(1, 1000));
   command->add_option("--batch", a->options.batch, "Sentences decoded together")->check(CLI::Range(1, 1 << 16));

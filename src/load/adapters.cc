@@ -194,6 +194,8 @@ namespace {
 constexpr const char* kOfEmbeddingA = ".lora_embedding_A";
 constexpr const char* kOfEmbeddingB = ".lora_embedding_B";
 constexpr const char* kMagnitudes = ".lora_magnitude_vector";
+// The matrix under an adapter, which PEFT saves where it is an embedding or a head.
+constexpr const char* kOfBase = ".base_layer.weight";
 
 // adapter_config.json, and for each layer its scale.
 class AdapterConfig {
@@ -205,7 +207,8 @@ class AdapterConfig {
         alphas_(patterns("alpha_pattern", text)) {
     if (keys_.text("peft_type") != "LORA") keys_.fail("peft_type", "heed has LORA");
     if (keys_.is_text("init_lora_weights"))
-      if (const std::string begun = keys_.text("init_lora_weights"); begun != "gaussian" && begun != "orthogonal")
+      if (const std::string begun = keys_.text("init_lora_weights");
+          begun != "gaussian" && begun != "orthogonal" && begun != "eva")
         keys_.fail("init_lora_weights", "adapters that begin so change their base");
     rank_ = keys_.integer("r", 1, 1 << 16);
     alpha_ = keys_.number("lora_alpha", 1e-30, 1e30);
@@ -292,14 +295,18 @@ class Merging {
 
  private:
   void take(const std::string& name) {
-    if (name.ends_with(kOfB) || name.ends_with(kOfEmbeddingB) || name.ends_with(kMagnitudes)) {
-      const size_t end = name.rfind('.', name.size() - std::string(kEnding).size() - 1);
-      const std::string module = name.ends_with(kOfB) ? name.substr(0, end) : name.substr(0, name.rfind('.'));
-      if (!file_.contains(module + kOfA) && !file_.contains(module + kOfEmbeddingA)) no_place(name);
-    } else if (const auto layer = module_of(name, kOfA)) {
+    for (const char* ending : {kOfB, kOfEmbeddingB, kMagnitudes, kOfBase})
+      if (const auto module = module_of(name, ending)) {
+        if (!file_.contains(kPrefix + *module + kOfA) && !file_.contains(kPrefix + *module + kOfEmbeddingA))
+          no_place(name);
+        return;
+      }
+    if (const auto layer = module_of(name, kOfA)) {
       merge(*layer, as_matrix(file_, kPrefix + *layer + kOfB), as_matrix(file_, name), is_turned(*layer));
     } else if (const auto table = module_of(name, kOfEmbeddingA)) {
       merge(*table, as_matrix(file_, kPrefix + *table + kOfEmbeddingB), as_matrix(file_, name), /*turned=*/true);
+    } else if (const auto biased = module_of(name, ".base_layer.bias")) {
+      changed_[own_name(plain_of(*biased) + ".bias")] = file_.tensor(name);
     } else if (const auto whole = module_of(name, "")) {
       changed_[own_name(plain_of(*whole))] = file_.tensor(name);
     } else {
@@ -315,8 +322,8 @@ class Merging {
   // Without the prefix that some of the classes of a family have.
   std::string plain_of(const std::string& name) const {
     for (const std::string& prefix : names_.prefixes)
-      if (!prefix.empty() && name.starts_with(prefix)) return name.substr(prefix.size());
-    return name;
+      if (!prefix.empty() && name.starts_with(prefix)) return in_this_version(names_, name.substr(prefix.size()));
+    return in_this_version(names_, name);
   }
   std::string own_name(const std::string& plain) const { return name_in_files(names_, plain, base_.names()); }
   bool is_turned(const std::string& module) const { return is_transposed(names_, plain_of(module) + kEnding); }
@@ -327,7 +334,8 @@ class Merging {
     const std::string plain = plain_of(module) + kEnding;
     const std::string* const stored = find_stored(names_, plain, base_.names());
     if (!stored) no_place(kPrefix + module);
-    const Tensor base = base_.tensor(*stored).to(DType::f32);
+    const std::string brought = kPrefix + module + kOfBase;
+    const Tensor base = (file_.contains(brought) ? file_.tensor(brought) : base_.tensor(*stored)).to(DType::f32);
     const bool fits = base.rank() == 2 && a.size(0) == b.size(1) && b.size(0) == base.size(turned ? 1 : 0) &&
                       a.size(1) == base.size(turned ? 0 : 1);
     if (!fits)
@@ -380,9 +388,10 @@ std::string class_for(const std::string& task, const std::string& wrote) {
 }
 
 // config.json of the base for the head that the adapters bring: PEFT's users name the class, and PEFT keeps the task.
-std::string config_for(const AdapterConfig& adapters, const SafetensorsFile& file, const std::string& text) {
+std::string config_for(const AdapterConfig& adapters, const SafetensorsFile& file, const std::string& text,
+                       const std::string& where) {
+  const std::vector<std::string> classes = keys_in(text, where).texts("architectures");
   Json json = Json::parse(text);
-  const std::vector<std::string> classes = keys_in(text, kConfigFile).texts("architectures");
   const std::string ending = class_for(adapters.task(), classes.empty() ? "" : classes[0]);
   if (ending.empty()) return text;
   json["architectures"] = {"Adapted" + ending};
@@ -419,7 +428,7 @@ PretrainedModel load_adapted(const std::string& directory, const std::string& ba
   const SafetensorsFile file = own.safetensors(kAdapterFile);
   const std::string of_base = files.read(kConfigFile, kLargestConfig);
   Altered altered{.config = own.contains(kConfigFile) ? own.read(kConfigFile, kLargestConfig)
-                                                      : config_for(config, file, of_base)};
+                                                      : config_for(config, file, of_base, base + "/" + kConfigFile)};
   const TensorFiles tensors(files);
   const Names names = names_of_files(altered.config, base + "/" + kConfigFile, tensors);
   altered.tensors = Merging(file, config, names, tensors).tensors();

@@ -11,4 +11,8 @@ namespace heed::inline v0 {
 /// load_pretrained().
 PretrainedModel load_adapted(const std::string& directory, const std::string& base);
 
+/// The directory that a model's tokenizer comes from: its own, or of adapters without tokenizer files that of the base
+/// (`named_base`, or the one that adapter_config.json names). Throws as adapted_base().
+std::string tokenizer_directory(const std::string& directory, const std::string& named_base);
+
 }  // namespace heed::inline v0

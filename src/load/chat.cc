@@ -9,6 +9,7 @@
 #include "core/gguf.h"
 #include "heed/io.h"
 #include "io/json.h"
+#include "load/adapters.h"
 #include "load/jinja.h"
 
 namespace heed::inline v0 {
@@ -103,20 +104,13 @@ const KnownForm& form_named(std::string_view name) {
   throw UsageError("chat: there is no template '" + std::string(name) + "'; name one of " + names_of_forms());
 }
 
-std::string trimmed(std::string_view text) {
-  constexpr std::string_view kSpaces = " \t\n\v\f\r";
-  const size_t begin = std::min(text.find_first_not_of(kSpaces), text.size());
-  const size_t end = text.find_last_not_of(kSpaces);
-  return std::string(text.substr(begin, end == text.npos ? 0 : end + 1 - begin));
-}
-
 std::string written(const KnownForm& t, std::span<const ChatMessage> messages) {
   std::string text(t.begin), held;  // a system's message for the user's that follows
   for (const ChatMessage& message : messages) {
     const auto& around = message.role == ChatRole::system ? t.system
                          : message.role == ChatRole::user ? t.user
                                                           : t.assistant;
-    std::string content = t.trimmed ? trimmed(message.content) : message.content;
+    std::string content(t.trimmed ? jinja::stripped(message.content, true, true) : message.content);
     if (message.role == ChatRole::system && t.system_within_user) {
       held = std::string(around[0]) + content + std::string(around[1]);
       continue;
@@ -134,12 +128,13 @@ constexpr const char* kTokens[] = {"bos_token", "eos_token", "unk_token", "sep_t
 
 ChatSource source_of_gguf(const std::string& path) {
   const GgufFile file(path);
-  ChatSource source{.text = std::string(file.text("tokenizer.chat_template").value_or(""))};
+  ChatSource source{.text = std::string(file.text("tokenizer.chat_template").value_or("")),
+                    .unnamed{std::begin(kTokens), std::end(kTokens)}};
   const std::vector<std::string_view> tokens = file.texts("tokenizer.ggml.tokens");
   for (const std::string name : {"bos", "eos"}) {
     const std::optional<int64_t> id = file.integer("tokenizer.ggml." + name + "_token_id");
-    std::string& token = source.tokens[name + "_token"];
-    if (id && *id >= 0 && *id < std::ssize(tokens)) token = tokens[static_cast<size_t>(*id)];
+    source.unnamed.erase(name + "_token");
+    if (id && *id >= 0 && *id < std::ssize(tokens)) source.tokens[name + "_token"] = tokens[static_cast<size_t>(*id)];
   }
   return source;
 }
@@ -155,19 +150,17 @@ std::string default_template(const nlohmann::json& templates, const std::string&
   throw FormatError(where + ": \"chat_template\" is neither a text nor a list with one named \"default\"");
 }
 
-// What a file says of the special tokens. An absent one that the tokenizer's class has by default is left out.
+// Adds the special tokens that a file names.
 void add_tokens(const nlohmann::json& file, ChatSource* source) {
   for (const char* name : kTokens) {
     const auto token = file.find(name);
-    if (token == file.end() || source->tokens.contains(name)) continue;
+    if (token == file.end() || source->unnamed.erase(name) == 0) continue;
     if (token->is_string()) source->tokens[name] = token->get<std::string>();
     if (token->is_object() && token->contains("content") && (*token)["content"].is_string())
       source->tokens[name] = (*token)["content"].get<std::string>();
-    if (token->is_null()) source->tokens[name] = "";
   }
 }
 
-// A token that is "" is undefined in a program; an absent one must not be asked for.
 std::string run_program(const jinja::Program& program, const std::map<std::string, std::string>& tokens,
                         std::span<const ChatMessage> messages) {
   constexpr std::array kRoles{"system", "user", "assistant"};
@@ -176,8 +169,7 @@ std::string run_program(const jinja::Program& program, const std::map<std::strin
     talk.emplace_back(jinja::Dict{{"role", kRoles[static_cast<size_t>(message.role)]}, {"content", message.content}});
   jinja::Dict variables{
       {"messages", std::move(talk)}, {"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", true}};
-  for (const auto& [name, token] : tokens)
-    if (!token.empty()) variables.emplace_back(name, token);
+  for (const auto& [name, token] : tokens) variables.emplace_back(name, token);
   return program.run(variables);
 }
 
@@ -212,11 +204,11 @@ ChatTemplate::ChatTemplate(Writer writer) : form_(std::make_shared<const Form>(F
 
 std::string ChatTemplate::write(std::span<const ChatMessage> messages) const { return form_->write(messages); }
 
-ChatSource chat_source_of(const std::string& path) {
+ChatSource chat_source_of(const std::string& path, const std::string& base) {
   if (is_gguf(path)) return source_of_gguf(path);
   constexpr uint64_t kLargest = uint64_t{16} << 20;  // bytes: tokenizer_config.json lists added tokens, too
-  const DirectorySnapshot files(path, {kTemplateFile, kTokenizerFile, kTokensFile});
-  ChatSource source;
+  const DirectorySnapshot files(tokenizer_directory(path, base), {kTemplateFile, kTokenizerFile, kTokensFile});
+  ChatSource source{.unnamed{std::begin(kTokens), std::end(kTokens)}};
   bool may_have_more = true;  // the tokenizer's class has tokens by itself
   for (const char* name : {kTokenizerFile, kTokensFile}) {
     if (!files.contains(name)) continue;
@@ -230,13 +222,12 @@ ChatSource chat_source_of(const std::string& path) {
     may_have_more = kind != "PreTrainedTokenizerFast" && kind != "TokenizersBackend";
   }
   if (files.contains(kTemplateFile)) source.text = files.read(kTemplateFile, kLargest);
-  if (!may_have_more)
-    for (const char* name : kTokens) source.tokens.try_emplace(name);
+  if (!may_have_more) source.unnamed.clear();
   return source;
 }
 
-ChatTemplate chat_template_of(const std::string& path) {
-  ChatSource source = chat_source_of(path);
+ChatTemplate chat_template_of(const std::string& path, const std::string& base) {
+  ChatSource source = chat_source_of(path, base);
   if (source.text.empty()) return "plain";
   const auto refuse = [path](const std::string& why) {
     throw UsageError("chat: heed does not run the template of " + path + ": " + why + "; name one of " +
@@ -244,9 +235,8 @@ ChatTemplate chat_template_of(const std::string& path) {
   };
   try {
     const jinja::Program program(source.text);
-    for (const char* name : kTokens)
-      if (!source.tokens.contains(name) && program.reads(name))
-        refuse("it writes " + std::string(name) + ", which no file of the tokenizer names");
+    for (const std::string& name : source.unnamed)
+      if (program.reads(name)) refuse("it writes " + name + ", which no file of the tokenizer names");
     return ChatTemplate([=, tokens = std::move(source.tokens)](std::span<const ChatMessage> messages) {
       try {
         return run_program(program, tokens, messages);

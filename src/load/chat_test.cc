@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -55,7 +57,7 @@ jinja::Dict variables_of(const json& c, const json& messages) {
   jinja::Dict variables{
       {"messages", std::move(talk)}, {"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", true}};
   for (const auto& [name, token] : c["tokens"].items())
-    if (!token.get<std::string>().empty()) variables.emplace_back(name, token.get<std::string>());
+    if (!token.is_null()) variables.emplace_back(name, token.get<std::string>());
   return variables;
 }
 
@@ -81,7 +83,7 @@ TEST(ChatProgram, WritesAsTransformersDoes) {
       if (talk.contains("error")) {
         EXPECT_TRUE(refuses) << got;
         ++both_refuse;
-      } else if (refuses && other) {
+      } else if (refuses && (other || c["name"].get<std::string>().starts_with("refused"))) {
         ++refused;
       } else {
         EXPECT_EQ(got, talk["text"].get<std::string>());
@@ -132,11 +134,16 @@ TEST(ChatProgram, SaysWhatItDoesNotRun) {
                               "{{ namespace(1) }}",
                               "{% set a = {1: 2} %}",
                               "{{ strftime_now('%E') }}",
-                              "{{ 9223372036854775807 + 1 }}"})
+                              "{{ 9223372036854775807 + 1 }}",
+                              "{{ range(-9223372036854775807 - 1, 5) | length }}",
+                              "{{ range(100001) | length }}",
+                              "{{ namespace(_a=1) }}",
+                              "{{ namespace(__class__='x')['__class__'] }}",
+                              "{{ dict(a=1, a=2) | length }}"})
     EXPECT_TRUE(refusal(program).starts_with("error: ")) << program << ": " << refusal(program);
 }
 
-// A stranger's program ends, within the memory of a conversation.
+// An untrusted program ends within bounded memory.
 TEST(ChatProgram, IsBounded) {
   const auto nested = [](const std::string& open, const std::string& inner, const std::string& close, int times) {
     std::string program;
@@ -171,6 +178,54 @@ TEST(ChatProgram, IsBounded) {
   EXPECT_EQ(refusal("{% set a = namespace() %}{% set b = namespace(x=a) %}{% set a.x = b %}{% set a.y = [a] %}b"), "b");
 }
 
+// Each program does much work for each of its operations. Without a count of that work it takes minutes, or all memory.
+TEST(ChatProgram, CountsTheWorkOfOperations) {
+  const std::string shared =
+      "{% set ns = namespace(a=[1]) %}{% for i in range(40) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}";
+  std::string chain = "x", maps = "'map'", names = "{% macro m(";
+  for (int i = 0; i < 17; ++i) chain = "(0<" + chain + "<1)";
+  for (int i = 0; i < 15000; ++i) maps += ",'map'";
+  for (int i = 0; i < 2000; ++i) names += "a" + std::to_string(i) + ",";
+  const std::string text = "{% set x = 'a' * 4000000 %}", loop = "{% for i in range(99999) %}";
+  for (const std::string& program :
+       {shared + "{{ ns.a == ns.a }}",
+        shared + "{{ ns.a in [ns.a] }}",
+        shared + "{{ ns.a is eq(ns.a) }}",
+        shared + "{{ [ns.a, ns.a] | unique | list | length }}",
+        shared + "{{ ns.a | tojson | length }}",
+        "{{ " + chain + " }}",
+        "{% set ns = namespace(l=[" + std::string(100000, 'a') +
+            "]) %}{% for i in range(13) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
+        "{{ 'a' | map(" + maps + ") | list | length }}",
+        names + ") %}{% endmacro %}",
+        text + "{% set y = 'a' * 2000000 ~ 'b' %}{{ y in x }}",
+        text + "{% set y = 'a' * 2000000 ~ 'b' %}{{ x.split(y) | length }}",
+        text + "{% set y = 'a' * 2000000 ~ 'b' %}{{ x.replace(y, '') | length }}",
+        text + "{% set y = 'a' * 2000000 ~ 'b' %}{{ x.find(y) }}{{ x.count(y) }}",
+        text + loop + "{{ x[-3999999] }}{% endfor %}",
+        text + loop + "{{ x[3999999] }}{% endfor %}",
+        text + loop + "{{ x[3999998:] }}{% endfor %}",
+        text + loop + "{{ x | length }}{% endfor %}",
+        text + loop + "{{ x.strip('a') }}{% endfor %}",
+        text + "{% set y = x ~ '' %}" + loop + "{{ x == y }}{% endfor %}",
+        text + "{% set y = x ~ '' %}" + loop + "{{ x < y }}{% endfor %}",
+        text + "{% set y = x ~ '' %}" + loop + "{{ x.startswith(y) }}{% endfor %}",
+        text + "{% set y = x ~ '' %}{% set d = {x: 1} %}" + loop + "{{ d[y] }}{% endfor %}",
+        text + loop + "{{ [] | map(x) | list | length }}{% endfor %}",
+        text + loop + "{{ [] | selectattr('role', x) | list | length }}{% endfor %}",
+        text + loop + "{{ [] | join(x) }}{% endfor %}",
+        text + loop + "{{ strftime_now(x) }}{% endfor %}",
+        text + "{{ x.strip(x) }}",
+        text + "{{ x[::-1] }}",
+        text + "{{ x | list | length }}",
+        text + "{% set ns = namespace(l=[]) %}" + loop + "{% set ns.l = ns.l + [ns[x]] %}{% endfor %}"}) {
+    const std::clock_t before = std::clock();
+    EXPECT_TRUE(refusal(program).starts_with("error: ")) << program.substr(0, 200);
+    constexpr double kMost = 20;  // seconds of processor time; about one is needed without sanitizers
+    EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, kMost) << program.substr(0, 200);
+  }
+}
+
 using ChatDirectory = FileTest;
 
 TEST_F(ChatDirectory, HasItsTemplate) {
@@ -191,6 +246,11 @@ TEST_F(ChatDirectory, HasItsTemplate) {
   EXPECT_THROW(writes(), UsageError);  // the class has one
   put("special_tokens_map.json", R"({"bos_token": "<m>"})");
   EXPECT_EQ(writes(), "<m>.");
+  const std::string defined = "{{ bos_token is defined }}{{ image_token is defined }}";
+  put("tokenizer_config.json", R"({"chat_template": ")" + defined + R"(", "bos_token": ""})");
+  EXPECT_EQ(writes(), "TrueFalse");  // only null is no token
+  put("tokenizer_config.json", R"({"chat_template": ")" + defined + R"(", "bos_token": null})");
+  EXPECT_EQ(writes(), "FalseFalse");
   put("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "tool"},
                                                      {"name": "default", "template": "default"}]})");
   EXPECT_EQ(writes(), "default");
@@ -213,6 +273,27 @@ TEST_F(ChatDirectory, HasItsTemplate) {
   expect_refused("{{ messages | xmlattr }}", "filter 'xmlattr' of a list; name one of chatml");
   expect_refused("{{ raise_exception('System role not supported') }}",
                  "the model's template does not take the conversation: System role not supported");
+}
+
+// As their tokenizer.
+TEST_F(ChatDirectory, OfAdaptersIsThatOfTheBase) {
+  std::filesystem::create_directories(at("base"));
+  std::filesystem::create_directories(at("adapters"));
+  write_file_atomically(at("base/tokenizer.json"), "{}");
+  write_file_atomically(at("base/chat_template.jinja"), "of the base");
+  const auto names_base = [&](const std::string& base) {
+    const json config = {{"peft_type", "LORA"}, {"r", 2}, {"lora_alpha", 2}, {"base_model_name_or_path", base}};
+    write_file_atomically(at("adapters/adapter_config.json"), config.dump());
+  };
+  const std::vector<ChatMessage> said = {{ChatRole::user, "Hi"}};
+  names_base(at("base"));
+  EXPECT_EQ(chat_template_of(at("adapters")).write(said), "of the base");
+  names_base("org/name");
+  EXPECT_EQ(chat_template_of(at("adapters"), at("base")).write(said), "of the base");
+  EXPECT_THROW(chat_template_of(at("adapters")), IoError);
+  write_file_atomically(at("adapters/tokenizer.json"), "{}");
+  write_file_atomically(at("adapters/chat_template.jinja"), "its own");
+  EXPECT_EQ(chat_template_of(at("adapters")).write(said), "its own");
 }
 
 StoredModel small_model() {

@@ -12,9 +12,24 @@ namespace {
 
 using Pooling = SentenceModules::Pooling;
 
+// Special tokens of the text stay as they are, which a tokenizer finds before it lowers the rest.
+std::string lowered(const std::string& text, const Tokenizer& tokenizer) {
+  const Encoding encoding = tokenizer.encode(text, /*special_tokens=*/false);
+  std::string result;
+  size_t at = 0;
+  for (size_t t = 0; t < encoding.ids.size(); ++t) {
+    const auto& [begin, end] = encoding.offsets[t];
+    if (!tokenizer.special(encoding.ids[t]) || static_cast<size_t>(begin) < at) continue;
+    result += to_lower(text.substr(at, static_cast<size_t>(begin) - at));
+    result += text.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+    at = static_cast<size_t>(end);
+  }
+  return result + to_lower(text.substr(at));
+}
+
 ReadRow row_of(const StoredModel& model, const std::string& text, const SentenceModules& modules, int64_t longest) {
   std::string whole = modules.prompt + text;
-  if (modules.lower_case) whole = to_lower(whole);
+  if (modules.lower_case) whole = lowered(whole, model.source_tokenizer());
   return row_of(model.source_tokenizer(), whole, longest);
 }
 
@@ -61,6 +76,22 @@ Tensor normalised(const Tensor& rows) {
     if (squares > 0)
       for (int64_t e = 0; e < width; ++e) row[e] = static_cast<float>(row[e] / std::sqrt(squares));
   }
+  return result;
+}
+
+// Of rows (N, E) to rows (M, E), (N, M): Euclidean, or sums of absolute differences.
+Tensor negative_distances(const Tensor& from, const Tensor& to, bool euclidean) {
+  const Tensor result = Tensor::empty({from.size(0), to.size(0)});
+  for (int64_t n = 0; n < from.size(0); ++n)
+    for (int64_t m = 0; m < to.size(0); ++m) {
+      const std::span<const float> a = from.select(0, n).span<float>(), b = to.select(0, m).span<float>();
+      double sum = 0;
+      for (size_t e = 0; e < a.size(); ++e) {
+        const double difference = std::abs(double{a[e]} - double{b[e]});
+        sum += euclidean ? difference * difference : difference;
+      }
+      result.at<float>(n, m) = static_cast<float>(-(euclidean ? std::sqrt(sum) : sum));
+    }
   return result;
 }
 
@@ -139,29 +170,35 @@ TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>
   return result;
 }
 
-std::vector<std::vector<std::pair<size_t, double>>> nearest_rows(const Tensor& rows, const Tensor& others,
-                                                                 int64_t top) {
+std::vector<std::vector<std::pair<size_t, double>>> nearest_rows(const Tensor& rows, const Tensor& others, int64_t top,
+                                                                 Similarity by) {
   if (rows.rank() != 2 || others.rank() != 2 || rows.size(1) != others.size(1))
     throw ShapeError("nearest_rows: " + to_string(rows.shape()) + " and " + to_string(others.shape()) +
                      " are no vectors of one width");
   constexpr int64_t kTogether = 256;
   const NoGrad no_grad;
-  const Tensor from = normalised(rows), to = normalised(others);
+  const bool cosine = by == Similarity::cosine;
+  const Tensor from = cosine ? normalised(rows) : rows.to(DType::f32).contiguous();
+  const Tensor to = cosine ? normalised(others) : others.to(DType::f32).contiguous();
   const int64_t count = to.size(0), keep = std::clamp<int64_t>(top, 0, count);
   std::vector<std::vector<std::pair<size_t, double>>> nearest(static_cast<size_t>(from.size(0)));
   if (keep == 0) return nearest;
   std::vector<size_t> order(static_cast<size_t>(count));
   for (int64_t begin = 0; begin < from.size(0); begin += kTogether) {
     const int64_t end = std::min(begin + kTogether, from.size(0));
-    const Tensor cosines = functional::linear(Variable(from.slice(0, begin, end)), Variable(to)).value();
+    const Tensor some = from.slice(0, begin, end);
+    const Tensor found = by == Similarity::cosine || by == Similarity::dot
+                             ? functional::linear(Variable(some), Variable(to)).value()
+                             : negative_distances(some, to, by == Similarity::euclidean);
     for (int64_t n = begin; n < end; ++n) {
-      const float* const row = cosines.data<float>() + (n - begin) * count;
+      const float* const row = found.data<float>() + (n - begin) * count;
       std::iota(order.begin(), order.end(), 0);
       std::partial_sort(order.begin(), order.begin() + keep, order.end(),
                         [&](size_t a, size_t b) { return row[a] != row[b] ? row[a] > row[b] : a < b; });
       for (int64_t k = 0; k < keep; ++k) {
         const size_t place = order[static_cast<size_t>(k)];
-        nearest[static_cast<size_t>(n)].emplace_back(place, std::clamp<double>(row[place], -1, 1));
+        nearest[static_cast<size_t>(n)].emplace_back(place,
+                                                     cosine ? std::clamp<double>(row[place], -1, 1) : row[place]);
       }
     }
   }

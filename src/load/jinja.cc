@@ -19,10 +19,11 @@ namespace {
 
 using Kind = Node::Kind;
 
-// Of a program of no size that reads nothing; both grow with what there is to read.
+// Bounds of a run, for a program and variables of no size. Both grow with each byte of these.
 constexpr int64_t kSteps = 1'000'000;
 constexpr int64_t kBytes = int64_t{16} << 20;
 constexpr int64_t kBytesPerByte = 256, kStepsPerByte = 4;
+constexpr uint64_t kOverhead = 64;  // bytes of a text, list or dictionary beside its content
 constexpr int kDeepestCall = 20, kDeepestValue = 100;
 
 [[noreturn]] void fail(const std::string& what) { throw ProgramError(what); }
@@ -30,8 +31,9 @@ constexpr int kDeepestCall = 20, kDeepestValue = 100;
 // ---- Values as Python has them
 
 std::string kind_of(const Value& value) {
-  constexpr std::array<const char*, 10> kNames{"nothing", "none",   "a boolean",    "a number",    "a number",
-                                               "a text",  "a list", "a dictionary", "a namespace", "a function"};
+  constexpr std::array<const char*, 11> kNames{"nothing",     "none",       "a boolean",  "a number",
+                                               "a number",    "a text",     "a list",     "a dictionary",
+                                               "a namespace", "a function", "a generator"};
   return kNames[value.data().index()];
 }
 
@@ -52,32 +54,25 @@ std::optional<int64_t> whole(const Value& value) {
   return {};
 }
 
+bool is_number(const Value& value) { return whole(value) || value.number(); }
+
 std::optional<double> numeric(const Value& value) {
+  constexpr int64_t kExact = int64_t{1} << 53;
   if (const double* const d = value.number()) return *d;
   const std::optional<int64_t> i = whole(value);
+  if (i && (*i > kExact || *i < -kExact)) fail("a whole number that is too large beside another number");
   return i ? std::optional(static_cast<double>(*i)) : std::nullopt;
 }
 
-bool equal(const Value& a, const Value& b) {
-  if (whole(a) && whole(b)) return *whole(a) == *whole(b);
-  if (const auto x = numeric(a), y = numeric(b); x && y) return *x == *y;
-  if (a.text() && b.text()) return *a.text() == *b.text();
-  if (a.list() && b.list())
-    return std::equal(a.list()->begin(), a.list()->end(), b.list()->begin(), b.list()->end(), equal);
-  if (a.dict() && b.dict())
-    return a.dict()->size() == b.dict()->size() &&
-           std::all_of(a.dict()->begin(), a.dict()->end(), [&](const auto& entry) {
-             const Value* const other = find(*b.dict(), entry.first);
-             return other && equal(entry.second, *other);
-           });
-  return (a.is_none() && b.is_none()) || (a.is_undefined() && b.is_undefined());
-}
-
+// Python's repr(): an exponent below 1e-4 and from 1e16.
 std::string written(double number) {
   std::array<char, 40> text;
-  if (!std::isfinite(number)) fail("a number that is not finite");
-  std::string digits(text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr);
-  return digits.find_first_of(".e") == digits.npos ? digits + ".0" : digits;
+  const double size = std::abs(number);
+  const bool plain = size == 0 || (size >= 1e-4 && size < 1e16);
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number,
+                                 plain ? std::chars_format::fixed : std::chars_format::scientific);
+  std::string digits(text.data(), end.ptr);
+  return plain && digits.find('.') == digits.npos ? digits + ".0" : digits;
 }
 
 std::string text_of(const Value& value) {
@@ -90,77 +85,22 @@ std::string text_of(const Value& value) {
   fail("heed does not write " + kind_of(value) + " as Python does");
 }
 
-void append_json_string(const std::string& text, std::string* out) {
-  *out += '"';
-  for (const char c : text) {
-    constexpr std::string_view kCharacters = "\"\\\n\r\t\b\f", kNames = "\"\\nrtbf";
-    if (const size_t known = kCharacters.find(c); known != kCharacters.npos) {
-      *out += '\\';
-      *out += kNames[known];
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      std::array<char, 8> code;
-      std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(c));
-      *out += code.data();
-    } else {
-      *out += c;
-    }
-  }
-  *out += '"';
-}
-
-// json.dumps(value, ensure_ascii=False, indent=indent)
-void append_json(const Value& value, std::optional<int64_t> indent, int64_t depth, std::string* out) {
-  const auto line = [&](int64_t at) {
-    if (!indent) return;
-    *out += '\n';
-    out->append(static_cast<size_t>(*indent * at), ' ');
-  };
-  const char* const between = indent ? "," : ", ";
-  if (const std::string* const s = value.text()) {
-    append_json_string(*s, out);
-  } else if (const List* const list = value.list()) {
-    *out += '[';
-    for (size_t i = 0; i < list->size(); ++i) {
-      if (i > 0) *out += between;
-      line(depth + 1);
-      append_json((*list)[i], indent, depth + 1, out);
-    }
-    if (!list->empty()) line(depth);
-    *out += ']';
-  } else if (const Dict* const dict = value.dict()) {
-    *out += '{';
-    for (size_t i = 0; i < dict->size(); ++i) {
-      if (i > 0) *out += between;
-      line(depth + 1);
-      append_json_string((*dict)[i].first, out);
-      *out += ": ";
-      append_json((*dict)[i].second, indent, depth + 1, out);
-    }
-    if (!dict->empty()) line(depth);
-    *out += '}';
-  } else if (value.is_none()) {
-    *out += "null";
-  } else if (const bool* const b = value.boolean()) {
-    *out += *b ? "true" : "false";
-  } else if (value.integer() || value.number()) {
-    *out += text_of(value);
-  } else {
-    fail("tojson of " + kind_of(value));
-  }
-}
-
 // ---- Texts, whose places count characters
 
-// Where each character begins, and the end.
-std::vector<size_t> characters_of(std::string_view text) {
-  std::vector<size_t> begins;
-  for (size_t i = 0; i < text.size(); ++i)
-    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) begins.push_back(i);
-  begins.push_back(text.size());
-  return begins;
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+int64_t count_characters(std::string_view text) { return std::count_if(text.begin(), text.end(), begins_character); }
+
+// The byte that is `count` characters after the byte `from`, at most the end.
+size_t after(std::string_view text, size_t from, int64_t count) {
+  for (; count > 0 && from < text.size(); --count) {
+    ++from;
+    while (from < text.size() && !begins_character(text[from])) ++from;
+  }
+  return from;
 }
 
-bool is_one_of(char32_t code, const std::optional<std::string>& characters) {
+bool is_one_of(char32_t code, const std::string* characters) {
   if (!characters) return is_space(code);
   for (std::string_view rest = *characters; !rest.empty();) {
     const DecodedCharacter c = decode_utf8(rest);
@@ -170,55 +110,42 @@ bool is_one_of(char32_t code, const std::optional<std::string>& characters) {
   return false;
 }
 
-// Without white space, or `characters`, at its ends.
-std::string_view stripped(std::string_view text, const std::optional<std::string>& characters, bool left, bool right) {
-  while (left && !text.empty()) {
-    const DecodedCharacter c = decode_utf8(text);
-    if (!is_one_of(c.code, characters)) break;
-    text.remove_prefix(static_cast<size_t>(c.length));
-  }
-  while (right && !text.empty()) {
-    size_t last = text.size() - 1;
-    while (last > 0 && (static_cast<unsigned char>(text[last]) & 0xC0) == 0x80) --last;
-    if (!is_one_of(decode_utf8(text.substr(last)).code, characters)) break;
-    text = text.substr(0, last);
-  }
-  return text;
-}
-
 bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-enum class Letters : uint8_t { upper, lower, title, capital };
+// title: as str.title(). words: as Jinja's filter `title`.
+enum class Letters : uint8_t { upper, lower, title, words, capital };
 
 std::string in_letters(const std::string& text, Letters letters) {
-  if (!is_ascii(text)) fail("heed changes capitals in ASCII texts alone");
+  if (!is_ascii(text)) fail("heed changes upper and lower case in ASCII texts only");
   std::string out = text;
   bool begins = true;
   for (char& c : out) {
     const bool up = letters == Letters::upper || (begins && letters != Letters::lower);
     if (up && c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
     if (!up && c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    begins = letters == Letters::title && !is_letter(c);
+    begins = (letters == Letters::title && !is_letter(c)) ||
+             (letters == Letters::words &&
+              std::string_view("-({[< \t\n\v\f\r\x1c\x1d\x1e\x1f").find(c) != std::string_view::npos);
   }
   return out;
 }
 
 // ---- A run
 
-// Names and what they stand for. A loop and a macro have their own, behind those around them.
+struct Loop {
+  const List& items;
+  int64_t at;
+};
+
+// The names of a scope. Loops and macros have their own scope inside the enclosing one.
 struct Scope {
   const Scope* around = nullptr;
   std::map<std::string, Value, std::less<>> names{};
-
-  const Value* find(const std::string& name) const {
-    for (const Scope* scope = this; scope; scope = scope->around)
-      if (const auto at = scope->names.find(name); at != scope->names.end()) return &at->second;
-    return nullptr;
-  }
+  const Loop* loop = nullptr;
 };
 
 enum class Flow : uint8_t { on, leave, next };
@@ -254,9 +181,24 @@ class Run {
     if (bytes > static_cast<uint64_t>(bytes_)) fail("it makes more text than a conversation needs");
     bytes_ -= static_cast<int64_t>(bytes);
   }
+  // Counts work that grows with a text, and the search for one text in another.
+  void read(size_t bytes) { step(1 + static_cast<int64_t>(bytes / 64)); }
+  void search(size_t in, size_t what) { step(1 + static_cast<int64_t>(in / 64 * (1 + what / 64))); }
   Value made(std::string text) {
-    charge(text.size());
+    charge(kOverhead + text.size());
     return text;
+  }
+  Value made(List list, Sequence sequence = Sequence::list) {
+    charge(kOverhead + list.size() * sizeof(Value));
+    return {std::move(list), sequence};
+  }
+  Value made(Dict dict) {
+    charge(kOverhead + dict.size() * sizeof(Dict::value_type));
+    return dict;
+  }
+  Value generated(List items) {
+    charge(kOverhead + items.size() * sizeof(Value));
+    return Generator{.items = std::move(items)};
   }
   void append(std::string_view text, std::string* out) {
     charge(text.size());
@@ -285,8 +227,7 @@ class Run {
           if (is_true(value(branch.parts[0], scope))) return statements(branch.body, scope, out);
         return statements(s.otherwise, scope, out);
       case Kind::loop:
-        loop(s, scope, out);
-        return Flow::on;
+        return loop(s, scope, out);
       case Kind::assign:
         assign(s, scope);
         return Flow::on;
@@ -320,18 +261,22 @@ class Run {
       scope.names[s.names[0]] = std::move(given);
       return;
     }
-    const Value* const object = scope.find(s.names[0]);
+    const Value* const object = known(scope, s.names[0]);
     if (!object || !object->names()) fail("'" + s.names[0] + "' is no namespace");
     if (s.names[1].starts_with('_')) fail("a name of a namespace begins with _");
-    Dict& entries = object->names()->entries;
-    const auto at = std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.first == s.names[1]; });
-    if (at == entries.end())
-      entries.emplace_back(s.names[1], std::move(given));
-    else
-      at->second = std::move(given);
+    put(s.names[1], std::move(given), &object->names()->entries);
   }
 
-  void loop(const Node& s, Scope& scope, std::string* out) {
+  // Null where a name is undefined.
+  const Value* known(const Scope& innermost, const std::string& name) {
+    for (const Scope* scope = &innermost; scope; scope = scope->around) {
+      if (const auto at = scope->names.find(name); at != scope->names.end()) return &at->second;
+      step();
+    }
+    return nullptr;
+  }
+
+  Flow loop(const Node& s, Scope& scope, std::string* out) {
     List items = items_of(value(s.parts[0], scope));
     if (s.parts.size() > 1)
       std::erase_if(items, [&](const Value& item) {
@@ -339,29 +284,39 @@ class Run {
         bind(s.names, item, &own);
         return !is_true(value(s.parts[1], own));
       });
-    const auto count = std::ssize(items);
-    for (int64_t i = 0; i < count; ++i) {
+    bool finished = false;  // one of the bodies reached its end
+    for (int64_t i = 0; i < std::ssize(items); ++i) {
       step();
-      Scope own{.around = &scope};
-      own.names["loop"] =
-          Dict{{"index", i + 1},
-               {"index0", i},
-               {"revindex", count - i},
-               {"revindex0", count - i - 1},
-               {"first", i == 0},
-               {"last", i + 1 == count},
-               {"length", count},
-               {"depth", int64_t{1}},
-               {"depth0", int64_t{0}},
-               {"previtem", i > 0 ? items[static_cast<size_t>(i) - 1] : Value::undefined("previtem")},
-               {"nextitem", i + 1 < count ? items[static_cast<size_t>(i) + 1] : Value::undefined("nextitem")}};
+      const Loop here{.items = items, .at = i};
+      Scope own{.around = &scope, .loop = &here};
       bind(s.names, items[static_cast<size_t>(i)], &own);
-      if (statements(s.body, own, out) == Flow::leave) break;
+      const Flow flow = statements(s.body, own, out);
+      finished = finished || flow == Flow::on;
+      if (flow == Flow::leave) break;
     }
-    if (items.empty()) {
-      Scope own{.around = &scope};
-      statements(s.otherwise, own, out);
-    }
+    if (finished) return Flow::on;
+    Scope own{.around = &scope};
+    return statements(s.otherwise, own, out);  // its `break` and `continue` are those of the loop around this one
+  }
+
+  static Value part_of_loop(const std::string& name, const Scope& innermost) {
+    const Scope* scope = &innermost;
+    while (scope && !scope->loop) scope = scope->around;
+    if (!scope) fail("'loop' is undefined");
+    const List& items = scope->loop->items;
+    const int64_t i = scope->loop->at, count = std::ssize(items);
+    if (name == "index") return i + 1;
+    if (name == "index0") return i;
+    if (name == "revindex") return count - i;
+    if (name == "revindex0") return count - i - 1;
+    if (name == "first") return i == 0;
+    if (name == "last") return i + 1 == count;
+    if (name == "length") return count;
+    if (name == "depth") return int64_t{1};
+    if (name == "depth0") return int64_t{0};
+    if (name == "previtem") return i > 0 ? items[static_cast<size_t>(i) - 1] : Value();
+    if (name == "nextitem") return i + 1 < count ? items[static_cast<size_t>(i) + 1] : Value();
+    fail("heed does not have loop." + name);
   }
 
   static void bind(const std::vector<std::string>& names, const Value& item, Scope* scope) {
@@ -388,11 +343,11 @@ class Run {
         else if (const Value* const named = find(given.named, name))
           own.names[name] = *named;
         else
-          own.names[name] = i < without ? Value::undefined(name) : value(s.parts[i - without], own);
+          own.names[name] = i < without ? Value() : value(s.parts[i - without], own);
       }
       for (const auto& [name, ignored] : given.named)
-        if (std::find(s.names.begin() + 1, s.names.end(), name) == s.names.end())
-          fail("macro '" + s.names[0] + "' has no parameter '" + name + "'");
+        if (std::find(s.names.begin() + 1 + std::ssize(given.positional), s.names.end(), name) == s.names.end())
+          fail("macro '" + s.names[0] + "' does not take the argument '" + name + "'");
       std::string text;
       statements(s.body, own, &text);
       --calls_;
@@ -408,13 +363,16 @@ class Run {
       case Kind::literal:
         return e.value;
       case Kind::variable: {
-        const Value* const known = scope.find(e.names[0]);
-        return known ? *known : Value::undefined(e.names[0]);
+        const Value* const known = this->known(scope, e.names[0]);
+        return known ? *known : Value();
       }
-      case Kind::list: {
+      case Kind::loop_part:
+        return part_of_loop(e.names[0], scope);
+      case Kind::list:
+      case Kind::tuple: {
         List list;
         for (const Node& part : e.parts) list.push_back(value(part, scope));
-        return list;
+        return made(std::move(list), e.kind == Kind::list ? Sequence::list : Sequence::tuple);
       }
       case Kind::dict: {
         Dict dict;
@@ -426,9 +384,11 @@ class Run {
         return dict;
       }
       case Kind::attribute:
-        return attribute(value(e.parts[0], scope), e.names[0]);
-      case Kind::item:
-        return item(value(e.parts[0], scope), value(e.parts[1], scope));
+        return attribute(object_of(e, scope), e.names[0]);
+      case Kind::item: {
+        const Value object = object_of(e, scope);
+        return item(object, value(e.parts[1], scope));
+      }
       case Kind::slice:
         return slice(e, scope);
       case Kind::call:
@@ -463,16 +423,23 @@ class Run {
     }
   }
 
-  static void put(const std::string& key, Value value, Dict* dict) {
-    for (auto& [known, old] : *dict)
-      if (known == key) {
-        old = std::move(value);
-        return;
-      }
-    dict->emplace_back(key, std::move(value));
+  // Null where there is none.
+  const Value* look_up(const Dict& dict, const std::string& key) {
+    step(static_cast<int64_t>((1 + dict.size() / 8) * (1 + key.size() / 64)));
+    return find(dict, key);
   }
 
-  // Those behind the first part.
+  void put(const std::string& key, Value value, Dict* dict) {
+    if (!look_up(*dict, key)) {
+      charge(kOverhead + key.size());
+      dict->emplace_back(key, std::move(value));
+      return;
+    }
+    std::find_if(dict->begin(), dict->end(), [&](const auto& entry) { return entry.first == key; })->second =
+        std::move(value);
+  }
+
+  // Evaluates all parts after the first as arguments.
   Arguments arguments(const Node& e, Scope& scope) {
     Arguments all;
     for (size_t i = 1; i < e.parts.size(); ++i) all.positional.push_back(value(e.parts[i], scope));
@@ -481,51 +448,77 @@ class Run {
   }
 
   Value call(const Node& e, Scope& scope) {
-    const Value function = value(e.parts[0], scope);
+    const Node& what = e.parts[0];
+    Value function;
+    if (what.kind == Kind::attribute) {
+      const Value object = object_of(what, scope);
+      if (const Method method = method_of(object, what.names[0]))
+        return (this->*method)(object, what.names[0], arguments(e, scope));
+      function = attribute(object, what.names[0]);
+    } else {
+      function = value(what, scope);
+    }
     const Arguments given = arguments(e, scope);
     if (function.function()) return (*function.function())(given);
-    const Node& what = e.parts[0];
     fail((what.names.empty() ? kind_of(function) : "'" + what.names.back() + "'") + " is no function");
   }
 
-  Value attribute(const Value& object, const std::string& name) {
-    if (object.is_undefined()) fail_undefined(object, name);
-    if (const Namespace* const names = object.names()) {
-      const Value* const entry = find(names->entries, name);
-      return entry ? *entry : Value::undefined(name);
-    }
-    if (object.text() || object.dict() || object.list())
-      if (Value method = this->method(object, name); !method.is_undefined()) return method;
-    const Value* const entry = object.dict() ? find(*object.dict(), name) : nullptr;
-    return entry ? *entry : Value::undefined(name);
+  // The object of an attribute or item.
+  Value object_of(const Node& e, Scope& scope) {
+    Value object = value(e.parts[0], scope);
+    const std::vector<std::string>& names = e.parts[0].names;
+    if (object.is_undefined()) fail((names.empty() ? "a value" : "'" + names.back() + "'") + " is undefined");
+    return object;
   }
 
-  [[noreturn]] static void fail_undefined(const Value& object, const std::string& name) {
-    const std::string& what = std::get<Undefined>(object.data()).name;
-    fail((what.empty() ? "a value" : "'" + what + "'") + " is undefined, and '" + name + "' of it is asked for");
+  Value attribute(const Value& object, const std::string& name) {
+    if (name.starts_with('_')) fail("heed does not have attributes that begin with _");
+    if (object.is_undefined()) fail("'" + name + "' of an undefined value");
+    if (object.is_none()) return {};
+    if (const Namespace* const names = object.names()) {
+      const Value* const entry = look_up(names->entries, name);
+      return entry ? *entry : Value();
+    }
+    if (!object.text() && !object.list() && !object.dict()) fail("heed has no attributes of " + kind_of(object));
+    if (is_method(object, name)) fail("heed does not have the method '" + name + "' of " + kind_of(object) + " here");
+    const Value* const entry = object.dict() ? look_up(*object.dict(), name) : nullptr;
+    return entry ? *entry : Value();
   }
 
   Value item(const Value& object, const Value& key) {
-    if (object.is_undefined()) fail_undefined(object, text_of(key));
     if (const std::string* const name = key.text()) {
       if (const Dict* const dict = object.dict())
-        if (const Value* const entry = find(*dict, *name)) return *entry;
-      return attribute(object, *name);
+        if (const Value* const entry = look_up(*dict, *name)) return *entry;
+      constexpr size_t kLongest = 255;  // of attributes
+      if (name->size() <= kLongest) return attribute(object, *name);
+      if (!object.text() && !object.list() && !object.dict()) fail("an item of " + kind_of(object));
+      return {};
     }
+    if (object.is_none()) return {};
+    if (object.list() && object.sequence() == Sequence::view) fail("an item of a view");
+    if (!object.list() && !object.text() && !object.dict()) fail("an item of " + kind_of(object));
     const std::optional<int64_t> place = whole(key);
     if (!place) return {};
     if (const List* const list = object.list()) {
       const int64_t at = *place < 0 ? *place + std::ssize(*list) : *place;
       return at >= 0 && at < std::ssize(*list) ? (*list)[static_cast<size_t>(at)] : Value();
     }
-    if (const std::string* const text = object.text()) {
-      const std::vector<size_t> begins = characters_of(*text);
-      const int64_t count = std::ssize(begins) - 1, at = *place < 0 ? *place + count : *place;
-      if (at < 0 || at >= count) return {};
-      const auto from = static_cast<size_t>(at);
-      return made(text->substr(begins[from], begins[from + 1] - begins[from]));
+    return object.text() ? character(*object.text(), *place) : Value();
+  }
+
+  // Undefined where there is none.
+  Value character(const std::string& text, int64_t place) {
+    const int64_t longest = std::ssize(text);
+    if (place >= longest || place < -longest) return {};
+    read(std::min(text.size(), 4 * static_cast<size_t>(place < 0 ? -place : place)));
+    size_t at = text.size();
+    for (int64_t left = -place; left > 0; --left) {
+      if (at == 0) return {};
+      --at;
+      while (at > 0 && !begins_character(text[at])) --at;
     }
-    return {};
+    if (place >= 0) at = after(text, 0, place);
+    return at == text.size() ? Value() : made(text.substr(at, after(text, at, 1) - at));
   }
 
   Value slice(const Node& e, Scope& scope) {
@@ -536,35 +529,56 @@ class Run {
       given[i] = whole(part);
       if (!given[i] && !part.is_none()) fail("a slice by " + kind_of(part));
     }
-    const auto places = [&](int64_t count) {
-      const int64_t by = given[2].value_or(1);
-      if (by == 0) fail("a slice by steps of 0");
-      const int64_t lowest = by > 0 ? 0 : -1, highest = by > 0 ? count : count - 1;
-      const auto place = [&](const std::optional<int64_t>& at, int64_t absent) {
-        return at ? std::clamp(*at < 0 ? std::max(*at, -count - 1) + count : std::min(*at, count), lowest, highest)
-                  : absent;
-      };
-      std::vector<size_t> all;
-      const int64_t stop = place(given[1], by > 0 ? count : -1);
-      for (int64_t i = place(given[0], by > 0 ? 0 : count - 1); by > 0 ? i < stop : i > stop;
-           i += std::clamp(by, -count - 1, count + 1)) {
-        step();
-        all.push_back(static_cast<size_t>(i));
-      }
-      return all;
+    const int64_t by = given[2].value_or(1);
+    const std::string* const text = object.text();
+    const List* const list = object.list();
+    if ((!text && !list) || (list && object.sequence() == Sequence::view)) fail("a slice of " + kind_of(object));
+    if (by == 0 || (text && by != 1)) fail("heed does not have slices of " + kind_of(object) + " by such steps");
+    if (text) read(2 * text->size());
+    const int64_t count = text ? count_characters(*text) : std::ssize(*list);
+    const int64_t lowest = by > 0 ? 0 : -1, highest = by > 0 ? count : count - 1;
+    const auto place = [&](const std::optional<int64_t>& at, int64_t absent) {
+      return at ? std::clamp(*at < 0 ? std::max(*at, -count - 1) + count : std::min(*at, count), lowest, highest)
+                : absent;
     };
-    if (const List* const list = object.list()) {
-      List part;
-      for (const size_t i : places(std::ssize(*list))) part.push_back((*list)[i]);
-      return part;
+    const int64_t start = place(given[0], by > 0 ? 0 : count - 1), stop = place(given[1], by > 0 ? count : -1);
+    if (text) {
+      const size_t begin = after(*text, 0, start);
+      return made(text->substr(begin, after(*text, begin, stop - start) - begin));
     }
-    if (const std::string* const text = object.text()) {
-      const std::vector<size_t> begins = characters_of(*text);
-      std::string part;
-      for (const size_t i : places(std::ssize(begins) - 1)) part.append(*text, begins[i], begins[i + 1] - begins[i]);
-      return made(std::move(part));
+    List part;
+    for (int64_t i = start; by > 0 ? i < stop : i > stop; i += std::clamp(by, -count - 1, count + 1)) {
+      step();
+      part.push_back((*list)[static_cast<size_t>(i)]);
     }
-    fail("a slice of " + kind_of(object));
+    return made(std::move(part), object.sequence());
+  }
+
+  // Python's ==. Fails where kinds are compared that heed has in its own way.
+  bool equal(const Value& a, const Value& b) {
+    step();
+    for (const Value* const one : {&a, &b})
+      if (one->names() || one->function() || one->generator() ||
+          (one->list() && (one->sequence() == Sequence::range || one->sequence() == Sequence::view)))
+        fail("heed does not compare " + kind_of(a) + " with " + kind_of(b));
+    if (whole(a) && whole(b)) return *whole(a) == *whole(b);
+    if (is_number(a) && is_number(b)) return *numeric(a) == *numeric(b);
+    if (a.text() && b.text()) {
+      read(std::min(a.text()->size(), b.text()->size()));
+      return *a.text() == *b.text();
+    }
+    if (a.list() && b.list()) {
+      if (a.sequence() != b.sequence()) fail("heed does not compare a list with a tuple");
+      return std::equal(a.list()->begin(), a.list()->end(), b.list()->begin(), b.list()->end(),
+                        [this](const Value& x, const Value& y) { return equal(x, y); });
+    }
+    if (a.dict() && b.dict())
+      return a.dict()->size() == b.dict()->size() &&
+             std::all_of(a.dict()->begin(), a.dict()->end(), [&](const auto& entry) {
+               const Value* const other = look_up(*b.dict(), entry.first);
+               return other && equal(entry.second, *other);
+             });
+    return a.data().index() == b.data().index();  // none, undefined
   }
 
   Value operation(const std::string& sign, const Value& a, const Value& b) {
@@ -574,18 +588,19 @@ class Run {
     if (sign == "~") return joined(text_of(a), text_of(b));
     if (sign == "<" || sign == ">" || sign == "<=" || sign == ">=") return ordered(sign, a, b);
     if (sign == "+" && a.text() && b.text()) return joined(*a.text(), *b.text());
-    if (sign == "+" && a.list() && b.list()) {
+    if (sign == "+" && a.list() && b.list() && a.sequence() == b.sequence() &&
+        (a.sequence() == Sequence::list || a.sequence() == Sequence::tuple)) {
       step(std::ssize(*a.list()) + std::ssize(*b.list()));
       List all = *a.list();
       all.insert(all.end(), b.list()->begin(), b.list()->end());
-      return all;
+      return made(std::move(all), a.sequence());
     }
     if (sign == "*" && a.text() && whole(b)) return repeated(*a.text(), *whole(b));
     return arithmetic(sign, a, b);
   }
 
   Value joined(const std::string& a, const std::string& b) {
-    charge(a.size() + b.size());
+    charge(kOverhead + a.size() + b.size());
     return a + b;
   }
 
@@ -593,21 +608,23 @@ class Run {
     std::string all;
     if (text.empty() || times <= 0) return all;
     if (times > bytes_) fail("it makes more text than a conversation needs");
-    charge(text.size() * static_cast<uint64_t>(times));
+    charge(kOverhead + text.size() * static_cast<uint64_t>(times));
     for (int64_t i = 0; i < times; ++i) all += text;
     return all;
   }
 
-  static Value ordered(const std::string& sign, const Value& a, const Value& b) {
+  Value ordered(const std::string& sign, const Value& a, const Value& b) {
     int order = 0;
-    if (a.text() && b.text())
+    if (a.text() && b.text()) {
+      read(std::min(a.text()->size(), b.text()->size()));
       order = a.text()->compare(*b.text());
-    else if (whole(a) && whole(b))
+    } else if (whole(a) && whole(b)) {
       order = *whole(a) < *whole(b) ? -1 : *whole(a) > *whole(b);
-    else if (const auto x = numeric(a), y = numeric(b); x && y)
-      order = *x < *y ? -1 : *x > *y;
-    else
+    } else if (is_number(a) && is_number(b)) {
+      order = *numeric(a) < *numeric(b) ? -1 : *numeric(a) > *numeric(b);
+    } else {
       fail(kind_of(a) + " " + sign + " " + kind_of(b));
+    }
     return sign == "<" ? order < 0 : sign == ">" ? order > 0 : sign == "<=" ? order <= 0 : order >= 0;
   }
 
@@ -624,27 +641,29 @@ class Run {
       }
       fail("whole numbers that are too large, or a division by 0");
     }
-    const auto x = numeric(a), y = numeric(b);
-    if (!x || !y) refuse();
-    if (sign == "+") return *x + *y;
-    if (sign == "-") return *x - *y;
-    if (sign == "*") return *x * *y;
-    if (sign != "/" || *y == 0) refuse();
-    return *x / *y;
+    if (!is_number(a) || !is_number(b)) refuse();
+    const double x = *numeric(a), y = *numeric(b);
+    if (sign == "//" || sign == "%" || (sign == "/" && y == 0)) refuse();
+    const double result = sign == "+" ? x + y : sign == "-" ? x - y : sign == "*" ? x * y : x / y;
+    if (!std::isfinite(result)) fail("a number that is not finite");
+    return result;
   }
 
   bool contains(const Value& all, const Value& one) {
     if (const std::string* const text = all.text()) {
       if (!one.text()) fail("'in' of a text, for " + kind_of(one));
+      search(text->size(), one.text()->size());
       return text->find(*one.text()) != text->npos;
     }
-    if (const Dict* const dict = all.dict()) return one.text() && find(*dict, *one.text());
-    if (const List* const list = all.list()) {
-      step(std::ssize(*list));
-      return std::any_of(list->begin(), list->end(), [&](const Value& item) { return equal(item, one); });
+    if (const Dict* const dict = all.dict()) {
+      if (!one.text() && !one.is_none() && !one.is_undefined() && !is_number(one))
+        fail("'in' of a dictionary, for " + kind_of(one));
+      return one.text() && look_up(*dict, *one.text());
     }
-    if (all.is_undefined()) return false;
-    fail("'in' of " + kind_of(all));
+    if (const List* const list = all.list())
+      return std::any_of(list->begin(), list->end(), [&](const Value& item) { return equal(item, one); });
+    const List items = items_of(all);
+    return std::any_of(items.begin(), items.end(), [&](const Value& item) { return equal(item, one); });
   }
 
   List items_of(const Value& all) {
@@ -652,13 +671,16 @@ class Run {
     if (const List* const list = all.list()) {
       items = *list;
     } else if (const Dict* const dict = all.dict()) {
-      for (const auto& [key, ignored] : *dict) items.emplace_back(key);
+      for (const auto& [key, ignored] : *dict) items.push_back(made(key));
     } else if (const std::string* const text = all.text()) {
-      const std::vector<size_t> begins = characters_of(*text);
-      for (size_t i = 0; i + 1 < begins.size(); ++i) {
+      for (size_t at = 0, next = 0; at < text->size(); at = next) {
         step();
-        items.push_back(made(text->substr(begins[i], begins[i + 1] - begins[i])));
+        next = after(*text, at, 1);
+        items.push_back(made(text->substr(at, next - at)));
       }
+    } else if (Generator* const generator = all.generator()) {
+      if (std::exchange(generator->used, true)) fail("heed goes through the items of a generator once");
+      items = generator->items;
     } else if (!all.is_undefined()) {
       fail("a loop over " + kind_of(all));
     }
@@ -667,7 +689,10 @@ class Run {
   }
 
   int64_t length_of(const Value& value) {
-    if (const std::string* const text = value.text()) return std::ssize(characters_of(*text)) - 1;
+    if (const std::string* const text = value.text()) {
+      read(text->size());
+      return count_characters(*text);
+    }
     if (const List* const list = value.list()) return std::ssize(*list);
     if (const Dict* const dict = value.dict()) return std::ssize(*dict);
     if (value.is_undefined()) return 0;
@@ -681,37 +706,51 @@ class Run {
     if (place < given.positional.size()) return &given.positional[place];
     return find(given.named, name);
   }
-  static std::optional<std::string> text_argument(const Arguments& given, size_t place, const char* name) {
+  // Null where it is not given, or none.
+  static const std::string* text_argument(const Arguments& given, size_t place, const char* name) {
     const Value* const value = argument(given, place, name);
-    if (!value || value->is_none()) return {};
+    if (!value || value->is_none()) return nullptr;
     if (!value->text()) fail(std::string(name) + " is " + kind_of(*value));
-    return *value->text();
+    return value->text();
   }
-  static std::string needed_text(const Arguments& given, size_t place, const char* name) {
-    const std::optional<std::string> text = text_argument(given, place, name);
+  static const std::string& needed_text(const Arguments& given, size_t place, const char* name) {
+    const std::string* const text = text_argument(given, place, name);
     if (!text) fail(std::string(name) + " is missing");
     return *text;
   }
+  // Of a filter, a test or an attribute.
+  static std::string needed_name(const Arguments& given, size_t place, const char* name) {
+    constexpr size_t kLongest = 255;
+    const std::string& text = needed_text(given, place, name);
+    if (text.size() > kLongest || !is_ascii(text)) fail(std::string(name) + " is no name that heed has");
+    return text;
+  }
   static std::optional<int64_t> whole_argument(const Arguments& given, size_t place, const char* name) {
     const Value* const value = argument(given, place, name);
-    if (!value || value->is_none()) return {};
+    if (!value) return {};
     if (!whole(*value)) fail(std::string(name) + " is " + kind_of(*value));
     return whole(*value);
   }
   static void expect_arguments(const Arguments& given, std::initializer_list<std::string_view> names,
                                const std::string& of) {
     const auto known = [&](const auto& entry) {
-      return std::find(names.begin(), names.end(), entry.first) != names.end();
+      return std::find(names.begin() + std::min(given.positional.size(), names.size()), names.end(), entry.first) !=
+             names.end();
     };
     if (given.positional.size() > names.size() || !std::all_of(given.named.begin(), given.named.end(), known))
+      fail("heed does not have these arguments of '" + of + "'");
+  }
+  // Most of Python's methods take arguments by their place only.
+  static void expect_places(const Arguments& given, size_t least, size_t most, const std::string& of) {
+    if (given.positional.size() < least || given.positional.size() > most || !given.named.empty())
       fail("heed does not have these arguments of '" + of + "'");
   }
 
   // ---- Methods
 
-  // Undefined where there is none of that name.
-  Value method(const Value& object, const std::string& name) {
-    using Method = Value (Run::*)(const Value&, const std::string&, const Arguments&);
+  using Method = Value (Run::*)(const Value&, const std::string&, const Arguments&);
+  // Null where heed has none of that name.
+  static Method method_of(const Value& object, const std::string& name) {
     static const std::map<std::string, Method, std::less<>> kOfTexts{
         {"strip", &Run::strip},     {"lstrip", &Run::strip},       {"rstrip", &Run::strip},
         {"split", &Run::split},     {"rsplit", &Run::split},       {"startswith", &Run::begins},
@@ -721,8 +760,14 @@ class Run {
         {"splitlines", &Run::lines}};
     static const std::map<std::string, Method, std::less<>> kOfDicts{
         {"items", &Run::entries}, {"keys", &Run::entries}, {"values", &Run::entries}, {"get", &Run::get}};
-    static const std::map<std::string, Method, std::less<>> kOfLists{};
-    // What Python's objects have beside these: found before the entries of a dictionary.
+    if (!object.text() && !object.dict()) return nullptr;
+    const auto& methods = object.text() ? kOfTexts : kOfDicts;
+    const auto at = methods.find(name);
+    return at == methods.end() ? nullptr : at->second;
+  }
+
+  // Whether Python's object has an attribute of that name. Python finds it before the entries of a dictionary.
+  static bool is_method(const Value& object, const std::string& name) {
     using Names = std::set<std::string, std::less<>>;
     static const Names kMoreOfTexts{
         "casefold", "center",  "encode",       "expandtabs",   "format",    "format_map", "index",        "isalnum",
@@ -730,94 +775,103 @@ class Run {
         "isspace",  "istitle", "isupper",      "ljust",        "maketrans", "partition",  "rfind",        "rindex",
         "rjust",    "zfill",   "removeprefix", "removesuffix", "swapcase",  "translate",  "rpartition"};
     static const Names kMoreOfDicts{"clear", "copy", "fromkeys", "pop", "popitem", "setdefault", "update"};
-    static const Names kMoreOfLists{"append", "clear",  "copy",    "count", "extend", "index",
-                                    "insert", "remove", "reverse", "pop",   "sort"};
-    const auto& methods = object.text() ? kOfTexts : object.dict() ? kOfDicts : kOfLists;
-    const auto& others = object.text() ? kMoreOfTexts : object.dict() ? kMoreOfDicts : kMoreOfLists;
-    if (const auto at = methods.find(name); at != methods.end())
-      return {Function([this, object, name, method = at->second](const Arguments& given) {
-                return (this->*method)(object, name, given);
-              }),
-              object};
-    if (others.contains(name))
-      return Function([name](const Arguments&) -> Value { fail("heed does not have the method '" + name + "'"); });
-    return {};
+    // Of lists, tuples, ranges and views.
+    static const Names kMoreOfLists{"append",  "clear", "copy", "count", "extend", "index", "insert",     "remove",
+                                    "reverse", "pop",   "sort", "start", "stop",   "step",  "isdisjoint", "mapping"};
+    return method_of(object, name) || (object.text()   ? kMoreOfTexts
+                                       : object.dict() ? kMoreOfDicts
+                                                       : kMoreOfLists)
+                                          .contains(name);
+  }
+
+  Value trim(const std::string& text, const std::string* characters, bool left, bool right) {
+    constexpr size_t kMost = 64;  // bytes
+    if (characters && characters->size() > kMost) fail("more than " + std::to_string(kMost) + " bytes to strip");
+    read(text.size() * (characters ? 1 + characters->size() / 4 : 1));
+    return made(std::string(stripped(text, left, right, characters)));
   }
 
   Value strip(const Value& object, const std::string& name, const Arguments& given) {
-    expect_arguments(given, {"chars"}, name);
-    return made(
-        std::string(stripped(*object.text(), text_argument(given, 0, "chars"), name != "rstrip", name != "lstrip")));
+    expect_places(given, 0, 1, name);
+    return trim(*object.text(), text_argument(given, 0, "chars"), name != "rstrip", name != "lstrip");
   }
 
   Value split(const Value& object, const std::string& name, const Arguments& given) {
     expect_arguments(given, {"sep", "maxsplit"}, name);
     const std::string& text = *object.text();
-    const std::optional<std::string> sign = text_argument(given, 0, "sep");
+    const std::string* const sign = text_argument(given, 0, "sep");
     int64_t most = whole_argument(given, 1, "maxsplit").value_or(-1);
     if (sign && sign->empty()) fail("'" + name + "' at an empty text");
     List parts;
-    charge(text.size());
+    search(text.size(), sign ? sign->size() : 0);
     if (!sign) {
       if (most >= 0) fail("heed does not have 'maxsplit' of a split at spaces");
-      for (const std::string_view word : split_words(text)) parts.emplace_back(std::string(word));
-      step(std::ssize(parts));
-      return parts;
+      charge(text.size() * sizeof(std::string_view) / 2);  // of split_words()
+      for (const std::string_view word : split_words(text)) {
+        step();
+        parts.push_back(made(std::string(word)));
+      }
+      return made(std::move(parts));
     }
     std::string_view rest = text;
     const bool from_right = name == "rsplit";
     for (size_t at; most != 0 && (at = from_right ? rest.rfind(*sign) : rest.find(*sign)) != rest.npos; --most) {
       step();
-      parts.emplace_back(std::string(from_right ? rest.substr(at + sign->size()) : rest.substr(0, at)));
+      parts.push_back(made(std::string(from_right ? rest.substr(at + sign->size()) : rest.substr(0, at))));
       rest = from_right ? rest.substr(0, at) : rest.substr(at + sign->size());
     }
-    parts.emplace_back(std::string(rest));
+    parts.push_back(made(std::string(rest)));
     if (from_right) std::reverse(parts.begin(), parts.end());
-    return parts;
+    return made(std::move(parts));
   }
 
   Value lines(const Value& object, const std::string& name, const Arguments& given) {
-    expect_arguments(given, {}, name);
+    expect_places(given, 0, 0, name);
     const std::string& text = *object.text();
+    read(text.size());
     if (text.find_first_of("\r\v\f\x1c\x1d\x1e") != text.npos || !is_ascii(text)) fail("'splitlines' of such a text");
     List all;
-    charge(text.size());
     for (size_t begin = 0; begin < text.size();) {
       step();
       const size_t end = std::min(text.find('\n', begin), text.size());
-      all.emplace_back(text.substr(begin, end - begin));
+      all.push_back(made(text.substr(begin, end - begin)));
       begin = end + 1;
     }
-    return all;
+    return made(std::move(all));
   }
 
   Value begins(const Value& object, const std::string& name, const Arguments& given) {
-    expect_arguments(given, {"prefix"}, name);
-    const Value* const what = argument(given, 0, "prefix");
-    if (!what) fail("'" + name + "' without an argument");
-    const List one{*what};
-    const List& all = what->list() ? *what->list() : one;
+    expect_places(given, 1, 1, name);
+    const Value& what = given.positional[0];
+    const List one{what};
+    const List& all = what.list() && what.sequence() == Sequence::tuple ? *what.list() : one;
     const bool at_end = name == "endswith";
     return std::any_of(all.begin(), all.end(), [&](const Value& part) {
       if (!part.text()) fail("'" + name + "' of " + kind_of(part));
+      read(std::min(part.text()->size(), object.text()->size()));
       return at_end ? object.text()->ends_with(*part.text()) : object.text()->starts_with(*part.text());
     });
   }
 
   Value letters(const Value& object, const std::string& name, const Arguments& given) {
-    expect_arguments(given, {}, name);
-    const Letters how = name == "upper"   ? Letters::upper
-                        : name == "lower" ? Letters::lower
-                        : name == "title" ? Letters::title
-                                          : Letters::capital;
-    return made(in_letters(*object.text(), how));
+    expect_places(given, 0, 0, name);
+    return in_case(*object.text(), name, Letters::title);
+  }
+
+  Value in_case(const std::string& text, const std::string& name, Letters title) {
+    read(text.size());
+    return made(in_letters(text, name == "upper"   ? Letters::upper
+                                 : name == "lower" ? Letters::lower
+                                 : name == "title" ? title
+                                                   : Letters::capital));
   }
 
   Value replace(const Value& object, const std::string& name, const Arguments& given) {
-    expect_arguments(given, {"old", "new", "count"}, name);
-    const std::string old = needed_text(given, 0, "old"), by = needed_text(given, 1, "new");
+    expect_places(given, 2, 3, name);
+    const std::string &old = needed_text(given, 0, "old"), &by = needed_text(given, 1, "new");
     int64_t most = whole_argument(given, 2, "count").value_or(-1);
     if (old.empty()) fail("heed does not replace an empty text");
+    search(object.text()->size(), old.size());
     std::string out;
     const std::string& text = *object.text();
     size_t done = 0;
@@ -832,10 +886,11 @@ class Run {
   }
 
   Value join(const Value& object, const std::string& name, const Arguments& given) {
-    expect_arguments(given, {"iterable"}, name);
-    const Value* const all = argument(given, 0, "iterable");
-    if (!all) fail("'join' without an argument");
-    return join_items(items_of(*all), *object.text());
+    expect_places(given, 1, 1, name);
+    const List items = items_of(given.positional[0]);
+    if (!std::all_of(items.begin(), items.end(), [](const Value& item) { return item.text(); }))
+      fail("'join' of items that are no texts");
+    return join_items(items, *object.text());
   }
 
   Value join_items(const List& items, const std::string& between) {
@@ -848,37 +903,39 @@ class Run {
   }
 
   Value find_text(const Value& object, const std::string& name, const Arguments& given) {
-    expect_arguments(given, {"sub"}, name);
-    const size_t at = object.text()->find(needed_text(given, 0, "sub"));
-    return at == std::string::npos ? int64_t{-1}
-                                   : std::ssize(characters_of(std::string_view(*object.text()).substr(0, at))) - 1;
+    expect_places(given, 1, 1, name);
+    const std::string& what = needed_text(given, 0, "sub");
+    search(object.text()->size(), what.size());
+    const size_t at = object.text()->find(what);
+    return at == std::string::npos ? int64_t{-1} : count_characters(std::string_view(*object.text()).substr(0, at));
   }
 
   Value count_text(const Value& object, const std::string& name, const Arguments& given) {
-    expect_arguments(given, {"sub"}, name);
-    const std::string what = needed_text(given, 0, "sub");
+    expect_places(given, 1, 1, name);
+    const std::string& what = needed_text(given, 0, "sub");
     if (what.empty()) fail("'count' of an empty text");
+    search(object.text()->size(), what.size());
     int64_t count = 0;
     for (size_t at = 0; (at = object.text()->find(what, at)) != std::string::npos; at += what.size()) ++count;
     return count;
   }
 
   Value entries(const Value& object, const std::string& name, const Arguments& given) {
-    expect_arguments(given, {}, name);
+    expect_places(given, 0, 0, name);
     List all;
     for (const auto& [key, value] : *object.dict()) {
       step();
-      if (name == "items")
-        all.emplace_back(List{key, value});
+      if (name == "values")
+        all.push_back(value);
       else
-        all.push_back(name == "keys" ? Value(key) : value);
+        all.push_back(name == "keys" ? made(key) : made(List{made(key), value}, Sequence::tuple));
     }
-    return all;
+    return made(std::move(all), Sequence::view);
   }
 
   Value get(const Value& object, const std::string& name, const Arguments& given) {
-    expect_arguments(given, {"key", "default"}, name);
-    const Value* const entry = find(*object.dict(), needed_text(given, 0, "key"));
+    expect_places(given, 1, 2, name);
+    const Value* const entry = look_up(*object.dict(), needed_text(given, 0, "key"));
     const Value* const absent = argument(given, 1, "default");
     return entry ? *entry : absent ? *absent : Value(nullptr);
   }
@@ -888,55 +945,56 @@ class Run {
   Value filter(const std::string& name, const Value& input, const Arguments& given) {
     if (name == "trim") {
       expect_arguments(given, {"chars"}, name);
-      return made(std::string(stripped(text_of(input), text_argument(given, 0, "chars"), true, true)));
+      return trim(text_of(input), text_argument(given, 0, "chars"), true, true);
     }
     if (name == "tojson") return to_json(input, given);
     if (name == "default" || name == "d") return or_default(input, given);
     if (name == "join") {
       expect_arguments(given, {"d"}, name);
-      return join_items(items_of(input), text_argument(given, 0, "d").value_or(""));
+      const bool alone = given.positional.empty() && given.named.empty();
+      const std::string between = alone ? "" : needed_text(given, 0, "d");
+      read(between.size());
+      return join_items(items_of(input), between);
     }
-    if (name == "replace") return replace(text_of(input), name, renamed(given));
-    if (name == "upper" || name == "lower" || name == "title" || name == "capitalize")
-      return letters(text_of(input), name, given);
+    if (name == "replace") return replace(text_of(input), name, given);
     if (name == "map") return map_items(input, given);
     if (name == "selectattr" || name == "rejectattr" || name == "select" || name == "reject")
       return chosen(name, input, given);
     expect_arguments(given, {}, name);
+    if (name == "upper" || name == "lower" || name == "title" || name == "capitalize")
+      return in_case(text_of(input), name, Letters::words);
     if (name == "length" || name == "count") return length_of(input);
     if (name == "string") return made(text_of(input));
-    if (name == "safe") return input;
-    if (name == "list") return items_of(input);
-    if (name == "first" || name == "last") {
+    if (name == "list") return made(items_of(input));
+    if (name == "first" || (name == "last" && !input.generator())) {
+      if (input.text()) return character(*input.text(), name == "first" ? 0 : -1);
       const List items = items_of(input);
       return items.empty() ? Value() : name == "first" ? items.front() : items.back();
     }
-    if (name == "reverse" && input.list()) {
-      List items = *input.list();
-      step(std::ssize(items));
+    if (name == "reverse" && (input.list() || input.generator())) {
+      List items = items_of(input);
       std::reverse(items.begin(), items.end());
-      return items;
+      return input.list() ? generated(std::move(items)) : made(std::move(items));
     }
-    if (name == "items" && input.is_undefined()) return List();
-    if (name == "items" && input.dict()) return entries(input, name, {});
+    if (name == "items" && input.is_undefined()) return generated({});
+    if (name == "items" && input.dict()) return generated(*entries(input, name, {}).list());
     if (name == "int" && whole(input)) return *whole(input);
-    if (name == "unique" && input.list()) {
-      List once;
-      for (const Value& item : *input.list()) {
-        step(1 + std::ssize(once));
-        if (std::none_of(once.begin(), once.end(), [&](const Value& known) { return equal(known, item); }))
-          once.push_back(item);
-      }
-      return once;
-    }
+    if (name == "unique") return unique(input);
     fail("heed does not have the filter '" + name + "' of " + kind_of(input));
   }
 
-  // Jinja's filter names its second argument otherwise than Python's method.
-  static Arguments renamed(Arguments given) {
-    for (auto& [name, ignored] : given.named)
-      if (name == "s") fail("heed does not have these arguments of 'replace'");
-    return given;
+  // Texts that differ in case only are the same one.
+  Value unique(const Value& input) {
+    List kept, seen;
+    for (const Value& item : items_of(input)) {
+      if (!item.text() && !item.is_none() && !is_number(item)) fail("'unique' of " + kind_of(item));
+      if (item.text()) read(8 * item.text()->size());
+      const Value key = item.text() ? made(to_lower(*item.text())) : item;
+      if (std::any_of(seen.begin(), seen.end(), [&](const Value& known) { return equal(known, key); })) continue;
+      seen.push_back(key);
+      kept.push_back(item);
+    }
+    return generated(std::move(kept));
   }
 
   Value to_json(const Value& input, const Arguments& given) {
@@ -947,7 +1005,67 @@ class Run {
     if (indent && (*indent < 0 || *indent > 16)) fail("an indent of " + std::to_string(*indent));
     std::string out;
     append_json(input, indent, 0, &out);
-    return made(std::move(out));
+    return out;
+  }
+
+  void append_json_string(const std::string& text, std::string* out) {
+    read(text.size());
+    append("\"", out);
+    for (size_t done = 0; done < text.size();) {
+      constexpr std::string_view kCharacters = "\"\\\n\r\t\b\f", kNames = "\"\\nrtbf";
+      const auto is_escaped = [](char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20; };
+      const auto at = std::find_if(text.begin() + static_cast<std::ptrdiff_t>(done), text.end(), is_escaped);
+      const auto end = static_cast<size_t>(at - text.begin());
+      append(std::string_view(text).substr(done, end - done), out);
+      done = end + 1;
+      if (at == text.end()) continue;
+      std::array<char, 8> code;
+      if (const size_t known = kCharacters.find(*at); known != kCharacters.npos)
+        std::snprintf(code.data(), code.size(), "\\%c", kNames[known]);
+      else
+        std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(*at));
+      append(code.data(), out);
+    }
+    append("\"", out);
+  }
+
+  // json.dumps(value, ensure_ascii=False, indent=indent)
+  void append_json(const Value& value, std::optional<int64_t> indent, int64_t depth, std::string* out) {
+    step();
+    const auto line = [&](int64_t at) {
+      if (indent) append("\n" + std::string(static_cast<size_t>(*indent * at), ' '), out);
+    };
+    // Writes `count` parts between brackets.
+    const auto parts = [&](const char* open, const char* close, size_t count, const auto& part) {
+      append(open, out);
+      for (size_t i = 0; i < count; ++i) {
+        if (i > 0) append(indent ? "," : ", ", out);
+        line(depth + 1);
+        part(i);
+      }
+      if (count > 0) line(depth);
+      append(close, out);
+    };
+    const List* const list = value.list();
+    if (const std::string* const s = value.text()) {
+      append_json_string(*s, out);
+    } else if (list && (value.sequence() == Sequence::list || value.sequence() == Sequence::tuple)) {
+      parts("[", "]", list->size(), [&](size_t i) { append_json((*list)[i], indent, depth + 1, out); });
+    } else if (const Dict* const dict = value.dict()) {
+      parts("{", "}", dict->size(), [&](size_t i) {
+        append_json_string((*dict)[i].first, out);
+        append(": ", out);
+        append_json((*dict)[i].second, indent, depth + 1, out);
+      });
+    } else if (value.is_none()) {
+      append("null", out);
+    } else if (const bool* const b = value.boolean()) {
+      append(*b ? "true" : "false", out);
+    } else if (is_number(value)) {
+      append(text_of(value), out);
+    } else {
+      fail("tojson of " + kind_of(value));
+    }
   }
 
   static Value or_default(const Value& input, const Arguments& given) {
@@ -958,35 +1076,51 @@ class Run {
     return keep ? input : other ? *other : Value("");
   }
 
-  // map(attribute="role"), map("trim")
-  Value map_items(const Value& input, Arguments given) {
+  // Jinja goes through the items later, when namespaces may have changed.
+  List items_for_later(const Value& input) {
     List items = items_of(input);
-    const std::optional<std::string> attribute_name = text_argument(given, std::string::npos, "attribute");
-    if (attribute_name &&
-        (given.positional.size() > 0 || given.named.size() > 1 || attribute_name->find('.') != std::string::npos))
-      fail("heed does not have these arguments of 'map'");
-    if (!attribute_name && given.positional.empty()) fail("'map' without an argument");
-    const std::string name = attribute_name ? *attribute_name : needed_text(given, 0, "filter");
-    if (!attribute_name) given.positional.erase(given.positional.begin());
-    for (Value& one : items) one = attribute_name ? item(one, name) : filter(name, one, given);
+    if (std::any_of(items.begin(), items.end(), [](const Value& item) { return item.names(); }))
+      fail("heed does not have filters of namespaces");
     return items;
   }
 
-  // selectattr("role", "equalto", "user"), select("string"), and what these leave
+  static void check_attribute_name(const std::string& name) {
+    if (name.find('.') != name.npos || name.empty() || (name[0] >= '0' && name[0] <= '9'))
+      fail("heed does not have the attribute '" + name + "' in filters");
+  }
+
+  // map(attribute="role"), map("trim")
+  Value map_items(const Value& input, Arguments given) {
+    const bool of_attribute = find(given.named, "attribute");
+    if (of_attribute ? given.positional.size() > 0 || given.named.size() > 1 : given.positional.empty())
+      fail("heed does not have these arguments of 'map'");
+    const std::string name = needed_name(given, 0, of_attribute ? "attribute" : "filter");
+    if (of_attribute)
+      check_attribute_name(name);
+    else if (name == "map")
+      fail("heed does not have 'map' within 'map'");
+    else
+      given.positional.erase(given.positional.begin());
+    List items = items_for_later(input);
+    for (Value& one : items) one = of_attribute ? item(one, name) : filter(name, one, given);
+    return generated(std::move(items));
+  }
+
+  // selectattr("role", "equalto", "user"), select("string"), and rejectattr and reject, which keep the other items
   Value chosen(const std::string& name, const Value& input, Arguments given) {
     const bool of_attribute = name.ends_with("attr"), wanted = name.starts_with("select");
     if (!given.named.empty()) fail("heed does not have these arguments of '" + name + "'");
-    const std::string key = of_attribute ? needed_text(given, 0, "attribute") : "";
-    if (key.find('.') != key.npos) fail("heed does not have attributes of attributes in '" + name + "'");
+    const std::string key = of_attribute ? needed_name(given, 0, "attribute") : "";
+    if (of_attribute) check_attribute_name(key);
     if (of_attribute) given.positional.erase(given.positional.begin());
-    const std::string by = given.positional.empty() ? "" : needed_text(given, 0, "test");
+    const std::string by = given.positional.empty() ? "" : needed_name(given, 0, "test");
     if (!by.empty()) given.positional.erase(given.positional.begin());
-    List items = items_of(input);
+    List items = items_for_later(input);
     std::erase_if(items, [&](const Value& one) {
       const Value tested = of_attribute ? item(one, key) : one;
       return (by.empty() ? is_true(tested) : is_true(test(by, tested, given))) != wanted;
     });
-    return items;
+    return generated(std::move(items));
   }
 
   Value test(const std::string& name, const Value& input, const Arguments& given) {
@@ -997,22 +1131,24 @@ class Run {
     if (name == "equalto" || name == "eq" || name == "==") return equal(input, other());
     if (name == "ne" || name == "!=") return !equal(input, other());
     if (name == "in") return contains(other(), input);
-    if (name == "divisibleby") return *whole(arithmetic("%", input, other())) == 0;
+    if (name == "divisibleby") return equal(arithmetic("%", input, other()), int64_t{0});
     if (!given.positional.empty() || !given.named.empty())
       fail("heed does not have the test '" + name + "' with an argument");
     if (name == "defined") return !input.is_undefined();
     if (name == "undefined") return input.is_undefined();
     if (name == "none") return input.is_none();
+    if (name == "callable") return input.function() || input.is_undefined();
+    if (input.names() || input.generator()) fail("heed does not have the test '" + name + "' of " + kind_of(input));
     if (name == "string") return input.text() != nullptr;
     if (name == "mapping") return input.dict() != nullptr;
     if (name == "iterable" || name == "sequence")
-      return input.text() || input.list() || input.dict() || input.is_undefined();
+      return input.text() || input.dict() || input.is_undefined() ||
+             (input.list() && (name == "iterable" || input.sequence() != Sequence::view));
     if (name == "boolean") return input.boolean() != nullptr;
     if (name == "true" || name == "false") return input.boolean() && *input.boolean() == (name == "true");
     if (name == "integer") return input.integer() != nullptr;
     if (name == "float") return input.number() != nullptr;
-    if (name == "number") return numeric(input).has_value();
-    if (name == "callable") return input.function() != nullptr;
+    if (name == "number") return is_number(input);
     if ((name == "even" || name == "odd") && whole(input)) return (*whole(input) % 2 == 0) == (name == "even");
     fail("heed does not have the test '" + name + "' of " + kind_of(input));
   }
@@ -1022,44 +1158,52 @@ class Run {
   void add_globals(Scope* scope) {
     const auto add = [&](const char* name, Function function) { scope->names[name] = std::move(function); };
     add("namespace", [this](const Arguments& given) -> Value {
-      if (!given.positional.empty()) fail("heed does not have these arguments of 'namespace'");
+      const bool hidden =
+          std::any_of(given.named.begin(), given.named.end(), [](const auto& e) { return e.first.starts_with('_'); });
+      if (!given.positional.empty() || hidden) fail("heed does not have these arguments of 'namespace'");
+      charge(kOverhead + given.named.size() * sizeof(Dict::value_type));
       namespaces_.push_back(std::make_shared<Namespace>(Namespace{given.named}));
       return namespaces_.back();
     });
-    add("dict", [](const Arguments& given) -> Value {
+    add("dict", [this](const Arguments& given) -> Value {
       if (!given.positional.empty()) fail("heed does not have these arguments of 'dict'");
-      return given.named;
+      return made(given.named);
     });
     add("range", [this](const Arguments& given) { return range(given); });
-    add("raise_exception",
-        [](const Arguments& given) -> Value { throw RaisedError(needed_text(given, 0, "message")); });
-    add("strftime_now", [this](const Arguments& given) { return made(time_now(needed_text(given, 0, "format"))); });
+    add("raise_exception", [](const Arguments& given) -> Value {
+      expect_arguments(given, {"message"}, "raise_exception");
+      throw RaisedError(needed_text(given, 0, "message"));
+    });
+    add("strftime_now", [this](const Arguments& given) {
+      expect_arguments(given, {"format"}, "strftime_now");
+      return made(time_now(needed_text(given, 0, "format")));
+    });
   }
 
   Value range(const Arguments& given) {
-    expect_arguments(given, {"start", "stop", "step"}, "range");
+    expect_places(given, 1, 3, "range");
     const std::optional<int64_t> first = whole_argument(given, 0, "start"), second = whole_argument(given, 1, "stop");
     const int64_t by = whole_argument(given, 2, "step").value_or(1);
-    if (!first || by == 0) fail("these arguments of 'range'");
     const int64_t start = second ? *first : 0, stop = second.value_or(*first);
-    constexpr int64_t kLargest = int64_t{1} << 40;
-    if (std::abs(start) > kLargest || std::abs(stop) > kLargest || std::abs(by) > kLargest)
-      fail("a range that is too long");
+    constexpr int64_t kLargest = int64_t{1} << 40, kMostItems = 100'000;  // the second is Jinja's
+    for (const int64_t part : {start, stop, by})
+      if (part > kLargest || part < -kLargest || by == 0) fail("these arguments of 'range'");
     List all;
     for (int64_t i = start; by > 0 ? i < stop : i > stop; i += by) {
       step();
+      if (std::ssize(all) == kMostItems) fail("a range of more than " + std::to_string(kMostItems) + " items");
       all.emplace_back(i);
     }
-    return all;
+    return made(std::move(all), Sequence::range);
   }
 
   static std::string time_now(const std::string& format) {
+    constexpr size_t kLongest = 200;
+    if (format.size() > kLongest) fail("a form of a date that is too long");
     constexpr std::string_view kKnown = "aAbBdHIjmMpSyY%";
     for (size_t i = 0; (i = format.find('%', i)) != format.npos; i += 2)
       if (i + 1 == format.size() || kKnown.find(format[i + 1]) == kKnown.npos)
         fail("heed does not have this form of a date");
-    constexpr size_t kLongest = 200;
-    if (format.size() > kLongest) fail("a form of a date that is too long");
     const std::time_t now = std::time(nullptr);
     std::tm local{};
     localtime_r(&now, &local);
@@ -1067,7 +1211,7 @@ class Run {
     return {text.data(), std::strftime(text.data(), text.size(), format.c_str(), &local)};
   }
 
-  int64_t steps_, bytes_;  // that are left
+  int64_t steps_, bytes_;  // left
   int calls_ = 0;
   std::vector<std::shared_ptr<Namespace>> namespaces_{};
 };
@@ -1089,7 +1233,12 @@ void Value::lie_around(const Value& inner) {
   if (depth_ > kDeepestValue) fail("more than " + std::to_string(kDeepestValue) + " values within each other");
 }
 
-Value::Value(List list) {
+Value::Value(Generator generator) {
+  for (const Value& item : generator.items) lie_around(item);
+  data_ = std::make_shared<Generator>(std::move(generator));
+}
+
+Value::Value(List list, Sequence sequence) : sequence_(sequence) {
   for (const Value& item : list) lie_around(item);
   data_ = std::make_shared<const List>(std::move(list));
 }
@@ -1104,8 +1253,24 @@ const Value* find(const Dict& dict, std::string_view key) {
   return at == dict.end() ? nullptr : &at->second;
 }
 
+std::string_view stripped(std::string_view text, bool left, bool right, const std::string* characters) {
+  while (left && !text.empty()) {
+    const DecodedCharacter c = decode_utf8(text);
+    if (!is_one_of(c.code, characters)) break;
+    text.remove_prefix(static_cast<size_t>(c.length));
+  }
+  while (right && !text.empty()) {
+    size_t last = text.size() - 1;
+    while (last > 0 && !begins_character(text[last])) --last;
+    if (!is_one_of(decode_utf8(text.substr(last)).code, characters)) break;
+    text = text.substr(0, last);
+  }
+  return text;
+}
+
 Program::Program(std::string_view source) : size_(source.size()) {
-  constexpr size_t kLongest = size_t{1} << 20;
+  constexpr size_t kLongest = size_t{1} << 17;
+  if (!valid_utf8(source)) fail("it is not UTF-8");
   if (source.size() > kLongest)
     fail("it has " + std::to_string(source.size()) + " bytes, more than " + std::to_string(kLongest));
   body_ = std::make_shared<const std::vector<Node>>(parse(source));

@@ -1,8 +1,8 @@
-// Chat templates as models bring them: programs in the language of Jinja 2 (3.1), as far as such templates use it. They
-// are untrusted: a program has values and text, no files and nothing else of the process, and so many steps and bytes.
+// An interpreter of chat templates: programs in the language of Jinja 2 (3.1), as far as such templates use it. They
+// are untrusted. A program has values and text, no access to files or to the process, and bounded steps and bytes.
 //
-// It is run as transformers runs it: trim_blocks and lstrip_blocks, break and continue, {% generation %}, tojson,
-// raise_exception and strftime_now. What Jinja has beyond that is refused where a program comes to it.
+// A program writes what transformers makes of it (trim_blocks and lstrip_blocks, break and continue, {% generation %},
+// tojson, raise_exception, strftime_now), or is refused, by the parser or where a run reaches what heed does not have.
 #pragma once
 
 #include <cstdint>
@@ -32,20 +32,22 @@ class RaisedError : public ProgramError {
 class Value;
 struct Arguments;
 struct Namespace;
+struct Generator;
 using List = std::vector<Value>;
 using Dict = std::vector<std::pair<std::string, Value>>;  // in the order of insertion, each key once
 using Function = std::function<Value(const Arguments&)>;
 
-struct Undefined {
-  std::string name{};
-};
+/// The kinds of lists that Python tells apart. A view is what the methods of dictionaries give.
+enum class Sequence : uint8_t { list, tuple, range, view };
 
-/// What Jinja computes with: copies share lists, dictionaries and texts, which do not change.
+/// A value that Jinja computes with. Copies share lists, dictionaries and texts, which do not change.
 class Value {
  public:
+  using Undefined = std::monostate;
   using Text = std::shared_ptr<const std::string>;
   using Data = std::variant<Undefined, std::nullptr_t, bool, int64_t, double, Text, std::shared_ptr<const List>,
-                            std::shared_ptr<const Dict>, std::shared_ptr<Namespace>, std::shared_ptr<const Function>>;
+                            std::shared_ptr<const Dict>, std::shared_ptr<Namespace>, std::shared_ptr<const Function>,
+                            std::shared_ptr<Generator>>;
 
   Value() = default;
   Value(std::nullptr_t) : data_(nullptr) {}
@@ -54,17 +56,12 @@ class Value {
   Value(double value) : data_(value) {}
   Value(std::string text) : data_(std::make_shared<const std::string>(std::move(text))) {}
   Value(const char* text) : Value(std::string(text)) {}
-  Value(List list);  // as the next one, throws ProgramError where values within each other are too many
+  /// As the next two, throws ProgramError for values nested too deeply.
+  Value(List list, Sequence sequence = Sequence::list);
   Value(Dict dict);
+  Value(Generator generator);
   Value(std::shared_ptr<Namespace> names) : data_(std::move(names)) {}
   Value(Function function) : data_(std::make_shared<const Function>(std::move(function))) {}
-  /// A function of an object's.
-  Value(Function function, const Value& object) : Value(std::move(function)) { lie_around(object); }
-  static Value undefined(std::string name) {
-    Value value;
-    value.data_ = Undefined{std::move(name)};
-    return value;
-  }
 
   const Data& data() const { return data_; }
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
@@ -80,6 +77,7 @@ class Value {
     const auto* const list = std::get_if<std::shared_ptr<const List>>(&data_);
     return list ? list->get() : nullptr;
   }
+  Sequence sequence() const { return sequence_; }  // of a list
   const Dict* dict() const {
     const auto* const dict = std::get_if<std::shared_ptr<const Dict>>(&data_);
     return dict ? dict->get() : nullptr;
@@ -92,11 +90,16 @@ class Value {
     const auto* const function = std::get_if<std::shared_ptr<const Function>>(&data_);
     return function ? function->get() : nullptr;
   }
+  Generator* generator() const {
+    const auto* const generator = std::get_if<std::shared_ptr<Generator>>(&data_);
+    return generator ? generator->get() : nullptr;
+  }
 
  private:
   void lie_around(const Value& inner);
   Data data_{};
-  int depth_ = 0;  // how many lists and dictionaries are within each other
+  Sequence sequence_ = Sequence::list;
+  int depth_ = 0;  // nested lists, dictionaries and generators
 };
 
 /// What a function is called with.
@@ -110,8 +113,17 @@ struct Namespace {
   Dict entries{};
 };
 
+/// The items that a filter such as `map` gives. A program may go through them once.
+struct Generator {
+  List items{};
+  bool used = false;
+};
+
 /// Null where there is none.
 const Value* find(const Dict& dict, std::string_view key);
+
+/// Text without white space, or without the given characters, at its left or right end, as Python's str.strip().
+std::string_view stripped(std::string_view text, bool left, bool right, const std::string* characters = nullptr);
 
 struct Node;
 

@@ -32,11 +32,6 @@ std::string with_plain_lines(std::string_view source) {
   return plain;
 }
 
-std::string_view without_space_at_end(std::string_view text) {
-  const size_t last = text.find_last_not_of(kSpaces);
-  return text.substr(0, last == text.npos ? 0 : last + 1);
-}
-
 class Lexer {
  public:
   explicit Lexer(std::string_view source) : source_(with_plain_lines(source)) {}
@@ -87,21 +82,21 @@ class Lexer {
     std::string_view text = std::string_view(source_).substr(at_, tag - at_);
     const char sign = tag + 2 < source_.size() ? source_[tag + 2] : ' ';
     if (tag < source_.size() && sign == '-') {
-      text = without_space_at_end(text);
+      text = stripped(text, /*left=*/false, /*right=*/true);
     } else if (tag < source_.size() && sign != '+' && source_[tag + 1] != '{') {
       const size_t line = text.rfind('\n') + 1;  // 0 where there is no end of a line
       const bool from_its_begin = line > 0 || line_begins_;
-      if (from_its_begin && text.find_first_not_of(kSpaces, line) == text.npos) text = text.substr(0, line);
+      if (from_its_begin && stripped(text.substr(line), true, false).empty()) text = text.substr(0, line);
     }
     at_ = tag;
     if (!text.empty()) put(Kind::text, std::string(text));
   }
 
-  // Behind the end of a tag at `end`: -%} takes all space behind it, %} and #} the end of the line.
+  // Moves past the end of a tag. `-%}` also skips all following whitespace, `%}` and `#}` one newline.
   void leave_tag(size_t end, bool minus, bool ends_line) {
     at_ = end;
     if (minus)
-      at_ = std::min(source_.find_first_not_of(kSpaces, at_), source_.size());
+      at_ = source_.size() - stripped(rest(), /*left=*/true, /*right=*/false).size();
     else if (ends_line && rest().starts_with('\n'))
       ++at_;
     line_begins_ = at_ > 0 && source_[at_ - 1] == '\n';
@@ -137,6 +132,8 @@ class Lexer {
     if (begins_name(c)) {
       const size_t begin = at_;
       while (at_ < source_.size() && in_name(source_[at_])) ++at_;
+      constexpr size_t kLongestName = 255;
+      if (at_ - begin > kLongestName) fail("a name of more than " + std::to_string(kLongestName) + " bytes");
       return put(Kind::name, source_.substr(begin, at_ - begin));
     }
     if (is_digit(c)) return take_number();
@@ -204,7 +201,8 @@ class Lexer {
     if (c == '\n') return;
     if (const size_t known = kNames.find(c); known != kNames.npos && !octal) return void(*text += kCharacters[known]);
     const size_t length = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-    if (length == 0 && (is_digit(c) || c == 'N')) fail("an escape that heed does not read");
+    if (length == 0 && (is_digit(c) || c == 'N' || static_cast<unsigned char>(c) >= 0x80))
+      fail("an escape that heed does not read");
     if (length == 0) {  // none
       *text += '\\';
       *text += c;

@@ -16,6 +16,28 @@ using Word = Token::Kind;
 constexpr int kDeepest = 60;             // brackets and statements
 constexpr int kDeepestExpression = 100;  // operations
 
+constexpr size_t kMostArguments = 64;
+
+// Names that a run has before the program sets any, in the order of the bits of Names.
+constexpr std::array<std::string_view, 16> kGiven{"messages",  "tools",     "documents",       "add_generation_prompt",
+                                                  "bos_token", "eos_token", "unk_token",       "sep_token",
+                                                  "pad_token", "cls_token", "mask_token",      "namespace",
+                                                  "dict",      "range",     "raise_exception", "strftime_now"};
+// Names with a meaning in Jinja that heed does not have.
+constexpr std::array<std::string_view, 8> kNotHere{"caller", "cycler", "joiner", "kwargs",
+                                                   "lipsum", "self",   "super",  "varargs"};
+// Jinja refuses a program with another filter or test, even where no run reaches it.
+constexpr std::string_view kFilters =
+    " abs attr batch capitalize center count d default dictsort e escape filesizeformat first float forceescape format "
+    "groupby indent int items join last length list lower map max min pprint random reject rejectattr replace reverse "
+    "round safe select selectattr slice sort string striptags sum title tojson trim truncate unique upper urlencode "
+    "urlize wordcount wordwrap xmlattr ";
+constexpr std::string_view kTests =
+    " boolean callable defined divisibleby eq equalto escaped even false filter float ge greaterthan gt in integer "
+    "iterable le lessthan lower lt mapping ne none number odd sameas sequence string test true undefined upper ";
+
+bool is_listed(std::string_view names, const std::string& name) { return names.find(" " + name + " ") != names.npos; }
+
 Node node(Kind kind, std::vector<Node> parts, std::vector<std::string> names = {}) {
   Node all{.kind = kind, .names = std::move(names), .parts = std::move(parts)};
   for (const Node& part : all.parts) all.depth = std::max(all.depth, part.depth + 1);
@@ -23,7 +45,7 @@ Node node(Kind kind, std::vector<Node> parts, std::vector<std::string> names = {
     throw ProgramError("more than " + std::to_string(kDeepestExpression) + " operations within each other");
   return all;
 }
-// The same with parts that were added.
+// Counts the depth of a node again, after parts were added.
 Node node_with(Node all) {
   Node counted = node(all.kind, std::move(all.parts), std::move(all.names));
   counted.named = std::move(all.named);
@@ -61,6 +83,47 @@ class Parser {
   const Token& here() const { return tokens_[at_]; }
   const Token& ahead(size_t count = 1) const { return tokens_[std::min(at_ + count, tokens_.size() - 1)]; }
   [[noreturn]] void fail(const std::string& what) const { fail_at(here().line, what); }
+  // ---- Names in their scopes
+
+  // One scope of names: bits of kGiven.
+  struct Names {
+    int branches = 0;    // 'if' statements of the scope that are open
+    uint32_t seen = 0;   // names read in it, or in a scope within it
+    uint32_t known = 0;  // names that the scope surely has by now
+  };
+  static uint32_t bit_of(std::string_view name) {
+    const auto at = std::find(kGiven.begin(), kGiven.end(), name);
+    return at == kGiven.end() ? 0 : uint32_t{1} << (at - kGiven.begin());
+  }
+  void read_name(const std::string& name) {
+    if (std::find(kNotHere.begin(), kNotHere.end(), name) != kNotHere.end()) fail("heed does not have '" + name + "'");
+    const uint32_t bit = bit_of(name);
+    for (Names& scope : scopes_) scope.seen |= bit;
+    if (scopes_.back().branches == 0) scopes_.back().known |= bit;
+  }
+  // In Jinja, a name that a scope sets is undefined before, also in the scopes within it and where a branch does not
+  // set it, unless the scope reads it first.
+  void set_name(const std::string& name) {
+    check_target(name);
+    const uint32_t bit = bit_of(name);
+    if (std::any_of(scopes_.begin(), scopes_.end(), [&](const Names& scope) { return (scope.known & bit) != 0; }))
+      return;
+    if (bit != 0 && ((scopes_.back().seen & bit) != 0 || scopes_.back().branches > 0))
+      fail("heed does not set '" + name + "' here: it must be read before, outside of any 'if' and loop");
+    scopes_.back().known |= bit;
+  }
+  void check_target(const std::string& name) const {
+    constexpr std::array<std::string_view, 7> kFixed{"true", "True", "false", "False", "none", "None", "loop"};
+    if (std::find(kFixed.begin(), kFixed.end(), name) != kFixed.end() ||
+        std::find(kNotHere.begin(), kNotHere.end(), name) != kNotHere.end())
+      fail("heed does not set '" + name + "'");
+  }
+  // A target of a loop, or a parameter.
+  void declare(const std::string& name) {
+    check_target(name);
+    scopes_.back().known |= bit_of(name);
+  }
+
   bool is(Word kind, std::string_view text) const { return here().kind == kind && here().text == text; }
   bool is_sign(std::string_view text) const { return is(Word::sign, text); }
   bool is_name(std::string_view text) const { return is(Word::name, text); }
@@ -96,7 +159,12 @@ class Parser {
           break;
         case Word::begin_output: {
           ++at_;
-          all.push_back(node(Kind::output, {expression()}));
+          Node written = expression();
+          // A safe text is written as another one; as an operand it would escape the other.
+          if (written.kind == Kind::filter && written.names[0] == "safe" && written.parts.size() == 1 &&
+              written.named.empty())
+            written = Node(std::move(written.parts[0]));
+          all.push_back(node(Kind::output, {std::move(written)}));
           if (here().kind != Word::end_output) fail("heed does not have what follows in this expression");
           ++at_;
           break;
@@ -127,6 +195,7 @@ class Parser {
       all->push_back(macro());
     } else if (what == "generation") {
       expect_end_of_block();
+      scopes_.emplace_back();
       all->push_back({.kind = Kind::inner, .body = inner_body("endgeneration")});
     } else if (what == "break" || what == "continue") {
       if (loops_ == 0) fail("'" + what + "' outside of a loop");
@@ -137,7 +206,7 @@ class Parser {
     }
   }
 
-  // Behind a statement's first tag: what follows, with its last tag.
+  // Reads statements and the tag `end`.
   std::vector<Node> body(std::string_view end) {
     std::vector<Node> all = statements({end});
     ++at_;
@@ -145,12 +214,11 @@ class Parser {
     return all;
   }
 
-  // The same of a body with names of its own, which no 'break' leaves.
+  // A body with its own scope. `break` cannot leave it.
   std::vector<Node> inner_body(std::string_view end) {
     const int loops = std::exchange(loops_, 0);
-    ++inner_;
     std::vector<Node> all = body(end);
-    --inner_;
+    scopes_.pop_back();
     loops_ = loops;
     return all;
   }
@@ -160,6 +228,7 @@ class Parser {
     do {
       Node branch = node(Kind::branch, {expression()});
       expect_end_of_block();
+      if (all.body.empty()) ++scopes_.back().branches;
       branch.body = statements({"elif", "else", "endif"});
       all.body.push_back(std::move(branch));
     } while (take_name("elif"));
@@ -167,6 +236,7 @@ class Parser {
       expect_end_of_block();
       all.otherwise = statements({"endif"});
     }
+    --scopes_.back().branches;
     ++at_;
     expect_end_of_block();
     return all;
@@ -180,17 +250,23 @@ class Parser {
     if (bracket) expect_sign(")");
     if (!take_name("in")) fail("'in' is missing");
     all.parts.push_back(either());
-    if (take_name("if")) all.parts.push_back(expression());
+    scopes_.emplace_back();
+    for (const std::string& target : all.names) declare(target);
+    if (take_name("if")) {
+      filters_loop_ = true;
+      all.parts.push_back(expression());
+      filters_loop_ = false;
+    }
     expect_end_of_block();
     ++loops_;
-    ++inner_;
     all.body = statements({"else", "endfor"});
     --loops_;
+    scopes_.back() = {};
     if (take_name("else")) {
       expect_end_of_block();
       all.otherwise = statements({"endfor"});
     }
-    --inner_;
+    scopes_.pop_back();
     ++at_;
     expect_end_of_block();
     return all;
@@ -199,28 +275,41 @@ class Parser {
   Node assignment() {
     Node set{.kind = Kind::assign, .names = {name()}};
     if (take_sign(".")) set.names.push_back(name());
+    if (set.names.size() > 1) read_name(set.names[0]);
     if (take_sign("=")) {
       set.parts.push_back(expression());
+      if (set.names.size() == 1) set_name(set.names[0]);
       expect_end_of_block();
       return set;
     }
     if (set.names.size() > 1) fail("heed does not have this kind of 'set'");
     set.kind = Kind::capture;
     expect_end_of_block();
+    scopes_.emplace_back();
     set.body = inner_body("endset");
+    set_name(set.names[0]);
     return set;
   }
 
   Node macro() {
-    if (inner_ > 0) fail("heed does not have macros within loops and other statements");
+    if (scopes_.size() > 1) fail("heed does not have macros within loops and other statements");
     Node all{.kind = Kind::macro, .names = {name()}};
+    set_name(all.names[0]);
+    scopes_.emplace_back();
     expect_sign("(");
     while (!take_sign(")")) {
-      all.names.push_back(name());
+      const std::string parameter = name();
+      if (std::find(all.names.begin() + 1, all.names.end(), parameter) != all.names.end())
+        fail("two parameters '" + parameter + "'");
+      if (all.names.size() > kMostArguments) fail("more than " + std::to_string(kMostArguments) + " parameters");
+      declare(parameter);
+      all.names.push_back(parameter);
       if (take_sign("="))
         all.parts.push_back(expression());
       else if (!all.parts.empty())
         fail("a parameter without a default follows one with a default");
+      if (!all.parts.empty() && all.parts.back().kind != Kind::literal)
+        fail("heed does not have defaults of parameters that are computed");
       if (!is_sign(")")) expect_sign(",");
     }
     expect_end_of_block();
@@ -258,30 +347,24 @@ class Parser {
     return take_name("not") ? node(Kind::negation, {negation()}) : comparison();
   }
 
-  // a < b < c is a < b and b < c.
   Node comparison() {
     Node left = sum();
-    std::vector<Node> all;
-    for (;;) {
+    bool compared = false;
+    for (;; compared = true) {
       std::string sign;
       for (const char* one : {"==", "!=", ">=", "<=", ">", "<"})
         if (sign.empty() && take_sign(one)) sign = one;
       if (sign.empty() && take_name("in")) sign = "in";
       const bool without = sign.empty() && is_name("not") && ahead().kind == Word::name && ahead().text == "in";
+      if (sign.empty() && !without) return left;
+      if (compared) fail("heed does not have comparisons in a row, such as a < b < c");
       if (without) at_ += 2;
-      if (sign.empty() && !without) break;
-      Node right = sum();
-      Node one = node(Kind::operation, {std::move(left), right}, {without ? "in" : sign});
-      all.push_back(without ? node(Kind::negation, {std::move(one)}) : std::move(one));
-      left = std::move(right);
+      left = node(Kind::operation, {std::move(left), sum()}, {without ? "in" : sign});
+      if (without) left = node(Kind::negation, {std::move(left)});
     }
-    if (all.empty()) return left;
-    Node result = std::move(all[0]);
-    for (size_t i = 1; i < all.size(); ++i) result = node(Kind::both, {std::move(result), std::move(all[i])});
-    return result;
   }
 
-  // Of operands that `operand` reads, from the left.
+  // Reads operands by `operand`, and groups them from the left.
   Node row_of(std::initializer_list<const char*> signs, Node (Parser::*operand)()) {
     Node left = (this->*operand)();
     for (;;) {
@@ -322,6 +405,8 @@ class Parser {
         if (text == "true" || text == "True") return literal(true);
         if (text == "false" || text == "False") return literal(false);
         if (text == "none" || text == "None") return literal(nullptr);
+        if (text == "loop") return part_of_loop();
+        read_name(text);
         return node(Kind::variable, {}, {text});
       }
       default:
@@ -333,7 +418,7 @@ class Parser {
         std::vector<Node> items{std::move(inside)};
         while (take_sign(","))
           if (!is_sign(")")) items.push_back(expression());
-        inside = node(Kind::list, std::move(items));
+        inside = node(Kind::tuple, std::move(items));
       }
       expect_sign(")");
       return inside;
@@ -357,6 +442,12 @@ class Parser {
       return node_with(std::move(dict));
     }
     fail("an expression is missing");
+  }
+
+  // `loop` changes with each item, so it is no value that could be kept.
+  Node part_of_loop() {
+    if (filters_loop_ || !take_sign(".")) fail("heed has of 'loop' only its parts, such as loop.index");
+    return node(Kind::loop_part, {}, {name()});
   }
 
   Node postfix(Node object) {
@@ -400,12 +491,16 @@ class Parser {
       if (here().kind == Word::name && ahead().kind == Word::sign && ahead().text == "=") {
         std::string key = name();
         ++at_;
+        if (std::any_of(to->named.begin(), to->named.end(), [&](const auto& known) { return known.first == key; }))
+          fail("two arguments '" + key + "'");
         to->named.emplace_back(std::move(key), expression());
       } else {
         if (is_sign("*") || is_sign("**")) fail("heed does not have '" + here().text + "' before an argument");
         if (!to->named.empty()) fail("an argument without a name follows one with a name");
         to->parts.push_back(expression());
       }
+      if (to->parts.size() + to->named.size() > kMostArguments)
+        fail("more than " + std::to_string(kMostArguments) + " arguments");
       if (!is_sign(")")) expect_sign(",");
     }
   }
@@ -420,6 +515,7 @@ class Parser {
     for (;;) {
       if (take_sign("|")) {
         std::string filter = name();
+        if (!is_listed(kFilters, filter)) fail("there is no filter '" + filter + "'");
         input = node(Kind::filter, {std::move(input)}, {std::move(filter)});
         if (is_sign("(")) arguments(&input);
         input = node_with(std::move(input));
@@ -436,8 +532,10 @@ class Parser {
   Node test(Node input) {
     const bool negated = take_name("not");
     std::string what = name();
+    if (!is_listed(kTests, what)) fail("there is no test '" + what + "'");
+    if (is_name("is")) fail("a test of a test");
     Node all = node(Kind::test, {std::move(input)}, {std::move(what)});
-    constexpr std::array<std::string_view, 4> kNext{"else", "or", "and", "is"};
+    constexpr std::array<std::string_view, 3> kNext{"else", "or", "and"};
     const Word kind = here().kind;
     if (is_sign("("))
       arguments(&all);
@@ -451,7 +549,9 @@ class Parser {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int depth_ = 0;
-  int loops_ = 0, inner_ = 0;  // that are open; statements with names of their own
+  int loops_ = 0;              // open loops, within the macro or other body
+  bool filters_loop_ = false;  // in the `if` of a loop's first tag
+  std::vector<Names> scopes_{1};
 };
 
 }  // namespace

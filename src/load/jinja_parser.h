@@ -18,7 +18,7 @@ struct Node {
     output,       // parts: what is written
     branches,     // body: branch nodes, each with parts: condition, and body; otherwise
     branch,       //
-    loop,         // names: targets; parts: what is gone through, and which items, where told; body; otherwise
+    loop,         // names: targets; parts: the iterable, then an optional filter; body; otherwise
     assign,       // names: variable, and its attribute, where one is set; parts: the value
     capture,      // names: variable; body: what it is assigned
     inner,        // body, with names of its own
@@ -27,7 +27,9 @@ struct Node {
     next,         // of a loop
     literal,      // value
     variable,     // names
+    loop_part,    // names: of `loop`
     list,         // parts
+    tuple,        // parts
     dict,         // parts: key, value, ...
     attribute,    // parts: object; names
     item,         // parts: object, key

@@ -91,7 +91,7 @@ StoredModel loaded_pretrained(const std::string& directory, const std::string& n
   if (is_gguf(directory) && !named_base.empty())
     throw UsageError("--base " + named_base + ": " + directory + " is a GGUF file; --base is for adapters alone");
   const std::string base = is_gguf(directory) ? "" : adapted_base(directory, named_base);
-  const std::string& of_tokenizer = base.empty() || has_tokenizer(directory) ? directory : base;
+  const std::string of_tokenizer = base.empty() ? directory : tokenizer_directory(directory, base);
   // The tokenizer beside the weights: reading either may take a tenth of a second.
   const auto beside = default_executor().threads() > 1 ? std::launch::async : std::launch::deferred;
   std::future<Tokenizer> tokenizer =
@@ -132,6 +132,12 @@ StoredModel assembled(const ModelPlan& plan, std::vector<Vocabulary> vocabularie
 }
 
 }  // namespace
+
+std::string tokenizer_directory(const std::string& directory, const std::string& named_base) {
+  if (has_tokenizer(directory)) return directory;
+  const std::string base = adapted_base(directory, named_base);
+  return base.empty() ? directory : base;
+}
 
 void check_parameters(const std::string& path, uint64_t has, int64_t needs) {
   if (has != static_cast<uint64_t>(needs))
@@ -266,7 +272,15 @@ GenerateOptions StoredModel::completed(GenerateOptions options) const {
   return options;
 }
 
-bool StoredModel::draws_translations() const { return model_.beam.sampling.has_value(); }
+BeamOptions StoredModel::drawn_or_searched(BeamOptions options, std::optional<bool> sample,
+                                           const Sampling& sampling) const {
+  if (sample.value_or(!options.beam && model_.beam.sampling.has_value()))
+    options.sampling = sampling;
+  else if (sample && !options.beam)  // a search, whatever the model's directory asks for
+    options.beam = model_.beam.beam.value_or(BeamOptions::kBeam);
+  if (options.beam && *options.beam > 0) options.beam = std::max(*options.beam, options.n_best);
+  return options;
+}
 
 BeamOptions StoredModel::completed(BeamOptions options) const {
   const BeamOptions& own = model_.beam;

@@ -141,6 +141,37 @@ TEST(NearestRows, AreThoseOfTheLargestCosine) {
   EXPECT_THROW(nearest_rows(rows, normal({2, 5}, 0, 1), 1), ShapeError);
 }
 
+TEST(NearestRows, ByOtherSimilarities) {
+  const Tensor rows = normal({9, 6}, 0, 1), others = normal({41, 6}, 0, 3);
+  const auto similarity = [&](int64_t a, int64_t b, Similarity by) {
+    double dot = 0, squares = 0, sum = 0;
+    for (int64_t e = 0; e < 6; ++e) {
+      const double x = rows.at<float>(a, e), y = others.at<float>(b, e);
+      dot += x * y, squares += (x - y) * (x - y), sum += std::abs(x - y);
+    }
+    return by == Similarity::dot ? dot : by == Similarity::euclidean ? -std::sqrt(squares) : -sum;
+  };
+  for (const Similarity by : {Similarity::dot, Similarity::euclidean, Similarity::manhattan}) {
+    const auto nearest = nearest_rows(rows, others, 5, by);
+    for (int64_t a = 0; a < 9; ++a) {
+      std::vector<double> all;
+      for (int64_t b = 0; b < 41; ++b) all.push_back(similarity(a, b, by));
+      for (const auto& [place, found] : nearest[static_cast<size_t>(a)]) EXPECT_NEAR(found, all[place], 1e-4);
+      std::sort(all.rbegin(), all.rend());
+      EXPECT_NEAR(nearest[static_cast<size_t>(a)].back().second, all[4], 1e-4);
+    }
+  }
+}
+
+TEST(Embed, LowersAllButSpecialTokens) {
+  const StoredModel model = encoder({}, {});
+  const auto vector = [&](const std::string& text, bool lower_case) {
+    return embed_texts(model, {text}, {.lower_case = lower_case}).vectors;
+  };
+  EXPECT_EQ(difference(vector("A [MASK] B", true), vector("a [MASK] b", false)), 0);
+  EXPECT_GT(difference(vector("A [MASK] B", true), vector("A [MASK] B", false)), 0);
+}
+
 TEST(Classify, PairsAndSinglesTogether) {
   const StoredModel model = encoder({.task = HeadTask::text_classes, .labels = {"x", "y", "z"}},
                                     EncoderHead{.of_first_token = true, .dense = Activation::tanh, .outputs = 3});
@@ -229,7 +260,7 @@ TEST(Fill, TheHeadIsAppliedToMasksAlone) {
     EXPECT_NEAR(filling.probability, p[static_cast<size_t>(filling.id)], 1e-6);
   EXPECT_EQ(found[1][0].front().text, found[1][1].front().text);
   EXPECT_EQ(fill_masks(model, {"a _ c"}, {.top = 24, .mask = "_"}).at(0).at(0).front().id, found[0][0].front().id);
-  EXPECT_THROW(fill_masks(model, {"a"}), FormatError);
+  EXPECT_TRUE(fill_masks(model, {"a"}).at(0).empty());
   EXPECT_THROW(fill_masks(model, {"[MASK]"}, {.top = 0}), ShapeError);
 }
 

@@ -426,7 +426,7 @@ TEST(LanguageModel, RepeatsLessWhenThatIsPenalised) {
     }
     GenerateOptions greedy{.max_tokens = 6, .sampling = {.temperature = 0}};
     const std::vector<int32_t> plain = model.generate({first, 5}, greedy);
-    greedy.repetition_penalty = 1.5;
+    greedy.rules.repetition_penalty = 1.5;
     EXPECT_EQ(model.generate({first, 5}, greedy), expected) << first;
     changed += plain != expected;
   }

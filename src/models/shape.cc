@@ -34,6 +34,20 @@ static Tensor sinusoidal_rows(const SinusoidalPositions& sinusoidal, const funct
   return rows;
 }
 
+// Rows of a table of positions for each token of a batch (B, L), where `unnumbered` is not counted and has the row in
+// front of the first.
+static Tensor counted_positions(const TokenBatch& batch, int64_t first, int64_t offset, int32_t unnumbered) {
+  const Tensor ids = batch.ids.contiguous(), positions = Tensor::empty(batch.ids.shape(), DType::i32);
+  const Tensor packed = batch.is_packed() ? batch.positions.contiguous() : Tensor();
+  int64_t next = 0;
+  for (int64_t n = 0; n < ids.numel(); ++n) {
+    if (packed.defined() ? packed.data<int32_t>()[n] == 0 : n % ids.size(1) == 0) next = first;
+    const bool counts = ids.data<int32_t>()[n] != unnumbered;
+    positions.data<int32_t>()[n] = static_cast<int32_t>(offset + (counts ? next++ : -1));
+  }
+  return positions;
+}
+
 Variable TokenEmbedding::operator()(const TokenBatch& batch, int64_t first_position,
                                     const functional::SplitRows* split) const {
   const Tensor& ids = batch.ids;
@@ -55,7 +69,9 @@ Variable TokenEmbedding::operator()(const TokenBatch& batch, int64_t first_posit
       positions = Tensor::empty({length}, DType::i32);
       std::iota(positions.data<int32_t>(), positions.data<int32_t>() + length, static_cast<int32_t>(first_position));
     }
-    if (position_offset != 0) {
+    if (unnumbered_id >= 0) {
+      positions = counted_positions(batch, first_position, position_offset, unnumbered_id);
+    } else if (position_offset != 0) {
       positions = positions.clone();
       for (int32_t& position : positions.span<int32_t>()) position += static_cast<int32_t>(position_offset);
     }

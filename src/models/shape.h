@@ -56,6 +56,8 @@ struct TokenEmbedding {
   const SinusoidalPositions* sinusoidal;  // or null
   double dropout;
   int64_t position_offset = 0;  // the row of `learned` that is position 0's
+  int32_t unnumbered_id =
+      -1;  // a token that takes the row in front of it, and that the positions of others do not count
   const LayerNorm* norm = nullptr;
   int32_t padding_id = -1;  // of functional::embedding
   /// ids (B, L) at positions first, first + 1, ..., at those of a packed batch, or at those of split rows -> (B, L, E).

@@ -75,7 +75,8 @@ Variable TextEncoder::hidden(const TokenBatch& text, const Tensor& types, Attent
                               .learned = positions_,
                               .sinusoidal = nullptr,
                               .dropout = 0,
-                              .position_offset = config_.position_offset}(text, 0);
+                              .position_offset = config_.position_offset,
+                              .unnumbered_id = config_.unnumbered_id}(text, 0);
   if (types.defined() && !types_.defined())
     throw ShapeError("TextEncoder: types of tokens are given, and the model has none");
   if (types_.defined())

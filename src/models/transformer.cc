@@ -88,7 +88,7 @@ void check_details(const TransformerConfig& config, const TransformerDetails& de
   };
   check("encoder", details.encoder, config.num_encoder_layers);
   check("decoder", details.decoder, config.num_decoder_layers);
-  const Dims table{config.max_positions, config.d_model};
+  const Dims table{details.position_offset + config.max_positions, config.d_model};
   if (details.fixed_positions.defined() && !(details.fixed_positions.shape() == table))
     throw ShapeError("Transformer: fixed positions " + to_string(details.fixed_positions.shape()) + "; give " +
                      to_string(table));
@@ -165,6 +165,7 @@ Variable Transformer::embed(const TokenBatch& batch, const Variable& table, cons
                         .sinusoidal = config_.positions == "sinusoidal" && !details_ ? &sinusoidal_ : nullptr,
                         .dropout = training() ? config_.dropout : 0,
                         .position_offset = details_ ? details_->position_offset : 0,
+                        .unnumbered_id = details_ ? details_->unnumbered_id : -1,
                         .norm = norm,
                         .padding_id = details_ ? details_->padding_id : -1}(batch, first_position);
 }
@@ -219,14 +220,16 @@ Variable Transformer::class_scores(const TokenBatch& texts) const {
   if (!class_output_) throw UsageError("Transformer: the model tells no classes");
   std::vector<std::vector<int32_t>> shifted = texts.sentences();
   const Tensor rows = Tensor::empty({texts.size()}, DType::i32);
-  int64_t end = 0;
+  int64_t next = 0;
   for (size_t b = 0; b < shifted.size(); ++b) {
     std::vector<int32_t>& text = shifted[b];
-    if (text.empty()) throw ShapeError("Transformer: a text has no tokens, so no class");
+    const auto last_end = std::find(text.rbegin(), text.rend(), config_.eos_id);
+    if (last_end == text.rend()) throw ShapeError("Transformer: a text has no end token, at which its class is told");
+    const int64_t begin = texts.is_packed() ? next : static_cast<int64_t>(b) * texts.ids.size(1);
+    rows.data<int32_t>()[b] = static_cast<int32_t>(begin + (text.rend() - last_end) - 1);
+    next += std::ssize(text);
     text.insert(text.begin(), config_.bos_id);
     text.pop_back();
-    end = texts.is_packed() ? end + std::ssize(text) : static_cast<int64_t>(b) * texts.ids.size(1) + std::ssize(text);
-    rows.data<int32_t>()[b] = static_cast<int32_t>(end - 1);
   }
   const TokenBatch target = texts.is_packed() ? TokenBatch::pack(shifted) : TokenBatch::pad(shifted, config_.pad_id);
   const Variable states = decode(target, encode(texts), texts);

@@ -309,7 +309,9 @@ TEST(AttentionOverRanks, LargeMasksKeepTheSharesOfAllRanks) {
         const Tensor &x = value.contiguous(), &y = one[n].second.contiguous();
         for (int64_t i = 0; n == 1 && i < x.numel(); ++i)
           EXPECT_NEAR(x.data<float>()[i] / y.data<float>()[i], 1, near) << name << ", " << ranks << " ranks";
-        if (n != 1) EXPECT_LE(max_error(x, y), near * (1 + max_abs(y))) << name << ", " << ranks << " ranks";
+        if (n != 1) {
+          EXPECT_LE(max_error(x, y), near * (1 + max_abs(y))) << name << ", " << ranks << " ranks";
+        }
       }
     }
 }

@@ -124,13 +124,14 @@ KeyTable keys(const std::string& type) {
                                       applied("hidden_act", "gelu"), applied("hidden_dropout_prob", 0.1),
                                       applied("attention_probs_dropout_prob", 0.1), applied("layer_norm_eps", 1e-12)});
   if (type == "mpnet")
-    return usual.with({applied("vocab_size", 30527), applied("pad_token_id", 1),
+    return usual.with({applied("vocab_size", 30527), applied("pad_token_id", 1), applied("eos_token_id", 2),
                        // transformers makes a table of so many rows, and takes those of 32.
                        only("relative_attention_num_buckets", 32)});
   const KeyTable decoding =
       usual.with({applied("type_vocab_size", 2), applied("is_decoder", false), only("add_cross_attention", false)});
   if (type == "bert") return decoding;
-  return decoding.with({applied("pad_token_id", 1), applied("vocab_size", type == "roberta" ? 50265 : 30522)});
+  return decoding.with({applied("pad_token_id", 1), applied("eos_token_id", 2),
+                        applied("vocab_size", type == "roberta" ? 50265 : 30522)});
 }
 
 Names names_of(const Kin& kin, const std::optional<NamedHead>& named) {
@@ -163,11 +164,13 @@ void settle_head(const Kin& kin, const Keys& config, const TensorSource& stored,
 Described describe(const Keys& config, const TensorSource& stored) {
   const Kin kin{config.text("model_type")};
   const Activation activation = activation_of(config, kin.key("hidden_act", "activation"));
-  const bool offset = kin.roberta() || kin.mpnet();  // positions start behind the padding's row
+  // Positions start behind the padding's row; MPNet's is always the second.
+  const int64_t before = kin.mpnet() ? 2 : kin.roberta() ? config.integer("pad_token_id", 0, INT32_MAX - 1) + 1 : 0;
   const int64_t width = size_of(config, kin.key("hidden_size", "dim"));
   TextEncoderConfig own{.vocab_size = size_of(config, "vocab_size"),
                         .d_model = width,
-                        .position_offset = offset ? config.integer("pad_token_id", 0, INT32_MAX) + 1 : 0,
+                        .position_offset = before,
+                        .unnumbered_id = static_cast<int32_t>(before - 1),
                         .types = kin.distil() || kin.mpnet() ? 0 : config.integer("type_vocab_size", 1, 1000),
                         .norm_epsilon = kin.distil() ? 1e-12 : config.number("layer_norm_eps", 0, 1),
                         .dropout = config.number(kin.key("hidden_dropout_prob", "dropout"), 0, 0.99),

@@ -124,13 +124,7 @@ PretrainedModel load_classifier(const std::string& directory, const std::vector<
   }
   const std::string new_config = with_head(config, classifier->second.ends, labels);
   const Described described = family.describe(known_keys(new_config, where), tensors);
-  PretrainedModel result{.model_type = type,
-                         .config = new_config,
-                         .module = described.make(),
-                         .stop = {},
-                         .beam = {},
-                         .head = described.head,
-                         .layout = nullptr};
+  PretrainedModel result{.model_type = type, .config = new_config, .module = described.make(), .head = described.head};
   for (const auto& [own, parameter] : result.module->named_parameters()) {
     if (!own.starts_with("head.")) continue;
     const std::string* const there = own.starts_with("head.dense.") ? find_named(described.names, own, all) : nullptr;

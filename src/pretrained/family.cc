@@ -1,6 +1,7 @@
 #include "pretrained/family.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "heed/error.h"
 #include "heed/io.h"
@@ -145,6 +146,12 @@ Activation activation_of(const Keys& config, const std::string& key) {
 }
 
 int64_t size_of(const Keys& config, const std::string& key) { return config.integer(key, 1, 10'000'000); }
+ImageSize height_and_width(const Keys& keys, const std::string& key) {
+  const std::vector<double> both = keys.numbers(key, 1, kLongestSide);
+  if (both.size() != 2 || std::floor(both[0]) != both[0] || std::floor(both[1]) != both[1])
+    keys.fail(key, "it must be one whole number, or two, height and width");
+  return {static_cast<int64_t>(both[0]), static_cast<int64_t>(both[1])};
+}
 int64_t layers_of(const Keys& config, const std::string& key) { return config.integer(key, 1, 1000); }
 
 std::string class_of(const Keys& config) {
@@ -154,7 +161,7 @@ std::string class_of(const Keys& config) {
 
 std::vector<std::string> class_labels(const Keys& config) {
   const std::optional<Keys> by_number = config.object("id2label");
-  constexpr int64_t kMost = 10'000'000;
+  constexpr int64_t kMost = 1 << 17;
   const int64_t count =
       by_number && !config.is_given("num_labels") ? by_number->size() : config.integer("num_labels", 1, kMost);
   // transformers drops names that are not as many.

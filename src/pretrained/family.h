@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "heed/image_encoder.h"
 #include "heed/models.h"
 #include "heed/pretrained.h"
 #include "pretrained/keys.h"
@@ -51,6 +52,8 @@ Activation activation_of(const Keys& config, const std::string& key);
 Activation activation_named(const Keys& config, const std::string& key, const std::string& name);
 /// Of width, heads, layers and pieces: whether a key has it, and not too much.
 int64_t size_of(const Keys& config, const std::string& key);
+/// Two whole numbers in a list, in pixels.
+ImageSize height_and_width(const Keys& keys, const std::string& key);
 int64_t layers_of(const Keys& config, const std::string& key);
 /// The class that wrote the file ("BertForMaskedLM"); empty where the file does not say.
 std::string class_of(const Keys& config);

@@ -108,7 +108,7 @@ std::string refusal(const Keys& keys) {
     const nlohmann::json* const value = keys.find(field.key);
     if (!value || field.use == applied || field.use == harmless) continue;
     if ((*value == nlohmann::json::parse(field.value)) == (field.use == refused)) continue;
-    return keys.told(field.key) + ", and heed does not have " + field.what + "; remove the key to write without it";
+    return keys.told(field.key) + ", and heed does not support " + field.what + "; remove the key to write without it";
   }
   return {};
 }
@@ -150,7 +150,9 @@ std::optional<LengthDecay> length_decay(const Keys& keys) {
   if (!pair) return {};
   if (!pair->is_array() || pair->size() != 2 || !(*pair)[0].is_number_integer() || !(*pair)[1].is_number())
     keys.fail(kKey, "it must be [tokens, factor]");
-  return LengthDecay{(*pair)[0].get<int32_t>(), (*pair)[1].get<double>()};
+  const double start = (*pair)[0].get<double>();
+  if (start < 0 || start > kMost) keys.fail(kKey, "its number of tokens must be in 0..2147483647");
+  return LengthDecay{static_cast<int32_t>(start), (*pair)[1].get<double>()};
 }
 
 EarlyStopping early_stopping(const Keys& keys) {
@@ -202,7 +204,7 @@ std::span<const GenerationField> generation_fields() { return kFields; }
 
 void read_generation(const Keys& keys, bool of_config, PretrainedModel& model) {
   const bool draws = keys.flag("do_sample", false);
-  const int64_t beams = keys.integer("num_beams", 1, 1000, 1);
+  const int64_t beams = keys.integer("num_beams", 1, 256, 1);
   const Ids ends = keys.ids("eos_token_id");
   model.sampling = sampling(keys);
   model.stop_texts = keys.text_or_texts("stop_strings");

@@ -140,7 +140,7 @@ class Translation {
   void llama() {
     sizes("hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size", "max_position_embeddings");
     if (file_.integer(key("expert_count")).value_or(0) > 0)
-      file_.fail(key("expert_count"), "says that layers have experts, which heed has not");
+      file_.fail(key("expert_count"), "says that layers have experts, which heed does not support");
     config_["rms_norm_eps"] = need_number("attention.layer_norm_rms_epsilon");
     config_["tie_word_embeddings"] = !file_.tensor("output.weight");
     config_["attention_bias"] = file_.tensor("blk.0.attn_output.bias") != nullptr;

@@ -7,7 +7,7 @@ namespace heed::inline v0 {
 namespace {
 
 KeyTable keys(const std::string&) {
-  constexpr const char* kSummary = "GPT2DoubleHeadsModel reads it, which heed has not";
+  constexpr const char* kSummary = "GPT2DoubleHeadsModel reads it, which heed does not support";
   return common_keys().with({applied("vocab_size", 50257),
                              applied("n_positions", 1024),
                              applied("n_embd", 768),

@@ -30,7 +30,7 @@ KeyTable keys(const std::string&) {
                               applied("eos_token_id"),
                               alias("num_experts", "num_local_experts"),
                               harmless("hidden_act", "its gate is always a sigmoid"),
-                              harmless("num_experts_per_tok", "one expert has all the weight"),
+                              applied("num_experts_per_tok", 4),
                               harmless("router_aux_loss_coef", "one expert needs no balance"),
                               harmless("output_router_logits", "it says what a call in Python returns")});
 }
@@ -69,6 +69,7 @@ Described describe(const Keys& config, const TensorSource& stored) {
   constexpr double kBase = 150000;
   if (config.integer("num_local_experts", 1, INT32_MAX) != 1)
     config.fail("num_local_experts", "heed has this kind of model with one expert");
+  config.integer("num_experts_per_tok", 1, INT32_MAX);  // the one has all the weight
   const LanguageModelConfig own = decoder_sizes(config);
   const int64_t head_dim = config.integer("head_dim", 1, 65536, std::max<int64_t>(1, own.d_model / own.nhead));
   TransformerLayerOptions layer = decoder_layer(config, own, head_dim);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "heed/pretrained.h"
+#include "pretrained/family.h"
 #include "pretrained/tables.h"
 
 namespace heed::inline v0 {
@@ -61,9 +62,7 @@ Sides sides_at(const Keys& keys, const std::string& key, bool square) {
     return square ? Sides{.both = ImageSize{one, one}} : Sides{.shorter = one};
   }
   if (keys.is_list(key)) {
-    const std::vector<double> both = keys.numbers(key, 1, kLongestSide);
-    if (both.size() != 2) keys.fail(key, "it must have a height and a width");
-    return {.both = ImageSize{static_cast<int64_t>(both[0]), static_cast<int64_t>(both[1])}};
+    return {.both = height_and_width(keys, key)};
   }
   const std::optional<Keys> object = keys.object(key);
   if (!object) keys.fail(key, "it must say a size");

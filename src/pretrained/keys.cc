@@ -79,8 +79,9 @@ Keys Keys::with(const Keys& more) const {
 
 const nlohmann::json* Keys::find(const std::string& key) const {
   const KeyRule* const rule = table_ ? table_->find(key) : nullptr;
-  if (table_ && (!rule || rule->kind != KeyRule::Kind::applied))
-    throw Error("pretrained: the table of " + where_ + " has no '" + key + "' that heed applies");
+  if (table_ && !rule) return nullptr;  // the framework does not read it
+  if (rule && rule->kind != KeyRule::Kind::applied)
+    throw Error("pretrained: '" + key + "' of " + where_ + " is read, but its table does not list it as applied");
   const auto at = object_.find(key);
   const nlohmann::json* const value = at != object_.end() ? &*at : rule ? &rule->value : nullptr;
   return !value || value->is_null() ? nullptr : value;

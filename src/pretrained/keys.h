@@ -24,7 +24,7 @@ struct KeyRule {
 /// heed computes as the key says. `fallback` is the framework's value of an absent key: null for none, and for one that
 /// follows from other keys.
 KeyRule applied(std::string key, nlohmann::json fallback = nullptr);
-/// Another value is refused, but for null, and where `value` is false, 0 or empty, for what is so, too.
+/// Refuses every other value except null. Where `value` is false, 0 or empty, the others of these are accepted, too.
 KeyRule only(std::string key, nlohmann::json value);
 /// The key changes no result of heed's.
 KeyRule harmless(std::string key, std::string why);
@@ -50,8 +50,9 @@ class Keys {
  public:
   /// Without a table: every key may be read, and absent keys have no default.
   Keys(nlohmann::json object, std::string where) : object_(std::move(object)), where_(std::move(where)) {}
-  /// With defaults for absent keys. Reading a key that the table has not as `applied` is an Error: the table is wrong.
-  /// Throws FormatError for a key that the table permits `only` one value.
+  /// With defaults for absent keys. A key that is not in the table counts as absent; reading one that the table lists
+  /// as other than `applied` is an Error: the table is wrong. Throws FormatError where a key has another value than the
+  /// `only` one that the table permits.
   Keys(nlohmann::json object, std::string where, const KeyTable& table);
   /// The same object under a table.
   Keys under(const KeyTable& table) const { return {object_, where_, table}; }

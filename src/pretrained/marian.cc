@@ -118,9 +118,15 @@ Described describe(const Keys& config, const TensorSource& stored) {
                                                " would take more than 256 MiB");
   } else {
     const double half = static_cast<double>(width) / 2;
-    details.fixed_positions = marian ? sinusoids(0, own.max_positions, width, half)
-                                     : sinusoids(own.pad_id + 1, own.max_positions, width, half - 1);
-    if (marian) check_sinusoids(config, details.fixed_positions, names, stored);
+    if (marian) {
+      details.fixed_positions = sinusoids(0, own.max_positions, width, half);
+      check_sinusoids(config, details.fixed_positions, names, stored);
+    } else {  // padding has a row of zeros, where the others start behind its number
+      details.fixed_positions = sinusoids(own.pad_id, own.max_positions + 1, width, half - 1);
+      details.fixed_positions.select(0, 0).fill(0);
+      details.position_offset = 1;
+      details.unnumbered_id = own.pad_id;
+    }
   }
   std::vector<Tie> ties;
   if (tied && separate) ties = {{kHeadTable, kDecoderTable}};

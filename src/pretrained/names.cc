@@ -234,6 +234,14 @@ bool shares_tensors(const Names& names, const Module& model, const std::vector<s
   return false;
 }
 
+std::string in_this_version(const Names& names, const std::string& plain) {
+  for (const auto& [theirs, here] : names.other_versions)
+    for (int64_t layer = 0; layer < names.layers; ++layer)
+      if (const std::string module = of_layer(theirs, layer); plain == module || plain.starts_with(module + "."))
+        return of_layer(here, layer) + plain.substr(module.size());
+  return plain;
+}
+
 const std::string* find_stored(const Names& names, const std::string& plain, const std::vector<std::string>& stored) {
   const Stored there(names, stored);
   const std::string* const name = there.find(plain);
@@ -269,13 +277,15 @@ std::map<std::string, std::vector<int64_t>> names_anew(
   for (const NameRule& rule : rules_of(names)) {
     const auto own = shapes.find(rule.own);
     if (own == shapes.end()) continue;
-    std::vector<int64_t> shape(own->second.begin(), own->second.end());
-    if (rule.change == Change::reshape)
-      shape = shape_of(*there.find(rule.theirs[0]));
-    else
-      shape[0] /= std::ssize(rule.theirs);
-    for (const std::string& plain : rule.theirs)
-      result[(begins_with_any(plain, names.without_prefix) ? "" : names.prefixes[0]) + plain] = shape;
+    const std::vector<int64_t> shape(own->second.begin(), own->second.end());
+    // A parameter that is one of theirs as it is may have no tensor of its own yet, as a tied head.
+    const bool is_theirs = rule.theirs.size() == 1 && rule.change == Change::none;
+    for (const std::string& plain : rule.theirs) {
+      if (plain.empty()) continue;
+      const std::string* const stored_name = is_theirs ? nullptr : there.find(plain);
+      result[(begins_with_any(plain, names.without_prefix) ? "" : names.prefixes[0]) + plain] =
+          stored_name ? shape_of(*stored_name) : shape;
+    }
   }
   return result;
 }

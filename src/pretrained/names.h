@@ -43,6 +43,8 @@ struct Names {
   std::vector<std::string> without_prefix{};  // beginnings of names that never have it
   std::vector<std::pair<std::string, std::string>> old_endings{};  // and what newer files have for them
   std::vector<Tie> ties{};                                         // that hold
+  // Names of modules that other versions of transformers have, and what these files have for them, with {} for a layer.
+  std::vector<std::pair<std::string, std::string>> other_versions{};
   std::vector<std::string> unused{};  // names, also "*.ending" and "beginning.*", that may be there
 };
 
@@ -61,6 +63,8 @@ struct TensorSource {
 /// values than its group's source, or where that is not there, than the group's first target that is.
 void settle_ties(Names& names, const std::vector<Tie>& ties, const TensorSource& stored);
 bool is_tied(const Names& names, const std::string& target);
+/// A name without prefix, of a module or a tensor, as these files have it.
+std::string in_this_version(const Names& names, const std::string& plain);
 /// Whether one stored tensor is all that several rules have: an own tensor each would be written for them.
 bool shares_tensors(const Names& names, const Module& model, const std::vector<std::string>& stored);
 

@@ -183,11 +183,12 @@ TEST_F(Pretrained, PreparationsOfPictures) {
   EXPECT_EQ(bare.mean[0], 0);
   EXPECT_EQ(bare.deviation[0], 1);
   EXPECT_EQ(preparation(R"({"size": {"shortest_edge": 9}})").shorter_side, 9);
+  EXPECT_EQ(preparation(R"({"image_mean": 0.25})").mean, (std::array<double, 3>{0.25, 0.25, 0.25}));
   for (const char* text :
-       {"", "[]", R"({"image_processor_type": "CLIPImageProcessor"})", R"({"resample": 1})", R"({"size": 0})",
+       {"", "[]", R"({"image_processor_type": "CLIPImageProcessor"})", R"({"resample": 6})", R"({"size": 0})",
         R"({"size": 40000})", R"({"size": {"height": 4}})", R"({"size": "large"})", R"({"do_resize": 1})",
         R"({"size": {"shortest_edge": 4, "longest_edge": 9}})", R"({"image_std": [0, 1, 1]})",
-        R"({"image_mean": [0.5]})", R"({"image_mean": 0.5})", R"({"do_pad": true})", R"({"rescale_factor": "x"})"})
+        R"({"size": [4.5, 4.5]})", R"({"image_mean": [0.5]})", R"({"do_pad": true})", R"({"rescale_factor": "x"})"})
     EXPECT_THROW(preparation(text), FormatError) << text;
 }
 

@@ -179,7 +179,7 @@ Rotary rotation_of_type(const Keys& config, int64_t head_dim, bool sliding) {
   const std::optional<Keys> by_type = config.object("rope_parameters");
   std::optional<Keys> scaling = by_type ? by_type->object(sliding ? kSliding : kFull) : std::nullopt;
   if (const std::optional<Keys> older = config.object("rope_scaling"); older && !sliding)
-    scaling = scaling ? scaling->with(*older) : older;
+    scaling = (scaling ? *scaling : Keys({{"rope_type", "default"}}, config.where())).with(*older);
   const Keys known = (scaling ? *scaling : Keys(nlohmann::json::object(), config.where())).under(rope_keys());
   const double otherwise = sliding ? config.number("rope_local_base_freq", 1, kMost, kSlidingBase)
                                    : config.number("rope_theta", 1, kMost, kFullBase);

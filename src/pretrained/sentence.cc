@@ -65,7 +65,7 @@ KeyTable prompt_keys() {
           applied("default_prompt_name"),
           applied("truncate_dim"),
           only("model_type", "SentenceTransformer"),
-          harmless("similarity_fn_name", "heed compares by cosine, and says so"),
+          applied("similarity_fn_name"),
           harmless("requirements", "they are of Python packages"),
           harmless("__version__", "it says what wrote the file")};
 }
@@ -187,7 +187,9 @@ void read_modules(const std::string& directory, const nlohmann::json& list, Sent
     } else if (type == "Dense") {
       result.steps.push_back(dense(path_of(directory, module)));
     } else {
-      keys_of(path_of(directory, module), {kConfigFile}, normalize_keys());
+      // Often the directory is left out: the module has no configuration.
+      if (const std::string path = path_of(directory, module); std::filesystem::is_directory(path))
+        keys_of(path, {kConfigFile}, normalize_keys());
       result.steps.push_back({});
     }
   }
@@ -198,6 +200,14 @@ void check_arguments(const Keys& config, const std::string& key) {
   const std::optional<Keys> given = config.object(key);
   if (given && given->size() > (given->is_given("trust_remote_code") ? 1 : 0))
     config.fail(key, "heed has no such arguments");
+}
+
+// By tokenizer_config.json; 0 for no limit.
+int64_t longest_of_tokenizer(const std::string& directory) {
+  constexpr double kNone = 1e30;  // as transformers writes it
+  const Keys tokenizer = keys_of(directory, {kTokenizerFile}, {applied("model_max_length")});
+  const double most = tokenizer.number("model_max_length", 1, 1e300, kNone);
+  return most < INT32_MAX ? static_cast<int64_t>(most) : 0;
 }
 
 void read_transformer(const std::string& directory, SentenceModules& result) {
@@ -219,11 +229,19 @@ void read_transformer(const std::string& directory, SentenceModules& result) {
   }
   result.longest = config.integer("max_seq_length", 1, INT32_MAX, 0);
   result.lower_case = config.flag("do_lower_case");
-  if (result.longest > 0) return;
-  constexpr double kNone = 1e30;  // stands for no limit
-  const Keys tokenizer = keys_of(directory, {kTokenizerFile}, {applied("model_max_length")});
-  if (const double most = tokenizer.number("model_max_length", 1, 1e300, kNone); most < INT32_MAX)
-    result.longest = static_cast<int64_t>(most);
+  if (result.longest == 0) result.longest = longest_of_tokenizer(directory);
+}
+
+Similarity similarity_of(const Keys& config) {
+  constexpr std::pair<const char*, Similarity> kNames[] = {{"cosine", Similarity::cosine},
+                                                           {"dot", Similarity::dot},
+                                                           {"dot_product", Similarity::dot},
+                                                           {"euclidean", Similarity::euclidean},
+                                                           {"manhattan", Similarity::manhattan}};
+  const std::string given = config.text("similarity_fn_name", "cosine");
+  for (const auto& [name, similarity] : kNames)
+    if (given == name) return similarity;
+  config.fail("similarity_fn_name", "it must be cosine, dot, euclidean or manhattan");
 }
 
 void read_prompts(const std::string& directory, SentenceModules& result) {
@@ -236,6 +254,7 @@ void read_prompts(const std::string& directory, SentenceModules& result) {
     result.prompt = result.prompts[name];
   }
   result.width = config.integer("truncate_dim", 1, INT32_MAX, 0);
+  result.similarity = similarity_of(config);
 }
 
 // What sentence-transformers makes of a directory without modules: a decoder's last token, else the mean.
@@ -257,6 +276,7 @@ SentenceModules load_sentence_modules(const std::string& directory) {
   const DirectorySnapshot files(directory, {kModulesFile});
   if (!files.contains(kModulesFile)) {
     result.pooling = {pooling_of_model(directory)};
+    result.longest = longest_of_tokenizer(directory);
     return result;
   }
   const std::string where = directory + "/" + kModulesFile;

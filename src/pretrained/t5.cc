@@ -31,16 +31,17 @@ KeyTable keys(const std::string&) {
                              alias("num_attention_heads", "num_heads"),
                              alias("num_hidden_layers", "num_layers"),
                              alias("head_dim", "d_kv"),
-                             harmless("is_encoder_decoder", "the class says it"),
+                             applied("is_encoder_decoder", true),
                              harmless("is_decoder", "each stack has its own"),
-                             harmless("dense_act_fn", "feed_forward_proj says it"),
-                             harmless("is_gated_act", "feed_forward_proj says it"),
+                             applied("dense_act_fn"),  // both instead of what feed_forward_proj says
+                             applied("is_gated_act"),
                              harmless("initializer_factor", "it is for new weights"),
                              harmless("classifier_dropout", "heed has no such head")});
 }
 
 Names names_of(const TransformerConfig& config, bool gated) {
-  Names names{.layers = std::max(config.num_encoder_layers, config.num_decoder_layers),
+  Names names{.rules = {},
+              .layers = std::max(config.num_encoder_layers, config.num_decoder_layers),
               .unused = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}};
   for (const std::string stack : {"encoder", "decoder"}) {
     const bool crossed = stack == "decoder";
@@ -68,9 +69,12 @@ Names names_of(const TransformerConfig& config, bool gated) {
 
 Described describe(const Keys& config, const TensorSource& stored) {
   const std::string projection = config.text("feed_forward_proj"), wrote = class_of(config);
-  const bool gated = projection.starts_with("gated-"), encodes = wrote.ends_with("EncoderModel");
+  const bool named_gated = projection.starts_with("gated-"), encodes = wrote.ends_with("EncoderModel");
+  const bool gated = config.flag("is_gated_act", named_gated);
   if (!wrote.empty() && !wrote.ends_with("ForConditionalGeneration") && !wrote.ends_with("Model"))
     config.fail("architectures", "heed has Model, EncoderModel and ForConditionalGeneration of T5");
+  if (!encodes && !config.flag("is_encoder_decoder"))
+    config.fail("is_encoder_decoder", "heed has this kind of model with true");
   // The first version's output layer is fed with scaled states; newer files say so in a key of its own.
   const bool scaled = config.has("scale_decoder_outputs") ? config.flag("scale_decoder_outputs")
                                                           : config.flag("tie_word_embeddings", true);
@@ -89,10 +93,9 @@ Described describe(const Keys& config, const TensorSource& stored) {
       .bos_id = static_cast<int32_t>(config.integer("decoder_start_token_id", 0, INT32_MAX, 0)),
       .eos_id = config.has("eos_token_id") ? config.ids("eos_token_id").at(0) : 1};
   // Both "gated-gelu" and "gated-gelu_new" are the tanh form.
-  const Activation activation =
-      projection == "gated-gelu"
-          ? Activation::gelu_tanh
-          : activation_named(config, "feed_forward_proj", gated ? projection.substr(6) : projection);
+  const std::string projected = projection == "gated-gelu" ? "gelu_new" : projection.substr(named_gated ? 6 : 0);
+  const Activation activation = config.has("dense_act_fn") ? activation_of(config, "dense_act_fn")
+                                                           : activation_named(config, "feed_forward_proj", projected);
   const TransformerLayerOptions layer{.d_model = width,
                                       .nhead = own.nhead,
                                       .dim_feedforward = own.dim_feedforward,
@@ -113,7 +116,7 @@ Described describe(const Keys& config, const TensorSource& stored) {
                              .relative_buckets = config.integer("relative_attention_num_buckets", 4, 1 << 20),
                              .relative_distance = config.integer("relative_attention_max_distance", 2, 1 << 20),
                              .state_factor = scaled ? 1 / std::sqrt(static_cast<double>(width)) : 1};
-  Described described{.names = names_of(own, gated)};
+  Described described{.make = {}, .names = names_of(own, gated)};
   // Always, whatever tie_word_embeddings says: an own head is one with other values.
   const std::vector<Tie> ties{{kEncoderTable, kSharedTable}, {kDecoderTable, kSharedTable}, {kHeadTable, kSharedTable}};
   settle_tables(ties, stored, described.names, own, details);

@@ -1,6 +1,5 @@
 // The Vision Transformer (Dosovitskiy et al. 2021), alone or with its classifier.
 #include <algorithm>
-#include <cmath>
 
 #include "heed/image_encoder.h"
 #include "pretrained/family.h"
@@ -14,10 +13,7 @@ ImageSize sides(const Keys& config, const std::string& key) {
     const int64_t side = config.integer(key, 1, kLongestSide);
     return {side, side};
   }
-  const std::vector<double> both = config.numbers(key, 1, kLongestSide);
-  if (both.size() != 2 || std::floor(both[0]) != both[0] || std::floor(both[1]) != both[1])
-    config.fail(key, "it must be one whole number, or two, height and width");
-  return {static_cast<int64_t>(both[0]), static_cast<int64_t>(both[1])};
+  return height_and_width(config, key);
 }
 
 PretrainedHead head_of(const Keys& config) {
@@ -60,15 +56,15 @@ Names names_of(bool older, bool classifies) {
 }
 
 KeyTable keys(const std::string&) {
-  return common_keys().with({applied("hidden_size", 768), applied("num_hidden_layers", 12),
-                             applied("num_attention_heads", 12), applied("intermediate_size", 3072),
-                             applied("head_dim"), applied("hidden_act", "gelu"), applied("hidden_dropout_prob", 0.0),
-                             applied("attention_probs_dropout_prob", 0.0), applied("layer_norm_eps", 1e-12),
-                             applied("image_size", 224), applied("patch_size", 16), applied("num_channels", 3),
-                             applied("qkv_bias", true),
-                             harmless("encoder_stride", "ViTForMaskedImageModeling reads it, which heed has not"),
-                             harmless("pooler_output_size", "heed gives the states before the pooler"),
-                             harmless("pooler_act", "heed gives the states before the pooler")});
+  return common_keys().with(
+      {applied("hidden_size", 768), applied("num_hidden_layers", 12), applied("num_attention_heads", 12),
+       applied("intermediate_size", 3072), applied("head_dim"), applied("hidden_act", "gelu"),
+       applied("hidden_dropout_prob", 0.0), applied("attention_probs_dropout_prob", 0.0),
+       applied("layer_norm_eps", 1e-12), applied("image_size", 224), applied("patch_size", 16),
+       applied("num_channels", 3), applied("qkv_bias", true),
+       harmless("encoder_stride", "ViTForMaskedImageModeling reads it, which heed does not support"),
+       harmless("pooler_output_size", "heed gives the states before the pooler"),
+       harmless("pooler_act", "heed gives the states before the pooler")});
 }
 
 Described describe(const Keys& config, const TensorSource& stored) {
@@ -95,6 +91,12 @@ Described describe(const Keys& config, const TensorSource& stored) {
   const bool older = std::any_of(stored.names.begin(), stored.names.end(),
                                  [](const auto& name) { return name.find("encoder.layer.") != std::string::npos; });
   Names names = names_of(older, own.classes > 0);
+  const Names others = names_of(!older, own.classes > 0);
+  const auto module = [](const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); };
+  for (size_t i = 0; i < names.rules.size(); ++i)
+    for (size_t k = 0; k < names.rules[i].theirs.size(); ++k)
+      if (others.rules[i].theirs[k] != names.rules[i].theirs[k])
+        names.other_versions.emplace_back(module(others.rules[i].theirs[k]), module(names.rules[i].theirs[k]));
   names.layers = std::ssize(own.layers);
   return {.make = [own] { return std::make_unique<ImageEncoder>(own); },
           .names = std::move(names),

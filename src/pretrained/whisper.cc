@@ -9,7 +9,7 @@ namespace heed::inline v0 {
 namespace {
 
 KeyTable keys(const std::string&) {
-  constexpr const char* kClassifies = "WhisperForAudioClassification reads it, which heed has not";
+  constexpr const char* kClassifies = "WhisperForAudioClassification reads it, which heed does not support";
   constexpr const char* kTrains = "it is for training on sound";
   return bart_keys().with({applied("vocab_size", 51865),
                            applied("num_mel_bins", 80),

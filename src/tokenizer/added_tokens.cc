@@ -51,7 +51,14 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model
     if (token.content.size() > kLongest)
       throw FormatError(where + ": an added token of " + std::to_string(token.content.size()) + " bytes; at most " +
                         std::to_string(kLongest) + " are read");
-    if (token.content.empty() || by_content_.contains(token.content)) continue;
+    if (token.content.empty()) continue;
+    if (const auto found = by_content_.find(token.content); found != by_content_.end()) {
+      AddedToken& same = tokens_[found->second];
+      same.single_word = token.single_word, same.lstrip = token.lstrip, same.rstrip = token.rstrip;
+      if (!special_.contains(token.content)) same.normalized = same.normalized && token.normalized;
+      if (token.special) special_.insert(token.content);
+      continue;
+    }
     int32_t id = model.find(token.content);
     if (id == TokenTable::kNone && largest_id() >= INT32_MAX - 1)
       throw FormatError(where + ": an added token would get the id 2^31 - 1 or above, which heed does not read");

@@ -33,8 +33,9 @@ struct Section {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// A token that the model has keeps its id, the others follow the model's in their order. Of equal ones the first
-  /// counts, empty ones none. `normalizer` may be null. Throws FormatError for one of more than 1024 bytes.
+  /// A token that the model has keeps its id, the others follow the model's in their order. Where a text occurs again,
+  /// the last one says which white space it takes, as in the tokenizers package. Empty texts are skipped. `normalizer`
+  /// may be null. Throws FormatError for one of more than 1024 bytes.
   AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model, const Normalizer* normalizer,
               const std::string& where);
 

@@ -92,6 +92,39 @@ TEST(TokenizerBounds, LoadingTakesAMultipleOfTheFile) {
   }
 }
 
+TEST(TokenizerBounds, SpecialTokensTakeAMultipleOfTheirFiles) {
+  constexpr size_t kMany = 10'000;
+  const auto number = [](size_t i) { return std::to_string(i); };
+  const auto token = [&](size_t i) { return "\"" + number(i) + "\""; };
+  const std::string json = with_model(
+      R"({"type":"WordPiece","unk_token":"a","vocab":{"a":0,"[UNK]":1}})",
+      repeated(R"(,"added_tokens":[)", kMany, [&](size_t i) { return R"({"content":)" + token(i) + "}"; }, "]"));
+  const std::vector<std::pair<const char*, std::string>> lists{
+      {"added_tokens_decoder",
+       repeated(
+           "{", kMany, [&](size_t i) { return token(i) + R"(:{"content":)" + token(i) + "}"; }, "}")},
+      {"extra_special_tokens", repeated("[", kMany, token, "]")},
+      {"extra_special_tokens", repeated(
+                                   "{", kMany, [&](size_t i) { return token(i) + ":" + token(i); }, "}")},
+      {"x_token", repeated(
+                      "0", kMany, [&](size_t i) { return "\"" + number(i) + "_token\":" + token(i); }, "")}};
+  for (const std::string name : {"PreTrainedTokenizerFast", "BertTokenizer"}) {
+    for (const auto& [key, list] : lists) {
+      const std::string config = R"({"tokenizer_class":")" + name + "\",\"" + key +
+                                 "\":" + (list.starts_with('0') ? "0," + list.substr(1) : list) + "}";
+      const TokenizerFiles files{
+          .where = "model",
+          .contains =
+              [](const std::string& file) { return file == "tokenizer.json" || file == "tokenizer_config.json"; },
+          .read = [&](const std::string& file) { return file == "tokenizer.json" ? json : config; }};
+      const size_t size = json.size() + config.size();
+      const size_t taken = allocated_by([&] { load_tokenizer(files); });
+      EXPECT_LE(taken, kOfFile * size + kAlways) << name << ", " << key << ": " << taken / size << " times the files";
+      RecordProperty(name + " " + key, static_cast<int>(taken / size));
+    }
+  }
+}
+
 TEST(TokenizerBounds, TextsTakeAMultipleOfThemselves) {
   const auto replace = [](const std::string& content) {
     return R"({"type":"Replace","pattern":{"String":"a"},"content":")" + content + "\"}";

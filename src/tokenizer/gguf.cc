@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "text/unicode.h"
+#include "tokenizer/classes.h"
 #include "tokenizer/load.h"
 #include "tokenizer/read_json.h"
 

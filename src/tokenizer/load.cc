@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <filesystem>
+#include <utility>
 
 #include "core/gguf.h"
 #include "heed/model_files.h"
 #include "text/read_whole_file.h"
+#include "tokenizer/classes.h"
 #include "tokenizer/read_json.h"
 
 namespace heed::inline v0 {
@@ -21,73 +24,341 @@ bool is_there(const std::filesystem::path& path) {
 
 using Shared = std::shared_ptr<const Tokenizer::Implementation>;
 
+// ------------------------------------------------------------------------------------------------------------- keys
+
+using enum ConfigKey::Use;
+
+constexpr const char* kPadding = "each call says how it cuts and pads, and no padding reaches the model";
+constexpr const char* kFiles = "transformers takes the files of the directory";
+constexpr const char* kRecord = "transformers writes it for itself";
+constexpr const char* kChats = "it is for chats, whose template heed reads separately";
+constexpr const char* kWhisper = "the caller chooses Whisper's prompt";
+constexpr const char* kSegments = "the models of these classes have no segments";
+
+// What transformers' classes read in tokenizer_config.json. Other keys mean nothing to them, apart from names that end
+// in "_token", which are special tokens. tests/models/tokenizer_configs.py compares the table with the classes.
+constexpr std::array kConfigKeys{
+    ConfigKey{"tokenizer_class", applied},
+    ConfigKey{"bos_token", applied},
+    ConfigKey{"eos_token", applied},
+    ConfigKey{"unk_token", applied},
+    ConfigKey{"sep_token", applied},
+    ConfigKey{"pad_token", applied},
+    ConfigKey{"cls_token", applied},
+    ConfigKey{"mask_token", applied},
+    ConfigKey{"prefix_token", applied},
+    ConfigKey{"middle_token", applied},
+    ConfigKey{"suffix_token", applied},
+    ConfigKey{"eot_token", applied},
+    ConfigKey{"fill_token", applied},
+    ConfigKey{"additional_special_tokens", applied},
+    ConfigKey{"extra_special_tokens", applied},
+    ConfigKey{"model_specific_special_tokens", applied},
+    ConfigKey{"added_tokens_decoder", applied},
+    ConfigKey{"add_bos_token", applied},
+    ConfigKey{"add_eos_token", applied},
+    ConfigKey{"add_prefix_space", applied},
+    ConfigKey{"legacy", applied},
+    ConfigKey{"do_lower_case", applied},
+    ConfigKey{"strip_accents", applied},
+    ConfigKey{"tokenize_chinese_chars", applied},
+    ConfigKey{"clean_up_tokenization_spaces", applied},
+    ConfigKey{"clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", applied},
+    ConfigKey{"truncation_side", applied},
+    ConfigKey{"model_input_names", applied},
+    ConfigKey{"model_max_length", applied},
+    ConfigKey{"extra_ids", applied},
+    ConfigKey{"src_lang", applied},
+    ConfigKey{"legacy_behaviour", applied},
+    ConfigKey{"language_codes", applied},
+    ConfigKey{"separate_vocabs", applied},
+    ConfigKey{"chat_template", applied},
+    ConfigKey{"split_special_tokens", refused_unless, "false"},
+    ConfigKey{"fix_mistral_regex", refused_unless, "false"},
+    ConfigKey{"sp_model_kwargs", refused_unless, "{}"},
+    ConfigKey{"init_inputs", refused_unless, "[]"},
+    ConfigKey{"fast_tokenizer_files", refused_unless, "[\"tokenizer.json\"]"},
+    ConfigKey{"vocab", refused_unless, "null"},
+    ConfigKey{"merges", refused_unless, "null"},
+    ConfigKey{"unk_id", refused_unless, "null"},
+    ConfigKey{"post_processor", refused_unless, "null"},
+    ConfigKey{"tokenizer", refused_unless, "null"},
+    ConfigKey{"tokenizer_object", refused_unless, "null"},
+    ConfigKey{"gguf_file", refused_unless, "null"},
+    ConfigKey{"_spm_precompiled_charsmap", refused_unless, "null"},
+    ConfigKey{"vocab_file", harmless, kFiles},
+    ConfigKey{"merges_file", harmless, kFiles},
+    ConfigKey{"tokenizer_file", harmless, kFiles},
+    ConfigKey{"spm_file", harmless, kFiles},
+    ConfigKey{"source_spm", harmless, kFiles},
+    ConfigKey{"target_spm", harmless, kFiles},
+    ConfigKey{"target_vocab_file", harmless, kFiles},
+    ConfigKey{"auto_map", harmless, "heed runs no code of a repository"},
+    ConfigKey{"max_len", harmless, "no text is cut by it: transformers only warns of longer ones"},
+    ConfigKey{"max_length", harmless, kPadding},
+    ConfigKey{"stride", harmless, kPadding},
+    ConfigKey{"truncation_strategy", harmless, kPadding},
+    ConfigKey{"padding_side", harmless, kPadding},
+    ConfigKey{"pad_token_type_id", harmless, kPadding},
+    ConfigKey{"pad_to_multiple_of", harmless, kPadding},
+    ConfigKey{"tokenizer_padding", harmless, kPadding},
+    ConfigKey{"tokenizer_truncation", harmless, kPadding},
+    ConfigKey{"_json_padding", harmless, kPadding},
+    ConfigKey{"_json_truncation", harmless, kPadding},
+    ConfigKey{"trim_offsets", applied},
+    ConfigKey{"errors", harmless, "bytes that are not UTF-8 become U+FFFD"},
+    ConfigKey{"tgt_lang", harmless, "the caller names the language to write"},
+    ConfigKey{"source_lang", harmless, "it is for the punctuation of a package that transformers calls for no text"},
+    ConfigKey{"target_lang", harmless, "it is for the punctuation of a package that transformers calls for no text"},
+    ConfigKey{"num_madeup_words", harmless, "it only counts the vocabulary"},
+    ConfigKey{"normalizer_file", harmless, "it is for scores of transcripts"},
+    ConfigKey{"language", harmless, kWhisper},
+    ConfigKey{"task", harmless, kWhisper},
+    ConfigKey{"predict_timestamps", harmless, kWhisper},
+    ConfigKey{"return_token_type_ids", harmless, kSegments},
+    ConfigKey{"token_type_ids_pattern", harmless, kSegments},
+    ConfigKey{"token_type_ids_include_special_tokens", harmless, kSegments},
+    ConfigKey{"special_tokens_pattern", harmless, "it is for masks of special tokens, which heed takes from the row"},
+    ConfigKey{"use_default_system_prompt", harmless, kChats},
+    ConfigKey{"response_template", harmless, kChats},
+    ConfigKey{"response_schema", harmless, kChats},
+    ConfigKey{"chat_control_tokens", harmless, kChats},
+    ConfigKey{"name_or_path", harmless, kRecord},
+    ConfigKey{"processor_class", harmless, kRecord},
+    ConfigKey{"backend", harmless, kRecord},
+    ConfigKey{"files_loaded", harmless, kRecord},
+    ConfigKey{"is_local", harmless, kRecord},
+    ConfigKey{"local_files_only", harmless, kRecord},
+    ConfigKey{"_commit_hash", harmless, kRecord},
+    ConfigKey{"verbose", harmless, "it decides what is logged"},
+};
+
+bool is_only(const JsonValue& value, std::string_view text) {
+  using Type = JsonValue::Type;
+  if (text == "false") return value.type() != Type::boolean ? false : !value.boolean();
+  if (text == "{}") return value.is_object() && value.count() == 0;
+  if (text == "[]") return value.is_array() && value.count() == 0;
+  if (text == "[\"tokenizer.json\"]") {
+    bool only = value.is_array();
+    if (only)
+      value.each([&](const JsonValue& name) { only = only && name.is_string() && name.string() == "tokenizer.json"; });
+    return only;
+  }
+  return false;  // "null", which find() leaves out
+}
+
+// ---------------------------------------------------------------------------------------------------------- classes
+
+struct TypesOfClass {
+  std::string_view name, types;  // with spaces between them
+};
+
+// The tokenizer class of a model_type, as transformers' TOKENIZER_MAPPING_NAMES has it: of the classes that heed
+// builds, and of the models whose tokenizer.json is taken as it is.
+constexpr std::array kTypes{
+    TypesOfClass{"BertTokenizer",
+                 "align bark bert blip bros chinese_clip convbert distilbert electra ernie flava git grounding-dino "
+                 "layoutlm megatron-bert mm-grounding-dino nezha nomic_bert qdqbert realm retribert squeezebert tvp "
+                 "vilt visual_bert"},
+    TypesOfClass{"CodeLlamaTokenizer", "code_llama"},
+    TypesOfClass{"GPT2Tokenizer",
+                 "blip-2 codegen dbrx emu3 gpt2 gpt_neo gptj hyperclovax_vision_v2 instructblip instructblipvideo "
+                 "jais2 opt phi starcoder2"},
+    TypesOfClass{"GPTNeoXTokenizer", "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe rwkv xlstm"},
+    TypesOfClass{"GemmaTokenizer",
+                 "diffusion_gemma gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text recurrent_gemma shieldgemma2 "
+                 "t5gemma zaya"},
+    TypesOfClass{"LlamaTokenizer", "idefics idefics2"},
+    TypesOfClass{"M2M100Tokenizer", "m2m_100"},
+    TypesOfClass{"MPNetTokenizer", "mpnet"},
+    TypesOfClass{"MarianTokenizer", "marian"},
+    TypesOfClass{"NllbTokenizer", "nllb nllb-moe"},
+    TypesOfClass{"Qwen2Tokenizer",
+                 "audioflamingo3 colqwen2 cosmos3_omni dots3_note fun_asr_nano hunyuan_vl internvl lighton_ocr "
+                 "moss_transcribe_diarize ovis2 qianfan_ocr qwen2 qwen2_5_omni qwen2_5_vl qwen2_audio qwen2_moe "
+                 "qwen2_vl qwen3 qwen3_asr qwen3_moe qwen3_next qwen3_omni_moe qwen3_vl qwen3_vl_moe vibevoice"},
+    TypesOfClass{"Qwen3_5Tokenizer", "qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen4_exp"},
+    TypesOfClass{"RobertaTokenizer",
+                 "bart bridgetower clap data2vec-text ibert lilt longformer mega mra roberta roberta-prelayernorm"},
+    TypesOfClass{"Siglip2Tokenizer", "siglip2"},
+    TypesOfClass{"T5Tokenizer", "mt5 musicgen musicgen_melody switch_transformers t5"},
+    TypesOfClass{"XLMRobertaTokenizer", "gte jina_embeddings_v3 metaclip_2 trocr xlm-roberta xmod"},
+    TypesOfClass{TokenizerConfig::kFileClass,
+                 "EvollaModel arctic aria beam bigbird_pegasus camembertv2-base canary chatlm cohere_asr ernie4_5 "
+                 "ernie4_5_moe flex_olmo fuyu glm glm4 glm4_moe glm4_moe_lite glm4v glm4v_moe glm_image glmasr "
+                 "got_ocr2 gpt_bigcode gradium_phonon_tts granite granitemoe granitemoehybrid granitemoeshared "
+                 "h2ovl_chat hyperclovax hyperclovax_vlm internlm2 internlm3 iquestcoder jamba kimi_k25 kimi_linear "
+                 "kosmos-2 llava llava_next mimo_v2_flash minicpm3 minicpm_ocr minicpmv minicpmv4_6 minicpmv4_7 "
+                 "minimax_m2 ministral ministral3 mistral mistral3 mistral_large4 mixtral modernbert "
+                 "modernbert-decoder molmo molmo2 nemo_speechlm nemotron nvfp4 nystromformer olmo2 olmo3 olmo_hybrid "
+                 "opencua openvla paddleocr_vl pegasus_x persimmon phi3 phi3_v phimoe pix2struct pixtral pocket_tts "
+                 "smolvlm stablelm step3_vl umt5 vipllava voxtral voxtral_realtime xlm-roberta-xl"},
+};
+
+// Models whose own class replaces the one that tokenizer_config.json names.
+constexpr std::string_view kOverruled =
+    "arctic camembertv2-base chatlm cohere_asr ernie4_5 ernie4_5_moe fuyu h2ovl_chat hyperclovax "
+    "hyperclovax_vision_v2 hyperclovax_vlm internlm2 internlm3 iquestcoder jamba llava llava_next minicpm3 minicpmv "
+    "minimax_m2 modernbert modernbert-decoder molmo molmo2 nemotron nvfp4 opencua openvla paddleocr_vl phi3 phi3_v "
+    "phimoe qwen2 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen4_exp siglip2 smolvlm step3_vl vipllava";
+
+// Models for which transformers has no class, if no file names one.
+constexpr std::string_view kWithoutClass = "gpt_oss llama";
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kAliases{{
+    {"BartTokenizer", "RobertaTokenizer"},
+    {"BloomTokenizer", "TokenizersBackend"},
+    {"ElectraTokenizer", "BertTokenizer"},
+    {"LEDTokenizer", "RobertaTokenizer"},
+    {"LayoutLMTokenizer", "BertTokenizer"},
+    {"LongformerTokenizer", "RobertaTokenizer"},
+    {"LxmertTokenizer", "BertTokenizer"},
+    {"MobileBertTokenizer", "BertTokenizer"},
+    {"MvpTokenizer", "RobertaTokenizer"},
+    {"PreTrainedTokenizer", "TokenizersBackend"},
+    {"PythonBackend", "TokenizersBackend"},
+    {"SqueezeBertTokenizer", "BertTokenizer"},
+}};
+
+// Calls visit(word) for each word.
+template <class Visit>
+void each_word(std::string_view words, const Visit& visit) {
+  while (!words.empty()) {
+    const size_t length = std::min(words.find(' '), words.size());
+    visit(words.substr(0, length));
+    words.remove_prefix(std::min(length + 1, words.size()));
+  }
+}
+
+bool has_word(std::string_view words, std::string_view wanted) {
+  bool found = false;
+  each_word(words, [&](std::string_view word) { found = found || word == wanted; });
+  return found;
+}
+
+std::string class_of_type(std::string_view type) {
+  for (const TypesOfClass& one : kTypes)
+    if (has_word(one.types, type)) return std::string(one.name);
+  return "";
+}
+
+std::string without_fast(std::string_view name) {
+  if (name.ends_with("Fast")) name.remove_suffix(4);
+  return std::string(name);
+}
+
+std::string without_alias(const std::string& name) {
+  for (const auto& [alias, of] : kAliases)
+    if (alias == name) return std::string(of);
+  return name;
+}
+
+// --------------------------------------------------------------------------------------------------- special tokens
+
+constexpr std::array<std::string_view, 7> kNames{"bos_token", "eos_token", "unk_token", "sep_token",
+                                                 "pad_token", "cls_token", "mask_token"};
+
+bool is_name(std::string_view key) { return std::find(kNames.begin(), kNames.end(), key) != kNames.end(); }
+
+// A token as transformers' AddedToken has it.
+AddedToken read_added_token(const JsonValue& value, bool special) {
+  AddedToken token{.content = std::string(value.at("content").string()),
+                   .single_word = value.boolean_or("single_word", false),
+                   .lstrip = value.boolean_or("lstrip", false),
+                   .rstrip = value.boolean_or("rstrip", false),
+                   .special = special};
+  token.normalized = value.boolean_or("normalized", !special);
+  return token;
+}
+
+AddedToken special_token(std::string_view content) { return {.content = std::string(content), .special = true}; }
+
+bool is_null(const std::optional<JsonValue>& object, std::string_view wanted) {
+  bool null = false;
+  if (object)
+    object->each_member(
+        [&](std::string_view key, const JsonValue& value) { null = null || (key == wanted && value.is_null()); });
+  return null;
+}
+
+int64_t id_of_key(std::string_view key, const JsonValue& decoder) {
+  int64_t id = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+  if (error != std::errc() || end != key.data() + key.size())
+    decoder.refuse("has the key '" + std::string(key.substr(0, 60)) + "', which is no id");
+  return id;
+}
+
+// Tokens by their keys; one that is there keeps its place.
+class Keyed {
+ public:
+  void put(std::string_view key, AddedToken token) {
+    const auto [found, added] = places_.emplace(key, tokens_.size());
+    if (!added) return void(tokens_[found->second].second = std::move(token));
+    tokens_.emplace_back(key, std::move(token));
+  }
+  const std::vector<std::pair<std::string, AddedToken>>& tokens() const { return tokens_; }
+
+ private:
+  std::vector<std::pair<std::string, AddedToken>> tokens_;
+  std::map<std::string, size_t, std::less<>> places_;
+};
+
 }  // namespace
 
-// What transformers' classes read of tokenizer_config.json. Other keys mean nothing to them.
-//
-// applied: tokenizer_class; bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token and other keys
-// of
-//   this ending; additional_special_tokens, extra_special_tokens, added_tokens_decoder; clean_up_tokenization_spaces;
-//   model_input_names; truncation_side; model_max_length, where sentences become vectors (SentenceModules);
-//   do_lower_case, strip_accents, tokenize_chinese_chars; add_prefix_space; legacy; extra_ids; src_lang;
-//   language_codes; separate_vocabs; add_bos_token, add_eos_token, which transformers drops beside a tokenizer.json;
-//   chat_template (Chat)
-// harmless: padding_side, pad_token_type_id and pad_to_multiple_of, since no padding reaches the model; trim_offsets,
-// of
-//   which ids do not depend; errors, since bytes that are no UTF-8 become U+FFFD; tgt_lang, the caller names it;
-//   legacy_behaviour of NLLB, which its class only keeps; use_default_system_prompt, response_template and
-//   chat_control_tokens, which are for chats; language, task and predict_timestamps of Whisper, whose prompt is the
-//   caller's; normalizer_file, which is for scores; sp_model_kwargs and num_madeup_words, see below; what transformers
-//   keeps for itself (name_or_path, processor_class, backend, files_loaded, verbose, init_inputs, is_local)
-//
-// refused unless they have the value that is given here:
-struct OnlyFlag {
-  std::string_view key;
-  bool value;
-};
-constexpr OnlyFlag kOnly[] = {
-    {"split_special_tokens", false},
-    {"fix_mistral_regex", false},
-    {"clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", false},
-};
-
 TokenizerConfig::TokenizerConfig(const TokenizerFiles& files) {
-  constexpr const char *kName = "tokenizer_config.json", *kMap = "special_tokens_map.json";
   const auto read = [&](const char* name, std::optional<JsonDocument>& document, std::optional<JsonValue>& root) {
     if (!files.contains(name)) return;
     document.emplace(files.read(name), files.path(name));
     root = document->root();
     if (!root->is_object()) root->refuse("is no object");
   };
-  read(kName, document_, root_);
-  if (!root_ || !root_->find("added_tokens_decoder")) read(kMap, map_document_, map_);
-  for (const auto& [key, value] : kOnly)
-    if (const auto given = find(key); given && given->boolean() != value)
-      given->refuse(std::string("is ") + (value ? "false" : "true") + ", which heed has not; it must be " +
-                    (value ? "true" : "false"));
-  if (const auto options = find("sp_model_kwargs"); options && options->is_object() && options->count() > 0)
-    options->refuse("has options of sentencepiece, which heed has not");
-  if (class_name() == "LlamaTokenizer") {
-    llamas_ = true;
-    if (files.contains(kConfigFile)) {
-      const JsonDocument model(files.read(kConfigFile), files.path(kConfigFile));
-      llamas_ = model.root().string_or("model_type", "") == "llama";
-    }
+  read("tokenizer_config.json", document_, root_);
+  if (!root_ || !root_->find("added_tokens_decoder")) {
+    read("special_tokens_map.json", map_document_, map_);
+    read("added_tokens.json", added_document_, added_);
+  }
+  find_class(files);
+  const bool sentencepiece = class_ == "MarianTokenizer" || class_ == "M2M100Tokenizer";
+  for (const ConfigKey& key : kConfigKeys) {
+    if (key.use != refused_unless || (key.key == "sp_model_kwargs" && !sentencepiece)) continue;
+    if (const auto given = find(key.key); given && !is_only(*given, key.why))
+      given->refuse("has a value that heed does not support; it must be " + std::string(key.why));
   }
   const std::string side = text_or("truncation_side", "right");
   if (side != "right" && side != "left") find("truncation_side")->refuse("is neither right nor left");
+}
+
+// As AutoTokenizer.from_pretrained chooses it.
+void TokenizerConfig::find_class(const TokenizerFiles& files) {
+  std::string type, given = root_ ? std::string(root_->string_or("tokenizer_class", "")) : "";
+  if (files.contains(kConfigFile)) {
+    const JsonDocument model(files.read(kConfigFile), files.path(kConfigFile));
+    if (model.root().is_object()) {
+      type = model.root().string_or("model_type", "");
+      if (given.empty()) given = model.root().string_or("tokenizer_class", "");
+    }
+  }
+  given = without_fast(given);
+  const std::string registered = class_of_type(type);
+  const bool overruled = has_word(kOverruled, type);
+  const bool bytes = given == "LlamaTokenizer" && !overruled && files.contains("tokenizer.json") &&
+                     files.read("tokenizer.json").find("\"ByteLevel\"") != std::string::npos;
+  if (bytes || (!given.empty() && registered == kFileClass)) {
+    class_ = kFileClass;
+  } else if (given.empty() || (overruled && !registered.empty())) {
+    class_ = registered;
+    if (given.empty() && has_word(kWithoutClass, type)) class_ = kFileClass;
+  } else {
+    class_ = given;
+  }
+  class_ = without_alias(class_);
 }
 
 std::optional<JsonValue> TokenizerConfig::find(std::string_view key) const {
   if (map_)
     if (const auto value = map_->find(key)) return value;
   return root_ ? root_->find(key) : std::nullopt;
-}
-
-std::string TokenizerConfig::class_name() const {
-  std::string name = text_or("tokenizer_class", "");
-  if (name.ends_with("Fast")) name.resize(name.size() - 4);
-  return name;
 }
 
 bool TokenizerConfig::boolean_or(std::string_view key, bool otherwise) const {
@@ -110,77 +381,216 @@ std::string TokenizerConfig::text_or(std::string_view key, std::string_view othe
   return std::string(value ? value->string() : otherwise);
 }
 
-std::string TokenizerConfig::token_or(std::string_view key, std::string_view otherwise) const {
-  const auto value = find(key);
-  if (!value) return std::string(otherwise);
-  return std::string(value->is_object() ? value->at("content").string() : value->string());
-}
-
-std::vector<std::string> TokenizerConfig::tokens(std::string_view key) const {
-  std::vector<std::string> found;
-  if (const auto list = find(key); list && list->is_array())
-    list->each([&](const JsonValue& value) {
-      found.emplace_back(value.is_object() ? value.at("content").string() : value.string());
-    });
+std::optional<std::vector<AddedToken>> TokenizerConfig::mapped_additional() const {
+  const auto list = map_ ? map_->find("additional_special_tokens") : std::nullopt;
+  if (!list || !list->is_array()) return std::nullopt;
+  std::vector<AddedToken> found;
+  list->each([&](const JsonValue& value) {
+    found.push_back(value.is_string() ? special_token(value.string()) : read_added_token(value, true));
+  });
   return found;
 }
 
-std::vector<AddedToken> TokenizerConfig::special_tokens(std::vector<AddedToken> others) const {
-  std::vector<AddedToken> tokens;
-  const auto add = [&](const JsonValue& value, bool special) {
-    AddedToken& token = tokens.emplace_back();
-    token.special = special;
-    if (value.is_string()) {
-      token.content = value.string();
-      return;
-    }
-    token.content = value.at("content").string();
-    token.single_word = value.boolean_or("single_word", false);
-    token.lstrip = value.boolean_or("lstrip", false);
-    token.rstrip = value.boolean_or("rstrip", false);
-    token.normalized = value.boolean_or("normalized", false);
-    token.special = value.boolean_or("special", special);
-  };
-  static constexpr std::array<std::string_view, 7> kNames{"bos_token", "eos_token", "unk_token", "sep_token",
-                                                          "pad_token", "cls_token", "mask_token"};
-  if (const auto decoder = find("added_tokens_decoder"))
-    decoder->each_member([&](std::string_view, const JsonValue& value) { add(value, false); });
-  const auto add_named = [&](const JsonValue& value) {
-    if (value.is_object()) return add(value, true);
-    // Where the class gives such a token, that is how it is found.
-    AddedToken given{.content = std::string(value.string()), .special = true};
-    for (const AddedToken& other : others)
-      if (other.content == given.content) given = other;
-    tokens.push_back(std::move(given));
-  };
-  for (const std::string_view name : kNames)
-    if (const auto value = find(name)) add_named(*value);
-  // Of the model: "image_token" and the like.
-  for (const auto& file : {map_, root_})
-    if (file)
-      file->each_member([&](std::string_view key, const JsonValue& value) {
-        if (key.ends_with("_token") && value.is_string() &&
-            std::find(kNames.begin(), kNames.end(), key) == kNames.end())
-          add_named(value);
-      });
-  for (const std::string_view name : {"additional_special_tokens", "extra_special_tokens"}) {
-    const auto list = find(name);
-    if (list && list->is_array()) list->each([&](const JsonValue& value) { add(value, true); });
-    if (list && list->is_object())
-      list->each_member([&](std::string_view, const JsonValue& value) { add(value, true); });
+std::map<int64_t, std::string> TokenizerConfig::listed_tokens() const {
+  std::map<int64_t, std::string> listed;
+  if (const auto decoder = root_ ? root_->find("added_tokens_decoder") : std::nullopt) {
+    decoder->each_member([&](std::string_view key, const JsonValue& value) {
+      listed.insert_or_assign(id_of_key(key, *decoder), std::string(value.at("content").string()));
+    });
+  } else if (added_) {
+    added_->each_member([&](std::string_view content, const JsonValue& id) {
+      listed.insert_or_assign(id.integer(), std::string(content));
+    });
   }
-  tokens.insert(tokens.end(), others.begin(), others.end());
+  return listed;
+}
+
+SpecialTokens TokenizerConfig::special_tokens(std::span<const ClassToken> defaults,
+                                              const std::map<int64_t, AddedToken>& of_file, bool kept,
+                                              const std::optional<std::vector<AddedToken>>& additional) const {
+  // In tokenizer_config.json a token is a text, or an object with "__type".
+  const auto of_config = [](const JsonValue& value) {
+    return value.is_string() ? special_token(value.string())
+                             : read_added_token(value, value.boolean_or("special", false));
+  };
+  const auto of_map = [](const JsonValue& value) {
+    return value.is_string() ? special_token(value.string()) : read_added_token(value, true);
+  };
+  const auto is_token = [](const JsonValue& value) {
+    return value.is_string() || (value.is_object() && value.find("content"));
+  };
+
+  // Tokens without a name, and those whose name is of the model, as "image_token".
+  std::vector<AddedToken> extras;
+  bool has_extras = false;
+  Keyed of_model;
+  for (const ClassToken& token : defaults)
+    if (!is_name(token.key)) of_model.put(token.key, special_token(token.content));
+  Keyed given;  // in tokenizer_config.json, whose values count before others
+  const auto read_extras = [&](const JsonValue& list, const auto& read) {
+    has_extras = true;
+    list.each([&](const JsonValue& value) { extras.push_back(read(value)); });
+  };
+  const auto extra_of_config = root_ ? root_->find("extra_special_tokens") : std::nullopt;
+  const auto deprecated = root_ ? root_->find("additional_special_tokens") : std::nullopt;
+  if (extra_of_config && extra_of_config->is_object() && extra_of_config->count() > 0) {
+    extra_of_config->each_member(
+        [&](std::string_view key, const JsonValue& value) { given.put(key, of_config(value)); });
+  } else if (extra_of_config && extra_of_config->is_array() && extra_of_config->count() > 0) {
+    read_extras(*extra_of_config, of_config);
+  } else if (deprecated && deprecated->is_array()) {
+    read_extras(*deprecated, of_config);
+  } else {
+    has_extras = (extra_of_config && extra_of_config->is_array()) || is_null(root_, "extra_special_tokens") ||
+                 is_null(root_, "additional_special_tokens");
+  }
+  if (const auto more = map_ ? map_->find("extra_special_tokens") : std::nullopt; more && more->is_array()) {
+    std::set<std::string> there;
+    for (const AddedToken& token : extras) there.insert(token.content);
+    has_extras = true;
+    more->each([&](const JsonValue& value) {
+      AddedToken token = of_map(value);
+      if (there.insert(token.content).second) extras.push_back(std::move(token));
+    });
+  } else if (more && more->is_object()) {
+    extras.clear();
+    more->each_member([&](std::string_view key, const JsonValue& value) { given.put(key, of_map(value)); });
+  }
+  if (const auto specific = root_ ? root_->find("model_specific_special_tokens") : std::nullopt;
+      specific && specific->is_object())
+    specific->each_member([&](std::string_view key, const JsonValue& value) { given.put(key, of_config(value)); });
+  if (!has_extras) {
+    if (const auto more = additional ? additional : mapped_additional()) {
+      extras = *more;
+    } else if (deprecated && deprecated->is_array()) {
+      read_extras(*deprecated, of_config);
+    }
+  }
+  const auto read_named = [&](const std::optional<JsonValue>& file, Keyed* to, const auto& read) {
+    if (!file) return;
+    file->each_member([&](std::string_view key, const JsonValue& value) {
+      if (key.ends_with("_token") && !is_name(key) && is_token(value)) to->put(key, read(value));
+    });
+  };
+  read_named(map_, &of_model, of_map);
+  read_named(root_, &given, of_config);
+  for (const auto& [key, token] : given.tokens()) of_model.put(key, token);
+
+  // The tokens that a file lists with their ids.
+  std::map<int64_t, AddedToken> by_id;
+  const auto decoder = root_ ? root_->find("added_tokens_decoder") : std::nullopt;
+  if (decoder) {
+    decoder->each_member([&](std::string_view key, const JsonValue& value) {
+      by_id.insert_or_assign(id_of_key(key, *decoder), read_added_token(value, value.boolean_or("special", false)));
+    });
+  } else {
+    std::set<std::string> special;
+    for (const std::string_view key : kNames)
+      if (const auto value = find(key); value && is_token(*value)) special.insert(of_map(*value).content);
+    for (const AddedToken& token : extras) special.insert(token.content);
+    if (added_)
+      added_->each_member([&](std::string_view content, const JsonValue& id) {
+        const bool is_special = special.contains(std::string(content));
+        by_id.insert_or_assign(
+            id.integer(),
+            AddedToken{.content = std::string(content), .normalized = !is_special, .special = is_special});
+      });
+    for (const auto& [id, token] : of_file) by_id.insert_or_assign(id, token);
+  }
+  std::map<std::string_view, const AddedToken*> by_content;
+  for (const auto& [id, token] : by_id) by_content.insert_or_assign(token.content, &token);
+
+  // The named tokens. One that is listed is as the list has it.
+  std::vector<std::pair<std::string, AddedToken>> named;
+  for (const std::string_view key : kNames) {
+    const auto in_class =
+        std::find_if(defaults.begin(), defaults.end(), [&](const ClassToken& t) { return t.key == key; });
+    const auto of_class = [&](std::string_view content) {
+      AddedToken token = special_token(content);
+      if (in_class != defaults.end()) token.lstrip = in_class->lstrip, token.normalized = in_class->normalized;
+      return token;
+    };
+    const bool mapped = map_ && map_->find(key);
+    const auto value = find(key);
+    if (!value || !is_token(*value)) {
+      if (in_class != defaults.end() && !in_class->content.empty() && !is_null(root_, key))
+        named.emplace_back(key, of_class(in_class->content));
+      continue;
+    }
+    AddedToken token = value->is_string() ? of_class(value->string()) : mapped ? of_map(*value) : of_config(*value);
+    if (const auto listed = by_content.find(token.content); listed != by_content.end()) token = *listed->second;
+    named.emplace_back(key, std::move(token));
+  }
+  named.insert(named.end(), of_model.tokens().begin(), of_model.tokens().end());
+
+  SpecialTokens tokens;
+  std::set<std::string> names, there;
+  for (const auto& [key, token] : named) {
+    tokens.named.emplace(key, token.content);
+    if (names.insert(token.content).second) tokens.all.push_back(token.content);
+  }
+  const auto add = [&](AddedToken token) {
+    if (names.contains(token.content)) token.special = true;
+    there.insert(token.content);
+    tokens.added.push_back(std::move(token));
+  };
+  for (const auto& [id, token] : by_id) add(token);
+  if (kept)
+    for (const auto& [id, token] : of_file) there.insert(token.content);
+  for (const auto& [key, token] : named)
+    if (!there.contains(token.content)) add(token);
+  for (const AddedToken& token : extras) {
+    if (!there.contains(token.content)) add(token);
+    if (names.insert(token.content).second) tokens.all.push_back(token.content);
+  }
   return tokens;
 }
 
 void TokenizerConfig::finish(PipelineParts* parts, bool bpe) const {
-  parts->cleans_up = !bpe && boolean_or("clean_up_tokenization_spaces", false);
+  const bool cleans = boolean_or("clean_up_tokenization_spaces", false);
+  parts->cleans_up =
+      cleans && (!bpe || boolean_or("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", false));
   parts->rules.cuts_left = text_or("truncation_side", "right") == "left";
   // BERT's class alone tells segments apart by itself; a model that names no class has its family's.
-  const std::string name = class_name();
-  const std::vector<std::string> inputs = tokens("model_input_names");
-  parts->rules.types = inputs.empty() ? name.empty() || name == "BertTokenizer"
-                                      : std::find(inputs.begin(), inputs.end(), "token_type_ids") != inputs.end();
+  parts->rules.types = class_.empty() || class_ == "BertTokenizer";
+  if (const auto inputs = find("model_input_names"); inputs && inputs->is_array()) {
+    parts->rules.types = false;
+    inputs->each(
+        [&](const JsonValue& name) { parts->rules.types = parts->rules.types || name.string() == "token_type_ids"; });
+  }
+}
+
+std::string describe_tokenizer_config() {
+  const auto quoted = [](std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+    return out + '"';
+  };
+  std::string out = "{\"keys\": [";
+  for (const ConfigKey& key : kConfigKeys) {
+    const char* use = key.use == applied ? "applied" : key.use == harmless ? "harmless" : "refused unless";
+    out += (&key == kConfigKeys.data() ? "" : ", ") + ("[" + quoted(key.key)) + ", " + quoted(use) + ", " +
+           quoted(key.why) + "]";
+  }
+  const auto list = [&](std::string_view words) {
+    bool first = true;
+    each_word(words, [&](std::string_view word) { out += (std::exchange(first, false) ? "" : ", ") + quoted(word); });
+  };
+  out += "], \"classes\": {";
+  for (const TypesOfClass& one : kTypes) {
+    out += (&one == kTypes.data() ? "" : ", ") + quoted(one.name) + ": [";
+    list(one.types);
+    out += ']';
+  }
+  out += "}, \"overruled\": [";
+  list(kOverruled);
+  out += "], \"aliases\": {";
+  for (const auto& one : kAliases)
+    out += (&one == kAliases.data() ? "" : ", ") + quoted(one.first) + ": " + quoted(one.second);
+  return out + "}}";
 }
 
 Tokenizer load_tokenizer(const std::string& path, TokenizerSide side) {
@@ -205,20 +615,23 @@ Tokenizer load_tokenizer(const TokenizerFiles& files, TokenizerSide side) {
   if (source && files.contains(kSourceVocabularyFile)) return own(kSourceVocabularyFile);
   if (files.contains(kVocabularyFile)) return own(kVocabularyFile);
   const TokenizerConfig config(files);
+  const std::string& name = config.class_name();
+  // Two classes do not read tokenizer.json.
+  const bool marian = files.contains("source.spm") && files.contains("target.spm") && files.contains("vocab.json");
+  const bool m2m100 = files.contains("vocab.json") && files.contains("sentencepiece.bpe.model");
+  if (marian && name == "MarianTokenizer") return Tokenizer(Shared(read_marian(files, config, side)));
+  if (m2m100 && name == "M2M100Tokenizer") return Tokenizer(Shared(read_m2m100(files, config)));
   if (files.contains("tokenizer.json")) {
     const JsonDocument document(files.read("tokenizer.json"), files.path("tokenizer.json"));
     return Tokenizer(Shared(read_tokenizer_json(document.root(), files.path("tokenizer.json"), &config)));
   }
-  if (files.contains("source.spm") && files.contains("target.spm"))
-    return Tokenizer(Shared(read_marian(files, config, side)));
+  if (marian && name.empty()) return Tokenizer(Shared(read_marian(files, config, side)));
   if (files.contains("vocab.json") && files.contains("merges.txt"))
     return Tokenizer(Shared(read_merges(files, config)));
-  if (files.contains("vocab.json") && files.contains("sentencepiece.bpe.model") &&
-      (config.class_name() == "M2M100Tokenizer" || config.class_name().empty()))
-    return Tokenizer(Shared(read_m2m100(files, config)));
+  if (m2m100 && name.empty()) return Tokenizer(Shared(read_m2m100(files, config)));
   if (files.contains("vocab.txt")) return Tokenizer(Shared(read_wordpieces(files, config)));
-  for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
-    if (files.contains(name)) return Tokenizer(Shared(read_sentencepiece(files, name, config)));
+  for (const char* model : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
+    if (files.contains(model)) return Tokenizer(Shared(read_sentencepiece(files, model, config)));
   throw FormatError(files.where +
                     ": no tokenizer that heed reads: tokenizer.json, source.spm with target.spm and vocab.json, "
                     "vocab.json with merges.txt or sentencepiece.bpe.model, vocab.txt, tokenizer.model, spiece.model "

@@ -1,8 +1,11 @@
 // Directories as the hub has them.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 
 #include "tokenizer/json.h"
@@ -12,40 +15,79 @@ namespace heed::inline v0 {
 
 inline constexpr uint64_t kLargestTokenizer = uint64_t{256} << 20;  // bytes of a file
 
-/// tokenizer_config.json, where there is one: the class, and what the files leave open. special_tokens_map.json counts
-/// before it, unless it lists all added tokens itself. Keys have a table in load.cc.
+/// A special token that a class of transformers has where tokenizer_config.json names none. Without content: none.
+struct ClassToken {
+  std::string_view key, content;
+  bool lstrip = false, normalized = false;
+};
+
+/// What TokenizerConfig::special_tokens() finds.
+struct SpecialTokens {
+  std::vector<AddedToken> added{};             // in the order in which transformers adds them
+  std::map<std::string, std::string> named{};  // "bos_token" and its content
+  std::vector<std::string> all{};              // transformers' all_special_tokens
+
+  /// Empty where the class has no such token.
+  std::string content(const std::string& key) const {
+    const auto found = named.find(key);
+    return found == named.end() ? "" : found->second;
+  }
+};
+
+/// tokenizer_config.json, special_tokens_map.json and added_tokens.json, where they are, and the class that they and
+/// config.json name. special_tokens_map.json takes precedence, unless tokenizer_config.json lists all added tokens.
+/// kConfigKeys has the keys.
 class TokenizerConfig {
  public:
   explicit TokenizerConfig(const TokenizerFiles& files);
 
-  /// "LlamaTokenizer"; "Fast" at its end is left out. Empty where none is named.
-  std::string class_name() const;
-  /// Whether transformers makes a LlamaTokenizer, which it does for llama and not, for one, for mistral and phi3.
-  bool is_llamas() const { return llamas_; }
-  bool has(std::string_view key) const { return find(key).has_value(); }
+  /// The class that transformers' AutoTokenizer makes, by the one name that its aliases share: "RobertaTokenizer" for
+  /// "BartTokenizerFast". kFileClass for one that takes tokenizer.json as it is. Empty where no file names one.
+  const std::string& class_name() const { return class_; }
+  static constexpr const char* kFileClass = "TokenizersBackend";
+
   bool boolean_or(std::string_view key, bool otherwise) const;
   std::optional<bool> boolean(std::string_view key) const;
   int64_t integer_or(std::string_view key, int64_t otherwise) const;
   std::string text_or(std::string_view key, std::string_view otherwise) const;
 
-  /// A list of tokens, each a text or the member "content" of an object; empty where there is none.
-  std::vector<std::string> tokens(std::string_view key) const;
-
-  /// "bos_token" and the like: a text, or the member "content" of an object; `otherwise` where it is not given.
-  std::string token_or(std::string_view key, std::string_view otherwise) const;
-  /// The special tokens that it gives, those with ids first; then `others`, if they are not among them.
-  std::vector<AddedToken> special_tokens(std::vector<AddedToken> others) const;
+  /// The special tokens of a class, with `defaults` where the files name none. `of_file` are those of tokenizer.json by
+  /// their ids; `kept` says that the class takes them from there. `additional` replaces mapped_additional(), which
+  /// counts where tokenizer_config.json has neither extra_special_tokens nor additional_special_tokens.
+  SpecialTokens special_tokens(std::span<const ClassToken> defaults, const std::map<int64_t, AddedToken>& of_file = {},
+                               bool kept = false,
+                               const std::optional<std::vector<AddedToken>>& additional = std::nullopt) const;
 
   /// Cleaning up and rules of rows, as transformers' class has them. `bpe`: texts of BPE are not cleaned up.
   void finish(PipelineParts* parts, bool bpe) const;
 
+  /// The contents of added_tokens_decoder, or of added_tokens.json, by their ids.
+  std::map<int64_t, std::string> listed_tokens() const;
+
+  /// additional_special_tokens of special_tokens_map.json.
+  std::optional<std::vector<AddedToken>> mapped_additional() const;
+
  private:
   std::optional<JsonValue> find(std::string_view key) const;
+  void find_class(const TokenizerFiles& files);
 
-  std::optional<JsonDocument> document_, map_document_;
-  std::optional<JsonValue> root_, map_;
-  bool llamas_ = false;
+  std::optional<JsonDocument> document_, map_document_, added_document_;
+  std::optional<JsonValue> root_, map_, added_;
+  std::string class_;
 };
+
+/// A key of tokenizer_config.json and what heed does with it.
+struct ConfigKey {
+  enum class Use : uint8_t { applied, harmless, refused_unless };
+  std::string_view key;
+  Use use;
+  std::string_view why{};  // harmless: the reason; refused_unless: the value that is allowed
+};
+
+/// The table of keys that transformers' classes read, and the class that AutoTokenizer makes for each model_type, as
+/// JSON for tests: {"keys": [[key, use, why], ...], "classes": {class: [model_type, ...]}, "overruled": [model_type,
+/// ...], "aliases": {class: class}}.
+std::string describe_tokenizer_config();
 
 /// vocab.json and merges.txt: byte-level BPE.
 std::shared_ptr<const Pipeline> read_merges(const TokenizerFiles& files, const TokenizerConfig& config);
@@ -65,12 +107,6 @@ std::shared_ptr<const Pipeline> read_m2m100(const TokenizerFiles& files, const T
 
 /// Every two pieces of `table` that make up a third merge, in the order of the `thirds`.
 std::vector<Merge> merges_of(const std::vector<std::string_view>& thirds, const TokenTable& table);
-
-/// The words of LlamaTokenizer, and how its tokens become a text.
-void set_llama_words(const TokenizerConfig& config, PipelineParts* parts);
-
-/// What Qwen2Tokenizer takes for words.
-PreTokenizerPtr make_qwen2_words(bool add_prefix_space);
 
 /// source.spm, target.spm and vocab.json; for the target target_vocab.json where the vocabularies are separate.
 std::shared_ptr<const Pipeline> read_marian(const TokenizerFiles& files, const TokenizerConfig& config,

@@ -1,6 +1,7 @@
 // Tokenizers whose sentencepiece model cuts and whose vocab.json gives the pieces other ids: Marian's (OPUS-MT), with a
 // model for each language, and M2M100's.
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "heed/error.h"
@@ -178,6 +179,17 @@ int32_t need_id(const TokenTable& vocabulary, const std::string& token, const st
   return id;
 }
 
+// The classes of this file give tokens the ids that a file lists, and segments to pairs; heed numbers them in their
+// order.
+void check_python_class(const TokenizerConfig& config, const PipelineParts& parts, const std::string& where) {
+  for (const auto& [id, content] : config.listed_tokens())
+    if (const int32_t ours = parts.lexicon->added.id_of(content); ours != id)
+      throw FormatError(where + ": the added token '" + content.substr(0, 80) + "' has the id " + std::to_string(id) +
+                        "; heed supports only " + std::to_string(ours) + ", the next id");
+  if (parts.rules.types && !config.class_name().empty())
+    throw FormatError(where + ": model_input_names has token_type_ids, which heed does not support for this class");
+}
+
 // The languages of M2M100, in the order of their ids, by `language_codes`.
 constexpr std::string_view kM2m100Languages =
     "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
@@ -199,24 +211,25 @@ std::shared_ptr<const Pipeline> read_marian(const TokenizerFiles& files, const T
   const SentencePieceModel model = read_model_proto(files.read(pieces), spm);
   const JsonDocument document(files.read(ids), where);
   TokenTable vocabulary = read_vocabulary(document.root(), where);
-  const std::string unk = config.token_or("unk_token", "<unk>"), eos = config.token_or("eos_token", "</s>");
-  const std::string pad = config.token_or("pad_token", "<pad>");
-  const int32_t unk_id = need_id(vocabulary, unk, where), eos_id = need_id(vocabulary, eos, where);
+  constexpr std::array kNamed{ClassToken{"eos_token", "</s>"}, ClassToken{"unk_token", "<unk>"},
+                              ClassToken{"pad_token", "<pad>"}};
+  const SpecialTokens special = config.special_tokens(kNamed);
+  const int32_t unk_id = need_id(vocabulary, special.content("unk_token"), where);
+  const int32_t eos_id = need_id(vocabulary, special.content("eos_token"), where);
   if (model.kind != SentencePieceModel::unigram)
     throw FormatError(spm + ": a sentencepiece model that is not unigram, which Marian's are");
   PipelineParts parts;
   const auto lexicon = std::make_shared<Lexicon>();
   lexicon->model =
       std::make_unique<RenumberedModel>(std::move(vocabulary), read_pieces(model, spm), /*codes=*/true, unk_id);
-  std::vector<AddedToken> special;
-  for (const std::string& token : {eos, unk, pad}) special.push_back({.content = token, .special = true});
-  lexicon->added = AddedTokens(config.special_tokens(std::move(special)), lexicon->model->tokens(), nullptr, where);
+  lexicon->added = AddedTokens(special.added, lexicon->model->tokens(), nullptr, where);
   parts.lexicon = lexicon;
   parts.pre_tokenizer = std::make_unique<WrittenWords>(model, /*codes=*/true, spm);
   const TemplatePiece end{.ids = {eos_id}};
   parts.post_processor = make_template({{.sequence = 0}, end}, {{.sequence = 0}, {.sequence = 1}, end});
-  parts.decoder = std::make_unique<PiecesDecoder>(std::set<std::string>{eos, unk, pad}, " ");
+  parts.decoder = std::make_unique<PiecesDecoder>(std::set<std::string>(special.all.begin(), special.all.end()), " ");
   config.finish(&parts, /*bpe=*/false);  // its class computes in Python, and asks nothing of the model
+  check_python_class(config, parts, files.where);
   return std::make_shared<const Pipeline>(std::move(parts));
 }
 
@@ -236,31 +249,25 @@ std::shared_ptr<const Pipeline> read_m2m100(const TokenizerFiles& files, const T
     rest.remove_prefix(std::min(length + 1, rest.size()));
   }
   vocabulary.finish(where);
-  std::vector<AddedToken> special;
-  for (const auto& [key, otherwise] : {std::pair("bos_token", "<s>"),
-                                       {"eos_token", "</s>"},
-                                       {"unk_token", "<unk>"},
-                                       {"sep_token", "</s>"},
-                                       {"pad_token", "<pad>"}})
-    special.push_back({.content = config.token_or(key, otherwise), .special = true});
-  const int32_t unk_id = need_id(vocabulary, config.token_or("unk_token", "<unk>"), where);
-  const int32_t eos_id = need_id(vocabulary, config.token_or("eos_token", "</s>"), where);
+  constexpr std::array kNamed{ClassToken{"bos_token", "<s>"}, ClassToken{"eos_token", "</s>"},
+                              ClassToken{"unk_token", "<unk>"}, ClassToken{"sep_token", "</s>"},
+                              ClassToken{"pad_token", "<pad>"}};
+  const SpecialTokens special = config.special_tokens(kNamed);
+  const int32_t unk_id = need_id(vocabulary, special.content("unk_token"), where);
+  const int32_t eos_id = need_id(vocabulary, special.content("eos_token"), where);
   const int32_t language = need_id(vocabulary, "__" + config.text_or("src_lang", "en") + "__", where);
   PipelineParts parts;
   const auto lexicon = std::make_shared<Lexicon>();
   lexicon->model =
       std::make_unique<RenumberedModel>(std::move(vocabulary), read_pieces(model, spm), /*codes=*/false, unk_id);
-  special = config.special_tokens(std::move(special));
-  std::set<std::string> written_apart;
-  for (const AddedToken& token : special)
-    if (token.special) written_apart.insert(token.content);
-  lexicon->added = AddedTokens(std::move(special), lexicon->model->tokens(), nullptr, where);
+  lexicon->added = AddedTokens(special.added, lexicon->model->tokens(), nullptr, where);
   parts.lexicon = lexicon;
   parts.pre_tokenizer = std::make_unique<WrittenWords>(model, /*codes=*/false, spm);
   const TemplatePiece begin{.ids = {language}}, end{.ids = {eos_id}};
   parts.post_processor = make_template({begin, {.sequence = 0}, end}, {begin, {.sequence = 0}, {.sequence = 1}, end});
-  parts.decoder = std::make_unique<PiecesDecoder>(std::move(written_apart), "");
+  parts.decoder = std::make_unique<PiecesDecoder>(std::set<std::string>(special.all.begin(), special.all.end()), "");
   config.finish(&parts, /*bpe=*/false);  // its class computes in Python, and asks nothing of the model
+  check_python_class(config, parts, files.where);
   return std::make_shared<const Pipeline>(std::move(parts));
 }
 

@@ -56,7 +56,7 @@ class Strip : public Normalizer {
     }
     if (!left_) begin = 0;
     if (!right_) end = all.size();
-    if (!seen) begin = end = left_ || right_ ? 0 : all.size();
+    if (!seen) begin = 0, end = left_ || right_ ? 0 : all.size();
     AlignedText out;
     out.copy(*text, begin, end);
     *text = std::move(out);

@@ -11,34 +11,45 @@ constexpr char32_t kSpaceCharacter = U'\u0120';  // of byte_characters.h
 
 bool is_trimmed(char32_t code) { return code == kSpaceCharacter || is_white_space(code); }
 
-// Spaces belong to the tokens, but not to their offsets.
+// The place `count` characters after `at`, at most `end`.
+uint32_t forward(std::string_view text, uint32_t at, uint32_t count, uint32_t end) {
+  for (; count > 0 && at < end && at < text.size(); --count)
+    at += static_cast<uint32_t>(decode_utf8(text.substr(at)).length);
+  return std::min(at, end);
+}
+
+// The place `count` characters before `at`, at least `begin`.
+uint32_t backward(std::string_view text, uint32_t at, uint32_t count, uint32_t begin) {
+  for (; count > 0 && at > begin; --count) {
+    --at;
+    while (at > begin && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  }
+  return at;
+}
+
+// Spaces belong to the tokens, but not to their offsets, which lose as many characters of the text.
 void trim_row(Row* row, bool add_prefix_space, const TokenText& text) {
   for (size_t i = 0; i < row->tokens.ids.size(); ++i) {
     ByteRange& range = row->tokens.offsets[i];
     std::string_view token = text(row->tokens.ids[i]);
     if (!token.data())
       token = row->text.substr(std::min<size_t>(range.begin, row->text.size()), range.end - range.begin);
-    uint32_t leading = 0, leading_characters = 0, trailing = 0;
+    uint32_t leading = 0, trailing = 0;
     bool only_spaces = true;
     for (std::string_view rest = token; !rest.empty();) {
       const DecodedCharacter c = decode_utf8(rest);
       const bool trimmed = is_trimmed(c.code);
-      // A byte-level space is one byte of the text.
-      const uint32_t bytes = c.code == kSpaceCharacter ? 1 : static_cast<uint32_t>(c.length);
-      if (trimmed && only_spaces) {
-        leading += bytes;
-        ++leading_characters;
-      }
-      trailing = trimmed ? trailing + bytes : 0;
+      leading += trimmed && only_spaces;
+      trailing = trimmed ? trailing + 1 : 0;
       only_spaces = only_spaces && trimmed;
       rest.remove_prefix(static_cast<size_t>(c.length));
     }
     if (leading > 0) {
       const bool first = i == 0 || range.begin == 0;
-      if (first && add_prefix_space && leading_characters == 1) leading = 0;  // it was added
-      range.begin = std::min(range.begin + leading, range.end);
+      if (first && add_prefix_space && leading == 1) leading = 0;  // it was added
+      range.begin = forward(row->text, range.begin, leading, range.end);
     }
-    if (trailing > 0 && range.end >= trailing) range.end = std::max(range.end - trailing, range.begin);
+    if (trailing > 0 && range.end >= trailing) range.end = backward(row->text, range.end, trailing, range.begin);
   }
 }
 

@@ -1,16 +1,20 @@
 #include "tokenizer/read_json.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "text/base64.h"
 #include "text/unicode.h"
-#include "tokenizer/load.h"
+#include "tokenizer/classes.h"
 
 namespace heed::inline v0 {
 namespace {
 
-// What is read, and how much of it so far. Each part goes over every text, and a regular expression takes kilobytes.
+// The file and the number of its parts that were read so far. Each part goes over every text, and a regular expression
+// takes kilobytes.
 class Reading {
  public:
   explicit Reading(const std::string& where) : where_(where) {}
@@ -27,7 +31,7 @@ class Reading {
 };
 
 [[noreturn]] void refuse_type(const JsonValue& part, std::string_view type) {
-  part.refuse("is of the type \"" + std::string(type.substr(0, 60)) + "\", which heed has not");
+  part.refuse("is of the type \"" + std::string(type.substr(0, 60)) + "\", which heed does not support");
 }
 
 int32_t id_of(const JsonValue& value) {
@@ -72,7 +76,7 @@ SplitBehavior behavior_of(const JsonValue& part, std::string_view name) {
   if (name == "MergedWithPrevious") return SplitBehavior::merged_with_previous;
   if (name == "MergedWithNext") return SplitBehavior::merged_with_next;
   if (name == "Contiguous") return SplitBehavior::contiguous;
-  part.refuse("has the behavior \"" + std::string(name.substr(0, 60)) + "\", which heed has not");
+  part.refuse("has the behavior \"" + std::string(name.substr(0, 60)) + "\", which heed does not support");
 }
 
 // Older files have add_prefix_space, newer ones prepend_scheme.
@@ -83,7 +87,7 @@ MetaspaceOptions metaspace_of(const JsonValue& part) {
   const bool prefix = part.boolean_or("add_prefix_space", true);
   const std::string_view scheme = part.string_or("prepend_scheme", prefix ? "always" : "never");
   if (scheme != "always" && scheme != "never" && scheme != "first")
-    part.refuse("has the prepend_scheme \"" + std::string(scheme.substr(0, 60)) + "\", which heed has not");
+    part.refuse("has the prepend_scheme \"" + std::string(scheme.substr(0, 60)) + "\", which heed does not support");
   o.prepend = scheme == "always"  ? PrependScheme::always
               : scheme == "never" ? PrependScheme::never
                                   : PrependScheme::first;
@@ -94,6 +98,12 @@ MetaspaceOptions metaspace_of(const JsonValue& part) {
 }
 
 // ------------------------------------------------------------------------------------------------------ normalizers
+
+std::string read_character_map(const JsonValue& part) {
+  const auto map = part.find("precompiled_charsmap");
+  if (!map || map->string().empty()) return "";
+  return from_base64(map->string(), [&](const std::string& rule) { map->refuse(rule); });
+}
 
 NormalizerPtr read_normalizer(const JsonValue& part, Reading* reading) {
   reading->begin(part);
@@ -118,12 +128,7 @@ NormalizerPtr read_normalizer(const JsonValue& part, Reading* reading) {
     o.lowercase = part.boolean_or("lowercase", true);
     return make_bert_normalizer(o);
   }
-  if (type == "Precompiled") {
-    const auto map = part.find("precompiled_charsmap");
-    const std::string_view text = map ? map->string() : "";
-    if (text.empty()) return make_precompiled("", where);
-    return make_precompiled(from_base64(text, [&](const std::string& rule) { map->refuse(rule); }), where);
-  }
+  if (type == "Precompiled") return make_precompiled(read_character_map(part), where);
   if (type == "Sequence") {
     std::vector<NormalizerPtr> parts;
     part.at("normalizers").each([&](const JsonValue& one) { parts.push_back(read_normalizer(one, reading)); });
@@ -174,16 +179,7 @@ PreTokenizerPtr read_pre_tokenizer(const JsonValue& part, bool last, Reading* re
 
 // ---------------------------------------------------------------------------------------------------------- models
 
-ModelPtr read_bpe(const JsonValue& part, const std::string& where) {
-  if (const auto dropout = part.find("dropout"); dropout && dropout->number() > 0)
-    part.refuse("has dropout, which makes tokens random; set it to null");
-  BpeOptions o;
-  o.unk_token = part.string_or("unk_token", "");
-  o.continuing_subword_prefix = affix_of(part, "continuing_subword_prefix", "");
-  o.end_of_word_suffix = affix_of(part, "end_of_word_suffix", "");
-  o.fuse_unk = part.boolean_or("fuse_unk", false);
-  o.byte_fallback = part.boolean_or("byte_fallback", false);
-  o.ignore_merges = part.boolean_or("ignore_merges", false);
+std::vector<Merge> read_merge_list(const JsonValue& part, const std::string& where) {
   std::vector<Merge> merges;
   part.at("merges").each([&](const JsonValue& merge) {
     if (merge.is_string()) {
@@ -195,38 +191,57 @@ ModelPtr read_bpe(const JsonValue& part, const std::string& where) {
     merge.each([&](const JsonValue& token) { pair.push_back(token.string()); });
     merges.emplace_back(pair[0], pair[1]);
   });
-  return make_bpe(read_vocabulary(part.at("vocab"), where), merges, std::move(o), where);
+  return merges;
 }
 
-ModelPtr read_unigram(const JsonValue& part, const std::string& where) {
-  TokenTable tokens;
-  std::vector<double> scores;
-  part.at("vocab").each([&](const JsonValue& entry) {
+ModelPtr read_bpe(const JsonValue& part, const std::string& where) {
+  if (const auto dropout = part.find("dropout"); dropout && dropout->number() > 0)
+    part.refuse("has dropout, which makes tokens random; set it to null");
+  BpeOptions o;
+  o.unk_token = part.string_or("unk_token", "");
+  o.continuing_subword_prefix = affix_of(part, "continuing_subword_prefix", "");
+  o.end_of_word_suffix = affix_of(part, "end_of_word_suffix", "");
+  o.fuse_unk = part.boolean_or("fuse_unk", false);
+  o.byte_fallback = part.boolean_or("byte_fallback", false);
+  o.ignore_merges = part.boolean_or("ignore_merges", false);
+  return make_bpe(read_vocabulary(part.at("vocab"), where), read_merge_list(part, where), std::move(o), where);
+}
+
+void read_scored_tokens(const JsonValue& list, const std::string& where, TokenTable* tokens,
+                        std::vector<double>* scores) {
+  list.each([&](const JsonValue& entry) {
     if (!entry.is_array() || entry.count() != 2) entry.refuse("is no token: that is a text and its score");
     std::string_view text;
     double score = 0;
     entry.each([&](const JsonValue& value) {
       value.is_string() ? void(text = value.string()) : void(score = value.number());
     });
-    tokens.add(text, static_cast<int32_t>(scores.size()));
-    scores.push_back(score);
+    tokens->add(text, static_cast<int32_t>(scores->size()));
+    scores->push_back(score);
   });
-  tokens.finish(where);
+  tokens->finish(where);
+}
+
+ModelPtr read_unigram(const JsonValue& part, const std::string& where) {
+  TokenTable tokens;
+  std::vector<double> scores;
+  read_scored_tokens(part.at("vocab"), where, &tokens, &scores);
   UnigramOptions o;
   if (const auto unk = part.find("unk_id")) o.unk_id = id_of(*unk);
   o.byte_fallback = part.boolean_or("byte_fallback", false);
   return make_unigram(std::move(tokens), std::move(scores), o, where);
 }
 
+// Older files leave the type out.
+std::string_view type_of_model(const JsonValue& part) {
+  if (const auto named = part.find("type")) return named->string();
+  if (part.find("merges")) return "BPE";
+  if (part.at("vocab").is_array()) return "Unigram";
+  return part.find("max_input_chars_per_word") ? "WordPiece" : "";
+}
+
 ModelPtr read_model(const JsonValue& part, const std::string& where) {
-  // Older files leave the type out.
-  const auto named = part.find("type");
-  const bool pairs = part.at("vocab").is_array();
-  const std::string_view type = named                                   ? named->string()
-                                : part.find("merges")                   ? "BPE"
-                                : pairs                                 ? "Unigram"
-                                : part.find("max_input_chars_per_word") ? "WordPiece"
-                                                                        : "";
+  const std::string_view type = type_of_model(part);
   if (type == "BPE") return read_bpe(part, where);
   if (type == "Unigram") return read_unigram(part, where);
   if (type == "WordPiece") {
@@ -361,67 +376,118 @@ TokenTable read_vocabulary(const JsonValue& vocabulary, const std::string& where
 
 namespace {
 
-// What transformers' classes put in place of parts of the file, where tokenizer_config.json names such a class:
-// BertTokenizer and its like a normalizer, GPT2Tokenizer and RobertaTokenizer the space in front of a text,
-// LlamaTokenizer all but the model and what is added to a text.
-NormalizerPtr normalizer_of_class(const JsonValue& part, const TokenizerConfig& config, Reading* reading) {
-  const std::string name = config.class_name();
-  const bool bert = name == "BertTokenizer" || name == "DistilBertTokenizer" || name == "MPNetTokenizer";
-  if (!bert || part.at("type").string() != "BertNormalizer") return read_normalizer(part, reading);
-  return make_bert_normalizer({.handle_chinese_chars = config.boolean_or("tokenize_chinese_chars", true),
-                               .strip_accents = config.boolean("strip_accents"),
-                               .lowercase = config.boolean_or("do_lower_case", true)});
+// The added tokens by their ids.
+std::map<int64_t, AddedToken> tokens_by_id(const JsonValue& root, const std::vector<AddedToken>& tokens) {
+  std::map<int64_t, AddedToken> by_id;
+  size_t i = 0;
+  if (!tokens.empty())
+    root.at("added_tokens").each([&](const JsonValue& entry) {
+      by_id.insert_or_assign(entry.integer_or("id", static_cast<int64_t>(i)), tokens[i]);
+      ++i;
+    });
+  return by_id;
 }
 
-PreTokenizerPtr pre_tokenizer_of_class(const JsonValue& part, const TokenizerConfig& config, bool last,
-                                       Reading* reading) {
-  const std::string name = config.class_name();
-  const bool prefixes = name == "GPT2Tokenizer" || name == "RobertaTokenizer" || name == "BartTokenizer";
-  if (!prefixes || part.at("type").string() != "ByteLevel") return read_pre_tokenizer(part, last, reading);
-  return make_byte_level({.add_prefix_space = config.boolean_or("add_prefix_space", false),
-                          .use_regex = part.boolean_or("use_regex", true),
-                          .leave_bytes = last});
+// The character map that transformers hands to a class: of the normalizer, or of the first such part of a sequence.
+std::string character_map_for_class(const JsonValue& root) {
+  const auto normalizer = root.find("normalizer");
+  if (!normalizer) return "";
+  std::string map;
+  bool found = false;
+  const auto look = [&](const JsonValue& part) {
+    if (found || part.string_or("type", "") != "Precompiled") return;
+    found = true;
+    map = read_character_map(part);
+  };
+  if (normalizer->string_or("type", "") == "Sequence") {
+    normalizer->at("normalizers").each(look);
+  } else {
+    look(*normalizer);
+  }
+  return map;
 }
 
-// Byte-level files, which some call a LlamaTokenizer, are as they are.
-bool is_llamas(const JsonValue& root, const TokenizerConfig& config) {
+// What a class makes of the model, the added tokens and, for some classes, the post-processor. Everything else of the
+// file means nothing to it.
+PipelineParts parts_of_class(const JsonValue& root, const std::string& where, const TokenizerConfig& config,
+                             const std::vector<AddedToken>& tokens, Reading* reading) {
+  const std::string& name = config.class_name();
+  const VocabularyKind kind = *kind_of_class(name);
   const JsonValue model = root.at("model");
-  return config.is_llamas() && model.string_or("type", "") == "BPE" && model.boolean_or("byte_fallback", false);
+  const std::string_view type = type_of_model(model);
+  const std::string_view wanted = kind == VocabularyKind::bpe       ? "BPE"
+                                  : kind == VocabularyKind::unigram ? "Unigram"
+                                                                    : "WordPiece";
+  if (type != wanted)
+    model.refuse("is of the type \"" + std::string(type.substr(0, 60)) + "\", which " + name +
+                 " does not read: it needs " + std::string(wanted));
+  ClassFiles files{.where = where, .kind = kind, .json = true, .added = tokens_by_id(root, tokens)};
+  if (kind == VocabularyKind::unigram) {
+    read_scored_tokens(model.at("vocab"), where, &files.table, &files.scores);
+  } else {
+    files.table = read_vocabulary(model.at("vocab"), where);
+    if (kind == VocabularyKind::bpe) files.merges = read_merge_list(model, where);
+  }
+  files.character_map = character_map_for_class(root);
+  if (const auto part = root.find("post_processor"))
+    files.post_processor = [part = *part, reading](const std::shared_ptr<const Lexicon>& lexicon) {
+      return read_post_processor(part, model_text(lexicon), reading);
+    };
+  return build_class(name, std::move(files), config);
+}
+
+PipelineParts parts_of_file(const JsonValue& root, const std::string& where, const TokenizerConfig* config,
+                            std::vector<AddedToken> tokens, Reading* reading) {
+  PipelineParts parts;
+  if (const auto normalizer = root.find("normalizer")) parts.normalizer = read_normalizer(*normalizer, reading);
+  const auto lexicon = std::make_shared<Lexicon>();
+  lexicon->model = read_model(root.at("model"), where);
+  if (config) {
+    SpecialTokens special = config->special_tokens({}, tokens_by_id(root, tokens), /*kept=*/true);
+    std::move(special.added.begin(), special.added.end(), std::back_inserter(tokens));
+  }
+  lexicon->added = AddedTokens(std::move(tokens), lexicon->model->tokens(), parts.normalizer.get(), where);
+  parts.lexicon = lexicon;
+  if (const auto pre_tokenizer = root.find("pre_tokenizer"))
+    parts.pre_tokenizer = read_pre_tokenizer(*pre_tokenizer, lexicon->model->takes_bytes(), reading);
+  if (const auto post_processor = root.find("post_processor"))
+    parts.post_processor = read_post_processor(*post_processor, model_text(lexicon), reading);
+  if (const auto decoder = root.find("decoder")) parts.decoder = read_decoder(*decoder, reading);
+  if (config) {
+    config->finish(&parts, type_of_model(root.at("model")) == "BPE");
+  } else {
+    parts.rules.types = true;
+  }
+  return parts;
+}
+
+// One more than the largest id of the model and its added tokens.
+int64_t size_of_file(const std::vector<AddedToken>& tokens, const TokenTable& model) {
+  int64_t size = std::max<int64_t>(model.largest_id() + int64_t{1}, 0), next = static_cast<int64_t>(model.count());
+  std::set<std::string_view> there;
+  for (const AddedToken& token : tokens) {
+    if (token.content.empty() || !there.insert(token.content).second) continue;
+    const int32_t known = model.find(token.content);
+    const int64_t id = known == TokenTable::kNone ? next : known;
+    next = std::max(next, id + 1);
+    size = std::max(size, id + 1);
+  }
+  return size;
 }
 
 }  // namespace
 
 std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const std::string& where,
                                                     const TokenizerConfig* config) {
-  const TokenizerConfig none(TokenizerFiles{.where = where, .contains = [](const std::string&) { return false; }});
-  if (!config) config = &none;
-  const bool llama = is_llamas(root, *config);
   Reading reading(where);
-  PipelineParts parts;
-  if (const auto normalizer = root.find("normalizer"); normalizer && !llama)
-    parts.normalizer = normalizer_of_class(*normalizer, *config, &reading);
-  const auto lexicon = std::make_shared<Lexicon>();
-  lexicon->model = read_model(root.at("model"), where);
   std::vector<AddedToken> tokens;
   if (const auto added = root.find("added_tokens")) tokens = read_added_tokens(*added);
-  const AddedTokens of_file(tokens, lexicon->model->tokens(), nullptr, where);
-  const auto size = [&](const AddedTokens& added) {
-    return int64_t{std::max(lexicon->model->tokens().largest_id(), added.largest_id())} + 1;
-  };
-  for (AddedToken& more : config->special_tokens({})) tokens.push_back(std::move(more));
-  lexicon->added = AddedTokens(std::move(tokens), lexicon->model->tokens(), parts.normalizer.get(), where);
-  parts.rules.appended = size(lexicon->added) - size(of_file);
-  parts.lexicon = lexicon;
-  const bool takes_bytes = lexicon->model->takes_bytes();
-  if (llama) {
-    set_llama_words(*config, &parts);
-  } else if (const auto pre_tokenizer = root.find("pre_tokenizer")) {
-    parts.pre_tokenizer = pre_tokenizer_of_class(*pre_tokenizer, *config, takes_bytes, &reading);
-  }
-  if (const auto post_processor = root.find("post_processor"))
-    parts.post_processor = read_post_processor(*post_processor, model_text(lexicon), &reading);
-  if (const auto decoder = root.find("decoder"); decoder && !llama) parts.decoder = read_decoder(*decoder, &reading);
-  config->finish(&parts, root.at("model").string_or("type", "") == "BPE");
+  PipelineParts parts = config && kind_of_class(config->class_name())
+                            ? parts_of_class(root, where, *config, tokens, &reading)
+                            : parts_of_file(root, where, config, tokens, &reading);
+  const TokenTable& model = parts.lexicon->model->tokens();
+  const int64_t size = int64_t{std::max(model.largest_id(), parts.lexicon->added.largest_id())} + 1;
+  parts.rules.appended = std::max<int64_t>(0, size - size_of_file(tokens, model));
   // "truncation" and "padding" are left over from the program that saved the file. transformers drops both when it
   // loads a tokenizer: each call says how it cuts and pads.
   return std::make_shared<const Pipeline>(std::move(parts));

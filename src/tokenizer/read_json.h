@@ -11,7 +11,7 @@ namespace heed::inline v0 {
 class TokenizerConfig;
 
 /// `config`: the tokenizer_config.json beside it, which may be null. Throws FormatError, which names a part that heed
-/// has not.
+/// does not support.
 std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const std::string& where,
                                                     const TokenizerConfig* config = nullptr);
 

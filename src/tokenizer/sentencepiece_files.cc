@@ -1,241 +1,142 @@
 // Directories with a sentencepiece model and no tokenizer.json: the same parts as transformers makes of them for the
 // class that tokenizer_config.json names.
 #include <algorithm>
+#include <unordered_set>
 
 #include "heed/error.h"
 #include "text/model_proto_reader.h"
 #include "text/unicode.h"
-#include "tokenizer/load.h"
+#include "tokenizer/classes.h"
 
 namespace heed::inline v0 {
 namespace {
 
-constexpr const char* kMark = "\u2581";
-
 // A token and its score.
 using Scored = std::pair<std::string, double>;
 
-std::vector<std::string_view> texts_of(const std::vector<Scored>& pieces) {
-  std::vector<std::string_view> texts;
-  for (const Scored& piece : pieces) texts.emplace_back(piece.first);
-  return texts;
-}
-
-DecoderPtr fallback_decoder(bool strip) {
-  std::vector<DecoderPtr> decoders;
-  decoders.push_back(make_replace_decoder(Pattern(std::string(kMark)), " "));
-  decoders.push_back(make_byte_fallback_decoder());
-  decoders.push_back(make_fuse_decoder());
-  if (strip) decoders.push_back(make_strip_decoder(" ", 1, 0));
-  return make_sequence(std::move(decoders));
+// transformers gives tokenizer.model to any class, and the other files to their own.
+bool reads(const std::string& class_name, std::string_view file) {
+  if (file == "tokenizer.model" || class_name.empty()) return true;
+  if (file == "spiece.model") return class_name == "T5Tokenizer";
+  return class_name == "XLMRobertaTokenizer" || class_name == "NllbTokenizer";
 }
 
 class Reader {
  public:
-  Reader(const std::string& bytes, const std::string& where, const TokenizerConfig& config)
-      : where_(where), config_(config), model_(read_model_proto(bytes, where)) {
-    for (const SentencePiece& piece : model_.pieces) {
-      pieces_.emplace_back(piece.text, piece.score);
-      if (piece.type == SentencePiece::control || piece.type == SentencePiece::user_defined)
-        added_.push_back({.content = piece.text, .special = piece.type == SentencePiece::control});
-    }
+  Reader(const std::string& bytes, const std::string& where, std::string_view file, const TokenizerConfig& config)
+      : where_(where), file_(file), config_(config), model_(read_model_proto(bytes, where)) {
+    for (const SentencePiece& piece : model_.pieces) pieces_.emplace_back(piece.text, piece.score);
   }
 
   std::shared_ptr<const Pipeline> read() {
-    const std::string name = config_.class_name();
-    const bool unigram = model_.kind == SentencePieceModel::unigram;
-    if (!unigram && (name == "LlamaTokenizer" || name == "CodeLlamaTokenizer" || name.empty())) {
-      llama();
-    } else if (!unigram && name == "GemmaTokenizer") {
-      gemma();
-    } else if (!unigram && name == "NllbTokenizer") {
-      nllb();
-    } else if (unigram && name == "T5Tokenizer") {
-      t5();
-    } else if (unigram && name == "XLMRobertaTokenizer") {
-      xlm_roberta();
-    } else {
-      throw FormatError(where_ + ": heed does not know how a " + (name.empty() ? "tokenizer without a class" : name) +
-                        " reads a " + (unigram ? "unigram" : "BPE") +
+    const std::string name = config_.class_name().empty() ? "LlamaTokenizer" : config_.class_name();
+    const VocabularyKind kind =
+        model_.kind == SentencePieceModel::unigram ? VocabularyKind::unigram : VocabularyKind::bpe;
+    const bool file_class = name == TokenizerConfig::kFileClass;
+    if (!reads(config_.class_name(), file_) || (!file_class && kind_of_class(name) != kind))
+      throw FormatError(where_ + ": heed does not know how a " + name + " reads a " +
+                        (kind == VocabularyKind::unigram ? "unigram" : "BPE") +
                         " model; add its tokenizer.json, which transformers saves");
+    ClassFiles files{.where = where_, .kind = kind, .character_map = model_.character_map};
+    files.pieces.emplace();
+    for (const SentencePiece& piece : model_.pieces)
+      if (piece.type == SentencePiece::control || piece.type == SentencePiece::user_defined)
+        files.pieces->push_back({.content = piece.text, .special = piece.type == SentencePiece::control});
+    if (name == "T5Tokenizer") add_extra_ids();
+    if (name == "XLMRobertaTokenizer") reorder_for_xlm_roberta();
+    std::vector<Scored> tokens = name == "NllbTokenizer" ? reordered_for_nllb() : pieces_;
+    if (file_class) rename_placeholders(&tokens);
+    for (const auto& [text, score] : tokens) {
+      files.table.add(text, static_cast<int32_t>(files.scores.size()));
+      files.scores.push_back(score);
     }
-    config_.finish(&parts_, /*bpe=*/!unigram);
-    return std::make_shared<const Pipeline>(std::move(parts_));
+    files.table.finish(where_);
+    std::vector<std::string_view> texts;
+    for (const Scored& piece : pieces_) texts.emplace_back(piece.first);
+    if (kind == VocabularyKind::bpe) files.merges = merges_of(texts, files.table);
+    return std::make_shared<const Pipeline>(file_class ? without_class(std::move(files))
+                                                       : build_class(name, std::move(files), config_));
   }
 
  private:
-  std::string token(const char* key, const char* otherwise) const { return config_.token_or(key, otherwise); }
-
-  void special(std::string content, bool lstrip = false) {
-    added_.push_back({.content = std::move(content), .lstrip = lstrip, .special = true});
+  // Special tokens with their ids, before the class has read them.
+  std::string token(const char* key, const char* otherwise) const {
+    const ClassToken wanted[] = {{key, otherwise}};
+    return config_.special_tokens(wanted).content(key);
   }
 
-  int32_t id_of(const std::string& content) const {
-    int32_t id = parts_.lexicon->added.id_of(content);
-    if (id == TokenTable::kNone) id = parts_.lexicon->model->tokens().find(content);
-    if (id == TokenTable::kNone) throw FormatError(where_ + ": the vocabulary has no '" + content + "'");
-    return id;
+  void add_extra_ids() {
+    const int64_t extra = std::clamp<int64_t>(config_.integer_or("extra_ids", 100), 0, kMostExtraIds);
+    for (int64_t i = extra - 1; i >= 0; --i) pieces_.emplace_back("<extra_id_" + std::to_string(i) + ">", 0.0);
   }
 
-  TemplatePiece added(const std::string& content, int32_t type_id = 0) const {
-    return {.ids = {id_of(content)}, .type_id = type_id};
+  std::vector<Scored> first_four() const {
+    return {{token("bos_token", "<s>"), 0},
+            {token("pad_token", "<pad>"), 0},
+            {token("eos_token", "</s>"), 0},
+            {token("unk_token", "<unk>"), 0}};
   }
 
-  void set_model(ModelPtr model) {
-    const auto lexicon = std::make_shared<Lexicon>();
-    lexicon->model = std::move(model);
-    lexicon->added =
-        AddedTokens(config_.special_tokens(added_), lexicon->model->tokens(), parts_.normalizer.get(), where_);
-    parts_.lexicon = lexicon;
-  }
-
-  ModelPtr bpe(const std::vector<Scored>& tokens, bool byte_fallback) const {
-    TokenTable table;
-    for (size_t id = 0; id < tokens.size(); ++id) table.add(tokens[id].first, static_cast<int32_t>(id));
-    table.finish(where_);
-    const std::vector<Merge> merges = merges_of(texts_of(pieces_), table);
-    BpeOptions o;
-    o.unk_token = token("unk_token", model_.unk_piece.c_str());
-    o.fuse_unk = true;
-    o.byte_fallback = byte_fallback;
-    return make_bpe(std::move(table), merges, std::move(o), where_);
-  }
-
-  ModelPtr unigram(const std::vector<Scored>& tokens, int32_t unk_id) const {
-    TokenTable table;
-    std::vector<double> scores;
-    for (const auto& [text, score] : tokens) {
-      table.add(text, static_cast<int32_t>(scores.size()));
-      scores.push_back(score);
-    }
-    table.finish(where_);
-    return make_unigram(std::move(table), std::move(scores), {.unk_id = unk_id}, where_);
-  }
-
-  void set_words_by_mark() {
-    std::vector<PreTokenizerPtr> words;
-    words.push_back(make_whitespace_split());
-    words.push_back(make_metaspace({}));
-    parts_.pre_tokenizer = make_sequence(std::move(words));
-    parts_.decoder = make_metaspace_decoder({});
-  }
-
-  // The beginning and the end of a text, where the configuration asks for them.
-  void set_ends() {
-    std::vector<TemplatePiece> single, pair;
-    const bool bos = config_.boolean_or("add_bos_token", false), eos = config_.boolean_or("add_eos_token", false);
-    const std::string begin = token("bos_token", "<s>"), end = token("eos_token", "</s>");
-    for (int32_t i = 0; i < 2; ++i) {
-      if (bos) pair.push_back(added(begin, i));
-      pair.push_back({.sequence = i, .type_id = i});
-      if (eos) pair.push_back(added(end, i));
-      if (i == 0) single = pair;
-    }
-    parts_.post_processor = make_template(std::move(single), std::move(pair));
-  }
-
-  void llama() {
-    special(token("unk_token", "<unk>"));
-    special(token("bos_token", "<s>"));
-    special(token("eos_token", "</s>"));
-    set_model(bpe(pieces_, true));
-    set_llama_words(config_, &parts_);
-    set_ends();
-  }
-
-  void gemma() {
-    for (const char* key : {"pad_token", "eos_token", "bos_token", "unk_token"})
-      special(token(key, ("<" + std::string(key).substr(0, 3) + ">").c_str()));
-    parts_.normalizer = make_replace(Pattern(std::string(" ")), kMark);
-    parts_.pre_tokenizer = make_split(Pattern(std::string(" ")), SplitBehavior::merged_with_previous, false);
-    set_model(bpe(pieces_, true));
-    set_ends();
-    parts_.decoder = fallback_decoder(/*strip=*/false);
-  }
-
-  void t5() {
-    const int64_t extra = std::clamp<int64_t>(config_.integer_or("extra_ids", 100), 0, 10000);
-    std::vector<Scored> tokens = pieces_;
-    for (int64_t i = extra - 1; i >= 0; --i) {
-      tokens.emplace_back("<extra_id_" + std::to_string(i) + ">", 0.0);
-      special(tokens.back().first);
-    }
-    for (const char* key : {"eos_token", "unk_token", "pad_token"})
-      special(token(
-          key, std::string_view(key) == "eos_token" ? "</s>" : ("<" + std::string(key).substr(0, 3) + ">").c_str()));
-    parts_.normalizer = make_precompiled(model_.character_map, where_);
-    set_words_by_mark();
-    set_model(unigram(tokens, model_.unk_id));
-    const TemplatePiece end = added(token("eos_token", "</s>"));
-    parts_.post_processor = make_template({{.sequence = 0}, end}, {{.sequence = 0}, end, {.sequence = 1}, end});
-  }
-
-  void xlm_roberta() {
-    const std::string bos = token("bos_token", "<s>"), eos = token("eos_token", "</s>");
-    std::vector<Scored> tokens{{bos, 0}, {token("pad_token", "<pad>"), 0}, {eos, 0}, {token("unk_token", "<unk>"), 0}};
-    for (const Scored& one : tokens) special(one.first);
+  void reorder_for_xlm_roberta() {
+    std::vector<Scored> tokens = first_four();
     tokens.insert(tokens.end(), pieces_.begin() + static_cast<int64_t>(std::min<size_t>(3, pieces_.size())),
                   pieces_.end());
     tokens.emplace_back(token("mask_token", "<mask>"), 0.0);
-    special(tokens.back().first, /*lstrip=*/true);
-    parts_.normalizer = make_precompiled(model_.character_map, where_);
-    set_words_by_mark();
-    set_model(unigram(tokens, 3));
-    const TemplatePiece begin = added(bos), end = added(eos);
-    parts_.post_processor =
-        make_template({begin, {.sequence = 0}, end}, {begin, {.sequence = 0}, end, end, {.sequence = 1}, end});
+    pieces_ = std::move(tokens);
   }
 
-  // The language that is read stands in front; all of them lie behind the pieces, and the mask behind them.
-  void nllb() {
-    const std::string eos = token("eos_token", "</s>");
-    std::vector<Scored> tokens{
-        {token("bos_token", "<s>"), 0}, {token("pad_token", "<pad>"), 0}, {eos, 0}, {token("unk_token", "<unk>"), 0}};
-    for (const Scored& one : tokens) special(one.first);
-    const auto is_first = [&](const Scored& piece) {
-      return std::any_of(tokens.begin(), tokens.begin() + 4, [&](const Scored& t) { return t.first == piece.first; });
-    };
-    std::vector<Scored> others;
-    std::remove_copy_if(pieces_.begin(), pieces_.end(), std::back_inserter(others), is_first);
-    tokens.insert(tokens.end(), others.begin(), others.end());
-    for (std::string& language : config_.tokens("additional_special_tokens")) {
-      tokens.emplace_back(std::move(language), 0.0);
-      special(tokens.back().first);
-    }
-    tokens.emplace_back(token("mask_token", "<mask>"), 0.0);
-    special(tokens.back().first, /*lstrip=*/true);
+  std::vector<Scored> reordered_for_nllb() const {
+    std::vector<Scored> tokens;
+    std::unordered_set<std::string> there;
+    for (Scored& one : first_four())
+      if (there.insert(one.first).second) tokens.push_back(std::move(one));
+    for (const Scored& piece : pieces_)
+      if (there.insert(piece.first).second) tokens.push_back(piece);
+    return tokens;
+  }
+
+  // Pieces that added_tokens_decoder gives other texts.
+  void rename_placeholders(std::vector<Scored>* tokens) const {
+    std::unordered_set<std::string> there;
+    for (const Scored& one : *tokens) there.insert(one.first);
+    for (const auto& [id, text] : config_.listed_tokens())
+      if (id >= 0 && static_cast<size_t>(id) < tokens->size() && there.insert(text).second)
+        (*tokens)[static_cast<size_t>(id)].first = text;
+  }
+
+  // For the models whose tokenizer.json would be taken as it is.
+  PipelineParts without_class(ClassFiles files) const {
+    PipelineParts parts;
     std::vector<NormalizerPtr> normalizers;
-    normalizers.push_back(make_precompiled(model_.character_map, where_));
-    normalizers.push_back(make_replace(Pattern(Regex(" {2,}", where_)), " "));
-    parts_.normalizer = make_sequence(std::move(normalizers));
-    parts_.pre_tokenizer = make_metaspace({});
-    parts_.decoder = make_metaspace_decoder({});
-    set_model(bpe(tokens, false));
-    const TemplatePiece language = added(config_.text_or("src_lang", "eng_Latn")), end = added(eos);
-    parts_.post_processor =
-        make_template({language, {.sequence = 0}, end}, {language, {.sequence = 0}, {.sequence = 1}, end});
+    if (!files.character_map.empty()) normalizers.push_back(make_precompiled(files.character_map, where_));
+    normalizers.push_back(make_replace(Pattern(std::string(" ")), "\u2581"));
+    parts.normalizer = make_sequence(std::move(normalizers));
+    const ClassToken named[] = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", model_.unk_piece}};
+    const SpecialTokens tokens = config_.special_tokens(named, {}, /*kept=*/false, files.pieces);
+    const auto lexicon = std::make_shared<Lexicon>();
+    const bool bpe = files.kind == VocabularyKind::bpe;
+    lexicon->model =
+        bpe ? make_bpe(std::move(files.table), files.merges,
+                       {.unk_token = model_.unk_piece, .fuse_unk = true, .byte_fallback = model_.byte_fallback}, where_)
+            : make_unigram(std::move(files.table), std::move(files.scores),
+                           {.unk_id = model_.unk_id, .byte_fallback = model_.byte_fallback}, where_);
+    lexicon->added = AddedTokens(tokens.added, lexicon->model->tokens(), parts.normalizer.get(), where_);
+    parts.lexicon = lexicon;
+    parts.post_processor = make_ends(*lexicon, tokens, config_, false, /*json=*/false, where_);
+    parts.decoder = model_.byte_fallback ? make_fallback_decoder(/*strip=*/false)
+                                         : make_replace_decoder(Pattern(std::string("\u2581")), " ");
+    config_.finish(&parts, bpe);
+    return parts;
   }
 
   std::string where_;
+  std::string_view file_;
   const TokenizerConfig& config_;
   SentencePieceModel model_;
   std::vector<Scored> pieces_;
-  std::vector<AddedToken> added_;
-  PipelineParts parts_;
 };
 
 }  // namespace
-
-void set_llama_words(const TokenizerConfig& config, PipelineParts* parts) {
-  const bool prefix = config.boolean_or("add_prefix_space", true);
-  MetaspaceOptions o;
-  o.prepend = !prefix                              ? PrependScheme::never
-              : config.boolean_or("legacy", false) ? PrependScheme::always
-                                                   : PrependScheme::first;
-  o.split = false;
-  parts->pre_tokenizer = make_metaspace(o);
-  parts->decoder = fallback_decoder(/*strip=*/prefix);
-}
 
 std::vector<Merge> merges_of(const std::vector<std::string_view>& thirds, const TokenTable& table) {
   std::vector<Merge> merges;
@@ -252,7 +153,7 @@ std::vector<Merge> merges_of(const std::vector<std::string_view>& thirds, const 
 
 std::shared_ptr<const Pipeline> read_sentencepiece(const TokenizerFiles& files, const std::string& name,
                                                    const TokenizerConfig& config) {
-  return Reader(files.read(name), files.path(name), config).read();
+  return Reader(files.read(name), files.path(name), name, config).read();
 }
 
 }  // namespace heed::inline v0

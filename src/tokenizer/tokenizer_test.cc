@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -191,10 +192,11 @@ TEST(Tokenizer, IgnoresTruncationAndPadding) {
 TEST(Tokenizer, NamesWhatItHasNot) {
   Document d;
   d.normalizer = R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Unheard"}]})";
-  EXPECT_EQ(d.error(), R"(tokenizer.json: normalizer.normalizers[1] is of the type "Unheard", which heed has not)");
+  EXPECT_EQ(d.error(),
+            R"(tokenizer.json: normalizer.normalizers[1] is of the type "Unheard", which heed does not support)");
   d = {};
   d.pre_tokenizer = R"({"type":"UnicodeScripts"})";
-  EXPECT_EQ(d.error(), R"(tokenizer.json: pre_tokenizer is of the type "UnicodeScripts", which heed has not)");
+  EXPECT_EQ(d.error(), R"(tokenizer.json: pre_tokenizer is of the type "UnicodeScripts", which heed does not support)");
   d = {};
   d.decoder = R"({"type":"Morse"})";
   EXPECT_NE(d.error().find("decoder is of the type \"Morse\""), std::string::npos);
@@ -287,6 +289,170 @@ TEST(Tokenizer, HeedsOwnVocabularies) {
   const Tokenizer characters(Vocabulary::characters("abé"));
   EXPECT_EQ(characters.encode("aéz\u20ACb").offsets, (std::vector<ByteRange>{{0, 1}, {1, 3}, {3, 4}, {4, 7}, {7, 8}}));
   EXPECT_EQ(characters.encode("ab").added, (std::vector<uint8_t>{0, 0}));  // without an end of its own
+}
+
+// A directory in memory.
+Tokenizer load_files(std::map<std::string, std::string> files) {
+  const TokenizerFiles directory{.where = "model",
+                                 .contains = [&](const std::string& name) { return files.contains(name); },
+                                 .read = [&](const std::string& name) { return files.at(name); }};
+  return load_tokenizer(directory);
+}
+
+std::string config_of(const std::string& type) { return R"({"model_type":")" + type + R"("})"; }
+
+// Words of a Metaspace alone, as bge-m3 has them.
+Document unigram_document() {
+  Document d;
+  d.model = R"({"type":"Unigram","unk_id":3,"vocab":[["<s>",0],["<pad>",0],["</s>",0],["<unk>",0],["▁a",-1],["▁",-2],)"
+            R"(["a",-3],["b",-4]]})";
+  d.pre_tokenizer = R"({"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true})";
+  d.decoder = "null";
+  return d;
+}
+
+TEST(TokenizerClass, XlmRobertaReplacesAllPartsButTheModel) {
+  const std::string json = unigram_document().text();
+  const auto load = [&](const std::string& keys) {
+    return load_files({{"tokenizer.json", json},
+                       {"config.json", config_of("xlm-roberta")},
+                       {"tokenizer_config.json", R"({"tokenizer_class":"XLMRobertaTokenizer")" + keys + "}"}});
+  };
+  EXPECT_EQ(Tokenizer::from_json(json, "x").encode("a ").ids, (Ids{4, 5}));
+  EXPECT_EQ(load("").encode("a ").ids, (Ids{0, 4, 2}));
+  EXPECT_EQ(load("").encode_pair("a", "a").ids, (Ids{0, 4, 2, 2, 4, 2}));
+  EXPECT_EQ(load("").decode(Ids{4, 4}), "a a");
+  EXPECT_EQ(load(R"(,"add_prefix_space":false)").encode("a").ids, (Ids{0, 6, 2}));
+  EXPECT_EQ(load(R"(,"bos_token":"b","eos_token":"<new>")").encode("a").ids, (Ids{7, 4, 8}));
+}
+
+TEST(TokenizerClass, TheModelTypeDecidesWhereTransformersLetsIt) {
+  const std::string json = unigram_document().text();
+  const auto ids = [&](const std::string& type, const std::string& config) {
+    return load_files({{"tokenizer.json", json}, {"config.json", config_of(type)}, {"tokenizer_config.json", config}})
+        .encode("a ")
+        .ids;
+  };
+  const std::string named = R"({"tokenizer_class":"XLMRobertaTokenizerFast"})";
+  EXPECT_EQ(ids("xlm-roberta", "{}"), (Ids{0, 4, 2}));
+  EXPECT_EQ(ids("bert", named), (Ids{0, 4, 2}));
+  EXPECT_EQ(ids("umt5", named), (Ids{4, 5}));  // its tokenizer.json is taken as it is
+  EXPECT_EQ(ids("bert", R"({"tokenizer_class":"PreTrainedTokenizerFast"})"), (Ids{4, 5}));
+  EXPECT_EQ(ids("xlm-roberta", R"({"tokenizer_class":"UnheardTokenizer"})"), (Ids{4, 5}));
+  EXPECT_EQ(message_of([&] { ids("qwen2", named); }),
+            "model/tokenizer.json: model is of the type \"Unigram\", which Qwen2Tokenizer does not read: it needs BPE");
+}
+
+TEST(TokenizerClass, ByteLevelClassesReplaceNormalizerWordsAndDecoder) {
+  Document d;
+  d.model = kBytes;
+  d.normalizer = R"({"type":"Lowercase"})";
+  d.pre_tokenizer = R"({"type":"ByteLevel","add_prefix_space":false})";
+  d.decoder = R"({"type":"Fuse"})";
+  const auto load = [&](const std::string& name, const std::string& keys) {
+    return load_files(
+        {{"tokenizer.json", d.text()}, {"tokenizer_config.json", R"({"tokenizer_class":")" + name + '"' + keys + "}"}});
+  };
+  for (const std::string name : {"GPT2Tokenizer", "Qwen2Tokenizer", "CodeGenTokenizer", "GPTNeoXTokenizer"}) {
+    EXPECT_EQ(load(name, "").encode("abcA").ids, (Ids{5})) << name;  // 'A' has no token
+    EXPECT_EQ(load(name, R"(,"add_prefix_space":true)").encode("abc").ids, (Ids{3, 5})) << name;
+    EXPECT_EQ(load(name, "").decode(Ids{5, 3, 6, 7}), "abc é") << name;
+  }
+  EXPECT_EQ(load("RobertaTokenizer", R"(,"cls_token":"a","sep_token":"b")").encode("c").ids, (Ids{0, 2, 1}));
+  EXPECT_EQ(Tokenizer::from_json(d.text(), "x").encode("ABC").ids, (Ids{5}));
+}
+
+TEST(TokenizerClass, BertReplacesAnyNormalizerAndThePostProcessor) {
+  Document d;
+  d.normalizer = "null";
+  d.pre_tokenizer = "null";
+  d.decoder = "null";
+  const Tokenizer tokenizer = load_files(
+      {{"tokenizer.json", d.text()}, {"tokenizer_config.json", R"({"tokenizer_class":"ElectraTokenizer"})"}});
+  EXPECT_EQ(tokenizer.encode("THE cats").ids, (Ids{1, 3, 4, 5, 2}));
+  EXPECT_EQ(tokenizer.encode_pair("the", "cat").type_ids, (Ids{0, 0, 0, 1, 1}));
+  EXPECT_EQ(tokenizer.decode(Ids{3, 4, 5}), "the cats");
+}
+
+TEST(TokenizerClass, NllbBeginsWithTheLanguage) {
+  Document d;
+  d.model = R"({"type":"BPE","vocab":{"<s>":0,"<pad>":1,"</s>":2,"<unk>":3,"▁":4,"a":5,"▁a":6},"merges":["▁ a"]})";
+  d.pre_tokenizer = "null";
+  const auto ids = [&](const std::string& keys) {
+    return load_files({{"tokenizer.json", d.text()},
+                       {"tokenizer_config.json", R"({"tokenizer_class":"NllbTokenizer",)"
+                                                 R"("additional_special_tokens":["eng_Latn","fra_Latn"])" +
+                                                     keys + "}"}})
+        .encode("a")
+        .ids;
+  };
+  EXPECT_EQ(ids(""), (Ids{8, 6, 2}));  // after <mask>
+  EXPECT_EQ(ids(R"(,"src_lang":"fra_Latn")"), (Ids{9, 6, 2}));
+  EXPECT_EQ(ids(R"(,"src_lang":"xyz_Latn")"), (Ids{3, 6, 2}));
+  EXPECT_EQ(ids(R"(,"legacy_behaviour":true)"), (Ids{6, 2, 8}));
+}
+
+TEST(TokenizerClass, SpecialTokensAreAddedInTransformersOrder) {
+  const std::string json = Document().text();
+  const auto load = [&](const std::string& keys, std::map<std::string, std::string> more) {
+    more["tokenizer.json"] = json;
+    more["tokenizer_config.json"] = R"({"tokenizer_class":"PreTrainedTokenizerFast")" + keys + "}";
+    return load_files(std::move(more));
+  };
+  const Tokenizer listed = load(R"(,"eos_token":"<e>","x_token":"<x>","extra_special_tokens":["<y>"],)"
+                                R"("added_tokens_decoder":{"20":{"content":"<b>"},"9":{"content":"<a>"}})",
+                                {{"special_tokens_map.json", R"({"pad_token":"<p>"})"}});
+  const std::vector<std::string> order{"<a>", "<b>", "<e>", "<x>", "<y>"};
+  for (size_t i = 0; i < order.size(); ++i) EXPECT_EQ(listed.id_of(order[i]), static_cast<int32_t>(8 + i)) << order[i];
+  EXPECT_EQ(listed.id_of("<p>"), std::nullopt);  // the list replaces special_tokens_map.json
+  EXPECT_FALSE(listed.special(8));
+  EXPECT_TRUE(listed.special(10));
+  const Tokenizer mapped = load(R"(,"pad_token":null)", {{"special_tokens_map.json", R"({"pad_token":"<p>"})"},
+                                                         {"added_tokens.json", R"({"<q>":30,"<p>":29})"}});
+  EXPECT_EQ(mapped.id_of("<p>"), 8);
+  EXPECT_TRUE(mapped.special(8));
+  EXPECT_EQ(mapped.id_of("<q>"), 9);
+  EXPECT_FALSE(mapped.special(9));
+}
+
+TEST(TokenizerClass, KeysThatHeedDoesNotSupportAreRefused) {
+  const auto error = [&](const std::string& keys) {
+    return message_of([&] {
+      load_files({{"tokenizer.json", Document().text()}, {"tokenizer_config.json", "{" + keys + "}"}});
+    });
+  };
+  EXPECT_EQ(
+      error(R"("split_special_tokens":true)"),
+      "model/tokenizer_config.json: split_special_tokens has a value that heed does not support; it must be false");
+  EXPECT_NE(error(R"("init_inputs":[1])").find("it must be []"), std::string::npos);
+  EXPECT_NE(error(R"("fast_tokenizer_files":["tokenizer.4.0.0.json"])").find("it must be"), std::string::npos);
+  EXPECT_EQ(error(R"("split_special_tokens":false,"init_inputs":[],"fast_tokenizer_files":["tokenizer.json"])"),
+            "no error");
+  EXPECT_NE(error(R"("added_tokens_decoder":{"x":{"content":"<a>"}})").find("'x', which is no id"), std::string::npos);
+}
+
+TEST(Tokenizer, TheLastOfEqualAddedTokensSaysWhatItStrips) {
+  Document d;
+  d.added_tokens = R"([{"content":"<l>","lstrip":true,"special":true},{"content":"<l>","special":true}])";
+  EXPECT_EQ(d.load().encode("the <l>").offsets, (std::vector<ByteRange>{{0, 3}, {4, 7}}));
+}
+
+TEST(Tokenizer, StripWithoutASideKeepsWhiteSpace) {
+  Document d;
+  d.model = R"({"type":"BPE","vocab":{" ":0,"a":1},"merges":[]})";
+  d.pre_tokenizer = "null";
+  d.normalizer = R"({"type":"Strip","strip_left":false,"strip_right":false})";
+  EXPECT_EQ(d.load().encode("  ").ids, (Ids{0, 0}));
+  d.normalizer = R"({"type":"Strip","strip_left":true,"strip_right":false})";
+  EXPECT_EQ(d.load().encode("  ").ids, (Ids{}));
+}
+
+TEST(Tokenizer, OffsetsLoseWholeCharacters) {
+  Document d;
+  d.model = R"({"type":"BPE","vocab":{"Ġ":0,"Ã":1,"©":2},"merges":[]})";
+  d.pre_tokenizer = R"({"type":"ByteLevel","add_prefix_space":true,"use_regex":false})";
+  d.post_processor = R"({"type":"ByteLevel","trim_offsets":true,"add_prefix_space":false})";
+  EXPECT_EQ(d.load().encode("é").offsets, (std::vector<ByteRange>{{2, 2}, {0, 2}, {0, 2}}));
 }
 
 TEST(Tokenizer, DirectoriesWithoutOneSayWhatIsRead) {

@@ -115,7 +115,7 @@ void expect_gradients(const Case& c, const Module& model) {
     for (const TensorInfo& info : file.tensors()) names.push_back(info.name), shapes[info.name] = info.shape;
   }
   const NamedTensors got = write_named(
-      family_of(config).describe(config, names).names, own, names,
+      names_of_files(config.json(), "config.json", TensorFiles(files_of_model(c.directory))), own, names,
       [&](const std::string& name) { return shapes.at(name); }, Of::gradients);
   size_t compared = 0;
   for (const auto& [name, gradient] : got) {

@@ -3,7 +3,8 @@
 
     adapters.py PROBE DIRECTORY [--seed N] [--each N]
 
-Logits have to be equal to 1e-4. --each makes 24 / N adapters of each family. Every legal choice of CHOICES has to load.
+Logits have to be equal to 1e-4, also those of the merged model that heed saves and transformers loads. Every adapter that PEFT makes has to load, but for those with lora_bias.
+--each makes 24 / N adapters of each family.
 """
 import argparse
 import collections
@@ -69,6 +70,19 @@ def choices(family, task, draw):
     return options
 
 
+def values_of(out, task):
+    if task == "answers":
+        return torch.stack([out.start_logits, out.end_logits], -1)
+    return out.logits if "logits" in out else out.last_hidden_state
+
+
+def loaded_again(kind, saved, model, task, got):
+    """How much transformers' result of the merged model that heed saved differs."""
+    with torch.no_grad():
+        out = kind.from_pretrained(saved, dtype=torch.float64, attn_implementation="eager").eval()(**model.inputs())
+    return fidelity.differ(got, np.asarray(values_of(out, task).double()).flatten())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("probe")
@@ -102,21 +116,28 @@ def main():
                         if parameter.requires_grad:
                             parameter.add_(torch.randn_like(parameter) * 0.1)
                     out = adapted(**model.inputs())
-                values = (torch.stack([out.start_logits, out.end_logits], -1) if task == "answers" else
-                          out.logits if "logits" in out else out.last_hidden_state)
+                values = values_of(out, task)
                 adapted.save_pretrained(a.directory / "adapters")
             except (fidelity.Refused, ValueError, TypeError, RuntimeError, NotImplementedError, KeyError, AttributeError):
                 counts["not legal"] += 1
                 continue
-            got = probe(**{**model.asked(), "model": str(a.directory / "adapters"), "base": str(model.directory)})
+            saved = a.directory / "merged"
+            shutil.rmtree(saved, ignore_errors=True)
+            got = probe(**{**model.asked(), "model": str(a.directory / "adapters"), "base": str(model.directory),
+                           "save": str(saved)})
             if "refused" in got:
                 counts["refused"] += 1
                 refusals[family, got["refused"].split("/")[-1][:200], str(options)] += 1
+                if not options.get("lora_bias"):
+                    wrong.append(f"{family} {task}, {options}: refused: {got['refused']}")
                 continue
             difference = fidelity.differ(got["logits"], np.asarray(values.double()).flatten())
+            difference = max(difference, loaded_again(kind, saved, model, task, got["logits"]))
             counts["equal" if difference <= fidelity.TOLERANCE else "different"] += 1
             if not difference <= fidelity.TOLERANCE:
                 wrong.append(f"{family} {task}, {options}, {model.changes}: {difference:.2g} of the largest value")
+        if not counts["equal"]:
+            wrong.append(f"{family}: nothing was compared")
         print(f"{family}: " + ", ".join(f"{count} {what}" for what, count in sorted(counts.items())), flush=True)
     for (family, why, options), _ in refusals.items():
         print(f"refused: {family}: {why} {options}")

@@ -8,7 +8,8 @@ MODELS is a folder of small models with their tokenizers, as ../shared/conforman
 settings are made in DIRECTORY.
   translators: lines by settings of the search, each line's tokens equal
   decoders:    prompts by settings of greedy search, each text equal
-  fields:      every field of transformers' GenerationConfig with another value: the same text, or refused by its name
+  fields:      every field of transformers' GenerationConfig with another value: the same text, or refused by its name.
+               Nothing is drawn here; src/pretrained/generation_test.cc has the probabilities of draws
 """
 import argparse
 import json
@@ -245,6 +246,8 @@ def compare_fields(heed, models, directory, kind, name, texts):
             if done.returncode != 0:
                 if f'"{key}"' not in done.stderr.decode():
                     sys.exit(f"{name}, {key} = {value}: {done.stderr.decode()}")
+                if REFUSED.get(key) != value and (pairs or key != "num_beams"):
+                    sys.exit(f"{name}, {key} = {value} is refused: {done.stderr.decode()}")
                 refused += 1
                 continue
             if REFUSED.get(key) == value:

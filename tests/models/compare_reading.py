@@ -11,6 +11,7 @@ import argparse
 import json
 import pathlib
 import random
+import shutil
 import subprocess
 
 import numpy as np
@@ -237,6 +238,8 @@ def vectors(heed, draw, kind, directory):
         parts.append(Normalize())
     model = sentence_transformers.SentenceTransformer(modules=parts, device="cpu")
     model.save_pretrained(str(directory / "whole"))
+    for normalize in (directory / "whole").glob("*_Normalize"):  # which published models leave out
+        shutil.rmtree(normalize)
     texts = [text_of(draw, 1, 30) for _ in range(20)]
     (directory / "texts").write_text("".join(t + "\n" for t in texts))
     heed("embed", "-m", directory / "whole", directory / "texts", "-o", directory / "v.npy", "-q")

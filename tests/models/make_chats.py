@@ -10,6 +10,7 @@ Jinja, refuses one. The templates are written in the manner of those that models
 import argparse
 import json
 import random
+import warnings
 
 from transformers.utils.chat_template_utils import render_jinja_template
 
@@ -287,7 +288,67 @@ end
     "a raised error": "{{ raise_exception('never') }}",
     "an undefined value": "{{ messages[0].nothing.at_all }}",
 }
-TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "", "unk_token": "<unk>"}
+# Constructs in which an interpreter easily differs from Jinja.
+CONSTRUCTS = [
+    "{% for c in [0, 1] %}{% if messages|selectattr('role', 'equalto', 'nobody') %}yes{% else %}no{% endif %}{% endfor %}",
+    "{% for m in messages|selectattr('role', 'equalto', 'user') %}{{ loop.index }}/{{ loop.length }}{{ m.content }}{% endfor %}",
+    "{{ messages|selectattr('role', 'equalto', 'user')|length }}", "{{ messages|selectattr('role', 'equalto', 'user')|list|length }}",
+    "{{ (messages|reverse)[0].role }}", "{{ messages|map(attribute='role')|reverse|first }}", "{{ messages|map(attribute='role')|tojson }}",
+    "{{ messages|map(attribute='role')|last }}", "{{ messages|map(attribute='role')|unique|join(', ') }}",
+    "{{ 'user' in messages|map(attribute='role') }}", "{{ ', '.join(messages|map(attribute='role')) }}",
+    "{{ messages|map(attribute='role') is defined }}", "{{ ('abc'|map('upper'))|list|join }}{{ messages[0]|items|first|first }}",
+    "{{ \"it's a foo_bar a1b-c (d\"|title }} {{ \"it's a foo_bar a1b-c (d\".title() }}",
+    "{{ ['A', 'a', 'b', 1, true, none]|unique|join(',') }}{{ ['É', 'é']|unique|join }}",
+    "{{ 0.00001 }} {{ 0.0001 }} {{ 0.001 }} {{ 1000000000000000000.0 * 1 }} {{ 123456789.0 }} {{ 100000000.0 * 1 }} {{ 10000000000000000.0 }} {{ 9999999999999998.0 }}",
+    "{{ 0.1 + 0.2 }} {{ 1 / 3 }} {{ 8 / 2 }} {{ -0.0 }} {{ [0.0001, 2000000.0]|tojson }} {{ 12345678901234567890.5 }}",
+    "{{ '<a>'|safe }}{{ messages[0].content|safe }}",
+    "{% for a in [1, 2] %}{% for b in [] %}{% else %}{% break %}{% endfor %}x{% endfor %}",
+    "{% for a in [1, 2] %}{% for b in [1] %}{% continue %}{% else %}{{ loop.index }}{% continue %}{% endfor %}x{% endfor %}",
+    "{% for a in [1, 2] %}{% if a == 2 %}{% break %}{% endif %}{{ a }}{% else %}none{% endfor %}",
+    "{% for a in [1, 2] %}{% break %}{% else %}none{% endfor %}{% for a in [] %}{% else %}empty{% endfor %}",
+    "{% for a in [1, 2] if a > 1 %}{{ loop.first }}{{ loop.previtem }}{{ loop.nextitem is defined }}{{ loop.revindex }}{% endfor %}",
+    "{% set tools = 5 %}{% for i in [1] %}{{ tools }}{% endfor %}", "{% set eos_token = 'e' %}{{ eos_token }}",
+    "{{ x }}{% for i in [1] %}{{ x }}{% endfor %}{% set x = 2 %}{% for i in [1] %}{{ x }}{% set x = 3 %}{{ x }}{% endfor %}{{ x }}",
+    "{% for i in [1, 2] %}{% for j in [1] %}{{ y }}{% endfor %}{% set y = i %}{% endfor %}{{ y }}",
+    "{{ bos_token }}{% if messages %}{% set bos_token = bos_token ~ 1 %}{% endif %}{% for m in messages %}{{ bos_token }}{% endfor %}",
+    "{% if messages|length > 1 %}{% set n = 1 %}{% elif messages|length > 2 %}{% set n = 2 %}{% else %}{% set n = 3 %}{% endif %}{{ n }}",
+    "\u3000{%- if true %}a{% endif %}", "a\u3000{{- 'b' -}}\u3000 c", "\n\u3000{% if true %}a{% endif %}",
+    "{{ nothing is callable }}{{ range is callable }}", "{{ (1, 2) == (1, 2) }}{{ [1, 2] == [1, 2.0] }}{{ {'a': (1,)} == {'a': (1,)} }}",
+    "{{ 'abc'.startswith(('x', 'a')) }}{{ 'abc'.endswith(['c']) }}", "{{ 'abc'.startswith(['a']) }}", "{{ ', '.join([1, 2]) }}",
+    "{{ [1, 2]|join(', ') }}", "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, a=2) }}",
+    "{% macro m(a, b='x') %}{{ a }}{{ b }}{{ tools }}{% endmacro %}{{ m(1) }}{{ m(b=2, a=1) }}{{ m() }}", "{{ ([1] + (2,))|join }}",
+    "{{ ((1,) + (2,))|join(',') }}{{ (1, 2)[1:]|tojson }}", "{{ messages[0].get(key='role') }}", "{{ 'xa'.strip(chars='x') }}",
+    "{{ 'a,b,c'.split(sep=',', maxsplit=1)|join('|') }}", "{{ 'abc'.replace('b', 'x', none) }}",
+    "{% set d = {'b': 1, 'a': [2]} %}{{ d.keys()|list|tojson }}{{ d.items()|list|tojson }}{{ d.values()|first }}{{ 'a' in d.keys() }}{{ d.items()|length }}{{ d.items() is sequence }}{{ d.keys() is iterable }}",
+    "{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}{% for k, v in {'a': 1}|items %}{{ k }}{{ v }}{% endfor %}",
+    "{{ d|tojson }}", "{{ range(3)|tojson }}", "{{ {'a': 1}.keys()|tojson }}", "{{ range(5)[1:]|join(',') }}{{ range(4)|last }}{{ range(3)|length }}{{ range(0)|first is defined }}",
+    "{{ range(200000)|length }}", "{{ range(5, none)|list|tojson }}", "{{ 1 is in [1] }}{{ none is in [none] }}{{ nothing in [nothing] }}{{ 1 in {'a': 1} }}",
+    "{{ [1] in {'a': 1} }}", "{{ 'abc'[-1] }}{{ 'abc'[5] }}{{ 'aé🙂'[-2] }}{{ 'aé🙂'[1] }}{{ 'aé🙂'[1:] }}{{ 'aé🙂'[-2:-1] }}{{ 'abc'[3:1] }}",
+    "{{ [1, {'a': '\\u0001\\n\\\\\"é<'}, [], {}, 1.5, none, true]|tojson }}{{ [1, {'a': []}, {'b': [2]}]|tojson(indent=2) }}",
+    "{{ namespace(_a=1) is defined }}", "{% set ns = namespace(a=1, b=[]) %}{% for m in messages %}{% set ns.a = ns.a + 1 %}{% set ns.b = ns.b + [m.role] %}{% endfor %}{{ ns.a }}{{ ns.b|join }}{{ ns.c is defined }}",
+    "{{ messages[0]['content']['x'] }}{{ messages['x'] }}{{ messages[99] is defined }}{{ none.x }}", "{{ messages|foo }}",
+    "{% for x in [] %}{{ x|foo }}{% endfor %}", "{% for x in [] %}{{ x is foo }}{% endfor %}", "{{ 1 is defined is defined }}",
+    "{% generation %}{% set x = 1 %}{{ x }}{% endgeneration %}{{ x }}", "{% for m in messages %}{% generation %}{{ loop.index }}{% endgeneration %}{% endfor %}",
+    "{% for m in messages %}{% generation %}{% break %}{% endgeneration %}{% endfor %}", "{{ '\\x41\\u00e9\\n\\q' }}",
+    "{{ dict(a=1)|items|list|length }}{{ dict(a=1).a }}", "{{ 9007199254740993 == 9007199254740993 }}{{ true == 1 }}{{ 1 == 1.0 }}{{ 'a' == 1 }}{{ none == nothing }}",
+]
+# Constructs that transformers takes and heed refuses, rather than do them in part.
+REFUSED = [
+    "{% set x = messages|selectattr('role', 'equalto', 'user') %}{% for m in x %}a{% endfor %}{% for m in x %}b{% endfor %}",
+    "{{ ('<a>'|safe) + '<b>' }}", "{{ '\\é' }}", "{{ true.real }}{{ 1 .real }}", "{{ {'a': 1}.keys()[0] }}|", "{{ messages.append is defined }}",
+    "{{ messages[0].get is defined }}", "{{ (1, 2) == [1, 2] }}", "{{ range(3) == [0, 1, 2] }}", "{% for i in [1] %}{{ loop is mapping }}{{ loop|length }}{% endfor %}",
+    "{% set ns = namespace(a=1) %}{{ ns == ns }}", "{{ lipsum is defined }}{{ cycler is defined }}{{ joiner is defined }}",
+    "{% macro m(a) %}{{ varargs }}{{ a }}{% endmacro %}{{ m(1) }}", "{% for i in [1] %}{{ bos_token }}{% endfor %}{% set bos_token = 2 %}",
+    "{% macro m() %}{{ bos_token }}{% endmacro %}{{ m() }}{% set bos_token = 2 %}",
+    "{% if tools %}{% set bos_token = 1 %}{% elif documents %}{% set bos_token = 2 %}{% elif messages %}{% else %}{% set bos_token = 3 %}{% endif %}{{ bos_token }}",
+    "{% if messages %}{{ bos_token }}{% set bos_token = 1 %}{% elif tools %}{% set bos_token = 2 %}{% else %}{% set bos_token = 3 %}{% endif %}",
+    "{{ 1 < 2 < 3 }}", "{% set ns = namespace(a=1) %}{% set x = [ns]|map(attribute='a') %}{% set ns.a = 2 %}{{ x|first }}",
+    "{% macro m(a=b, b=1) %}{{ a }}{% endmacro %}{% set b = 5 %}{{ m() }}", "{{ [{'a': {'b': 1}}]|map(attribute='a.b')|first }}",
+    "{{ [['x']]|map(attribute='0')|first }}", "{{ 9007199254740993 == 9007199254740992.0 }}", "{{ 'abc'[::-1] }}", "{{ messages }}",
+    "{{ ['a', 'b']|join(none) }}", "{{ 'abc'|replace('b', 'x', count=1) }}", "{{ messages[none] is defined }}",
+]
+# A token that is None is undefined in a template.
+TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "", "unk_token": "<unk>", "sep_token": None}
 
 
 def talk(*parts):
@@ -301,7 +362,7 @@ TALKS = [talk("uHi"), talk("sBe kind.", "u Hi \n"), talk("uHi", "aHello", "uBye"
 
 def rendered(template, tokens, messages):
     try:
-        named = {name: token for name, token in tokens.items() if token}
+        named = {name: token for name, token in tokens.items() if token is not None}
         return {"text": render_jinja_template([messages], chat_template=template, add_generation_prompt=True, **named)[0][0]}
     except Exception as error:  # of Jinja, and of Python's operations in a template
         return {"error": f"{type(error).__name__}: {error}"[:200]}
@@ -323,7 +384,7 @@ class Drawn:
         return quote + word + quote
 
     def number(self):
-        return self.draw.choice(["0", "1", "2", "3", "7", "10"])
+        return self.draw.choice(["0", "1", "2", "3", "7", "10", "0.5", "100000000.0", "0.00001"])
 
     def name(self):
         return self.draw.choice(self.names)
@@ -339,16 +400,19 @@ class Drawn:
     def expression(self):
         e = self.expression
         atom = lambda: self.one_of(self.text, self.number, self.name, "true", "none", "m.content", "m['role']",  # noqa: E731
-                                   "messages[0].role", "nothing")
+                                   "messages[0].role", "nothing", "bos_token", "pad_token", "loop.index", "loop.last")
         return self.deeper(lambda: self.one_of(
             atom, atom, lambda: f"({e()} {self.draw.choice(['+', '-', '*', '~', '//', '%', '==', '!=', '<', '>=', 'in', 'not in', 'and', 'or'])} {e()})",
             lambda: f"{e()} ~ {e()}", lambda: f"not {atom()}", lambda: f"({e()} if {e()} else {e()})",
-            lambda: f"({e()})|{self.draw.choice(['trim', 'length', 'upper', 'lower', 'string', 'first', 'last', 'list', 'tojson', 'capitalize', 'title', 'reverse', 'unique'])}",
+            lambda: f"({e()})|{self.draw.choice(['trim', 'length', 'upper', 'lower', 'string', 'first', 'last', 'list', 'tojson', 'tojson(indent=1)', 'capitalize', 'title', 'reverse', 'unique', 'items', 'safe', 'join', 'select', 'reject', 'int'])}",
+            lambda: f"({e()})|{self.draw.choice(['map', 'select', 'reject'])}({self.draw.choice(['upper', 'string', 'length', 'none', 'defined', 'first', 'list'])!r})",
+            lambda: f"({e()})|map(attribute={self.draw.choice(['role', 'content', 'x', 'items'])!r})",
+            lambda: f"({e()})|{self.draw.choice(['selectattr', 'rejectattr'])}('role'{self.draw.choice(['', ', %s, %s' % (repr('equalto'), repr('user')), ', %s' % repr('defined')])})",
             lambda: f"({e()})|default({e()})", lambda: f"({e()})|join({self.text()})", lambda: f"({e()})|replace({self.text()}, {self.text()})",
-            lambda: f"({e()}) is {self.draw.choice(['', 'not '])}{self.draw.choice(['defined', 'none', 'string', 'mapping', 'iterable', 'number', 'integer', 'boolean', 'true', 'sequence', 'odd', 'divisibleby 2', 'equalto(1)'])}",
+            lambda: f"({e()}) is {self.draw.choice(['', 'not '])}{self.draw.choice(['defined', 'none', 'string', 'mapping', 'iterable', 'number', 'integer', 'boolean', 'true', 'sequence', 'odd', 'divisibleby 2', 'equalto(1)', 'callable', 'true', 'in messages', 'in [1]', 'float'])}",
             lambda: f"({e()})[{self.one_of(self.number, '-1', self.text, ':2', '1:', '::-1', '-2:', '::2')}]",
             lambda: f"({e()}).{self.draw.choice(['role', 'content', 'strip()', 'lstrip()', 'rstrip(', 'split(', 'startswith(', 'endswith(', 'upper()', 'items()', 'keys()', 'x', 'count(', 'find(', 'splitlines()'])}",
-            lambda: f"[{e()}, {e()}]", lambda: "{'k': " + e() + ", 'l': " + e() + "}", lambda: f"range({self.number()})",
+            lambda: f"[{e()}, {e()}]", lambda: f"({e()}, {e()})", lambda: f"{self.text()}.join({e()})", lambda: f"dict(a={e()})", lambda: "{'k': " + e() + ", 'l': " + e() + "}", lambda: f"range({self.number()})",
             lambda: f"messages|map(attribute='role')|list|join('-')",
             lambda: f"messages|selectattr('role', 'equalto', {self.text()})|list|length"), atom)
 
@@ -365,19 +429,27 @@ class Drawn:
     def statement(self):
         return self.deeper(lambda: self.one_of(
             lambda: self.draw.choice(["a", " ", "\n", "  \n  ", "b\n", "\t"]), self.output, self.output, self.set, self.branch, self.loop,
-            lambda: self.draw.choice(["{# c #}", "{#- c #}", "{# c -#}"])), self.output)
+            lambda: self.draw.choice(["{# c #}", "{#- c #}", "{# c -#}", "\u3000", "\n\u2003"]), self.capture), self.output)
+
+    def capture(self):
+        which = self.draw.choice(["set x", "set y", "generation"])
+        return self.tag(which) + self.body() + self.tag("end" + which.split()[0])
 
     def output(self):
         return self.draw.choice(["{{ ", "{{- "]) + self.closed() + self.draw.choice([" }}", " -}}"])
 
     def set(self):
-        return self.tag(f"set {self.draw.choice('xyz')} = {self.closed()}")
+        return self.tag(f"set {self.draw.choice(['x', 'y', 'z', 'x', 'bos_token', 'messages', 'tools'])} = {self.closed()}")
 
     def body(self):
         return "".join(self.statement() for _ in range(self.draw.randint(1, 3)))
 
     def branch(self):
-        other = self.tag(self.one_of("else", lambda: f"elif {self.closed()}")) + self.body() if self.draw.random() < 0.5 else ""
+        other = ""
+        while self.draw.random() < 0.4:
+            other += self.tag(f"elif {self.closed()}") + self.body()
+        if self.draw.random() < 0.5:
+            other += self.tag("else") + self.body()
         return self.tag(f"if {self.closed()}") + self.body() + other + self.tag("endif")
 
     def loop(self):
@@ -386,13 +458,29 @@ class Drawn:
         over = self.one_of("messages", "messages[1:]", "messages[::-1]", "[1, 2, 3]", "range(4)", self.closed)
         condition = f" if {self.closed()}" if self.draw.random() < 0.2 else ""
         more = self.one_of("", "", "{{ loop.index }}", "{{ loop.last }}", lambda: self.tag("if loop.index0 > 1") + self.tag(self.draw.choice(["break", "continue"])) + self.tag("endif"))
-        made = self.tag(f"for m in {over}{condition}") + self.body() + more + self.tag("endfor")
+        made = self.tag(f"for m in {over}{condition}") + self.body() + more
         self.names.pop()
         self.loops -= 1
-        return made
+        if self.draw.random() < 0.3:
+            made += self.tag("else") + self.body()
+            if self.loops and self.draw.random() < 0.3:
+                made += self.tag(self.draw.choice(["break", "continue"]))
+        return made + self.tag("endfor")
 
     def program(self):
-        return "".join(self.statement() for _ in range(self.draw.randint(1, 6)))
+        macro = ""
+        if self.draw.random() < 0.2:
+            macro = self.tag("macro f(x, y=1)") + self.body() + self.tag("endmacro")
+        made = macro + "".join(self.statement() for _ in range(self.draw.randint(1, 6)))
+        return made + (self.draw.choice(["{{ f() }}", "{{ f(1, y='a') }}", "{{ f(x=messages) }}"]) if macro else "")
+
+
+def drawn_program(draw):
+    """Most programs at random fail: only some of these are kept."""
+    program = Drawn(draw).program()
+    while "error" in rendered(program, TOKENS, TALKS[-1]) and draw.random() < 0.8:
+        program = Drawn(draw).program()
+    return program
 
 
 def main():
@@ -401,10 +489,13 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     a = parser.parse_args()
     draw = random.Random(a.seed)
+    warnings.filterwarnings("ignore", category=SyntaxWarning)  # of programs at random, such as true['a']
     if a.random:
-        cases = [("", Drawn(draw).program(), [draw.choice(TALKS)]) for _ in range(a.random)]
+        cases = [("", drawn_program(draw), [draw.choice(TALKS)]) for _ in range(a.random)]
     else:
         cases = [(name, template, TALKS) for name, template in TEMPLATES.items()]
+        cases += [("construct", template, TALKS[-1:]) for template in CONSTRUCTS]
+        cases += [("refused construct", template, TALKS[-1:]) for template in REFUSED]
     shown = [{"name": name, "template": template, "tokens": TOKENS,
               "talks": [{"messages": messages, **rendered(template, TOKENS, messages)} for messages in talks]}
              for name, template, talks in cases]

@@ -1,9 +1,11 @@
 // Answers what tests/models/fidelity.py asks of models: a line of JSON each.
 //
 //   {"tables": true}                                   what heed does with each key, by model_type and by file
-//   {"model": DIR, "base": DIR, "ids": [...], "target": [...], "pixels": FILE.npy, "mel": FILE.npy, "save": DIR}
+//   {"model": DIR, "base": DIR, "ids": [...], "target": [...], "pixels": FILE.npy, "mel": FILE.npy, "save": DIR,
+//    "states": true}
 //
-// "base" is of adapters. A model answers {"logits": [...]}, flat, or of one without a head its last states, or
+// "base" is of adapters. With "states" a language model gives its last states. A model answers {"logits": [...]}, flat,
+// or of one without a head its last states, or
 // {"refused": "..."}. With "save" it is written there, too.
 #include <filesystem>
 #include <iostream>
@@ -56,7 +58,7 @@ Variable compute(const PretrainedModel& loaded, const json& asked) {
     const TokenBatch text = batch_of(asked["ids"]);
     const Variable states = model->hidden(text);
     if (loaded.head.task == HeadTask::text_classes) return model->class_scores(states, text);
-    return model->details()->has_head ? model->logits_of(states) : states;
+    return model->details()->has_head && !asked.value("states", false) ? model->logits_of(states) : states;
   }
   if (const auto* model = dynamic_cast<const TextEncoder*>(&module)) {
     const TokenBatch text = batch_of(asked["ids"]);
@@ -69,10 +71,10 @@ Variable compute(const PretrainedModel& loaded, const json& asked) {
                                                   : model->encode(source);
   }
   if (const auto* model = dynamic_cast<const ImageEncoder*>(&module)) {
-    const Variable states = model->hidden(load_npy(asked["pixels"].get<std::string>()));
+    const Variable states = model->hidden(load_npy(asked["pixels"].get<std::string>()).tensor);
     return model->config().classes > 0 ? model->apply_head(states) : states;
   }
-  return dynamic_cast<const SpeechTransformer&>(module).logits(load_npy(asked["mel"].get<std::string>()),
+  return dynamic_cast<const SpeechTransformer&>(module).logits(load_npy(asked["mel"].get<std::string>()).tensor,
                                                                batch_of(asked["target"]));
 }
 

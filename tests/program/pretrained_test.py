@@ -146,7 +146,7 @@ class OtherMakers(ProgramTest):
         for key, value in {"guidance_scale": 1.5, "penalty_alpha": 0.6, "num_beam_groups": 2, "max_time": 1.0,
                            "watermarking_config": {}, "force_words_ids": [[3]], "cache_implementation": "quantized"}.items():
             with self.subTest(key):
-                said = f'"{key}" is {json.dumps(value, separators=(",", ":"))}, and heed does not have'
+                said = f'"{key}" is {json.dumps(value, separators=(",", ":"))}, and heed does not support'
                 pair, text = self.settings("marian", **{key: value}), self.settings("gpt2", **{key: value})
                 self.refuses(2, said, "translate", "-m", pair, "--beam", 2, "a")
                 self.refuses(2, said, "generate", "-m", text, "--temperature", 0, "a")

@@ -33,13 +33,22 @@ std::vector<std::filesystem::path> directories(const std::string& relative) {
   return found;
 }
 
+Tokenizer tokenizer_of_file(const std::filesystem::path& directory) {
+  std::ifstream in(directory / "tokenizer.json");
+  if (!in) return load_tokenizer(directory.string());
+  return Tokenizer::from_json(std::string(std::istreambuf_iterator<char>(in), {}),
+                              (directory / "tokenizer.json").string());
+}
+
 TEST(TokenizerConformance, Texts) {
   HEED_NEEDS_SHARED(kModels + "/tokenizers");
   size_t cases = 0;
   for (const auto& directory : directories(kModels + "/tokenizers")) {
     SCOPED_TRACE(directory.filename());
     const json expected = expected_of(directory);
-    const Tokenizer tokenizer = load_tokenizer(directory.string());
+    // The set has the ids of tokenizer.json as it is; what classes replace of it is in
+    // tests/models/tokenizer_configs.py.
+    const Tokenizer tokenizer = tokenizer_of_file(directory);
     for (const json& one : expected["cases"]) {
       const auto text = one["text"].get<std::string>();
       const auto ids = one["ids"].get<Ids>();
@@ -68,12 +77,13 @@ std::set<int32_t> added_by_json(const std::filesystem::path& directory, const To
   return ids;
 }
 
-// The same ids from the older files alone: vocab.json with merges.txt, vocab.txt, and sentencepiece models.
+// The same ids from the older files alone: vocab.json with merges.txt, vocab.txt, and sentencepiece models. Without its
+// tokenizer.json NLLB's languages have other ids in transformers 5, so it is in tests/models/tokenizer_configs.py
+// alone.
 TEST(TokenizerConformance, WithoutTokenizerJson) {
   HEED_NEEDS_SHARED(kModels + "/tokenizers");
-  for (const char* name :
-       {"bytelevel-gpt2", "bytelevel-roberta", "bytelevel-qwen2", "wordpiece-uncased", "wordpiece-cased", "bpe-mistral",
-        "bpe-gemma", "bpe-nllb", "unigram-t5", "unigram-xlm-roberta"}) {
+  for (const char* name : {"bytelevel-gpt2", "bytelevel-roberta", "bytelevel-qwen2", "wordpiece-uncased",
+                           "wordpiece-cased", "bpe-mistral", "bpe-gemma", "unigram-t5", "unigram-xlm-roberta"}) {
     SCOPED_TRACE(name);
     const std::filesystem::path from = test::shared_path(kModels + "/tokenizers/" + name);
     const auto to = std::filesystem::path(testing::TempDir()) / (std::string("heed-") + name);
@@ -90,6 +100,10 @@ TEST(TokenizerConformance, WithoutTokenizerJson) {
       const auto text = one["text"].get<std::string>();
       const auto ids = one["ids"].get<Ids>();
       if (std::any_of(ids.begin(), ids.end(), [&](int32_t id) { return unknown.contains(id); })) continue;
+      // transformers 5 gives Gemma a <mask>, which the file lacks, and RoBERTa's <mask> takes no space without the
+      // file.
+      const bool other_mask = std::string(name) == "bpe-gemma" || std::string(name) == "bytelevel-roberta";
+      if (other_mask && text.find("<mask>") != std::string::npos) continue;
       ++compared;
       EXPECT_EQ(tokenizer.encode(text).ids, ids) << text;
       EXPECT_EQ(tokenizer.decode(ids, true), one["decoded_skip_special"].get<std::string>()) << text;
@@ -111,7 +125,10 @@ TEST(TokenizerConformance, LanguagesMayBeObjects) {
   json config = json::parse(in);
   for (json& language : config["additional_special_tokens"]) language = {{"content", language}, {"special", true}};
   std::ofstream(to / "tokenizer_config.json") << config;
-  const Tokenizer whole = load_tokenizer(from.string()), older = load_tokenizer(to.string());
+  const Tokenizer older = load_tokenizer(to.string());
+  std::filesystem::remove(to / "tokenizer_config.json");
+  std::filesystem::copy(from / "tokenizer_config.json", to / "tokenizer_config.json");
+  const Tokenizer whole = load_tokenizer(to.string());
   for (const char* token : {"eng_Latn", "fra_Latn", "spa_Latn", "<mask>"})
     EXPECT_EQ(older.id_of(token), whole.id_of(token)) << token;
   std::filesystem::remove_all(to);

@@ -2,12 +2,17 @@
 // {"ids": [...]}.
 //
 //   probe TOKENIZER.JSON|DIRECTORY [source|target]
+//   probe --config    prints what heed does with tokenizer_config.json, as describe_tokenizer_config() has it
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "heed/tokenizer.h"
+
+namespace heed::inline v0 {
+std::string describe_tokenizer_config();  // src/tokenizer/load.h
+}  // namespace heed::inline v0
 
 namespace {
 
@@ -37,6 +42,8 @@ nlohmann::json answer(const heed::Tokenizer& tokenizer, const nlohmann::json& qu
     out[special ? "special" : "plain"] = as_json(encoding);
     out[special ? "decoded" : "decoded_plain"] = tokenizer.decode(encoding.ids, false);
   }
+  out["types"] = tokenizer.rules().types;
+  out["cuts_left"] = tokenizer.rules().cuts_left;
   out["decoded_skip_special"] = tokenizer.decode(tokenizer.encode(text).ids, true);
   return out;
 }
@@ -46,6 +53,10 @@ nlohmann::json answer(const heed::Tokenizer& tokenizer, const nlohmann::json& qu
 int main(int argc, char** argv) {
   try {
     const std::string path = argc > 1 ? argv[1] : "";
+    if (path == "--config") {
+      std::cout << heed::describe_tokenizer_config() << '\n';
+      return 0;
+    }
     const bool target = argc > 2 && std::string(argv[2]) == "target";
     const heed::Tokenizer tokenizer =
         heed::load_tokenizer(path, target ? heed::TokenizerSide::target : heed::TokenizerSide::source);
