@@ -224,6 +224,7 @@ TEST_P(Attention, StridedViewsGiveTheSame) {
   const AttentionResult a = attention(q, k, v, o);
   AttentionResult b;
   b.out = test::strided_copy(Tensor::zeros(a.out.shape())), b.lse = Tensor::zeros(a.lse.shape());
+  b.lse_low = Tensor::zeros(a.lse.shape());
   attention(test::strided_copy(q), test::strided_copy(k), test::strided_copy(v), b, o);
   EXPECT_EQ(max_error(a.out, b.out), 0);
   EXPECT_EQ(max_error(a.lse, b.lse), 0);

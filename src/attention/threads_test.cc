@@ -113,7 +113,7 @@ TEST(AttentionThreads, SameBitsWhereverTensorsLie) {
     const AttentionGradients expected = attention_backward(call.grad, call.q, call.k, call.v, near, o);
     const Tensor q = scattered(call.q), k = scattered(call.k), v = scattered(call.v), grad = scattered(call.grad);
     AttentionResult far;
-    far.out = scattered(near.out), far.lse = near.lse.clone();
+    far.out = scattered(near.out), far.lse = near.lse.clone(), far.lse_low = near.lse_low.clone();
     attention(q, k, v, far, o);
     AttentionGradients gradients;
     gradients.q = scattered(call.q), gradients.k = scattered(call.k), gradients.v = scattered(call.v);

@@ -454,7 +454,7 @@ TEST(Sampler, TheSetsAreExact) {
   EXPECT_EQ(ids_of(choices({})), (Ids{0, 1, 2, 3, 4}));
   EXPECT_EQ(ids_of(choices({.top_k = 1})), (Ids{1}));
   EXPECT_EQ(ids_of(choices({.top_k = 3})), (Ids{1, 3, 4}));
-  EXPECT_EQ(ids_of(choices({.top_k = 9})), (Ids{0, 1, 2, 3, 4}));
+  EXPECT_EQ(ids_of(choices({.top_k = 9})), (Ids{1, 3, 4, 0, 2}));  // all, the most probable first
   EXPECT_EQ(ids_of(choices({.top_p = 0.39})), (Ids{1}));
   EXPECT_EQ(ids_of(choices({.top_p = 0.41})), (Ids{1, 3}));
   EXPECT_EQ(ids_of(choices({.top_p = 0.8})), (Ids{1, 3, 4}));

@@ -794,7 +794,7 @@ TEST_F(Train, LearnsToReverse) {
   options.batch_tokens = 512;
   options.learning_rate = {.schedule = Schedule::inverse_square_root, .peak = 0.01, .warmup = 60};
   options.label_smoothing = 0;
-  options.max_updates = 400;
+  options.max_updates = 500;
   options.validate_every = 100;
   manual_seed(5);
   Transformer model(config);

@@ -410,7 +410,7 @@ def plans(family):
             yield f"alias {alias} beside", first, {alias: base * 2}, None
     for target, source in TIED.get(family, []):
         for tied in (True, Ellipsis):
-            is_tied = tied is True or raw_default(family, "tie_word_embeddings")
+            is_tied = tied is True or getattr(transformers.CONFIG_MAPPING[family](), "tie_word_embeddings", True)
             for how in ("moved", "equal", "other") if is_tied else ("equal", "other"):
                 yield f"{target} {how}, tied {tied}", first, {"tie_word_embeddings": tied}, ties_of(target, source, how)
 
