@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import importlib.metadata
 import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from . import _heed
 from ._models import LanguageModel, Stop
@@ -74,12 +75,12 @@ class Chat:
     def answer(self, text: str) -> str:
         """What the model answers. The GIL is released; Ctrl-C ends it, and what was said until then stays."""
         try:
-            return self._made.answer(text)
+            return cast(str, self._made.answer(text))
         except _heed.UsageError as error:
             write = self._writer_for(error)
         before = self._before + self._made.messages()
         made = self._begin(lambda messages: write(before + messages), "")
-        answer = made.answer(text)
+        answer = cast(str, made.answer(text))
         self._made, self._before = made, before
         return answer
 
@@ -113,11 +114,10 @@ def _in_a_line(error: Exception) -> str:
 def _writer_of_jinja2(path: str, base: str | None) -> Any:
     """A function that runs a model's own template by jinja2, as transformers does; None without a safe jinja2."""
     try:
-        import jinja2
-        import jinja2.ext
-        import jinja2.meta
-        import jinja2.sandbox
-
+        # Any: mypy must pass with jinja2 and without it.
+        jinja2: Any = importlib.import_module("jinja2")
+        for part in ("ext", "meta", "sandbox"):
+            importlib.import_module(f"jinja2.{part}")
         version = [int(part) for part in re.findall(r"\d+", importlib.metadata.version("jinja2"))[:3]]
     except ImportError:
         return None
@@ -125,7 +125,7 @@ def _writer_of_jinja2(path: str, base: str | None) -> Any:
         return None
     source, tokens = _heed.chat_source_of(path, base)
 
-    class Generation(jinja2.ext.Extension):
+    class Generation(jinja2.ext.Extension):  # type: ignore[misc]
         tags = {"generation"}
 
         def parse(self, parser: Any) -> Any:
@@ -145,7 +145,7 @@ def _writer_of_jinja2(path: str, base: str | None) -> Any:
         def fromkeys(self, *given: Any) -> Any:
             return dict.fromkeys(*given)
 
-    class Namespace(jinja2.utils.Namespace):
+    class Namespace(jinja2.utils.Namespace):  # type: ignore[misc]
         """A namespace whose names do not begin with _, as those of Python's own attributes do."""
 
         def __init__(*given: Any, **named: Any) -> None:  # an entry may be called `self`
@@ -181,7 +181,7 @@ def _writer_of_jinja2(path: str, base: str | None) -> Any:
     def write(messages: Sequence[tuple[str, str]]) -> str:
         talk = [{"role": role, "content": content} for role, content in messages]
         try:
-            return program.render(messages=talk, tools=None, documents=None, add_generation_prompt=True, **tokens)
+            return cast(str, program.render(messages=talk, tools=None, documents=None, add_generation_prompt=True, **tokens))
         except Exception as error:  # Jinja's, and those of Python's operations
             raise _heed.UsageError("chat: the model's template does not take the conversation: "
                                    f"{_in_a_line(error)}") from None

@@ -123,8 +123,8 @@ void add_embed(CLI::App& program) {
       "state of the text's last token, else the mean of the last states of its tokens; special tokens count, but for "
       "the end that heed's own models have. Longer texts than the model takes are cut.\n\n"
       "With --similarity it prints the nearest lines of another file: the line's number, the similarity, the other's "
-      "number, the other. The similarity is the cosine, or what similarity_fn_name of "
-      "config_sentence_transformers.json names: dot, or euclidean or manhattan, the negative distance.");
+      "number, the other. The similarity is the cosine, or the one that the model "
+      "names: dot, or euclidean or manhattan, the negative distance.");
   add_reading_options(*command, *a, "a text a line", "HEED_MODEL, else the bundled one");
   CLI::Option* similarity =
       command->add_option("--similarity", a->similarity, "Print the lines of this file that are nearest to each line")
@@ -135,8 +135,8 @@ void add_embed(CLI::App& program) {
       ->capture_default_str();
   command
       ->add_option("--prompt", a->prompt,
-                   "Put the prompt of this name in front of each text: one of those in "
-                   "config_sentence_transformers.json [its default]")
+                   "Put the prompt of this name in front of each text, one of the model's prompts [the one that it "
+                   "names as its default]")
       ->type_name("NAME");
   command->footer(
       "Examples:\n"

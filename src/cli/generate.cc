@@ -11,6 +11,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/help.h"
@@ -78,16 +79,18 @@ void score(const TextGenerator& generator, const std::string& text, bool json, F
   }
 }
 
-// The prompt and what the model makes follow it, as it comes.
+// The prompt and what the model makes follow it, as it comes; nothing where the model refuses to write.
 void write_one(const GenerateArguments& a, const TextGenerator& generator, const std::string& prompt, FileWriter& out) {
   char last = '\n';  // of the text so far
+  std::string before = a.no_prompt ? "" : prompt;
   const auto print = [&](const std::string& text) {
-    if (text.empty()) return;
-    out.write(text);
-    last = text.back();
+    const std::string both = std::exchange(before, "") + text;
+    if (both.empty()) return;
+    out.write(both);
+    last = both.back();
   };
-  if (!a.no_prompt) print(prompt);
   generator.continue_text(prompt, {.tokens = a.options, .stop = a.stop, .on_text = print});
+  print("");
   if (last != '\n') out.write("\n");
 }
 

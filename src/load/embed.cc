@@ -19,9 +19,11 @@ std::string lowered(const std::string& text, const Tokenizer& tokenizer) {
   size_t at = 0;
   for (size_t t = 0; t < encoding.ids.size(); ++t) {
     const auto& [begin, end] = encoding.offsets[t];
-    if (!tokenizer.special(encoding.ids[t]) || static_cast<size_t>(begin) < at) continue;
-    result += to_lower(text.substr(at, static_cast<size_t>(begin) - at));
-    result += text.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+    const std::string there = text.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+    if (static_cast<size_t>(begin) < at || !tokenizer.special(encoding.ids[t]) ||
+        tokenizer.id_of(there) != encoding.ids[t])  // as of an unknown word
+      continue;
+    result += to_lower(text.substr(at, static_cast<size_t>(begin) - at)) + there;
     at = static_cast<size_t>(end);
   }
   return result + to_lower(text.substr(at));

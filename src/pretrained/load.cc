@@ -75,7 +75,12 @@ void renew(PretrainedLayout& layout, const Module& module, const TensorSource& s
     const std::span<const int64_t> dims = source.read(name).shape();
     return std::vector<int64_t>(dims.begin(), dims.end());
   };
-  const DType dtype = *layout.tensors.info(layout.tensors.names().at(0)).dtype;
+  const auto& names = layout.tensors.names();
+  const auto parameter = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    const std::optional<DType> stored = layout.tensors.info(name).dtype;
+    return stored && is_floating(*stored);
+  });
+  const DType dtype = parameter == names.end() ? DType::f32 : *layout.tensors.info(*parameter).dtype;
   layout.anew = {config, names_anew(layout.names, module, source.names, shape), dtype};
   layout.names.ties = {};
 }

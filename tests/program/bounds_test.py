@@ -98,11 +98,9 @@ class Tokenizers(Bounds):
         self.refuses_text("has more than 256 pieces", post_processor={
             "type": "TemplateProcessing", "single": [special] * 20000, "pair": [text], "special_tokens": empty})
 
-    def test_added_tokens_padding_and_numbers_of_parts(self):
+    def test_added_tokens_and_numbers_of_parts(self):
         added = [{"content": f"a{i}", "normalized": True} for i in range(3000)]
         self.refuses_text(self.GROWS, added_tokens=added, normalizer=replace("a", "b" * 1000))
-        self.refuses_text("asks for rows of more than 131072 tokens",
-                          padding={"strategy": {"Fixed": 1 << 24}, "direction": "Right", "pad_id": 0})
         self.refuses_text("is part 129 of the tokenizer", normalizer=replace("b", "c", 5000))
         regex = {"type": "Replace", "pattern": {"Regex": "\\b" * 30000}, "content": ""}
         self.refuses_text("too many classes of characters", normalizer=regex)

@@ -116,12 +116,12 @@ class OtherMakers(ProgramTest):
 
     def test_models_write_by_their_generation_settings(self):
         line = "We will see her tomorrow."
-        bart = self.settings("bart", no_repeat_ngram_size=1)
+        bart = self.settings("bart", no_repeat_ngram_size=1, max_length=20)
         once = self.succeeds("translate", "-m", bart, line)
         self.assertEqual(once, "\u00bfQu\u00e9eiaol trc l?.\ufffd\n")
         self.assertNotEqual(self.succeeds("translate", "-m", bart, "--no-repeat-ngram", 0, line), once)  # the option first
         self.assertEqual(self.succeeds("translate", "-m", bart, "--no-repeat-ngram", 0, line),
-                         self.succeeds("translate", "-m", MODELS / "bart", line))
+                         self.succeeds("translate", "-m", self.settings("bart", max_length=20), line))
         # Without do_sample the most probable tokens, and a temperature draws.
         greedy = self.succeeds("generate", "-m", MODELS / "gpt2", "--max-tokens", 12, "The")
         self.assertEqual(greedy, self.succeeds("generate", "-m", MODELS / "gpt2", "--max-tokens", 12, "--temperature", 0, "The"))
@@ -205,8 +205,9 @@ class OtherMakers(ProgramTest):
         fixed = {"strategy": {"Fixed": 16}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
                  "pad_type_id": 0, "pad_token": "[PAD]"}
         self.write("lines", "My brother was not at home when the dog barked.\nHe sleeps.\n")
+        self.write("masked", "My brother was not at [MASK] today.\n")
         for name, *command in (("bert", "tokenize", "lines"), ("sentence-encoder", "embed", "lines"),
-                               ("bert", "fill", "My brother was not at [MASK] today."),
+                               ("bert", "fill", "masked"),
                                ("bert-classifier", "classify", "--json", "-i", "lines"),
                                ("qwen2", "generate", "--temperature", 0, "--max-tokens", 5, "My brother was not at home"),
                                ("qwen2", "generate", "--score", "-i", "lines"), ("t5", "translate", "-i", "lines")):

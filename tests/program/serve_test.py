@@ -310,7 +310,7 @@ class Refusals(Serving):
                 ("translate", {"texts": ["a"], "sample": 1}, "sample is 1; it must be true or false"),
                 ("translate", {"texts": ["a"], "bem": 3}, 'unknown key "bem"; did you mean beam?'),
                 ("translate", {"texts": ["a"], "zzz": "x" * 500}, 'unknown key "zzz"; there are texts, n_best, beam'),
-                ("translate", {"texts": ["a"], "to": "xx"}, "the language xx is no token"),
+                ("translate", {"texts": ["a"], "to": "xx"}, "the model's tokenizer has no languages"),
                 ("translate", {"texts": ["a"], "sample": True, "top_p": 2}, "top_p is 2"),
                 ("attend", {"text": ""}, "the text is empty; pass one with a word"),
                 ("attend", {"text": None}, "text is null; it must be a string"),

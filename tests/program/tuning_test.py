@@ -239,7 +239,7 @@ class Tuning(TrainingTest):
                 (2, "one kind of data", gpt2, ["--text", "text.txt", "--labelled", "labels.tsv"]),
                 (2, "block is 5000", gpt2, ["--text", "text.txt", "--block", "5000"]),
                 (1, "nowhere", gpt2, ["--text", "nowhere"]),
-                (2, "is no token", marian, ["--pairs", "pairs.tsv", "--to", "xx"])]:
+                (2, "the model has no language 'xx'", marian, ["--pairs", "pairs.tsv", "--to", "xx"])]:
             with self.subTest(says):
                 done = self.heed("train", "--init", init, "--model", "m", *arguments)
                 self.assertEqual(done.returncode, code, done.stderr)
