@@ -360,10 +360,11 @@ struct WatchingKeys {
     const nb::object c = nb::module_::import_("torch").attr("_C");
     const auto function = [&](const char* name) { return nb::getattr(c, name, nb::none()); };
     const nb::object includes = function("_dispatch_tls_local_include_set"),
-                     excludes = function("_dispatch_tls_local_exclude_set");
-    if (includes.is_none() || excludes.is_none()) return;
+                     excludes = function("_dispatch_tls_local_exclude_set"), parse = function("_dispatch_key_parse");
+    if (includes.is_none() || excludes.is_none() || parse.is_none()) return;
+    // By their names: torch's enumeration DispatchKey has no member for the key Tracer.
     for (const char* const name : {"Python", "Tracer", "FuncTorchDynamicLayerFrontMode"})
-      mask |= bits_of(c.attr("DispatchKeySet")(c.attr("DispatchKey").attr(name)));
+      mask |= bits_of(c.attr("DispatchKeySet")(parse(name)));
     included = nb::object(includes).release().ptr(), excluded = nb::object(excludes).release().ptr();  // for good
   }
   bool any() const {

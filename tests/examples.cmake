@@ -31,7 +31,7 @@ heed_example_prints(wide_attention "f64: .* outputs [0-9.]+e-1[5-9] apart, gradi
 heed_example_prints(causal_mask "0\\.31793058 +0\\.68206942 +0\\.00000000.*another v.*-0\\.58386373, and v begins -2\\.09988025")
 heed_example_prints(circle_embedding "0\\.411603261466872.*0\\.375556006639227.*0\\.212840731893902.*the formula.*0\\.4274.*0\\.3820.*0\\.19056")
 heed_example_prints(attention_layer "24 is not a multiple of 5 heads")
-heed_example_prints(score_functions "T5 buckets, causal +mask +[0-9.]+e-1[4-9] .*gradient of.*relative bias +1596 +[0-9.e+-]+ +[0-9.]+e-(0[89]|1)")
+heed_example_prints(score_functions "T5 buckets, causal +mask +[0-9.]+e([+]00|-1[4-9]) .*gradient of.*relative bias +1596 +[0-9.e+-]+ +[0-9.]+e-(0[89]|1)")
 heed_example_prints(custom_operation "derivative 1\\.9[0-9]+, by differences 1\\.9.*step 600: mean square error 0\\.0[0-4]")
 heed_example_prints(custom_task "update 400: mean square error 0\\.00.*finished after update 400" DIR distance-model)
 if(HEED_TEXT)

@@ -116,8 +116,8 @@ def _writer_of_jinja2(path: str, base: str | None) -> Any:
     try:
         # Any: mypy must pass with jinja2 and without it.
         jinja2: Any = importlib.import_module("jinja2")
-        for part in ("ext", "meta", "sandbox"):
-            importlib.import_module(f"jinja2.{part}")
+        for module in ("ext", "meta", "sandbox"):
+            importlib.import_module(f"jinja2.{module}")
         version = [int(part) for part in re.findall(r"\d+", importlib.metadata.version("jinja2"))[:3]]
     except ImportError:
         return None
@@ -181,7 +181,8 @@ def _writer_of_jinja2(path: str, base: str | None) -> Any:
     def write(messages: Sequence[tuple[str, str]]) -> str:
         talk = [{"role": role, "content": content} for role, content in messages]
         try:
-            return cast(str, program.render(messages=talk, tools=None, documents=None, add_generation_prompt=True, **tokens))
+            text = program.render(messages=talk, tools=None, documents=None, add_generation_prompt=True, **tokens)
+            return cast(str, text)
         except Exception as error:  # Jinja's, and those of Python's operations
             raise _heed.UsageError("chat: the model's template does not take the conversation: "
                                    f"{_in_a_line(error)}") from None

@@ -174,7 +174,7 @@ class TextEncoder(Model):
         top   tokens for a mask
         mask  how texts write one; default: as the tokenizer has it, "[MASK]" or "<mask>"
 
-        Raises FormatError for a text without a mask or longer than the model takes.
+        A text without a mask gives an empty list. Raises FormatError for a text longer than the model takes.
         """
         one = isinstance(text, str)
         found = [[[MaskFilling(*parts) for parts in words] for words in masks]

@@ -25,7 +25,8 @@ def load(path: Path, trust: bool = False, dtype: Dtype | Literal["int8"] | None 
 
     Everything is checked before memory is taken. trust=True takes a vocabulary that heed did not make: it reaches
     sentencepiece's parser, which malicious files can corrupt. Matrices are kept as dtype, None: as the file has them;
-    "int8" are blocks of 32 numbers with a factor. Raises IoError, FormatError, UntrustedError.
+    "int8" are blocks of 32 numbers with a factor. Raises IoError, FormatError, UntrustedError. A third-party tokenizer
+    that heed does not read raises FormatError when it is first used, not here.
     """
     made = _heed.load(path, trust, dtype, base)
     return _KINDS[made.kind()]._of(made, path, base)

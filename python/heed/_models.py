@@ -136,7 +136,10 @@ class Model:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Of what the model writes. Raises UsageError for a model of pictures."""
+        """Of what the model writes.
+
+        Raises UsageError for a model of pictures, FormatError for a tokenizer that heed does not read.
+        """
         return Tokenizer(self._made.tokenizer())
 
     @property

@@ -258,8 +258,8 @@ def test_masks_are_filled_with_what_is_likeliest(name):
     assert model.fill([text], top=3) == [[filled]]
     [other] = model.fill(text.replace(mask, "*"), top=3, mask="*")
     assert other == filled
-    with pytest.raises(heed.FormatError, match="mask"):
-        model.fill("We see her.")
+    assert model.fill("We see her.") == []
+    assert model.fill(["We see her.", text], top=3) == [[], [filled]]
 
 
 # ---- What attends to what
@@ -593,12 +593,24 @@ def test_what_is_refused(call, error, text):
 
 def test_broken_directories_are_refused(tmp_path):
     for name, content in (("config.json", '{"model_type": "gpt2"'), ("config.json", '{"model_type": "none"}'),
-                          ("model.safetensors", ""), ("tokenizer.json", "{}")):
+                          ("model.safetensors", "")):
         directory = tmp_path / f"{name}-{len(content)}"
         shutil.copytree(ROOT / "gpt2", directory)
         (directory / name).write_text(content, encoding="utf-8")
         with pytest.raises(heed.FormatError, match=name):
             heed.load(directory)
+
+
+def test_a_broken_tokenizer_is_refused_where_it_is_used(tmp_path):
+    shutil.copytree(ROOT / "gpt2", tmp_path / "gpt2")
+    (tmp_path / "gpt2/tokenizer.json").write_text("{}", encoding="utf-8")
+    model, whole = heed.load(tmp_path / "gpt2"), load("gpt2")
+    ids = whole.reading_ids("We will see her.")
+    np.testing.assert_array_equal(model.read(ids).logits, whole.read(ids).logits)
+    for use in (lambda: model.tokenizer, lambda: model.generate("We"), lambda: model.embed("We"),
+                lambda: heed.Chat(model, template="plain").answer("We")):
+        with pytest.raises(heed.FormatError, match="tokenizer.json"):
+            use()
 
 
 # ---- Threads and processes

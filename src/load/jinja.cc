@@ -198,7 +198,7 @@ class Run {
   }
   Value generated(List items) {
     charge(kOverhead + items.size() * sizeof(Value));
-    return Generator{.items = std::move(items)};
+    return OnceRead{.items = std::move(items)};
   }
   void append(std::string_view text, std::string* out) {
     charge(text.size());
@@ -678,7 +678,7 @@ class Run {
         next = after(*text, at, 1);
         items.push_back(made(text->substr(at, next - at)));
       }
-    } else if (Generator* const generator = all.generator()) {
+    } else if (OnceRead* const generator = all.generator()) {
       if (std::exchange(generator->used, true)) fail("heed goes through the items of a generator once");
       items = generator->items;
     } else if (!all.is_undefined()) {
@@ -1233,9 +1233,9 @@ void Value::lie_around(const Value& inner) {
   if (depth_ > kDeepestValue) fail("more than " + std::to_string(kDeepestValue) + " values within each other");
 }
 
-Value::Value(Generator generator) {
+Value::Value(OnceRead generator) {
   for (const Value& item : generator.items) lie_around(item);
-  data_ = std::make_shared<Generator>(std::move(generator));
+  data_ = std::make_shared<OnceRead>(std::move(generator));
 }
 
 Value::Value(List list, Sequence sequence) : sequence_(sequence) {

@@ -32,7 +32,7 @@ class RaisedError : public ProgramError {
 class Value;
 struct Arguments;
 struct Namespace;
-struct Generator;
+struct OnceRead;
 using List = std::vector<Value>;
 using Dict = std::vector<std::pair<std::string, Value>>;  // in the order of insertion, each key once
 using Function = std::function<Value(const Arguments&)>;
@@ -47,7 +47,7 @@ class Value {
   using Text = std::shared_ptr<const std::string>;
   using Data = std::variant<Undefined, std::nullptr_t, bool, int64_t, double, Text, std::shared_ptr<const List>,
                             std::shared_ptr<const Dict>, std::shared_ptr<Namespace>, std::shared_ptr<const Function>,
-                            std::shared_ptr<Generator>>;
+                            std::shared_ptr<OnceRead>>;
 
   Value() = default;
   Value(std::nullptr_t) : data_(nullptr) {}
@@ -59,7 +59,7 @@ class Value {
   /// As the next two, throws ProgramError for values nested too deeply.
   Value(List list, Sequence sequence = Sequence::list);
   Value(Dict dict);
-  Value(Generator generator);
+  Value(OnceRead generator);
   Value(std::shared_ptr<Namespace> names) : data_(std::move(names)) {}
   Value(Function function) : data_(std::make_shared<const Function>(std::move(function))) {}
 
@@ -90,8 +90,8 @@ class Value {
     const auto* const function = std::get_if<std::shared_ptr<const Function>>(&data_);
     return function ? function->get() : nullptr;
   }
-  Generator* generator() const {
-    const auto* const generator = std::get_if<std::shared_ptr<Generator>>(&data_);
+  OnceRead* generator() const {
+    const auto* const generator = std::get_if<std::shared_ptr<OnceRead>>(&data_);
     return generator ? generator->get() : nullptr;
   }
 
@@ -114,7 +114,7 @@ struct Namespace {
 };
 
 /// The items that a filter such as `map` gives. A program may go through them once.
-struct Generator {
+struct OnceRead {
   List items{};
   bool used = false;
 };

@@ -17,8 +17,9 @@ struct KeyRule {
   enum class Kind : uint8_t { applied, only, harmless, alias };
   std::string key;
   Kind kind;
-  nlohmann::json value{};  // applied: the framework's default; only: the one value that heed computes with
-  std::string text{};      // harmless: the reason; alias: the key that it is another name of
+  /// applied: the framework's default, which may be null; only: the one value that heed computes with.
+  nlohmann::json value = nlohmann::json();
+  std::string text{};  // harmless: the reason; alias: the key that it is another name of
 };
 
 /// heed computes as the key says. `fallback` is the framework's value of an absent key: null for none, and for one that

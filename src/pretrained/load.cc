@@ -72,7 +72,7 @@ PretrainedModel load_gguf(const std::string& path) {
 // several parameters: it gets a tensor for each.
 void renew(PretrainedLayout& layout, const Module& module, const TensorSource& source, const std::string& config) {
   const auto shape = [&](const std::string& name) {
-    const std::span<const int64_t> dims = source.read(name).shape();
+    const Dims dims = source.read(name).shape();
     return std::vector<int64_t>(dims.begin(), dims.end());
   };
   const auto& names = layout.tensors.names();

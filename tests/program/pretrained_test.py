@@ -118,7 +118,7 @@ class OtherMakers(ProgramTest):
         line = "We will see her tomorrow."
         bart = self.settings("bart", no_repeat_ngram_size=1, max_length=20)
         once = self.succeeds("translate", "-m", bart, line)
-        self.assertEqual(once, "\u00bfQu\u00e9eiaol trc l?.\ufffd\n")
+        self.assertEqual(once, "\u00bfQu\u00e9leiaoptrcer or?\n")
         self.assertNotEqual(self.succeeds("translate", "-m", bart, "--no-repeat-ngram", 0, line), once)  # the option first
         self.assertEqual(self.succeeds("translate", "-m", bart, "--no-repeat-ngram", 0, line),
                          self.succeeds("translate", "-m", self.settings("bart", max_length=20), line))
@@ -126,7 +126,7 @@ class OtherMakers(ProgramTest):
         greedy = self.succeeds("generate", "-m", MODELS / "gpt2", "--max-tokens", 12, "The")
         self.assertEqual(greedy, self.succeeds("generate", "-m", MODELS / "gpt2", "--max-tokens", 12, "--temperature", 0, "The"))
         self.assertNotEqual(greedy, self.succeeds("generate", "-m", MODELS / "gpt2", "--max-tokens", 12, "--temperature", 9, "The"))
-        self.refuses(2, "top_k is for draws, and the model's generation_config.json asks for the most probable tokens",
+        self.refuses(2, "--top-k is for draws, and the model's generation_config.json asks for the most probable tokens",
                      "generate", "-m", MODELS / "gpt2", "--top-k", 4, "The")
         # With it draws, which the seed decides.
         drawn = [self.succeeds("generate", "-m", MODELS / "qwen2", "--max-tokens", 12, "--seed", seed, "The") for seed in range(6)]

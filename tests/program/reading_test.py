@@ -217,7 +217,7 @@ class Embed(Reading):
         self.write("m/1_Pooling/config.json", '{"pooling_mode": "mean", "include_prompt": false}')
         self.assertNotEqual(self.vectors("m", ["red dog"])[0], want)
         self.write("m/config_sentence_transformers.json", '{"prompts": {}, "default_prompt_name": "query"}')
-        self.refuses(1, 'there is no "query"', "embed", "-m", "m", stdin="red dog\n")
+        self.refuses(1, 'it must name one of "prompts"', "embed", "-m", "m", stdin="red dog\n")
 
     def test_dense(self):
         model = tiny_models.text_encoder(self.at / "m")

@@ -64,6 +64,12 @@ def _followed(*operands: Any, **options: Any) -> Any:
     return _traced.followed(*operands, **options)
 
 
+def batched(value: Any) -> bool:
+    """Whether a gradient holds those of many samples. torch.autograd.grad(is_grads_batched=True) and
+    jacobian(vectorize=True) batch by a class of tensors that is older than torch.func."""
+    return value is not None and bool(torch._C._functorch.is_legacy_batchedtensor(value))
+
+
 def requires_grad(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
 
@@ -114,7 +120,7 @@ class _Attention(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
                  *_: Any) -> Any:
         if grad_weights is not None or grad_scores is not None:
             raise RuntimeError(NO_GRADIENT)
-        if torch_watches():  # autograd.grad(is_grads_batched=True), or a mode that forward has not been under
+        if torch_watches() or batched(grad_out) or batched(grad_lse):  # or a mode that forward has not been under
             from . import _transforms
             return _transforms.gradients_of_eager(ctx, grad_out, grad_lse)
         grads = _gradients(grad_out, grad_lse, ctx.needs_input_grad[3], ctx.options, *ctx.saved_tensors)

@@ -11,15 +11,17 @@ from .._attention import Select
 from .._score_mod import Part, joined, learned, learns, parts_of
 from ._attention import NO_GRADIENT, gradients, room
 
-# Score functions are the names and numbers of their parts. What is not wanted comes out without elements.
+# Score functions are the names and numbers of their parts. The names are one string, separated by commas: torch.jit.trace
+# takes no lists of strings. What is not wanted comes out without elements. No argument may be called "out": Inductor leaves
+# such an argument out of the calls that it writes.
 _TENSORS = """Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor? sinks, Tensor? alibi, Tensor? key_lengths,
     Tensor? q_offsets, Tensor? k_offsets, Tensor? seed"""
 _OPTIONS = """Tensor[] tables, bool causal, bool bottom_right, float? scale, SymInt[]? window, float softcap,
-    SymInt offset, float dropout_p, str[] mods, SymInt[] places, float[] factors"""
+    SymInt offset, float dropout_p, str mods, SymInt[] places, float[] factors"""
 _FORWARD = f"""({_TENSORS}, {_OPTIONS}, str? scores, bool weights, SymInt[]? heads, SymInt[]? rows) -> (
     Tensor out, Tensor lse, Tensor lse_low, Tensor scores, Tensor weights)"""
 _BACKWARD = f"""(Tensor? grad_out, Tensor? grad_lse, Tensor? grad_scores, Tensor? grad_weights, bool mask_grad,
-    Tensor out, Tensor lse, Tensor lse_low, {_TENSORS}, {_OPTIONS}) -> (
+    Tensor result, Tensor lse, Tensor lse_low, {_TENSORS}, {_OPTIONS}) -> (
     Tensor q, Tensor k, Tensor v, Tensor mask, Tensor sinks, Tensor[] tables)"""
 _TABLES, _MODS, _WANTED = 10, 18, 21  # places of arguments
 
@@ -92,20 +94,24 @@ def spread(of_learned: Any, options: Any, tables: Any) -> list[Any]:
     """The gradients of the tables that have one in the places of all, None for the rest."""
     left = iter(of_learned)
     mods = options[_MODS - _TABLES - 1:_WANTED - _TABLES - 1]
-    return [next(left) if learns(part) else None for part in parts_of(mods[0], tables, *mods[1:]) for _ in part.tables]
+    return [next(left) if learns(part) else None for part in _parts_of(mods[0], tables, *mods[1:]) for _ in part.tables]
 
 
 def _options(mask: Any, sinks: Any, alibi: Any, key_lengths: Any, q_offsets: Any, k_offsets: Any, seed: Any,
              tables: Any, causal: bool, bottom_right: bool, scale: Any, window: Any, softcap: Any, offset: Any,
              dropout_p: Any, mods: Any, places: Any, factors: Any) -> Any:
-    score_mod = joined(parts_of(mods, tables, places, factors)) if mods else None
+    score_mod = joined(_parts_of(mods, tables, places, factors)) if mods else None
     return _heed.Options(mask, "bottom_right" if bottom_right else causal, scale, window, softcap, alibi, sinks,
                          score_mod, None, key_lengths, offset, q_offsets, k_offsets, dropout_p,
                          0 if seed is None else int(seed) % 2**64)
 
 
 def _parts(arguments: Any) -> list[Part]:
-    return parts_of(arguments[_MODS], arguments[_TABLES], *arguments[_MODS + 1:_WANTED])
+    return _parts_of(arguments[_MODS], arguments[_TABLES], *arguments[_MODS + 1:_WANTED])
+
+
+def _parts_of(names: str, tables: Any, places: Any, factors: Any) -> list[Part]:
+    return parts_of(names.split(",") if names else [], tables, places, factors)
 
 
 forward: Any = torch.library.custom_op("heed::attention", _forward, mutates_args=(), device_types="cpu",

@@ -93,7 +93,7 @@ def _call(forward: Any, q: Any, k: Any, v: Any, mask: Any = None, causal: Any = 
     result, lse, low, scores, weights = forward(
         q, k, v, mask, sinks, alibi, key_lengths, q_offsets, k_offsets, seed, tables,
         causal is True or causal in _SPELLED[:2], causal in _SPELLED[2:], scale, window,
-        0.0 if softcap is None else softcap, offset, dropout_p, [part.name for part in parts],
+        0.0 if softcap is None else softcap, offset, dropout_p, ",".join(part.name for part in parts),
         [x for part in parts for x in part.places], [x for part in parts for x in part.factors], return_scores,
         bool(return_weights), select.heads, select.rows)
     if not (return_lse or return_weights or return_scores is not None):

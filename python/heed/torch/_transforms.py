@@ -6,7 +6,7 @@ from typing import Any
 import torch  # type: ignore[import-not-found,unused-ignore]
 
 from . import _operator
-from ._attention import NO_SECOND, NO_TANGENTS, gradients
+from ._attention import NO_SECOND, NO_TANGENTS, _gradients, batched, gradients
 
 _TENSORS = 10  # of the operator, before its tables: q, k, v, mask, sinks, alibi, key_lengths, q_offsets, k_offsets, seed
 
@@ -26,8 +26,8 @@ class Fixed:
         return bool(self.options[6])  # dropout_p
 
     @property
-    def mods(self) -> list[str]:
-        names: list[str] = self.options[7]
+    def mods(self) -> str:
+        names: str = self.options[7]
         return names
 
 
@@ -194,11 +194,27 @@ def forward(*arguments: Any) -> Any:
 def gradients_of_eager(ctx: Any, grad_out: Any, grad_lse: Any) -> tuple[Any, ...]:
     """Of what ctx of an eager call has saved: those of its inputs."""
     saved = ctx.saved_tensors
-    found = _eager_backward(ctx.needs_input_grad[3], ctx.options, grad_out, grad_lse, *saved)
+    if batched(grad_out) or batched(grad_lse):
+        found = _of_batched(lambda *grads: _gradients(*grads, ctx.needs_input_grad[3], ctx.options, *saved),
+                            grad_out, grad_lse)
+    else:
+        found = _eager_backward(ctx.needs_input_grad[3], ctx.options, grad_out, grad_lse, *saved)
     mask, sinks, tables = saved[3], saved[4], saved[8:]
     has = (True, True, True, ctx.needs_input_grad[3] and mask is not None, sinks is not None, None, None,
            *(x is not None for x in tables))
     return tuple(x if wanted else None for x, wanted in zip((*found[:5], None, None, *found[5:]), has))
+
+
+def _of_batched(f: Callable[..., Any], *grads: Any) -> tuple[Any, ...]:
+    """f of each sample of the gradients that batched() finds, one after the other. Nested batches raise ShapeError."""
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    # (samples, ...), or (1, ...) where all samples share the gradient
+    outer = [None if x is None else torch._remove_batch_dim(x, level, 1, 0) for x in grads]
+    count = max(x.shape[0] for x in outer if x is not None)
+    found = [f(*(None if x is None else x[n if x.shape[0] > 1 else 0] for x in outer)) for n in range(count)]
+    return tuple(None if parts[0] is None else torch._add_batch_dim(torch.stack(parts), 0, level)
+                 for parts in zip(*found))
 
 
 _forward: Callable[..., Any] = _Forward.apply

@@ -134,12 +134,12 @@ def test_sizes_are_dynamic():
 
 
 def arguments(q, k, v, mask=None, sinks=None, alibi=None, key_lengths=None, offsets=(None, None), seed=None, tables=(),
-              causal=False, bottom_right=False, window=None, softcap=0.0, offset=0, dropout_p=0.0, chain=((), (), ())):
+              causal=False, bottom_right=False, window=None, softcap=0.0, offset=0, dropout_p=0.0, chain=("", (), ())):
     return (q, k, v, mask, sinks, alibi, key_lengths, *offsets, seed, list(tables), causal, bottom_right, None, window,
-            softcap, offset, dropout_p, *map(list, chain))
+            softcap, offset, dropout_p, chain[0], *map(list, chain[1:]))
 
 
-BIASED = (["relative_bias", "softcap", "relative_bias"], [0, 1], [2.0])
+BIASED = ("relative_bias,softcap,relative_bias", [0, 1], [2.0])
 ARGUMENTS = {
     "plain": arguments(*operands()),
     "layout": arguments(leaf(2, 7, 4, 4).transpose(1, 2), *operands()[1:], causal=True),

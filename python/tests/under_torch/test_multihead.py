@@ -90,7 +90,7 @@ def test_rows_that_see_nothing():
 
 
 def test_rows_hidden_by_large_numbers():
-    """Gradients of a loss that leaves them out are torch's."""
+    """Gradients of a loss that leaves them out are torch's, but for the rounding of float32 sums."""
     for hidden in (-1e9, -1e20, -1e30):
         theirs, ours = both(batch_first=True)
         x, results = numbers(N, L, E).float(), []
@@ -104,7 +104,7 @@ def test_rows_hidden_by_large_numbers():
             results.append([weights.detach(), *(p.grad for p in module.parameters())])
         for a, b in zip(*results, strict=True):
             assert b.isfinite().all()
-            torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(b, a, rtol=1e-4, atol=2e-6 * max(1, float(a.abs().max())))
 
 
 def test_dropout():

@@ -196,6 +196,20 @@ def test_batched_gradients_of_an_eager_call():
             close(ours, theirs)
 
 
+def test_batched_gradients_of_what_heads_have():
+    """One sample after the other; gradients of lse, sinks and tables, too."""
+    q, k, v = (x.requires_grad_() for x in operands(2))
+    sinks, table = SINKS[0].clone().requires_grad_(), TABLE.clone().requires_grad_()
+    r = heed.torch.attention(q, k, v, sinks=sinks, score_mod=mods.relative_bias(table), return_lse=True)
+    leaves, grads = [q, k, v, sinks, table], (numbers(7, *r.out.shape, seed=5), numbers(7, *r.lse.shape, seed=6))
+
+    def gradients(outputs, grads, **options):
+        return torch.autograd.grad(outputs, leaves, grads, retain_graph=True, **options)
+    for outputs, grads in (((r.out, r.lse), grads), ((r.lse,), grads[1:])):
+        each = [gradients(outputs, one) for one in zip(*grads)]
+        close(gradients(outputs, grads, is_grads_batched=True), tuple(torch.stack(x) for x in zip(*each)))
+
+
 def test_what_transforms_refuse():
     q, k, v = operands(2)
     for f in (lambda: jvp(sdpa, (q, k, v), (q, k, v)), lambda: jacfwd(sdpa)(q, k, v),
@@ -261,9 +275,9 @@ def test_jit_trace(name):
 
 def test_jit_trace_of_a_module():
     module = heed.torch.MultiheadAttention(8, 2, batch_first=True).eval()
-    traced = torch.jit.trace(lambda x: module(x, x, x)[0], numbers(2, 5, 8, dtype=torch.float32))
-    x = numbers(2, 5, 8, seed=1, dtype=torch.float32)
-    torch.testing.assert_close(traced(x), module(x, x, x)[0])
+    traced = torch.jit.trace(module, (numbers(2, 5, 8, dtype=torch.float32),) * 3)
+    x, y = (numbers(2, 5, 8, seed=seed, dtype=torch.float32) for seed in (1, 2))
+    torch.testing.assert_close(traced(x, y, y), module(x, y, y))
 
 
 class Seen(TorchDispatchMode):
