@@ -138,7 +138,7 @@ class OtherMakers(ProgramTest):
                          self.succeeds("translate", "-m", MODELS / "marian", "--beam", 4, line))
         # The prompt counts in max_length.
         long = self.settings("gpt2", max_length=3)
-        self.refuses(2, "the prompt has 5 tokens and max_length is 3; give max_tokens, or a shorter prompt", "generate", "-m",
+        self.refuses(2, "the prompt has 5 tokens and max_length is 3; give --max-tokens, or a shorter prompt", "generate", "-m",
                      long, "1 2 3")
         self.succeeds("generate", "-m", long, "--max-tokens", 2, "1 2 3")
 

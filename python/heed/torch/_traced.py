@@ -49,8 +49,9 @@ def followed(*operands: Any, **options: Any) -> Any:
         return _call(_transforms.forward, *operands, **options)
     if forward_ad._current_level >= 0:
         tables = (table for part in _parts(options.get("score_mod")) for table in part.tables)
+        unpack: Any = forward_ad.unpack_dual
         for x in (*operands, *options.values(), *tables):
-            if isinstance(x, torch.Tensor) and forward_ad.unpack_dual(x).tangent is not None:
+            if isinstance(x, torch.Tensor) and unpack(x).tangent is not None:
                 raise NotImplementedError(NO_TANGENTS)
     return _call(_operator.forward, *operands, **options)
 

@@ -167,7 +167,7 @@ class _Samples:
         """(samples * B, ...) -> (samples, B, ...); what is not wanted has no elements."""
         if x.dim() == 1 and x.shape[0] == 0:
             return x.new_empty(self.count, 0)
-        return x.unflatten(0, (self.count, x.shape[0] // self.count))
+        return x.reshape(self.count, x.shape[0] // self.count, *x.shape[1:])
 
     def of_mask(self, gradient: torch.Tensor, first: int) -> torch.Tensor:
         """(samples, B, h, l, s) -> (samples, ...) as each sample's mask is."""
