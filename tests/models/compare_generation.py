@@ -152,14 +152,16 @@ def load(directory, kind):
             transformers.AutoTokenizer.from_pretrained(directory))
 
 
+def without_end(model, ids):
+    ends = model.generation_config.eos_token_id
+    return ids[:-1] if ids and ids[-1] in (ends if isinstance(ends, list) else [ends]) else ids
+
+
 def translated(model, tokenizer, line):
     """The tokens of the best translation, without start and end."""
     with torch.no_grad():
         ids = model.generate(**tokenizer(line, return_tensors="pt"), tokenizer=tokenizer)[0].tolist()[1:]
-    ends = model.generation_config.eos_token_id
-    if ids and ids[-1] in (ends if isinstance(ends, list) else [ends]):
-        ids.pop()
-    return tokenizer.convert_ids_to_tokens(ids)
+    return tokenizer.convert_ids_to_tokens(without_end(model, ids))
 
 
 def set_from(model, directory):
@@ -195,7 +197,7 @@ def continued(model, tokenizer, prompt):
     given = {key: given[key] for key in ("input_ids", "attention_mask")}
     with torch.no_grad():
         ids = model.generate(**given, tokenizer=tokenizer)[0].tolist()
-    return tokenizer.decode(ids[given["input_ids"].shape[1]:], skip_special_tokens=True,
+    return tokenizer.decode(without_end(model, ids[given["input_ids"].shape[1]:]), skip_special_tokens=True,
                             clean_up_tokenization_spaces=False)
 
 
