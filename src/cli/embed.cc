@@ -135,8 +135,7 @@ void add_embed(CLI::App& program) {
       ->capture_default_str();
   command
       ->add_option("--prompt", a->prompt,
-                   "Put the prompt of this name in front of each text, one of the model's prompts [the one that it "
-                   "names as its default]")
+                   "Put the model's prompt of this name in front of each text [the model's default prompt]")
       ->type_name("NAME");
   command->footer(
       "Examples:\n"
