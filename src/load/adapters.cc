@@ -76,14 +76,14 @@ constexpr const char* kQueriesAndValues[] = {"q_proj", "v_proj", "query", "value
 using Json = nlohmann::ordered_json;
 
 std::vector<std::string> stored_names(const PretrainedLayout& layout) {
-  if (!layout.anew) return layout.tensors.names();
+  if (!layout.rewritten) return layout.tensors.names();
   std::vector<std::string> names;
-  for (const auto& [name, shape] : layout.anew->shapes) names.push_back(name);
+  for (const auto& [name, shape] : layout.rewritten->shapes) names.push_back(name);
   return names;
 }
 
 std::vector<int64_t> stored_shape(const PretrainedLayout& layout, const std::string& name) {
-  return layout.anew ? layout.anew->shapes.at(name) : layout.tensors.info(name).shape;
+  return layout.rewritten ? layout.rewritten->shapes.at(name) : layout.tensors.info(name).shape;
 }
 
 const PretrainedLayout& layout_of(const PretrainedModel& model) {
@@ -93,7 +93,7 @@ const PretrainedLayout& layout_of(const PretrainedModel& model) {
 
 // GPT2Model and BertModel have no prefix of their own, GPT2LMHeadModel and MarianMTModel do.
 bool is_bare(const PretrainedLayout& layout) {
-  const std::string config = layout.anew ? layout.anew->config : layout.files.read(kConfigFile, kLargestConfig);
+  const std::string& config = layout.config;
   const std::vector<std::string> classes = Keys(parse_json(config, kConfigFile), kConfigFile).texts("architectures");
   if (classes.empty()) return true;
   return classes[0].ends_with("Model") && !classes[0].ends_with("LMHeadModel") && !classes[0].ends_with("MTModel");
@@ -427,20 +427,21 @@ PretrainedModel load_adapted(const std::string& directory, const std::string& ba
     throw FormatError(config.where() + ": its base, " + base + ", has adapters itself; merge them by heed export");
   const SafetensorsFile file = own.safetensors(kAdapterFile);
   const std::string of_base = files.read(kConfigFile, kLargestConfig);
-  Altered altered{.config = own.contains(kConfigFile) ? own.read(kConfigFile, kLargestConfig)
-                                                      : config_for(config, file, of_base, base + "/" + kConfigFile)};
+  Overrides overrides{.config = own.contains(kConfigFile)
+                                    ? own.read(kConfigFile, kLargestConfig)
+                                    : config_for(config, file, of_base, base + "/" + kConfigFile)};
   const TensorFiles tensors(files);
-  const Names names = names_of_files(altered.config, base + "/" + kConfigFile, tensors);
-  altered.tensors = Merging(file, config, names, tensors).tensors();
+  const Names names = names_of_files(overrides.config, base + "/" + kConfigFile, tensors);
+  overrides.tensors = Merging(file, config, names, tensors).tensors();
   // Heads of another class than the adapters' are in the way.
   const auto classes = [](const std::string& text) { return keys_in(text, kConfigFile).texts("architectures"); };
-  if (classes(altered.config) != classes(of_base))
+  if (classes(overrides.config) != classes(of_base))
     for (const std::string& name : tensors.names())
-      if (!altered.tensors.contains(name) &&
+      if (!overrides.tensors.contains(name) &&
           std::any_of(names.without_prefix.begin(), names.without_prefix.end(),
                       [&](const std::string& beginning) { return name.starts_with(beginning); }))
-        altered.without.push_back(name);
-  PretrainedModel model = load_altered(files, altered);
+        overrides.without.push_back(name);
+  PretrainedModel model = load_with_overrides(files, overrides);
   model.module->to(DType::f32);
   return model;
 }

@@ -37,10 +37,6 @@ bool is_classifier(const std::vector<std::string>& classes) {
   return !classes.empty() && (classes[0].ends_with(kOfTexts) || classes[0].ends_with(kOfPictures));
 }
 
-std::string text_of_config(const PretrainedLayout& layout) {
-  return layout.anew ? layout.anew->config : layout.files.read(kConfigFile, kLargestConfig);
-}
-
 // The same configuration for another head.
 std::string with_head(const std::string& config, const std::string& head, const std::vector<std::string>& labels) {
   Json json = Json::parse(config);
@@ -71,7 +67,7 @@ std::vector<std::string> labels_in(const std::string& config, const std::string&
 
 std::vector<std::string> labels_of(const PretrainedModel& model) {
   if (!model.layout) throw UsageError("labels_of: the model was not loaded by load_pretrained");
-  return labels_in(text_of_config(*model.layout), model.layout->tensors.where() + "/" + kConfigFile);
+  return labels_in(model.layout->config, model.layout->tensors.where() + "/" + kConfigFile);
 }
 
 std::vector<std::string> classifier_labels(const std::string& config, const std::string& directory) {
@@ -135,7 +131,8 @@ PretrainedModel load_classifier(const std::string& directory, const std::vector<
   layout->names = described.names;
   const TensorInfo& first = layout->tensors.info(*find_named(body.names, classifier->second.matrix, stored));
   const auto shape = [&](const std::string& name) { return layout->tensors.info(name).shape; };
-  layout->anew = {new_config, names_anew(described.names, *result.module, all, shape), *first.dtype};
+  layout->config = new_config;
+  layout->rewritten = {rewritten_shapes(described.names, *result.module, all, shape), *first.dtype};
   result.layout = layout;
   return result;
 }

@@ -21,6 +21,7 @@ class TensorFiles {
   explicit TensorFiles(const DirectorySnapshot& files);
 
   const std::vector<std::string>& names() const { return names_; }
+  bool contains(const std::string& name) const { return place_.contains(name); }
   const TensorInfo& info(const std::string& name) const { return file(name).info(name); }
   Tensor tensor(const std::string& name) const { return file(name).tensor(name); }
   const std::string& where() const { return where_; }

@@ -21,26 +21,27 @@ struct PretrainedLayout {
   Names names{};
   DirectorySnapshot files;
   TensorFiles tensors;
+  /// config.json: that of the files, or of what the model is by now.
+  std::string config{};
 
-  /// What a model has that is not that of the files any longer: config.json and all tensors, by name.
-  struct Anew {
-    std::string config;
+  /// All tensors by name, where they are no longer those of the files.
+  struct Rewritten {
     std::map<std::string, std::vector<int64_t>> shapes;
-    DType dtype;
+    DType dtype;  // of tensors that the files do not have
   };
-  std::optional<Anew> anew{};
+  std::optional<Rewritten> rewritten{};
 };
 
-/// What is not that of a directory in a model: other or further tensors, by the names of its files, those that are left
+/// What takes the place of a directory's own: tensors by the names of its files (new names are added), tensors to leave
 /// out, and the text of config.json.
-struct Altered {
+struct Overrides {
   std::map<std::string, Tensor> tensors{};
   std::vector<std::string> without{};
   std::string config{};
 };
 /// How the files of a model with that config.json name their tensors.
 Names names_of_files(const std::string& config, const std::string& where, const TensorFiles& files);
-/// The model of a directory as it is altered. Throws as load_pretrained().
-PretrainedModel load_altered(const DirectorySnapshot& files, const Altered& altered);
+/// The model of a directory with `overrides` in the place of its own. Throws as load_pretrained().
+PretrainedModel load_with_overrides(const DirectorySnapshot& files, const Overrides& overrides);
 
 }  // namespace heed::inline v0

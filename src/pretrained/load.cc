@@ -68,20 +68,22 @@ PretrainedModel load_gguf(const std::string& path) {
   return result;
 }
 
+std::vector<int64_t> shape_of(const Tensor& tensor) {
+  const Dims dims = tensor.shape();
+  return {dims.begin(), dims.end()};
+}
+
 // A layout whose tensors are not those of the files, or that cannot be written back to them, since one of theirs is
 // several parameters: it gets a tensor for each.
-void renew(PretrainedLayout& layout, const Module& module, const TensorSource& source, const std::string& config) {
-  const auto shape = [&](const std::string& name) {
-    const Dims dims = source.read(name).shape();
-    return std::vector<int64_t>(dims.begin(), dims.end());
-  };
+void rewrite(PretrainedLayout& layout, const Module& module, const TensorSource& source) {
+  const auto shape = [&](const std::string& name) { return shape_of(source.read(name)); };
   const auto& names = layout.tensors.names();
   const auto parameter = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
     const std::optional<DType> stored = layout.tensors.info(name).dtype;
     return stored && is_floating(*stored);
   });
   const DType dtype = parameter == names.end() ? DType::f32 : *layout.tensors.info(*parameter).dtype;
-  layout.anew = {config, names_anew(layout.names, module, source.names, shape), dtype};
+  layout.rewritten = {rewritten_shapes(layout.names, module, source.names, shape), dtype};
   layout.names.ties = {};
 }
 
@@ -95,7 +97,7 @@ PretrainedModel load_pretrained(const std::string& path) {
 }
 
 PretrainedModel load_pretrained(const DirectorySnapshot& files) {
-  return load_altered(files, {.config = files.read(kConfigFile, kLargestConfig)});
+  return load_with_overrides(files, {.config = files.read(kConfigFile, kLargestConfig)});
 }
 
 Names names_of_files(const std::string& config, const std::string& where, const TensorFiles& files) {
@@ -105,23 +107,24 @@ Names names_of_files(const std::string& config, const std::string& where, const 
   return family.describe(given.under(family.keys(given.text("model_type"))), source).names;
 }
 
-PretrainedModel load_altered(const DirectorySnapshot& files, const Altered& altered) {
+PretrainedModel load_with_overrides(const DirectorySnapshot& files, const Overrides& overrides) {
   const std::string where = files.path(kConfigFile);
-  const Keys given = keys_in(altered.config, where);
+  const Keys given = keys_in(overrides.config, where);
   const Family& family = family_of(given);
   const std::string type = given.text("model_type");
   const Keys config = given.under(family.keys(type));
   auto layout = std::make_shared<PretrainedLayout>(files);
+  layout->config = overrides.config;
   const TensorFiles& tensors = layout->tensors;
   std::vector<std::string> names = tensors.names();
   std::erase_if(names, [&](const std::string& name) {
-    return std::find(altered.without.begin(), altered.without.end(), name) != altered.without.end();
+    return std::find(overrides.without.begin(), overrides.without.end(), name) != overrides.without.end();
   });
-  for (const auto& [name, tensor] : altered.tensors)
+  for (const auto& [name, tensor] : overrides.tensors)
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   const TensorSource source{names, [&](const std::string& name) {
-                              const auto other = altered.tensors.find(name);
-                              return other == altered.tensors.end() ? tensors.tensor(name) : other->second;
+                              const auto other = overrides.tensors.find(name);
+                              return other == overrides.tensors.end() ? tensors.tensor(name) : other->second;
                             }};
   const Described described = family.describe(config, source);
   layout->names = described.names;
@@ -130,8 +133,11 @@ PretrainedModel load_altered(const DirectorySnapshot& files, const Altered& alte
                          .module = assemble(config, described, source, tensors.where()),
                          .head = described.head,
                          .layout = layout};
-  if (names != tensors.names() || shares_tensors(layout->names, *result.module, names))
-    renew(*layout, *result.module, source, altered.config);
+  const bool reshaped = std::any_of(overrides.tensors.begin(), overrides.tensors.end(), [&](const auto& named) {
+    return tensors.contains(named.first) && tensors.info(named.first).shape != shape_of(named.second);
+  });
+  if (names != tensors.names() || reshaped || shares_tensors(layout->names, *result.module, names))
+    rewrite(*layout, *result.module, source);
   read_writing(files, given, result);
   return result;
 }

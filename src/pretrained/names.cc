@@ -267,7 +267,7 @@ const std::string* find_named(const Names& names, const std::string& own, const 
   return nullptr;
 }
 
-std::map<std::string, std::vector<int64_t>> names_anew(
+std::map<std::string, std::vector<int64_t>> rewritten_shapes(
     const Names& names, const Module& model, const std::vector<std::string>& stored,
     const std::function<std::vector<int64_t>(const std::string&)>& shape_of) {
   const Stored there(names, stored);

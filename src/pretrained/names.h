@@ -86,7 +86,7 @@ const std::string* find_named(const Names& names, const std::string& own, const 
 
 /// The tensors of a new file for the parameters of `model`, with their shapes: names with the first prefix. Of rules
 /// whose parts are equal, and that change nothing or the shape alone, which is then that of the tensor in `stored`.
-std::map<std::string, std::vector<int64_t>> names_anew(
+std::map<std::string, std::vector<int64_t>> rewritten_shapes(
     const Names& names, const Module& model, const std::vector<std::string>& stored,
     const std::function<std::vector<int64_t>(const std::string&)>& shape);
 

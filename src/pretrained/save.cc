@@ -29,10 +29,10 @@ Tensor in_dtype(const Tensor& tensor, DType dtype, const std::string& name) {
 NamedTensors by_their_names(const PretrainedLayout& layout, NamedTensors own) {
   for (auto& [name, tensor] : own)
     if (is_quantised(tensor.dtype())) tensor = tensor.to(DType::f32);  // whose columns can be rows
-  if (const auto& anew = layout.anew) {
+  if (const auto& rewritten = layout.rewritten) {
     std::vector<std::string> names;
-    for (const auto& [name, shape] : anew->shapes) names.push_back(name);
-    return write_named(layout.names, own, names, [&](const std::string& name) { return anew->shapes.at(name); });
+    for (const auto& [name, shape] : rewritten->shapes) names.push_back(name);
+    return write_named(layout.names, own, names, [&](const std::string& name) { return rewritten->shapes.at(name); });
   }
   return write_named(layout.names, own, layout.tensors.names(),
                      [&](const std::string& name) { return layout.tensors.info(name).shape; });
@@ -42,8 +42,11 @@ NamedTensors by_their_names(const PretrainedLayout& layout, NamedTensors own) {
 NamedTensors tensors_of(const PretrainedModel& model, const NamedTensors& own) {
   const TensorFiles& files = model.layout->tensors;
   NamedTensors all = by_their_names(*model.layout, own);
-  if (const auto& anew = model.layout->anew) {
-    for (auto& [name, tensor] : all) tensor = in_dtype(tensor, anew->dtype, name);
+  if (const auto& rewritten = model.layout->rewritten) {
+    for (auto& [name, tensor] : all) {
+      const std::optional<DType> stored = files.contains(name) ? files.info(name).dtype : std::nullopt;
+      tensor = in_dtype(tensor, stored && is_floating(*stored) ? *stored : rewritten->dtype, name);
+    }
     return all;
   }
   std::set<std::string> written;
@@ -70,7 +73,7 @@ std::map<std::string, std::string> pretrained_texts(const PretrainedModel& model
   std::map<std::string, std::string> texts;
   for (const std::string& name : model.layout->files.names())
     if (is_text(name)) texts[name] = model.layout->files.read(name);
-  if (model.layout->anew) texts[kConfigFile] = model.layout->anew->config;
+  texts[kConfigFile] = model.layout->config;
   return texts;
 }
 

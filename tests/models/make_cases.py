@@ -279,12 +279,19 @@ def write(directory, model, tensors, facts):
     (directory / "expected.json").write_text(json.dumps(facts, indent=1))
 
 
-def tokenizer():
-    """Words w0 to w89, each a token."""
-    return {"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": {"type": "Whitespace"},
-            "post_processor": None, "decoder": None,
-            "model": {"type": "WordPiece", "unk_token": "w3", "continuing_subword_prefix": "##",
-                      "max_input_chars_per_word": 100, "vocab": {f"w{i}": i for i in range(PIECES)}}}
+def save_tokenizer(directory, family):
+    """For texts of the words w0 to w89. Only Qwen2's own class, which reads BPE, is taken for its models."""
+    if family == "qwen2":
+        vocab = ["w", "\u0120", *map(str, range(10)), *(f"w{i}" for i in range(77)), "<|endoftext|>"]
+        model = {"type": "BPE", "merges": [f"w {i}" for i in range(10)] + [f"w{i // 10} {i % 10}" for i in range(10, 77)]}
+    else:
+        vocab = [f"w{i}" for i in range(PIECES)]
+        model = {"type": "WordPiece", "unk_token": "w3", "continuing_subword_prefix": "##",
+                 "max_input_chars_per_word": 100}
+    made = {"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": {"type": "Whitespace"},
+            "post_processor": None, "decoder": None, "model": model | {"vocab": {t: i for i, t in enumerate(vocab)}}}
+    (directory / "tokenizer.json").write_text(json.dumps(made))
+    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
 
 
 def older_names(directory):
@@ -321,9 +328,9 @@ def sides(config):
     return config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
 
 
-def exported(kind, directory):
+def exported(kind, config, directory):
     WRITTEN_BY[directory] = "export"
-    (directory / "tokenizer.json").write_text(json.dumps(tokenizer()))
+    save_tokenizer(directory, config.model_type)
     with tempfile.TemporaryDirectory() as made:
         to = pathlib.Path(made) / "model"
         subprocess.run([TRAINED, "export", "--model", directory, "--to", to], check=True)
@@ -333,7 +340,7 @@ def exported(kind, directory):
 def trained(draw, kind, config, directory):
     """Some updates of a directory's model, of all weights or of adapters; returns what it is then."""
     WRITTEN_BY[directory] = "train"
-    (directory / "tokenizer.json").write_text(json.dumps(tokenizer()))
+    save_tokenizer(directory, config.model_type)
     sentences = [" ".join(f"w{i}" for i in ids(draw, draw.randint(3, 9))) for _ in range(24)]
     lines, option, after = sentences, ["--block", "8", "--text"], kind
     if kind is transformers.AutoModelForSeq2SeqLM:
@@ -372,7 +379,7 @@ def stored(draw, kind, config, directory, **how):
     precision = draw.choice([torch.float32, torch.float16, torch.bfloat16])
     model.to(precision).save_pretrained(directory, max_shard_size=draw.choice(["50KB", "5GB"]), **how)
     if TRAINED and config.model_type in NOT_TRAINED:
-        exported(kind, directory)
+        exported(kind, config, directory)
     elif TRAINED:
         kind = trained(draw, kind, config, directory)
     return kind.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager",

@@ -201,6 +201,20 @@ class Tuning(TrainingTest):
         merged = json.loads((self.at / "bert-merged/config.json").read_text())
         self.assertEqual(merged["id2label"], {"0": "a", "1": "b"})
 
+    def test_adapters_that_tell_other_classes_than_their_base(self):
+        self.write("three.tsv", "a\tthe dog\nb\tthe red house\nc\tthe cat\n" * 4)
+        self.tune("bert", "--labelled", "three.tsv", "--max-updates", "2", to="base")
+        for names in (["d", "e", "f"], ["d", "e"]):
+            with self.subTest(names):
+                self.write("labels.tsv", "".join(f"{n}\tthe {w}\n" for n, w in zip(names, ("dog", "house", "cat"))) * 8)
+                to = "-".join(names)
+                self.tune(self.at / "base", "--labelled", "labels.tsv", "--max-updates", "4", "--lora", "4", to=to)
+                self.succeeds("export", "--model", to, "--to", to + "-merged")
+                found = [self.succeeds("classify", "--model", m, "--top", "9", stdin="the dog\n")
+                         for m in (to, to + "-merged")]
+                self.assertEqual(*found)
+                self.assertEqual(sorted(found[0].split("\n")[0].split("\t")[0::2]), names, found)
+
     def test_the_mean_of_several(self):
         self.write("text.txt", SENTENCE * 40)
         for name in ("gpt2", "mistral"):
