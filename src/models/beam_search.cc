@@ -1,5 +1,5 @@
-// Beam search over the decoder with cached keys and values. All beams of all open sentences are one batch; sentences
-// that are done leave it. Drawing and scoring what is given are the same walk with other candidates.
+// Beam search over the decoder with cached keys and values. All beams of all open sentences form one batch; finished
+// sentences leave it. Sampling and scoring given translations run the same loop with other candidates.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,47 +21,47 @@ namespace {
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
 struct Beam {
-  int64_t row = 0;  // among those of its sentence in the batch
+  int64_t row = 0;  // row among those of its sentence in the batch
   std::vector<int32_t> ids{};
   float log_probability = kImpossible;
-  uint64_t draw = 0;                             // which translation of its sentence, where they are drawn
-  std::vector<float> token_log_probabilities{};  // one a step
-  std::vector<std::vector<float>> attention{};   // one row over the source per step, where asked for
+  uint64_t draw = 0;                             // index of the sampled translation of its sentence
+  std::vector<float> token_log_probabilities{};  // one per step
+  std::vector<std::vector<float>> attention{};   // a row over the source per step, if requested
 };
 
 struct Sentence {
   size_t index = 0;  // in the caller's list
   int64_t source_length = 0, max_length = 0;
   std::vector<Beam> beams{};
-  std::vector<int64_t> parents{};  // the row in the last step of each row
+  std::vector<int64_t> parents{};  // of each row, its row in the previous step
   std::vector<Hypothesis> finished{};
 };
 
 struct Candidate {
   float log_probability;
   int32_t beam, token;
-  // Ties go to the earlier beam and token, so that nothing depends on the order of a sort.
+  // Ties go to the earlier beam and token, so that the result does not depend on the sorting algorithm.
   bool operator<(const Candidate& o) const {
     if (log_probability != o.log_probability) return log_probability > o.log_probability;
     return beam != o.beam ? beam < o.beam : token < o.token;
   }
 };
 
-constexpr int64_t kBlock = 16;  // tokens that are looked at together
+constexpr int64_t kBlock = 16;  // tokens compared at once
 
-// Whether one of `count` tokens is more probable than `least`. Without a branch, so that compilers make vectors of it.
+// Whether one of `count` tokens is more probable than `least`. Without a branch, so that compilers vectorise it.
 bool some_above(const float* scores, int64_t count, float before, float least) {
   int above = 0;
   for (int64_t i = 0; i < count; ++i) above |= before + scores[i] > least;
   return above != 0;
 }
 
-// What the model says of the next token of each row: log p = logits - lse.
+// Scores of the next token of each row: log p = logits - lse.
 struct Scores {
   Tensor logits, lse;  // (rows, V), (rows)
 };
 
-// The last layer and the normalisation of its scores, for many steps.
+// The output layer and the normalisation of its scores, kept over many steps.
 class OutputLayer {
  public:
   /// `rows` are those of the first full step.
@@ -96,7 +96,7 @@ class OutputLayer {
  private:
   const Tensor& weight_;
   const Variable& bias_;
-  double factor_;  // of states
+  double factor_;  // multiplies the states
   Executor& ex_ = default_executor();
   std::optional<PackedWeight<float>> packed_;
 };
@@ -105,7 +105,7 @@ class OutputLayer {
 std::vector<Candidate> best_candidates(const Sentence& sentence, const Scores& scores, int64_t first_row, size_t count,
                                        int32_t forbidden) {
   const int64_t vocabulary = scores.logits.size(1);
-  std::vector<Candidate> heap;  // the worst of the kept on top
+  std::vector<Candidate> heap;  // the worst kept candidate on top
   for (size_t b = 0; b < sentence.beams.size(); ++b) {
     if (sentence.beams[b].log_probability == kImpossible) continue;
     const int64_t row_of_beam = first_row + sentence.beams[b].row;
@@ -113,7 +113,7 @@ std::vector<Candidate> best_candidates(const Sentence& sentence, const Scores& s
     const float* row = scores.logits.data<float>() + row_of_beam * vocabulary;
     for (int64_t begin = 0; begin < vocabulary; begin += kBlock) {
       const int64_t end = std::min(vocabulary, begin + kBlock);
-      // A tie with the worst that is kept loses: it comes later.
+      // A tie with the worst kept candidate loses, since it comes later.
       const bool whole = end - begin == kBlock, full = heap.size() == count;
       if (whole && full && !some_above(row + begin, kBlock, before, heap.front().log_probability)) continue;
       for (int64_t token = begin; token < end; ++token) {
@@ -133,8 +133,7 @@ std::vector<Candidate> best_candidates(const Sentence& sentence, const Scores& s
   return heap;
 }
 
-// A continuation of each beam, drawn from its probabilities; of the one beam of the first step, one for each of
-// `draws`.
+// Draws one continuation per beam; in the first step, which has a single beam, one for each of `draws`.
 std::vector<Candidate> drawn_candidates(const Sentence& sentence, const Scores& scores, int64_t first_row, int64_t step,
                                         uint64_t draws, const Sampler& sampler, uint64_t stream) {
   const auto vocabulary = static_cast<size_t>(scores.logits.size(1));
@@ -154,7 +153,7 @@ std::vector<Candidate> drawn_candidates(const Sentence& sentence, const Scores& 
   return candidates;
 }
 
-// The one continuation that is given.
+// The continuation that the given translation has.
 std::vector<Candidate> given_candidate(const Sentence& sentence, const Scores& scores, int64_t first_row,
                                        int32_t token) {
   const int64_t row = first_row + sentence.beams[0].row;
@@ -162,8 +161,8 @@ std::vector<Candidate> given_candidate(const Sentence& sentence, const Scores& s
   return {{sentence.beams[0].log_probability + log_p, 0, token}};
 }
 
-// Gives each of a sentence's next beams, which `parents` says the rows they go on from, its row: that of its parent
-// where no better one has it, so that little is moved in the caches. The parent of each row.
+// Assigns rows to a sentence's next beams; `parents` are the rows that they continue. A beam gets its parent's row
+// unless a better beam has taken it, so that caches move little. Returns the parent of each row.
 std::vector<int64_t> assign_rows(std::vector<Beam>& beams, const std::vector<int64_t>& parents) {
   std::vector<int64_t> parent_of(beams.size(), -1);
   std::vector<size_t> others;
@@ -195,10 +194,10 @@ Tensor as_tensor(const std::vector<std::vector<float>>& rows) {
 
 }  // namespace
 
-// Keys and values of the sentences for each decoder layer. They are encoded packed, so that nothing is computed for
-// padding; zeros stand in its place.
+// Keys and values of the sentences for each decoder layer. Sentences are encoded packed, to compute nothing for
+// padding, which is filled with zeros.
 std::vector<KVCache> Transformer::memory_of(const std::vector<std::vector<int32_t>>& sentences) const {
-  if (source_bias_.defined()) {  // for padded batches alone
+  if (source_bias_.defined()) {  // works with padded batches only
     const Variable memory = encode(TokenBatch::pad(sentences, config_.pad_id));
     std::vector<KVCache> caches;
     for (const auto& layer : decoder_->layers) caches.push_back(layer->multihead_attn.project_memory(memory));
@@ -224,7 +223,7 @@ std::vector<KVCache> Transformer::memory_of(const std::vector<std::vector<int32_
   return caches;
 }
 
-// One model's part in a search: what it has cached of the sentences that are open.
+// One model's part of a search: its caches for the open sentences.
 class DecodingModel {
  public:
   /// `ended` sources; `rows` are those of the first full step.
@@ -235,8 +234,8 @@ class DecodingModel {
         output_(model.expect_writing().output_weight().value(), model.logit_bias_,
                 model.details_ ? model.details_->state_factor : 1, rows) {}
 
-  /// What comes behind `last` (rows, 1), the tokens of step `step`. `record`, unless null, is that of the last layer's
-  /// cross-attention: weights (sentences, heads, beams, source).
+  /// Scores of the tokens after `last` (rows, 1), the tokens of step `step`. `record`, unless null, is that of the last
+  /// layer's cross-attention: weights (sentences, heads, beams, source).
   Scores step(const Tensor& last, const Tensor& lengths, int64_t step, HeadRecord* record) {
     Variable x = model_.embed_target({last, {}}, step);
     const Tensor self_mask = model_.decoder_bias(step);
@@ -319,7 +318,7 @@ static void check(const BeamOptions& options, size_t sources, const TransformerC
                      (options.sampling ? "" : ", the beam"));
   if (options.max_length.value_or(0) < 0)
     throw ShapeError("translate: max_length " + std::to_string(*options.max_length) +
-                     " is below 0; 0 is twice the source and 10");
+                     " is below 0; 0 means twice the source length plus 10");
   if (options.sampling) validate(*options.sampling, "translate");
   ScoreRules(options.rules, {}, config.vocab_size, "translate");
   const int32_t start = options.start.value_or(config.bos_id);
@@ -335,10 +334,10 @@ static void check(const BeamOptions& options, size_t sources, const TransformerC
 
 namespace {
 
-// One search over some sentences: step after step, until none is open.
+// One search over some sentences, which runs steps until none is open.
 class Search {
  public:
-  // With `given` translations, these are scored and nothing is searched.
+  // `given` translations are scored instead of searched.
   Search(std::span<const Transformer* const> models, const std::vector<std::vector<int32_t>>& source,
          const BeamOptions& options, const std::vector<std::vector<int32_t>>* given)
       : config_(models[0]->config()),
@@ -365,7 +364,7 @@ class Search {
       s.max_length = max_length ? max_length : 2 * s.source_length + 10;
       s.max_length = std::min(s.max_length, max_positions - 1);
       if (given) s.max_length = std::ssize((*given)[i]) + 1;
-      s.beams.push_back({.log_probability = 0});  // the others start from it
+      s.beams.push_back({.log_probability = 0});  // the other beams start from it
       open_.push_back(std::move(s));
     }
     for (const Transformer* model : models)
@@ -373,10 +372,10 @@ class Search {
     lengths_ = TokenBatch::pad(sources_, pad_id).lengths;
   }
 
-  // Best first, for each sentence.
+  // Results of each sentence, best first.
   std::vector<std::vector<Hypothesis>> run() {
     for (; !open_.empty(); ++step_) {
-      beams_ = static_cast<int64_t>(open_[0].beams.size());  // 1 in the first step, as for all sentences
+      beams_ = static_cast<int64_t>(open_[0].beams.size());  // 1 in the first step; equal for all sentences
       const Scores scores = next_scores();
       if (!given_) apply_rules(scores);
       std::vector<size_t> going_on;
@@ -390,7 +389,7 @@ class Search {
   }
 
  private:
-  // A model of heed's own does not draw what it never learned to write.
+  // heed's own models do not generate tokens that they were never trained to write.
   static TokenRules rules_of(const BeamOptions& options, const TransformerConfig& config, bool complete_sources) {
     TokenRules rules = options.rules;
     if (!options.sampling || complete_sources) return rules;
@@ -399,10 +398,10 @@ class Search {
     return rules;
   }
 
-  // What the models say of the token behind each beam.
+  // Scores of the next token of each beam.
   Scores next_scores() {
     const Tensor last = Tensor::empty({std::ssize(open_) * beams_, 1}, DType::i32);
-    int32_t* first = last.data<int32_t>();  // of a sentence
+    int32_t* first = last.data<int32_t>();  // first beam of a sentence
     for (const Sentence& s : open_) {
       for (const Beam& beam : s.beams) first[beam.row] = beam.ids.empty() ? start_ : beam.ids.back();
       first += beams_;
@@ -414,7 +413,7 @@ class Search {
     return mean_of(of_models);
   }
 
-  // Changes what the models say of the token behind each beam.
+  // Applies the rules to the scores of the next token of each beam.
   void apply_rules(const Scores& scores) const {
     const bool renormalize = options_.rules.renormalize.value_or(false);
     if (rules_.empty() && !renormalize) return;
@@ -437,13 +436,13 @@ class Search {
                      logits);
         if (renormalize || (rules_.depend_on_scale() && !of_probabilities))
           lse = log_sum_exp<float>(logits.data(), scores.logits.size(1));
-        if (std::isnan(lse)) lse = 0;  // the rules left nothing
+        if (std::isnan(lse)) lse = 0;  // the rules left no token
       }
   }
 
   bool is_last_step(const Sentence& sentence) const { return step_ + 1 >= sentence.max_length; }
 
-  // How sentence `s` may go on, best first.
+  // The continuations of sentence `s`, best first.
   std::vector<Candidate> candidates_of(size_t s, const Scores& scores) const {
     const Sentence& sentence = open_[s];
     const int64_t first_row = static_cast<int64_t>(s) * beams_;
@@ -457,20 +456,20 @@ class Search {
       return drawn_candidates(sentence, scores, first_row, step_, static_cast<uint64_t>(options_.n_best), *sampler_,
                               stream);
     }
-    // As many as can be ends, and the beam: it stays full.
+    // As many as there can be ends, plus the beam width, so that the beam stays full.
     const size_t count = (1 + std::max<size_t>(ends_.size(), 1)) * width_;
     return best_candidates(sentence, scores, first_row, count, complete_sources_ ? -1 : config_.pad_id);
   }
 
   int32_t end_of_given() const { return ends_.empty() ? config_.eos_id : ends_.front(); }
 
-  // Whether a candidate is an end token, which is no part of what is written.
+  // Whether a candidate is an end token, which is not part of the translation.
   bool is_end_token(const Sentence& sentence, const Candidate& c) const {
     if (given_) return is_last_step(sentence);
     return std::find(ends_.begin(), ends_.end(), c.token) != ends_.end();
   }
 
-  // Whether it ends the translation as its last token.
+  // Whether a candidate ends the translation as its last token.
   bool is_last_token(const Sentence& sentence, const Candidate& c) const {
     if (is_last_step(sentence)) return true;
     if (!options_.is_end || given_) return false;
@@ -479,7 +478,7 @@ class Search {
     return options_.is_end(ids);
   }
 
-  // The beam that a candidate goes on from, with the candidate's probability and attention, but not its token.
+  // The beam that a candidate continues, with the candidate's probability and attention, but without its token.
   Beam extended(size_t s, const Candidate& c) const {
     const Sentence& sentence = open_[s];
     Beam next = sentence.beams[static_cast<size_t>(c.beam)];
@@ -510,7 +509,7 @@ class Search {
             .alignment = as_tensor(beam.attention)};
   }
 
-  // Whether there are `width_` finished translations and no open beam counts any more.
+  // Whether there are `width_` finished translations and no open beam can improve them.
   bool is_settled(const Sentence& sentence, const std::vector<Beam>& next) const {
     if (sentence.finished.size() < width_) return false;
     const EarlyStopping early = options_.early_stopping.value_or(EarlyStopping::when_full);
@@ -519,12 +518,12 @@ class Search {
     for (const Hypothesis& done : sentence.finished) scores.push_back(done.score);
     std::nth_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(width_) - 1, scores.end(),
                      std::greater<>());
-    // The length at which the best open one would score best.
+    // The length at which the best open beam would score best.
     const bool longest = early == EarlyStopping::never && length_penalty_ > 0;
     return score_of(next[0], longest ? sentence.max_length : step_ + 1) <= scores[width_ - 1];
   }
 
-  // One step of sentence `s`; whether it goes on.
+  // Runs one step of sentence `s`; returns whether it stays open.
   bool advance(size_t s, const Scores& scores) {
     Sentence& sentence = open_[s];
     const bool last_step = is_last_step(sentence);
@@ -535,7 +534,7 @@ class Search {
       const Candidate& c = candidates[rank];
       const bool end_token = is_end_token(sentence, c);
       if (end_token || is_last_token(sentence, c)) {
-        if (rank >= width_) continue;  // an end counts only among the beam's own best
+        if (rank >= width_) continue;  // an end counts only among the best `width_` candidates
         Beam done = extended(s, c);
         if (!end_token) done.ids.push_back(c.token);
         sentence.finished.push_back(finished(std::move(done), end_token ? std::optional(c.token) : std::nullopt));
@@ -548,7 +547,7 @@ class Search {
     }
     if (is_settled(sentence, next) || last_step || next.empty()) {
       auto& list = sentence.finished;
-      if (list.empty()) throw ShapeError("translate: no token may be written; let the rules leave one at least");
+      if (list.empty()) throw ShapeError("translate: the rules forbid every token; allow at least one");
       std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
       if (list.size() > static_cast<size_t>(options_.n_best)) list.resize(static_cast<size_t>(options_.n_best));
       results_[sentence.index] = std::move(list);
@@ -565,8 +564,7 @@ class Search {
     return true;
   }
 
-  // Leaves out the other sentences. The last ones take the places of those that are done: little is moved in the
-  // caches.
+  // Drops all other sentences. The last ones take the places of finished ones, so that caches move little.
   void keep(const std::vector<size_t>& going_on) {
     std::vector<Sentence> still_open;
     std::vector<int64_t> rows, sentences;
@@ -591,14 +589,14 @@ class Search {
   const BeamOptions& options_;
   const std::vector<std::vector<int32_t>>* given_;
   bool complete_sources_;
-  size_t width_;  // beams of a sentence behind the first step
+  size_t width_;  // beams of a sentence after the first step
   double length_penalty_;
   int32_t start_;
   std::vector<int32_t> ends_;
   ScoreRules rules_;
   std::optional<Sampler> sampler_;
   std::vector<std::vector<int32_t>> sources_;  // as the models read them
-  std::deque<DecodingModel> decoding_;         // they do not move
+  std::deque<DecodingModel> decoding_;         // a deque, so that elements do not move
   std::vector<Sentence> open_;
   Tensor lengths_;  // of the open sentences' sources
   std::vector<std::vector<Hypothesis>> results_;

@@ -9,7 +9,7 @@ namespace {
 
 using NameOf = std::string (*)(const std::string&);
 
-/// Checks each field by itself, then those that hang together.
+/// Checks each field, then fields that depend on each other.
 class Check {
  public:
   Check(const std::string& prefix, NameOf name) : prefix_(prefix), name_(name) {}
@@ -66,7 +66,7 @@ class Collect {
   void integer(const Field& field, int64_t value, int64_t, int64_t) const { add(field, std::to_string(value)); }
   void optional(const Field& field, int64_t value, int64_t) const { integer(field, value, 0, 0); }
   void probability(const Field& field, double value) const {
-    char digits[32];  // as few as give the same number back
+    char digits[32];  // the fewest digits that read back to the same number
     add(field, std::string(digits, std::to_chars(digits, digits + sizeof digits, value).ptr));
   }
   void choice(const Field& field, const std::string& value, const std::vector<std::string>&) const {
@@ -114,7 +114,7 @@ void check_fields(const TransformerConfig& c, const std::string& prefix, NameOf 
   const Check check(prefix, name);
   visit_fields(c, check);
   check.heads(c);
-  const int64_t of_both = std::min(c.vocab_size, c.source_pieces());  // source and target end alike
+  const int64_t of_both = std::min(c.vocab_size, c.source_pieces());  // source and target share pad and eos
   check.in_range("pad_id", c.pad_id, 0, of_both - 1);
   check.in_range("bos_id", c.bos_id, 0, c.vocab_size - 1);
   check.in_range("eos_id", c.eos_id, 0, of_both - 1);

@@ -74,7 +74,7 @@ TEST(Finite, ADamagedTranslatorStopsAndSaysWhere) {
       const std::string says = what_of([&] { model.translate({{4, 5, 6}, {7}}, {.beam = beam}); });
       EXPECT_EQ(says, std::string("translate: a logit is not finite; tensor 'decoder.layers.1.linear1.weight' holds ") +
                           (std::isnan(value) ? "NaN" : "Inf") +
-                          " at (3, 5); the model is damaged: take another copy, or train it anew");
+                          " at (3, 5); the model is damaged: use another copy, or train it again");
     }
 }
 
@@ -130,7 +130,7 @@ TEST(Finite, ADamagedLanguageModelStopsAndSaysWhere) {
     EXPECT_EQ(
         what_of([&] { generate(temperature); }),
         "generate: a logit is not finite; tensor 'output.weight' holds NaN at (12, 7); the model is damaged: take "
-        "another copy, or train it anew");
+        "another copy, or train it again");
   EXPECT_TRUE(drawn.empty());
 }
 

@@ -7,7 +7,7 @@
 namespace heed::inline v0 {
 namespace {
 
-constexpr double kDeviation = 0.02;  // of initial positions and the class token
+constexpr double kDeviation = 0.02;  // standard deviation of initial positions and of the class token
 
 std::string text_of(const ImageSize& size) { return std::to_string(size.height) + " x " + std::to_string(size.width); }
 
@@ -76,7 +76,7 @@ Variable ImageEncoder::hidden(const Tensor& pixels, AttentionRecord* record) con
 }
 
 Variable ImageEncoder::apply_head(const Variable& states) const {
-  if (!output_) throw UsageError("ImageEncoder: the model has no head; take its states, by hidden()");
+  if (!output_) throw UsageError("ImageEncoder: the model has no head; use its states, hidden()");
   const Tensor first = Tensor::empty({states.size(0)}, DType::i32);  // rows of class tokens
   for (int64_t b = 0; b < states.size(0); ++b) first.data<int32_t>()[b] = static_cast<int32_t>(b * states.size(1));
   return (*output_)(

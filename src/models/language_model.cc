@@ -11,13 +11,13 @@
 namespace heed::inline v0 {
 namespace {
 
-constexpr double kDeviation = 0.02;  // of initial matrices
+constexpr double kDeviation = 0.02;  // standard deviation of initial matrices
 
 bool writes_to_residual(const std::string& name) {
   return name.ends_with("self_attn.out_proj.weight") || name.ends_with("linear2.weight");
 }
 
-// This rank's of the tokens, which are filled up to the length of the split.
+// This rank's part of the tokens, which are padded to the length of the split.
 std::vector<int32_t> rows_of(std::vector<int32_t> tokens, const functional::SplitRows& split, int32_t filling) {
   if (std::ssize(tokens) > split.split.length())
     throw ShapeError("LanguageModel: a text of " + std::to_string(tokens.size() + 1) + " tokens, and the split has " +
@@ -120,7 +120,7 @@ Variable LanguageModel::hidden(const TokenBatch& text, AttentionRecord* record) 
 void LanguageModel::expect_head(const char* operation) const {
   if (details_ && (!details_->has_head || details_->classes > 0))
     throw UsageError(std::string(operation) + ": the model has no head that predicts tokens; it " +
-                     (details_->classes > 0 ? "tells classes of texts" : "gives states and vectors"));
+                     (details_->classes > 0 ? "classifies texts" : "gives states and vectors"));
 }
 
 void LanguageModel::expect_predictions(const char* operation) const {
@@ -132,7 +132,7 @@ void LanguageModel::expect_predictions(const char* operation) const {
 }
 
 Variable LanguageModel::class_scores(const Variable& states, const TokenBatch& texts) const {
-  if (!class_output_.defined()) throw UsageError("LanguageModel: the model tells no classes");
+  if (!class_output_.defined()) throw UsageError("LanguageModel: the model has no classification head");
   const Tensor rows = Tensor::empty({texts.size()}, DType::i32);
   const Tensor ids = texts.ids.contiguous();
   for (int64_t b = 0; b < texts.size(); ++b) {
@@ -190,14 +190,14 @@ Variable LanguageModel::loss(const TokenBatch& texts, const functional::CrossEnt
   return functional::linear_cross_entropy(states, output_weight(), {}, targets, options, parts);
 }
 
-// Logits (V), float32, of what follows `ids`, which stand behind what is cached.
+// Logits (V), float32, of the token after `ids`, which follow the cached tokens.
 Tensor LanguageModel::next_logits(const std::vector<int32_t>& ids, std::vector<KVCache>& caches) const {
   const Variable y = layers_->step(embed(TokenBatch::pad({ids}, 0), caches[0].length()), caches);
   const Tensor last = y.value().slice(1, y.size(1) - 1, y.size(1)).contiguous();
   return logits_of(Variable(last)).value().to(DType::f32).reshape({config_.vocab_size});
 }
 
-// Logits (B, V), float32, of what follows a token of each text.
+// Logits (B, V), float32, of the token after one token of each text.
 Tensor LanguageModel::next_logits(const std::vector<int32_t>& ids, std::span<std::vector<KVCache>* const> texts) const {
   const Tensor x = Tensor::empty({std::ssize(ids), 1, config_.d_model});
   for (size_t b = 0; b < ids.size(); ++b)
@@ -222,18 +222,18 @@ struct Generation::State {
   ScoreRules rules;
   const Sampler draw;
   std::vector<KVCache> caches{};
-  std::vector<int32_t> window{};  // what is in view
-  std::vector<int32_t> next{};    // of it what is not cached yet
-  std::vector<int32_t> text{};    // the prompt and all that was written
-  size_t prompt = 0;              // of text
-  int64_t most = 0;               // tokens that may be written
-  int64_t generated = 0;          // of this prompt
-  uint64_t drawn = 0;             // of all
+  std::vector<int32_t> window{};  // tokens in view
+  std::vector<int32_t> next{};    // end of the window that is not cached yet
+  std::vector<int32_t> text{};    // prompt and generated tokens
+  size_t prompt = 0;              // its length
+  int64_t most = 0;               // limit of `generated`
+  int64_t generated = 0;          // tokens after this prompt
+  uint64_t drawn = 0;             // tokens drawn so far, over all prompts
   bool ended = false;
 
   size_t longest() const { return static_cast<size_t>(model.config().max_positions); }
 
-  // Comes behind the others. Where the view is full, its first half is forgotten.
+  // Appends a token. A full window drops its first half.
   void take(int32_t id) {
     if (window.size() < longest()) {
       window.push_back(id);
@@ -281,7 +281,7 @@ void Generation::restart(const std::vector<int32_t>& prompt) {
   const int64_t may_follow = most_tokens(s.options, std::ssize(prompt));
   std::vector<int32_t> window(prompt.end() - static_cast<std::ptrdiff_t>(std::min(prompt.size(), s.longest())),
                               prompt.end());
-  // The last token is read in any case: the next one is predicted there.
+  // The last token is always computed: its logits predict the next one.
   const int64_t most = std::min<int64_t>(s.caches.front().length(), std::ssize(window) - 1);
   const auto differ = std::mismatch(s.window.begin(), s.window.begin() + most, window.begin()).first;
   const int64_t kept = differ - s.window.begin();
@@ -328,7 +328,7 @@ std::vector<std::vector<int32_t>> LanguageModel::generate(std::span<const std::v
   const NoGrad no_grad;
   std::vector<std::vector<int32_t>> written(prompts.size());
   std::vector<std::unique_ptr<Generation>> open;
-  std::vector<size_t> texts;  // of those that are open
+  std::vector<size_t> texts;  // those that are open
   const auto take = [&](size_t at, const Tensor& logits) {
     if (const std::optional<int32_t> id = open[at]->state_->draw_from(logits)) written[texts[at]].push_back(*id);
   };
@@ -340,7 +340,7 @@ std::vector<std::vector<int32_t>> LanguageModel::generate(std::span<const std::v
       open.push_back(std::make_unique<Generation>(*this, prompts[begun], std::move(own)));
       texts.push_back(begun);
     }
-    std::vector<size_t> steps;  // those of which one token is to be read
+    std::vector<size_t> steps;  // those with one token to compute
     std::vector<int32_t> ids;
     std::vector<std::vector<KVCache>*> caches;
     for (size_t at = 0; at < open.size(); ++at) {
@@ -378,7 +378,7 @@ std::vector<float> LanguageModel::log_probabilities(const std::vector<int32_t>& 
       throw ShapeError("log_probabilities: token " + std::to_string(id) + " is not in 0.." +
                        std::to_string(config_.vocab_size - 1));
   const NoGrad no_grad;
-  constexpr int64_t kRows = 256;  // whose logits are held at once
+  constexpr int64_t kRows = 256;  // rows whose logits are in memory at once
   const auto longest = static_cast<size_t>(config_.max_positions), kept = std::max<size_t>(longest / 2, 1);
   std::vector<float> result;
   for (size_t begin = 0; result.size() + 1 < text.size();) {

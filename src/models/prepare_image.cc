@@ -7,7 +7,7 @@
 namespace heed::inline v0 {
 namespace {
 
-// Pillow's numbers: weights are whole, of 2^22 in all, so that a sum of bytes times weights stays below 2^31.
+// As in Pillow, weights are integers that sum to 2^22, so that a sum of bytes times weights stays below 2^31.
 constexpr int kBits = 22;
 
 double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
@@ -33,7 +33,7 @@ double hamming(double x) {
 
 double box(double x) { return -0.5 < x && x <= 0.5 ? 1 : 0; }
 
-// How far a filter reaches, and its value.
+// A filter's support and value.
 struct Filter {
   double support;
   double (*at)(double);
@@ -57,7 +57,7 @@ Filter filter_of(Resampling resampling) {
   throw Error("prepare_image: nearest has no filter");
 }
 
-// What one line of pixels becomes: output i is the sum of `weights` times the inputs from `first` on.
+// Resampling of one line of pixels: output i is the sum of `weights` times the inputs from `first` on.
 struct Mix {
   int64_t first = 0;
   std::vector<int32_t> weights;
@@ -67,7 +67,7 @@ std::vector<Mix> mixes(int64_t from, int64_t to, Resampling resampling) {
   const double scale = static_cast<double>(from) / static_cast<double>(to), widened = std::max(scale, 1.0);
   if (resampling == Resampling::nearest) {
     std::vector<Mix> nearest;
-    double at = scale / 2;  // summed up as Pillow does
+    double at = scale / 2;  // accumulated as Pillow does
     for (int64_t i = 0; i < to; ++i, at += scale)
       nearest.push_back({std::min(static_cast<int64_t>(at), from - 1), {1 << kBits}});
     return nearest;
@@ -138,7 +138,7 @@ Tensor resize_image(const Tensor& picture, ImageSize size, Resampling resampling
     if (side < 1 || side > kLongestSide)
       throw ShapeError("prepare_image: a picture is to get a side of " + std::to_string(side) +
                        " pixels; it must be in 1.." + std::to_string(kLongestSide));
-  // A configuration of a few bytes says how large it gets; columns come first.
+  // A small untrusted configuration sets the size; columns come first.
   if (std::max(height, size.height) * size.width > kMostPreparedPixels)
     throw ShapeError("prepare_image: a picture of " + std::to_string(height) + " x " + std::to_string(width) +
                      " is to get " + std::to_string(size.height) + " x " + std::to_string(size.width) +

@@ -48,8 +48,7 @@ double entropy_of(const Choices& list) {
   return entropy;
 }
 
-// Each of these takes probabilities that sum to 1, the greatest first, keeps some of them in their order, and
-// normalises them.
+// Each cut takes probabilities that sum to 1, greatest first, keeps some of them in order, and normalises them.
 
 void keep_nucleus(double top_p, Choices& list) {
   double reached = 0;
@@ -65,10 +64,10 @@ void keep_at_least(double least, Choices& list) {
   normalise(list);
 }
 
-// The ones as typical as the last of them that is needed stay, too.
+// Tokens as typical as the last one needed are kept, too.
 void keep_typical(double mass, Choices& list) {
   const double entropy = entropy_of(list);
-  std::vector<double> distance;  // of a token's surprise from the expected one
+  std::vector<double> distance;  // between a token's surprise and the expected surprise
   for (const Choice& c : list) distance.push_back(std::abs(-std::log(c.probability) - entropy));
   std::vector<size_t> order(list.size());
   std::iota(order.begin(), order.end(), 0);
@@ -138,12 +137,12 @@ Sampler::Sampler(const Sampling& s, std::string operation) : operation_(std::mov
 }
 
 Choices Sampler::choices(std::span<const float> logits) const {
-  Choices list;  // with logits in place of probabilities, for now
+  Choices list;  // holds logits until they become probabilities
   list.reserve(logits.size());
   for (size_t i = 0; i < logits.size(); ++i)
     if (logits[i] != -std::numeric_limits<float>::infinity())
       list.push_back({static_cast<int32_t>(i), static_cast<double>(logits[i])});
-  if (list.empty()) throw ShapeError(operation_ + ": no token may be written; leave one at least");
+  if (list.empty()) throw ShapeError(operation_ + ": every token is forbidden; allow at least one");
 
   const Choice best = *std::min_element(list.begin(), list.end(), more_probable);
   if (temperature_ == 0) return {{best.id, 1.0}};
@@ -170,7 +169,7 @@ int32_t Sampler::operator()(std::span<const float> logits, uint64_t sample, uint
     left -= c.probability;
     if (left < 0) return c.id;
   }
-  return list.back().id;  // the probabilities fell short of 1 by rounding
+  return list.back().id;  // rounding left the probabilities below 1
 }
 
 }  // namespace heed::inline v0

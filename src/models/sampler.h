@@ -19,12 +19,12 @@ class Sampler {
   /// Throws ShapeError for a value out of range; `operation` begins messages.
   Sampler(const Sampling& sampling, std::string operation);
 
-  /// The tokens that may be drawn, their probabilities summing to 1; most probable first, the lower id where equal, if
-  /// anything but the temperature cuts. logits (V), finite but for those of tokens that may not be drawn, which are
-  /// -infinity. Throws ShapeError where no token may be.
+  /// The tokens that may be drawn; their probabilities sum to 1. With any cut they are sorted, most probable first and
+  /// ties by id. logits (V) are finite, or -infinity for forbidden tokens. Throws ShapeError if every token is
+  /// forbidden.
   std::vector<Choice> choices(std::span<const float> logits) const;
 
-  /// Token `index` of text `sample`: a function of the seed, these two and the logits.
+  /// Token `index` of text `sample`: a function of the seed, `sample`, `index` and the logits.
   int32_t operator()(std::span<const float> logits, uint64_t sample, uint64_t index) const;
 
  private:

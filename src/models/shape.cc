@@ -22,7 +22,7 @@ Tensor positions_of(const functional::SplitRows& split) {
   return positions;
 }
 
-// Those of split rows, (rows, E).
+// Sinusoidal positions of this rank's rows: (rows, E).
 static Tensor sinusoidal_rows(const SinusoidalPositions& sinusoidal, const functional::SplitRows& split, int64_t width,
                               DType dtype) {
   const Tensor rows = Tensor::empty({split.split.rows(split.rank), width}, dtype);
@@ -34,8 +34,8 @@ static Tensor sinusoidal_rows(const SinusoidalPositions& sinusoidal, const funct
   return rows;
 }
 
-// Rows of a table of positions for each token of a batch (B, L), where `unnumbered` is not counted and has the row in
-// front of the first.
+// The row of the position table for each token of a batch (B, L). Tokens `unnumbered` are not counted and take row
+// offset - 1.
 static Tensor counted_positions(const TokenBatch& batch, int64_t first, int64_t offset, int32_t unnumbered) {
   const Tensor ids = batch.ids.contiguous(), positions = Tensor::empty(batch.ids.shape(), DType::i32);
   const Tensor packed = batch.is_packed() ? batch.positions.contiguous() : Tensor();

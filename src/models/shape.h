@@ -17,7 +17,7 @@ const Config& validated(const Config& c) {
   return c;
 }
 
-/// Rows of sinusoidal positions that a model keeps: those of most sentences.
+/// Rows of sinusoidal positions that a model precomputes: enough for most sentences.
 template <class Config>
 int64_t held_positions(const Config& c) {
   return c.positions == "sinusoidal" && !ShapesOnly::here() ? std::min<int64_t>(c.max_positions, 256) : 0;
@@ -40,28 +40,28 @@ TransformerLayerOptions layer_options(const Config& c) {
           .rotary = c.positions == "rotary"};
 }
 
-/// The positions (rows) int32 of split rows.
+/// Positions of this rank's rows: (rows) int32.
 Tensor positions_of(const functional::SplitRows& split);
 
-/// Attention from the tokens of one batch to those of another, both padded or both packed.
+/// The call for attention from one batch to another, both padded or both packed.
 MultiheadAttention::Call call_of(const TokenBatch& queries, const TokenBatch& keys, Causal causal);
 
-/// How tokens become vectors.
+/// Turns tokens into vectors: embeddings plus positions, then the optional norm and dropout.
 struct TokenEmbedding {
   const char* model;      // for messages
   const Variable& table;  // (V, E)
-  double factor;          // of its rows
+  double factor;          // multiplies the rows of `table`
   int64_t max_positions;
   const Variable& learned;                // (max_positions, E) or undefined
   const SinusoidalPositions* sinusoidal;  // or null
   double dropout;
-  int64_t position_offset = 0;  // the row of `learned` that is position 0's
-  int32_t unnumbered_id =
-      -1;  // a token that takes the row in front of it, and that the positions of others do not count
+  int64_t position_offset = 0;  // row of position 0 in `learned`
+  /// Padding token: takes row position_offset - 1 and is skipped when positions are counted; -1: none.
+  int32_t unnumbered_id = -1;
   const LayerNorm* norm = nullptr;
   int32_t padding_id = -1;  // of functional::embedding
-  /// ids (B, L) at positions first, first + 1, ..., at those of a packed batch, or at those of split rows -> (B, L, E).
-  /// Throws ShapeError past max_positions.
+  /// ids (B, L) -> (B, L, E). Positions are first_position, first_position + 1, ..., or those of a packed batch or of
+  /// `split`. Throws ShapeError beyond max_positions.
   Variable operator()(const TokenBatch& batch, int64_t first_position,
                       const functional::SplitRows* split = nullptr) const;
 };

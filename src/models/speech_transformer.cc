@@ -12,9 +12,9 @@
 namespace heed::inline v0 {
 namespace {
 
-constexpr double kDeviation = 0.02;  // of initial matrices
-constexpr int64_t kFrames = 3;       // that a convolution reads, with one beyond each end
-constexpr int64_t kStep = 2;         // of the second
+constexpr double kDeviation = 0.02;  // standard deviation of initial matrices
+constexpr int64_t kFrames = 3;       // width of a convolution, with one frame of padding at each end
+constexpr int64_t kStep = 2;         // stride of the second convolution
 
 const SpeechTransformerConfig& checked(const SpeechTransformerConfig& c) {
   const auto need = [](const char* field, int64_t value) {
@@ -106,7 +106,7 @@ Variable SpeechTransformer::embed(const TokenBatch& target, int64_t first_positi
 
 Variable SpeechTransformer::decode(const TokenBatch& target, const Variable& memory, AttentionRecord* record) const {
   if (target.is_packed())
-    throw ShapeError("SpeechTransformer: the target is packed, a spectrum is not; give TokenBatch::pad");
+    throw ShapeError("SpeechTransformer: the target is packed; it must be padded: give TokenBatch::pad");
   if (target.size() != memory.size(0))
     throw ShapeError("SpeechTransformer: " + std::to_string(target.size()) + " targets for " +
                      std::to_string(memory.size(0)) + " spectra; each needs one");

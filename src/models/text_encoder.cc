@@ -8,7 +8,7 @@
 namespace heed::inline v0 {
 namespace {
 
-constexpr double kDeviation = 0.02;  // of initial matrices
+constexpr double kDeviation = 0.02;  // standard deviation of initial matrices
 
 const TextEncoderConfig& checked(const TextEncoderConfig& c) {
   const auto need = [](const char* field, int64_t value) {
@@ -25,7 +25,7 @@ const TextEncoderConfig& checked(const TextEncoderConfig& c) {
   return c;
 }
 
-// The rows of x (B, L, E) or (1, T, E) where texts begin: (B, E).
+// The first row of each text in x (B, L, E) or (1, T, E): (B, E).
 Variable first_rows(const Variable& x, const TokenBatch& text) {
   const Tensor rows = Tensor::empty({text.size()}, DType::i32);
   for (int64_t b = 0; b < text.size(); ++b)
@@ -78,15 +78,14 @@ Variable TextEncoder::hidden(const TokenBatch& text, const Tensor& types, Attent
                               .position_offset = config_.position_offset,
                               .unnumbered_id = config_.unnumbered_id}(text, 0);
   if (types.defined() && !types_.defined())
-    throw ShapeError("TextEncoder: types of tokens are given, and the model has none");
+    throw ShapeError("TextEncoder: `types` is given, but the model has no token types");
   if (types_.defined())
     x = functional::add(
         x, functional::embedding(types.defined() ? types : Tensor::zeros(text.ids.shape(), DType::i32), types_));
   x = functional::dropout(embedding_norm_(x), training() ? config_.dropout : 0);
   MultiheadAttention::Call call = call_of(text, text, config_.causal ? Causal::top_left : Causal::none);
   if (relative_bias_.defined()) {
-    if (text.is_packed())
-      throw ShapeError("TextEncoder: relative positions are for a padded batch; give TokenBatch::pad");
+    if (text.is_packed()) throw ShapeError("TextEncoder: relative positions need a padded batch; give TokenBatch::pad");
     const int64_t length = text.ids.size(1);
     call.learned_mask = functional::relative_position_bias(relative_bias_, length, length, /*both_ways=*/true);
   }
@@ -94,7 +93,7 @@ Variable TextEncoder::hidden(const TokenBatch& text, const Tensor& types, Attent
 }
 
 Variable TextEncoder::apply_head(const Variable& states, const TokenBatch& text) const {
-  if (!config_.head) throw UsageError("TextEncoder: the model has no head; take its states, by hidden()");
+  if (!config_.head) throw UsageError("TextEncoder: the model has no head; use its states, hidden()");
   Variable x = config_.head->of_first_token ? first_rows(states, text) : states;
   if (dense_) x = functional::activation(*config_.head->dense, (*dense_)(x));
   if (head_norm_) x = (*head_norm_)(x);

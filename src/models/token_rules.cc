@@ -27,14 +27,14 @@ void allow_only(const Ids& ids, std::span<float> scores) {
   for (const int32_t id : ids) scores[static_cast<size_t>(id)] = 0;
 }
 
-// Bans what follows, anywhere in `seen`, the tokens that the text ends with: `size` tokens make a row.
+// Bans each token that would complete an n-gram of `size` tokens that occurs in `seen`.
 void ban_repeated_rows(std::span<const int32_t> seen, std::span<const int32_t> text, size_t size,
                        std::span<float> scores) {
   if (text.size() + 1 < size || seen.size() < size) return;
   const auto before = text.last(size - 1);
   for (size_t begin = 0; begin + size <= seen.size(); ++begin) {
     const auto next = static_cast<size_t>(seen[begin + size - 1]);
-    if (next < scores.size() &&  // a source may have a vocabulary of its own
+    if (next < scores.size() &&  // the source may have another vocabulary
         std::equal(before.begin(), before.end(), seen.begin() + static_cast<std::ptrdiff_t>(begin)))
       scores[next] = kImpossible;
   }
@@ -180,7 +180,7 @@ class NeverFirst : public ScoreRule {
   bool first_is_given_;
 };
 
-// Names the field that is out of range.
+// Throws ShapeError with the field that is out of range.
 class Check {
  public:
   Check(int64_t vocab_size, const std::string& operation) : vocab_size_(vocab_size), operation_(operation) {}
@@ -203,12 +203,12 @@ class Check {
         throw ShapeError(operation_ + ": token " + std::to_string(id) + " of " + field + " is not in 0.." +
                          std::to_string(vocab_size_ - 1));
   }
-  // A token that must be written and may not would leave nothing.
+  // A token that is both required and forbidden leaves no choice.
   void some_left(const Ids& wanted, const Ids& never, const char* field) const {
     const auto banned = [&](int32_t id) { return std::find(never.begin(), never.end(), id) != never.end(); };
     if (!wanted.empty() && std::all_of(wanted.begin(), wanted.end(), banned))
       throw ShapeError(operation_ + ": " + field + " is token " + std::to_string(wanted.front()) +
-                       ", which never forbids; leave it out of one of them");
+                       ", which `never` forbids; leave it out of one of them");
   }
 
  private:

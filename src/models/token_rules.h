@@ -11,12 +11,12 @@
 
 namespace heed::inline v0 {
 
-/// What rules look at beside the scores.
+/// The text that rules read.
 struct TextSoFar {
-  std::span<const int32_t> ids{};     // all tokens, with the prompt or the start token in front
-  std::span<const int32_t> source{};  // what is translated; of a language model the prompt
-  size_t prompt = 0;                  // of ids, how many were given
-  bool last = false;                  // only one token may follow
+  std::span<const int32_t> ids{};     // all tokens, beginning with the prompt or the start token
+  std::span<const int32_t> source{};  // the text to translate; of a language model the prompt
+  size_t prompt = 0;                  // number of leading ids that were given
+  bool last = false;                  // only one more token may follow
 };
 
 /// One rule. Const functions may run in several threads at once.
@@ -30,12 +30,12 @@ class ScoreRule {
 /// All of a caller's rules, in their order.
 class ScoreRules {
  public:
-  /// `ends`: tokens that end a text. Throws ShapeError, which `operation` begins, for a value out of range and for a
-  /// token of a rule that is not in the vocabulary.
+  /// `ends`: tokens that end a text. Throws ShapeError for a value out of range and for a token outside the vocabulary;
+  /// `operation` begins the message.
   ScoreRules(const TokenRules& rules, std::vector<int32_t> ends, int64_t vocab_size, const std::string& operation);
 
   bool empty() const { return rules_.empty(); }
-  /// Whether logits and log-probabilities come out differently. Else rules only add to scores.
+  /// Whether results differ between logits and log-probabilities. If false, rules only add to scores.
   bool depend_on_scale() const { return depend_on_scale_; }
   void apply(const TextSoFar& text, std::span<float> scores) const {
     for (const auto& rule : rules_) rule->apply(text, scores);

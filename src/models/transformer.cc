@@ -180,7 +180,7 @@ Variable Transformer::embed_target(const TokenBatch& batch, int64_t first_positi
 
 namespace {
 
-// What `weight`, where there is one, adds to the scores of self-attention.
+// The relative position bias that `weight` adds to the scores of self-attention; undefined without `weight`.
 Variable bias_of(const Variable& weight, const TokenBatch& batch, bool both_ways, int64_t distance) {
   if (!weight.defined()) return {};
   if (batch.is_packed())
@@ -208,7 +208,7 @@ Variable Transformer::decode(const TokenBatch& target, const Variable& memory, c
   return (*decoder_)(embed_target(target, 0), memory, self, call_of(target, source, Causal::none), record);
 }
 
-// Of the token at a position to those in front of it and itself: (1, H, 1, position + 1), or undefined.
+// Bias from the token at `position` to itself and the tokens before it: (1, H, 1, position + 1), or undefined.
 Tensor Transformer::decoder_bias(int64_t position) const {
   if (!target_bias_.defined()) return {};
   return functional::relative_position_bias(target_bias_, 1, position + 1, /*both_ways=*/false,
@@ -217,14 +217,15 @@ Tensor Transformer::decoder_bias(int64_t position) const {
 }
 
 Variable Transformer::class_scores(const TokenBatch& texts) const {
-  if (!class_output_) throw UsageError("Transformer: the model tells no classes");
+  if (!class_output_) throw UsageError("Transformer: the model has no classification head");
   std::vector<std::vector<int32_t>> shifted = texts.sentences();
   const Tensor rows = Tensor::empty({texts.size()}, DType::i32);
   int64_t next = 0;
   for (size_t b = 0; b < shifted.size(); ++b) {
     std::vector<int32_t>& text = shifted[b];
     const auto last_end = std::find(text.rbegin(), text.rend(), config_.eos_id);
-    if (last_end == text.rend()) throw ShapeError("Transformer: a text has no end token, at which its class is told");
+    if (last_end == text.rend())
+      throw ShapeError("Transformer: a text has no end token; its class is read there, so add one");
     const int64_t begin = texts.is_packed() ? next : static_cast<int64_t>(b) * texts.ids.size(1);
     rows.data<int32_t>()[b] = static_cast<int32_t>(begin + (text.rend() - last_end) - 1);
     next += std::ssize(text);
@@ -240,8 +241,7 @@ Variable Transformer::class_scores(const TokenBatch& texts) const {
 const Transformer& Transformer::expect_writing() const {
   if (config_.num_decoder_layers == 0)
     throw UsageError("Transformer: the model encodes texts, and has no decoder; it gives states and vectors");
-  if (class_output_)
-    throw UsageError("Transformer: the model has no head that predicts tokens; it tells classes of texts");
+  if (class_output_) throw UsageError("Transformer: the model has no head that predicts tokens; it classifies texts");
   return *this;
 }
 

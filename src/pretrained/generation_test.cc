@@ -114,7 +114,7 @@ TEST(TokenRules, TellWhatIsOutOfRange) {
         TokenRules{.never = {12}}, TokenRules{.never_first = {12}}})
     EXPECT_NE(refuse(rules), "");
   EXPECT_EQ(refuse({.first_token = 4, .never = {4}}),
-            "generate: first_token is token 4, which never forbids; leave it out of one of them");
+            "generate: first_token is token 4, which `never` forbids; leave it out of one of them");
   EXPECT_EQ(refuse({.last_tokens = {4, 5}, .never = {4}}), "");
   EXPECT_TRUE(ScoreRules({}, {2, 99}, 12, "generate").empty());  // an end that is no token is never written
   EXPECT_TRUE(
