@@ -1,5 +1,5 @@
-// Models of other makers: directories as Hugging Face's transformers writes them (config.json with a "model_type",
-// model.safetensors in one file or several), and GGUF files, llama.cpp's.
+// Third-party models: Hugging Face model directories (config.json with a "model_type", model.safetensors in one file or
+// several) and llama.cpp's GGUF files.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace heed::inline v0 {
 
 struct PretrainedLayout;
 
-/// What the head of a TextEncoder, or of an ImageEncoder, is for.
+/// The task of the head of a TextEncoder or an ImageEncoder.
 enum class HeadTask : uint8_t { none, masked_words, text_classes, token_classes, answers, picture_classes };
 
-/// What is made of the scores of classes.
+/// How the scores of classes are interpreted.
 enum class ClassScores : uint8_t {
-  one_of_all,  // probabilities that sum to 1: a text or a picture is of one class
-  each,        // a probability each: it may be of several
-  values       // as they are: no classes, but numbers (a regression)
+  one_of_all,  // probabilities that sum to 1: an input has exactly one class
+  each,        // a probability per class: an input may have several
+  values       // unchanged: numbers instead of classes (a regression)
 };
 
 struct PretrainedHead {
@@ -33,92 +33,91 @@ struct PretrainedHead {
   ClassScores scores = ClassScores::one_of_all;
 };
 
-/// A model of another maker.
+/// A third-party model.
 struct PretrainedModel {
   std::string model_type;  // "gpt2", as config.json says
-  std::string config{};    // JSON: config.json, or what a GGUF file says in its keys
+  std::string config{};    // JSON: config.json, or a GGUF file's facts under the same keys
   /// A LanguageModel, TextEncoder, ImageEncoder, SpeechTransformer or Transformer; not in training.
   std::unique_ptr<Module> module;
-  /// How it writes by default, as transformers does: generation_config.json, or the same keys of an older config.json.
-  /// `generate` is for a LanguageModel (a SpeechTransformer has its `stop` alone), `beam` for a Transformer. A GGUF
-  /// file says which tokens end a text; the rest is kReadableSampling.
+  /// Default generation options, as in transformers: from generation_config.json, or the same keys of an older
+  /// config.json. `generate` applies to a LanguageModel (a SpeechTransformer uses only its `stop`), `beam` to a
+  /// Transformer. A GGUF file sets the tokens that end a text; the sampling is kReadableSampling.
   GenerateOptions generate{};
   BeamOptions beam{};
-  Sampling sampling{};                    // what draws are made with, where the caller wants draws
-  std::vector<std::string> stop_texts{};  // texts that end what is written, as its last part
-  /// What `refused` of `generate` and `beam` says counts only while the caller gives no temperature, no number of beams
-  /// and no sampling.
+  Sampling sampling{};                    // used if the caller asks for sampling
+  std::vector<std::string> stop_texts{};  // texts that end the output, which includes them
+  /// true: `refused` of `generate` and `beam` only applies if the caller sets no temperature, beam size or sampling.
   bool refused_unless_chosen = false;
   PretrainedHead head{};                             // of a TextEncoder or an ImageEncoder
-  std::shared_ptr<const PretrainedLayout> layout{};  // for save_pretrained: the files that it came from; none for GGUF
+  std::shared_ptr<const PretrainedLayout> layout{};  // the source files, for save_pretrained; none for GGUF
 };
 
-/// The model of a directory: gpt2; llama, mistral, qwen2, qwen3, phi3; gemma, gemma2, gemma3_text; gpt_oss with one
-/// expert; bert, distilbert, roberta, xlm-roberta, mpnet; vit; marian, bart, m2m_100, t5; whisper. Tensors are used
-/// where the files are mapped, but for those that must be turned or joined; matrices in half precision
-/// stay so (Module::keep_matrices_as).
+/// Loads the model of a directory: gpt2; llama, mistral, qwen2, qwen3, phi3; gemma, gemma2, gemma3_text; gpt_oss with
+/// one expert; bert, distilbert, roberta, xlm-roberta, mpnet; vit; marian, bart, m2m_100, t5; whisper. Tensors are
+/// views of the mapped files, except those that must be transposed or joined. Matrices in half precision keep their
+/// dtype (Module::keep_matrices_as).
 ///
-/// Or the model of a GGUF file (it begins with these letters; versions 2 and 3): bert, gemma, gemma2, gpt2, llama,
-/// qwen2 and qwen3 in F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K. Matrices stay so, as
-/// DType::q8, q4_0, ...; where several that must be joined differ, they become float16.
+/// Or loads a GGUF file (recognised by its first four bytes; versions 2 and 3): bert, gemma, gemma2, gpt2, llama,
+/// qwen2 and qwen3 in F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K. Matrices keep their type
+/// (DType::q8, q4_0, ...). Matrices that must be joined and have different types become float16.
 ///
-/// Throws IoError, and FormatError for another kind of model, for keys of config.json and facts of GGUF that would
-/// change results and that heed does not follow, and for tensors that are missing, misshapen or unknown.
+/// Throws IoError. Throws FormatError for other kinds of models, for config.json keys and GGUF facts that affect
+/// results and that heed does not support, and for tensors that are missing, unknown or of the wrong shape.
 PretrainedModel load_pretrained(const std::string& path);
-/// The same of the files of a directory, which may lie in memory.
+/// Loads from the files of a directory, which may be in memory.
 PretrainedModel load_pretrained(const DirectorySnapshot& files);
 
-/// Of two vectors. Distances are negative, so that more is always nearer.
+/// How two vectors are compared. euclidean and manhattan are negative distances, so that a larger value always means
+/// more similar.
 enum class Similarity : uint8_t { cosine, dot, euclidean, manhattan };
 
-/// How sentence-transformers makes a text's vector of the states of its tokens.
+/// How sentence-transformers computes a text's vector from the states of its tokens.
 struct SentenceModules {
   enum class Pooling : uint8_t { first, maximum, mean, mean_sqrt_length, weighted_mean, last };
-  /// What is done with the pooled vector: normalised to length 1, or where `weight` is defined activation(weight x +
-  /// bias).
+  /// One step on the pooled vector: activation(weight x + bias) if `weight` is defined, else normalisation to length 1.
   struct Step {
     Tensor weight{}, bias{};
     std::optional<Activation> activation{};
   };
-  std::vector<Pooling> pooling{Pooling::mean};  // of several, the vectors stand one behind the other
+  std::vector<Pooling> pooling{Pooling::mean};  // with several, their vectors are concatenated
   std::vector<Step> steps{};
-  int64_t longest = 0;      // tokens of a text, special ones counted; 0: as many as the model takes
-  bool lower_case = false;  // makes it so
-  std::string prompt{};     // put in front of each text
-  std::map<std::string, std::string> prompts{};  // by name, which the prompt may be set to
-  bool pools_prompt = true;                      // false: states of the prompt's tokens are left out
-  int64_t width = 0;                             // numbers of a vector that are kept; 0: all
-  Similarity similarity = Similarity::cosine;    // by which the model's vectors are compared
+  int64_t longest = 0;                           // most tokens of a text, special tokens included; 0: the model's limit
+  bool lower_case = false;                       // lowercase the text first
+  std::string prompt{};                          // prepended to each text
+  std::map<std::string, std::string> prompts{};  // named alternatives for `prompt`
+  bool pools_prompt = true;                      // false: pooling skips the prompt's tokens
+  int64_t width = 0;                             // leading numbers of the vector to keep; 0: all
+  Similarity similarity = Similarity::cosine;    // how the model's vectors are meant to be compared
 };
 
-/// That of a directory's modules.json, and of the files beside it. Without one, as sentence-transformers has it: the
-/// last state of a decoder that writes (ForCausalLM), else the mean of the states. Throws IoError, and FormatError for
-/// modules that heed does not have.
+/// Reads a directory's modules.json and the files that it names. Without modules.json, as in sentence-transformers: the
+/// last state for a decoder (ForCausalLM), else the mean of the states. Throws IoError, and FormatError for modules
+/// that heed does not support.
 SentenceModules load_sentence_modules(const std::string& directory);
 
-/// The encoder of a directory (bert, distilbert, roberta, xlm-roberta, mpnet; vit) with a head that tells the class of
-/// a text, or of a picture: its own, where that knows all `labels`; else a new one, drawn from default_generator(),
-/// whose classes they are, and config.json will say so (architectures, id2label, label2id). Matrices are float32 then.
-/// Throws as load_pretrained(), and ShapeError for a head of fewer than two classes.
+/// Loads the encoder of a directory (bert, distilbert, roberta, xlm-roberta, mpnet; vit) with a head that classifies
+/// texts or images. The head is the model's own if that has all `labels`. Otherwise it is a new one for `labels`,
+/// initialised from default_generator(); the model's config is changed accordingly (architectures, id2label, label2id)
+/// and its matrices are float32. Throws as load_pretrained(), and ShapeError for fewer than two classes.
 PretrainedModel load_classifier(const std::string& directory, const std::vector<std::string>& labels);
-/// The names of a model's classes, by number (id2label); empty where config.json has none. Throws FormatError.
+/// The names of a model's classes by index (id2label); empty if config.json has none. Throws FormatError.
 std::vector<std::string> labels_of(const PretrainedModel& model);
 
-/// Writes a model in the layout that it came in: tensors by their names, in their dtypes, in one model.safetensors, and
-/// config.json, the tokenizer's and other texts as they were. The directory is new or empty; all is there or nothing.
-/// Throws UsageError for another one and for a model of a GGUF file, FormatError for values that are not finite in the
-/// dtype, IoError.
+/// Writes a model in its original layout: tensors with their original names and dtypes in one model.safetensors, and
+/// unchanged copies of config.json, the tokenizer's files and other texts. The directory must be new or empty. Either
+/// all files are written or none. Throws UsageError for a directory with files and for a model from a GGUF file,
+/// FormatError for values that are not finite in the dtype, and IoError.
 void save_pretrained(const PretrainedModel& model, const std::string& directory);
 
-/// What preprocessor_config.json of a directory says is done to a picture for its ImageEncoder, as transformers'
-/// ViTImageProcessor and DeiTImageProcessor do it. Throws IoError, FormatError.
+/// How preprocessor_config.json of a directory prepares an image for its ImageEncoder, as in transformers'
+/// ViTImageProcessor and DeiTImageProcessor. Throws IoError, FormatError.
 ImagePreparation load_image_preparation(const std::string& directory);
-/// The parts of that: model.safetensors with these values of the module's parameters, by heed's names, ...
+/// Writes the model.safetensors of save_pretrained with these values of the module's parameters, by heed's names.
 void write_pretrained(FileWriter& file, const PretrainedModel& model, const NamedTensors& parameters);
-/// ... and the texts beside it, by name.
+/// The texts that save_pretrained writes next to it, by file name.
 std::map<std::string, std::string> pretrained_texts(const PretrainedModel& model);
-/// The module's parameters as they are, by the names of the files, which model.safetensors needs no more than. Throws
-/// UsageError for a model of a GGUF file.
+/// The module's parameters under their names in the files: all the tensors that model.safetensors needs. Throws
+/// UsageError for a model from a GGUF file.
 NamedTensors pretrained_tensors(const PretrainedModel& model);
 
 }  // namespace heed::inline v0

@@ -191,7 +191,7 @@ class GgufFile {
   std::string_view take_text(const char* what) { return take(take_number<uint64_t>(what), what); }
 
   void read_header() {
-    if (take(4, "its beginning") != "GGUF") throw FormatError(path_ + ": this is no GGUF file");
+    if (take(4, "its beginning") != "GGUF") throw FormatError(path_ + ": this is not a GGUF file");
     const auto version = take_number<uint32_t>("its beginning");
     if (version != 0 && (version & 0xFFFF) == 0)
       throw FormatError(path_ + ": its numbers are big-endian; heed reads little-endian files");
@@ -223,7 +223,7 @@ class GgufFile {
       value.count = take_number<uint64_t>("its metadata");
     }
     if (type > static_cast<uint32_t>(Type::f64) || type == static_cast<uint32_t>(Type::array))
-      fail(key, "is of type " + std::to_string(type) + (value.is_list ? " in a list" : "") + ", which heed has not");
+      fail(key, "is of type " + std::to_string(type) + (value.is_list ? " in a list" : "") + ", which heed does not support");
     value.type = static_cast<Type>(type);
     if (value.type != Type::string) {
       const CheckedSize bytes = checked_multiply(value.count, kSizes[type]);

@@ -1,11 +1,11 @@
-// BERT (Devlin et al. 2019) and its kin: DistilBERT, RoBERTa, XLM-RoBERTa, MPNet, with their heads.
+// BERT (Devlin et al. 2019), DistilBERT, RoBERTa, XLM-RoBERTa and MPNet, with their heads.
 #include "heed/text_encoder.h"
 #include "pretrained/family.h"
 
 namespace heed::inline v0 {
 namespace {
 
-// What the pages of the four differ in.
+// Differences between these models.
 struct Kin {
   std::string type;
   bool distil() const { return type == "distilbert"; }
@@ -14,7 +14,7 @@ struct Kin {
   const char* key(const char* usual, const char* of_distil) const { return distil() ? of_distil : usual; }
 };
 
-// A head, where its parts stand in the file, and what it is for.
+// A head, the names of its parts in the file, and its task.
 struct NamedHead {
   EncoderHead head;
   std::string dense, norm, output;
@@ -39,7 +39,7 @@ NamedHead classifier(const Kin& kin, int64_t labels) {
   return {head, "pre_classifier", "", "classifier"};
 }
 
-// By the name of the class that wrote the file.
+// Chooses the head by the class that wrote the file.
 std::optional<NamedHead> head_of(const Keys& config, const Kin& kin, Activation activation) {
   const std::string name = class_of(config);
   if (name.ends_with("ForMaskedLM") || name.ends_with("ForPreTraining") || name.ends_with("LMHeadModel"))
@@ -125,7 +125,7 @@ KeyTable keys(const std::string& type) {
                                       applied("attention_probs_dropout_prob", 0.1), applied("layer_norm_eps", 1e-12)});
   if (type == "mpnet")
     return usual.with({applied("vocab_size", 30527), applied("pad_token_id", 1), applied("eos_token_id", 2),
-                       // transformers makes a table of so many rows, and takes those of 32.
+                       // transformers makes a table of this many rows, but always computes with 32 buckets.
                        only("relative_attention_num_buckets", 32)});
   const KeyTable decoding =
       usual.with({applied("type_vocab_size", 2), applied("is_decoder", false), only("add_cross_attention", false)});
@@ -150,7 +150,7 @@ Names names_of(const Kin& kin, const std::optional<NamedHead>& named) {
   return names;
 }
 
-// transformers ties the matrix that gives words to the embedding, and its bias to an older name.
+// transformers ties the output matrix to the embedding, and its bias to an older name.
 void settle_head(const Kin& kin, const Keys& config, const TensorSource& stored, int64_t words, NamedHead& named,
                  Names& names) {
   std::vector<Tie> ties{{named.output + ".weight", "embeddings.word_embeddings.weight"}};
@@ -164,7 +164,7 @@ void settle_head(const Kin& kin, const Keys& config, const TensorSource& stored,
 Described describe(const Keys& config, const TensorSource& stored) {
   const Kin kin{config.text("model_type")};
   const Activation activation = activation_of(config, kin.key("hidden_act", "activation"));
-  // Positions start behind the padding's row; MPNet's is always the second.
+  // Positions start after the padding token's row, which is always row 1 in MPNet.
   const int64_t before = kin.mpnet() ? 2 : kin.roberta() ? config.integer("pad_token_id", 0, INT32_MAX - 1) + 1 : 0;
   const int64_t width = size_of(config, kin.key("hidden_size", "dim"));
   TextEncoderConfig own{.vocab_size = size_of(config, "vocab_size"),

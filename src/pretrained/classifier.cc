@@ -1,4 +1,4 @@
-// An encoder that is to tell classes of texts or pictures, whatever head its directory has.
+// Gives an encoder a head that classifies texts or images, whatever head its directory has.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -22,11 +22,11 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kOfTexts = "ForSequenceClassification";
 constexpr const char* kOfPictures = "ForImageClassification";
 
-// How transformers calls a family's classes.
+// Names of a family's classes in transformers.
 struct Classifier {
   const char* begins;
   const char* ends = kOfTexts;
-  const char* matrix = "embedding.weight";  // a new head has its dtype
+  const char* matrix = "embedding.weight";  // its dtype becomes that of a new head
 };
 const std::map<std::string, Classifier> kClassifiers{
     {"bert", {"Bert"}},       {"distilbert", {"DistilBert"}},
@@ -37,7 +37,7 @@ bool is_classifier(const std::vector<std::string>& classes) {
   return !classes.empty() && (classes[0].ends_with(kOfTexts) || classes[0].ends_with(kOfPictures));
 }
 
-// The same configuration for another head.
+// The configuration with another head.
 std::string with_head(const std::string& config, const std::string& head, const std::vector<std::string>& labels) {
   Json json = Json::parse(config);
   json["architectures"] = {kClassifiers.at(json["model_type"].get<std::string>()).begins + head};
@@ -51,7 +51,7 @@ std::string with_head(const std::string& config, const std::string& head, const 
   return json.dump(2) + "\n";
 }
 
-// `config` under the table of its family.
+// `config` with the key table of its family.
 Keys known_keys(const std::string& config, const std::string& where) {
   const Keys keys(parse_json(config, where), where);
   return keys.under(family_of(keys).keys(keys.text("model_type")));
@@ -101,10 +101,10 @@ PretrainedModel load_classifier(const std::string& directory, const std::vector<
         }))
       return model;
   }
-  // One class is always the right one: nothing would be learned.
+  // With a single class there is nothing to learn.
   if (labels.size() < 2)
     throw ShapeError("load_classifier: '" + labels[0] + "' is the only label; give lines of two labels at least");
-  // The body as it is, and heads of any kind out of the way.
+  // Keeps the encoder and drops heads of any kind.
   const Described body = family.describe(known_keys(with_head(config, "Model", {}), where), tensors);
   std::vector<std::string> stored = all;
   std::erase_if(stored, [&](const std::string& name) {

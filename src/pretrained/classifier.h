@@ -1,4 +1,4 @@
-// What a config.json says of classes of texts or pictures.
+// Classes of texts or images in a config.json.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace heed::inline v0 {
 
-/// The classes of a config.json, where it is that of a classifier; else none. Throws FormatError.
+/// The classes in a classifier's config.json; empty for other models. Throws FormatError.
 std::vector<std::string> classifier_labels(const std::string& config, const std::string& directory);
 
 }  // namespace heed::inline v0

@@ -29,9 +29,9 @@ const Family& family_of(const Keys& config) {
 // ------------------------------------------------------------------------------------------------------------- keys
 
 KeyTable common_keys() {
-  constexpr const char* kOutput = "it says what a call in Python returns";
-  constexpr const char* kBookkeeping = "transformers keeps it for itself";
-  constexpr const char* kType = "tensors keep the type that they have in the file, and sums are in float32";
+  constexpr const char* kOutput = "it selects what a call in Python returns";
+  constexpr const char* kBookkeeping = "internal to transformers";
+  constexpr const char* kType = "tensors keep their type in the file, and sums are in float32";
   return {applied("model_type"),
           applied("architectures"),
           applied("id2label"),
@@ -164,7 +164,7 @@ std::vector<std::string> class_labels(const Keys& config) {
   constexpr int64_t kMost = 1 << 17;
   const int64_t count =
       by_number && !config.is_given("num_labels") ? by_number->size() : config.integer("num_labels", 1, kMost);
-  // transformers drops names that are not as many.
+  // transformers drops the names if their number differs.
   const bool named = by_number && by_number->size() == count;
   std::vector<std::string> labels;
   for (int64_t i = 0; i < count; ++i)

@@ -13,8 +13,8 @@ namespace {
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr uint64_t kLargestIndex = uint64_t{64} << 20;
 
-// The files that an index names, in the order of their names. Which tensors it says to be there does not count: the
-// files have them, as transformers reads them, too.
+// The files that an index names, sorted. As in transformers, the tensors come from the files themselves, not from the
+// index's list.
 std::set<std::string> read_index(const std::string& text, const std::string& where) {
   const nlohmann::json index = parse_json(text, where);
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
@@ -71,7 +71,8 @@ TensorFiles::TensorFiles(const DirectorySnapshot& files) : where_(files.where())
 
 void TensorFiles::add(SafetensorsFile file) {
   for (const TensorInfo& info : file.tensors()) {
-    const auto [at, is_new] = place_.insert_or_assign(info.name, files_.size());  // of two the later one
+    // A later file replaces an earlier one.
+    const auto [at, is_new] = place_.insert_or_assign(info.name, files_.size());
     if (is_new) names_.push_back(info.name);
   }
   files_.push_back(std::move(file));

@@ -9,14 +9,14 @@
 
 namespace heed::inline v0 {
 
-/// All that a model of a directory may be made of: tensors, configurations, the tokenizer's files, cards; and what
-/// could hold its weights, but is not read. Throws as DirectorySnapshot.
+/// All files that may belong to a directory's model: tensors, configurations, the tokenizer's files, cards, and weights
+/// in formats that heed does not read. Throws as DirectorySnapshot.
 DirectorySnapshot files_of_model(const std::string& directory);
 
 class TensorFiles {
  public:
-  /// Opens model.safetensors, or the files that model.safetensors.index.json names, of which the last one counts that
-  /// has a tensor. Reads headers alone. Throws IoError, FormatError: also for an index that points outside the
+  /// Opens model.safetensors, or the files that model.safetensors.index.json names; if several have a tensor, the last
+  /// one is used. Reads headers only. Throws IoError, and FormatError also for an index that points outside the
   /// directory.
   explicit TensorFiles(const DirectorySnapshot& files);
 

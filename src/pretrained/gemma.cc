@@ -12,7 +12,7 @@ KeyTable keys(const std::string& type) {
       decoder_keys().with({applied("vocab_size", 256000), applied("head_dim", 256),
                            applied("max_position_embeddings", 8192), applied("tie_word_embeddings", true),
                            applied("attention_bias", false), applied("eos_token_id", 1), applied("pad_token_id", 0),
-                           // Of transformers' ways to compute attention some follow it.
+                           // Only some of transformers' attention implementations follow it.
                            only("use_bidirectional_attention", false)});
   if (type == "gemma")
     return common.with({applied("hidden_size", 3072), applied("intermediate_size", 24576),
@@ -72,7 +72,7 @@ Names names_of(int version) {
   return names;
 }
 
-// How far a layer looks. A model that attends both ways looks half a window to each side.
+// The window of a layer. A bidirectional model has half a window on each side.
 Window window_of_layer(const Keys& config, bool sliding, bool both_ways) {
   const int64_t keys = sliding ? config.integer("sliding_window", 1, INT32_MAX) : 0;
   return both_ways && sliding ? Window{.left = keys / 2, .right = keys / 2} : window_of(keys);
@@ -86,7 +86,7 @@ Described describe(const Keys& config, const TensorSource& stored) {
   const int64_t head_dim = config.integer("head_dim", 1, 65536);
   TransformerLayerOptions layer = decoder_layer(config, own, head_dim);
   const std::string key = version == 1 ? "hidden_act" : "hidden_activation";
-  // "gelu" of the first version's files means the tanh form.
+  // In files of version 1, "gelu" means the tanh form.
   layer.activation.activation =
       version == 1 && config.text(key) == "gelu" ? Activation::gelu_tanh : activation_of(config, key);
   layer.norm_after = version > 1;

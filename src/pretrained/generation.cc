@@ -102,7 +102,7 @@ constexpr std::array kFields{
     GenerationField{"_commit_hash", harmless, kRecord},
 };
 
-// The first thing that is asked for and that heed does not have.
+// The first setting that heed does not support, as a message; empty if there is none.
 std::string refusal(const Keys& keys) {
   for (const GenerationField& field : kFields) {
     const nlohmann::json* const value = keys.find(field.key);
@@ -123,11 +123,11 @@ std::optional<double> penalty(const Keys& keys, const char* key) {
 
 std::optional<int32_t> one_id(const Keys& keys, const char* key) {
   const Ids ids = keys.ids(key);
-  if (ids.size() > 1) keys.fail(key, "heed begins every text alike; name one id");
+  if (ids.size() > 1) keys.fail(key, "heed begins every text with the same token; name one id");
   return ids.empty() ? std::nullopt : std::optional(ids[0]);
 }
 
-// [[[5, 9], -1.5], ...]; of a row of tokens that is there twice, the last bias counts.
+// [[[5, 9], -1.5], ...]; if a sequence is listed twice, its last bias is used.
 std::vector<SequenceBias> sequence_bias(const Keys& keys) {
   constexpr const char* kKey = "sequence_bias";
   std::vector<SequenceBias> all;
@@ -228,7 +228,7 @@ void read_generation(const Keys& keys, bool of_config, PretrainedModel& model) {
   pair.length_penalty = keys.number("length_penalty", -100, 100, 1);
   pair.early_stopping = early_stopping(keys);
   pair.rules = text.rules;
-  if (text.max_tokens || text.max_length)  // the latter counts the start token
+  if (text.max_tokens || text.max_length)  // max_length includes the start token
     pair.max_length = std::max<int64_t>(text.max_tokens ? *text.max_tokens : *text.max_length - 1, 1);
   pair.start = one_id(keys, "decoder_start_token_id");
   if (!pair.start) pair.start = one_id(keys, "bos_token_id");

@@ -1,4 +1,4 @@
-// How a third-party model writes: generation_config.json, or the same keys in an older config.json.
+// Generation options of third-party models: generation_config.json, or the same keys in an older config.json.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace heed::inline v0 {
 struct GenerationField {
   enum class Use : uint8_t {
     applied,        // as transformers does
-    refused,        // heed does not have `what`: only null and `value` are taken
-    refused_value,  // heed does not have `what`: `value` is not taken
-    harmless        // `what` says why no text depends on it
+    refused,        // heed does not support `what`: only null and `value` are accepted
+    refused_value,  // heed does not support `what`: `value` is refused
+    harmless        // does not affect texts, for the reason `what`
   };
   const char* key;
   Use use;
@@ -23,11 +23,11 @@ struct GenerationField {
   const char* value = "null";  // JSON
 };
 
-/// All of them, those that are no more among them, and each once.
+/// All fields, including obsolete ones, each once.
 std::span<const GenerationField> generation_fields();
 
-/// Fills in what a model that writes is to be written with. `of_config`: these are the keys of config.json. What heed
-/// does not have is kept as the reason why generate() and translate() refuse. Throws FormatError for values that are
+/// Sets a model's generation options. `of_config`: the keys are those of config.json. A setting that heed does not
+/// support is kept as the reason for which generate() and translate() throw. Throws FormatError for values that are
 /// malformed or out of range.
 void read_generation(const Keys& keys, bool of_config, PretrainedModel& model);
 

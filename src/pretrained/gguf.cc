@@ -31,7 +31,7 @@ constexpr Renamed kLlamaNames[] = {{"embed_tokens", "token_embd"},
                                    {"layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
                                    {"layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
                                    {"layers.{}.mlp.down_proj", "blk.{}.ffn_down"}};
-// Where it differs from Llama.
+// Names that differ from Llama's.
 constexpr Renamed kGemma2Names[] = {{"layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
                                     {"layers.{}.pre_feedforward_layernorm", "blk.{}.ffn_norm"},
                                     {"layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"}};
@@ -59,9 +59,9 @@ constexpr Renamed kBertNames[] = {{"embeddings.word_embeddings", "token_embd"},
                                   {"encoder.layer.{}.output.LayerNorm", "blk.{}.layer_output_norm"}};
 
 constexpr const char *kEmbedding = "token_embd.weight", *kTypes = "token_types.weight";
-constexpr const char* kFrequencies = "rope_freqs.weight";  // what Llama 3 divides them by
+constexpr const char* kFrequencies = "rope_freqs.weight";  // divisors of the frequencies in Llama 3
 
-// A file's facts become the keys of config.json that the page of its architecture reads.
+// Translates a file's facts to the config.json keys that the family of its architecture reads.
 class Translation {
  public:
   explicit Translation(const GgufFile& file) : file_(file), architecture_(file.text(kArchitecture).value_or("")) {}
@@ -101,14 +101,14 @@ class Translation {
     if (!value) file_.fail(key(name), "is not there; this kind of model needs it");
     return *value;
   }
-  // One number for all layers; a list of one for each is taken if they are equal.
+  // One number for all layers. A list with a number for each is accepted if they are equal.
   std::optional<int64_t> integer_of_layers(const char* name) const {
     if (!file_.is_list(key(name))) return file_.integer(key(name));
     const std::vector<int64_t> each = file_.integers(key(name));
     const auto differs = std::find_if(each.begin(), each.end(), [&](int64_t value) { return value != each[0]; });
     if (differs != each.end())
       file_.fail(key(name), "is " + std::to_string(each[0]) + " in one layer and " + std::to_string(*differs) +
-                                " in another; heed has this kind of model with layers that are alike");
+                                " in another; heed supports this kind of model only with equal layers");
     if (each.empty()) return {};
     return each[0];
   }
@@ -152,8 +152,8 @@ class Translation {
     config_["head_dim"] = head;
     for (const char* same : {"attention.value_length", "rope.dimension_count"})
       if (const int64_t size = file_.integer(key(same)).value_or(head); size != head)
-        file_.fail(key(same), "is " + std::to_string(size) + "; heed has this kind of model with the size of a head, " +
-                                  std::to_string(head));
+        file_.fail(key(same),
+                   "is " + std::to_string(size) + "; heed supports only the size of a head, " + std::to_string(head));
     config_["rope_theta"] = file_.number(key("rope.freq_base")).value_or(10000);
     scaling();
   }
@@ -163,7 +163,7 @@ class Translation {
     const double factor = file_.number(key("rope.scaling.factor")).value_or(1);
     Json scaling = Json::object();
     if (const GgufTensor* const frequencies = file_.tensor(kFrequencies)) {
-      // LongRoPE's is what divides each frequency by a number.
+      // LongRoPE divides each frequency by its own factor, as this tensor does.
       const Tensor factors = gguf_tensor(file_, *frequencies).to(DType::f32).contiguous();
       scaling = {{"rope_type", "longrope"},
                  {"short_factor", std::vector<float>(factors.span<float>().begin(), factors.span<float>().end())},
@@ -181,7 +181,7 @@ class Translation {
     }
     for (const char* other : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor", "rope.scale_linear"})
       if (file_.number(key(other)).value_or(1) != 1)
-        file_.fail(key(other), "is not 1, with which heed has this kind of model");
+        file_.fail(key(other), "is not 1, the only value that heed supports for this kind of model");
     if (!scaling.empty()) config_["rope_scaling"] = std::move(scaling);
   }
 
@@ -189,7 +189,7 @@ class Translation {
     for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"})
       if (const auto value = file_.number(key(cap))) config_[cap] = *value;
     if (const auto window = file_.integer(key("attention.sliding_window"))) config_["sliding_window"] = *window;
-    // No fact says it: 27B, with 46 layers, scales by its width over its heads, the others by the size of a head.
+    // The file has no such fact. 27B, the model with 46 layers, scales by width / heads, the others by the head size.
     const bool largest = config_["num_hidden_layers"] == 46;
     config_["query_pre_attn_scalar"] =
         largest ? config_["hidden_size"].get<int64_t>() / config_["num_attention_heads"].get<int64_t>()
@@ -207,7 +207,7 @@ class Translation {
     config_["layer_norm_eps"] = need_number("attention.layer_norm_epsilon");
     config_["type_vocab_size"] = rows_of(kTypes);
     if (file_.flag(key("attention.causal")).value_or(false))
-      file_.fail(key("attention.causal"), "is true; heed has this kind of model with false");
+      file_.fail(key("attention.causal"), "is true; heed supports this kind of model only with false");
   }
 
   const GgufFile& file_;
@@ -222,10 +222,10 @@ std::string with_ending(const std::string& name, std::span<const Renamed> table)
   return "";
 }
 
-// Rows (2i, 2i + 1) of a head, which llama.cpp turns together, stand half a head apart on the hub.
+// llama.cpp rotates rows (2i, 2i + 1) of a head together; in Hugging Face's order they are half a head apart.
 Tensor halves(const Tensor& pairs, int64_t heads) {
   const int64_t rows = pairs.size(0);
-  if (rows % (2 * heads) != 0) return pairs;  // of a shape that is refused where it is used
+  if (rows % (2 * heads) != 0) return pairs;  // the caller refuses this shape
   const int64_t width = pairs.numel() / std::max<int64_t>(rows, 1);
   return pairs.reshape({heads, rows / heads / 2, 2, width}).transpose(1, 2).contiguous().reshape(pairs.shape());
 }

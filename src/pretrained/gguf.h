@@ -1,4 +1,5 @@
-// A GGUF file in the terms of the hub: what config.json would say, and the pages' rules with the file's names.
+// Translates a GGUF file to Hugging Face's terms: the keys of config.json, and the families' rules with the file's
+// names.
 #pragma once
 
 #include <string>
@@ -13,17 +14,17 @@ namespace heed::inline v0 {
 
 class GgufModel {
  public:
-  /// Opens the file, and reads no tensor but the factors of Llama 3's positions. Throws IoError; FormatError also for
-  /// an architecture that heed has not, and for facts that would change results and that heed does not follow.
+  /// Opens the file; reads no tensors except the factors of Llama 3's positions. Throws IoError. Throws FormatError
+  /// also for an unsupported architecture and for facts that affect results and that heed does not support.
   explicit GgufModel(const std::string& path);
 
-  /// As config.json would have it; eos_token_id has all tokens that end a text.
+  /// The facts under the keys of config.json. eos_token_id holds all tokens that end a text.
   const Keys& config() const { return config_; }
   const std::vector<std::string>& names() const { return names_; }
-  /// Rules of the page of this model, for names(). The tensors are as heed has them: GPT-2's turned, 1 added to Gemma's
-  /// norms.
+  /// The family's rules, with the names of names(). GGUF files already have GPT-2's matrices transposed and 1 added to
+  /// Gemma's norms, as heed does.
   Names renamed(Names names) const;
-  /// With the rows of Llama's queries and keys in the hub's order.
+  /// A tensor, with the rows of Llama's queries and keys in Hugging Face's order.
   Tensor tensor(const std::string& name) const;
 
  private:

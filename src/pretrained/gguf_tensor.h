@@ -1,4 +1,4 @@
-// From the tensors of a GGUF file to heed's.
+// Turns tensors of a GGUF file into heed's.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace heed::inline v0 {
 
-/// The tensor in the file's own dtype and memory, where that is aligned. Throws FormatError for types that heed does
-/// not read and for what no tensor can be.
+/// The tensor in the file's dtype; a view of the mapped file if aligned. Throws FormatError for unsupported types and
+/// impossible shapes.
 Tensor gguf_tensor(const GgufFile& file, const GgufTensor& tensor);
 
 }  // namespace heed::inline v0

@@ -1,5 +1,5 @@
-// gpt-oss (OpenAI 2025, arXiv 2508.10925) where it is dense, with a single expert: sinks, windows in every second
-// layer, a gate that is held.
+// gpt-oss (OpenAI 2025, arXiv 2508.10925) with a single expert: attention sinks, a window in every second layer, a
+// clamped gate.
 #include <algorithm>
 
 #include "pretrained/family.h"
@@ -32,7 +32,7 @@ KeyTable keys(const std::string&) {
                               harmless("hidden_act", "its gate is always a sigmoid"),
                               applied("num_experts_per_tok", 4),
                               harmless("router_aux_loss_coef", "one expert needs no balance"),
-                              harmless("output_router_logits", "it says what a call in Python returns")});
+                              harmless("output_router_logits", "it selects what a call in Python returns")});
 }
 
 std::vector<std::string> types_of_layers(const Keys& config, int64_t layers) {
@@ -56,7 +56,7 @@ Names names_of() {
                         {"norm.weight", {"norm.weight"}}},
               .prefixes = {"model.", ""},
               .without_prefix = {"lm_head."},
-              .unused = {"*.mlp.router.weight", "*.mlp.router.bias"}};  // there is nothing to choose
+              .unused = {"*.mlp.router.weight", "*.mlp.router.bias"}};  // a single expert needs no router
   for (const std::string kind : {"weight", "bias"}) {
     names.rules.push_back(
         {heads + "in_proj_" + kind, {heads + "q_proj." + kind, heads + "k_proj." + kind, heads + "v_proj." + kind}});
@@ -68,8 +68,8 @@ Names names_of() {
 Described describe(const Keys& config, const TensorSource& stored) {
   constexpr double kBase = 150000;
   if (config.integer("num_local_experts", 1, INT32_MAX) != 1)
-    config.fail("num_local_experts", "heed has this kind of model with one expert");
-  config.integer("num_experts_per_tok", 1, INT32_MAX);  // the one has all the weight
+    config.fail("num_local_experts", "heed supports this kind of model only with one expert");
+  config.integer("num_experts_per_tok", 1, INT32_MAX);  // the only expert has weight 1
   const LanguageModelConfig own = decoder_sizes(config);
   const int64_t head_dim = config.integer("head_dim", 1, 65536, std::max<int64_t>(1, own.d_model / own.nhead));
   TransformerLayerOptions layer = decoder_layer(config, own, head_dim);

@@ -1,4 +1,4 @@
-// preprocessor_config.json: how pictures become the input of a model.
+// preprocessor_config.json: how images are prepared as input of a model.
 #include <algorithm>
 
 #include "heed/pretrained.h"
@@ -8,7 +8,7 @@
 namespace heed::inline v0 {
 
 KeyTable image_processor_keys(bool deit) {
-  constexpr const char* kCall = "it says what a call in Python takes or returns";
+  constexpr const char* kCall = "it selects what a call in Python takes or returns";
   const auto square = [](int side) { return nlohmann::json{{"height", side}, {"width", side}}; };
   const nlohmann::json half{0.5, 0.5, 0.5};
   return {applied("image_processor_type"),
@@ -38,7 +38,7 @@ KeyTable image_processor_keys(bool deit) {
 
 namespace {
 
-// Those of vit and of deit differ in what files leave out.
+// The defaults of vit and deit differ.
 bool is_deit(const Keys& keys) {
   const std::string key = keys.first_of({"image_processor_type", "feature_extractor_type"});
   const std::string type = keys.text(key, "ViTImageProcessor");
@@ -50,7 +50,7 @@ bool is_deit(const Keys& keys) {
 
 int64_t side(const Keys& keys, const std::string& key) { return keys.integer(key, 1, kLongestSide); }
 
-// A number, two in a list, or an object: height and width, or the shortest edge.
+// A number, a list of two, or an object with height and width or the shortest edge.
 struct Sides {
   std::optional<ImageSize> both{};
   std::optional<int64_t> shorter{};
@@ -65,7 +65,7 @@ Sides sides_at(const Keys& keys, const std::string& key, bool square) {
     return {.both = height_and_width(keys, key)};
   }
   const std::optional<Keys> object = keys.object(key);
-  if (!object) keys.fail(key, "it must say a size");
+  if (!object) keys.fail(key, "it must be a size");
   const Keys edges =
       object->under({applied("height"), applied("width"), applied("shortest_edge"), only("longest_edge", nullptr),
                      only("max_height", nullptr), only("max_width", nullptr), only("min_pixels", nullptr),
@@ -96,13 +96,13 @@ ImagePreparation load_image_preparation(const std::string& directory) {
     how.size = sides.both;
     how.shorter_side = sides.shorter;
   }
-  // Pillow's numbers.
+  // Pillow's numbering of filters.
   constexpr Resampling kResamplings[] = {Resampling::nearest, Resampling::lanczos, Resampling::bilinear,
                                          Resampling::bicubic, Resampling::box,     Resampling::hamming};
   how.resampling = kResamplings[keys.integer("resample", 0, std::ssize(kResamplings) - 1)];
   if (keys.flag("do_center_crop")) {
     how.crop = sides_at(keys, "crop_size", true).both;
-    if (!how.crop) keys.fail("crop_size", "it must say height and width");
+    if (!how.crop) keys.fail("crop_size", "it must have height and width");
   }
   how.factor = keys.flag("do_rescale") ? keys.number("rescale_factor", 1e-9, 1e9) : 1;
   if (keys.flag("do_normalize")) {

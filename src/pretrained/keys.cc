@@ -18,7 +18,7 @@ std::string range(double lowest, double highest) {
   return text.str();
 }
 
-// False, null, 0 and what is empty, as Python has it.
+// Whether a value is false in Python: false, null, 0 or empty.
 bool is_nothing(const nlohmann::json& value) {
   if (value.is_boolean()) return !value.get<bool>();
   if (value.is_number()) return value.get<double>() == 0;
@@ -61,7 +61,7 @@ Keys::Keys(nlohmann::json object, std::string where, const KeyTable& table)
     const auto at = object_.find(rule.key);
     if (rule.kind != KeyRule::Kind::only || at == object_.end() || at->is_null()) continue;
     if (*at != rule.value && !(is_nothing(*at) && is_nothing(rule.value)))
-      fail(rule.key, "heed has this kind of model with " + rule.value.dump());
+      fail(rule.key, "heed supports this kind of model only with " + rule.value.dump());
   }
 }
 
@@ -193,7 +193,7 @@ std::vector<int32_t> Keys::ids_in(const nlohmann::json& list, const std::string&
   if (!list.is_array()) fail(key, "it must be a list of ids");
   for (const nlohmann::json& one : list) {
     if (!one.is_number_integer() || one.get<double>() < 0 || one.get<double>() > INT32_MAX)
-      fail(key, "it must have ids, whole numbers from 0 on");
+      fail(key, "it must contain ids, whole numbers from 0 on");
     all.push_back(one.get<int32_t>());
   }
   return all;
@@ -207,7 +207,7 @@ std::string Keys::first_of(std::initializer_list<const char*> keys) const {
 
 Keys keys_in(const std::string& text, const std::string& where) {
   nlohmann::json json = parse_json(text, where);
-  if (!json.is_object()) throw FormatError(where + ": it is no JSON object");
+  if (!json.is_object()) throw FormatError(where + ": it is not a JSON object");
   return {std::move(json), where};
 }
 

@@ -1,5 +1,5 @@
-// Llama (Touvron et al. 2023) and its kin: Mistral's windows, Qwen 2's biases, Qwen 3's norms of heads, Phi-3's stacked
-// matrices.
+// Llama (Touvron et al. 2023) and related models: Mistral's windows, Qwen 2's biases, Qwen 3's head norms, Phi-3's
+// stacked matrices.
 #include "pretrained/family.h"
 #include "pretrained/rotation.h"
 
@@ -29,7 +29,7 @@ KeyTable keys(const std::string& type) {
   return type == "qwen2" ? qwen : qwen.with({applied("head_dim", 128), applied("attention_bias", false)});
 }
 
-// Of each layer; 0 is no window.
+// The window of each layer; 0: none.
 std::vector<int64_t> windows(const Keys& config, const std::string& type, int64_t layers) {
   const bool qwen = type.starts_with("qwen");
   const bool some = qwen ? config.flag("use_sliding_window") : config.has(kWindow);

@@ -17,22 +17,22 @@ namespace {
 constexpr const char* kGenerationFile = "generation_config.json";
 constexpr uint64_t kLargestConfig = 1 << 20;  // bytes
 
-// How a model that writes is to be written with.
+// Sets the generation options of a model that generates text.
 void read_writing(const DirectorySnapshot& files, const Keys& config, PretrainedModel& model) {
   const bool own_file = files.contains(kGenerationFile);
   if (dynamic_cast<const LanguageModel*>(model.module.get()) || dynamic_cast<const Transformer*>(model.module.get()))
     read_generation(own_file ? read_keys(files, kGenerationFile) : config, /*of_config=*/!own_file, model);
-  else if (dynamic_cast<const SpeechTransformer*>(model.module.get()))  // transcribe() leaves the rest to its caller
+  else if (dynamic_cast<const SpeechTransformer*>(model.module.get()))  // transcribe() takes the rest from its caller
     model.generate.stop = (own_file ? read_keys(files, kGenerationFile) : config).ids("eos_token_id");
 }
 
-// Matrices stay in the bits that they have; everything else becomes float32.
+// Matrices keep their dtype; everything else becomes float32.
 void widen(NamedTensors& tensors) {
   for (auto& [name, tensor] : tensors)
     if (tensor.rank() != 2 || tensor.dtype() == DType::f64) tensor = tensor.to(DType::f32);
 }
 
-// The model that `config` describes, made of the tensors `stored` that `read` gives.
+// The model that `config` describes, from the tensors `stored`, which `read` loads.
 std::unique_ptr<Module> assemble(const Keys& config, const Described& described, const TensorSource& stored,
                                  const std::string& where) {
   std::unique_ptr<Module> module;
@@ -73,8 +73,8 @@ std::vector<int64_t> shape_of(const Tensor& tensor) {
   return {dims.begin(), dims.end()};
 }
 
-// A layout whose tensors are not those of the files, or that cannot be written back to them, since one of theirs is
-// several parameters: it gets a tensor for each.
+// Gives a layout new tensors, one for each parameter. Needed where the tensors are not those of the files, or where
+// several parameters share a tensor of the files.
 void rewrite(PretrainedLayout& layout, const Module& module, const TensorSource& source) {
   const auto shape = [&](const std::string& name) { return shape_of(source.read(name)); };
   const auto& names = layout.tensors.names();
@@ -92,7 +92,7 @@ void rewrite(PretrainedLayout& layout, const Module& module, const TensorSource&
 PretrainedModel load_pretrained(const std::string& path) {
   if (is_gguf(path)) return load_gguf(path);
   if (std::filesystem::is_regular_file(path))
-    throw FormatError(path + ": this is no GGUF file; pass one, or the directory of a model");
+    throw FormatError(path + ": this is not a GGUF file; pass one, or the directory of a model");
   return load_pretrained(files_of_model(path));
 }
 

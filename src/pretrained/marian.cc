@@ -1,5 +1,5 @@
-// Encoders with decoders that read and write text: Marian (Junczys-Dowmunt et al. 2018), BART (Lewis et al. 2020),
-// M2M100 and NLLB (Fan et al. 2021).
+// Encoder-decoders for text: Marian (Junczys-Dowmunt et al. 2018), BART (Lewis et al. 2020), M2M100 and NLLB (Fan et
+// al. 2021).
 #include <cmath>
 
 #include "heed/error.h"
@@ -9,7 +9,7 @@
 namespace heed::inline v0 {
 namespace {
 
-// Row p: the sines of p / 10000^(i / divisor), then the cosines.
+// Row p holds the sines of p / 10000^(i / divisor), then the cosines.
 Tensor sinusoids(int64_t first, int64_t rows, int64_t width, double divisor) {
   const Tensor table = Tensor::empty({rows, width}, DType::f32);
   for (int64_t p = 0; p < rows; ++p)
@@ -51,9 +51,9 @@ Names names_of(const TransformerConfig& config, bool fixed_positions) {
   return names;
 }
 
-// transformers takes the table that a Marian file brings; heed makes its own, which it must be.
+// transformers uses the position table of a Marian file, if any; heed computes it, and refuses a file with another one.
 void check_sinusoids(const Keys& config, const Tensor& table, const Names& names, const TensorSource& stored) {
-  constexpr float kMost = 1e-3F;  // float16 has so many digits
+  constexpr float kMost = 1e-3F;  // precision of float16
   for (const std::string side : {"encoder", "decoder"}) {
     const std::string* const name = find_stored(names, side + ".embed_positions.weight", stored.names);
     if (!name) continue;
@@ -114,14 +114,14 @@ Described describe(const Keys& config, const TensorSource& stored) {
   } else if (width % 2) {
     config.fail("d_model", "it must be even, for sines and cosines");
   } else if (constexpr int64_t kMost = int64_t{1} << 26; width > kMost / own.max_positions) {  // before it is made
-    config.fail("max_position_embeddings", "a table of so many positions and of the width " + std::to_string(width) +
-                                               " would take more than 256 MiB");
+    config.fail("max_position_embeddings",
+                "a table of this many positions and width " + std::to_string(width) + " would take more than 256 MiB");
   } else {
     const double half = static_cast<double>(width) / 2;
     if (marian) {
       details.fixed_positions = sinusoids(0, own.max_positions, width, half);
       check_sinusoids(config, details.fixed_positions, names, stored);
-    } else {  // padding has a row of zeros, where the others start behind its number
+    } else {  // padding takes a row of zeros; the other positions start after pad_id
       details.fixed_positions = sinusoids(own.pad_id, own.max_positions + 1, width, half - 1);
       details.fixed_positions.select(0, 0).fill(0);
       details.position_offset = 1;

@@ -21,10 +21,10 @@ std::string of_layer(const std::string& name, int64_t layer) {
   return at == std::string::npos ? name : name.substr(0, at) + std::to_string(layer) + name.substr(at + 2);
 }
 
-// The rules with their layers' numbers.
+// The rules with the numbers of layers filled in.
 std::vector<NameRule> rules_of(const Names& names) {
   std::vector<NameRule> all;
-  for (const NameRule& rule : names.rules) {  // stacks may differ in length: a rule of no parameter does nothing
+  for (const NameRule& rule : names.rules) {  // stacks may differ in length: a rule without a parameter does nothing
     const bool by_layer = rule.own.find("{}") != std::string::npos;
     for (int64_t layer = 0; layer < (by_layer ? names.layers : 1); ++layer) {
       NameRule one{of_layer(rule.own, layer), rule.theirs, rule.change, rule.alternating};
@@ -49,7 +49,7 @@ bool begins_with_any(const std::string& name, const std::vector<std::string>& be
   return std::any_of(beginnings.begin(), beginnings.end(), [&](const auto& b) { return name.starts_with(b); });
 }
 
-// Stored names by those that the rules have: without prefix, new endings, one name for what is tied.
+// Maps names as in the rules (no prefix, newer endings, one name per group of ties) to stored names.
 class Stored {
  public:
   Stored(const Names& names, const std::vector<std::string>& stored) {
@@ -72,15 +72,15 @@ class Stored {
       one_name_.emplace(target, source);
     }
   }
-  /// The tensor that has the values of `plain`: that itself, or what it is tied to. The name without prefix; it may not
+  /// The name, without prefix, of the tensor with the values of `plain`: itself, or one that it is tied to. It need not
   /// be stored.
   const std::string& one_name(const std::string& plain) const {
     const auto source = one_name_.find(plain);
     if (source == one_name_.end()) return plain;
-    const auto other = one_name_.find(source->second);  // the target that stands for a source which is not there
+    const auto other = one_name_.find(source->second);  // the target that replaces a missing source
     return other == one_name_.end() || by_plain_.contains(source->second) ? source->second : other->second;
   }
-  /// As the file has it; null where it does not.
+  /// The name in the file; null if it is missing.
   const std::string* find(const std::string& plain) const {
     const auto at = by_plain_.find(one_name(plain));
     return at == by_plain_.end() ? nullptr : &at->second;
@@ -98,8 +98,8 @@ void add(const Tensor& t, T number) {
   for (T& x : t.span<T>()) x += number;
 }
 
-// to (columns, rows) = from (rows, columns)^T, by way of blocks in the first cache: rows that are a power of two apart
-// would push each other out.
+// to (columns, rows) = from (rows, columns)^T, in blocks that fit the L1 cache: rows a power of two apart would evict
+// each other.
 template <class Bits>
 void turn(const void* from_bits, int64_t rows, int64_t columns, void* to_bits) {
   constexpr int64_t kBlock = 64;
@@ -118,7 +118,7 @@ void turn(const void* from_bits, int64_t rows, int64_t columns, void* to_bits) {
 }
 
 Tensor turned(const Tensor& tensor) {
-  if (is_quantised(tensor.dtype())) return tensor.transpose(0, 1).contiguous();  // which says that it cannot be
+  if (is_quantised(tensor.dtype())) return tensor.transpose(0, 1).contiguous();  // which throws
   const Tensor from = tensor.contiguous(), to = Tensor::empty({tensor.size(1), tensor.size(0)}, tensor.dtype());
   const auto turn_bits = size_of(tensor.dtype()) == 2   ? turn<uint16_t>
                          : size_of(tensor.dtype()) == 4 ? turn<uint32_t>
@@ -141,7 +141,7 @@ Tensor changed(const Tensor& tensor, Change change, const std::string& name, con
                           "; it must be a matrix");
       return turned(tensor);
     case Change::add_one: {
-      const Tensor wide = tensor.to(DType::f32).clone();  // 1 + w has more digits than a half has
+      const Tensor wide = tensor.to(DType::f32).clone();  // 1 + w needs more digits than half precision has
       add<float>(wide, 1);
       return wide;
     }
@@ -149,7 +149,7 @@ Tensor changed(const Tensor& tensor, Change change, const std::string& name, con
   return tensor;
 }
 
-// Rows 0, 2, ..., then the others; `undone`: the first of each half, the second ones, ...
+// Rows 0, 2, ..., then rows 1, 3, ...; `undone`: the inverse, which interleaves the two halves.
 Tensor halves_apart(const Tensor& tensor, bool undone) {
   Dims pairs{undone ? 2 : tensor.size(0) / 2, undone ? tensor.size(0) / 2 : 2};
   for (int d = 1; d < tensor.rank(); ++d) pairs.push_back(tensor.size(d));
@@ -158,7 +158,7 @@ Tensor halves_apart(const Tensor& tensor, bool undone) {
 
 Tensor stacked(std::vector<Tensor> parts, const std::string& own, const std::string& where) {
   if (parts.size() == 1) return parts[0];
-  // Files of several types have blocks beside what becomes float16.
+  // Quantised parts of different types are joined as float16.
   if (std::any_of(parts.begin(), parts.end(), [&](const Tensor& part) { return part.dtype() != parts[0].dtype(); }))
     for (Tensor& part : parts)
       if (is_quantised(part.dtype())) part = part.to(DType::f16);
@@ -170,7 +170,7 @@ Tensor stacked(std::vector<Tensor> parts, const std::string& own, const std::str
     const bool fits = part.rank() == parts[0].rank() &&
                       std::equal(part.shape().begin() + 1, part.shape().end(), parts[0].shape().begin() + 1);
     if (!fits)
-      throw FormatError(where + ": what makes up '" + own + "' has shapes " + to_string(parts[0].shape()) + " and " +
+      throw FormatError(where + ": the tensors of '" + own + "' have shapes " + to_string(parts[0].shape()) + " and " +
                         to_string(part.shape()) + "; they must fit together");
     dims[0] += part.size(0);
   }
@@ -278,7 +278,7 @@ std::map<std::string, std::vector<int64_t>> rewritten_shapes(
     const auto own = shapes.find(rule.own);
     if (own == shapes.end()) continue;
     const std::vector<int64_t> shape(own->second.begin(), own->second.end());
-    // A parameter that is one of theirs as it is may have no tensor of its own yet, as a tied head.
+    // A parameter equal to one tensor may not be stored yet, as a tied head.
     const bool is_theirs = rule.theirs.size() == 1 && rule.change == Change::none;
     for (const std::string& plain : rule.theirs) {
       if (plain.empty()) continue;
@@ -327,7 +327,7 @@ NamedTensors read_named(const Names& names, const Module& model, const std::vect
   std::vector<Wanted> all;
   for (NameRule& rule : rules_of(names)) {
     const auto own = expected.find(rule.own);
-    if (own == expected.end()) continue;  // the model has it not: no bias, say. Its tensors are unknown then
+    if (own == expected.end()) continue;  // the model lacks it (a bias, say), so its tensors count as unknown
     Wanted& wanted = all.emplace_back(Wanted{std::move(rule), own->second});
     for (const std::string& plain : wanted.rule.theirs) {
       if (plain.empty()) {
@@ -337,7 +337,7 @@ NamedTensors read_named(const Names& names, const Module& model, const std::vect
       const std::string* const name = there.find(plain);
       if (!name) throw FormatError(where + ": there is no tensor '" + there.prefix() + plain + "'");
       if (!used.insert(plain).second)
-        throw Error("pretrained: the rules use '" + plain + "' twice");  // a mistake of the family's page
+        throw Error("pretrained: the rules use '" + plain + "' twice");  // a mistake in the family's source
       wanted.stored.push_back(*name);
     }
   }
@@ -360,7 +360,7 @@ NamedTensors read_named(const Names& names, const Module& model, const std::vect
                         ", the configuration asks for " + to_string(wanted.shape));
     if (wanted.rule.alternating) wanted.value = halves_apart(wanted.value, false);
   };
-  // What is turned or joined is copied, which takes most of the time until the first token.
+  // Transposed and joined tensors are copied, which takes most of the time until the first token.
   parallel_for(default_executor(), std::ssize(all), [&](int64_t i) {
     Wanted& wanted = all[static_cast<size_t>(i)];
     try {

@@ -1,4 +1,4 @@
-// From the tensors of other makers' files to heed's parameters, and back.
+// Maps tensors of third-party files to heed's parameters and back.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace heed::inline v0 {
 
-/// What is done to a tensor on its way in, and undone on its way out.
+/// A change made to a tensor when it is read, and undone when it is written.
 enum class Change : uint8_t {
   none,
-  transpose,  // a matrix is (in, out) there, or (1, in, out)
-  add_one,    // a norm multiplies by 1 + weight there
-  reshape,    // the same numbers in another shape there; for a parameter of one tensor
+  transpose,  // the file has the matrix as (in, out) or (1, in, out)
+  add_one,    // the file's norm multiplies by 1 + weight
+  reshape,    // the file has the numbers in another shape; for a parameter of one tensor
 };
 
-/// One parameter of heed's and the tensors that it is made of, rows of the first first; "" for zeros, as many rows as
-/// the one before has. "{}" in names stands for the number of a layer.
+/// One parameter `own` and the file's tensors `theirs` whose rows it joins in this order. "" stands for zeros, with as
+/// many rows as the tensor before it. "{}" in names stands for the number of a layer.
 struct NameRule {
   std::string own;
   std::vector<std::string> theirs;
   Change change = Change::none;
-  bool alternating = false;  // rows of the two halves alternate there
+  bool alternating = false;  // in the file, rows of the two halves alternate
 };
 
-/// Two names of one tensor, of which a file may have either, or both. transformers ties them so: a target that is
-/// stored with other values is a tensor of its own.
+/// Two names of one tensor; a file may have either or both. As in transformers, a target stored with other values is a
+/// separate tensor.
 struct Tie {
   std::string target, source;
 };
@@ -39,16 +39,17 @@ struct Tie {
 struct Names {
   std::vector<NameRule> rules;
   int64_t layers = 0;
-  std::vector<std::string> prefixes{""};      // of all of them; the first that any tensor begins with
-  std::vector<std::string> without_prefix{};  // beginnings of names that never have it
-  std::vector<std::pair<std::string, std::string>> old_endings{};  // and what newer files have for them
-  std::vector<Tie> ties{};                                         // that hold
-  // Names of modules that other versions of transformers have, and what these files have for them, with {} for a layer.
+  std::vector<std::string> prefixes{""};      // of all names; the first one that any stored tensor begins with applies
+  std::vector<std::string> without_prefix{};  // beginnings of names that never have the prefix
+  std::vector<std::pair<std::string, std::string>> old_endings{};  // with the endings of newer files
+  std::vector<Tie> ties{};                                         // ties that hold
+  // Names of modules in other versions of transformers, with their names in these files; {} stands for a layer.
   std::vector<std::pair<std::string, std::string>> other_versions{};
-  std::vector<std::string> unused{};  // names, also "*.ending" and "beginning.*", that may be there
+  /// Names, "*.ending" or "beginning.*" of tensors that may be present and are ignored.
+  std::vector<std::string> unused{};
 };
 
-/// Those of `stored` that repeat another one: they are not written, since they would soon differ.
+/// Those of `stored` that duplicate another tensor. They are not written, since training would make them differ.
 std::vector<std::string> copies_in(const Names& names, const std::vector<std::string>& stored);
 
 using ReadTensor = std::function<Tensor(const std::string& name)>;
@@ -59,51 +60,51 @@ struct TensorSource {
   ReadTensor read;
 };
 
-/// Which of `ties` hold for the tensors that are stored, in names.ties: all but those whose target is stored with other
-/// values than its group's source, or where that is not there, than the group's first target that is.
+/// Sets names.ties to those of `ties` that hold for the stored tensors. A tie is dropped if its target is stored with
+/// other values than its source, or, if the source is not stored, than the first stored target of the same source.
 void settle_ties(Names& names, const std::vector<Tie>& ties, const TensorSource& stored);
 bool is_tied(const Names& names, const std::string& target);
-/// A name without prefix, of a module or a tensor, as these files have it.
+/// Translates a name without prefix, of a module or a tensor, to the one in these files.
 std::string in_this_version(const Names& names, const std::string& plain);
-/// Whether one stored tensor is all that several rules have: an own tensor each would be written for them.
+/// Whether several rules read the same stored tensor. Writing the model then needs a tensor for each.
 bool shares_tensors(const Names& names, const Module& model, const std::vector<std::string>& stored);
 
-/// The parameters of `model`, of tensors `stored` that `read` gives. Throws FormatError where one is missing, of
-/// another shape, or unknown: `where` begins the text.
+/// The parameters of `model`, made from the tensors `stored`, which `read` loads. Throws FormatError for a tensor that
+/// is missing, unknown or of another shape; `where` begins the message.
 NamedTensors read_named(const Names& names, const Module& model, const std::vector<std::string>& stored,
                         const ReadTensor& read, const std::string& where);
 
-/// The tensor of `stored` by its plain name, or one that it is tied to; null where there is none.
+/// The tensor of `stored` with this name without prefix, or one that it is tied to; null if there is none.
 const std::string* find_stored(const Names& names, const std::string& plain, const std::vector<std::string>& stored);
 
-/// What the tensor of this plain name is called among those of `stored`, or would be beside them.
+/// The full name in the files of the tensor with this name without prefix, whether or not `stored` has it.
 std::string name_in_files(const Names& names, const std::string& plain, const std::vector<std::string>& stored);
-/// Whether a matrix of this plain name is (in, out) there.
+/// Whether the files have the matrix with this name without prefix as (in, out).
 bool is_transposed(const Names& names, const std::string& plain);
 
-/// The tensor of `stored` that one parameter is made of; null where there is none.
+/// The tensor of `stored` that the parameter `own` is made of; null if there is none, or several.
 const std::string* find_named(const Names& names, const std::string& own, const std::vector<std::string>& stored);
 
-/// The tensors of a new file for the parameters of `model`, with their shapes: names with the first prefix. Of rules
-/// whose parts are equal, and that change nothing or the shape alone, which is then that of the tensor in `stored`.
+/// Names, with the first prefix, and shapes of the tensors of a new file for the parameters of `model`. For rules whose
+/// parts have equal shapes and that change nothing but the shape, which is then that of the tensor in `stored`.
 std::map<std::string, std::vector<int64_t>> rewritten_shapes(
     const Names& names, const Module& model, const std::vector<std::string>& stored,
     const std::function<std::vector<int64_t>(const std::string&)>& shape);
 
-/// A matrix of a layer and the rows that it is among those of a parameter.
+/// A matrix of a layer in the file, and the rows [begin, end) that it has in the parameter `own`.
 struct StackedRows {
-  std::string plain;  // its name without a prefix
+  std::string plain;  // its name without prefix
   std::string own;
   int64_t begin, end;
 };
 std::vector<StackedRows> stacked_rows(const Names& names, const Module& model, const std::vector<std::string>& stored,
                                       const std::function<std::vector<int64_t>(const std::string&)>& shape);
 
-/// What `own` tensors are of: a change that adds is undone in values alone.
+/// What the `own` tensors hold. Change::add_one is undone for values only.
 enum class Of : uint8_t { values, gradients };
 
-/// The other way: the tensors of a file that has `stored`, of the shapes that `shape` gives, from those of `own` by
-/// heed's names. What no rule makes is not among them.
+/// The inverse of read_named: the tensors of a file with the names `stored` and shapes `shape(name)`, made from `own`
+/// by heed's names. Tensors that no rule covers are left out.
 NamedTensors write_named(const Names& names, const NamedTensors& own, const std::vector<std::string>& stored,
                          const std::function<std::vector<int64_t>(const std::string&)>& shape, Of of = Of::values);
 

@@ -123,7 +123,7 @@ TEST_F(Pretrained, ConfigurationsThatChangeResults) {
         {"\"vocab_size\": 20", "\"vocab_size\": 9000000000000000000", "whole number in"},
         {"\"n_layer\": 2", "\"n_layer\": 1", "h.1.attn.c_attn.bias' has no place"},
         {"\"n_layer\": 2", "\"n_layer\": 3", "there is no tensor 'h.2."},
-        {"\"attn_pdrop\": 0.1", "\"add_cross_attention\": true", "heed has this kind of model with false"},
+        {"\"attn_pdrop\": 0.1", "\"add_cross_attention\": true", "heed supports this kind of model only with false"},
         {"\"attn_pdrop\": 0.1", "\"activation_function\": \"mish\"", "heed has relu"},
         {"\"attn_pdrop\": 0.1", "\"attn_pdrop\": 7", "it must be in 0..0.99"}}) {
     write("config.json", config_with(from, to));

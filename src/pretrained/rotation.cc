@@ -37,7 +37,7 @@ constexpr const char* kLongest = "max_position_embeddings";
 constexpr const char* kOriginal = "original_max_position_embeddings";
 constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
 
-// Of an odd size the last pair is turned, too.
+// With an odd size the last pair is rotated, too.
 std::vector<double> plain(double base, int64_t size) {
   std::vector<double> frequencies;
   for (int64_t p = 0; p < (size + 1) / 2; ++p)
@@ -45,7 +45,7 @@ std::vector<double> plain(double base, int64_t size) {
   return frequencies;
 }
 
-// Long wavelengths are stretched by the factor, short ones stay, those between are mixed (Llama 3.1).
+// Llama 3.1: long wavelengths are stretched by the factor, short ones kept, those between interpolated.
 void llama3(const Keys& keys, double original, std::vector<double>& frequencies) {
   const double factor = keys.number("factor", 1, kMost), low = keys.number("low_freq_factor", 0, kMost);
   const double high = keys.number("high_freq_factor", 0, kMost);
@@ -57,17 +57,17 @@ void llama3(const Keys& keys, double original, std::vector<double>& frequencies)
   }
 }
 
-// Peng et al. 2023, "YaRN", 3.2 and 3.4. Returns the amplitude.
+// YaRN (Peng et al. 2023, sections 3.2 and 3.4). Returns the amplitude.
 double yarn(const Keys& keys, double base, int64_t max_positions, double original, int64_t turned, bool truncate,
             std::vector<double>& frequencies) {
   const auto size = static_cast<double>(turned);
   const double factor = keys.number("factor", 1, kMost, static_cast<double>(max_positions) / original);
-  // 0 stands for none.
+  // 0 means none.
   const auto number_or = [&](const char* key, double otherwise) {
     const double given = keys.number(key, 0, kMost, 0);
     return given == 0 ? otherwise : given;
   };
-  const auto dimension_of = [&](double turns) {  // that turns so often within the original context
+  const auto dimension_of = [&](double turns) {  // the dimension with `turns` rotations within the original context
     return size * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
   };
   double low = dimension_of(number_or("beta_fast", 32)), high = dimension_of(number_or("beta_slow", 1));
@@ -84,7 +84,7 @@ double yarn(const Keys& keys, double base, int64_t max_positions, double origina
   return scale != 0 && of_all != 0 ? amplitude(scale) / amplitude(of_all) : amplitude(1);
 }
 
-// Ding et al. 2024, "LongRoPE": a factor for each pair, here those of texts within the original context. Returns the
+// LongRoPE (Ding et al. 2024): a factor for each pair, here those for texts within the original context. Returns the
 // amplitude, which is that of the longest context.
 double longrope(const Keys& keys, int64_t longest, double original, std::vector<double>& frequencies) {
   const std::vector<double> factors = keys.numbers("short_factor", 1e-6, kMost);
@@ -99,13 +99,13 @@ double longrope(const Keys& keys, int64_t longest, double original, std::vector<
 std::string type_of(const Keys& config, const Keys& scaling) {
   std::string type = scaling.text("rope_type", scaling.text("type", "default"));
   const bool phi3 = config.text("model_type") == "phi3";
-  if (type == "su" || (phi3 && type == "yarn")) type = "longrope";  // as Phi-3's first files call it
+  if (type == "su" || (phi3 && type == "yarn")) type = "longrope";  // the name in Phi-3's first files
   if (phi3 && type != "default" && type != "longrope")
-    scaling.fail(scaling.first_of({"rope_type", "type"}), "Phi-3 has default and longrope");
+    scaling.fail(scaling.first_of({"rope_type", "type"}), "it must be default or longrope for Phi-3");
   return type;
 }
 
-// Where both are there, transformers takes the older one.
+// If both are present, transformers uses rope_scaling, the older one.
 Keys scaling_of(const Keys& config) {
   for (const char* key : {"rope_scaling", "rope_parameters"})
     if (const std::optional<Keys> scaling = config.object(key); scaling && scaling->size() > 0)
@@ -119,7 +119,7 @@ double original_positions(const Keys& config, const Keys& scaling, bool by_type 
   return static_cast<double>(by_type ? told : config.integer(kOriginal, 1, INT32_MAX, told));
 }
 
-// `by_type`: of one type of layers.
+// `by_type`: `scaling` belongs to one type of layers.
 Rotary turned(const Keys& config, const Keys& scaling, int64_t head_dim, double base, const RotationRules& rules,
               bool by_type = false) {
   const double part =
@@ -127,7 +127,7 @@ Rotary turned(const Keys& config, const Keys& scaling, int64_t head_dim, double 
   const std::string type = type_of(config, scaling);
   auto turned = static_cast<int64_t>(static_cast<double>(head_dim) * part);
   if (!rules.partial && turned != head_dim) {
-    // Such a class turns whole heads; its scalings would give too few angles for them.
+    // The class rotates whole heads; its scalings would give too few angles.
     if (type != "default") scaling.fail(scaling.first_of({"rope_type", "type"}), "it needs partial_rotary_factor 1");
     turned = head_dim;
   }
@@ -135,7 +135,7 @@ Rotary turned(const Keys& config, const Keys& scaling, int64_t head_dim, double 
   const int64_t size = (turned + 1) / 2 * 2;
   if (size > head_dim) config.fail("head_dim", "it must be even");
   Rotary result{.size = size, .base = base};
-  // dynamic: as they are within max_position_embeddings
+  // dynamic changes nothing within max_position_embeddings
   if ((type == "default" || type == "dynamic") && turned == size) return result;
   const int64_t longest = config.integer(kLongest, 1, INT32_MAX);
   const double original = original_positions(config, scaling, by_type);
@@ -146,7 +146,7 @@ Rotary turned(const Keys& config, const Keys& scaling, int64_t head_dim, double 
   } else if (type == "llama3") {
     llama3(scaling, original, frequencies);
   } else if (type == "yarn") {
-    // transformers looks for it beside the types of layers, where there are some.
+    // With types of layers, transformers looks for `truncate` next to them.
     const bool truncate = by_type || scaling.flag("truncate");
     result.amplitude = yarn(scaling, base, longest, original, turned, truncate, frequencies);
   } else if (type == "longrope") {

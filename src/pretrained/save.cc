@@ -9,8 +9,8 @@
 namespace heed::inline v0 {
 namespace {
 
-// Of the files beside a model's tensors those that readers take, and licences. Others stay behind: heed writes no files
-// whose names it does not know. The state of a training and an adapter are of another model.
+// Whether to copy a file next to the tensors: those that model readers use, and licences. heed does not write files
+// with unknown names. Training state and adapters belong to other models.
 bool is_text(const std::string& name) {
   return is_model_file(name) && !name.ends_with(".safetensors") && name != kStateFile && name != kLogFile &&
          name != kTrainOptionsFile && name != kAdapterConfigFile;
@@ -21,14 +21,14 @@ Tensor in_dtype(const Tensor& tensor, DType dtype, const std::string& name) {
   const std::span<float> values = after.span<float>();
   if (!std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); }))
     throw FormatError("save_pretrained: tensor '" + name + "' is not finite in " + name_of(dtype) +
-                      "; such a model cannot be used, train it anew");
+                      "; such a model cannot be used, train it again");
   return to;
 }
 
-// The parameters by their names in the files.
+// The parameters under their names in the files.
 NamedTensors by_their_names(const PretrainedLayout& layout, NamedTensors own) {
   for (auto& [name, tensor] : own)
-    if (is_quantised(tensor.dtype())) tensor = tensor.to(DType::f32);  // whose columns can be rows
+    if (is_quantised(tensor.dtype())) tensor = tensor.to(DType::f32);  // so that it can be transposed
   if (const auto& rewritten = layout.rewritten) {
     std::vector<std::string> names;
     for (const auto& [name, shape] : rewritten->shapes) names.push_back(name);
@@ -38,7 +38,7 @@ NamedTensors by_their_names(const PretrainedLayout& layout, NamedTensors own) {
                      [&](const std::string& name) { return layout.tensors.info(name).shape; });
 }
 
-// What the files had: parameters as they are now, the rest as it was.
+// All tensors of the files: parameters with their current values, the rest unchanged.
 NamedTensors tensors_of(const PretrainedModel& model, const NamedTensors& own) {
   const TensorFiles& files = model.layout->tensors;
   NamedTensors all = by_their_names(*model.layout, own);
@@ -64,7 +64,7 @@ NamedTensors tensors_of(const PretrainedModel& model, const NamedTensors& own) {
 
 void write_pretrained(FileWriter& file, const PretrainedModel& model, const NamedTensors& parameters) {
   if (!model.layout) throw UsageError("write_pretrained: the model was not loaded by load_pretrained");
-  // transformers asks for the format.
+  // transformers requires the metadata "format".
   write_safetensors(file, tensors_of(model, parameters), {{"format", "pt"}});
 }
 

@@ -1,4 +1,4 @@
-// What sentence-transformers (Reimers and Gurevych 2019, "Sentence-BERT") puts behind a model: modules.json.
+// modules.json of sentence-transformers (Reimers and Gurevych 2019, "Sentence-BERT"): the steps after a model.
 #include <algorithm>
 #include <filesystem>
 #include <span>
@@ -86,20 +86,21 @@ constexpr const char* kModulesFile = "modules.json";
 constexpr const char* kPromptsFile = "config_sentence_transformers.json";
 constexpr const char* kTokenizerFile = "tokenizer_config.json";
 
-// The first of the files that is there; without one an empty object, so that all keys have their defaults.
+// Reads the first of the files that exists; if none does, all keys have their defaults.
 Keys keys_of(const std::string& directory, const std::vector<std::string>& names, const KeyTable& table) {
   const DirectorySnapshot files(directory, names);
   for (const std::string& name : names)
     if (files.contains(name)) {
       const std::string where = directory + "/" + name;
       nlohmann::json json = parse_json(files.read(name, kLargest), where);
-      if (!json.is_object()) throw FormatError(where + ": it is no JSON object");
+      if (!json.is_object()) throw FormatError(where + ": it is not a JSON object");
       return {std::move(json), where, table};
     }
   return {nlohmann::json::object(), directory + "/" + names[0], table};
 }
 
-// Newer files have one name or a list of them; older ones a flag each, whose order is that of the vectors.
+// Newer files have one name or a list of names; older ones a flag for each kind, and the vectors have the order of
+// kKinds.
 std::vector<Pooling> pooling_of(const Keys& config) {
   struct Kind {
     const char* name;
@@ -129,7 +130,7 @@ std::vector<Pooling> pooling_of(const Keys& config) {
 }
 
 std::optional<Activation> activation_of_dense(const Keys& config) {
-  const std::string full = config.text("activation_function", "Identity");  // where it is null
+  const std::string full = config.text("activation_function", "Identity");  // the default, also for null
   const std::string name = full.substr(full.rfind('.') + 1);
   if (name == "Identity") return {};
   if (name == "Tanh") return Activation::tanh;
@@ -156,7 +157,7 @@ Step dense(const std::string& directory) {
   return step;
 }
 
-// The directory of a module, which stands in that of the model.
+// The directory of a module, inside that of the model.
 std::string path_of(const std::string& directory, const Keys& module) {
   const std::string path = module.text("path");
   if (path.empty() || path == "." || path == ".." || path.find('/') != std::string::npos)
@@ -171,7 +172,7 @@ void read_modules(const std::string& directory, const nlohmann::json& list, Sent
                       " modules: a Transformer, a Pooling, then Dense and Normalize");
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string place = where + ": module " + std::to_string(i + 1);
-    if (!list[i].is_object()) throw FormatError(place + " is no JSON object");
+    if (!list[i].is_object()) throw FormatError(place + " is not a JSON object");
     const Keys module(list[i], place, module_keys());
     const std::string full = module.text("type"), type = full.substr(full.rfind('.') + 1);
     const bool fits = i == 0   ? type == "Transformer"
@@ -179,7 +180,7 @@ void read_modules(const std::string& directory, const nlohmann::json& list, Sent
                                : type == "Dense" || type == "Normalize";
     if (!fits) module.fail("type", "heed takes a Transformer, a Pooling, then Dense and Normalize");
     if (i == 0) {
-      if (!module.text("path").empty()) module.fail("path", "the Transformer must stand in the directory itself");
+      if (!module.text("path").empty()) module.fail("path", "the Transformer must be in the directory itself");
     } else if (i == 1) {
       const Keys config = keys_of(path_of(directory, module), {kConfigFile}, pooling_keys());
       result.pooling = pooling_of(config);
@@ -187,7 +188,7 @@ void read_modules(const std::string& directory, const nlohmann::json& list, Sent
     } else if (type == "Dense") {
       result.steps.push_back(dense(path_of(directory, module)));
     } else {
-      // Often the directory is left out: the module has no configuration.
+      // Normalize has no configuration, so its directory is often missing.
       if (const std::string path = path_of(directory, module); std::filesystem::is_directory(path))
         keys_of(path, {kConfigFile}, normalize_keys());
       result.steps.push_back({});
@@ -195,16 +196,16 @@ void read_modules(const std::string& directory, const nlohmann::json& list, Sent
   }
 }
 
-// Arguments of Python's classes, of which one is dropped there, too.
+// Refuses arguments of Python's classes, except trust_remote_code, which is ignored there, too.
 void check_arguments(const Keys& config, const std::string& key) {
   const std::optional<Keys> given = config.object(key);
   if (given && given->size() > (given->is_given("trust_remote_code") ? 1 : 0))
-    config.fail(key, "heed has no such arguments");
+    config.fail(key, "heed does not support these arguments");
 }
 
-// By tokenizer_config.json; 0 for no limit.
+// The limit in tokenizer_config.json; 0: none.
 int64_t longest_of_tokenizer(const std::string& directory) {
-  constexpr double kNone = 1e30;  // as transformers writes it
+  constexpr double kNone = 1e30;  // transformers' value for no limit
   const Keys tokenizer = keys_of(directory, {kTokenizerFile}, {applied("model_max_length")});
   const double most = tokenizer.number("model_max_length", 1, 1e300, kNone);
   return most < INT32_MAX ? static_cast<int64_t>(most) : 0;
@@ -257,7 +258,7 @@ void read_prompts(const std::string& directory, SentenceModules& result) {
   result.similarity = similarity_of(config);
 }
 
-// What sentence-transformers makes of a directory without modules: a decoder's last token, else the mean.
+// The default of sentence-transformers without modules.json: a decoder's last token, else the mean.
 Pooling pooling_of_model(const std::string& directory) {
   const DirectorySnapshot files(directory, {kConfigFile});
   if (!files.contains(kConfigFile)) return Pooling::mean;

@@ -33,7 +33,7 @@ KeyTable keys(const std::string&) {
                              alias("head_dim", "d_kv"),
                              applied("is_encoder_decoder", true),
                              harmless("is_decoder", "each stack has its own"),
-                             applied("dense_act_fn"),  // both instead of what feed_forward_proj says
+                             applied("dense_act_fn"),  // both override feed_forward_proj
                              applied("is_gated_act"),
                              harmless("initializer_factor", "it is for new weights"),
                              harmless("classifier_dropout", "heed has no such head")});
@@ -74,8 +74,8 @@ Described describe(const Keys& config, const TensorSource& stored) {
   if (!wrote.empty() && !wrote.ends_with("ForConditionalGeneration") && !wrote.ends_with("Model"))
     config.fail("architectures", "heed has Model, EncoderModel and ForConditionalGeneration of T5");
   if (!encodes && !config.flag("is_encoder_decoder"))
-    config.fail("is_encoder_decoder", "heed has this kind of model with true");
-  // The first version's output layer is fed with scaled states; newer files say so in a key of its own.
+    config.fail("is_encoder_decoder", "heed supports this kind of model only with true");
+  // The output layer of version 1.0 takes scaled states; newer files have a key for it.
   const bool scaled = config.has("scale_decoder_outputs") ? config.flag("scale_decoder_outputs")
                                                           : config.flag("tie_word_embeddings", true);
   const int64_t width = size_of(config, "d_model"), encoder_layers = layers_of(config, "num_layers");
@@ -88,11 +88,11 @@ Described describe(const Keys& config, const TensorSource& stored) {
       .dim_feedforward = size_of(config, "d_ff"),
       .dropout = config.number("dropout_rate", 0, 0.99),
       .positions = "relative",
-      .max_positions = 1 << 20,  // none is special: attention knows distances alone
+      .max_positions = 1 << 20,  // no limit: attention depends on distances only
       .pad_id = static_cast<int32_t>(config.integer("pad_token_id", 0, INT32_MAX, 0)),
       .bos_id = static_cast<int32_t>(config.integer("decoder_start_token_id", 0, INT32_MAX, 0)),
       .eos_id = config.has("eos_token_id") ? config.ids("eos_token_id").at(0) : 1};
-  // Both "gated-gelu" and "gated-gelu_new" are the tanh form.
+  // "gated-gelu" and "gated-gelu_new" both mean the tanh form.
   const std::string projected = projection == "gated-gelu" ? "gelu_new" : projection.substr(named_gated ? 6 : 0);
   const Activation activation = config.has("dense_act_fn") ? activation_of(config, "dense_act_fn")
                                                            : activation_named(config, "feed_forward_proj", projected);
@@ -117,7 +117,7 @@ Described describe(const Keys& config, const TensorSource& stored) {
                              .relative_distance = config.integer("relative_attention_max_distance", 2, 1 << 20),
                              .state_factor = scaled ? 1 / std::sqrt(static_cast<double>(width)) : 1};
   Described described{.make = {}, .names = names_of(own, gated)};
-  // Always, whatever tie_word_embeddings says: an own head is one with other values.
+  // Independent of tie_word_embeddings: a separate head is one stored with other values.
   const std::vector<Tie> ties{{kEncoderTable, kSharedTable}, {kDecoderTable, kSharedTable}, {kHeadTable, kSharedTable}};
   settle_tables(ties, stored, described.names, own, details);
   if (encodes) described.names.unused.emplace_back("decoder.*");

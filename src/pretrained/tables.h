@@ -1,4 +1,4 @@
-// What heed does with the keys of the files beside config.json. Each table stands in the source that reads the file.
+// Key tables of the files beside config.json. Each table is defined in the source that reads the file.
 #pragma once
 
 #include "pretrained/keys.h"
@@ -7,7 +7,7 @@ namespace heed::inline v0 {
 
 KeyTable rope_keys();                      // rope_parameters and rope_scaling of config.json
 KeyTable image_processor_keys(bool deit);  // preprocessor_config.json
-// Of sentence-transformers: a module in modules.json, sentence_bert_config.json, config_sentence_transformers.json, and
+// sentence-transformers: a module in modules.json, sentence_bert_config.json, config_sentence_transformers.json, and
 // config.json of Pooling, Dense and Normalize.
 KeyTable module_keys();
 KeyTable sentence_transformer_keys();

@@ -7,7 +7,7 @@
 namespace heed::inline v0 {
 namespace {
 
-// A number for both sides, or height and width.
+// One number for both sides, or height and width.
 ImageSize sides(const Keys& config, const std::string& key) {
   if (config.is_number(key)) {
     const int64_t side = config.integer(key, 1, kLongestSide);

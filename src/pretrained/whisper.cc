@@ -79,7 +79,7 @@ Described describe(const Keys& config, const TensorSource& stored) {
   Names names = names_of(std::max(std::ssize(own.encoder), std::ssize(own.decoder)));
   const std::string head = "proj_out.weight";
   std::vector<Tie> ties;
-  // Without a head of its own, the embedding writes.
+  // Without a separate head, the output matrix is the embedding.
   if (config.flag("tie_word_embeddings") || wrote == "WhisperModel")
     ties.push_back({head, "decoder.embed_tokens.weight"});
   settle_ties(names, ties, stored);

@@ -244,7 +244,7 @@ class Embed(Reading):
         model = tiny_models.text_encoder(self.at / "m")
         whole = '[{"type": "a.Transformer", "path": ""}, {"type": "a.%s", "path": "%s"}]'
         for content, says in (("{}", "a Transformer, a Pooling, then"), ("[]", "a Transformer, a Pooling, then"),
-                              ("[1, 2]", "no JSON object"), (whole % ("LSTM", "1"), "LSTM"),
+                              ("[1, 2]", "not a JSON object"), (whole % ("LSTM", "1"), "LSTM"),
                               (whole % ("Pooling", "../x"), "../x"),
                               (whole.replace('""', '"0"') % ("Pooling", "1"), "itself")):
             self.write("m/modules.json", content)
