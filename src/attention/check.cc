@@ -353,7 +353,7 @@ bool may_overlap(const Tensor& a, const Extent& of_a, const Tensor& b) {
 
 /// Whether each stride is past all that the smaller ones reach, so that no two elements have one place.
 bool is_nested(const Tensor& t) {
-  if (t.numel() == 0) return true;
+  if (t.numel() == 0 || t.is_contiguous()) return true;
   uint32_t left = 0;  // dimensions with more than one element, a bit each
   for (int d = 0; d < t.rank(); ++d)
     if (t.shape()[d] > 1) left |= uint32_t{1} << d;
