@@ -35,11 +35,11 @@ class FileWriter {
 };
 using FillFile = std::function<void(FileWriter&)>;
 
-/// Writes to a temporary name in the same directory (.NAME.heed-*.part), fsyncs, renames, fsyncs the directory: whoever
-/// opens `path` finds the whole old content or the whole new one, also after a crash. When anything fails (`fill` may
-/// throw, too) the temporary file is removed and the old content is untouched; what a killed writer left behind goes
-/// with the next write of the same file. A file that is replaced keeps its permissions, and its owner where root
-/// writes. A symbolic link is followed; a pipe or a device (/dev/stdout) is written directly. Throws IoError.
+/// Writes to a temporary name in the same directory (.NAME.heed-*.part), fsyncs it, renames it and fsyncs the
+/// directory: readers of `path` find all of the old content or all of the new, also after a crash. On any failure
+/// (`fill` may throw) the temporary file is removed and the old content is untouched. The next write of the same file
+/// removes what a killed writer left. A replaced file keeps its permissions, and its owner if root writes. Symbolic
+/// links are followed; pipes and devices (/dev/stdout) are written directly. Throws IoError.
 void write_file_atomically(const std::string& path, const FillFile& fill);
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::string& path, std::string_view text);
@@ -53,45 +53,43 @@ struct Checksum {
   bool operator==(const Checksum&) const = default;
 };
 Checksum checksum_of(std::string_view content);
-/// Of a content that `sum` is of the beginning of.
+/// The checksum of a content that begins with the content of `sum` and continues with `more`.
 Checksum extended(Checksum sum, std::span<const std::byte> more);
 Checksum checksum_of_file(const std::string& path);  // throws IoError
 
-/// Replaces files of a directory all at once, on any file system: nothing but the files named here is written, replaced
-/// or removed. docs/decisions/0007-saving.md has the reasons and the proof.
+/// Replaces files of a directory all at once, on any file system. Only the files named here are written, replaced or
+/// removed. docs/decisions/0007-saving.md has the reasons and the proof.
 ///
 /// Names must satisfy is_model_file() (heed/model_files.h): a journal that names another file is refused by the next
 /// process, since an untrusted directory may come with one.
 ///
-/// New files are written and fsynced under temporary names in the directory; commit() puts a journal beside them
-/// (.heed-journal), which says what becomes what, then renames, then removes the journal.
+/// New files are written and fsynced under temporary names in the directory. commit() writes a journal beside them
+/// (.heed-journal) with the renames to make, then renames the files, then removes the journal.
 ///
-/// Guarantee: killed at any moment, or after a power cut, DirectorySnapshot finds the files of before or the files of
-/// after, never a mixture, and the next transaction puts right what is under way. Programs that know nothing of the
-/// journal may find a mixture for as long as the renames take, or after a kill in that moment until the next
-/// transaction.
+/// Guarantee: after a kill or a power cut at any moment, DirectorySnapshot finds all the old files or all the new ones,
+/// never a mixture, and the next transaction completes the renames. Programs that ignore the journal may find a mixture
+/// during the renames, or, after a kill in that moment, until the next transaction.
 ///
-/// While it lives nobody else has a transaction on the directory (.heed-lock; on file systems without locks that is not
-/// guarded against).
+/// A directory has at most one transaction at a time (.heed-lock; not enforced on file systems without locks).
 class DirectoryTransaction {
  public:
-  /// Makes the directory and missing parents; completes what a killed transaction committed. Throws IoError, also where
-  /// another transaction is under way.
+  /// Makes the directory and missing parents, and completes what a killed transaction committed. Throws IoError, also
+  /// while another transaction is open.
   explicit DirectoryTransaction(const std::string& directory);
-  /// Without commit() everything written is thrown away, and so are directories that were made.
+  /// Without commit(), discards everything written and removes the directories that were made.
   ~DirectoryTransaction();
   DirectoryTransaction(const DirectoryTransaction&) = delete;
   DirectoryTransaction& operator=(const DirectoryTransaction&) = delete;
 
-  /// Throws IoError, for one where `name` is no name of heed's, or is there already and is a mount point or not a
-  /// regular file: links are neither followed nor replaced.
+  /// Throws IoError, also if `name` is not a name that heed uses, or exists and is a mount point or not a regular file.
+  /// Links are neither followed nor replaced.
   Checksum write(const std::string& name, const FillFile& fill);
   Checksum write(const std::string& name, std::string_view text);
   void remove(const std::string& name);
-  /// What is written after it belongs to the next set.
+  /// Later writes belong to the next set.
   void commit();
 
-  /// Directories that it made, outermost first.
+  /// Directories that the transaction made, outermost first.
   const std::vector<std::string>& made() const;
 
  private:
@@ -101,24 +99,24 @@ class DirectoryTransaction {
 
 class SafetensorsFile;
 
-/// Files of a directory as they were at one moment, whole sets of a DirectoryTransaction even where one is under way or
-/// was cut off. They are held open, so that they can be read at leisure. Changes nothing on the disk. Copies share what
-/// they hold.
+/// Files of a directory as they were at one moment: complete sets of a DirectoryTransaction, even while one is open or
+/// after one was killed. The files are kept open, so that they can be read later. Changes nothing on the disk. Copies
+/// share the open files.
 class DirectorySnapshot {
  public:
-  /// Looks for `names`; those that are not there are left out. Throws IoError; FormatError for a broken journal.
+  /// Opens `names`; missing files are left out. Throws IoError, and FormatError for a broken journal.
   DirectorySnapshot(const std::string& directory, const std::vector<std::string>& names);
-  /// Files that lie in memory, contents by name; `where` stands for the directory in messages.
+  /// Files in memory, contents by name; `where` stands for the directory in messages.
   static DirectorySnapshot in_memory(std::string where, std::map<std::string, std::string> files);
 
   /// The directory.
   const std::string& where() const;
-  /// A file, as messages name it.
+  /// The path of a file, for messages.
   std::string path(const std::string& name) const;
-  /// Those that are there, sorted.
+  /// The files that exist, sorted.
   std::vector<std::string> names() const;
   bool contains(const std::string& name) const;
-  /// The content. Throws IoError where it is not there, FormatError where it is larger than `limit` bytes.
+  /// The content of a file. Throws IoError if it is missing, FormatError if it is larger than `limit` bytes.
   std::string read(const std::string& name, uint64_t limit = uint64_t{1} << 32) const;
   SafetensorsFile safetensors(const std::string& name) const;
 
@@ -139,18 +137,18 @@ std::vector<std::string> list_files(const std::string& directory);
 struct TensorInfo {
   std::string name;
   std::string dtype_name;      // as the file has it: "F32", "BF16", ...
-  std::optional<DType> dtype;  // absent where heed has no such type ("F8_E4M3", "C64")
+  std::optional<DType> dtype;  // absent for types that heed does not support ("F8_E4M3", "C64")
   std::vector<int64_t> shape;
   uint64_t begin = 0, end = 0;  // bytes, from the start of the data
 };
 
-/// A safetensors file, mapped. Opening checks all of the header (sizes, overlaps, holes, duplicate names) and reads no
-/// data. The file must not be shortened in place while it is open; replacing it by rename is fine.
+/// A memory-mapped safetensors file. Opening checks the whole header (sizes, overlaps, holes, duplicate names) and
+/// reads no data. The file must not be truncated while it is open; replacing it by rename is fine.
 class SafetensorsFile {
  public:
   /// Throws IoError, FormatError.
   explicit SafetensorsFile(const std::string& path);
-  /// The content of such a file, which it keeps; `where` names it in messages. Throws FormatError.
+  /// Takes the content of such a file; `where` names it in messages. Throws FormatError.
   SafetensorsFile(std::string content, const std::string& where);
 
   const std::string& path() const { return path_; }
@@ -161,8 +159,9 @@ class SafetensorsFile {
   bool contains(const std::string& name) const { return index_.contains(name); }
   const TensorInfo& info(const std::string& name) const;  // FormatError when there is none
 
-  /// The tensor's own memory is the mapping where that is aligned for its dtype (writes stay private to the process),
-  /// else a copy; it outlives this object. FormatError: no such tensor, a dtype heed has not, more than 8 dimensions.
+  /// A view of the mapping if that is aligned for the dtype (writes stay private to the process), else a copy. The
+  /// tensor may outlive this object. Throws FormatError if there is no such tensor, or if it has an unsupported dtype
+  /// or more than 8 dimensions.
   Tensor tensor(const std::string& name) const;
 
  private:
@@ -191,7 +190,7 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors, cons
 
 // ---------------------------------------------------------------------------------------------- npy and npz
 
-/// What the header of an npy file (numpy.lib.format, versions 1 to 3) says.
+/// The header of an npy file (numpy.lib.format, versions 1 to 3).
 struct NpyInfo {
   std::string descr;  // NumPy's name of the type: "<f4"
   DType dtype = DType::f32;
@@ -204,12 +203,12 @@ struct NpyInfo {
 
 struct NpyArray {
   Tensor tensor;             // row major
-  bool was_fortran = false;  // the file was column major and has been turned: worth a warning
+  bool was_fortran = false;  // the file was column major and was transposed: worth a warning
 };
 
-/// Reads and checks the header only: the data must have exactly the length that the shape says. Booleans, floats of 2,
-/// 4 and 8 bytes and integers of 1 to 8 bytes, either byte order. Throws IoError; FormatError also for object,
-/// structured and text types.
+/// Reads and checks the header only: the length of the data must match the shape. Supports booleans, floats of 2, 4 and
+/// 8 bytes and integers of 1 to 8 bytes, either byte order. Throws IoError; FormatError also for object, structured and
+/// text types.
 NpyInfo read_npy_info(const std::string& path);
 NpyArray load_npy(const std::string& path);
 /// Throws FormatError for bfloat16, which NumPy does not have.
@@ -226,21 +225,21 @@ void save_npz(const std::string& path, const NamedTensors& tensors, bool compres
 
 // ---------------------------------------------------------------------------------------------- compressed files
 
-/// Bytes one behind the other: puts the next ones into `into`, which has room, and returns how many; 0 at the end only.
+/// A stream of bytes: writes the next ones to `into`, which is not empty, and returns their number; 0 only at the end.
 using ReadBytes = std::function<size_t(std::span<char> into)>;
 
 /// Whether the bytes begin as gzip's do.
 bool is_gzip(std::string_view bytes);
 
-/// What was compressed: all members, one behind the other. Throws FormatError for data that is broken or cut, for what
-/// else follows it, and beyond 64 MiB for what unpacks to more than 100 times its size, which no text does.
+/// Unpacks all members and concatenates them. Throws FormatError for data that is broken, cut off or followed by
+/// anything else, and, beyond 64 MiB, for data that unpacks to more than 100 times its size, which text never does.
 std::string gunzip(std::string_view packed, const std::string& where);
-/// The same while it is read, and throws then.
+/// Unpacks while reading, and throws then.
 ReadBytes gunzip(ReadBytes packed, const std::string& where);
 
 // ---------------------------------------------------------------------------------------------- configurations
 
-/// `text` in double quotes, control characters escaped, shortened to about 80 characters: for messages and listings.
+/// `text` in double quotes, with control characters escaped and shortened to about 80 characters, for messages.
 std::string in_quotes(std::string_view text);
 
 /// Reads one JSON object strictly: each getter names a key with its type and range, and finish() refuses keys that no

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kMark = "\u2581";  // a space
 
-// The languages of NLLB-200, which NllbTokenizer adds where no file lists tokens.
+// The languages of NLLB-200, which NllbTokenizer adds if no file lists tokens.
 constexpr std::string_view kNllbLanguages =
     "ace_Arab ace_Latn acm_Arab acq_Arab aeb_Arab afr_Latn ajp_Arab aka_Latn amh_Ethi apc_Arab arb_Arab ars_Arab "
     "ary_Arab arz_Arab asm_Beng ast_Latn awa_Deva ayr_Latn azb_Arab azj_Latn bak_Cyrl bam_Latn ban_Latn bel_Cyrl "
@@ -102,7 +102,7 @@ class ClassBuilder {
   }
 
  private:
-  // The additional_special_tokens that the class is given beside those of tokenizer_config.json.
+  // The additional_special_tokens passed to the class in addition to those of tokenizer_config.json.
   std::optional<std::vector<AddedToken>> additional() const {
     return files_.pieces ? files_.pieces : config_.mapped_additional();
   }
@@ -112,7 +112,7 @@ class ClassBuilder {
   }
   void read_tokens() { read_tokens(additional()); }
 
-  // For what a class needs: transformers fails without it.
+  // A token that the class requires; transformers fails without it, too.
   std::string need(const std::string& key) const {
     std::string content = tokens_.content(key);
     if (content.empty()) throw FormatError(files_.where + ": " + std::string(name_) + " needs a " + key);
@@ -136,7 +136,7 @@ class ClassBuilder {
     set_lexicon(make_unigram(std::move(files_.table), std::move(files_.scores), {.unk_id = unk_id}, files_.where));
   }
 
-  // The post-processor of tokenizer.json, or begin and end as the configuration asks for them.
+  // The post-processor of tokenizer.json, or begin and end tokens as the configuration sets them.
   void set_ends_of_file(bool bos_by_default = false) {
     if (files_.json && !bos_by_default) {
       if (files_.post_processor) parts_.post_processor = files_.post_processor(parts_.lexicon);
@@ -149,7 +149,7 @@ class ClassBuilder {
     return {.ids = {id_of(*parts_.lexicon, content, files_.where)}, .type_id = type_id};
   }
 
-  // As transformers has it: a text without a token is the unknown one.
+  // As in transformers, a text without a token maps to the unknown token.
   TemplatePiece added_or_unknown(const std::string& content) const {
     const Lexicon& lexicon = *parts_.lexicon;
     const bool there =
@@ -171,7 +171,7 @@ class ClassBuilder {
     parts_.normalizer = make_normal_form(NormalForm::c);
     set_bpe({});
     set_byte_level_words(prefix(false), &parts_);
-    // The post-processor of tokenizer.json does not count, and neither do add_bos_token and add_eos_token beside it.
+    // With tokenizer.json, its post-processor, add_bos_token and add_eos_token are ignored.
     if (!files_.json) parts_.post_processor = make_ends(*parts_.lexicon, tokens_, config_, false, false, files_.where);
   }
 
@@ -259,7 +259,7 @@ class ClassBuilder {
         make_template({begin, {.sequence = 0}, end}, {begin, {.sequence = 0}, end, end, {.sequence = 1}, end});
   }
 
-  // The language of the text comes first, or last in the old form.
+  // The language token comes before the text, in the old form after it.
   void nllb() {
     std::optional<std::vector<AddedToken>> languages = additional();
     if (!languages) {
@@ -373,7 +373,7 @@ DecoderPtr make_fallback_decoder(bool strip) {
 
 PostProcessorPtr make_ends(const Lexicon& lexicon, const SpecialTokens& tokens, const TokenizerConfig& config,
                            bool bos_by_default, bool json, const std::string& where) {
-  // transformers drops both keys beside a tokenizer.json.
+  // transformers ignores both keys if there is a tokenizer.json.
   const std::string bos = tokens.content("bos_token"), eos = tokens.content("eos_token");
   const bool begins = json ? bos_by_default : config.boolean_or("add_bos_token", bos_by_default);
   const bool ends = !json && config.boolean_or("add_eos_token", false);

@@ -35,8 +35,8 @@ constexpr const char* kChats = "it is for chats, whose template heed reads separ
 constexpr const char* kWhisper = "the caller chooses Whisper's prompt";
 constexpr const char* kSegments = "the models of these classes have no segments";
 
-// What transformers' classes read in tokenizer_config.json. Other keys mean nothing to them, apart from names that end
-// in "_token", which are special tokens. tests/models/tokenizer_configs.py compares the table with the classes.
+// The keys that transformers' classes read in tokenizer_config.json. They ignore other keys, except names that end in
+// "_token", which are special tokens. tests/models/tokenizer_configs.py compares the table with the classes.
 constexpr std::array kConfigKeys{
     ConfigKey{"tokenizer_class", applied},
     ConfigKey{"bos_token", applied},
@@ -153,8 +153,8 @@ struct TypesOfClass {
   std::string_view name, types;  // with spaces between them
 };
 
-// The tokenizer class of a model_type, as transformers' TOKENIZER_MAPPING_NAMES has it: of the classes that heed
-// builds, and of the models whose tokenizer.json is taken as it is.
+// The tokenizer class of a model_type in transformers' TOKENIZER_MAPPING_NAMES, for the classes that heed builds and
+// for the models whose tokenizer.json is used unchanged.
 constexpr std::array kTypes{
     TypesOfClass{"BertTokenizer",
                  "align bark bert blip bros chinese_clip convbert distilbert electra ernie flava git grounding-dino "
@@ -195,14 +195,14 @@ constexpr std::array kTypes{
                  "smolvlm stablelm step3_vl umt5 vipllava voxtral voxtral_realtime xlm-roberta-xl"},
 };
 
-// Models whose own class replaces the one that tokenizer_config.json names.
+// Models whose class overrides the one in tokenizer_config.json.
 constexpr std::string_view kOverruled =
     "arctic camembertv2-base chatlm cohere_asr ernie4_5 ernie4_5_moe fuyu h2ovl_chat hyperclovax "
     "hyperclovax_vision_v2 hyperclovax_vlm internlm2 internlm3 iquestcoder jamba llava llava_next minicpm3 minicpmv "
     "minimax_m2 modernbert modernbert-decoder molmo molmo2 nemotron nvfp4 opencua openvla paddleocr_vl phi3 phi3_v "
     "phimoe qwen2 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen4_exp siglip2 smolvlm step3_vl vipllava";
 
-// Models for which transformers has no class, if no file names one.
+// Models for which transformers has no class unless a file names one.
 constexpr std::string_view kWithoutClass = "gpt_oss llama";
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kAliases{{
@@ -260,7 +260,7 @@ constexpr std::array<std::string_view, 7> kNames{"bos_token", "eos_token", "unk_
 
 bool is_name(std::string_view key) { return std::find(kNames.begin(), kNames.end(), key) != kNames.end(); }
 
-// A token as transformers' AddedToken has it.
+// Reads a token in the form of transformers' AddedToken.
 AddedToken read_added_token(const JsonValue& value, bool special) {
   AddedToken token{.content = std::string(value.at("content").string()),
                    .single_word = value.boolean_or("single_word", false),
@@ -285,11 +285,11 @@ int64_t id_of_key(std::string_view key, const JsonValue& decoder) {
   int64_t id = 0;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
   if (error != std::errc() || end != key.data() + key.size())
-    decoder.refuse("has the key '" + std::string(key.substr(0, 60)) + "', which is no id");
+    decoder.refuse("has the key '" + std::string(key.substr(0, 60)) + "', which is not an id");
   return id;
 }
 
-// Tokens by their keys; one that is there keeps its place.
+// Tokens by key; replacing a token keeps its place.
 class Keyed {
  public:
   void put(std::string_view key, AddedToken token) {
@@ -311,7 +311,7 @@ TokenizerConfig::TokenizerConfig(const TokenizerFiles& files) {
     if (!files.contains(name)) return;
     document.emplace(files.read(name), files.path(name));
     root = document->root();
-    if (!root->is_object()) root->refuse("is no object");
+    if (!root->is_object()) root->refuse("is not an object");
   };
   read("tokenizer_config.json", document_, root_);
   if (!root_ || !root_->find("added_tokens_decoder")) {
@@ -326,10 +326,10 @@ TokenizerConfig::TokenizerConfig(const TokenizerFiles& files) {
       given->refuse("has a value that heed does not support; it must be " + std::string(key.why));
   }
   const std::string side = text_or("truncation_side", "right");
-  if (side != "right" && side != "left") find("truncation_side")->refuse("is neither right nor left");
+  if (side != "right" && side != "left") find("truncation_side")->refuse("must be right or left");
 }
 
-// As AutoTokenizer.from_pretrained chooses it.
+// Chooses as AutoTokenizer.from_pretrained does.
 void TokenizerConfig::find_class(const TokenizerFiles& files) {
   std::string type, given = root_ ? std::string(root_->string_or("tokenizer_class", "")) : "";
   if (files.contains(kConfigFile)) {
@@ -408,7 +408,7 @@ std::map<int64_t, std::string> TokenizerConfig::listed_tokens() const {
 SpecialTokens TokenizerConfig::special_tokens(std::span<const ClassToken> defaults,
                                               const std::map<int64_t, AddedToken>& of_file, bool kept,
                                               const std::optional<std::vector<AddedToken>>& additional) const {
-  // In tokenizer_config.json a token is a text, or an object with "__type".
+  // In tokenizer_config.json a token is a string, or an object with "__type".
   const auto of_config = [](const JsonValue& value) {
     return value.is_string() ? special_token(value.string())
                              : read_added_token(value, value.boolean_or("special", false));
@@ -420,13 +420,13 @@ SpecialTokens TokenizerConfig::special_tokens(std::span<const ClassToken> defaul
     return value.is_string() || (value.is_object() && value.find("content"));
   };
 
-  // Tokens without a name, and those whose name is of the model, as "image_token".
+  // Tokens without a name, and those with a name of the model, such as "image_token".
   std::vector<AddedToken> extras;
   bool has_extras = false;
   Keyed of_model;
   for (const ClassToken& token : defaults)
     if (!is_name(token.key)) of_model.put(token.key, special_token(token.content));
-  Keyed given;  // in tokenizer_config.json, whose values count before others
+  Keyed given;  // from tokenizer_config.json, which takes precedence
   const auto read_extras = [&](const JsonValue& list, const auto& read) {
     has_extras = true;
     list.each([&](const JsonValue& value) { extras.push_back(read(value)); });
@@ -476,7 +476,7 @@ SpecialTokens TokenizerConfig::special_tokens(std::span<const ClassToken> defaul
   read_named(root_, &given, of_config);
   for (const auto& [key, token] : given.tokens()) of_model.put(key, token);
 
-  // The tokens that a file lists with their ids.
+  // Tokens that a file lists with ids.
   std::map<int64_t, AddedToken> by_id;
   const auto decoder = root_ ? root_->find("added_tokens_decoder") : std::nullopt;
   if (decoder) {
@@ -500,7 +500,7 @@ SpecialTokens TokenizerConfig::special_tokens(std::span<const ClassToken> defaul
   std::map<std::string_view, const AddedToken*> by_content;
   for (const auto& [id, token] : by_id) by_content.insert_or_assign(token.content, &token);
 
-  // The named tokens. One that is listed is as the list has it.
+  // The named tokens. A listed token has the attributes of the list.
   std::vector<std::pair<std::string, AddedToken>> named;
   for (const std::string_view key : kNames) {
     const auto in_class =
@@ -551,7 +551,7 @@ void TokenizerConfig::finish(PipelineParts* parts, bool bpe) const {
   parts->cleans_up =
       cleans && (!bpe || boolean_or("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", false));
   parts->rules.cuts_left = text_or("truncation_side", "right") == "left";
-  // BERT's class alone tells segments apart by itself; a model that names no class has its family's.
+  // By default only BERT's class sets segments; a model without a class has its family's default.
   parts->rules.types = class_.empty() || class_ == "BertTokenizer";
   if (const auto inputs = find("model_input_names"); inputs && inputs->is_array()) {
     parts->rules.types = false;
@@ -598,7 +598,7 @@ Tokenizer load_tokenizer(const std::string& path, TokenizerSide side) {
   if (!std::filesystem::is_directory(directory)) {
     if (!is_there(directory)) throw IoError("read " + path + ": there is no such directory");
     if (is_gguf(path)) return Tokenizer(Shared(read_gguf(path)));
-    throw FormatError(path + ": this is no directory and no GGUF file; pass the directory that tokenizer.json is in");
+    throw FormatError(path + ": neither a directory nor a GGUF file; pass the directory of tokenizer.json");
   }
   const TokenizerFiles files{
       .where = path,
@@ -616,7 +616,7 @@ Tokenizer load_tokenizer(const TokenizerFiles& files, TokenizerSide side) {
   if (files.contains(kVocabularyFile)) return own(kVocabularyFile);
   const TokenizerConfig config(files);
   const std::string& name = config.class_name();
-  // Two classes do not read tokenizer.json.
+  // These two classes do not read tokenizer.json.
   const bool marian = files.contains("source.spm") && files.contains("target.spm") && files.contains("vocab.json");
   const bool m2m100 = files.contains("vocab.json") && files.contains("sentencepiece.bpe.model");
   if (marian && name == "MarianTokenizer") return Tokenizer(Shared(read_marian(files, config, side)));

@@ -37,7 +37,7 @@ class Reading {
 int32_t id_of(const JsonValue& value) {
   const int64_t id = value.integer();
   if (id < 0 || id > std::numeric_limits<int32_t>::max() - 1)
-    value.refuse("is " + std::to_string(id) + ", which is no id");
+    value.refuse("is " + std::to_string(id) + ", which is not an id");
   return static_cast<int32_t>(id);
 }
 

@@ -219,9 +219,9 @@ TEST(Tokenizer, RefusesWhatIsBroken) {
             "tokenizer.json: 'a a a' is no merge: that is two tokens with a space between them");
   EXPECT_EQ(with_model(R"({"type":"BPE","vocab":{"a":0,"b":0},"merges":[]})"),
             "tokenizer.json: two tokens have the id 0");
-  EXPECT_NE(with_model(R"({"type":"BPE","vocab":{"a":-1},"merges":[]})").find("is -1, which is no id"),
+  EXPECT_NE(with_model(R"({"type":"BPE","vocab":{"a":-1},"merges":[]})").find("is -1, which is not an id"),
             std::string::npos);
-  EXPECT_NE(with_model(R"({"type":"BPE","vocab":{"a":4294967296},"merges":[]})").find("which is no id"),
+  EXPECT_NE(with_model(R"({"type":"BPE","vocab":{"a":4294967296},"merges":[]})").find("which is not an id"),
             std::string::npos);
   EXPECT_NE(with_model(R"({"type":"WordPiece","vocab":{"a":0}})").find("has no '[UNK]'"), std::string::npos);
   EXPECT_NE(with_model(R"({"type":"Unigram","unk_id":7,"vocab":[["a",0]]})").find("unk_id is 7"), std::string::npos);
@@ -428,7 +428,7 @@ TEST(TokenizerClass, KeysThatHeedDoesNotSupportAreRefused) {
   EXPECT_NE(error(R"("fast_tokenizer_files":["tokenizer.4.0.0.json"])").find("it must be"), std::string::npos);
   EXPECT_EQ(error(R"("split_special_tokens":false,"init_inputs":[],"fast_tokenizer_files":["tokenizer.json"])"),
             "no error");
-  EXPECT_NE(error(R"("added_tokens_decoder":{"x":{"content":"<a>"}})").find("'x', which is no id"), std::string::npos);
+  EXPECT_NE(error(R"("added_tokens_decoder":{"x":{"content":"<a>"}})").find("'x', which is not an id"), std::string::npos);
 }
 
 TEST(Tokenizer, TheLastOfEqualAddedTokensSaysWhatItStrips) {
