@@ -29,7 +29,8 @@ BELOW = {
     "models": ["nn"],
     "train": ["models", "io", "ranks"],
     "pretrained": ["models", "io"],
-    "load": ["train", "tokenizer", "pretrained"],
+    "jinja": ["text"],
+    "load": ["train", "tokenizer", "pretrained", "jinja"],
     "cli": ["load", "view", "mpi", "serve"],
 }
 

@@ -9,8 +9,8 @@
 #include "core/gguf.h"
 #include "heed/io.h"
 #include "io/json.h"
+#include "jinja/program.h"
 #include "load/adapters.h"
-#include "load/jinja.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -139,7 +139,7 @@ ChatSource source_of_gguf(const std::string& path) {
   return source;
 }
 
-// Of the templates that a directory has by name, the one for conversations.
+// The template for conversations. A directory can have several templates with names.
 std::string default_template(const nlohmann::json& templates, const std::string& where) {
   if (templates.is_string()) return templates.get<std::string>();
   if (templates.is_array())

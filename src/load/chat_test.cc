@@ -12,7 +12,7 @@
 #include "heed/io.h"
 #include "heed/random.h"
 #include "io/testing.h"
-#include "load/jinja.h"
+#include "jinja/program.h"
 
 namespace heed::inline v0 {
 namespace {

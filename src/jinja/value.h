@@ -1,13 +1,10 @@
-// An interpreter of chat templates: programs in the language of Jinja 2 (3.1), as far as such templates use it. They
-// are untrusted. A program has values and text, no access to files or to the process, and bounded steps and bytes.
-//
-// A program writes what transformers makes of it (trim_blocks and lstrip_blocks, break and continue, {% generation %},
-// tojson, raise_exception, strftime_now), or is refused, by the parser or where a run reaches what heed does not have.
+// The values that a program computes with, as Python has them: kinds, truth, numbers, text.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,11 +20,19 @@ class ProgramError : public Error {
  public:
   using Error::Error;
 };
-/// What the program itself says against its input (raise_exception).
+/// The run exceeds its steps or bytes.
+class BoundError : public ProgramError {
+ public:
+  using ProgramError::ProgramError;
+};
+/// The program itself refuses its input, by raise_exception.
 class RaisedError : public ProgramError {
  public:
   using ProgramError::ProgramError;
 };
+
+/// Throws ProgramError.
+[[noreturn]] void fail(const std::string& what);
 
 class Value;
 struct Arguments;
@@ -37,10 +42,10 @@ using List = std::vector<Value>;
 using Dict = std::vector<std::pair<std::string, Value>>;  // in the order of insertion, each key once
 using Function = std::function<Value(const Arguments&)>;
 
-/// The kinds of lists that Python tells apart. A view is what the methods of dictionaries give.
+/// The kinds of lists that Python distinguishes. The methods of dictionaries return views.
 enum class Sequence : uint8_t { list, tuple, range, view };
 
-/// A value that Jinja computes with. Copies share lists, dictionaries and texts, which do not change.
+/// A value. Copies share lists, dictionaries and texts, which do not change.
 class Value {
  public:
   using Undefined = std::monostate;
@@ -56,7 +61,7 @@ class Value {
   Value(double value) : data_(value) {}
   Value(std::string text) : data_(std::make_shared<const std::string>(std::move(text))) {}
   Value(const char* text) : Value(std::string(text)) {}
-  /// As the next two, throws ProgramError for values nested too deeply.
+  /// This and the next two constructors throw ProgramError for values nested too deeply.
   Value(List list, Sequence sequence = Sequence::list);
   Value(Dict dict);
   Value(OnceRead generator);
@@ -66,6 +71,8 @@ class Value {
   const Data& data() const { return data_; }
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
   bool is_none() const { return std::holds_alternative<std::nullptr_t>(data_); }
+
+  // Null for a value of another kind.
   const bool* boolean() const { return std::get_if<bool>(&data_); }
   const int64_t* integer() const { return std::get_if<int64_t>(&data_); }
   const double* number() const { return std::get_if<double>(&data_); }
@@ -96,50 +103,47 @@ class Value {
   }
 
  private:
-  void lie_around(const Value& inner);
+  void count_depth(const Value& inner);
   Data data_{};
   Sequence sequence_ = Sequence::list;
   int depth_ = 0;  // nested lists, dictionaries and generators
 };
 
-/// What a function is called with.
+/// The arguments of a function, method, filter or test.
 struct Arguments {
   List positional{};
   Dict named{};
 };
 
-/// A dictionary whose entries a program may set.
+/// A dictionary whose entries a program can set.
 struct Namespace {
   Dict entries{};
 };
 
-/// The items that a filter such as `map` gives. A program may go through them once.
+/// The result of a filter such as `map`. Python returns a generator, whose items can be read once.
 struct OnceRead {
   List items{};
   bool used = false;
 };
 
-/// Null where there is none.
+/// The entry of a key, or null.
 const Value* find(const Dict& dict, std::string_view key);
 
-/// Text without white space, or without the given characters, at its left or right end, as Python's str.strip().
-std::string_view stripped(std::string_view text, bool left, bool right, const std::string* characters = nullptr);
+/// The kind of a value in the words of error messages: "a text".
+std::string kind_of(const Value& value);
 
-struct Node;
+bool is_true(const Value& value);
 
-class Program {
- public:
-  /// Throws ProgramError where the text is no program, and for statements that heed does not have.
-  explicit Program(std::string_view source);
+/// An integer, or a boolean as 0 or 1.
+std::optional<int64_t> whole(const Value& value);
+bool is_number(const Value& value);
+/// Any number. Throws ProgramError for integers that a double does not hold exactly.
+std::optional<double> numeric(const Value& value);
 
-  /// What it writes. Throws ProgramError, RaisedError.
-  std::string run(const Dict& variables) const;
-  /// Whether a variable is named in it.
-  bool reads(std::string_view variable) const;
+/// Python's str(). Throws ProgramError for lists, dictionaries, namespaces, functions and generators.
+std::string text_of(const Value& value);
 
- private:
-  std::shared_ptr<const std::vector<Node>> body_;
-  size_t size_ = 0;  // bytes
-};
+/// Bytes that a variable takes, approximately.
+size_t size_of(const Value& value);
 
 }  // namespace heed::inline v0::jinja

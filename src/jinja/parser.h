@@ -1,4 +1,4 @@
-// From the text of a program to its statements and expressions.
+// Parses the text of a program into statements and expressions.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "load/jinja.h"
+#include "jinja/value.h"
 
 namespace heed::inline v0::jinja {
 
-/// A statement or an expression; which members count depends on its kind.
+/// A statement or an expression. Each kind uses the members that are listed beside it.
 struct Node {
   enum class Kind : uint8_t {
     text,         // value
@@ -19,15 +19,15 @@ struct Node {
     branches,     // body: branch nodes, each with parts: condition, and body; otherwise
     branch,       //
     loop,         // names: targets; parts: the iterable, then an optional filter; body; otherwise
-    assign,       // names: variable, and its attribute, where one is set; parts: the value
+    assign,       // names: variable, then an optional attribute; parts: the value
     capture,      // names: variable; body: what it is assigned
-    inner,        // body, with names of its own
-    macro,        // names: its own, then parameters; parts: defaults of the last parameters; body
-    leave,        // of a loop
-    next,         // of a loop
+    inner,        // body, with its own scope
+    macro,        // names: of the macro, then of its parameters; parts: defaults of the last parameters; body
+    leave,        // `break`
+    next,         // `continue`
     literal,      // value
     variable,     // names
-    loop_part,    // names: of `loop`
+    loop_part,    // names: index, ...
     list,         // parts
     tuple,        // parts
     dict,         // parts: key, value, ...
@@ -42,7 +42,7 @@ struct Node {
     both,         // parts: two
     either,       // parts: two
     operation,    // names: the sign; parts: two
-    conditional,  // parts: condition, value, and the other value, where there is one
+    conditional,  // parts: condition, value, then an optional other value
   };
   Kind kind = Kind::text;
   Value value{};
@@ -50,7 +50,7 @@ struct Node {
   std::vector<Node> parts{};
   std::vector<std::pair<std::string, Node>> named{};
   std::vector<Node> body{}, otherwise{};
-  int depth = 1;  // expressions within each other
+  int depth = 1;  // nesting of expressions
 };
 
 /// Throws ProgramError.

@@ -1,9 +1,10 @@
-#include "load/jinja_lexer.h"
+#include "jinja/lexer.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 
+#include "jinja/characters.h"
 #include "text/unicode.h"
 
 namespace heed::inline v0::jinja {
@@ -11,13 +12,13 @@ namespace {
 
 using Kind = Token::Kind;
 
-constexpr std::string_view kSpaces = " \t\n\v\f\r\x1c\x1d\x1e\x1f";  // of ASCII, as Python counts them
+constexpr std::string_view kSpaces = " \t\n\v\f\r\x1c\x1d\x1e\x1f";  // ASCII white space in Python
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool begins_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool in_name(char c) { return begins_name(c) || is_digit(c); }
 
-// One kind of line end, and none at the end.
+// Converts line ends to \n, and removes one at the end of the text.
 std::string with_plain_lines(std::string_view source) {
   std::string plain;
   for (size_t i = 0; i < source.size(); ++i) {
@@ -77,14 +78,14 @@ class Lexer {
     return source_.size();
   }
 
-  // The text up to a tag, without the space that goes with the tag.
+  // Takes the text up to a tag, without the white space that the tag removes.
   void take_text(size_t tag) {
     std::string_view text = std::string_view(source_).substr(at_, tag - at_);
     const char sign = tag + 2 < source_.size() ? source_[tag + 2] : ' ';
     if (tag < source_.size() && sign == '-') {
       text = stripped(text, /*left=*/false, /*right=*/true);
     } else if (tag < source_.size() && sign != '+' && source_[tag + 1] != '{') {
-      const size_t line = text.rfind('\n') + 1;  // 0 where there is no end of a line
+      const size_t line = text.rfind('\n') + 1;  // 0 in the first line
       const bool from_its_begin = line > 0 || line_begins_;
       if (from_its_begin && stripped(text.substr(line), true, false).empty()) text = text.substr(0, line);
     }
@@ -192,7 +193,7 @@ class Lexer {
     put(Kind::string, std::move(text));
   }
 
-  // As in Python's strings.
+  // The escapes of Python's strings.
   void take_escape(std::string* text) {
     if (++at_ == source_.size()) fail("a string does not end");
     const char c = source_[at_];
@@ -203,7 +204,7 @@ class Lexer {
     const size_t length = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
     if (length == 0 && (is_digit(c) || c == 'N' || static_cast<unsigned char>(c) >= 0x80))
       fail("an escape that heed does not read");
-    if (length == 0) {  // none
+    if (length == 0) {  // not an escape: the backslash stays
       *text += '\\';
       *text += c;
       return;
@@ -219,9 +220,9 @@ class Lexer {
   }
 
   std::string source_;
-  size_t at_ = 0, line_ = 1, counted_ = 0;  // the line of counted_
+  size_t at_ = 0, line_ = 1, counted_ = 0;  // line_ is the line of the byte counted_
   bool line_begins_ = true;
-  std::string open_{};  // brackets that are to be closed
+  std::string open_{};  // the closing brackets of the open ones
   std::vector<Token> tokens_{};
 };
 

@@ -1,10 +1,11 @@
-#include "load/jinja_parser.h"
+#include "jinja/parser.h"
 
 #include <algorithm>
 #include <array>
 #include <initializer_list>
 
-#include "load/jinja_lexer.h"
+#include "jinja/lexer.h"
+#include "jinja/names.h"
 
 namespace heed::inline v0::jinja {
 namespace {
@@ -12,20 +13,12 @@ namespace {
 using Kind = Node::Kind;
 using Word = Token::Kind;
 
-// Within each other, so that neither the parser nor a run needs much of the stack.
+// Bounds of nesting. With them, neither the parser nor a run needs much of the stack.
 constexpr int kDeepest = 60;             // brackets and statements
 constexpr int kDeepestExpression = 100;  // operations
 
 constexpr size_t kMostArguments = 64;
 
-// Names that a run has before the program sets any, in the order of the bits of Names.
-constexpr std::array<std::string_view, 16> kGiven{"messages",  "tools",     "documents",       "add_generation_prompt",
-                                                  "bos_token", "eos_token", "unk_token",       "sep_token",
-                                                  "pad_token", "cls_token", "mask_token",      "namespace",
-                                                  "dict",      "range",     "raise_exception", "strftime_now"};
-// Names with a meaning in Jinja that heed does not have.
-constexpr std::array<std::string_view, 8> kNotHere{"caller", "cycler", "joiner", "kwargs",
-                                                   "lipsum", "self",   "super",  "varargs"};
 // Jinja refuses a program with another filter or test, even where no run reaches it.
 constexpr std::string_view kFilters =
     " abs attr batch capitalize center count d default dictsort e escape filesizeformat first float forceescape format "
@@ -45,7 +38,7 @@ Node node(Kind kind, std::vector<Node> parts, std::vector<std::string> names = {
     throw ProgramError("more than " + std::to_string(kDeepestExpression) + " operations within each other");
   return all;
 }
-// Counts the depth of a node again, after parts were added.
+// Computes the depth of a node again, after parts were added.
 Node node_with(Node all) {
   Node counted = node(all.kind, std::move(all.parts), std::move(all.names));
   counted.named = std::move(all.named);
@@ -65,7 +58,7 @@ class Parser {
   }
 
  private:
-  // How deep the parser is in what it reads; a program of brackets alone would need all of the stack.
+  // Counts nested calls of the parser. Without a bound, a program of brackets would exhaust the stack.
   class Deeper {
    public:
     explicit Deeper(Parser& parser) : parser_(parser) {
@@ -83,46 +76,6 @@ class Parser {
   const Token& here() const { return tokens_[at_]; }
   const Token& ahead(size_t count = 1) const { return tokens_[std::min(at_ + count, tokens_.size() - 1)]; }
   [[noreturn]] void fail(const std::string& what) const { fail_at(here().line, what); }
-  // ---- Names in their scopes
-
-  // One scope of names: bits of kGiven.
-  struct Names {
-    int branches = 0;    // 'if' statements of the scope that are open
-    uint32_t seen = 0;   // names read in it, or in a scope within it
-    uint32_t known = 0;  // names that the scope surely has by now
-  };
-  static uint32_t bit_of(std::string_view name) {
-    const auto at = std::find(kGiven.begin(), kGiven.end(), name);
-    return at == kGiven.end() ? 0 : uint32_t{1} << (at - kGiven.begin());
-  }
-  void read_name(const std::string& name) {
-    if (std::find(kNotHere.begin(), kNotHere.end(), name) != kNotHere.end()) fail("heed does not have '" + name + "'");
-    const uint32_t bit = bit_of(name);
-    for (Names& scope : scopes_) scope.seen |= bit;
-    if (scopes_.back().branches == 0) scopes_.back().known |= bit;
-  }
-  // In Jinja, a name that a scope sets is undefined before, also in the scopes within it and where a branch does not
-  // set it, unless the scope reads it first.
-  void set_name(const std::string& name) {
-    check_target(name);
-    const uint32_t bit = bit_of(name);
-    if (std::any_of(scopes_.begin(), scopes_.end(), [&](const Names& scope) { return (scope.known & bit) != 0; }))
-      return;
-    if (bit != 0 && ((scopes_.back().seen & bit) != 0 || scopes_.back().branches > 0))
-      fail("heed does not set '" + name + "' here: it must be read before, outside of any 'if' and loop");
-    scopes_.back().known |= bit;
-  }
-  void check_target(const std::string& name) const {
-    constexpr std::array<std::string_view, 7> kFixed{"true", "True", "false", "False", "none", "None", "loop"};
-    if (std::find(kFixed.begin(), kFixed.end(), name) != kFixed.end() ||
-        std::find(kNotHere.begin(), kNotHere.end(), name) != kNotHere.end())
-      fail("heed does not set '" + name + "'");
-  }
-  // A target of a loop, or a parameter.
-  void declare(const std::string& name) {
-    check_target(name);
-    scopes_.back().known |= bit_of(name);
-  }
 
   bool is(Word kind, std::string_view text) const { return here().kind == kind && here().text == text; }
   bool is_sign(std::string_view text) const { return is(Word::sign, text); }
@@ -148,7 +101,7 @@ class Parser {
 
   // ---- Statements
 
-  // Up to one of `ends`, which is named by the first word of its tag; the tag is taken up to that word.
+  // Reads statements up to the tag of one of `ends`, and stops at the first word of that tag, such as `endif`.
   std::vector<Node> statements(std::initializer_list<std::string_view> ends) {
     const Deeper deeper(*this);
     std::vector<Node> all;
@@ -160,7 +113,7 @@ class Parser {
         case Word::begin_output: {
           ++at_;
           Node written = expression();
-          // A safe text is written as another one; as an operand it would escape the other.
+          // `safe` does not change what is written. As an operand, a safe text would escape the other operand.
           if (written.kind == Kind::filter && written.names[0] == "safe" && written.parts.size() == 1 &&
               written.named.empty())
             written = Node(std::move(written.parts[0]));
@@ -195,7 +148,7 @@ class Parser {
       all->push_back(macro());
     } else if (what == "generation") {
       expect_end_of_block();
-      scopes_.emplace_back();
+      scopes_.enter();
       all->push_back({.kind = Kind::inner, .body = inner_body("endgeneration")});
     } else if (what == "break" || what == "continue") {
       if (loops_ == 0) fail("'" + what + "' outside of a loop");
@@ -218,7 +171,7 @@ class Parser {
   std::vector<Node> inner_body(std::string_view end) {
     const int loops = std::exchange(loops_, 0);
     std::vector<Node> all = body(end);
-    scopes_.pop_back();
+    scopes_.leave();
     loops_ = loops;
     return all;
   }
@@ -228,7 +181,7 @@ class Parser {
     do {
       Node branch = node(Kind::branch, {expression()});
       expect_end_of_block();
-      if (all.body.empty()) ++scopes_.back().branches;
+      if (all.body.empty()) scopes_.enter_branches();
       branch.body = statements({"elif", "else", "endif"});
       all.body.push_back(std::move(branch));
     } while (take_name("elif"));
@@ -236,7 +189,7 @@ class Parser {
       expect_end_of_block();
       all.otherwise = statements({"endif"});
     }
-    --scopes_.back().branches;
+    scopes_.leave_branches();
     ++at_;
     expect_end_of_block();
     return all;
@@ -250,8 +203,8 @@ class Parser {
     if (bracket) expect_sign(")");
     if (!take_name("in")) fail("'in' is missing");
     all.parts.push_back(either());
-    scopes_.emplace_back();
-    for (const std::string& target : all.names) declare(target);
+    scopes_.enter();
+    for (const std::string& target : all.names) scopes_.declare(target, here().line);
     if (take_name("if")) {
       filters_loop_ = true;
       all.parts.push_back(expression());
@@ -261,12 +214,12 @@ class Parser {
     ++loops_;
     all.body = statements({"else", "endfor"});
     --loops_;
-    scopes_.back() = {};
+    scopes_.renew();
     if (take_name("else")) {
       expect_end_of_block();
       all.otherwise = statements({"endfor"});
     }
-    scopes_.pop_back();
+    scopes_.leave();
     ++at_;
     expect_end_of_block();
     return all;
@@ -275,34 +228,34 @@ class Parser {
   Node assignment() {
     Node set{.kind = Kind::assign, .names = {name()}};
     if (take_sign(".")) set.names.push_back(name());
-    if (set.names.size() > 1) read_name(set.names[0]);
+    if (set.names.size() > 1) scopes_.read(set.names[0], here().line);
     if (take_sign("=")) {
       set.parts.push_back(expression());
-      if (set.names.size() == 1) set_name(set.names[0]);
+      if (set.names.size() == 1) scopes_.set(set.names[0], here().line);
       expect_end_of_block();
       return set;
     }
     if (set.names.size() > 1) fail("heed does not have this kind of 'set'");
     set.kind = Kind::capture;
     expect_end_of_block();
-    scopes_.emplace_back();
+    scopes_.enter();
     set.body = inner_body("endset");
-    set_name(set.names[0]);
+    scopes_.set(set.names[0], here().line);
     return set;
   }
 
   Node macro() {
-    if (scopes_.size() > 1) fail("heed does not have macros within loops and other statements");
+    if (!scopes_.is_outermost()) fail("heed does not have macros within loops and other statements");
     Node all{.kind = Kind::macro, .names = {name()}};
-    set_name(all.names[0]);
-    scopes_.emplace_back();
+    scopes_.set(all.names[0], here().line);
+    scopes_.enter();
     expect_sign("(");
     while (!take_sign(")")) {
       const std::string parameter = name();
       if (std::find(all.names.begin() + 1, all.names.end(), parameter) != all.names.end())
         fail("two parameters '" + parameter + "'");
       if (all.names.size() > kMostArguments) fail("more than " + std::to_string(kMostArguments) + " parameters");
-      declare(parameter);
+      scopes_.declare(parameter, here().line);
       all.names.push_back(parameter);
       if (take_sign("="))
         all.parts.push_back(expression());
@@ -317,7 +270,7 @@ class Parser {
     return all;
   }
 
-  // ---- Expressions, from those that bind least
+  // ---- Expressions, from the lowest precedence
 
   Node expression() {
     const Deeper deeper(*this);
@@ -364,7 +317,7 @@ class Parser {
     }
   }
 
-  // Reads operands by `operand`, and groups them from the left.
+  // Left-associative operators of one precedence. `operand` reads an operand.
   Node row_of(std::initializer_list<const char*> signs, Node (Parser::*operand)()) {
     Node left = (this->*operand)();
     for (;;) {
@@ -406,7 +359,7 @@ class Parser {
         if (text == "false" || text == "False") return literal(false);
         if (text == "none" || text == "None") return literal(nullptr);
         if (text == "loop") return part_of_loop();
-        read_name(text);
+        scopes_.read(text, here().line);
         return node(Kind::variable, {}, {text});
       }
       default:
@@ -444,7 +397,7 @@ class Parser {
     fail("an expression is missing");
   }
 
-  // `loop` changes with each item, so it is no value that could be kept.
+  // `loop` changes with each item, so heed does not have it as a value.
   Node part_of_loop() {
     if (filters_loop_ || !take_sign(".")) fail("heed has of 'loop' only its parts, such as loop.index");
     return node(Kind::loop_part, {}, {name()});
@@ -549,9 +502,9 @@ class Parser {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int depth_ = 0;
-  int loops_ = 0;              // open loops, within the macro or other body
+  int loops_ = 0;              // open loops in the current body
   bool filters_loop_ = false;  // in the `if` of a loop's first tag
-  std::vector<Names> scopes_{1};
+  NameScopes scopes_{};
 };
 
 }  // namespace

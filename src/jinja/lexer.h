@@ -1,4 +1,4 @@
-// From the text of a program to its words.
+// Splits the text of a program into tokens.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "load/jinja.h"
+#include "jinja/value.h"
 
 namespace heed::inline v0::jinja {
 
@@ -25,15 +25,15 @@ struct Token {
     end
   };
   Kind kind = Kind::end;
-  std::string text{};  // of a string what it stands for
+  std::string text{};  // a string without its quotes and escapes
   Value value{};       // of integer and number
   size_t line = 1;
 };
 
-/// All tokens, an `end` last. Throws ProgramError.
+/// All tokens. The last one is an `end`. Throws ProgramError.
 std::vector<Token> tokens_of(std::string_view source);
 
-/// "line 3: WHAT"
+/// Throws ProgramError: "line 3: WHAT".
 [[noreturn]] void fail_at(size_t line, const std::string& what);
 
 }  // namespace heed::inline v0::jinja

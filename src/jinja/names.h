@@ -1,0 +1,44 @@
+// The scopes of names while a program is parsed. Jinja decides which names a scope sets before it runs the program.
+// heed looks names up during the run. The parser refuses programs where this makes a difference: those that set a name
+// which a run has from the beginning, such as bos_token, after they read it, or in a branch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heed::inline v0::jinja {
+
+/// All functions take the line of the name, for the message, and throw ProgramError.
+class NameScopes {
+ public:
+  void enter() { scopes_.emplace_back(); }
+  void leave() { scopes_.pop_back(); }
+  /// Replaces the innermost scope by a new one.
+  void renew() { scopes_.back() = {}; }
+  bool is_outermost() const { return scopes_.size() == 1; }
+
+  /// Begin and end of an `if` in the innermost scope.
+  void enter_branches() { ++scopes_.back().branches; }
+  void leave_branches() { --scopes_.back().branches; }
+
+  /// The program reads a name.
+  void read(const std::string& name, size_t line);
+  /// The program sets a name. In Jinja, a name that a scope sets is undefined before, also in inner scopes and where a
+  /// branch does not set it, unless the scope reads it first.
+  void set(const std::string& name, size_t line);
+  /// The target of a loop, or a parameter.
+  void declare(const std::string& name, size_t line);
+
+ private:
+  // One scope. `seen` and `known` have a bit for each name that a run has before the program sets any.
+  struct Names {
+    int branches = 0;    // open `if` statements of the scope
+    uint32_t seen = 0;   // names read in the scope, or in an inner one
+    uint32_t known = 0;  // names that the scope surely has by now
+  };
+  std::vector<Names> scopes_{1};
+};
+
+}  // namespace heed::inline v0::jinja
