@@ -214,10 +214,50 @@ class Embed(Reading):
         self.write("m/config_sentence_transformers.json",
                    json.dumps({"prompts": {"query": "the ", "other": ""}, "default_prompt_name": "query"}))
         self.assertEqual(self.vectors("m", ["red dog"])[0], want)
-        self.write("m/1_Pooling/config.json", '{"pooling_mode": "mean", "include_prompt": false}')
-        self.assertNotEqual(self.vectors("m", ["red dog"])[0], want)
         self.write("m/config_sentence_transformers.json", '{"prompts": {}, "default_prompt_name": "query"}')
         self.refuses(1, 'it must name one of "prompts"', "embed", "-m", "m", stdin="red dog\n")
+
+    def test_prompts_by_name(self):
+        model = tiny_models.text_encoder(self.at / "m")
+        self.refuses(2, "no prompts", "embed", "-m", "m", "--prompt", "query", stdin="red dog\n")
+        tiny_models.sentence_modules(model, normalize=False)
+        plain, the, where = self.vectors("m", ["red dog", "the red dog", "where is red dog"])
+        self.write("m/config_sentence_transformers.json", json.dumps(
+            {"prompts": {"query": "the ", "place": "where is ", "plain": ""}, "default_prompt_name": "query"}))
+        for options, want in (([], the), (["--prompt", "query"], the), (["--prompt", "place"], where),
+                              (["--prompt", "plain"], plain)):
+            with self.subTest(options):
+                self.succeeds("embed", "-m", "m", *options, "-o", "v.npy", stdin="red dog\n")
+                self.close(npy_of((self.at / "v.npy").read_bytes())[1], want, 1e-6)
+        self.refuses(2, "place, plain, query", "embed", "-m", "m", "--prompt", "none", stdin="red dog\n")
+
+    def test_prompts_that_are_not_pooled(self):
+        """The mean of the states after the prompt, which the model reads all the same."""
+        model = tiny_models.text_encoder(self.at / "m")
+        tiny_models.sentence_modules(model, normalize=False)
+        self.write("m/config_sentence_transformers.json",
+                   json.dumps({"prompts": {"query": "where is "}, "default_prompt_name": "query"}))
+        self.write("m/1_Pooling/config.json", '{"pooling_mode": "mean", "include_prompt": false}')
+        self.succeeds("logits", "where is red dog", "-m", "m", "--hidden", "h.npy", "-q")
+        (_, length, width), values = npy_of((self.at / "h.npy").read_bytes())
+        self.assertEqual(length, 6)  # [CLS], the prompt's two, the text's two, [SEP]
+        after = [values[-(length - n) * width:][:width] for n in range(3, length)]
+        self.close(self.vectors("m", ["red dog"])[0], [sum(column) / len(after) for column in zip(*after)])
+
+    def test_truncated_vectors(self):
+        """The first numbers, not normalised again, as in sentence-transformers."""
+        model = tiny_models.text_encoder(self.at / "m")
+        texts = ["the dog barks .", "red house"]
+        for normalize in (False, True):
+            tiny_models.sentence_modules(model, normalize=normalize)
+            self.write("m/config_sentence_transformers.json", "{}")
+            whole = self.vectors("m", texts)
+            for width in (1, 3, tiny_models.WIDTH, tiny_models.WIDTH + 1):
+                with self.subTest(normalize=normalize, width=width):
+                    self.write("m/config_sentence_transformers.json", json.dumps({"truncate_dim": width}))
+                    self.assertEqual(self.vectors("m", texts), [vector[:width] for vector in whole])
+        self.write("m/config_sentence_transformers.json", '{"truncate_dim": 0}')
+        self.refuses(1, "truncate_dim", "embed", "-m", "m", stdin="red dog\n")
 
     def test_dense(self):
         model = tiny_models.text_encoder(self.at / "m")
@@ -290,7 +330,23 @@ class Embed(Reading):
             self.assertEqual((columns[0], columns[2], columns[3]), ("2", str(n + 1), others[n]))
             self.assertAlmostEqual(float(columns[1]), c, delta=1e-4)
         self.assertEqual(len(found), 6)
+        tiny_models.sentence_modules(self.at / "m", normalize=False)
+        for name, of in (("cosine", cosine), ("dot", lambda a, b: sum(x * y for x, y in zip(a, b))),
+                         ("dot_product", lambda a, b: sum(x * y for x, y in zip(a, b))),
+                         ("euclidean", lambda a, b: -math.dist(a, b)),
+                         ("manhattan", lambda a, b: -sum(abs(x - y) for x, y in zip(a, b)))):
+            with self.subTest(name):
+                self.write("m/config_sentence_transformers.json", json.dumps({"similarity_fn_name": name}))
+                found = self.succeeds("embed", "-m", "m", "--similarity", "others", "--top", "4", stdin="the dog .\n")
+                rows = [line.split("\t") for line in found.splitlines()]
+                want = sorted(((of(vectors[4], v), n) for n, v in enumerate(vectors[:4])), reverse=True)
+                self.assertEqual([int(row[2]) for row in rows], [n + 1 for _, n in want])
+                for row, (similarity, _) in zip(rows, want):
+                    self.assertAlmostEqual(float(row[1]), similarity, delta=1e-3)
+        self.write("m/config_sentence_transformers.json", '{"similarity_fn_name": "angle"}')
+        self.refuses(1, "cosine, dot, euclidean or manhattan", "embed", "-m", "m", "--similarity", "others", stdin="a\n")
         self.write("empty", "")
+        self.write("m/config_sentence_transformers.json", "{}")
         self.refuses(1, "empty has no lines", "embed", "-m", "m", "--similarity", "empty", stdin="a\n")
         self.refuses(2, "another name", "embed", "-m", "m", "--similarity", "others", "-o", "v.npy", stdin="a\n")
         self.refuses(2, "both standard input", "embed", "-m", "m", "--similarity", "-", stdin="a\n")
