@@ -428,7 +428,8 @@ TEST(TokenizerClass, KeysThatHeedDoesNotSupportAreRefused) {
   EXPECT_NE(error(R"("fast_tokenizer_files":["tokenizer.4.0.0.json"])").find("it must be"), std::string::npos);
   EXPECT_EQ(error(R"("split_special_tokens":false,"init_inputs":[],"fast_tokenizer_files":["tokenizer.json"])"),
             "no error");
-  EXPECT_NE(error(R"("added_tokens_decoder":{"x":{"content":"<a>"}})").find("'x', which is not an id"), std::string::npos);
+  EXPECT_NE(error(R"("added_tokens_decoder":{"x":{"content":"<a>"}})").find("'x', which is not an id"),
+            std::string::npos);
 }
 
 TEST(Tokenizer, TheLastOfEqualAddedTokensSaysWhatItStrips) {
