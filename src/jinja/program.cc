@@ -251,9 +251,11 @@ class Run {
       case Kind::call:
         return call(e, scope);
       case Kind::filter:
-        return filter(e.names[0], value(e.parts[0], scope), arguments(e, scope), budget_);
-      case Kind::test:
-        return test(e.names[0], value(e.parts[0], scope), arguments(e, scope), budget_);
+      case Kind::test: {
+        const Value input = value(e.parts[0], scope);  // before the arguments: macros can change namespaces
+        const Arguments given = arguments(e, scope);
+        return (e.kind == Kind::filter ? filter : test)(e.names[0], input, given, budget_);
+      }
       case Kind::negation:
         return !is_true(value(e.parts[0], scope));
       case Kind::minus: {
@@ -270,8 +272,10 @@ class Run {
         Value left = value(e.parts[0], scope);
         return is_true(left) ? left : value(e.parts[1], scope);
       }
-      case Kind::operation:
-        return operation(e.names[0], value(e.parts[0], scope), value(e.parts[1], scope), budget_);
+      case Kind::operation: {
+        const Value left = value(e.parts[0], scope);
+        return operation(e.names[0], left, value(e.parts[1], scope), budget_);
+      }
       case Kind::conditional:
         if (is_true(value(e.parts[0], scope))) return value(e.parts[1], scope);
         return e.parts.size() > 2 ? value(e.parts[2], scope) : Value();

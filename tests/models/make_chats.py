@@ -331,6 +331,8 @@ CONSTRUCTS = [
     "{% generation %}{% set x = 1 %}{{ x }}{% endgeneration %}{{ x }}", "{% for m in messages %}{% generation %}{{ loop.index }}{% endgeneration %}{% endfor %}",
     "{% for m in messages %}{% generation %}{% break %}{% endgeneration %}{% endfor %}", "{{ '\\x41\\u00e9\\n\\q' }}",
     "{{ dict(a=1)|items|list|length }}{{ dict(a=1).a }}", "{{ 9007199254740993 == 9007199254740993 }}{{ true == 1 }}{{ 1 == 1.0 }}{{ 'a' == 1 }}{{ none == nothing }}",
+    "{% set ns = namespace(i=0) %}{% macro n() %}{% set ns.i = ns.i + 1 %}{{ ns.i }}{% endmacro %}{{ n() ~ n() }} {{ n() < n() }} {{ n()|replace(n(), n()) }} "
+    "{{ n() is eq(n()) }} {{ n() in n() }} {{ [n(), n()]|join }} {{ dict(a=n(), b=n())|tojson }} {{ {n(): n()}|tojson }} {{ 'abcdefghijklmnopqrstuvw'[n()|length:n()|length + 1] }} {{ n() ~ (n() if n() else n()) }}",
 ]
 # Constructs that transformers takes and heed refuses, rather than do them in part.
 REFUSED = [
