@@ -174,7 +174,7 @@ struct TranslateCall {
     BeamOptions& b = options.beam;
     b = model.drawn_or_searched(std::move(b), drawn, sampling);
     if (const char* const given = first_given(sampling); given && !b.sampling)
-      throw UsageError("translate: " + std::string(given) + " is for draws; pass sample=True");
+      throw UsageError("translate: " + std::string(given) + " is for sampling; pass sample=True");
     b = model.completed(std::move(b));
   }
   TranslateOptions options;

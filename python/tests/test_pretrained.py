@@ -484,7 +484,7 @@ def test_low_rank_adapters(name, layers, tmp_path):
         np.testing.assert_allclose(values, after[parameter], atol=1e-6)
     config = tmp_path / "adapters/adapter_config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "base_model_name_or_path": "maker/model"}))
-    with pytest.raises(heed.IoError, match="is no directory"):
+    with pytest.raises(heed.IoError, match="is not a directory"):
         heed.load(tmp_path / "adapters")
     for parameter, values in heed.load(tmp_path / "adapters", base=ROOT / name).state_dict().items():
         np.testing.assert_allclose(values, after[parameter], atol=1e-6)

@@ -92,7 +92,7 @@ void divide(NamedTensors& sums, size_t models) {
 void check_target(const AverageArguments& a) {
   if (expect_own("--to", a.to) == Holds::training)
     throw UsageError("--to " + a.to +
-                     " holds a training, which could not go on with another model; name another directory");
+                     " holds a training, which could not resume with another model; name another directory");
 }
 
 NamedTensors values_of(const Module& module) {

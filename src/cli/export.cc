@@ -34,7 +34,7 @@ void check_target(const ExportOptions& options) {
   if (same_file(options.model, options.to))
     throw UsageError(to + " is the model that is exported; name another directory");
   if (expect_own("--to", options.to) == Holds::training)
-    throw UsageError(to + " holds a training, which could not go on with another model; name another directory");
+    throw UsageError(to + " holds a training, which could not resume with another model; name another directory");
 }
 
 // Another maker's model stays in its layout and its dtypes; adapters are merged.

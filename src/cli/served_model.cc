@@ -74,7 +74,7 @@ TranslateOptions translate_options(const StoredModel& model, RequestFields& fiel
   const Sampling sampling = read_sampling(fields);
   beam = model.drawn_or_searched(std::move(beam), sample, sampling);
   if (const char* const given = first_given(sampling); given && !beam.sampling)
-    throw UsageError(std::string(given) + " is for draws; send \"sample\": true, too");
+    throw UsageError(std::string(given) + " is for sampling; send \"sample\": true, too");
   return options;
 }
 

@@ -1,4 +1,4 @@
-// Low-rank adapters of other makers' models as PEFT keeps them: adapter_config.json, adapter_model.safetensors.
+// Low-rank adapters of third-party models in PEFT's layout: adapter_config.json and adapter_model.safetensors.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -21,9 +21,9 @@
 namespace heed::inline v0 {
 
 KeyTable adapter_keys() {
-  constexpr const char* kBegins = "it says how a training begins";
-  constexpr const char* kNames = "the tensors say which layers have adapters";
-  constexpr const char* kBookkeeping = "PEFT keeps it for itself";
+  constexpr const char* kBegins = "it is for the start of training";
+  constexpr const char* kNames = "the tensors show which layers have adapters";
+  constexpr const char* kBookkeeping = "internal to PEFT";
   KeyTable table{applied("peft_type"),
                  applied("base_model_name_or_path"),
                  applied("task_type"),
@@ -40,7 +40,7 @@ KeyTable adapter_keys() {
                  harmless("layers_to_transform", kNames),
                  harmless("layers_pattern", kNames),
                  harmless("modules_to_save", kNames),
-                 harmless("fan_in_fan_out", "the base says which matrices are turned"),
+                 harmless("fan_in_fan_out", "the base determines which matrices are transposed"),
                  harmless("lora_dropout", "it is for training"),
                  harmless("inference_mode", "heed merges adapters"),
                  harmless("runtime_config", "heed merges adapters"),
@@ -49,8 +49,8 @@ KeyTable adapter_keys() {
                  harmless("corda_config", kBegins),
                  harmless("lora_ga_config", kBegins),
                  harmless("velora_config", "it saves memory in training"),
-                 harmless("qalora_group_size", "use_qalora says whether it counts"),
-                 harmless("auto_mapping", "the base says its class"),
+                 harmless("qalora_group_size", "it only applies with use_qalora"),
+                 harmless("auto_mapping", "the base has its class"),
                  harmless("revision", "the base is a directory"),
                  harmless("peft_version", kBookkeeping)};
   for (const char* flag : {"lora_bias", "use_qalora", "ensure_weight_tying"}) table = table.with({only(flag, false)});
@@ -58,7 +58,7 @@ KeyTable adapter_keys() {
        {"layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens",
         "megatron_config", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config"})
     table = table.with({only(none, nullptr)});
-  // They count where megatron_config is given.
+  // They only apply if megatron_config is given.
   return table.with({harmless("megatron_core", kBookkeeping)});
 }
 
@@ -69,7 +69,7 @@ constexpr const char* kPrefix = "base_model.model.";
 constexpr const char* kEnding = ".weight";
 constexpr const char* kOfA = ".lora_A.weight";
 constexpr const char* kOfB = ".lora_B.weight";
-// q and v, in whatever matrix a family has them.
+// Names of the matrices with q and v in all families.
 constexpr const char* kQueriesAndValues[] = {"q_proj", "v_proj", "query", "value",    "q_lin",
                                              "v_lin",  "q",      "v",     "qkv_proj", "c_attn"};
 
@@ -91,7 +91,7 @@ const PretrainedLayout& layout_of(const PretrainedModel& model) {
   return *model.layout;
 }
 
-// GPT2Model and BertModel have no prefix of their own, GPT2LMHeadModel and MarianMTModel do.
+// Names have no prefix in GPT2Model and BertModel; they have one in GPT2LMHeadModel and MarianMTModel.
 bool is_bare(const PretrainedLayout& layout) {
   const std::string& config = layout.config;
   const std::vector<std::string> classes = Keys(parse_json(config, kConfigFile), kConfigFile).texts("architectures");
@@ -156,7 +156,7 @@ std::string adapter_config(const PretrainedModel& model, const LowRankAdapters& 
                                                 [&](const auto& stored) { return stored_shape(layout, stored); }))
     saved.insert(saved_module(name, layout.names));
   const Module* const module = model.module.get();
-  std::string task;  // none of pictures, for which PEFT has no word
+  std::string task;  // empty for images, for which PEFT has no name
   if (dynamic_cast<const LanguageModel*>(module)) task = "CAUSAL_LM";
   if (dynamic_cast<const Transformer*>(module)) task = "SEQ_2_SEQ_LM";
   if (dynamic_cast<const TextEncoder*>(module)) task = "SEQ_CLS";
@@ -194,10 +194,10 @@ namespace {
 constexpr const char* kOfEmbeddingA = ".lora_embedding_A";
 constexpr const char* kOfEmbeddingB = ".lora_embedding_B";
 constexpr const char* kMagnitudes = ".lora_magnitude_vector";
-// The matrix under an adapter, which PEFT saves where it is an embedding or a head.
+// The matrix that an adapter changes; PEFT saves it if it is an embedding or a head.
 constexpr const char* kOfBase = ".base_layer.weight";
 
-// adapter_config.json, and for each layer its scale.
+// adapter_config.json, with the scale of each layer.
 class AdapterConfig {
  public:
   AdapterConfig(const std::string& directory, const std::string& text)
@@ -209,7 +209,7 @@ class AdapterConfig {
     if (keys_.is_text("init_lora_weights"))
       if (const std::string begun = keys_.text("init_lora_weights");
           begun != "gaussian" && begun != "orthogonal" && begun != "eva")
-        keys_.fail("init_lora_weights", "adapters that begin so change their base");
+        keys_.fail("init_lora_weights", "adapters with this initialisation change their base");
     rank_ = keys_.integer("r", 1, 1 << 16);
     alpha_ = keys_.number("lora_alpha", 1e-30, 1e30);
   }
@@ -219,12 +219,12 @@ class AdapterConfig {
   std::string task() const { return keys_.text("task_type", ""); }
   bool has_magnitudes() const { return keys_.flag("use_dora"); }
 
-  /// Of B A, for the module of that name, whose A has `rank` rows.
+  /// The factor of B A for a module whose A has `rank` rows.
   double scale(const std::string& module, int64_t rank) const {
     const double wanted = value_of(ranks_, module, static_cast<double>(rank_)),
                  alpha = value_of(alphas_, module, alpha_);
     if (wanted != static_cast<double>(rank))
-      throw FormatError(where_ + ": it gives '" + module + "' the rank " +
+      throw FormatError(where_ + ": it sets the rank of '" + module + "' to " +
                         std::to_string(static_cast<int64_t>(wanted)) + ", " + kAdapterFile + " has " +
                         std::to_string(rank));
     return alpha / (keys_.flag("use_rslora") ? std::sqrt(wanted) : wanted);
@@ -233,7 +233,7 @@ class AdapterConfig {
  private:
   using Patterns = std::vector<std::pair<Regex, double>>;
 
-  // In the order of the file: the first that fits counts.
+  // In the order of the file; the first match applies.
   Patterns patterns(const std::string& key, const std::string& text) const {
     Patterns all;
     const auto json = nlohmann::ordered_json::parse(text);
@@ -267,7 +267,7 @@ AdapterConfig read_adapter_config(const std::string& directory) {
   return {directory, DirectorySnapshot(directory, {kAdapterConfigFile}).read(kAdapterConfigFile, kLargestConfig)};
 }
 
-// The module "model.layers.0.self_attn.q_proj" of a tensor's name, and what is behind it.
+// Splits a tensor's name after the module ("model.layers.0.self_attn.q_proj").
 std::optional<std::string> module_of(const std::string& name, const char* ending) {
   if (!name.starts_with(kPrefix) || !name.ends_with(ending)) return {};
   const size_t begin = std::string(kPrefix).size();
@@ -319,7 +319,7 @@ class Merging {
                       "; results would differ");
   }
 
-  // Without the prefix that some of the classes of a family have.
+  // Removes the prefix that some classes of a family have.
   std::string plain_of(const std::string& name) const {
     for (const std::string& prefix : names_.prefixes)
       if (!prefix.empty() && name.starts_with(prefix)) return in_this_version(names_, name.substr(prefix.size()));
@@ -328,8 +328,8 @@ class Merging {
   std::string own_name(const std::string& plain) const { return name_in_files(names_, plain, base_.names()); }
   bool is_turned(const std::string& module) const { return is_transposed(names_, plain_of(module) + kEnding); }
 
-  // W + s B A, (out, in), which the file has `turned`, or as it is. With magnitudes each row gets a length (Liu et al.
-  // 2024, "DoRA", section 4).
+  // W + s B A, (out, in); `turned`: the file has it transposed. With magnitudes each row is scaled to a length (Liu et
+  // al. 2024, "DoRA", section 4).
   void merge(const std::string& module, const Tensor& b, const Tensor& a, bool turned) {
     const std::string plain = plain_of(module) + kEnding;
     const std::string* const stored = find_stored(names_, plain, base_.names());
@@ -361,7 +361,7 @@ class Merging {
     }
   }
 
-  // A table that is changed is no longer what was tied to it.
+  // A changed table is no longer tied.
   void untie() {
     for (const auto& [target, source] : names_.ties) {
       const std::string* const table = find_stored(names_, source, base_.names());
@@ -377,7 +377,7 @@ class Merging {
   std::map<std::string, Tensor> changed_;
 };
 
-// The class that a task's adapters belong to, where it is not that of the base: none of another head.
+// The class of a task's adapters, if it differs from that of the base in its head.
 std::string class_for(const std::string& task, const std::string& wrote) {
   const std::pair<const char*, const char*> kClasses[] = {{"SEQ_CLS", "ForSequenceClassification"},
                                                           {"TOKEN_CLS", "ForTokenClassification"},
@@ -387,7 +387,8 @@ std::string class_for(const std::string& task, const std::string& wrote) {
   return "";
 }
 
-// config.json of the base for the head that the adapters bring: PEFT's users name the class, and PEFT keeps the task.
+// config.json of the base with the class for the adapters' head. PEFT's users choose the class; PEFT only saves the
+// task.
 std::string config_for(const AdapterConfig& adapters, const SafetensorsFile& file, const std::string& text,
                        const std::string& where) {
   const std::vector<std::string> classes = keys_in(text, where).texts("architectures");
@@ -409,13 +410,13 @@ std::string adapted_base(const std::string& directory, const std::string& base) 
   if (!DirectorySnapshot(directory, {kAdapterConfigFile}).contains(kAdapterConfigFile)) {
     if (base.empty()) return "";
     throw UsageError("--base " + base + ": " + directory + " has no " + kAdapterConfigFile +
-                     "; --base is for adapters alone");
+                     "; --base is for adapters only");
   }
   const AdapterConfig config = read_adapter_config(directory);
   const std::string named = base.empty() ? config.base() : base;
   if (std::error_code error; !std::filesystem::is_directory(named, error))
     throw IoError(config.where() + ": its base_model_name_or_path, " + in_quotes(named) +
-                  ", is no directory; name the base's by --base DIR, or write its place there");
+                  ", is not a directory; name the base with --base DIR, or correct the key");
   return named;
 }
 
@@ -424,7 +425,7 @@ PretrainedModel load_adapted(const std::string& directory, const std::string& ba
   const DirectorySnapshot own(directory, {kAdapterFile, kConfigFile}), files = files_of_model(base);
   if (!own.contains(kAdapterFile)) throw FormatError(directory + ": there is no " + kAdapterFile);
   if (DirectorySnapshot(base, {kAdapterConfigFile}).contains(kAdapterConfigFile))
-    throw FormatError(config.where() + ": its base, " + base + ", has adapters itself; merge them by heed export");
+    throw FormatError(config.where() + ": its base, " + base + ", has adapters itself; merge them with heed export");
   const SafetensorsFile file = own.safetensors(kAdapterFile);
   const std::string of_base = files.read(kConfigFile, kLargestConfig);
   Overrides overrides{.config = own.contains(kConfigFile)
@@ -433,7 +434,7 @@ PretrainedModel load_adapted(const std::string& directory, const std::string& ba
   const TensorFiles tensors(files);
   const Names names = names_of_files(overrides.config, base + "/" + kConfigFile, tensors);
   overrides.tensors = Merging(file, config, names, tensors).tensors();
-  // Heads of another class than the adapters' are in the way.
+  // Drops heads of another class than the adapters'.
   const auto classes = [](const std::string& text) { return keys_in(text, kConfigFile).texts("architectures"); };
   if (classes(overrides.config) != classes(of_base))
     for (const std::string& name : tensors.names())

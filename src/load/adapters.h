@@ -1,4 +1,4 @@
-// Models that are adapters beside another one.
+// Models stored as adapters of another model.
 #pragma once
 
 #include <string>
@@ -7,12 +7,11 @@
 
 namespace heed::inline v0 {
 
-/// The model of a directory with adapter_config.json: that of its base, with the adapters merged. Throws as
-/// load_pretrained().
+/// Loads the base model of a directory with adapter_config.json, with the adapters merged. Throws as load_pretrained().
 PretrainedModel load_adapted(const std::string& directory, const std::string& base);
 
-/// The directory that a model's tokenizer comes from: its own, or of adapters without tokenizer files that of the base
-/// (`named_base`, or the one that adapter_config.json names). Throws as adapted_base().
+/// The directory of a model's tokenizer: its own, or, for adapters without tokenizer files, that of the base
+/// (`named_base`, or the one in adapter_config.json). Throws as adapted_base().
 std::string tokenizer_directory(const std::string& directory, const std::string& named_base);
 
 }  // namespace heed::inline v0

@@ -1,4 +1,4 @@
-// Where a context answers a question.
+// Question answering: the span of a context that answers a question.
 #include <algorithm>
 #include <cctype>
 #include <limits>
@@ -9,7 +9,7 @@
 namespace heed::inline v0 {
 namespace {
 
-// A question with a part of its context, whose tokens begin at `begin`.
+// A question with the window of its context that begins at token `begin`.
 struct Window {
   size_t question = 0;
   int64_t begin = 0, count = 0;
@@ -64,16 +64,16 @@ void add_windows(const Encoding& pair, size_t of_question, size_t number, int64_
   }
 }
 
-// Letters and digits; what is not ASCII counts as a letter.
+// Letters and digits; all non-ASCII bytes count as letters.
 bool of_word(char c) { return static_cast<unsigned char>(c) >= 0x80 || std::isalnum(static_cast<unsigned char>(c)); }
 
-// The whole words from one token to another, without the spaces around them.
+// The words from one token to another, without surrounding spaces.
 ByteRange of_whole_words(const std::string& text, ByteRange first, ByteRange last) {
   const auto size = static_cast<uint32_t>(text.size());
   uint32_t begin = first.begin, end = last.end;
   while (begin < size && text[begin] == ' ') ++begin;
   while (end > last.begin && text[end - 1] == ' ') --end;
-  if (end == last.begin) {  // a token of a space alone belongs to the word behind it
+  if (end == last.begin) {  // a token of a single space belongs to the word after it
     while (end < size && text[end] == ' ') ++end;
     end = std::min(end + 1, size);
   }
@@ -83,7 +83,7 @@ ByteRange of_whole_words(const std::string& text, ByteRange first, ByteRange las
   return {begin, end};
 }
 
-// Probabilities of the tokens of a window's context; a first token that was added (no answer) has its share.
+// Probabilities over the tokens of a window's context and an added first token, which stands for no answer.
 std::vector<double> probabilities(const Tensor& logits, int64_t column, const Window& window, const ReadRow& row) {
   std::vector<float> scores;
   const bool none = row.added.front();
@@ -118,7 +118,7 @@ std::vector<Answer> answers_in(const Tensor& logits, const Window& window, const
   return answers;
 }
 
-// The best ones, each place once.
+// The best answers, one for each span.
 std::vector<Answer> best_of(std::vector<Answer> answers, int64_t top) {
   std::stable_sort(answers.begin(), answers.end(), [](const Answer& a, const Answer& b) { return a.score > b.score; });
   std::vector<Answer> best;

@@ -10,7 +10,7 @@
 namespace heed::inline v0 {
 namespace {
 
-// Letters and digits; what is not ASCII counts as a letter.
+// Letters and digits; all non-ASCII bytes count as letters.
 bool of_word(char c) { return static_cast<unsigned char>(c) >= 0x80 || std::isalnum(static_cast<unsigned char>(c)); }
 
 void expect_tokens(const Tokenizer& tokenizer, const std::string& text) {
@@ -23,7 +23,7 @@ void expect_tokens(const Tokenizer& tokenizer, const std::string& text) {
 Tokens tokens_of(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   constexpr std::string_view kSpaceMark = "\u2581";
   Tokens tokens;
-  bool goes_on = false;  // the token before may be continued
+  bool goes_on = false;  // the previous token may continue
   for (const int32_t id : ids) {
     std::string text = tokenizer.written(id);
     const bool spaced = text.starts_with(' ') || text == kSpaceMark;
@@ -49,7 +49,7 @@ SeenTranslation see_translation(const StoredModel& stored, const std::string& te
                                 int64_t beam, bool want_vectors, const OnWritten& on_written) {
   const NoGrad no_grad;
   const auto& model = stored.as<Transformer>();
-  const bool whole = model.details().has_value();  // sources with their special tokens
+  const bool whole = model.details().has_value();  // sources include special tokens
   SeenTranslation seen;
   seen.text = sanitize_utf8(text);
   expect_tokens(stored.source_tokenizer(), seen.text);
@@ -83,7 +83,7 @@ SeenText see_text(const StoredModel& stored, const std::string& text, int64_t ge
   seen.record.want_vectors = want_vectors;
   seen.record.want_states = true;
   if (const auto* encoder = dynamic_cast<const TextEncoder*>(&stored.module())) {
-    if (generate > 0) throw UsageError("attend: a " + stored.model_type() + " writes nothing; generate 0 tokens");
+    if (generate > 0) throw UsageError("attend: a " + stored.model_type() + " generates no text; set generate to 0");
     seen.ids = tokenizer.encode(whole).ids;
     seen.hidden = encoder->hidden(TokenBatch::pad({seen.ids}, 0), {}, &seen.record);
   } else {

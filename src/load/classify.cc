@@ -13,7 +13,7 @@ std::span<const float> row_of(const Tensor& matrix, int64_t n) {
   return {matrix.data<float>() + n * matrix.stride(0), static_cast<size_t>(matrix.size(1))};
 }
 
-// float32, and finite.
+// Converts to float32 and checks that all values are finite.
 Tensor logits_of(const StoredModel& model, const TextEncoder& encoder, const RowBatch& batch) {
   Tensor logits = encoder.logits(batch.tokens, batch.types).value().to(DType::f32).contiguous();
   check_finite("classify", "a score", logits, model.module());
@@ -31,7 +31,7 @@ Tensor class_logits(const StoredModel& model, const RowBatch& batch) {
   return logits;
 }
 
-// "B-PER": a name, and whether it begins.
+// Splits a label such as "B-PER" into its name and whether an entity begins.
 struct Tag {
   explicit Tag(const std::string& label) : begins(label.starts_with("B-")), name(label) {
     if (begins || label.starts_with("I-")) name.erase(0, 2);
@@ -42,7 +42,7 @@ struct Tag {
 
 std::vector<LabelledSpan> spans_of(const std::vector<LabelledToken>& tokens) {
   std::vector<LabelledSpan> spans;
-  std::string last;  // label of the token before, with its tag left out
+  std::string last;  // label of the previous token, without its tag
   int64_t count = 0;
   for (const LabelledToken& token : tokens) {
     const Tag tag(token.label);

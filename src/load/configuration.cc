@@ -89,14 +89,14 @@ Architecture own(const char* name) {
               }};
 }
 
-// Only ever added to, so that references stay.
+// Entries are never removed, so that references stay valid.
 struct Registry {
   std::mutex mutex;
   std::deque<Architecture> list{own<Transformer, TransformerConfig>(kArchitectures[0]),
                                 own<LanguageModel, LanguageModelConfig>(kArchitectures[1])};
 };
 Registry& registry() {
-  static Registry& all = *new Registry;  // never destroyed: models may be loaded until the very end
+  static Registry& all = *new Registry;  // never destroyed: models may be loaded during shutdown
   return all;
 }
 
@@ -115,7 +115,7 @@ void register_architecture(Architecture architecture) {
   const std::lock_guard lock(all.mutex);
   for (const Architecture& a : all.list)
     if (a.name == architecture.name)
-      throw UsageError("register_architecture: " + a.name + " is there already; give the new kind another name");
+      throw UsageError("register_architecture: " + a.name + " exists already; give the new kind another name");
   all.list.push_back(std::move(architecture));
 }
 
@@ -135,7 +135,7 @@ ModelPlan read_plan(const std::string& json, const std::string& where) {
       throw FormatError(where + ": " + e.what());
     }
   }
-  throw FormatError(where + ": " + kArchitecture + " " + name + " is unknown");  // one_of refuses it before
+  throw FormatError(where + ": " + kArchitecture + " " + name + " is unknown");  // unreachable: one_of refuses it first
 }
 
 std::string describe(const Module& model) {
@@ -144,7 +144,7 @@ std::string describe(const Module& model) {
     to.set(kArchitecture, a->name);
     if (a->describe(model, to)) return to.text();
   }
-  throw UsageError("save: the model is of no kind that heed knows; register_architecture() makes it one");
+  throw UsageError("save: the model is of an unknown kind; register it with register_architecture()");
 }
 
 std::string write_config(const ModelConfig& config) {

@@ -1,4 +1,4 @@
-// What load(), save() and inspect() share: kinds of models by their name, and whether files belong together.
+// Shared by load(), save() and inspect(): kinds of models by name, and checks that files belong together.
 #pragma once
 
 #include <string>
@@ -7,13 +7,12 @@
 
 namespace heed::inline v0 {
 
-/// What a config.json asks for, of any registered kind. Throws FormatError.
+/// What a config.json of any registered kind requires. Throws FormatError.
 ModelPlan read_plan(const std::string& json, const std::string& where);
-/// The config.json of a model. Throws ShapeError where it is of no registered kind.
+/// The config.json of a model. Throws UsageError for an unregistered kind.
 std::string describe(const Module& model);
 
-/// Throw FormatError where model.safetensors has not the parameters, and a vocabulary not the pieces, that config.json
-/// says.
+/// Throw FormatError if model.safetensors lacks the parameters, or a vocabulary the pieces, of config.json.
 void check_parameters(const std::string& path, uint64_t has, int64_t needs);
 void check_pieces(const std::string& directory, const std::string& file, int64_t has, int64_t needs);
 

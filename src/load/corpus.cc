@@ -26,7 +26,7 @@ std::string names_of(const std::vector<std::string>& files) {
   return names;
 }
 
-// FNV-1a, then a mixing step (splitmix64's), for texts that differ in their last characters only.
+// FNV-1a, then splitmix64's mixing step, for texts that differ only in their last characters.
 uint64_t hash_of(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -35,7 +35,7 @@ uint64_t hash_of(std::string_view text) {
   return hash ^ hash >> 31;
 }
 
-// Takes away the pairs whose sources are chosen and returns them, both in order.
+// Removes the pairs whose sources are chosen and returns them; both keep their order.
 template <class Chosen>
 TextPairs take(TextPairs& texts, Chosen&& chosen) {
   TextPairs kept, taken;
@@ -57,9 +57,9 @@ PairReader::PairReader(const PairFiles& files, std::pair<int, int> columns)
       targets_(files_of(files.target)),
       skips_(files.skip_bad_lines) {
   if (!files.pairs.empty() && (!files.source.empty() || !files.target.empty()))
-    throw UsageError("read_pairs: files of pairs and files of one side are named; name either");
+    throw UsageError("read_pairs: both files of pairs and files of one side are named; name one kind");
   if (files.source.empty() != files.target.empty())
-    throw UsageError("read_pairs: files of one side are named; name those of the other, too");
+    throw UsageError("read_pairs: only files of one side are named; name those of the other, too");
   if (sources_.size() != targets_.size())
     throw UsageError("read_pairs: " + std::to_string(sources_.size()) + " files of sources are named and " +
                      std::to_string(targets_.size()) + " of targets; each file of sources needs its file of targets");
@@ -70,7 +70,7 @@ struct PairReader::Open {
   std::unique_ptr<std::istream> in, targets_in;
   std::optional<PairStream> pairs;
   std::optional<LineStream> sources, targets;
-  int64_t lines = 0;  // that both sides have
+  int64_t lines = 0;  // read from both sides
 
   int64_t replaced() const { return pairs ? pairs->replaced() : sources->replaced() + targets->replaced(); }
 };
@@ -105,7 +105,7 @@ bool PairReader::next(std::string& source, std::string& target) {
   return false;
 }
 
-// Only the longer side may end in blank lines more.
+// Only the longer side may have extra blank lines at its end.
 bool PairReader::next_of_sides(std::string& source, std::string& target) {
   bool has_source = false, has_target = false;
   for (;;) {
@@ -154,7 +154,7 @@ bool TextReader::next(std::string& line) {
       continue;
     }
     replaced_ += replaced;
-    if (line.empty()) continue;  // a byte order mark and nothing behind it
+    if (line.empty()) continue;  // a byte order mark only
     if (line.back() != '\n' && file_ + 1 < files_.size()) line += '\n';
     return true;
   }
@@ -246,7 +246,7 @@ TextParts read_text_parts(const std::vector<std::string>& text, const std::vecto
     return parts;
   }
   auto cut = static_cast<size_t>(static_cast<double>(parts.training.size()) * (1 - fraction));
-  while (cut < parts.training.size() && (parts.training[cut] & 0xC0) == 0x80) --cut;  // within a character
+  while (cut < parts.training.size() && (parts.training[cut] & 0xC0) == 0x80) --cut;  // not inside a character
   parts.validation = parts.training.substr(cut);
   parts.training.resize(cut);
   if (cut == 0)

@@ -32,7 +32,7 @@ std::vector<std::string> matches(const std::string& pattern) {
   ::globfree(&found);
   if (result == GLOB_NOSPACE) throw std::bad_alloc();
   if (files.empty()) throw IoError("read " + pattern + ": no file fits this pattern");
-  std::sort(files.begin(), files.end());  // glob would follow the locale
+  std::sort(files.begin(), files.end());  // glob sorts by locale
   return files;
 }
 
@@ -56,7 +56,7 @@ size_t read_standard_input(std::span<char> into) {
   return static_cast<size_t>(std::cin.gcount());
 }
 
-// A file's, unpacked where gzip compressed them.
+// Bytes of a file, unpacked if gzip compressed it.
 ReadBytes bytes_of(const std::string& file) {
   ReadBytes bytes = file == "-" ? ReadBytes(read_standard_input) : bytes_of_file(file);
   std::string begin(2, '\0');
@@ -68,7 +68,7 @@ ReadBytes bytes_of(const std::string& file) {
   }
   begin.resize(there);
   const bool packed = is_gzip(begin);
-  if (!packed && file.ends_with(".gz")) throw FormatError(file + ": this is not gzip; compress it anew, or rename it");
+  if (!packed && file.ends_with(".gz")) throw FormatError(file + ": this is not gzip; compress it again, or rename it");
   ReadBytes whole = [begin, bytes = std::move(bytes)](std::span<char> into) mutable {
     if (begin.empty()) return bytes(into);
     const size_t count = begin.copy(into.data(), into.size());
@@ -97,7 +97,7 @@ class DataStream final : public std::istream {
  public:
   explicit DataStream(ReadBytes bytes) : std::istream(nullptr), buffer_(std::move(bytes)) {
     rdbuf(&buffer_);
-    exceptions(std::ios::badbit);  // what the buffer throws comes through
+    exceptions(std::ios::badbit);  // passes on exceptions of the buffer
   }
 
  private:

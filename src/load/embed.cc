@@ -1,4 +1,4 @@
-// Vectors of texts, and which are near each other.
+// Vectors of texts, and the nearest among them.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -12,7 +12,7 @@ namespace {
 
 using Pooling = SentenceModules::Pooling;
 
-// Special tokens of the text stay as they are, which a tokenizer finds before it lowers the rest.
+// Lowercases a text except its special tokens, which tokenizers find before they lowercase the rest.
 std::string lowered(const std::string& text, const Tokenizer& tokenizer) {
   const Encoding encoding = tokenizer.encode(text, /*special_tokens=*/false);
   std::string result;
@@ -21,7 +21,7 @@ std::string lowered(const std::string& text, const Tokenizer& tokenizer) {
     const auto& [begin, end] = encoding.offsets[t];
     const std::string there = text.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
     if (static_cast<size_t>(begin) < at || !tokenizer.special(encoding.ids[t]) ||
-        tokenizer.id_of(there) != encoding.ids[t])  // as of an unknown word
+        tokenizer.id_of(there) != encoding.ids[t])  // an unknown word, for example
       continue;
     result += to_lower(text.substr(at, static_cast<size_t>(begin) - at)) + there;
     at = static_cast<size_t>(end);
@@ -43,7 +43,7 @@ Variable last_states(const StoredModel& model, const RowBatch& batch) {
   return model.as<LanguageModel>().hidden(batch.tokens);
 }
 
-// Of states (L, E) from row `begin` on, into E numbers.
+// Pools the states (L, E) from row `begin` on into E numbers.
 void pool(const Tensor& states, int64_t begin, Pooling how, float* to) {
   const int64_t length = states.size(0), width = states.size(1);
   const auto row = [&](int64_t l) { return states.data<float>() + l * states.stride(0); };
@@ -55,7 +55,7 @@ void pool(const Tensor& states, int64_t begin, Pooling how, float* to) {
       for (int64_t e = 0; e < width; ++e) to[e] = std::max(to[e], row(l)[e]);
     return;
   }
-  const bool weighted = how == Pooling::weighted_mean;  // by 1, 2, ...
+  const bool weighted = how == Pooling::weighted_mean;  // weights 1, 2, ...
   std::vector<double> sum(static_cast<size_t>(width));
   double weights = 0;
   for (int64_t l = begin; l < length; ++l) {
@@ -67,7 +67,7 @@ void pool(const Tensor& states, int64_t begin, Pooling how, float* to) {
   for (int64_t e = 0; e < width; ++e) to[e] = static_cast<float>(sum[static_cast<size_t>(e)] / by);
 }
 
-// Each row (..., E) becomes one of length 1; one of zeros stays.
+// Scales each row of (..., E) to length 1; rows of zeros are unchanged.
 Tensor normalised(const Tensor& rows) {
   const Tensor result = rows.to(DType::f32).clone();
   const int64_t width = result.size(-1);
@@ -81,7 +81,7 @@ Tensor normalised(const Tensor& rows) {
   return result;
 }
 
-// Of rows (N, E) to rows (M, E), (N, M): Euclidean, or sums of absolute differences.
+// Negative distances (N, M) from rows (N, E) to rows (M, E): Euclidean, or sums of absolute differences.
 Tensor negative_distances(const Tensor& from, const Tensor& to, bool euclidean) {
   const Tensor result = Tensor::empty({from.size(0), to.size(0)});
   for (int64_t n = 0; n < from.size(0); ++n)
@@ -107,9 +107,9 @@ void check_widths(const SentenceModules& modules, int64_t width) {
   for (const SentenceModules::Step& step : modules.steps) {
     if (!step.weight.defined()) continue;
     if (step.weight.size(1) != width)
-      throw FormatError("embed: a Dense of the model's modules takes vectors of " +
-                        std::to_string(step.weight.size(1)) + " numbers, those before it make " +
-                        std::to_string(width) + "; they belong to different models");
+      throw FormatError("embed: a Dense module takes vectors of " + std::to_string(step.weight.size(1)) +
+                        " numbers, but the modules before it give " + std::to_string(width) +
+                        "; they belong to different models");
     width = step.weight.size(0);
   }
 }
@@ -131,8 +131,7 @@ Tensor after_steps(Tensor vectors, const SentenceModules& modules) {
 
 }  // namespace
 
-// How many of a text's first tokens are the prompt's, which are not pooled. A token that stands at its end is not of
-// the prompt, nor is one by which nothing of the text would be left.
+// The number of leading tokens that belong to the prompt and are not pooled. A special token at the end is not counted.
 int64_t prompt_tokens(const StoredModel& model, const SentenceModules& modules, int64_t longest) {
   if (modules.pools_prompt || modules.prompt.empty()) return 0;
   const ReadRow prompt = row_of(model, "", modules, longest);
@@ -144,7 +143,7 @@ TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>
                         const SentenceModules& modules) {
   const int64_t takes = longest_text(model);
   const int64_t longest = modules.longest > 0 ? std::min(takes, modules.longest) : takes;
-  const bool own = model.model_type().empty();  // these end with a token that is not pooled
+  const bool own = model.model_type().empty();  // heed's own models end a text with a token that is not pooled
   const int64_t width = width_of(model), pooled = width * std::ssize(modules.pooling);
   check_widths(modules, pooled);
   const int64_t of_prompt = prompt_tokens(model, modules, longest);
@@ -176,7 +175,7 @@ std::vector<std::vector<std::pair<size_t, double>>> nearest_rows(const Tensor& r
                                                                  Similarity by) {
   if (rows.rank() != 2 || others.rank() != 2 || rows.size(1) != others.size(1))
     throw ShapeError("nearest_rows: " + to_string(rows.shape()) + " and " + to_string(others.shape()) +
-                     " are no vectors of one width");
+                     " are not two matrices with rows of the same length");
   constexpr int64_t kTogether = 256;
   const NoGrad no_grad;
   const bool cosine = by == Similarity::cosine;

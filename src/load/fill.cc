@@ -1,4 +1,4 @@
-// What masks hide.
+// Predictions for masked words.
 #include <algorithm>
 #include <numeric>
 
@@ -8,7 +8,7 @@
 namespace heed::inline v0 {
 namespace {
 
-// The model's mask as it is written, and its id. MPNet's vocabulary has BERT's, too, as a common token.
+// The model's mask token and its id. MPNet's vocabulary also has BERT's mask, as an ordinary token.
 std::pair<std::string, int32_t> mask_of(const Tokenizer& tokenizer) {
   for (const char* token : {"[MASK]", "<mask>"})
     if (const std::optional<int32_t> id = tokenizer.id_of(token); id && tokenizer.special(*id)) return {token, *id};
@@ -16,7 +16,7 @@ std::pair<std::string, int32_t> mask_of(const Tokenizer& tokenizer) {
       "fill: the model's tokenizer has no special token [MASK] or <mask>; name the directory of another model");
 }
 
-// All of `from` becomes `to`.
+// Replaces every `from` by `to`.
 std::string replaced(const std::string& text, const std::string& from, const std::string& to) {
   std::string result;
   size_t begin = 0;
@@ -50,7 +50,7 @@ MaskedText read(const StoredModel& model, const std::string& text, const FillOpt
   return result;
 }
 
-// The likeliest tokens of (V), without their texts.
+// The most likely tokens for scores (V), without texts.
 FilledMask likeliest(const Tokenizer& tokenizer, std::span<const float> logits, int64_t top) {
   const std::vector<double> p = softmax(logits);
   std::vector<int32_t> order(p.size());
@@ -97,7 +97,7 @@ std::vector<std::vector<FilledMask>> fill_masks(const StoredModel& model, const 
     for (size_t n = 0; n < batch.rows.size(); ++n) {
       const size_t i = batch.rows[n];
       const Tensor own = batch.part(states, n);
-      // The head is large: it gets the masks' states alone.
+      // The head is large, so it only gets the states of masks.
       const Tensor hidden = Tensor::empty({1, std::ssize(masks[i]), own.size(1)}, own.dtype());
       for (size_t m = 0; m < masks[i].size(); ++m)
         hidden.select(0, 0)

@@ -7,7 +7,7 @@
 namespace heed::inline v0 {
 namespace {
 
-// Factors of the heads of some layers, as leaves, and the sums of their gradients' magnitudes.
+// Head factors of some layers as leaves, and sums of the magnitudes of their gradients.
 class Factors {
  public:
   explicit Factors(const std::vector<MultiheadAttention*>& layers) : layers_(layers) {
@@ -72,7 +72,7 @@ HeadImportance head_importance(const StoredModel& stored, const std::vector<std:
 
 HeadImportance head_importance(const StoredModel& stored, const TextPairs& pairs) {
   const auto& model = stored.as<Transformer>();
-  const bool whole = model.details().has_value();  // sources with their special tokens
+  const bool whole = model.details().has_value();  // sources include special tokens
   const int32_t pad = model.config().pad_id;
   return mean_over(stored, pairs.source.size(), [&](size_t i) {
     const auto source = stored.source_tokenizer().encode(sanitize_utf8(pairs.source[i]), whole).ids;

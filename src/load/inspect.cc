@@ -1,4 +1,4 @@
-// What a directory or a file of tensors holds, from the headers alone.
+// Lists the content of a directory or a file of tensors; reads headers only.
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void add(StoredTensors& file, StoredTensor tensor) {
-  file.numbers += checked_product(tensor.shape).value_or(0);  // checked against the length of the file already
+  file.numbers += checked_product(tensor.shape).value_or(0);  // already checked against the length of the file
   file.bytes += tensor.bytes;
   file.tensors.push_back(std::move(tensor));
 }
@@ -60,7 +60,7 @@ StoredTensors inspect_file(const fs::path& path) {
   return tensors_of(name, SafetensorsFile(path.string()));
 }
 
-// 0 for a foreign vocabulary, which is not loaded.
+// 0 for a third-party vocabulary, which is not loaded.
 int64_t own_pieces(std::string text, const std::string& path) {
   try {
     return Vocabulary::from_bytes(std::move(text), path).size();
@@ -74,8 +74,8 @@ bool is_opened(const std::string& name) {
          name == kSourceVocabularyFile;
 }
 
-/// The files of one save: a snapshot of what was there both before and after it. A save in between may bring files
-/// that the first list does not have and take others away.
+/// The files of one save. The directory is listed before and after the snapshot, since a save in between may add and
+/// remove files.
 std::vector<std::string> hold_files(const std::string& directory, std::optional<DirectorySnapshot>& files) {
   constexpr int kMostTries = 100;
   std::vector<std::string> names = list_files(directory);
@@ -102,7 +102,7 @@ StoredFiles inspect_directory(const fs::path& directory) {
   }
   names.erase(others, names.end());
   for (const std::string& name : names) {
-    if (!files.contains(name)) continue;  // gone since it was listed
+    if (!files.contains(name)) continue;  // removed since it was listed
     if (name.ends_with(".safetensors")) {
       found.tensors.push_back(tensors_of(name, files.safetensors(name)));
     } else if (name == kConfigFile) {
@@ -115,15 +115,15 @@ StoredFiles inspect_directory(const fs::path& directory) {
   }
   if (found.tensors.empty() && !found.config)
     throw FormatError(directory.string() + ": no .safetensors and no config.json; is this a checkpoint?");
-  if (found.config) ConfigReader(*found.config, (directory / kConfigFile).string());  // is an object
+  if (found.config) ConfigReader(*found.config, (directory / kConfigFile).string());  // checks that it is an object
   return found;
 }
 
 }  // namespace
 
 StoredFiles inspect(const std::string& path) {
-  std::error_code error;  // whatever it is, opening the file says it better
-  // What is not there and looks like a directory's name: what became of it is said where directories are read.
+  std::error_code error;  // ignored: opening the file gives a better message
+  // A missing path that looks like a directory: reading the directory gives the message.
   if (fs::is_directory(path, error) || (!fs::exists(path, error) && !fs::path(path).has_extension()))
     return inspect_directory(path);
   return {.tensors = {inspect_file(path)}};
@@ -131,7 +131,7 @@ StoredFiles inspect(const std::string& path) {
 
 void check(const StoredFiles& files, const std::string& directory) {
   if (is_pretrained(directory)) {
-    load(directory);  // its tensors are mapped
+    load(directory);  // maps the tensors
     return;
   }
   const ModelPlan plan = read_plan(files.config.value_or(""), directory + "/" + kConfigFile);

@@ -1,4 +1,4 @@
-// A model's directory, read and written.
+// Reading and writing of a model's directory.
 #include "heed/load.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::vector<VocabularyText> texts_of(const DirectorySnapshot& files, const std::
 
 void check_size(int64_t parameters, const SafetensorsFile& file) {
   uint64_t held = 0;
-  for (const TensorInfo& info : file.tensors()) held += *checked_product(info.shape);  // SafetensorsFile checked it
+  for (const TensorInfo& info : file.tensors()) held += *checked_product(info.shape);  // checked by SafetensorsFile
   check_parameters(file.path(), held, parameters);
 }
 
@@ -52,7 +52,7 @@ void check_ids(const std::string& directory, const Tokenizer& tokenizer, int64_t
 
 using LoadTokenizer = std::function<Tokenizer(TokenizerSide side)>;
 
-// What needs no tokenizer, such as ids, works without one that heed reads.
+// Calls that take ids work without a supported tokenizer.
 StoredModel with_tokenizers(PretrainedModel model, const std::string& directory, const LoadTokenizer& load_side) {
   const Module* const module = model.module.get();
   if (dynamic_cast<const ImageEncoder*>(module)) return {std::move(model), std::nullopt};
@@ -89,10 +89,10 @@ bool has_tokenizer(const std::string& directory) {
 
 StoredModel loaded_pretrained(const std::string& directory, const std::string& named_base) {
   if (is_gguf(directory) && !named_base.empty())
-    throw UsageError("--base " + named_base + ": " + directory + " is a GGUF file; --base is for adapters alone");
+    throw UsageError("--base " + named_base + ": " + directory + " is a GGUF file; --base is for adapters only");
   const std::string base = is_gguf(directory) ? "" : adapted_base(directory, named_base);
   const std::string of_tokenizer = base.empty() ? directory : tokenizer_directory(directory, base);
-  // The tokenizer beside the weights: reading either may take a tenth of a second.
+  // Reads tokenizer and weights at the same time: either may take a tenth of a second.
   const auto beside = default_executor().threads() > 1 ? std::launch::async : std::launch::deferred;
   std::future<Tokenizer> tokenizer =
       std::async(beside, [&] { return load_tokenizer(of_tokenizer, TokenizerSide::target); });
@@ -115,7 +115,7 @@ StoredModel assembled(const ModelPlan& plan, std::vector<Vocabulary> vocabularie
                       const std::string& where) {
   const NoInit no_init;
   std::unique_ptr<Module> model = plan.make();
-  // Matrices stay in half precision where the file has all of them so: the same bits, read in half the time.
+  // Matrices stay in half precision if all of them are stored so: equal results, read in half the time.
   for (const DType half : {DType::f16, DType::bf16})
     if (std::all_of(tensors.begin(), tensors.end(),
                     [&](const auto& t) { return t.second.shape().rank() != 2 || t.second.dtype() == half; }))
@@ -205,7 +205,7 @@ const Vocabulary& StoredModel::vocabulary() const {
 
 namespace {
 
-// What the caller gave counts, then what the model's directory says.
+// The caller's options take precedence over those of the model's directory.
 template <class Option>
 void fill(std::optional<Option>& given, const std::optional<Option>& own) {
   if (!given) given = own;
@@ -259,7 +259,8 @@ GenerateOptions StoredModel::completed(GenerateOptions options) const {
   const GenerateOptions& own = model_.generate;
   const char* const given = first_given(options.sampling);
   if (given && !options.sampling.temperature && own.sampling.temperature == 0)
-    throw UsageError(std::string("generate: ") + given + " is for draws, and the model's generation_config.json asks " +
+    throw UsageError(std::string("generate: ") + given +
+                     " is for sampling, but the model's generation_config.json asks " +
                      "for the most probable tokens (do_sample is not true); give a temperature, too");
   if (!(options.sampling.temperature && model_.refused_unless_chosen)) options.refused = own.refused;
   if (!options.max_tokens && !options.max_length) {
@@ -276,7 +277,7 @@ BeamOptions StoredModel::drawn_or_searched(BeamOptions options, std::optional<bo
                                            const Sampling& sampling) const {
   if (sample.value_or(!options.beam && model_.beam.sampling.has_value()))
     options.sampling = sampling;
-  else if (sample && !options.beam)  // a search, whatever the model's directory asks for
+  else if (sample && !options.beam)  // a search, even if the model's directory asks for sampling
     options.beam = model_.beam.beam.value_or(BeamOptions::kBeam);
   if (options.beam && *options.beam > 0) options.beam = std::max(*options.beam, options.n_best);
   return options;
@@ -375,7 +376,7 @@ StoredModel with_weights(const StoredModel& model, const std::string& file) {
   parts.tensors.clear();
   const SafetensorsFile weights(file);
   for (const TensorInfo& info : weights.tensors()) parts.tensors.emplace_back(info.name, weights.tensor(info.name));
-  return make_model(parts, file, /*trust=*/true);  // the vocabulary is that of a model which is loaded
+  return make_model(parts, file, /*trust=*/true);  // the vocabulary of a loaded model was checked
 }
 
 Tensor converted(const Tensor& from, const std::string& name, DType dtype, const std::string& path) {
@@ -386,7 +387,7 @@ Tensor converted(const Tensor& from, const std::string& name, DType dtype, const
     const std::string where = path + ": tensor '" + name + "' ";
     if (!std::isfinite(old_values[i]))
       throw FormatError(where + "holds " + (std::isnan(old_values[i]) ? "NaN" : "an infinite value") +
-                        "; such a model cannot be used, train it anew");
+                        "; such a model cannot be used, train it again");
     throw FormatError(where + "holds " + std::to_string(old_values[i]) + ", which is too large for " + name_of(dtype) +
                       "; give --dtype bf16 or f32");
   }
@@ -399,7 +400,7 @@ void save(const StoredModel& model, const std::string& directory, DType dtype) {
   const auto check_directory = [&] {
     if (expect_own("save:", directory) == Holds::training)
       throw UsageError("save: " + directory +
-                       " holds a training, which could not go on with another model; name another directory");
+                       " holds a training, which could not resume with another model; name another directory");
   };
   check_directory();
   const ModelParts parts = write_parts(model);
@@ -409,7 +410,7 @@ void save(const StoredModel& model, const std::string& directory, DType dtype) {
   for (const auto& [name, tensor] : parts.tensors)
     tensors.emplace_back(name, converted(tensor.contiguous(), name, dtype, "save"));
   DirectoryTransaction transaction(directory);
-  check_directory();  // again: nobody else writes there now
+  check_directory();  // again, now that no other process writes there
   write_model(transaction, directory, texts, tensors, {{"format", "heed"}});
 }
 
@@ -427,7 +428,7 @@ void write_model(DirectoryTransaction& transaction, const std::string& directory
     if (!fs::exists(old)) continue;
     if (!fs::is_regular_file(old))
       throw IoError("remove " + path +
-                    ": it belongs to another model, but is no regular file, which heed does not touch; remove it or "
+                    ": it belongs to another model, but is not a regular file, so heed does not touch it; remove it or "
                     "choose another directory");
     transaction.remove(name);
   }

@@ -9,11 +9,11 @@ namespace {
 
 template <class Model>
 LogitLens lens_of(const Model& model, const std::vector<Tensor>& states, const Variable& hidden, int64_t count) {
-  constexpr int64_t kRows = 64;  // whose logits are held at once
+  constexpr int64_t kRows = 64;  // rows whose logits are in memory at once
   const NoGrad no_grad;
   LogitLens lens;
   for (size_t layer = 0; layer < states.size(); ++layer) {
-    const bool last = layer + 1 == states.size();  // behind it the norm has been applied
+    const bool last = layer + 1 == states.size();  // its states already went through the last norm
     const Tensor behind = last ? hidden.value() : states[layer + 1];
     auto& rows = lens.emplace_back();
     for (int64_t row = 0; row < behind.size(1); row += kRows) {

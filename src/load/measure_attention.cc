@@ -28,14 +28,14 @@ const char* title_of(Measure measure) {
   }
 }
 
-// One kind of attention of a model, layer by layer.
+// One kind of attention of a model, by layer.
 struct Kind {
   const std::vector<Tensor>& weights;         // (1, H, Lq, Lk) each
-  const std::vector<HeadVectors>& vectors;    // of them
-  std::vector<MultiheadAttention*> layers{};  // that made them
+  const std::vector<HeadVectors>& vectors;    // of the same layers
+  std::vector<MultiheadAttention*> layers{};  // modules of the same layers
 };
 
-// weights (1, H, Lq, Lk), those of head h times factors(h), which is (Lq, Lk) or one row for all queries, (1, Lk).
+// weights (1, H, Lq, Lk), with those of head h multiplied by factors(h): (Lq, Lk), or (1, Lk) for all queries.
 Tensor times(const Tensor& weights, const std::function<Tensor(int64_t head)>& factors) {
   const int64_t queries = weights.size(2), keys = weights.size(3);
   const Tensor of = weights.contiguous(), made = Tensor::empty(weights.shape());
@@ -50,12 +50,12 @@ Tensor times(const Tensor& weights, const std::function<Tensor(int64_t head)>& f
   return made;
 }
 
-// values (1, Hkv, Lk, size) of query head h: (Lk, size).
+// The values (Lk, size) of query head h among (1, Hkv, Lk, size).
 Tensor values_of(const Tensor& values, int64_t h, int64_t heads) {
   return values.select(0, 0).select(0, h / (heads / values.size(1))).contiguous();
 }
 
-// x (rows, size) times y (columns, size) transposed.
+// x (rows, size) times the transpose of y (columns, size).
 Tensor product(const Tensor& x, const Tensor& y) {
   const NoGrad no_grad;
   return functional::linear(Variable(x.contiguous()), Variable(y.contiguous())).value();
@@ -108,7 +108,7 @@ std::vector<Tensor> rollout_of(const Kind& kind) {
   return all;
 }
 
-// What the heads of all layers of a kind give, as leaves that are 0: their gradients are those of the heads.
+// Leaves of zeros added to the outputs of all heads of a kind; their gradients are those of the heads.
 class Probes {
  public:
   explicit Probes(const Kind& kind) : kind_(kind) {
@@ -125,7 +125,7 @@ class Probes {
   Probes(const Probes&) = delete;
   Probes& operator=(const Probes&) = delete;
 
-  // Of `loss`, which is less the log-probability. What reaches no loss has no gradient.
+  // Runs backward from `loss`, the negative log-probability. Leaves that do not affect it have no gradient.
   std::vector<Tensor> gradients_times_weights() const {
     std::vector<Tensor> all;
     for (size_t l = 0; l < leaves_.size(); ++l) {
@@ -147,9 +147,9 @@ class Probes {
   std::vector<Variable> leaves_;
 };
 
-constexpr int32_t kNothing = -100;  // a target that does not count
+constexpr int32_t kNothing = -100;  // an ignored target
 
-// The sum of less the log-probabilities of targets, one for each row of logits (B, L, V).
+// The sum of the negative log-probabilities of targets, one for each row of logits (B, L, V).
 Variable loss_of(const Variable& logits, const std::vector<int32_t>& targets) {
   const int64_t rows = std::ssize(targets);
   return functional::cross_entropy(functional::reshape(logits, {rows, logits.size(2)}),
@@ -157,21 +157,22 @@ Variable loss_of(const Variable& logits, const std::vector<int32_t>& targets) {
                                    {.ignore_index = kNothing, .reduction = functional::Reduction::sum});
 }
 
-// A model that reads a text, and what it is asked for.
+// A model with a text and the targets to explain.
 struct Reader {
   Module& model;
   int64_t vocabulary;
-  std::vector<int32_t> targets;  // of each row
-  /// Logits (copies, L, V) of so many copies of the text, with what enters the first layers where a record is given.
+  std::vector<int32_t> targets;  // target of each row
+  /// Logits (copies, L, V) for `copies` copies of the text; fills the record, if given, with the inputs of the first
+  /// layers.
   std::function<Variable(int64_t copies, AttentionRecord* record)> logits;
 };
 
 void check_gradients(const Module& model) {
-  if (!grad_enabled()) throw UsageError("measure_attention: gradients are not recorded here; leave out NoGrad");
+  if (!grad_enabled()) throw UsageError("measure_attention: it needs gradients; call it without NoGrad");
   for (const auto& [name, parameter] : model.named_parameters())
     if (parameter.dtype() != DType::f32)
       throw UsageError("measure_attention: " + name + " is " + name_of(parameter.dtype()) +
-                       ", and gradients are of float32; load the model with it");
+                       ", and gradients need float32; load the model with this dtype");
 }
 
 std::vector<std::vector<Tensor>> gradients_of(const std::vector<Kind>& kinds, const Reader& reader) {
@@ -184,7 +185,7 @@ std::vector<std::vector<Tensor>> gradients_of(const std::vector<Kind>& kinds, co
   return all;
 }
 
-// Gradient times input of the tokens of an encoder and of a decoder, (1, 1, rows, keys), by row of the output.
+// Gradient times input of the tokens of encoder and decoder, (1, 1, rows, keys), for each row of the output.
 struct OfInputs {
   Tensor encoder, decoder;
 };
@@ -193,7 +194,7 @@ OfInputs gradients_by_inputs(const Reader& reader) {
   constexpr int64_t kLogits = int64_t{1} << 24, kCopies = 16;
   const int64_t rows = std::ssize(reader.targets),
                 together = std::clamp<int64_t>(kLogits / (rows * reader.vocabulary), 1, kCopies);
-  std::vector<int64_t> asked;  // rows, of each of which a copy is read
+  std::vector<int64_t> asked;  // rows; one copy of the text is read for each
   for (int64_t row = 0; row < rows; ++row)
     if (reader.targets[static_cast<size_t>(row)] != kNothing) asked.push_back(row);
   OfInputs all;
@@ -283,7 +284,7 @@ std::vector<SeenAttention> measure_attention(const SeenText& seen, const StoredM
                                         : Kind{seen.record.decoder, seen.record.decoder_vectors, layers.decoder}};
   if (encoder && (measure == Measure::gradient || measure == Measure::input))
     throw UsageError("measure_attention: a " + stored.model_type() +
-                     " writes nothing whose probability has a gradient; choose another measure");
+                     " generates no text, so there are no gradients; choose another measure");
   std::vector<int32_t> targets(seen.ids.begin() + 1, seen.ids.end());
   for (int64_t i = 0; i + 1 < seen.given; ++i) targets[static_cast<size_t>(i)] = kNothing;
   targets.push_back(kNothing);

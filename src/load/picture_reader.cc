@@ -11,7 +11,7 @@ const ImageEncoder& reader_of(const StoredModel& model, const char* operation) {
   throw UsageError(std::string(operation) + ": the model is " + what_it_does(model) + "; name one that reads pictures");
 }
 
-// The last states (1, 1 + P, E).
+// Returns the last states (1, 1 + P, E).
 Variable states_of_picture(const char* operation, const ImageEncoder& encoder, const Tensor& pixels,
                            AttentionRecord* record) {
   const std::vector<std::pair<std::string, Tensor>> given = {{"pixels", pixels}};
@@ -22,7 +22,7 @@ Variable states_of_picture(const char* operation, const ImageEncoder& encoder, c
   return states;
 }
 
-// Of all classes: (classes) float32.
+// Probabilities or scores of all classes: (classes) float32.
 Tensor logits_of(const ImageEncoder& encoder, const Variable& states) {
   return encoder.apply_head(states).value().to(DType::f32).select(0, 0).contiguous();
 }
@@ -55,7 +55,7 @@ Reading read_picture(const StoredModel& model, const Tensor& pixels, const ReadO
     reading.logits = logits_of(encoder, last);
     check_finite("logits", "a logit", reading.logits, encoder);
   }
-  // As transformers lists them: the last ones are those before the last norm.
+  // As in transformers, the last of these are the states before the last norm.
   if (options.want_states) reading.encoder_states = states_of(record.encoder_states, Variable(record.encoder_last));
   if (options.want_weights) add_weights("encoder", record.encoder, reading);
   return reading;

@@ -1,4 +1,4 @@
-// All that a model computes of one row of ids.
+// Everything that a model computes for one row of ids.
 #include "heed/attended.h"
 #include "heed/text_encoder.h"
 #include "heed/text_generator.h"
@@ -42,7 +42,7 @@ Reading read_pair(const Transformer& model, const std::vector<int32_t>& ids, con
   return reading;
 }
 
-// Of a model whose decoder, if it has one, reads what the encoder reads.
+// For a model whose decoder, if any, reads the same ids as the encoder.
 Reading read_source(const Transformer& model, const std::vector<int32_t>& ids, AttentionRecord* record) {
   check_ids("the text", ids, model.config().source_pieces());
   const TokenBatch source = TokenBatch::pad({ids}, model.config().pad_id);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kBatchTokens = 2048;
 
-// How many tokens of two texts stay where `room` is left: as the package `tokenizers` truncates the longest first.
+// The numbers of tokens of two texts that fit `room`, as the `tokenizers` package truncates longest first.
 std::pair<int64_t, int64_t> kept_of(int64_t first, int64_t second, int64_t room) {
   if (first + second <= room) return {first, second};
   int64_t less = std::min(first, second);
@@ -28,7 +28,7 @@ std::pair<int64_t, int64_t> kept_of(int64_t first, int64_t second, int64_t room)
   return first <= second ? std::pair(less, more) : std::pair(more, less);
 }
 
-// `of_first` tokens belong to the first text.
+// The first `of_first` tokens belong to the first text.
 ReadRow cut_row(Encoding tokens, int64_t of_first, int64_t longest, const TokenizerRules& rules) {
   ReadRow row{.ids = std::move(tokens.ids),
               .types = std::move(tokens.type_ids),
@@ -48,7 +48,7 @@ ReadRow cut_row(Encoding tokens, int64_t of_first, int64_t longest, const Tokeni
     return rules.cuts_left ? place < count - kept : place >= kept;
   };
   size_t to = 0;
-  int64_t at = 0;  // of the tokens of both texts
+  int64_t at = 0;  // index among the tokens of both texts
   for (size_t from = 0; from < row.ids.size(); ++from) {
     if (!row.added[from]) {
       const int64_t place = at++;
@@ -63,7 +63,7 @@ ReadRow cut_row(Encoding tokens, int64_t of_first, int64_t longest, const Tokeni
   return row;
 }
 
-// Relative positions are for padded batches.
+// Relative positions need padded batches.
 bool packs(const StoredModel& model) {
   if (const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module()))
     return encoder->config().relative_buckets == 0;
@@ -86,7 +86,7 @@ Tensor types_of(const RowBatch& batch, const std::vector<ReadRow>& rows) {
   return types;
 }
 
-// Long ones first, up to kBatchTokens together.
+// Long rows first, up to kBatchTokens together.
 std::vector<std::vector<size_t>> batches_of(const std::vector<ReadRow>& rows) {
   std::vector<size_t> order;
   for (size_t i = 0; i < rows.size(); ++i)
@@ -197,7 +197,7 @@ void each_batch(const StoredModel& model, const std::vector<ReadRow>& rows,
   const bool pack = packs(model), types = has_types(model);
   const std::vector<std::vector<size_t>> batches = batches_of(rows);
   parallel_for(default_executor(), std::ssize(batches), [&](int64_t i) {
-    const NoGrad no_grad;  // of this thread
+    const NoGrad no_grad;  // per thread
     std::vector<std::vector<int32_t>> ids;
     for (const size_t row : batches[static_cast<size_t>(i)]) ids.push_back(rows[row].ids);
     RowBatch batch{.rows = batches[static_cast<size_t>(i)],

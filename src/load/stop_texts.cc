@@ -35,7 +35,7 @@ std::string StopTexts::release(bool all) {
     stopped_ = true;
     return text_.substr(0, end);
   }
-  size_t kept = 0;  // the longest end of the text that begins a stop string
+  size_t kept = 0;  // length of the longest suffix that begins a stop string
   if (!all)
     for (const std::string& stop : stops_)
       for (size_t n = std::min(stop.size() - 1, text_.size()); n > kept; --n)
@@ -52,7 +52,7 @@ StopStrings::StopStrings(std::vector<std::string> stops, Tokenizer tokenizer)
 
 bool StopStrings::ends(std::span<const int32_t> ids) const {
   if (stops_.empty() || ids.empty()) return false;
-  // A token has a byte at least, and the first of a row may lose its space.
+  // A token has at least one byte, and the first of a row may lose its space.
   ids = ids.last(std::min(ids.size(), longest_ + 2));
   const std::string before = tokenizer_.decode(ids.first(ids.size() - 1), /*skip_special=*/false);
   const std::string text = tokenizer_.decode(ids, /*skip_special=*/false);

@@ -1,4 +1,4 @@
-// Texts that end what is written, found while it comes.
+// Stop strings, found in a stream of text.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +11,32 @@
 
 namespace heed::inline v0 {
 
-/// Passes a text on, and ends before the first of the texts to stop at. What may still become one waits.
+/// Passes a text on up to the first stop string. Text that may begin one is held back.
 class StopTexts {
  public:
-  /// Throws UsageError for a text that is empty, and for one that is not UTF-8: it may be a part of a character.
+  /// Throws UsageError for a stop string that is empty or not UTF-8, since that may be a part of a character.
   explicit StopTexts(std::vector<std::string> stops);
-  /// More of the text; returns what is certain by now.
+  /// Takes more text; returns what is certain so far.
   std::string push(std::string_view text);
-  /// The rest, when nothing more comes.
+  /// Returns the rest at the end of the text.
   std::string finish();
-  /// One of them has come.
+  /// Whether a stop string was found.
   bool stopped() const { return stopped_; }
 
  private:
   std::string release(bool all);
   std::vector<std::string> stops_;
-  std::string text_;  // may begin one
+  std::string text_;  // may begin a stop string
   bool stopped_ = false;
 };
 
-/// The texts that end what is written by generation_config.json (stop_strings). What is written ends with the token
-/// that completes one of them, special tokens as they are stored.
+/// The stop_strings of generation_config.json. The output ends with the token that completes one of them. Special
+/// tokens count as stored.
 class StopStrings {
  public:
   StopStrings(std::vector<std::string> stops, Tokenizer tokenizer);
   bool empty() const { return stops_.empty(); }
-  /// Whether the last of a text's ids completes one.
+  /// Whether the last id of a text completes one.
   bool ends(std::span<const int32_t> ids) const;
 
  private:

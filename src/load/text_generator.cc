@@ -14,16 +14,16 @@ StoredModel load_language_model(const std::string& directory, const LoadOptions&
   StoredModel model = load(directory, options);
   if (!dynamic_cast<const LanguageModel*>(&model.module()))
     throw UsageError(directory + " holds a " + model.model_type() +
-                     ", which does not go on with a text; name the directory of a language model");
+                     ", which does not continue a text; name the directory of a language model");
   return model;
 }
 
-// The tokens of a text, with those that are added in front of it.
+// The tokens of a text, with those added before it.
 Encoding begun(const Tokenizer& tokenizer, const std::string& text) {
   const auto in_text = [](uint8_t added) { return added == 0; };
   Encoding tokens = tokenizer.encode(text);
   auto end = std::find_if(tokens.added.rbegin(), tokens.added.rend(), in_text).base();
-  if (end == tokens.added.begin()) {  // a text without tokens does not tell front from end
+  if (end == tokens.added.begin()) {  // without text tokens, leading and trailing tokens cannot be distinguished
     tokens = tokenizer.encode("a");
     end = std::find_if(tokens.added.begin(), tokens.added.end(), in_text);
   }
@@ -34,7 +34,7 @@ Encoding begun(const Tokenizer& tokenizer, const std::string& text) {
   return tokens;
 }
 
-// What the model reads first. A text without tokens counts as a newline.
+// The prompt. A text without tokens counts as a newline.
 std::vector<int32_t> begun_prompt(const Tokenizer& tokenizer, const std::string& prompt) {
   std::vector<int32_t> ids = prompt_ids(tokenizer, prompt);
   if (ids.empty()) ids = prompt_ids(tokenizer, "\n");
@@ -63,7 +63,7 @@ std::vector<std::string> TextGenerator::continue_texts(const std::vector<std::st
   struct Written {
     TokenStream characters;
     StopTexts stops;
-    std::vector<int32_t> ids{};  // with the prompt
+    std::vector<int32_t> ids{};  // including the prompt
     std::string text{};
   };
   const Tokenizer& tokenizer = stored_.tokenizer();
@@ -112,7 +112,7 @@ struct Continuation::State {
   TokenStream characters;
   StopTexts stops;
   StopStrings own_stops;
-  std::vector<int32_t> ids{};  // with the prompt, where there are such
+  std::vector<int32_t> ids{};  // including the prompt, if any
   bool own_text;
   bool ended = false;
 
@@ -184,7 +184,7 @@ std::string Continuation::next() {
 
 TextScore score_text(const StoredModel& model, const std::string& text) {
   const Encoding tokens = begun(model.tokenizer(), text);
-  if (tokens.ids.size() < 2) throw ShapeError("score: the text has fewer than 2 tokens; nothing is predicted");
+  if (tokens.ids.size() < 2) throw ShapeError("score: the text has fewer than 2 tokens; give a longer one");
   TextScore score{.tokens = std::ssize(tokens.ids) - 1};
   for (const float log_p : model.as<LanguageModel>().log_probabilities(tokens.ids))
     score.nats -= static_cast<double>(log_p);

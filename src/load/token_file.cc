@@ -20,7 +20,7 @@ static_assert(std::endian::native == std::endian::little, "files hold little-end
 
 constexpr std::string_view kBegin("heed tokens\0\1\0\0\0", 16), kEnd = "heed end";
 constexpr int64_t kPairsOfBlock = int64_t{1} << 14, kTokensOfBlock = int64_t{1} << 16;
-constexpr uint64_t kLeastOfBlock = uint64_t{1} << 17;  // bytes of a whole one
+constexpr uint64_t kLeastOfBlock = uint64_t{1} << 17;  // bytes of a full block
 constexpr uint64_t kMostOfInfo = uint64_t{1} << 28;
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
@@ -98,7 +98,7 @@ struct TokenWriter::State {
   int64_t id_bytes;
   uint64_t at = kBegin.size();
   Block block{.begin = kBegin.size()};
-  std::vector<uint32_t> ends{};  // of the block
+  std::vector<uint32_t> ends{};  // ends of the block's texts
   std::vector<Block> blocks{};
 
   std::string buffer{};
@@ -115,7 +115,7 @@ struct TokenWriter::State {
   }
   void write_ids(std::span<const int32_t> ids) {
     if (ids.size() > std::numeric_limits<uint32_t>::max() - block.tokens)
-      throw FormatError("write tokens: 2^32 or more stand in " + std::to_string(kPairsOfBlock) +
+      throw FormatError("write tokens: there are 2^32 or more in " + std::to_string(kPairsOfBlock) +
                         " pairs; are these the right files?");
     if (id_bytes == 2)
       write_ids(std::vector<uint16_t>(ids.begin(), ids.end()));
@@ -196,11 +196,11 @@ struct TokenFile::State {
   int64_t id_bytes = 2;
   std::vector<Block> blocks;
   std::string fingerprint;
-  std::vector<bool> checked;  // of each block: its ids are as they were written
+  std::vector<bool> checked;  // for each block, whether its checksum was verified
 
   FormatError damaged() const {
     return FormatError(path +
-                       ": damaged since it was prepared (a checksum is another); prepare it anew, or put back a "
+                       ": damaged since it was prepared (a checksum differs); prepare it again, or restore a "
                        "copy");
   }
   int64_t pairs_of(size_t block) const {
@@ -220,7 +220,7 @@ struct TokenFile::State {
     read_at(fd.get(), block.begin + begin * sizeof(T), room_of(stored), path);
     return {stored.begin(), stored.end()};
   }
-  /// Tokens [begin, end) of a block, which has them.
+  /// Tokens [begin, end) of a block; the range must be valid.
   std::vector<int32_t> ids(size_t block, uint32_t begin, uint32_t end) {
     if (!checked[block]) check_ids(block);
     return id_bytes == 2 ? ids_as<uint16_t>(blocks[block], begin, end) : ids_as<int32_t>(blocks[block], begin, end);
@@ -238,18 +238,18 @@ TokenFile::State::State(const std::string& name) : path(name), fd(name, O_RDONLY
 void TokenFile::State::read_end() {
   std::string begin(kBegin.size(), '\0');
   const auto size = static_cast<uint64_t>(status_of(fd.get(), path).st_size);
-  const FormatError cut(path + ": not whole: it was cut off, or is damaged; prepare it anew");
+  const FormatError cut(path + ": incomplete: it was cut off or is damaged; prepare it again");
   if (size < kBegin.size() + sizeof(Trailer)) throw cut;
   read_at(fd.get(), 0, std::as_writable_bytes(std::span(begin)), path);
   if (begin != kBegin)
-    throw FormatError(path + ": tokens in a format that this heed does not know; prepare it anew, or update heed");
+    throw FormatError(path + ": tokens in a format that this heed does not know; prepare it again, or update heed");
   Trailer trailer;
   read_at(fd.get(), size - sizeof trailer, std::as_writable_bytes(std::span(&trailer, 1)), path);
   const uint64_t end = size - sizeof trailer;
   if (std::string_view(trailer.end, sizeof trailer.end) != kEnd || trailer.blocks < kBegin.size() ||
       trailer.info < trailer.blocks || trailer.info > end || (trailer.info - trailer.blocks) % sizeof(Block) != 0)
     throw cut;
-  // No block but the last one is shorter, so that a file of any size makes a short list.
+  // Only the last block may be shorter, which bounds the length of the list.
   if ((trailer.info - trailer.blocks) / sizeof(Block) > trailer.blocks / kLeastOfBlock + 1 ||
       end - trailer.info > kMostOfInfo)
     throw damaged();
@@ -266,9 +266,9 @@ void TokenFile::State::read_end() {
   check_layout(trailer.blocks);
 }
 
-// Blocks stand behind each other without holes, and are whole but for the last one.
+// Blocks follow each other without gaps; all except the last are full.
 void TokenFile::State::check_layout(uint64_t end) const {
-  const FormatError wrong(path + ": its list of blocks does not agree with itself; prepare it anew");
+  const FormatError wrong(path + ": its list of blocks is inconsistent; prepare it again");
   const int64_t items = info.text ? info.target_tokens : info.pairs,
                 of_block = info.text ? kTokensOfBlock : kPairsOfBlock;
   if (std::ssize(blocks) != items / of_block + (items % of_block != 0)) throw wrong;
@@ -295,7 +295,7 @@ std::vector<uint32_t> TokenFile::State::ends(size_t block) const {
   return all;
 }
 
-// Reads it in order, so that what is wanted of it next comes from memory.
+// Reads the block in order, so that later reads come from memory.
 void TokenFile::State::check_ids(size_t block) {
   std::vector<std::byte> piece(size_t{1} << 18);
   Checksum sum;
@@ -335,7 +335,7 @@ class PairsOfFile final : public PairCorpus {
     const auto block = static_cast<size_t>(index / kPairsOfBlock);
     const Block& b = file_->blocks[block];
     const int64_t pair = index % kPairsOfBlock;
-    std::array<uint32_t, 3> ends{};  // of the target before, the source, the target
+    std::array<uint32_t, 3> ends{};  // of the previous target, the source, the target
     const size_t none = pair == 0 ? 1 : 0;
     read_at(file_->fd.get(), file_->ends_at(b) + static_cast<uint64_t>(8 * pair) - (none ? 0 : 4),
             std::as_writable_bytes(std::span(ends).subspan(none)), file_->path);

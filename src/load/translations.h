@@ -1,4 +1,4 @@
-// Translations as bytes, on their way from one rank to another of the same build.
+// Translations as bytes, sent between ranks of the same build.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace heed::inline v0 {
 
 void append_bytes(const std::vector<Translation>& translations, std::vector<std::byte>& to);
 
-/// What append_bytes() has put at the front, which is then gone from there.
+/// Reads one translation that append_bytes() wrote at the front, and removes it.
 std::vector<Translation> take_translations(std::span<const std::byte>& from);
 
 }  // namespace heed::inline v0

@@ -11,7 +11,7 @@
 namespace heed::inline v0 {
 namespace {
 
-// The word of each token: words are what spaces separate.
+// The word of each token; words are separated by spaces.
 std::vector<size_t> words_of(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
   std::vector<size_t> words;
   for (const int32_t id : ids) {
@@ -21,15 +21,15 @@ std::vector<size_t> words_of(const Tokenizer& tokenizer, std::span<const int32_t
   return words;
 }
 
-// What a model reads of a sentence. Tokens [begin, end) are those of the sentence itself: special tokens, languages and
-// prefixes lie outside.
+// A model's input for a sentence. Tokens [begin, end) are the sentence itself, without special tokens, languages and
+// prefixes.
 struct SourceIds {
   std::vector<int32_t> ids{};
   size_t begin = 0, end = 0;
   bool cut = false;
 };
 
-// Each target word with the source word that its pieces attended to most.
+// Aligns each target word with the source word that its pieces attended to most.
 std::vector<std::pair<int64_t, int64_t>> align(const Tokenizer& of_source, const SourceIds& source,
                                                const Tokenizer& of_target, const std::vector<int32_t>& target,
                                                const Tensor& attention) {  // (target + 1, source + 1)
@@ -47,7 +47,7 @@ std::vector<std::pair<int64_t, int64_t>> align(const Tokenizer& of_source, const
   return pairs;
 }
 
-// Special tokens are in the sources of models with details; the others' get their end when they are translated.
+// Sources of models with details include special tokens; others get their end token in translate().
 bool takes_whole_sources(std::span<const Transformer* const> models) { return models.front()->details().has_value(); }
 
 int64_t longest_source(std::span<const Transformer* const> models) {
@@ -56,7 +56,7 @@ int64_t longest_source(std::span<const Transformer* const> models) {
   return takes_whole_sources(models) ? longest : longest - 1;
 }
 
-// Marian's models are told the language of the translation by a token in front of the text, ">>fra<<".
+// Marian's models take the target language from a token before the text, ">>fra<<".
 constexpr std::string_view kCodeBegins = ">>", kCodeEnds = "<<";
 
 bool is_code(std::string_view token) {
@@ -64,7 +64,7 @@ bool is_code(std::string_view token) {
          token.ends_with(kCodeEnds);
 }
 
-// The code that a text begins with, where it is a token; else nothing.
+// The language code that a text begins with, if it is a token; else empty.
 std::string_view code_of(const Tokenizer& tokenizer, std::string_view text) {
   if (!text.starts_with(kCodeBegins)) return {};
   const size_t end = text.find(kCodeEnds);
@@ -73,8 +73,8 @@ std::string_view code_of(const Tokenizer& tokenizer, std::string_view text) {
   return is_code(code) && tokenizer.id_of(code) ? code : std::string_view();
 }
 
-// Other models have a special token for each language, fra_Latn or __fr__. The brackets of </s>, <mask> and [PAD] tell
-// those that are no language.
+// Other models have a special token for each language, fra_Latn or __fr__. Brackets mark tokens that are not languages:
+// </s>, <mask>, [PAD].
 bool is_language(const Tokenizer& tokenizer, int32_t id) {
   if (!tokenizer.special(id)) return false;
   const std::string token = tokenizer.token(id).value_or("");
@@ -93,7 +93,7 @@ std::string name_of_language(std::string token) {
   return token;
 }
 
-// `codes`: they would do, too.
+// `codes`: the accepted codes.
 [[noreturn]] void refuse_language(const Tokenizer& tokenizer, const std::string& language, bool codes) {
   constexpr size_t kNamed = 12;
   std::vector<std::string> known;
@@ -110,10 +110,10 @@ std::string name_of_language(std::string token) {
   throw UsageError("translate: the model has no language '" + language + "'; name " + names);
 }
 
-// What a call's languages come to: tokens, and text in front of each sentence.
+// A call's languages as tokens, and as text before each sentence.
 struct Languages {
   std::optional<int32_t> source{}, target{};
-  std::string code{};  // in front of the prefix
+  std::string code{};  // before the prefix
   std::string prefix{};
 };
 
@@ -139,7 +139,7 @@ Languages languages_of(const Tokenizer& source, const Tokenizer& target, const T
   return languages;
 }
 
-// What comes in front of a text. Its own code counts, then that of its line, then that of the call.
+// The text to put before a part: the language code of the part, else of its line, else of the call.
 std::string prefix_of(const Tokenizer& tokenizer, const Languages& languages, std::string_view code_of_line,
                       std::string_view text) {
   if (!code_of(tokenizer, text).empty()) return languages.prefix;
@@ -147,7 +147,7 @@ std::string prefix_of(const Tokenizer& tokenizer, const Languages& languages, st
   return (code.empty() ? "" : code + ' ') + languages.prefix;
 }
 
-// `before` comes in front of the text.
+// `before` is put before the text.
 SourceIds source_ids(const Tokenizer& tokenizer, const std::string& before, std::string_view text,
                      std::optional<int32_t> language, bool whole, size_t longest) {
   Encoding tokens = tokenizer.encode(before + std::string(text), /*special_tokens=*/whole);
@@ -161,13 +161,13 @@ SourceIds source_ids(const Tokenizer& tokenizer, const std::string& before, std:
   while (source.begin < source.end && is_before(source.begin)) ++source.begin;
   if (language) {
     if (tokens.added.empty() || !is_added(0))
-      throw UsageError("translate: the tokenizer puts no language in front of a text; leave out the source language");
+      throw UsageError("translate: the tokenizer adds no source language to a text; leave out the source language");
     tokens.ids.front() = *language;
   }
   source.ids = std::move(tokens.ids);
   source.cut = source.ids.size() > longest;
   if (!source.cut) return source;
-  // Special tokens at the end stay.
+  // Trailing special tokens are kept.
   source.end = std::max(longest, behind) - behind;
   source.begin = std::min(source.begin, source.end);
   source.ids.erase(source.ids.begin() + static_cast<std::ptrdiff_t>(source.end),
@@ -175,7 +175,7 @@ SourceIds source_ids(const Tokenizer& tokenizer, const std::string& before, std:
   return source;
 }
 
-// What the decoder of a model with details learns to write, but for the end, which the loss adds.
+// The target of a model with details, without the end token, which loss() adds.
 std::vector<int32_t> target_ids(const Tokenizer& tokenizer, const std::string& text, std::optional<int32_t> first,
                                 const Transformer& model) {
   Encoding tokens = tokenizer.encode(text, /*special_tokens=*/model.details().has_value());
@@ -192,12 +192,12 @@ std::vector<int32_t> target_ids(const Tokenizer& tokenizer, const std::string& t
   return tokens.ids;
 }
 
-// What is translated at once: a sentence of a line, or all of it.
+// A part to translate: a sentence of a line, or the whole line.
 struct Part {
-  size_t line, number;      // its own within the line
-  std::string_view before;  // what stands between it and the part before, or the line's code
+  size_t line, number;      // index within the line
+  std::string_view before;  // text between the previous part and this one, or the line's code
   std::string_view text;
-  std::string_view code{};  // that the line begins with, of the language that all of it is translated to
+  std::string_view code{};  // target language of the whole line, which begins with it
   SourceIds source{};
   std::vector<int32_t> given{};
   std::vector<Translation> best{};
@@ -215,7 +215,7 @@ std::vector<Part> parts_of(const Tokenizer& tokenizer, const std::vector<std::st
     std::string_view code = code_of(tokenizer, line);
     if (is_blank(line.substr(code.size()))) code = {};
     line.remove_prefix(code.size());
-    const char* end = code.empty() ? nullptr : line.data();  // of what stands before
+    const char* end = code.empty() ? nullptr : line.data();  // end of the text before the part
     size_t number = 0;
     for (const std::string_view sentence : split_sentences(line)) {
       const char* const begin = end ? end : sentence.data();
@@ -226,28 +226,28 @@ std::vector<Part> parts_of(const Tokenizer& tokenizer, const std::vector<std::st
   return parts;
 }
 
-// Words are what spaces separate.
+// Words are separated by spaces.
 int64_t words_in(std::string_view text) {
   int64_t words = 0;
   for (size_t i = 0; i < text.size(); ++i) words += text[i] != ' ' && (i == 0 || text[i - 1] == ' ');
   return words;
 }
 
-// What stands between two sentences in a translation. Full-width stops need no space behind them, others do.
+// The text between two sentences of a translation. Full-width stops are followed directly, others by a space.
 std::string_view between(std::string_view before, std::string_view translated) {
-  constexpr std::string_view kFirstFullWidth = "\u3000";  // UTF-8 has the order of the codes
+  constexpr std::string_view kFirstFullWidth = "\u3000";  // UTF-8 sorts like code points
   size_t last = translated.size();
   while (last > 0 && (translated[--last] & 0xC0) == 0x80) continue;
   return before.empty() && translated.substr(last) < kFirstFullWidth ? " " : before;
 }
 
-// How many words are before one that follows `text` behind `gap`.
+// The number of words before one that follows `text` and `gap`.
 int64_t words_before(std::string_view text, std::string_view gap) {
   const int64_t words = words_in(text);
-  return gap.find(' ') == gap.npos && words > 0 ? words - 1 : words;  // it goes on with the last word
+  return gap.find(' ') == gap.npos && words > 0 ? words - 1 : words;  // it continues the last word
 }
 
-// The translation of the part that follows is added to that of those before it. `line` ends before that part.
+// Appends the translation of the next part to that of the previous ones. `line` ends before that part.
 void append(Translation& to, const Translation& next, std::string_view line, std::string_view before) {
   const std::string_view space = between(before, to.text);
   if (!next.alignment.empty()) {
@@ -260,7 +260,7 @@ void append(Translation& to, const Translation& next, std::string_view line, std
   to.tokens.insert(to.tokens.end(), next.tokens.begin(), next.tokens.end());
 }
 
-// What the models read and write.
+// Tokenizers and models of a translation.
 struct Texts {
   std::span<const Transformer* const> models;
   const Tokenizer& source;
@@ -270,7 +270,7 @@ struct Texts {
 Translation translation_of(const Texts& texts, const Part& part, const Hypothesis& h, bool want_alignment) {
   Translation t{.text = texts.target.decode(h.ids), .score = h.score, .log_probability = h.log_probability};
   for (char& c : t.text)
-    if (c == '\n' || c == '\r' || c == '\t') c = ' ';  // a line stays one, and tabs are the source's
+    if (c == '\n' || c == '\r' || c == '\t') c = ' ';  // keeps output on one line; tabs separate columns
   for (size_t i = 0; i < h.token_log_probabilities.size(); ++i) {
     const int32_t id = i < h.ids.size() ? h.ids[i] : h.end.value_or(texts.models.front()->config().eos_id);
     t.tokens.emplace_back(texts.target.token(id).value_or(""), h.token_log_probabilities[i]);
@@ -282,8 +282,7 @@ Translation translation_of(const Texts& texts, const Part& part, const Hypothesi
 
 using Batch = std::vector<size_t>;  // indices of parts
 
-// Long ones first: they wait for each other less. Lines are taken together in parts of the text, and nothing else
-// decides what shares a batch.
+// Long parts first, so that batches wait for each other less. Batches depend only on the parts of the text.
 std::vector<Batch> batches_of(const std::vector<Part>& parts, bool given, size_t size) {
   const auto together = [&](size_t i) { return parts[i].line / static_cast<size_t>(kLinesTogether); };
   std::vector<size_t> order;
@@ -326,7 +325,7 @@ void work_on_batch(const Texts& texts, const Batch& batch, bool given, const Tra
   }
 }
 
-// What each rank has found, in its batches' order, on rank 0.
+// Gathers the results of each rank on rank 0, in the order of batches.
 void gather(Communicator& ranks, const std::vector<Batch>& batches, std::vector<Part>& parts) {
   const auto size = static_cast<size_t>(ranks.size()), own = static_cast<size_t>(ranks.rank());
   const auto each_part = [&](size_t rank, const auto& f) {
@@ -342,14 +341,15 @@ void gather(Communicator& ranks, const std::vector<Batch>& batches, std::vector<
   }
 }
 
-// Translates the parts, or scores what is given, and says which lines were cut.
+// Translates the parts, or scores given translations, and records which lines were cut.
 void work_on(const Texts& texts, std::vector<Part>& parts, bool given, const TranslateOptions& options,
              std::vector<TranslatedLine>& lines) {
   if (options.batch < 1) throw ShapeError("translate: batch " + std::to_string(options.batch) + " must be 1 or more");
   BeamOptions checked = options.beam;
   checked.streams.clear();
   if (given) checked.refused.clear();
-  heed::translate(texts.models, std::vector<std::vector<int32_t>>{}, checked);  // there may be nothing but blank lines
+  // Checks the options even if all lines are blank.
+  heed::translate(texts.models, std::vector<std::vector<int32_t>>{}, checked);
   const auto longest = static_cast<size_t>(longest_source(texts.models));
   const Languages languages = languages_of(texts.source, texts.target, options);
   for (Part& part : parts) {
@@ -358,7 +358,7 @@ void work_on(const Texts& texts, std::vector<Part>& parts, bool given, const Tra
         source_ids(texts.source, before, part.text, languages.source, takes_whole_sources(texts.models), longest);
     lines[part.line].cut = lines[part.line].cut || part.source.cut;
   }
-  // Batches are dealt to ranks and threads: they wait for each other less often than the parts of one batch.
+  // Ranks and threads get whole batches, which synchronise less often than parts of one batch.
   const std::vector<Batch> batches = batches_of(parts, given, static_cast<size_t>(options.batch));
   const int64_t rank = options.ranks ? options.ranks->rank() : 0, ranks = options.ranks ? options.ranks->size() : 1;
   const int64_t own = std::max<int64_t>(std::ssize(batches) - rank + ranks - 1, 0) / ranks;

@@ -126,7 +126,7 @@ class OtherMakers(ProgramTest):
         greedy = self.succeeds("generate", "-m", MODELS / "gpt2", "--max-tokens", 12, "The")
         self.assertEqual(greedy, self.succeeds("generate", "-m", MODELS / "gpt2", "--max-tokens", 12, "--temperature", 0, "The"))
         self.assertNotEqual(greedy, self.succeeds("generate", "-m", MODELS / "gpt2", "--max-tokens", 12, "--temperature", 9, "The"))
-        self.refuses(2, "--top-k is for draws, and the model's generation_config.json asks for the most probable tokens",
+        self.refuses(2, "--top-k is for sampling, but the model's generation_config.json asks for the most probable tokens",
                      "generate", "-m", MODELS / "gpt2", "--top-k", 4, "The")
         # With it draws, which the seed decides.
         drawn = [self.succeeds("generate", "-m", MODELS / "qwen2", "--max-tokens", 12, "--seed", seed, "The") for seed in range(6)]

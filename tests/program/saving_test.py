@@ -478,7 +478,7 @@ class Export(SavingTest):
 
     def test_over_a_training(self):
         self.train("--model", "n", "--max-updates", "1")
-        self.refused("--to n holds a training, which could not go on", "--to", "n")
+        self.refused("--to n holds a training, which could not resume", "--to", "n")
         self.write("begun/config.json", (self.at / "m/config.json").read_text())
         self.write("begun/vocabulary.txt", (self.at / "m/vocabulary.txt").read_text())
         self.refused("holds a training", "--to", "begun")
