@@ -1,11 +1,13 @@
 """heed train --init on other makers' models, from outside."""
 import json
 import os
+import random
 import shutil
 import struct
 import unittest
+import zipfile
 
-from program import SHARED, ProgramTest, TrainingTest, corpus, png
+from program import SHARED, ProgramTest, TrainingTest, corpus, png, safetensors
 from tiny_models import image_encoder
 
 MODELS = SHARED / "conformance/models"
@@ -36,6 +38,24 @@ def values(path):
     return found
 
 
+def numbers(whole):
+    """The float32 numbers of a .npy file."""
+    data = whole[10 + struct.unpack("<H", whole[8:10])[0]:]
+    return struct.unpack(f"<{len(data) // 4}f", data)
+
+
+def add_head(path, embedding, seed=7):
+    """Writes a random `lm_head.weight` of the embedding's shape and dtype into a file of float32 or bfloat16."""
+    whole = path.read_bytes()
+    length, = struct.unpack("<Q", whole[:8])
+    tensors, data = json.loads(whole[8:8 + length]), whole[8 + length:]
+    shape, draw = tensors[embedding]["shape"], random.Random(seed)
+    keeps = slice(0, 4) if tensors[embedding]["dtype"] == "F32" else slice(2, 4)
+    added = b"".join(struct.pack("<f", draw.gauss(0, 0.3))[keeps] for _ in range(shape[0] * shape[1]))
+    tensors["lm_head.weight"] = {**tensors[embedding], "data_offsets": [len(data), len(data) + len(added)]}
+    path.write_bytes(safetensors(tensors, data + added))
+
+
 def losses(directory):
     lines = [json.loads(line) for line in (directory / "train.log.jsonl").read_text().splitlines()]
     return [line["loss"] for line in lines if line["type"] == "train"]
@@ -56,11 +76,11 @@ class Tuning(TrainingTest):
         self.assertLess(seen[-1], part * seen[0])
 
     def assert_same_layout(self, name, directory="m"):
-        copies = ("lm_head", "embed_tokens", "attn.bias", "attn.masked_bias")
+        masks = (".attn.bias", ".attn.masked_bias")
         before = {n: t for file in sorted((MODELS / name).glob("model*.safetensors")) for n, t in header(file).items()}
         after = header(self.at / directory / "model.safetensors")
         self.assertEqual({n: t for n, t in after.items()}, {n: before[n] for n in after})
-        self.assertEqual([n for n in before if n not in after and not any(c in n for c in copies)], [])
+        self.assertEqual([n for n in before if n not in after and not n.endswith(masks)], [])
         for file in ("config.json", "tokenizer.json"):
             if (MODELS / name / file).exists():
                 self.assertEqual((self.at / directory / file).read_bytes(), (MODELS / name / file).read_bytes())
@@ -214,6 +234,72 @@ class Tuning(TrainingTest):
                          for m in (to, to + "-merged")]
                 self.assertEqual(*found)
                 self.assertEqual(sorted(found[0].split("\n")[0].split("\t")[0::2]), names, found)
+
+    def test_a_head_that_differs_from_the_embedding_is_kept(self):
+        self.write("text.txt", SENTENCE * 40)
+        self.write("pairs.tsv", corpus(8))
+        text, pairs = ["--text", "text.txt", "--block", "12", "--batch", "4"], ["--pairs", "pairs.tsv"]
+        for name, embedding, data in (("gpt2", "wte.weight", text), ("llama", "model.embed_tokens.weight", text),
+                                      ("marian", "model.shared.weight", pairs)):
+            with self.subTest(name):
+                shutil.copytree(MODELS / name, self.at / name)
+                add_head(self.at / name / "model.safetensors", embedding)
+                given = values(self.at / name / "model.safetensors")
+                self.assert_head_makes_logits(name, given)
+                self.succeeds("export", "--model", name, "--to", name + "-saved")
+                self.assert_same_layout(self.at / name, name + "-saved")
+                saved = values(self.at / (name + "-saved") / "model.safetensors")
+                self.assertEqual(saved, {n: given[n] for n in saved})
+                self.tune(self.at / name, *data, "--max-updates", "2", to=name + "-tuned")
+                self.assert_same_layout(self.at / name, name + "-tuned")
+                tuned = values(self.at / (name + "-tuned") / "model.safetensors")
+                for key in ("lm_head.weight", embedding):
+                    self.assertNotEqual(tuned[key], given[key], key)
+                    self.assertLess(max(abs(a - b) for a, b in zip(tuned[key], given[key])), 0.05, key)
+                self.assert_head_makes_logits(name + "-tuned", tuned)
+                self.tune(self.at / name, *data, "--max-updates", "2", "--lora", "2", to=name + "-adapted")
+                self.succeeds("export", "--model", name + "-adapted", "--to", name + "-merged")
+                merged = values(self.at / (name + "-merged") / "model.safetensors")
+                self.assertEqual([merged[key] for key in ("lm_head.weight", embedding)],
+                                 [given[key] for key in ("lm_head.weight", embedding)])
+
+    def assert_head_makes_logits(self, name, tensors):
+        """Logits are the last states times `lm_head.weight`."""
+        target = ["--target-ids", "3 8 9"] if "marian" in name else []
+        self.succeeds("logits", "-m", name, "--ids", "5 6 7", *target, "--out", "l.npy", "--hidden", "h.npz", "-q")
+        with zipfile.ZipFile(self.at / "h.npz") as states:
+            hidden = numbers(states.read("decoder.npy"))
+        head, logits = tensors["lm_head.weight"], numbers((self.at / "l.npy").read_bytes())
+        words = len(logits) // 3
+        width = len(head) // words
+        last, bias = hidden[-width:], tensors.get("final_logits_bias", [0] * words)
+        want = [sum(a * b for a, b in zip(last, head[n * width:])) + bias[n] for n in range(words)]
+        largest = max(map(abs, want))
+        self.assertLess(max(abs(a - b) for a, b in zip(logits[-words:], want)), 1e-4 * largest)
+
+    def test_adapters_as_peft_saves_them(self):
+        """Beside them there are neither config.json nor a tokenizer, and the base has the name of a hub."""
+        self.write("text.txt", SENTENCE * 40)
+        self.tune("gpt2", "--text", "text.txt", "--block", "12", "--batch", "8", "--max-updates", "20", "--lora", "4",
+                  "--learning-rate", "0.03", to="whole")
+        prompt = ["--temperature", "0", "--max-tokens", "8", "the dog can not see"]
+        written = self.succeeds("generate", "--model", "whole", *prompt)
+        self.assertNotEqual(written, self.succeeds("generate", "--model", MODELS / "gpt2", *prompt))
+        self.succeeds("logits", "--model", "whole", "the dog", "--out", "whole.npy", "-q")
+        self.succeeds("export", "--model", "whole", "--to", "merged")
+        config = json.loads((self.at / "whole/adapter_config.json").read_text())
+        self.write("peft/adapter_config.json", json.dumps({**config, "base_model_name_or_path": "maker/gpt2"}))
+        shutil.copy(self.at / "whole/adapter_model.safetensors", self.at / "peft")
+        self.assertEqual(len(list((self.at / "peft").iterdir())), 2)
+        base = ["--model", "peft", "--base", MODELS / "gpt2"]
+        self.assertEqual(self.succeeds("generate", *base, *prompt), written)
+        self.succeeds("logits", *base, "the dog", "--out", "peft.npy", "-q")
+        self.assertEqual((self.at / "peft.npy").read_bytes(), (self.at / "whole.npy").read_bytes())
+        self.succeeds("export", *base, "--to", "peft-merged")
+        self.assertEqual(self.model("peft-merged"), self.model("merged"))
+        self.assertEqual(self.succeeds("generate", "--model", "peft-merged", *prompt), written)
+        for command in (["generate", *prompt], ["logits", "the dog", "--out", "x.npy"], ["export", "--to", "x"]):
+            self.refuses(1, '"maker/gpt2", is no directory; name the base', *command, "--model", "peft")
 
     def test_the_mean_of_several(self):
         self.write("text.txt", SENTENCE * 40)
