@@ -200,6 +200,23 @@ class OtherMakers(ProgramTest):
         (self.at / "mixed/tokenizer.json").write_text(json.dumps(tokens))
         self.refuses(1, "the tokenizer's ids go to", "generate", "-m", "mixed", "a")
 
+    def test_a_tokenizer_that_is_not_needed_is_not_read(self):
+        shutil.copytree(MODELS / "gpt2", self.at / "broken")
+        self.write("broken/tokenizer.json", "{}")
+        shutil.copytree(MODELS / "gpt2", self.at / "without",
+                        ignore=lambda _, names: [n for n in names if n in ("vocab.json", "merges.txt") or "tokenizer" in n])
+        ids = ["--ids", "5 6 7", "--out", "l.npy", "-q"]
+        self.succeeds("logits", "-m", MODELS / "gpt2", *ids)
+        want = (self.at / "l.npy").read_bytes()
+        for model in "broken", "without":
+            with self.subTest(model):
+                self.succeeds("logits", "-m", model, *ids)
+                self.assertEqual((self.at / "l.npy").read_bytes(), want)
+                listed, whole = (re.sub("(?m)^other .*\n", "", self.succeeds("inspect", m)) for m in (model, MODELS / "gpt2"))
+                self.assertEqual(listed, whole)
+                for command in (["logits", "a", "--out", "x.npy"], ["generate", "a"]):
+                    self.refuses(1, "tokenizer", *command, "-m", model)
+
     def test_truncation_and_padding_in_tokenizer_json_change_nothing(self):
         cut = {"max_length": 6, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
         fixed = {"strategy": {"Fixed": 16}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,

@@ -19,7 +19,7 @@ import unittest
 import urllib.parse
 
 import tiny_models
-from program import HEED, SANITIZED, TINY, ProgramTest, corpus
+from program import HEED, SANITIZED, SHARED, TINY, ProgramTest, corpus
 
 SLOWER = 10 if SANITIZED else 1
 TEXT = ["--preset", "tiny", "--d-model", "16", "--feed-forward", "32", "--vocab-type", "characters", "--block", "16",
@@ -190,6 +190,21 @@ class Answers(Serving):
         begun = time.monotonic()  # nobody reads on: the model is free for others
         self.assertEqual(server.ask("generate", {"text": "a", "max_tokens": 1})[0], 200)
         self.assertLess(time.monotonic() - begun, 5 * SLOWER)
+
+    @unittest.skipUnless((SHARED / "conformance/models").exists(), "needs shared/conformance/models, which is not here")
+    def test_pieces_of_byte_tokens_are_whole_characters(self):
+        model = SHARED / "conformance/models/gemma2"
+        server = self.serve(model.resolve())
+        for tokens in (1, 6, 20):
+            with self.subTest(tokens):
+                ask = {"text": "\u00bfQu\u00e9", "max_tokens": tokens, "temperature": 0}
+                *pieces, last = map(json.loads, server.ask("generate", ask)[2].splitlines())
+                self.assertEqual(last, {"done": True})
+                # Each token is a byte that begins no character.
+                self.assertEqual("".join(piece["text"] for piece in pieces), "\ufffd" * tokens)
+                printed = self.succeeds("generate", "--model", model.resolve(), "--temperature", 0, "--max-tokens", tokens,
+                                        "--no-prompt", ask["text"])
+                self.assertEqual(printed, "\ufffd" * tokens + "\n")
 
     def test_embed(self):
         for model in ("m", "w", "bert"):

@@ -98,6 +98,20 @@ class Tuning(TrainingTest):
                                         "the dog can not see")
                 self.assertIn("the red house", written)
 
+    def test_truncation_and_padding_in_tokenizer_json_change_nothing(self):
+        self.write("text.txt", SENTENCE * 40)
+        shutil.copytree(MODELS / "gpt2", self.at / "blocks")
+        file = self.at / "blocks/tokenizer.json"
+        file.write_text(json.dumps({
+            **json.loads(file.read_text()),
+            "truncation": {"max_length": 6, "strategy": "LongestFirst", "stride": 0, "direction": "Right"},
+            "padding": {"strategy": {"Fixed": 16}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+                        "pad_type_id": 0, "pad_token": "[PAD]"}}))
+        for name, to in ((MODELS / "gpt2", "without"), (self.at / "blocks", "with")):
+            self.tune(name, "--text", "text.txt", "--block", "12", "--batch", "4", "--max-updates", "3", to=to)
+        self.assertEqual(losses(self.at / "with"), losses(self.at / "without"))
+        self.assertEqual(self.model("with"), self.model("without"))
+
     def test_translators_learn_pairs(self):
         self.write("pairs.tsv", corpus(8))
         sources = "".join(line.split("\t")[0] + "\n" for line in corpus(8).splitlines())
