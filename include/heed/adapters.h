@@ -1,4 +1,4 @@
-// Low-rank adapters (heed/lora.h) of other makers' models, in the layout of PEFT.
+// Low-rank adapters (heed/lora.h) of third-party models, in PEFT's layout.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,23 @@
 
 namespace heed::inline v0 {
 
-/// Linear layers of another maker's model that are adapted.
+/// The linear layers to adapt.
 enum class LowRankLayers : uint8_t {
-  attention,  // those of queries and values (section 7.1), or what stacks them
-  all,        // in the layers of its stacks
+  attention,  // of queries and values (section 7.1), or the joined layer with both
+  all,        // all linear layers of encoder and decoder layers
 };
-/// By the names that they have in transformers.
+/// These layers, by their names in transformers.
 std::vector<AdaptedRows> linear_layers(const PretrainedModel& model, LowRankLayers which);
-/// A head that tells the class of a text or a picture is trained whole. The model must be float32.
+/// Makes adapters for a float32 model. A classification head is trained as a whole.
 std::unique_ptr<LowRankAdapters> make_adapters(const PretrainedModel& model, LowRankLayers which,
                                                const LowRankOptions& options);
 
-/// Adapters of the model of the directory `base` in the layout of PEFT: adapter_config.json ...
+/// PEFT's adapter_config.json for adapters of the model in the directory `base`.
 std::string adapter_config(const PretrainedModel& model, const LowRankAdapters& adapters, const std::string& base);
-/// ... and adapter_model.safetensors, of `parameters` by the adapters' names. load() merges them.
+/// Writes PEFT's adapter_model.safetensors from `parameters`, by the adapters' names. load() merges them.
 void write_adapters(FileWriter& file, const PretrainedModel& model, const NamedTensors& parameters);
-/// The directory of the model that a directory's adapters are for: `base`, or where that is empty what
-/// adapter_config.json names. Empty where a directory has no adapters; then `base` must be, too, else UsageError.
-/// Throws IoError and FormatError.
+/// The directory of the base model of a directory's adapters: `base`, or if empty the one in adapter_config.json. Empty
+/// if the directory has no adapters; throws UsageError then if `base` is not empty. Throws IoError and FormatError.
 std::string adapted_base(const std::string& directory, const std::string& base = {});
 
 }  // namespace heed::inline v0

@@ -1,4 +1,4 @@
-// Training a TextEncoder to tell the class of a text (sequence classification), an ImageEncoder that of a picture.
+// Training of classifiers: a TextEncoder for texts (sequence classification), an ImageEncoder for images.
 #pragma once
 
 #include <cstdint>
@@ -12,33 +12,32 @@
 
 namespace heed::inline v0 {
 
-/// Texts as the model reads them, special tokens included, each with its class.
+/// Texts as the model's input, special tokens included, with their classes.
 struct LabelledTexts {
   std::vector<std::vector<int32_t>> ids{};
   std::vector<int32_t> labels{};  // 0 .. outputs - 1 of the model's head
 };
 
-/// Pictures, each with its class. They are asked for again and again, so that no more of them than a batch are in
-/// memory.
+/// Images with their classes. They are read again for each use, so that only one batch is in memory.
 struct LabelledPictures {
-  std::vector<std::string> names{};  // which tell whether a training goes on with the same pictures
+  std::vector<std::string> names{};  // used to check that a resumed training has the same images
   std::vector<int32_t> labels{};     // 0 .. classes - 1 of the model
-  /// Picture i, (1, channels, height, width) floating, as prepare_image() gives it. What it throws ends the training.
+  /// Image i, (1, channels, height, width) floating, as from prepare_image(). An exception ends the training.
   std::function<Tensor(int64_t i)> pixels{};
 };
 
-/// Trains a model whose head has one result for a text, and keeps a directory as train() of a Transformer does. A
-/// batch is TrainOptions::batch texts, shuffled anew each epoch; targets and sequences of the reports are texts. Types
-/// of tokens are 0. Throws as that does: ShapeError also for a head of another kind, labels that it has no output for,
-/// and texts that are empty or longer than max_positions.
+/// Trains a model whose head has one result per text, and writes a directory as train() of a Transformer does. A batch
+/// has TrainOptions::batch texts; their order is reshuffled each epoch. Targets and sequences in the reports are texts.
+/// Token types are 0. Throws as train() of a Transformer; ShapeError also for another kind of head, for labels without
+/// an output, and for texts that are empty or longer than max_positions.
 TrainResult train(TextEncoder& model, const LabelledTexts& training, const LabelledTexts& validation,
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
 
-/// The share of texts whose label has the greatest logit, 0 to 1, without dropout; `batch` texts are read together.
+/// The share of texts whose label has the greatest logit, 0 to 1, without dropout; `batch` texts are computed together.
 /// Throws as train().
 double accuracy(TextEncoder& model, const LabelledTexts& texts, int64_t batch = 32);
 
-/// Likewise for pictures. Throws ShapeError also for a model without classes and for pictures of another size.
+/// The same for images. Throws ShapeError also for a model without classes and for images of another size.
 TrainResult train(ImageEncoder& model, const LabelledPictures& training, const LabelledPictures& validation,
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
 double accuracy(ImageEncoder& model, const LabelledPictures& pictures, int64_t batch = 32);

@@ -1,4 +1,4 @@
-// A model's directory (heed/model_files.h): loaded with its vocabularies, saved, and looked at.
+// Model directories (heed/model_files.h): load, save and inspect them.
 #pragma once
 
 #include <cstdint>
@@ -22,63 +22,63 @@ namespace heed::inline v0 {
 
 // ---------------------------------------------------------------------------------------------- kinds of models
 
-/// What a config.json asks for, before memory is taken for it.
+/// What a config.json requires, known before memory is allocated.
 struct ModelPlan {
   int64_t parameters = 0;         // numbers in model.safetensors
-  std::vector<int64_t> pieces{};  // of vocabulary.txt, then of source_vocabulary.txt where there is one
+  std::vector<int64_t> pieces{};  // of vocabulary.txt, then of source_vocabulary.txt if there is one
   std::function<std::unique_ptr<Module>()> make{};
 };
 
-/// A kind of model that directories hold. heed has "transformer" (Transformer) and "language_model" (LanguageModel).
+/// A kind of model in a directory. Built in: "transformer" (Transformer) and "language_model" (LanguageModel).
 struct Architecture {
   std::string name;  // "architecture" in config.json
-  /// Reads every other key. Throws FormatError, or ShapeError for a model that cannot be.
+  /// Reads all keys except "architecture". Throws FormatError, or ShapeError for an impossible model.
   std::function<ModelPlan(ConfigReader& config)> plan;
-  /// Writes them; false where the model is of another kind.
+  /// Writes these keys; returns false for a model of another kind.
   std::function<bool(const Module& model, ConfigWriter& config)> describe;
 };
 
-/// load(), save() and inspect() know it from now on, in all threads. Throws UsageError for a name that is taken.
+/// Makes a kind known to load(), save() and inspect() in all threads. Throws UsageError for a name that is taken.
 void register_architecture(Architecture architecture);
 
 // ---------------------------------------------------------------------------------------------- whole models
 
-/// A model with its tokenizers, which one of pictures has not. Movable.
+/// A model and its tokenizers. Image models have none. Movable.
 class StoredModel {
  public:
-  /// One of heed's own. `source`: of what it reads, where that is not `vocabulary`.
+  /// One of heed's own models. `source`: the vocabulary of its input, if that is not `vocabulary`.
   StoredModel(std::unique_ptr<Module> module, Vocabulary vocabulary, std::optional<Vocabulary> source = {});
-  /// Another maker's. An ImageEncoder reads no text, and has no tokenizer.
+  /// A third-party model. An ImageEncoder has no tokenizer.
   StoredModel(PretrainedModel model, std::optional<Tokenizer> tokenizer, std::optional<Tokenizer> source = {});
-  /// One whose tokenizer heed does not read, which `no_tokenizer` says.
+  /// A third-party model with an unsupported tokenizer; `no_tokenizer` is the message of the error.
   StoredModel(PretrainedModel model, std::string no_tokenizer);
 
   Module& module() const { return *model_.module; }
-  /// Of what it writes. Throws UsageError where the model has none, FormatError where heed does not read it.
+  /// The tokenizer of the output. Throws UsageError if the model has none, FormatError if it is not supported.
   const Tokenizer& tokenizer() const;
   const Tokenizer& source_tokenizer() const { return source_tokenizer_ ? *source_tokenizer_ : tokenizer(); }
 
-  /// "gpt2", or empty for one of heed's own.
+  /// "gpt2", for example; empty for heed's own models.
   const std::string& model_type() const { return model_.model_type; }
-  /// Another maker's, for save_pretrained(); of heed's own the module alone.
+  /// The third-party model, for save_pretrained(). For heed's own models only `module` is set.
   const PretrainedModel& pretrained() const { return model_; }
 
-  /// Vocabularies are what heed's own models have; throws UsageError for another maker's.
+  /// The vocabulary of one of heed's own models. Throws UsageError for third-party models.
   const Vocabulary& vocabulary() const;
   const Vocabulary& source_vocabulary() const { return source_vocabulary_ ? *source_vocabulary_ : vocabulary(); }
   bool has_source_vocabulary() const { return source_vocabulary_.has_value(); }
 
-  /// What the caller gave, then what the model's directory says (PretrainedModel::generate and beam; heed's own
-  /// language models draw with kReadableSampling), then the defaults of generate() and translate(). Tokens and rows of
-  /// tokens that may not be written, and tokens that end a text, are those of both. Throws UsageError for cuts of draws
-  /// that the directory does not ask for, without a temperature.
+  /// Fills in missing options: first from the model's directory (PretrainedModel::generate and beam; heed's own
+  /// language models use kReadableSampling), then from the defaults of generate() and translate(). Forbidden tokens,
+  /// forbidden sequences and end tokens are those of both. Throws UsageError for sampling options without a temperature
+  /// if the directory does not ask for sampling.
   GenerateOptions completed(GenerateOptions options) const;
   BeamOptions completed(BeamOptions options) const;
-  /// `options` with draws by `sampling`, or a search by a number of beams: as `sample` says, else a search where there
-  /// is a number of beams, else as the model's directory says. At least n_best beams.
+  /// `options` completed for sampling with `sampling`, or for beam search. `sample` decides; if absent, beam search if
+  /// options.beam is set, else the model's directory. There are at least n_best beams.
   BeamOptions drawn_or_searched(BeamOptions options, std::optional<bool> sample, const Sampling& sampling) const;
 
-  /// The model as what it is. Throws UsageError where it is another kind.
+  /// The model as `Model`. Throws UsageError if it is of another kind.
   template <class Model>
   Model& as() const {
     if (auto* const model = dynamic_cast<Model*>(model_.module.get())) return *model;
@@ -92,43 +92,45 @@ class StoredModel {
   std::string no_tokenizer_;
 };
 
-/// Whether a path is another maker's model: a directory whose config.json has a "model_type", and no "architecture" of
-/// heed's, or a GGUF file. Throws IoError and FormatError.
+/// Whether a path is a third-party model: a GGUF file, or a directory whose config.json has a "model_type" and no
+/// "architecture" of heed's. Throws IoError and FormatError.
 bool is_pretrained(const std::string& directory);
 
 struct LoadOptions {
-  bool trust = false;  // takes a vocabulary that heed did not make (see Vocabulary)
-  /// What the matrices are kept as (Module::keep_matrices_as); as the files have them where it is not given.
+  bool trust = false;  // accept a vocabulary that heed did not make (see Vocabulary)
+  /// The dtype of matrices in memory (Module::keep_matrices_as); default: as in the files.
   std::optional<DType> dtype{};
-  std::string base{};  // of adapters: the directory of their model, instead of what adapter_config.json names
+  std::string base{};  // for adapters: the directory of their model, instead of the one in adapter_config.json
 };
 
-/// The model of a directory or of a GGUF file, heed's own or another maker's (load_pretrained, load_tokenizer), or
-/// adapters of one (heed/adapters.h), which are merged: float32, or in fewer bits where the file has it so, and not in
-/// training. Everything is checked before memory is taken; but a tokenizer that heed does not read is refused where it
-/// is used. Throws IoError, FormatError and UntrustedError; ShapeError for a dtype that matrices cannot have.
+/// Loads the model of a directory or of a GGUF file: heed's own, a third-party one (load_pretrained, load_tokenizer),
+/// or adapters of one (heed/adapters.h), which are merged. Weights are float32, or have fewer bits if the file has. The
+/// model is not in training. Everything is checked before memory is allocated, except that an unsupported tokenizer
+/// only throws when it is used. Throws IoError, FormatError and UntrustedError, and ShapeError for a dtype that
+/// matrices cannot have.
 StoredModel load(const std::string& directory, const LoadOptions& options = {});
-/// The same of the files of a directory, which may lie in memory; without adapters.
+/// Loads from the files of a directory, which may be in memory; adapters are not supported.
 StoredModel load(const DirectorySnapshot& files, const LoadOptions& options = {});
 
-/// A model outside any file: what write_parts() makes of one, make_model() turns into it again.
+/// A model outside of files: write_parts() makes it from a model, make_model() turns it back.
 struct ModelParts {
   std::string config;                     // config.json
   std::vector<std::string> vocabularies;  // Vocabulary::to_text: of what it writes, then of what it reads where that
                                           // has its own
   NamedTensors tensors;                   // its parameters, which share their memory
 };
-/// Throws UsageError for another maker's model.
+/// Throws UsageError for a third-party model.
 ModelParts write_parts(const StoredModel& model);
-/// As load(), which reads the parts from files: `where` names them in messages. The tensors are copied.
+/// Makes a model as load() does, but from parts; `where` names them in messages. Copies the tensors.
 StoredModel make_model(const ModelParts& parts, const std::string& where, bool trust = false);
-/// The model with the weights of another safetensors file, such as a checkpoint of its training; matrices are kept as
-/// the file has them. Throws IoError; FormatError where the file is of another model; UsageError for another maker's.
+/// The model with the weights of another safetensors file, such as a checkpoint of its training. Matrices keep the
+/// dtype of the file. Throws IoError, FormatError if the file belongs to another model, UsageError for a third-party
+/// model.
 StoredModel with_weights(const StoredModel& model, const std::string& file);
 
-/// Writes a model: config.json, model.safetensors and its vocabularies, all at once (DirectoryTransaction). The
-/// directory is new, empty, or holds a model of heed's without a training. Throws UsageError for another one, and for a
-/// model of no known kind; FormatError for values that are not finite, or not in `dtype` (f32, f16, bf16); IoError.
+/// Writes config.json, model.safetensors and the vocabularies all at once (DirectoryTransaction). The directory must be
+/// new, empty, or hold a heed model without training state. Throws UsageError for another directory and for an unknown
+/// kind of model, FormatError for values that are not finite in `dtype` (f32, f16, bf16), and IoError.
 void save(const StoredModel& model, const std::string& directory, DType dtype = DType::f32);
 
 // ---------------------------------------------------------------------------------------------- their parts
@@ -136,14 +138,14 @@ void save(const StoredModel& model, const std::string& directory, DType dtype = 
 inline constexpr uint64_t kLargestConfig = 1 << 20;                 // bytes
 inline constexpr uint64_t kLargestVocabulary = uint64_t{64} << 20;  // bytes, as Vocabulary::load reads
 
-/// What config.json says of heed's own models.
+/// The config.json of heed's own models.
 using ModelConfig = std::variant<TransformerConfig, LanguageModelConfig>;
 std::string write_config(const ModelConfig& config);
 /// Throws FormatError with `where`, the key, its value and what is permitted.
 ModelConfig read_config(const std::string& json, const std::string& where);
-/// Of a model's directory. Throws IoError and FormatError.
+/// Reads config.json of a directory. Throws IoError and FormatError.
 ModelConfig load_config(const std::string& directory);
-/// The configuration of a Transformer or a LanguageModel; throws UsageError where it is that of the other.
+/// The configuration of a Transformer or a LanguageModel. Throws UsageError for the other one.
 template <class Config>
 Config expect_config(const ModelConfig& config, const std::string& directory);
 template <>
@@ -154,49 +156,49 @@ LanguageModelConfig expect_config(const ModelConfig& config, const std::string& 
 /// The files that make up a model, which belong together.
 inline const std::vector<std::string> kModelFiles = {kConfigFile, kModelFile, kVocabularyFile, kSourceVocabularyFile};
 
-/// A vocabulary of a model as its file has it.
+/// The text of a vocabulary file of a model.
 struct VocabularyText {
   std::string file;
-  int64_t pieces = 0;  // as many as the model embeds
+  int64_t pieces = 0;  // rows of the model's embedding
   std::string text;
   bool operator==(const VocabularyText&) const = default;
 };
-/// Those that a model of this configuration has, that of what it writes first. Throws IoError and FormatError.
+/// The vocabularies of a model with this configuration, that of the output first. Throws IoError and FormatError.
 std::vector<VocabularyText> read_vocabularies(const DirectorySnapshot& files, const ModelConfig& config);
-/// Before copies of them are written: that they can be loaded, and have the pieces that the model embeds. Throws
-/// FormatError, without `trust` also for one that heed did not make.
+/// Checks, before copies are written, that the vocabularies can be loaded and have as many pieces as the model's
+/// embedding. Throws FormatError, without `trust` also for a vocabulary that heed did not make.
 void check_vocabularies(const std::vector<VocabularyText>& vocabularies, const std::string& directory, bool trust);
-/// A file of its own, or that of a model's directory. Throws IoError and FormatError.
+/// Loads a vocabulary file, or that of a model's directory. Throws IoError and FormatError.
 Vocabulary load_vocabulary(const std::string& path, bool trust);
-/// That a file of weights has as many numbers as the model. Throws FormatError.
+/// Checks that a file of weights has as many numbers as the model. Throws FormatError.
 void check_size(const ModelConfig& config, const SafetensorsFile& file);
-/// The tensor as it is to be saved; `path` names its file. Throws FormatError for what is not finite in `dtype`.
+/// Converts a tensor for saving; `path` names its file. Throws FormatError for values that are not finite in `dtype`.
 Tensor converted(const Tensor& tensor, const std::string& name, DType dtype, const std::string& path);
 
-/// Writes a model, with what texts it has by name, and commits. What the directory has of another model goes at the
-/// same time. Throws IoError, for one where that is no regular file.
+/// Writes a model with its texts (by file name) and commits. Files of another model in the directory are removed in the
+/// same transaction. Throws IoError, also if one of those is not a regular file.
 void write_model(DirectoryTransaction& transaction, const std::string& directory,
                  const std::map<std::string, std::string>& texts, const NamedTensors& tensors,
                  const Metadata& metadata);
 
-/// What a directory that is to be written holds.
+/// The content of a directory before it is written.
 enum class Holds : uint8_t {
-  nothing,   // not there, or empty but for hidden files and lost+found
-  model,     // without a training
-  training,  // or the beginning of one
+  nothing,   // missing, or empty except for hidden files and lost+found
+  model,     // a model without training state
+  training,  // training state, also without a model yet
 };
-/// Throws UsageError for a directory with files that heed did not make: it is left alone. `option` names it.
+/// Throws UsageError for a directory with files that heed did not make. `option` names it in the message.
 Holds expect_own(const char* option, const std::string& directory);
 
 // ---------------------------------------------------------------------------------------------- looking at files
 
 struct StoredTensor {
-  std::string name, dtype;     // as the file has them
+  std::string name, dtype;     // as in the file
   std::vector<int64_t> shape;  // after what `order` says
   uint64_t bytes = 0;
 };
 
-/// A file of tensors: its header.
+/// The header of a file of tensors.
 struct StoredTensors {
   std::string file;    // its name
   std::string format;  // "safetensors", "npy", "npz"
@@ -207,11 +209,11 @@ struct StoredTensors {
 
 struct StoredVocabulary {
   std::string file;
-  int64_t pieces = 0;  // 0 for one that heed did not make, which is not loaded
+  int64_t pieces = 0;  // 0 for a third-party vocabulary, which is not loaded
   uint64_t bytes = 0;
 };
 
-/// What a directory, or a file of tensors, holds.
+/// The content of a directory or of a file of tensors.
 struct StoredFiles {
   std::vector<StoredTensors> tensors{};  // model.safetensors first
   std::optional<std::string> config{};   // the text of config.json
@@ -220,10 +222,10 @@ struct StoredFiles {
 };
 
 /// Reads the headers of a directory's files, or of one .safetensors, .gguf, .npy or .npz file. Throws IoError, and
-/// FormatError where a file breaks its format or the directory holds no model.
+/// FormatError if a file breaks its format or the directory has no model.
 StoredFiles inspect(const std::string& path);
-/// That the files are those of one model: what load() would refuse. Of heed's own models the weights are not read.
-/// Throws FormatError.
+/// Checks that load() would accept the files as one model. Does not read the weights of heed's own models. Throws
+/// FormatError.
 void check(const StoredFiles& files, const std::string& directory);
 
 }  // namespace heed::inline v0

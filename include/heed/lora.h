@@ -1,4 +1,4 @@
-// Low-rank adaptation (Hu et al. 2021, "LoRA"): few numbers that change a model whose own stay as they are.
+// Low-rank adaptation (Hu et al. 2021, "LoRA"): trains a few additional parameters of a model with frozen weights.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,31 @@ struct LowRankOptions {
 /// Throws ShapeError naming the field, its value and the permitted range.
 void validate(const LowRankOptions& options);
 
-/// w (out, in) + factor * b (out, rank) a (rank, in), of float32 or float64.
+/// w (out, in) + factor * b (out, rank) a (rank, in), float32 or float64.
 Tensor low_rank_sum(const Tensor& w, const Tensor& b, const Tensor& a, double factor);
 
-/// Rows of a matrix of a model: a linear layer, or one of those that it stacks.
+/// Rows of a model's matrix that form one linear layer: all of them, or those of one of several joined layers.
 struct AdaptedRows {
-  std::string name;       // of the layer, for the adapter's own names
-  std::string parameter;  // of the model
+  std::string name;       // of the layer, for the names of the adapter's parameters
+  std::string parameter;  // the model's parameter
   int64_t begin = 0, end = 0;
 };
 
-/// W + (alpha / rank) B A of each layer, where A (rank, in) begins uniform in +-1/sqrt(in) and B (out, rank) 0 (section
-/// 4.1). Parameters are "NAME.lora_A.weight" and "NAME.lora_B.weight", and those of the model that are trained whole.
+/// Replaces W of each layer by W + (alpha / rank) B A. A (rank, in) is initialised uniformly in +-1/sqrt(in), B (out,
+/// rank) with 0 (section 4.1). Parameters are "NAME.lora_A.weight", "NAME.lora_B.weight" and those of the model that
+/// are trained as a whole.
 class LowRankAdapters : public Module {
  public:
-  /// Of a float32 or float64 model, which must outlive it. `whole` names parameters that are trained with them. Throws
-  /// ShapeError for options out of range and for rows that the model has not.
+  /// `model` is float32 or float64 and must outlive this object. `whole` names parameters of the model to train as a
+  /// whole. Throws ShapeError for options out of range and for rows that the model does not have.
   LowRankAdapters(Module& model, const std::vector<AdaptedRows>& layers, const LowRankOptions& options,
                   const std::vector<std::string>& whole = {});
   ~LowRankAdapters() override;
 
-  /// Writes the sums into the model, which computes with them from then on: merged, or as they are now. The model is
-  /// in training where this is.
+  /// Writes the current sums into the model, which computes with them from then on (also to merge the adapters). The
+  /// model gets this module's training mode.
   void apply() const;
-  /// What `compute` makes of the adapted model, a scalar, with gradients for the adapters.
+  /// Calls `compute`, which returns a scalar from the adapted model; the result has gradients for the adapters.
   Variable operator()(const std::function<Variable()>& compute) const;
 
   const LowRankOptions& options() const { return options_; }
@@ -55,7 +56,7 @@ class LowRankAdapters : public Module {
   std::vector<Layer> adapted_;
 };
 
-/// A task whose model is adapted: what is learned are the adapters.
+/// A task that trains the adapters of its model.
 class AdaptedTask final : public Task {
  public:
   AdaptedTask(Task& task, LowRankAdapters& adapters) : task_(task), adapters_(adapters) {}

@@ -1,4 +1,4 @@
-// Text in, text on: language models with their tokenizers.
+// Text generation: language models with their tokenizers.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace heed::inline v0 {
 
 struct ContinueOptions {
   GenerateOptions tokens{};         // StoredModel::completed() adds to them
-  std::vector<std::string> stop{};  // texts that end what is written; they are not part of it
-  bool own_text = false;            // what is written is a text by itself, so that no space begins it
+  std::vector<std::string> stop{};  // stop strings; not part of the result
+  bool own_text = false;            // true: the result is a separate text, without a leading space
   /// Called with whole characters as soon as they are certain.
   std::function<void(const std::string&)> on_text{};
 };
 
-/// How probable a model finds a text. The first token has nothing before it: neither it nor its bytes count; where the
-/// tokenizer adds one in front of a text, all of the text counts.
+/// The probability of a text. The first token has nothing before it, so neither it nor its bytes are counted; if the
+/// tokenizer adds a token before the text, all of the text is counted.
 struct TextScore {
   int64_t tokens = 0, bytes = 0;
   double nats = 0;  // -log p of all tokens
@@ -29,23 +29,22 @@ struct TextScore {
 
 class TextGenerator {
  public:
-  /// Throws as load(), and UsageError where the directory holds another kind of model.
+  /// Throws as load(), and UsageError for another kind of model.
   explicit TextGenerator(const std::string& directory, const LoadOptions& options = {});
 
-  /// What the model makes follow a text, without it. Special tokens that the tokenizer adds in front of a text, such as
-  /// Llama's first one, are in front of it. One without tokens counts as a newline: a text begins as if a line had just
-  /// ended. Special tokens are not part of what is returned, and the end of a text ends it. Throws as
-  /// LanguageModel::generate.
+  /// Continues a text and returns the new text only. Special tokens that the tokenizer adds before a text are included
+  /// in the prompt. A prompt without tokens counts as a newline. The end token ends the result, which contains no
+  /// special tokens. Throws as LanguageModel::generate.
   std::string continue_text(const std::string& prompt, const ContinueOptions& options = {}) const;
 
-  /// The same for many prompts, up to `together` at once (LanguageModel::generate). The options' on_text and on_token
-  /// are not called.
+  /// Continues many prompts, up to `together` at once (LanguageModel::generate). Does not call the options' on_text and
+  /// on_token.
   std::vector<std::string> continue_texts(const std::vector<std::string>& prompts, const ContinueOptions& options = {},
                                           int64_t together = 8) const;
 
   TextScore score(const std::string& text) const;  // score_text()
 
-  /// Characters of a text that the tokenizer has no token for.
+  /// The number of characters of a text without a token.
   int64_t unknown_in(const std::string& text) const;
 
   const LanguageModel& model() const { return stored_.as<LanguageModel>(); }
@@ -55,21 +54,21 @@ class TextGenerator {
   StoredModel stored_;
 };
 
-/// What TextGenerator::continue_text returns, piece by piece at the caller's pace. The model must outlive it, and stay
-/// as it is.
+/// Yields the result of TextGenerator::continue_text piece by piece. The model must outlive this object and must not
+/// change.
 class Continuation {
  public:
   /// Throws as continue_text() does.
   Continuation(const StoredModel& model, const std::string& prompt, ContinueOptions options = {});
-  /// Of a prompt that is ids already, special tokens among them.
+  /// `prompt`: ids, special tokens included.
   Continuation(const StoredModel& model, const std::vector<int32_t>& prompt, ContinueOptions options = {});
   ~Continuation();
   Continuation(const Continuation&) = delete;
   Continuation& operator=(const Continuation&) = delete;
 
-  /// Whole characters, as soon as they are certain; empty where the text has ended.
+  /// Complete characters, as soon as they are certain; empty once the text has ended.
   std::string next();
-  /// Goes on with another prompt: Generation::restart.
+  /// Continues with another prompt: see Generation::restart.
   void restart(const std::vector<int32_t>& prompt);
 
  private:
@@ -77,10 +76,10 @@ class Continuation {
   std::unique_ptr<State> state_;
 };
 
-/// The ids that a language model goes on from: of special tokens those in front of the text alone.
+/// The ids of a text as a prompt: with leading special tokens, without trailing ones.
 std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& text);
 
-/// How probable a language model finds a text. Throws ShapeError for one of fewer than 2 tokens.
+/// The probability of a text. Throws ShapeError for a text of fewer than 2 tokens.
 TextScore score_text(const StoredModel& model, const std::string& text);
 
 }  // namespace heed::inline v0

@@ -1,10 +1,10 @@
-// Models that read texts: vectors of them, their classes, those of their tokens, answers, what a mask hides, and all
-// that is computed on the way.
+// Models that read texts: sentence vectors, classification of texts and tokens, question answering, masked words, and
+// all intermediate results.
 //
-// Functions of many texts take them in batches without padding, long ones first, and deal these to threads; what they
-// give depends neither on the number of threads nor, beyond rounding, on the other texts. A text that is longer than
-// the model takes is cut at its end, where the result can say so, and refused elsewhere. All throw UsageError for a
-// model of another kind, which says what the model is, and Error where what it computes is not finite.
+// Functions of many texts process them in batches without padding, long texts first, in several threads. Results do not
+// depend on the number of threads nor, except for rounding, on the other texts. A text that is too long for the model
+// is cut at its end if the result has a flag for it, else refused. All functions throw UsageError for an unsuitable
+// model, with a description of it, and Error for results that are not finite.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 
 namespace heed::inline v0 {
 
-/// What a model is and does: "a bert, which finds masked words".
+/// A description of a model: "a bert, which finds masked words".
 std::string what_it_does(const StoredModel& model);
 
-/// Tokens of the longest text that a model takes, special ones counted.
+/// Tokens of the longest text that a model takes, special tokens included.
 int64_t longest_text(const StoredModel& model);
 
 // ---------------------------------------------------------------------------------------------- vectors
@@ -28,17 +28,17 @@ int64_t longest_text(const StoredModel& model);
 /// Vectors of N texts.
 struct TextVectors {
   Tensor vectors{};           // (N, width) float32
-  std::vector<size_t> cut{};  // the texts that were longer than the model takes
+  std::vector<size_t> cut{};  // indices of texts that were cut
 };
 
-/// A vector of each text: of the last states of its tokens, those of a translator's encoder, what the modules say.
-/// Every model has them. A text without tokens is a vector of zeros. Throws FormatError where the modules do not fit
-/// the model.
+/// A vector for each text, computed by `modules` from the last states of its tokens (for a translation model, those of
+/// the encoder). Works with every model. A text without tokens gives zeros. Throws FormatError if the modules do not
+/// fit the model.
 TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>& texts,
                         const SentenceModules& modules = {});
 
-/// For each row of (N, E) the `top` rows of (M, E), or all M, whose similarity to it is largest: places and
-/// similarities. The cosine of a vector of zeros is 0. Throws ShapeError for unlike widths.
+/// For each row of `rows` (N, E), the `top` (at most M) most similar rows of `others` (M, E): indices and similarities,
+/// most similar first. The cosine with a vector of zeros is 0. Throws ShapeError for different widths.
 std::vector<std::vector<std::pair<size_t, double>>> nearest_rows(const Tensor& rows, const Tensor& others, int64_t top,
                                                                  Similarity by = Similarity::cosine);
 
@@ -46,19 +46,19 @@ std::vector<std::vector<std::pair<size_t, double>>> nearest_rows(const Tensor& r
 
 struct ScoredLabel {
   std::string label;
-  double score = 0;  // what ClassScores says: a probability, or a value
+  double score = 0;  // a probability or a value, by ClassScores
 };
 struct ClassifiedText {
-  std::vector<ScoredLabel> labels{};  // of all classes, the most probable first
+  std::vector<ScoredLabel> labels{};  // all classes, most probable first
   bool cut = false;
 };
-/// Of a model with HeadTask::text_classes. `second`: for each text the second one of a pair, if it has one; none at all
-/// where no text has. Of a pair that is too long the longer text is cut. Throws ShapeError for unlike counts.
+/// Classifies texts with a model with HeadTask::text_classes. `second`: for each text the second one of a pair, if any;
+/// may be empty. In a pair that is too long the longer text is cut. Throws ShapeError for different counts.
 std::vector<ClassifiedText> classify_texts(const StoredModel& model, const std::vector<std::string>& texts,
                                            const std::vector<std::optional<std::string>>& second = {});
 
 struct LabelledToken {
-  std::string token;  // as it is stored, "##ing"
+  std::string token;  // as stored, "##ing"
   std::string label;
   double score = 0;   // its probability
   ByteRange bytes{};  // of the text
@@ -69,30 +69,30 @@ struct LabelledSpan {
   ByteRange bytes{};
 };
 struct LabelledText {
-  std::vector<LabelledToken> tokens{};  // without those that were added
-  /// Neighbours of one label together, but for a "B-", which begins another; without the label "O".
+  std::vector<LabelledToken> tokens{};  // without added special tokens
+  /// Adjacent tokens with one label form a span; "B-" begins a new one. Without the label "O".
   std::vector<LabelledSpan> spans{};
   bool cut = false;
 };
-/// Of a model with HeadTask::token_classes.
+/// Labels the tokens of texts with a model with HeadTask::token_classes.
 std::vector<LabelledText> label_tokens(const StoredModel& model, const std::vector<std::string>& texts);
 
 // ---------------------------------------------------------------------------------------------- answers
 
 struct AnswerOptions {
-  int64_t top = 1;          // answers to a question
+  int64_t top = 1;          // answers per question
   int64_t longest = 15;     // tokens of an answer
-  int64_t window = 384;     // tokens of question and text that are read at once, or as many as the model takes
-  int64_t in_common = 128;  // of the text, with the window before; no more than half of a window
-  int64_t first_line = 0;   // the number of the first question in messages, less one
+  int64_t window = 384;     // tokens of question and context that are read at once, at most the model's limit
+  int64_t in_common = 128;  // tokens that neighbouring windows share; at most half of a window
+  int64_t first_line = 0;   // number of the first question in messages, minus one
 };
 struct Answer {
-  std::string text;   // of whole words
+  std::string text;   // whole words
   double score = 0;   // probability of its first token times that of its last, within its window
   ByteRange bytes{};  // of the context
 };
-/// Where contexts answer questions, best first: of a model with HeadTask::answers (Devlin et al. 2019, section 4.2).
-/// None in a context without tokens. Throws ShapeError for unlike counts and options that are not 1 or more,
+/// Finds answers to questions[i] in contexts[i], best first, with a model with HeadTask::answers (Devlin et al. 2019,
+/// section 4.2). A context without tokens has none. Throws ShapeError for different counts and options below 1,
 /// FormatError for a question that leaves no room for a context.
 std::vector<std::vector<Answer>> find_answers(const StoredModel& model, const std::vector<std::string>& questions,
                                               const std::vector<std::string>& contexts,
@@ -102,49 +102,48 @@ std::vector<std::vector<Answer>> find_answers(const StoredModel& model, const st
 
 struct MaskFilling {
   int32_t id = 0;
-  std::string token;  // as a reader wants it, with the space in front where a word begins
+  std::string token;  // in readable form, with a leading space if it begins a word
   double probability = 0;
-  std::string text;  // the whole of it, where other masks are filled with what is likeliest there
+  std::string text;  // the whole text, with the other masks filled by their most likely tokens
 };
-/// A mask: what may stand there, the most probable first.
+/// The candidates for one mask, most probable first.
 using FilledMask = std::vector<MaskFilling>;
 
 struct FillOptions {
-  int64_t top = 5;         // tokens for a mask
-  std::string mask{};      // how texts write a mask; where empty, as "[MASK]" or "<mask>"
-  int64_t first_line = 0;  // the number of the first text in messages, less one
+  int64_t top = 5;         // candidates per mask
+  std::string mask{};      // the mask in the texts; empty: "[MASK]" or "<mask>"
+  int64_t first_line = 0;  // number of the first text in messages, minus one
 };
-/// What the masks of each text hide; nothing of a text without a mask. Of a model with HeadTask::masked_words. Throws
-/// FormatError for a text longer than the model takes, and for a model whose tokenizer has neither token.
+/// Fills the masks of each text with a model with HeadTask::masked_words. The result is empty for a text without a
+/// mask. Throws FormatError for a text longer than the model takes, and for a model whose tokenizer has neither mask.
 std::vector<std::vector<FilledMask>> fill_masks(const StoredModel& model, const std::vector<std::string>& texts,
                                                 const FillOptions& options = {});
 
 // ---------------------------------------------------------------------------------------------- all that is computed
 
-/// The ids that a model reads of a text, with its special tokens; of one that predicts tokens those in front alone.
+/// The ids of a text as a model's input, with special tokens; for a model that predicts tokens, only leading ones.
 std::vector<int32_t> reading_ids(const StoredModel& model, const std::string& text);
-/// What a translator's decoder takes of a text, from the token that begins it; its end is not among them.
+/// The ids of a text as input of a translation model's decoder, with the start token and without the end token.
 std::vector<int32_t> decoder_ids(const StoredModel& model, const std::string& text);
 
 struct ReadOptions {
   bool want_states = false, want_weights = false;
 };
-/// What a model computed of L tokens, and of T tokens of its decoder. float32.
+/// Results for L tokens, and T tokens of the decoder; float32.
 struct Reading {
-  /// (L, V) of a language model or of one that finds masked words, (T, V) of a translator; (L, classes) or (classes) of
-  /// other heads, (L, 2) of one that finds answers. Undefined without a head. Of pictures (heed/picture_reader.h) L is
+  /// (L, V) for language models and masked words, (T, V) for translation models, (L, classes) or (classes) for
+  /// classifiers, (L, 2) for question answering. Undefined without a head. For images (heed/picture_reader.h), L counts
   /// the class token and the patches.
   Tensor logits{};
-  /// (layers + 1, L, E): what enters each layer, then the last states.
+  /// (layers + 1, L, E): the input of each layer, then the last states.
   Tensor encoder_states{}, decoder_states{};
   /// (H, Lq, Lk) each, by part and layer from 0: "encoder_0", "decoder_0", "cross_0".
   NamedTensors weights{};
 };
-/// Whether a model's decoder reads a target beside the text: a translator's does.
+/// Whether read_ids() takes a target for the decoder: true for translation models.
 bool takes_target(const StoredModel& model);
-/// Reads one row of ids as it is given: special tokens must be among them. `target` is what a translator's decoder
-/// takes, which no other model has. Throws ShapeError for ids outside the vocabulary and more of them than the model
-/// takes.
+/// Computes one row of ids, which must include special tokens. `target`: the decoder's input, for translation models
+/// only. Throws ShapeError for ids outside the vocabulary and for more than the model takes.
 Reading read_ids(const StoredModel& model, const std::vector<int32_t>& ids, const std::vector<int32_t>& target = {},
                  const ReadOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Text in, text out: Transformers with their tokenizers.
+// Translation: Transformers with their tokenizers.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,23 @@
 
 namespace heed::inline v0 {
 
-/// Of so many lines, from the first on, sentences are sorted by length and share batches; longer texts are taken in
-/// parts of this size.
+/// Sentences of up to this many lines are sorted by length and batched together; longer texts are processed in parts of
+/// this size.
 inline constexpr int64_t kLinesTogether = 2048;
 
 struct TranslateOptions {
-  BeamOptions beam{};    // its streams are set here
-  int64_t batch = 32;    // sentences decoded together, at most
-  bool split = true;     // a line's sentences are translated one by one (split_sentences)
-  std::string prefix{};  // in front of each sentence: "translate English to German: " for T5
-  /// Of models of many languages, as their tokenizer names them: "fra_Latn", or "fr" for "__fr__" and ">>fr<<". A token
-  /// of the source's replaces the tokenizer's own in front of a sentence. A token of the target's begins its
-  /// translation; Marian's, ">>fr<<", is put in front of each sentence. A line that begins with one has its own.
+  BeamOptions beam{};    // its streams are set by translate_lines()
+  int64_t batch = 32;    // most sentences decoded together
+  bool split = true;     // translate each sentence of a line by itself (split_sentences)
+  std::string prefix{};  // put before each sentence: "translate English to German: " for T5
+  /// Languages of a multilingual model, as its tokenizer names them: "fra_Latn", or "fr" for "__fr__" and ">>fr<<". The
+  /// source's token replaces the tokenizer's default before a sentence. The target's token begins the translation;
+  /// Marian's, ">>fr<<", is put before each sentence. A line that begins with such a token overrides the option.
   std::string source_language{}, target_language{};
-  int64_t first_line = 0;  // lines before these: draws are functions of the seed, the line's number and the step
-  /// Called before each batch, by whichever thread decodes it; what it throws ends the call.
+  int64_t first_line = 0;  // lines before these; draws depend on the seed, the line number and the step
+  /// Called before each batch in the thread that decodes it. An exception ends the call.
   std::function<void()> on_batch{};
-  /// Others that make the same call: batches are dealt over them. Rank 0 gets what one process would, the others
+  /// Ranks that make the same call; they share the batches. Rank 0 returns the result of a single process, the others
   /// nothing.
   Communicator* ranks = nullptr;
 };
@@ -39,8 +39,8 @@ struct Translation {
   std::string text;
   double score = 0;                                      // log p / length^length_penalty, summed over sentences
   double log_probability = 0;                            // of all tokens
-  std::vector<std::pair<std::string, float>> tokens{};   // piece and log p, each sentence with its end
-  std::vector<std::pair<int64_t, int64_t>> alignment{};  // (source word, target word), from 0; where asked for
+  std::vector<std::pair<std::string, float>> tokens{};   // piece and log p; each sentence includes its end
+  std::vector<std::pair<int64_t, int64_t>> alignment{};  // (source word, target word), from 0; if requested
 };
 
 struct TranslatedLine {
@@ -48,36 +48,35 @@ struct TranslatedLine {
   bool cut = false;                 // a sentence was longer than the model takes
 };
 
-/// Each line's translations, in order. Blank lines (is_blank) stay as they are. Where a line is split, its translation
-/// is joined of those of its sentences, with what stood between them; the n-th best is made of the n-th best of each,
-/// and words are counted through the line. Several models translate as one (an ensemble). They must not be in training.
-/// `source` is the tokenizer of what they read, `target` of what they write. Throws ShapeError for options out of
-/// range, UsageError for languages that the tokenizers do not have, and for BeamOptions::refused.
+/// Translates each line, in order. Blank lines (is_blank) are returned unchanged. If a line is split, its translation
+/// joins those of its sentences with the text between them; the n-th best joins the n-th best of each, and words are
+/// counted over the line. Several models form an ensemble. They must not be in training. `source` is the tokenizer of
+/// the input, `target` that of the output. Throws ShapeError for options out of range, UsageError for unknown languages
+/// and for BeamOptions::refused.
 std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> models, const Tokenizer& source,
                                             const Tokenizer& target, const std::vector<std::string>& lines,
                                             const TranslateOptions& options = {});
 
-/// The same for translations that are given, one for each line: their scores, tokens and alignment. Lines are taken
-/// whole. Throws FormatError for a translation that is longer than the models take.
+/// Scores, tokens and alignments of given translations, one for each line. Lines are not split. Throws FormatError for
+/// a translation longer than the models take.
 std::vector<TranslatedLine> score_lines(std::span<const Transformer* const> models, const Tokenizer& source,
                                         const Tokenizer& target, const std::vector<std::string>& lines,
                                         const std::vector<std::string>& given, const TranslateOptions& options = {});
 
-/// Pairs as the loss of `model`, a Transformer, takes them: for train(). Of the options, prefix and languages count;
-/// the target's language is the model's own where none is given. Nothing is cut; blank texts have no ids, so that
-/// train() leaves them out. Throws as translate_lines().
+/// Pairs as input of the loss of `model`, a Transformer, for train(). Uses the prefix and the languages of the options;
+/// the default target language is that of the model. Nothing is cut. Blank texts have no ids, so train() leaves them
+/// out. Throws as translate_lines().
 SentencePairs encode_pairs(const StoredModel& model, const TextPairs& texts, const TranslateOptions& options = {});
 
-/// One model, or several that translate as one, with their tokenizers.
+/// One model, or an ensemble, with its tokenizers.
 class Translator {
  public:
-  /// Throws as load(), and UsageError where a directory holds another kind of model, or the tokenizers are not the
-  /// same.
+  /// Throws as load(), and UsageError for another kind of model or different tokenizers.
   explicit Translator(const std::vector<std::string>& directories, const LoadOptions& options = {});
   explicit Translator(const std::string& directory, const LoadOptions& options = {})
       : Translator(std::vector<std::string>{directory}, options) {}
 
-  /// Options are completed as the model wants it (StoredModel::completed).
+  /// Missing options come from the model's directory (StoredModel::completed).
   std::vector<TranslatedLine> translate(const std::vector<std::string>& lines,
                                         const TranslateOptions& options = {}) const;
   std::vector<TranslatedLine> score(const std::vector<std::string>& lines, const std::vector<std::string>& given,
@@ -86,7 +85,7 @@ class Translator {
   std::span<const Transformer* const> models() const { return models_; }
   const Transformer& model() const { return *models_.front(); }
   const StoredModel& stored() const { return stored_.front(); }  // the first
-  int64_t max_source_tokens() const;                             // special tokens not counted
+  int64_t max_source_tokens() const;                             // without special tokens
 
  private:
   std::vector<StoredModel> stored_;
