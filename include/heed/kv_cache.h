@@ -9,16 +9,16 @@
 
 namespace heed::inline v0 {
 
-/// Keys and values in memory of a capacity that changes by reserve() alone; all entries hold the same number of
-/// positions. A call that throws leaves the cache as it was. Copies share the memory.
+/// A cache of keys and values. Only reserve() changes the capacity. All entries have the same number of positions. A
+/// call that throws leaves the cache unchanged. Copies share the memory.
 class KVCache {
  public:
   KVCache() = default;  // undefined
   /// k (B, Hkv, capacity, D) and v (B, Hkv, capacity, Dv) in `dtype`: f32, f64, f16 or bf16. Throws ShapeError.
   KVCache(int64_t batch, int64_t kv_heads, int64_t capacity, int64_t head_size, int64_t value_size,
           DType dtype = DType::f32);
-  /// Keys (B, Hkv, L, D) and values (B, Hkv, L, Dv) that stand elsewhere, shared: a full cache, until reserve() moves
-  /// it. Throws ShapeError.
+  /// Shares existing keys (B, Hkv, L, D) and values (B, Hkv, L, Dv). The cache is full until reserve() moves it. Throws
+  /// ShapeError.
   KVCache(const Tensor& keys, const Tensor& values);
   bool defined() const { return k_.defined(); }
   int64_t length() const { return length_; }
@@ -27,23 +27,23 @@ class KVCache {
   Tensor keys() const;    // (B, Hkv, length, D), a view
   Tensor values() const;  // (B, Hkv, length, Dv), a view
   void clear() { length_ = 0; }
-  /// Forgets positions from `length` on. Throws ShapeError.
+  /// Drops positions from `length` on. Throws ShapeError.
   void truncate(int64_t length);
-  /// Makes room for `positions` in all; where memory must move, for twice the capacity at least.
+  /// Makes room for `positions` in total. If memory must move, the capacity at least doubles.
   void reserve(int64_t positions);
   /// Keeps entry source[i] as entry i (beam search; entries may repeat or vanish). Throws ShapeError.
   void reorder(const std::vector<int64_t>& source);
 
-  /// Appends k (B, Hkv, L, D) and v (B, Hkv, L, Dv), of any floating dtype, converted to the cache's; k turned by
+  /// Appends k (B, Hkv, L, D) and v (B, Hkv, L, Dv), of any floating dtype, converted to the cache's; k is rotated by
   /// `rotary`. Throws ShapeError, also when full. `executor`: default_executor() when null.
   void append(const Tensor& k, const Tensor& v, const std::optional<Rotary>& rotary = {}, Executor* executor = nullptr);
-  /// Appends, then attends: q (B, Hq, L, D) stands right behind what was there. options.causal none or top_left
-  /// (bottom_right is the same here); options.offset must be 0, it becomes the old length; masks run over all keys.
-  /// With `rotary`, q and k are turned by their positions first; position ids default to length() + 0, 1, ...
-  /// Computes in float64 for a float64 cache, else in float32; `out` has the dtype of q. Throws ShapeError.
+  /// Appends, then attends: q (B, Hq, L, D) directly follows the cached positions. options.causal none or top_left
+  /// (bottom_right is the same here); options.offset must be 0; the old length replaces it. Masks cover all keys. With
+  /// `rotary`, q and k are rotated by their positions first; position ids default to length() + 0, 1, ... Computes in
+  /// float64 for a float64 cache, else in float32; `out` has the dtype of q. Throws ShapeError.
   AttentionResult attend(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options = {},
                          const std::optional<Rotary>& rotary = {});
-  /// Into memory of the caller, as attention() does.
+  /// Writes into the caller's memory, as attention() does.
   void attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& into,
               AttentionOptions options = {}, const std::optional<Rotary>& rotary = {});
 

@@ -1,4 +1,4 @@
-// Layers. Names, arguments and parameter names are torch.nn's where it has them; masks are heed's (true = may attend).
+// Layers. Names, arguments and parameter names follow torch.nn if it has them; masks are heed's (true = may attend).
 #pragma once
 
 #include <cstdint>
@@ -40,23 +40,24 @@ class Module {
   bool training() const { return training_; }
   /// Converts every parameter; gradients are dropped.
   void to(DType dtype);
-  /// Keeps the matrices, which products and embeddings read, as f16, bf16 or q8 and everything else as float32. For
-  /// inference (under NoGrad): half or a quarter of the memory and of what one row has to read; sums stay in float32,
-  /// so a model that was stored that way gives the same bits. A matrix whose rows are no whole blocks of q8 keeps its
-  /// dtype. f32, as to(DType::f32), widens all again.
+  /// Keeps matrices (of products and embeddings) as f16, bf16 or q8 and everything else as float32. For inference
+  /// (under NoGrad): takes half or a quarter of the memory and of the memory traffic per row. Sums stay in float32, so
+  /// a model stored in this dtype gives the same bits. A matrix whose rows are not a multiple of q8's block keeps its
+  /// dtype. f32 converts everything back, as to(DType::f32).
   void keep_matrices_as(DType dtype);
-  /// Copies values by name, converting the dtype. Throws FormatError naming what is missing, left over or misshapen.
+  /// Copies values by name and converts the dtype. Throws FormatError naming a tensor that is missing, unknown or of
+  /// the wrong shape.
   void load(const std::vector<std::pair<std::string, Tensor>>& values);
-  /// Takes the tensors themselves as parameters, of whatever floating dtype, where load() copies: they share their
-  /// memory, a mapped file's for one. Throws as load().
+  /// Uses the tensors as parameters without a copy, in any floating dtype; the memory may be a mapped file. Throws as
+  /// load().
   void adopt(const std::vector<std::pair<std::string, Tensor>>& values);
   /// In order of registration.
   const std::vector<std::pair<std::string, Module*>>& children() const { return children_; }
 
  protected:
   Variable register_parameter(std::string name, Tensor value);
-  void register_parameter(std::string name, const Variable& parameter);  // a leaf that is there already
-  void register_module(std::string name, Module& child);  // an empty name adds the child's parameters as one's own
+  void register_parameter(std::string name, const Variable& parameter);  // an existing leaf
+  void register_module(std::string name, Module& child);  // an empty name adds the child's parameters without a prefix
 
  private:
   void collect(const std::string& prefix, NamedParameters& into, std::set<const void*>& seen) const;
@@ -75,7 +76,7 @@ class Linear : public Module {
 
 class Embedding : public Module {
  public:
-  /// weight (num_embeddings, embedding_dim) normal with deviation `deviation`.
+  /// weight (num_embeddings, embedding_dim) normal with standard deviation `deviation`.
   Embedding(int64_t num_embeddings, int64_t embedding_dim, double deviation = 1);
   Variable operator()(const Tensor& ids, double factor = 1) const { return functional::embedding(ids, weight, factor); }
   Variable weight;
@@ -106,7 +107,7 @@ class RMSNorm : public Module {
 /// Fixed positions, sin on even and cos on odd columns. Vaswani et al. 2017, 3.5. No parameters.
 class SinusoidalPositions {
  public:
-  /// Holds the first `held` rows; others are computed when they are asked for, with the same bits.
+  /// Stores the first `held` rows; others are computed on request, with the same bits.
   explicit SinusoidalPositions(int64_t width, int64_t held = 256);
   /// Rows [begin, begin + length) as (length, width). May be called from any number of threads.
   Tensor rows(int64_t begin, int64_t length, DType dtype) const;
@@ -116,13 +117,13 @@ class SinusoidalPositions {
   Tensor table_;  // (held, width), float64
 };
 
-/// What heads may do besides softmax(q k' / sqrt(d)) v.
+/// Options of heads beyond softmax(q k' / sqrt(d)) v.
 struct HeadOptions {
-  bool norm = false;           // RMSNorm over each head of q and k, before they turn (Henry et al. 2020; Qwen 3)
-  double norm_epsilon = 1e-6;  // of it
-  Window window{};             // of self-attention, in step() too
+  bool norm = false;           // RMSNorm over each head of q and k, before rotation (Henry et al. 2020; Qwen 3)
+  double norm_epsilon = 1e-6;  // epsilon of this norm
+  Window window{};             // of self-attention, also in step()
   double softcap = 0;          // as AttentionOptions::softcap
-  bool sinks = false;          // learned ones, as AttentionOptions::sinks: a head may attend to nothing (gpt-oss)
+  bool sinks = false;          // learned AttentionOptions::sinks: a head may attend to nothing (gpt-oss)
 };
 
 struct MultiheadAttentionOptions {
@@ -140,42 +141,43 @@ struct MultiheadAttentionOptions {
   HeadOptions heads{};
 };
 
-/// What the heads of a layer compared and averaged, rotary turns included: q (B, H, Lq, D), k and v (B, Hkv, Lk, D).
+/// Queries, keys and values of a layer's heads, after rotation: q (B, H, Lq, D), k and v (B, Hkv, Lk, D).
 struct HeadVectors {
   Tensor q, k, v;
 };
 
-/// What to keep of one attention, and what was kept.
+/// What to record of one attention call, and the records.
 struct HeadRecord {
   bool want_weights = true, want_vectors = false;
   WeightsSelection selection{};  // heads and rows of the weights; top_p must be 1
-  Tensor weights{};              // (B, num_heads, Lq, Lk), or what `selection` leaves of it
+  Tensor weights{};              // (B, num_heads, Lq, Lk), or the part in `selection`
   HeadVectors vectors{};         // views of the projections
 };
 
-/// What a head attends to: what it has learned, or in its place every key that it may see alike, the token before (the
-/// first one itself), or itself.
+/// What a head attends to: as learned, or instead uniformly to every visible key, to the previous token (the first
+/// token: to itself), or to itself.
 enum class HeadPattern : uint8_t { learned, uniform, previous, own };
 
-/// What is done to the heads of an attention, to see what they are for: whatever is computed from them follows.
+/// Interventions on the heads of an attention module. Everything computed from the heads changes accordingly.
 struct HeadControl {
-  /// (num_heads): a factor of what each head gives, before out_proj; 0 switches a head off. Absent: 1. How the loss
-  /// depends on a head is its gradient at 1 (Michel et al. 2019, "Are Sixteen Heads Really Better than One?", eq. 2).
+  /// (num_heads): a factor on the output of each head, before out_proj; 0 switches a head off. Absent: 1. Its gradient
+  /// at 1 measures the importance of the head (Michel et al. 2019, "Are Sixteen Heads Really Better than One?", eq. 2).
   Variable scales{};
-  /// Of each head; absent: learned. Others are computed without gradients. Records hold the weights in their place.
+  /// The pattern of each head; absent: learned. Other patterns are computed without gradients. Records have the
+  /// pattern's weights.
   std::vector<HeadPattern> patterns{};
-  /// (B, Lq, num_heads * head_dim): added to what the heads give, behind `scales`. Of zeros, its gradient is that of
-  /// what the heads give, and its product with a value that of the value's weight. Absent: nothing.
+  /// (B, Lq, num_heads * head_dim): added to the outputs of the heads after `scales`. With zeros, its gradient is that
+  /// of these outputs, and its product with a value is the gradient of the value's weight. Absent: nothing.
   Variable added{};
 };
 
 /// Every row of (B, L, .) is a token.
 struct WholeBatch {};
-/// Keys and values of entry b are those before lengths[b], (B) int32; what follows fills up.
+/// lengths (B) int32: keys and values of entry b from lengths[b] on are padding.
 struct PaddedKeys {
   Tensor lengths;
 };
-/// Inputs are (1, T, .), sentence after sentence: (B + 1) int32 of where each begins, as in AttentionOptions.
+/// Inputs are (1, T, .) with the sentences concatenated; offsets (B + 1) int32 as in AttentionOptions.
 struct PackedTokens {
   Tensor q_offsets, k_offsets;
 };
@@ -192,42 +194,42 @@ class MultiheadAttention : public Module {
   struct Call {
     Causal causal = Causal::none;
     Tensor mask{};            // as AttentionOptions::mask
-    Variable learned_mask{};  // instead: an additive one with a gradient
-    /// Which rows the inputs have. Of rows split over ranks all ranks make the call; self-attention alone.
+    Variable learned_mask{};  // instead of `mask`: an additive one with a gradient
+    /// The layout of the inputs' rows. With SplitRows all ranks make the call, and only self-attention is supported.
     std::variant<WholeBatch, PaddedKeys, PackedTokens, functional::SplitRows> tokens{};
     const functional::SplitRows* split() const { return std::get_if<functional::SplitRows>(&tokens); }
-    Tensor positions{};  // (L) or (B, L) int32: of rotary self-attention. Absent: its options'
+    Tensor positions{};  // (L) or (B, L) int32, for rotary self-attention; absent: those of the options
   };
   /// query (B, Lq, E), key (B, Lk, kdim), value (B, Lk, vdim) -> (B, Lq, E). Rank 2 inputs are one batch entry.
-  /// The same variable for all three is one product. Throws ShapeError for inputs that do not fit, and where packed
-  /// tokens or split rows are to be recorded.
+  /// Passing one variable for all three uses a single product. Throws ShapeError for inputs that do not fit, and for a
+  /// record of packed tokens or split rows.
   Variable operator()(const Variable& query, const Variable& key, const Variable& value, const Call& call,
                       HeadRecord* record = nullptr) const;
   Variable operator()(const Variable& query, const Variable& key, const Variable& value) const {
     return (*this)(query, key, value, Call{});
   }
-  /// Causal self-attention of x (B, L, E) that stands behind what the cache holds: appends its keys and values, then
-  /// attends to all of them. An undefined cache is made for this input; a full one grows. For decoding, under NoGrad.
+  /// Causal self-attention of x (B, L, E), which follows the cached positions: appends its keys and values to the
+  /// cache, then attends to all of them. An undefined cache is created; a full one grows. For decoding, under NoGrad.
   /// `mask` as Call::mask, over all keys.
   Variable step(const Variable& x, KVCache& cache, const Tensor& mask = {}) const;
-  /// The same of B texts of unlike length: x (B, 1, E), a token of each, behind what its own cache (of one text) holds.
+  /// The same for B texts of different lengths: x (B, 1, E) has one token of each; each text has its own cache.
   Variable step(const Variable& x, std::span<KVCache* const> caches) const;
   /// Keys and values of a memory (B, Lk, E), projected once for many queries (cross-attention while decoding).
   KVCache project_memory(const Variable& memory) const;
-  /// query (B, Lq, E) over that memory -> (B, Lq, E).
+  /// Attention of query (B, Lq, E) to the result of project_memory() -> (B, Lq, E).
   Variable attend_memory(const Variable& query, const KVCache& memory, const PaddedKeys& keys,
                          HeadRecord* record = nullptr) const;
 
-  /// From now on; {} undoes it, and costs nothing. Throws ShapeError where it is not of num_heads heads, and calls
-  /// throw it where it cannot be followed: with patterns while gradients are recorded or of split rows, with `previous`
-  /// and `own` in cross-attention, and where `added` has another shape than what the heads give.
+  /// Applies `control` to all later calls; {} removes it. Throws ShapeError if it does not have num_heads heads. Calls
+  /// throw ShapeError for patterns while gradients are recorded or with split rows, for `previous` and `own` in
+  /// cross-attention, and if `added` does not have the shape of the heads' outputs.
   void control_heads(HeadControl control);
 
   const MultiheadAttentionOptions& options() const { return options_; }
   Variable in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias;
   Linear out_proj;
-  std::unique_ptr<RMSNorm> q_norm, k_norm;  // of the heads, where options().heads.norm
-  Variable sinks;                           // (num_heads), where options().heads.sinks
+  std::unique_ptr<RMSNorm> q_norm, k_norm;  // of the heads, if options().heads.norm
+  Variable sinks;                           // (num_heads), if options().heads.sinks
 
  private:
   struct Projections;
@@ -241,15 +243,15 @@ class MultiheadAttention : public Module {
   void replace_heads(const Tensor& y, const Tensor& keys, const Tensor& values, const AttentionOptions& how,
                      HeadRecord* record) const;
   MultiheadAttentionOptions options_;
-  std::unique_ptr<const HeadControl> control_;  // null: nothing is done
+  std::unique_ptr<const HeadControl> control_;  // null: none
 };
 
-/// linear2(activation(linear1(x))); Vaswani et al. 2017, 3.3. A gated one (Shazeer 2020, eq. 6) has gate and up in
-/// linear1, which is (2 * hidden, width) then.
+/// linear2(activation(linear1(x))); Vaswani et al. 2017, 3.3. A gated one (Shazeer 2020, eq. 6) joins gate and up in
+/// linear1, (2 * hidden, width).
 class FeedForward : public Module {
  public:
   FeedForward(int64_t width, int64_t hidden, FeedForwardKind kind = {}, double dropout = 0, bool bias = true);
-  /// Where x has `rows` of a whole, with the whole's dropout.
+  /// `rows`: the rows of the whole batch that x has; dropout is that of the whole batch.
   Variable operator()(const Variable& x, const functional::SplitRows* rows = nullptr) const;
   FeedForwardKind kind() const { return kind_; }
   double dropout() const { return dropout_; }
@@ -298,28 +300,28 @@ struct TransformerLayerOptions {
   HeadOptions heads{};            // of self-attention
 };
 
-/// Which weights a record keeps, by numbers from 0 in any order; an empty list is all of them.
+/// The weights that a record keeps, by indices in any order; an empty list means all.
 struct RecordedPart {
   std::vector<int64_t> layers{}, heads{}, rows{};  // rows are queries
 };
 
-/// What the attention of a layer gave, for those who look: (B, H, Lq, Lk) each, appended per layer. Weights are a
-/// second pass behind the fused kernel, over the recorded part alone: docs/looking_at_attention.md has the cost.
-/// Passing no record costs nothing.
+/// Records the attention weights of each layer, (B, H, Lq, Lk). They take a second pass after the fused kernel, over
+/// the recorded part only; docs/looking_at_attention.md has the cost. Without a record there is no cost.
 struct AttentionRecord {
   std::vector<Tensor> encoder, decoder, cross;
-  /// Of the chosen layers the weights are (B, heads, rows, Lk), in the order of the lists; those of other layers stay
-  /// undefined. Throws ShapeError for a layer, head or row that is not there.
+  /// The weights of the chosen layers are (B, heads, rows, Lk), in the order of the lists; those of other layers are
+  /// undefined. Throws ShapeError for a layer, head or row that does not exist.
   RecordedPart part{};
-  /// Keep q, k and v as well? They are views of projections that are made anyway: nothing is computed or copied, but
-  /// (H + 2 Hkv) D numbers a token and layer live as long as the record.
+  /// Whether to keep q, k and v. They are views of the projections: nothing is computed or copied, but (H + 2 Hkv) D
+  /// numbers per token and layer stay in memory as long as the record.
   bool want_vectors = false;
   std::vector<HeadVectors> encoder_vectors{}, decoder_vectors{}, cross_vectors{};
-  /// Keep what enters each layer, (B, L, E)? Nothing is copied.
+  /// Whether to keep the input of each layer, (B, L, E). Nothing is copied.
   bool want_states = false;
   std::vector<Tensor> encoder_states{}, decoder_states{};
-  Tensor encoder_last{};  // with want_states: what leaves the last layer of an encoder, before its last norm
-  /// Keep what enters the first layer, (B, L, E), as a leaf with a gradient? What made it gets none then.
+  Tensor encoder_last{};  // with want_states: the output of an encoder's last layer, before its last norm
+  /// Whether to keep the input of the first layer, (B, L, E), as a leaf with a gradient. Operations before it then get
+  /// no gradients.
   bool want_inputs = false;
   Variable encoder_input{}, decoder_input{};
 };
@@ -330,7 +332,7 @@ class TransformerEncoderLayer : public Module {
   /// x (B, L, E) -> (B, L, E). `call` as for attention (causal makes it a decoder-only block).
   Variable operator()(const Variable& x, const MultiheadAttention::Call& call, HeadRecord* record = nullptr) const;
   Variable operator()(const Variable& x) const { return (*this)(x, {}); }
-  /// Causal decoding: x (B, L, E) stands behind what the cache holds.
+  /// Causal decoding: x (B, L, E) follows the cached positions.
   Variable step(const Variable& x, KVCache& cache) const;
   Variable step(const Variable& x, std::span<KVCache* const> caches) const;
 
@@ -338,7 +340,7 @@ class TransformerEncoderLayer : public Module {
   MultiheadAttention self_attn;
   FeedForward feed_forward;  // parameters linear1.*, linear2.*
   Norm norm1, norm2;
-  std::unique_ptr<Norm> norm1_after, norm2_after;  // where options().norm_after
+  std::unique_ptr<Norm> norm1_after, norm2_after;  // if options().norm_after
 
  private:
   template <class Attend>
@@ -349,7 +351,7 @@ class TransformerEncoderLayer : public Module {
 class TransformerDecoderLayer : public Module {
  public:
   explicit TransformerDecoderLayer(const TransformerLayerOptions& options);
-  /// x (B, Lq, E), memory (B, Lk, E) -> (B, Lq, E). torch.nn masks nothing by itself: pass self.causal.
+  /// x (B, Lq, E), memory (B, Lk, E) -> (B, Lq, E). As in torch.nn, nothing is masked by default: set self.causal.
   Variable operator()(const Variable& x, const Variable& memory, const MultiheadAttention::Call& self,
                       const MultiheadAttention::Call& cross, HeadRecord* self_record = nullptr,
                       HeadRecord* cross_record = nullptr) const;
@@ -373,13 +375,13 @@ class TransformerDecoderLayer : public Module {
 class TransformerEncoder : public Module {
  public:
   TransformerEncoder(const TransformerLayerOptions& options, int64_t num_layers, bool final_norm);
-  /// With options for each layer; the last layer's are the final norm's. Throws ShapeError for none.
+  /// Takes options for each layer; the final norm uses those of the last layer. Throws ShapeError if there are none.
   TransformerEncoder(const std::vector<TransformerLayerOptions>& layers, bool final_norm);
   /// Each layer's attention is appended to record->encoder and record->encoder_vectors.
   Variable operator()(Variable x, const MultiheadAttention::Call& call, AttentionRecord* record = nullptr) const;
-  /// Causal decoding: x (B, L, E) stands behind what the caches, one a layer, hold already.
+  /// Causal decoding: x (B, L, E) follows the cached positions; there is one cache per layer.
   Variable step(Variable x, std::vector<KVCache>& caches) const;
-  /// A token of each of B texts, x (B, 1, E), whose layers' caches are texts[b].
+  /// Decodes one token of each of B texts, x (B, 1, E); texts[b] are the caches of text b, one per layer.
   Variable step(Variable x, std::span<std::vector<KVCache>* const> texts) const;
   std::vector<std::unique_ptr<TransformerEncoderLayer>> layers;
   std::unique_ptr<Norm> norm;
