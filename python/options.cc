@@ -123,15 +123,17 @@ Options::Options(nb::handle mask, nb::handle causal, nb::handle scale, nb::handl
   options_.seed = seed_of(seed);
 }
 
+void check_mask(const char* operation, const Tensor& mask, int64_t keys) {
+  if (!mask.defined() || mask.rank() == 0) return;
+  if (const int64_t has = mask.size(-1); has != 1 && has < keys)
+    throw ShapeError(std::string(operation) + ": the mask has " + std::to_string(has) + " keys, of " +
+                     std::to_string(keys) +
+                     "; pass one that broadcasts to (B, Hq, Lq, Lk), with False or -inf for keys to hide");
+}
+
 void Options::check(const char* operation, const CallSizes& sizes) const {
   if (mods_) mods_->check(operation, sizes);
-  const Tensor& mask = options_.mask;
-  if (!mask.defined() || mask.rank() == 0 || options_.q_offsets.defined()) return;
-  // The library hides the keys past a short mask's last, as ONNX does; here masks broadcast, as NumPy's arrays do.
-  if (const int64_t keys = mask.size(-1); keys != 1 && keys < sizes.keys)
-    throw ShapeError(std::string(operation) + ": the mask has " + std::to_string(keys) + " keys, of " +
-                     std::to_string(sizes.keys) +
-                     "; pass one that broadcasts to (B, Hq, Lq, Lk), with False or -inf for keys to hide");
+  if (!options_.q_offsets.defined()) check_mask(operation, options_.mask, sizes.keys);
 }
 
 void Options::check(const char* operation, const Tensor& q, const Tensor& k) const {

@@ -24,6 +24,10 @@ bool flag(const char* what, nb::handle value);
 /// False, True or "bottom_right". Throws ShapeError.
 Causal causal_of(nb::handle value);
 
+/// Throws ShapeError for a mask with fewer keys than `keys`, unless it has one, which broadcasts. C++ callers may pass
+/// such a mask, which hides the missing keys, as in ONNX; Python follows NumPy's broadcasting. `keys` below 0: unknown.
+void check_mask(const char* operation, const Tensor& mask, int64_t keys);
+
 /// What attention() takes beside q, k, v and what to return. Keeps the memory of its arrays alive.
 class Options {
  public:
@@ -42,7 +46,7 @@ class Options {
   bool has_additive_mask() const { return options_.mask.defined() && options_.mask.dtype() != DType::boolean; }
   bool has_sinks() const { return options_.sinks.defined(); }
   const Mods* mods() const { return mods_.get(); }
-  /// That score functions and masks have numbers for the call. Throws ShapeError.
+  /// Checks that score functions and the mask have numbers for the call. Throws ShapeError.
   void check(const char* operation, const CallSizes& sizes) const;
   void check(const char* operation, const Tensor& q, const Tensor& k) const;
   /// Whether a function of Python's threw in a kernel.

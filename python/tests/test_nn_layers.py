@@ -264,6 +264,27 @@ def test_multihead_attention_is_its_formula(options):
     check_gradients(lambda: probe(layer(x, x, x, mask, True, key_lengths=lengths)), layer.parameters())
 
 
+def test_masks_have_all_keys():
+    x, memory = numbers(2, 5, 8).astype(np.float32), numbers(2, 7, 8, seed=1).astype(np.float32)
+    attention = nn.MultiheadAttention(8, 2)
+    encoder, decoder = nn.TransformerEncoder(8, 2, 1), nn.TransformerDecoder(8, 2, 1)
+    calls = {
+        4: [lambda mask: attention(x, x, x, mask), lambda mask: attention(x[0], x[0], x[0], mask),
+            lambda mask: encoder(x, mask), lambda mask: encoder.layers[0](x, mask),
+            lambda mask: decoder(x, memory, mask), lambda mask: decoder.layers[0](x, memory, mask)],
+        6: [lambda mask: attention(x, memory, memory, mask), lambda mask: attention(x[0], memory[0], memory[0], mask),
+            lambda mask: decoder(x, memory, memory_mask=mask),
+            lambda mask: decoder.layers[0](x, memory, memory_mask=mask)]}
+    for keys, of_keys in calls.items():
+        text = f"attention: the mask has {keys} keys, of {keys + 1}; pass one"
+        for call in of_keys:
+            for mask in (np.ones((5, keys), bool), np.zeros(keys, np.float32)):
+                with pytest.raises(heed.ShapeError, match=text):
+                    call(mask)
+            for mask in (np.ones((5, 1), bool), np.ones((5, keys + 1), bool), np.zeros(1, np.float32)):
+                assert call(mask).shape[-2:] == (5, 8)
+
+
 def test_rotary_attention_goes_by_positions():
     layer = nn.MultiheadAttention(8, 2, rotary=True)
     x = numbers(1, 4, 8).astype(np.float32)

@@ -286,6 +286,21 @@ def test_attention_on_the_tape():
         F.scaled_dot_product_attention(q, k, v, seed=1)
 
 
+def test_masks_of_attention_on_the_tape_have_all_keys():
+    q, k, v = leaf(2, 4, 5, 3), leaf(2, 2, 7, 3, seed=1), leaf(2, 2, 7, 4, seed=2)
+    packed = [F.PackedHeads(leaf(2, length, size), size=size) for length, size in ((5, 3), (7, 3), (7, 4))]
+    text = "attention: the mask has 6 keys, of 7; pass one that broadcasts"
+    for mask in (np.ones((5, 6), bool), numbers(6), nn.Variable(numbers(5, 6)), leaf(5, 6)):
+        with pytest.raises(heed.ShapeError, match=text):
+            F.scaled_dot_product_attention(q, k, v, mask)
+    for mask in (np.ones((5, 6), bool), numbers(6)):
+        with pytest.raises(heed.ShapeError, match=text):
+            F.packed_attention(*packed, mask)
+    for mask in (np.ones((5, 1), bool), leaf(5, 1), numbers(1), np.array(0.5)):  # which broadcast
+        assert F.scaled_dot_product_attention(q, k, v, mask).shape == (2, 4, 5, 4)
+    assert F.packed_attention(*packed, np.ones((5, 1), bool)).shape == (2, 5, 4)
+
+
 def test_packed_attention():
     x = leaf(2, 5, 13)
     heads = F.PackedHeads(x, 0, 2, 3), F.PackedHeads(x, 6, 1, 3), F.PackedHeads(x, 9, 1, 4)
