@@ -9,6 +9,7 @@
 #include "core/gguf.h"
 #include "heed/io.h"
 #include "io/json.h"
+#include "jinja/characters.h"
 #include "jinja/program.h"
 #include "load/adapters.h"
 
