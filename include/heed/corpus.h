@@ -1,4 +1,4 @@
-// Data to train on: sentence pairs and texts from files, patterns and standard input, and their tokens.
+// Training data: sentence pairs and texts from files, patterns and standard input, and their tokens.
 #pragma once
 
 #include <cstdint>
@@ -16,44 +16,45 @@
 
 namespace heed::inline v0 {
 
-/// Takes what a person may want to know of the data.
+/// Takes messages about the data, for the user.
 using Say = std::function<void(const std::string&)>;
 
 // ---------------------------------------------------------------------------------------------- files
 
-/// The files in the order of their names: each a file, a pattern (glob(7); its files in the order of their bytes), or
-/// "-" for standard input. A file that exists is no pattern. Throws IoError for a pattern that fits no file.
+/// Expands names in order: each is a file, a pattern (glob(7); its files sorted by bytes), or "-" for standard input.
+/// The name of an existing file is not a pattern. Throws IoError for a pattern without a match.
 std::vector<std::string> files_of(const std::vector<std::string>& names);
 
-/// The bytes of a file or of standard input, unpacked where gzip compressed them, as they are read. Throws IoError, and
-/// reading does, too; FormatError for a file of tokens, and for compressed data that is broken.
+/// A stream of the bytes of a file or of standard input, unpacked if compressed by gzip. The call and reading throw
+/// IoError, and FormatError for a token file and for broken compressed data.
 std::unique_ptr<std::istream> open_data(const std::string& file);
 
-/// As messages call a file of data.
+/// The name of a data file in messages.
 std::string name_of_data(const std::string& file);
 
 // ---------------------------------------------------------------------------------------------- sentence pairs
 
-/// Files of tab-separated columns, or files of sources with as many of targets, each a list for files_of().
+/// Either files of tab-separated columns, or files of sources and as many files of targets; each is a list for
+/// files_of().
 struct PairFiles {
   std::vector<std::string> pairs{}, source{}, target{};
-  /// Leave out lines that are empty, lack a column or are not UTF-8. Otherwise the first two are errors, and malformed
+  /// true: skip lines that are empty, lack a column or are not UTF-8. false: the first two are errors, and malformed
   /// UTF-8 is replaced.
   bool skip_bad_lines = false;
   bool empty() const { return pairs.empty() && source.empty() && target.empty(); }
 };
 
-/// The pairs one after the other, in the order of the files; `columns` are those of source and target, from 1. Blank
-/// lines at the end of a file are no pairs. One file of pairs is open at a time, and a line of it in memory. Throws
-/// UsageError where both kinds of files are named, or sources without targets; next() throws IoError, BadLineError,
-/// and FormatError, also for a text that is not UTF-8 (Utf8Check).
+/// Reads the pairs in the order of the files; `columns` are those of source and target, from 1. Blank lines at the end
+/// of a file are ignored. One file of pairs is open at a time, with one line in memory. Throws UsageError if both kinds
+/// of files are named, or sources without targets. next() throws IoError, BadLineError, and FormatError, also for a
+/// text that is not UTF-8 (Utf8Check).
 class PairReader {
  public:
   explicit PairReader(const PairFiles& files, std::pair<int, int> columns = {1, 2});
   ~PairReader();
   /// False at the end.
   bool next(std::string& source, std::string& target);
-  /// Malformed UTF-8 sequences in the files that are read, which were replaced.
+  /// Number of malformed UTF-8 sequences replaced so far.
   int64_t replaced() const { return replaced_; }
   /// Lines that were left out so far.
   const SkippedLines& skipped() const { return skipped_; }
@@ -72,33 +73,34 @@ class PairReader {
   SkippedLines skipped_;
 };
 
-/// All of them; none where no file is named. `say` hears of malformed UTF-8 that was replaced in the data called
-/// `what`, and of lines that were left out. Throws as PairReader.
+/// Reads all pairs; none if no file is named. Reports replaced malformed UTF-8 and skipped lines to `say`; `what` names
+/// the data. Throws as PairReader.
 TextPairs read_pairs(const PairFiles& files, std::pair<int, int> columns = {1, 2}, const Say& say = {},
                      const std::string& what = "data");
-/// The lines of files, as exclude_sources() takes them.
+/// The lines of files, for exclude_sources().
 std::unordered_set<std::string> lines_in(const std::vector<std::string>& files);
-/// Leaves out the pairs whose source is a line of the files, and says how many.
+/// Removes the pairs whose source is one of these lines, and reports their number.
 void exclude_sources(TextPairs& texts, const std::vector<std::string>& files, const Say& say = {});
-/// Takes about this part of the pairs away and returns it, in order. All pairs of a source stay together, and a hash of
-/// the source chooses: the same ones whatever the order, and with further pairs few others. Throws UsageError where
-/// either part would be empty, and where the part taken would be more than `most`, since it has a source of many pairs.
+/// Removes about this fraction of the pairs and returns them, in order. All pairs of a source stay together. A hash of
+/// the source decides, so the choice does not depend on the order and changes little when pairs are added. Throws
+/// UsageError if either part would be empty, or if the removed part would be more than `most` because a source has many
+/// pairs.
 TextPairs hold_out(TextPairs& texts, double fraction, double most = 1);
-/// With merges left out where `dropout` is above 0 (Vocabulary::encode_with_dropout).
+/// Encodes the pairs; with `dropout` above 0, leaves out merges (Vocabulary::encode_with_dropout).
 SentencePairs encode(const Vocabulary& source, const Vocabulary& target, const TextPairs& texts, double dropout = 0,
                      uint64_t seed = 0);
 
 // ---------------------------------------------------------------------------------------------- texts
 
-/// The lines of texts one file after the other, each with its newline; the last one may have none. Malformed UTF-8 is
-/// replaced, or its lines are left out; byte order marks are dropped, and a file ends with a newline where another
-/// follows. Throws IoError, FormatError, also for a text that is not UTF-8 (Utf8Check).
+/// Reads the lines of text files in order, each with its newline; the last one may have none. Malformed UTF-8 is
+/// replaced, or its lines are skipped. Byte order marks are dropped. A missing newline is added between files. Throws
+/// IoError, and FormatError also for a text that is not UTF-8 (Utf8Check).
 class TextReader {
  public:
   explicit TextReader(const std::vector<std::string>& files, bool skip_bad_lines = false);
   /// False at the end.
   bool next(std::string& line);
-  /// Malformed UTF-8 sequences so far, which were replaced.
+  /// Number of malformed UTF-8 sequences replaced so far.
   int64_t replaced() const { return replaced_; }
   /// Lines that were left out so far.
   const SkippedLines& skipped() const { return skipped_; }
@@ -108,8 +110,8 @@ class TextReader {
   bool skips_;
   size_t file_ = 0;
   std::unique_ptr<std::istream> in_;
-  std::optional<Utf8Check> check_;  // of the file that is open
-  int64_t number_ = 0;              // of its last line
+  std::optional<Utf8Check> check_;  // of the open file
+  int64_t number_ = 0;              // of the last line read from it
   int64_t replaced_ = 0;
   SkippedLines skipped_;
 };
@@ -117,18 +119,19 @@ class TextReader {
 struct TextParts {
   std::string training{}, validation{};
 };
-/// All of them; `say` hears of malformed UTF-8 that was replaced in the text called `what`, and of lines that were left
-/// out. Throws as TextReader, and FormatError for an empty text.
+/// Reads all lines. Reports replaced malformed UTF-8 and skipped lines to `say`; `what` names the text. Throws as
+/// TextReader, and FormatError for an empty text.
 std::string read_text(const std::vector<std::string>& files, const std::string& what, const Say& say = {},
                       bool skip_bad_lines = false);
-/// The texts of files, and either others to validate on or `fraction` of their end. Throws as read_text().
+/// Training and validation text: validation is either from separate files or the last `fraction` of the text. Throws as
+/// read_text().
 TextParts read_text_parts(const std::vector<std::string>& text, const std::vector<std::string>& validation,
                           double fraction, const Say& say = {}, bool skip_bad_lines = false);
 /// The lines of a text, each with its newline.
 std::vector<std::string> lines_of(const std::string& text);
-/// The pieces of a line of a text. Sets `changed` where the vocabulary cannot write it as it is.
+/// The pieces of a line of a text. Sets `changed` if the vocabulary cannot represent the line exactly.
 std::vector<int32_t> encode_line(const Vocabulary& vocabulary, const std::string& line, bool* changed);
-/// The pieces of a text. Says how many lines the vocabulary changes, if any; `what` names the text.
+/// The pieces of a text. Reports how many lines the vocabulary changes, if any; `what` names the text.
 std::vector<int32_t> encode_text(const Vocabulary& vocabulary, const std::string& text, const std::string& what,
                                  const Say& say = {});
 

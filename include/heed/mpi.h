@@ -11,19 +11,20 @@
 namespace heed::inline v0 {
 namespace mpi {
 
-/// Of how many ranks mpirun or srun started this process as one, by what they leave in the environment (Open MPI,
-/// MPICH and its kin, SLURM); 0 where nobody did.
+/// The number of ranks that mpirun or srun started, from the environment (Open MPI, MPICH and derivatives, SLURM); 0 if
+/// this process was not started by them.
 int launched_ranks();
 
-/// This process's end of a communicator between all that were started together; alone where nobody started it so. The
-/// first starts MPI, unless the program has, and ends it. Long messages move on while the rank computes, unless the
-/// program began MPI with less than MPI_THREAD_MULTIPLE. Where it goes while an exception passes, the other ranks are
-/// told. Throws UsageError where libheed_messages is missing or of another MPI than mpirun's, RankError where MPI
-/// refuses, and where ranks are of other builds or run on other vector instructions, whose bits differ.
+/// The communicator of all ranks started together; a single rank if this process was not started by mpirun. The first
+/// call initialises MPI, unless the program has, and finalises it at the end. Long messages progress while the rank
+/// computes, unless the program initialised MPI with less than MPI_THREAD_MULTIPLE. If it is destroyed by an exception,
+/// the other ranks are notified. Throws UsageError if libheed_messages is missing or built for another MPI than
+/// mpirun's, RankError if MPI fails, and if ranks differ in their builds or vector instructions, whose results differ
+/// in bits.
 std::unique_ptr<Communicator> connect(double time_limit = 600);
 
-/// For a program that prints errors itself: tells the other ranks of `e`, which has ended this one, and returns whether
-/// this is the rank to print it; another one prints what has ended all. `ranks` is nullptr where connect() threw it.
+/// For programs that print errors themselves: notifies the other ranks of `e`, which ended this rank, and returns
+/// whether this rank should print it; else another rank prints the cause. `ranks` is nullptr if connect() threw.
 bool speaks(Communicator* ranks, const std::exception& e);
 
 /// f(connect(time_limit)) for a program's main: returns 0, or, when f throws on any rank, 1 on all of them, after one

@@ -16,11 +16,11 @@ struct Generator {
 
 /// The generator of this thread, used by layers for initial values and dropout. Seed 0 at the start.
 Generator& default_generator();
-/// Starts default_generator() anew.
+/// Resets default_generator() to this seed.
 void manual_seed(uint64_t seed);
 
-/// While one lives, uniform() and normal() of this thread give zeros and draw nothing: for a model whose weights are
-/// loaded next, which would otherwise wait for millions of draws.
+/// While in scope, uniform() and normal() of this thread return zeros without drawing: for a model whose weights are
+/// loaded next, which saves millions of draws.
 class NoInit {
  public:
   NoInit();
@@ -32,8 +32,8 @@ class NoInit {
   bool before_;
 };
 
-/// While one lives, uniform(), normal() and constant() of this thread draw nothing and give views of a single number: a
-/// model made meanwhile has its names and shapes and takes no memory. For counting, not for computing.
+/// While in scope, uniform(), normal() and constant() of this thread draw nothing and return views of a single number:
+/// a model made then has names and shapes but takes no memory. For counting, not for computing.
 class ShapesOnly {
  public:
   ShapesOnly();

@@ -1,4 +1,4 @@
-// Training whatever has a loss: what the training loop asks of it, and the loop.
+// Training of any model with a loss: the interface of a task, and the training loop.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace heed::inline v0 {
 
-/// Names and values of everything that decides the weights besides the code: what a training is not gone on with where
-/// one of them has changed.
+/// Names and values of everything that determines the weights besides the code. Training does not resume if one of them
+/// has changed.
 using Recipe = std::vector<std::pair<std::string, std::string>>;
 
-/// What is learned: batches, their loss, and how good the model is by now.
+/// A task to train: batches, their loss, and validation.
 class Task {
  public:
   struct Step {
     Variable loss{};                // a scalar
-    functional::LossParts parts{};  // what the log reports of it
+    functional::LossParts parts{};  // for the log
     int64_t sequences = 0;          // in the batch
-    double flop = 0;                // useful ones, see training_flop; 0: not reported
+    double flop = 0;                // useful operations, see training_flop; 0: not reported
   };
 
   Task() = default;
@@ -30,33 +30,33 @@ class Task {
   Task& operator=(const Task&) = delete;
 
   virtual Module& model() = 0;
-  /// What chooses the batches, beyond the options of every training.
+  /// Settings that determine the batches, besides TrainOptions.
   virtual Recipe settings() const = 0;
-  /// What the data are, in a few letters (a checksum): a training goes on with the same only.
+  /// A short checksum of the data. Training only resumes with the same data.
   struct Data {
     std::string training{}, validation{};
   };
   virtual Data data() const = 0;
-  /// Prepares epoch 1, 2, ... and returns how many batches it has. These are a function of the data, the options and
-  /// the epoch alone, so that a run goes on at any of them.
+  /// Prepares epoch 1, 2, ... and returns its number of batches. Batches must depend only on the data, the options and
+  /// the epoch, so that a run can resume at any of them.
   virtual int64_t begin_epoch(int64_t epoch) = 0;
-  /// The loss of batch 0, 1, ... of that epoch.
+  /// The loss of batch 0, 1, ... of the current epoch.
   virtual Step loss(int64_t batch) = 0;
-  /// With TrainOptions::context_ranks above 1, once, before any batch: of every batch's sequences this rank computes
-  /// some rows from now on, and `context` are the ranks that have the others. What loss() and validation() return is
-  /// of these rows. Throws ShapeError for a task whose sequences cannot be split: any, unless it overrides this.
+  /// Called once, before any batch, if TrainOptions::context_ranks is above 1. From then on this rank computes some
+  /// rows of each sequence; the ranks of `context` have the others, and loss() and validation() return the part of
+  /// these rows. The default throws ShapeError: the task's sequences cannot be split.
   virtual void split_over(Communicator& context, const MakeAttentionOperator& attention);
-  /// Of the validation data; 0: there are none.
+  /// Number of validation batches; 0: no validation data.
   virtual int64_t validation_batches() = 0;
-  /// Of batch 0, 1, ... of them: nll and count, asked under an Evaluation. Their sums give the loss per token.
+  /// nll and count of validation batch 0, 1, ..., called under an Evaluation. Their sums give the loss per token.
   virtual functional::LossParts validation(int64_t batch) = 0;
 };
 
-/// The training loop: everything that train() of a Transformer says of its directory, of resuming and of errors holds
-/// for any task. Options of batches are the task's own.
+/// The training loop. The directory, resuming and errors are as in train() of a Transformer. The options of batches are
+/// up to the task.
 TrainResult train(Task& task, const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
 
-/// Dropout off and no tape, until it goes out of scope.
+/// Switches off dropout and the tape while in scope.
 class Evaluation {
  public:
   explicit Evaluation(Module& module) : module_(module), before_(module.training()) { module_.eval(); }

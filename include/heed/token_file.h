@@ -1,5 +1,5 @@
-// A corpus as tokens in one file, which training reads as it goes: for what does not fit into memory. heed prepare
-// writes it, with the vocabularies that its ids are of.
+// A corpus as tokens in one file, which training reads as it goes: for corpora larger than memory. heed prepare writes
+// it, with its vocabularies.
 //
 // Numbers are little-endian:
 //   "heed tokens\0", version 1 (4 bytes)
@@ -24,31 +24,32 @@
 namespace heed::inline v0 {
 
 struct TokenFileInfo {
-  bool text = false;  // of a language model, not sentence pairs
+  bool text = false;  // a text for a language model, not sentence pairs
   int64_t pairs = 0;
-  int64_t source_tokens = 0, target_tokens = 0;  // of a text the second alone
-  int64_t bytes = 0, characters = 0;             // of the texts: in all, and different ones
+  int64_t source_tokens = 0, target_tokens = 0;  // a text has only target_tokens
+  int64_t bytes = 0, characters = 0;             // bytes in total, and distinct characters
   std::string vocabulary{};                      // Vocabulary::to_text()
-  std::string source_vocabulary{};               // likewise; empty where both sides have one
+  std::string source_vocabulary{};               // the same; empty if both sides share the vocabulary
 };
 
-/// Whether a regular file begins as they do. False where it cannot be read.
+/// Whether a regular file begins like a token file. False if it cannot be read.
 bool is_token_file(const std::string& path);
 
-/// Writes such a file in the order of the corpus. Keeps the ends of one block in memory.
+/// Writes a token file in the order of the corpus. Keeps the ends of one block in memory.
 class TokenWriter {
  public:
-  /// `file` begins here; ids are below `pieces`.
+  /// Writes the beginning of `file`; ids must be below `pieces`.
   TokenWriter(FileWriter& file, bool text, int64_t pieces);
   ~TokenWriter();
   TokenWriter(const TokenWriter&) = delete;
   TokenWriter& operator=(const TokenWriter&) = delete;
 
-  /// Of a file of pairs. Throws FormatError where a block has 2^32 tokens or more, as write() and finish() do.
+  /// Adds a pair to a file of pairs. Throws FormatError for a block of 2^32 tokens or more, as write() and finish() do.
   void write_pair(std::span<const int32_t> source, std::span<const int32_t> target);
-  /// More of a text.
+  /// Adds tokens to a file of a text.
   void write_text(std::span<const int32_t> tokens);
-  /// The last call. Takes bytes, characters and vocabularies of `about`, and returns it with the counts.
+  /// Completes the file. Takes bytes, characters and vocabularies from `about`, and returns it with the counts filled
+  /// in.
   TokenFileInfo finish(TokenFileInfo about);
 
  private:
@@ -56,16 +57,17 @@ class TokenWriter {
   std::unique_ptr<State> state_;
 };
 
-/// Such a file, open. Reading throws IoError, and FormatError for what is damaged; it takes no memory that grows with
-/// the file but 24 bytes a block. Replacing the file by rename is fine.
+/// An open token file. Reading throws IoError, and FormatError for damaged data. Memory use grows with the file only by
+/// 24 bytes per block. Replacing the file by rename is fine.
 class TokenFile {
  public:
-  /// Throws IoError; FormatError where it is no such file, is not whole, or its list of blocks is damaged.
+  /// Throws IoError, and FormatError for a file that is not a token file, is incomplete, or has a damaged list of
+  /// blocks.
   explicit TokenFile(const std::string& path);
   const std::string& path() const;
   const TokenFileInfo& info() const;
 
-  /// What it holds, to train on. Throws FormatError where it holds the other kind.
+  /// The content as training data. Throws FormatError if the file has the other kind.
   std::unique_ptr<PairCorpus> pairs() const;
   std::unique_ptr<TextCorpus> text() const;
 

@@ -1,5 +1,5 @@
-// Training a Transformer on sentence pairs or a LanguageModel on a text: validation, early stopping, averaged
-// checkpoints, and a directory from which a run that was killed at any moment goes on as if nothing had happened.
+// Training of a Transformer on sentence pairs or a LanguageModel on a text: validation, early stopping, averaged
+// checkpoints, and a directory from which a run killed at any moment resumes.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ struct SentencePairs {
   std::vector<std::vector<int32_t>> source, target;
 };
 
-/// Sentence pairs to learn from that need not lie in memory: a file (TokenPairs, heed/token_file.h), or your own.
+/// Sentence pairs for training that need not be in memory: a file (TokenPairs, heed/token_file.h), or a class of your
+/// own.
 class PairCorpus {
  public:
   struct Pair {
@@ -36,81 +37,82 @@ class PairCorpus {
   };
 
   virtual ~PairCorpus() = default;
-  /// Pairs; all calls below take 0..size() - 1.
+  /// Number of pairs; indices are 0..size() - 1.
   virtual int64_t size() const = 0;
-  /// Of pairs [begin, end): all of them are asked for at the start and at the beginning of each epoch, some thousand at
-  /// a time.
+  /// Lengths of pairs [begin, end). Called for all pairs at the start of training and of each epoch, some thousand at a
+  /// time.
   virtual std::vector<Lengths> lengths(int64_t begin, int64_t end) = 0;
-  /// From anywhere, but those of a while lie in some 64 stretches.
+  /// Pair `index`. Access is random, but at any time limited to about 64 contiguous ranges.
   virtual Pair read(int64_t index) = 0;
-  /// A checksum in a few letters: a training goes on with the same pairs only.
+  /// A short checksum. Training only resumes with the same pairs.
   virtual std::string fingerprint() const = 0;
 };
 
-/// The tokens of a text to learn from, likewise.
+/// The tokens of a text for training, which need not be in memory.
 class TextCorpus {
  public:
   virtual ~TextCorpus() = default;
   /// Tokens.
   virtual int64_t size() const = 0;
-  /// Tokens [begin, end), from anywhere.
+  /// Tokens [begin, end); access is random.
   virtual std::vector<int32_t> read(int64_t begin, int64_t end) = 0;
   virtual std::string fingerprint() const = 0;
 };
 
-/// What chooses the best weights, and what patience waits for.
+/// The measure of the best weights, also for patience.
 enum class Criterion : uint8_t {
-  loss,  // of the validation data
+  loss,  // loss of the validation data
   bleu,  // TrainHooks::bleu; the loss decides between equals
 };
 
 struct TrainOptions {
-  // Batches of sentence pairs, shuffled anew each epoch: all pairs together, or where there are more than 2^20, that
-  // many at a time, which are 64 stretches from anywhere. A batch holds at most batch_tokens tokens on its longer side,
-  // source or target, end tokens included.
+  // Batches of sentence pairs, reshuffled each epoch. More than 2^20 pairs are shuffled in windows of 2^20, each made
+  // of 64 contiguous ranges from random places. A batch holds at most batch_tokens tokens on its longer side, source or
+  // target, including end tokens.
   int64_t batch_tokens = 4096;
-  int64_t max_length = 200;    // pairs with more tokens than this on a side are left out
-  double subword_dropout = 0;  // merges left out of the pieces of an epoch, see TrainHooks::encode; in [0, 1)
+  int64_t max_length = 200;    // pairs with more tokens on a side are left out
+  double subword_dropout = 0;  // probability of leaving out a merge, see TrainHooks::encode; in [0, 1)
 
-  // Batches of a text: so many pieces of it, each of `block` tokens with the token behind it, from anywhere. An epoch
-  // is as many batches as hold the tokens of the text once.
+  // Batches of a text: `batch` pieces from random places, each of `block` tokens and the token after them. An epoch has
+  // as many batches as are needed to hold the text once.
   int64_t batch = 12;
   int64_t block = 0;  // 0: the model's max_positions
 
-  uint64_t seed = 1;  // of the shuffling, or of the places in the text
+  uint64_t seed = 1;  // of the shuffling or of the places in the text
 
-  /// Batches an update: its gradient is that of the mean loss over the tokens of all of them, added in pairs (a binary
-  /// tree), so that it is the same wherever they are computed. The last update of an epoch may have fewer.
+  /// Batches per update. The gradient is that of the mean loss over the tokens of all batches. It is added in pairs (a
+  /// binary tree), so that it does not depend on which rank computes a batch. The last update of an epoch may have
+  /// fewer batches.
   int64_t accumulate = 1;
 
-  /// Ranks that compute each sequence of a text together, each some of its tokens, so that none has the whole: a power
-  /// of two that divides the number of ranks and is at most `block`. Weights depend on it as they do on `batch`.
+  /// Number of ranks that share each sequence of a text, each with a part of its tokens. A power of two that divides
+  /// the number of ranks and is at most `block`. The weights depend on it, as on `batch`.
   int64_t context_ranks = 1;
 
   AdamW::Options adamw{};
-  /// Schedule::linear ends where the training does: its progress is the largest of those towards max_updates,
-  /// max_epochs and max_minutes. With max_minutes it follows the clock, and so do the bits of the weights.
+  /// Schedule::linear ends with the training: its progress is the largest of those towards max_updates, max_epochs and
+  /// max_minutes. With max_minutes the schedule, and so the bits of the weights, depend on the clock.
   LearningRate learning_rate{};
-  double clip_norm = 1;          // largest norm of all gradients together; 0 for none
+  double clip_norm = 1;          // largest norm of all gradients together; 0: no clipping
   double label_smoothing = 0.1;  // Vaswani et al. 2017, 5.4; 0 is usual for language models
-  /// Alpha of R-Drop (Liang et al. 2021, eq. 4), see CrossEntropyOptions; 0 for none. Each batch goes through the model
-  /// twice, as one of twice the size: target_tokens and flop of the reports count both.
+  /// Alpha of R-Drop (Liang et al. 2021, eq. 4), see CrossEntropyOptions; 0: none. Each batch is computed twice, as one
+  /// batch of twice the size; target_tokens and flop of the reports count both.
   double r_drop = 0;
 
-  // When to stop, whichever comes first; 0 for no such limit.
+  // Limits; training stops at the first one reached. 0: no limit.
   int64_t max_updates = 100000;
   int64_t max_epochs = 0;
-  double max_minutes = 0;  // of training, earlier runs on the same directory and the last validation included
-  /// Of max_minutes: what a run that begins has spent on preparing its data.
+  double max_minutes = 0;  // of training, including earlier runs in the same directory and the last validation
+  /// The part of max_minutes that a new run has already used to prepare its data.
   double minutes_before = 0;
   int64_t patience = 10;  // validations in a row without better weights
 
   Criterion criterion = Criterion::loss;
   int64_t bleu_sentences = 0;  // validation pairs that TrainHooks::bleu translates at each validation; 0: none
   int64_t validate_every = 0;  // updates; 0: at the end of each epoch
-  int64_t average = 8;         // checkpoints (one a validation) whose mean is validated, too; 1 for none
+  int64_t average = 8;         // last checkpoints (one per validation) whose mean is also validated; 1: none
   double save_minutes = 5;     // between saves of the state; validations always save
-  int64_t save_every = 0;      // the same in updates; 0: by the clock only
+  int64_t save_every = 0;      // updates between saves; 0: by the clock only
   int64_t log_every = 100;     // updates
 };
 /// Throws ShapeError naming the field, its value and the permitted range.
@@ -121,8 +123,8 @@ struct TrainStep {
   int64_t epoch = 0, update = 0;  // 1, 2, ...
   double loss = 0;                // per target token, with label smoothing
   double nll = 0;                 // per target token, without
-  double done = -1;               // share of the training, 0 to 1, and
-  double minutes_left = -1;       // what is left, by the limit that comes first; below 0 when there is none
+  double done = -1;               // share of the training that is done, 0 to 1; below 0 without a limit
+  double minutes_left = -1;       // until the first limit; below 0 without a limit
 };
 
 /// Means and sums since the last report.
@@ -134,19 +136,19 @@ struct TrainProgress {
   double nll = 0;   // per target token, without
   double gradient_norm = 0;
   double learning_rate = 0;
-  double words_per_second = 0;  // target tokens, end tokens included and padding not
-  double gflops = 0;            // useful ones a second: see training_flop
-  double minutes = 0;           // of training in all
+  double words_per_second = 0;  // target tokens, including end tokens, without padding
+  double gflops = 0;            // useful operations per second: see training_flop
+  double minutes = 0;           // of training in total
   double minutes_left = -1;     // as TrainStep
 };
 
 struct Validation {
   int64_t epoch = 0, update = 0;
-  double nll = 0;            // per target token, of the weights as they are
-  double average_nll = -1;   // of the mean of the last checkpoints; below 0 where there is none
-  double bleu = -1;          // 0 to 100, of the weights as they are; below 0 where it was not asked for
+  double nll = 0;            // per target token, of the current weights
+  double average_nll = -1;   // of the mean of the last checkpoints; below 0 if there is none
+  double bleu = -1;          // 0 to 100, of the current weights; below 0 if not requested
   double average_bleu = -1;  // of the mean, with Criterion::bleu
-  bool better = false;       // one of the two is the best so far, and is model.safetensors now
+  bool better = false;       // one of the two is the best so far and was saved as model.safetensors
   bool average_is_best = false;
   int64_t without_progress = 0;  // validations in a row
 };
@@ -155,109 +157,109 @@ enum class StopReason : uint8_t { max_updates, max_epochs, max_minutes, patience
 
 struct TrainResult {
   StopReason reason{};
-  bool nothing_done = false;  // an earlier run had finished already
+  bool nothing_done = false;  // an earlier run had already finished
   int64_t epoch = 0, update = 0;
   double minutes = 0;
   double best_nll = 0;    // of model.safetensors
-  double best_bleu = -1;  // likewise with Criterion::bleu, else below 0
+  double best_bleu = -1;  // of model.safetensors with Criterion::bleu, else below 0
   int64_t best_update = 0;
   bool average_is_best = false;  // model.safetensors is a mean of checkpoints
 };
 
-/// What TrainHooks::examine adds to a validation.
+/// The result of TrainHooks::examine, added to a validation.
 struct Examination {
-  std::vector<std::pair<std::string, double>> figures{};  // of its line in the log
-  std::vector<std::pair<std::string, FillFile>> files{};  // as TrainHooks::files; they change with the state
+  std::vector<std::pair<std::string, double>> figures{};  // for its line in the log
+  std::vector<std::pair<std::string, FillFile>> files{};  // as TrainHooks::files; replaced together with the state
 };
 
-/// A state that belongs to a training with other options or data.
+/// The saved state belongs to a training with other options or data.
 class TrainingDiffers : public FormatError {
  public:
   using FormatError::FormatError;
 };
 
-/// Attention between `ranks`, which have `rows` of every sequence.
+/// Makes the attention between `ranks`, which have `rows` of every sequence.
 using MakeAttentionOperator = std::function<AttentionOperator(Communicator& ranks, const Split& rows)>;
 
 struct TrainHooks {
-  /// Others that train the same model, each with a model, data and options of its own that are equal: batches of an
-  /// update (TrainOptions::accumulate) and of the validation are dealt over them. nullptr: nobody. Rank 0 reads and
-  /// writes the directory, and its hooks decide; `bleu` and `encode` are asked on every rank.
+  /// Ranks that train the same model together; each has equal copies of the model, data and options. They share the
+  /// batches of an update (TrainOptions::accumulate) and of the validation. nullptr: one process. Rank 0 reads and
+  /// writes the directory, and its hooks decide; `bleu` and `encode` are called on every rank.
   Communicator* ranks = nullptr;
   /// For context_ranks above 1: mpi::attention_operator.
   MakeAttentionOperator attention{};
-  /// Of the directory: written with the first save of the run. Names must satisfy is_model_file().
+  /// Additional files (name, content), written with the first save of the run. Names must satisfy is_model_file().
   std::vector<std::pair<std::string, std::string>> files{};
-  /// What holds the weights instead of model.safetensors, or is it in another layout: `write` gets the best ones by the
-  /// names of the parameters. It is there from the first save on, with the weights of that until a validation.
+  /// A file with the weights instead of model.safetensors, or model.safetensors in another layout. `write` gets the
+  /// best weights by the names of the parameters. Written from the first save on; before the first validation it has
+  /// the current weights.
   struct ModelFile {
     std::string name;
     std::function<void(FileWriter& file, const NamedTensors& parameters)> write;
   };
   std::optional<ModelFile> model_file{};
-  /// Of the model (heed/lora.h): they are trained instead of its parameters. Hooks that ask the model call apply()
-  /// before.
+  /// Adapters of the model (heed/lora.h), trained instead of its parameters. Hooks that use the model must call apply()
+  /// first.
   LowRankAdapters* adapters = nullptr;
-  std::function<void(const TrainStep&)> step{};          // each update
-  std::function<void(const TrainProgress&)> progress{};  // each log_every updates
+  std::function<void(const TrainStep&)> step{};          // called after each update
+  std::function<void(const TrainProgress&)> progress{};  // called every log_every updates
   std::function<void(const Validation&)> validation{};
-  /// Asked at each validation, before it is logged and saved; the model has the weights as they are, dropout is off and
-  /// nothing is recorded on the tape. What it draws from default_generator() is given back, so that the weights at the
-  /// end do not depend on it.
+  /// Called at each validation, before it is logged and saved, with the current weights, without dropout and under
+  /// NoGrad. The state of default_generator() is restored afterwards, so that the final weights do not depend on it.
   std::function<Examination(const Validation&)> examine{};
-  /// BLEU, 0 to 100, of so many validation pairs translated by the model: for bleu_sentences above 0. Asked under the
-  /// conditions of `examine`, with Criterion::bleu also with the mean of the last checkpoints in the model.
+  /// Returns the BLEU, 0 to 100, of the model's translations of this many validation pairs; needed for bleu_sentences
+  /// above 0. Called as `examine` is; with Criterion::bleu also with the mean of the last checkpoints in the model.
   std::function<double(int64_t sentences)> bleu{};
-  std::function<void(const std::string&)> message{};  // what a person may want to know
-  std::function<bool()> stop{};                       // asked after each update; true saves and leaves
-  /// The training pairs anew with merges left out (Vocabulary::encode_with_dropout), once an epoch: for
-  /// subword_dropout above 0. As many as `training` has, a function of the arguments alone.
+  std::function<void(const std::string&)> message{};  // messages for the user
+  std::function<bool()> stop{};                       // called after each update; true saves and ends the run
+  /// Encodes the training pairs again with merges left out (Vocabulary::encode_with_dropout), once per epoch; needed
+  /// for subword_dropout above 0. Must return as many pairs as `training` has and depend only on the arguments.
   std::function<SentencePairs(double dropout, uint64_t seed)> encode{};
-  /// Seconds since any moment, which max_minutes counts; empty: those of the steady clock.
+  /// The clock for max_minutes, in seconds since any moment; default: the steady clock.
   std::function<double()> seconds{};
 };
 
-/// Trains `model` and keeps in `directory`, which is made where it is missing:
+/// Trains `model` and writes to `directory`, which is created if missing:
 ///   model.safetensors            the best weights by validation loss, single or averaged
 ///   train.log.jsonl              one JSON object a report: type train, as TrainProgress; type validation, as
 ///                                Validation
 ///   training.json, training.safetensors, checkpoint-N.safetensors   the state, with checksums of these files and of
 ///                                config.json, vocabulary.txt and source_vocabulary.txt where they are there
 /// All of them change at once (DirectoryTransaction, held until the end); read them with a DirectorySnapshot. Other
-/// files in the directory are left alone. Where it holds a state, training goes on from it, and ends with the same
-/// weights, bit for bit, as a run that was never stopped: on the same type of machine, with any number of threads and
-/// of ranks, and unless the learning rate follows the clock. Dropout draws from default_generator(), which is part of
-/// the state. Throws ShapeError for options, data or a model that do not fit; FormatError for a state that is broken,
-/// TrainingDiffers for that of other data or options; IoError; TrainingError when the loss or a gradient is not finite
-/// (what was saved before stays).
+/// files in the directory are not touched. If the directory has a state, training resumes from it and ends with the
+/// same weights, bit for bit, as an uninterrupted run: on the same type of machine, with any number of threads and
+/// ranks, and unless the learning rate follows the clock. Dropout draws from default_generator(), which is part of the
+/// state. Throws ShapeError for options, data or a model that do not fit, FormatError for a broken state,
+/// TrainingDiffers for a state with other data or options, IoError, and TrainingError if the loss or a gradient is not
+/// finite (earlier saves are kept).
 TrainResult train(Transformer& model, const SentencePairs& training, const SentencePairs& validation,
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
 
-/// The same for pairs that need not lie in memory, without subword_dropout: what is kept of them in memory does not
-/// grow with their number.
+/// The same for pairs that need not be in memory, without subword_dropout. Memory use does not grow with their number.
 TrainResult train(Transformer& model, PairCorpus& training, const SentencePairs& validation,
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
 
-/// The same for the tokens of a text. Validation reads its text in blocks that follow each other without overlapping,
-/// so the first tokens of a block have little before them.
+/// The same for the tokens of a text. Validation reads its text in consecutive, non-overlapping blocks, so the first
+/// tokens of a block have little context.
 TrainResult train(LanguageModel& model, const std::vector<int32_t>& training, const std::vector<int32_t>& validation,
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
 TrainResult train(LanguageModel& model, TextCorpus& training, const std::vector<int32_t>& validation,
                   const TrainOptions& options, const std::string& directory, const TrainHooks& hooks = {});
 
-/// Throws FormatError where config.json or a vocabulary of a directory are not those that its training was saved with:
-/// for programs that read them before train() does. A directory without a training, or with one of before heed kept
-/// checksums, is as it should be.
+/// Throws FormatError if config.json or a vocabulary of a directory differs from those that its training state was
+/// saved with, for programs that read them before train(). Accepts a directory without a training state, or with one
+/// from before heed stored checksums.
 void check_program_files(const std::string& directory);
 
 /// Mean loss per target token without dropout or label smoothing.
 double validation_nll(Transformer& model, const SentencePairs& pairs, int64_t batch_tokens);
-/// Of all tokens of a text but the first, in blocks (above) of `block` tokens, 1 to max_positions. Throws ShapeError.
+/// Mean loss over all tokens of a text except the first, in blocks of `block` tokens (1 to max_positions). Throws
+/// ShapeError.
 double validation_nll(LanguageModel& model, const std::vector<int32_t>& text, int64_t block);
 
-/// Floating-point operations that one training step needs at least for a sentence pair of these lengths (tokens, with
-/// begin or end), padding not counted: 2 for each multiply-add of the matrix products and of attention forward, twice
-/// that backward. Embedding look-ups, norms, softmax and the optimiser count nothing; recomputing counts nothing.
+/// Minimum number of floating-point operations of one training step for a sentence pair of these lengths (tokens, with
+/// begin or end), without padding: 2 for each multiply-add of matrix products and attention forward, twice that
+/// backward. Embedding look-ups, norms, softmax, the optimiser and recomputation are not counted.
 double training_flop(const TransformerConfig& config, int64_t source_length, int64_t target_length);
 /// The same for a piece of text whose `length` tokens each predict the next.
 double training_flop(const LanguageModelConfig& config, int64_t length);
