@@ -145,10 +145,11 @@ void set_dtype(NpyInfo& info, const std::string& where) {
     return;
   }
   const char first = code.empty() ? '\0' : code[0];
-  const std::string reason = first == 'O'   ? "Python objects, which only Python can read; save an array of numbers"
-                             : first == 'c' ? "complex numbers, which heed has not; save real and imaginary part"
+  const std::string reason = first == 'O' ? "Python objects, which only Python can read; save an array of numbers"
+                             : first == 'c'
+                                 ? "complex numbers, which heed does not support; save real and imaginary part"
                              : first == 'V' ? "raw bytes; save an array of numbers"
-                                            : "a dtype that heed has not; convert with astype(numpy.float32)";
+                                            : "a dtype that heed does not support; convert with astype(numpy.float32)";
   throw FormatError(where + ": dtype " + in_quotes(descr) + ": " + reason);
 }
 
