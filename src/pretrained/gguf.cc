@@ -101,10 +101,13 @@ class Translation {
     if (!value) file_.fail(key(name), "is not there; this kind of model needs it");
     return *value;
   }
-  // One number for all layers. A list with a number for each is accepted if they are equal.
+  // One number for all layers. A list with a number for each layer is accepted if they are equal.
   std::optional<int64_t> integer_of_layers(const char* name) const {
     if (!file_.is_list(key(name))) return file_.integer(key(name));
     const std::vector<int64_t> each = file_.integers(key(name));
+    if (const int64_t layers = need_integer("block_count"); std::ssize(each) != layers)
+      file_.fail(key(name), "is a list of " + std::to_string(each.size()) + " numbers and " + key("block_count") +
+                                " is " + std::to_string(layers) + "; the list must have one number for each layer");
     const auto differs = std::find_if(each.begin(), each.end(), [&](int64_t value) { return value != each[0]; });
     if (differs != each.end())
       file_.fail(key(name), "is " + std::to_string(each[0]) + " in one layer and " + std::to_string(*differs) +

@@ -31,6 +31,7 @@ struct Change {
   std::string without{};  // a fact or a tensor
   std::function<void(GgufBytes&)> more = [](GgufBytes&) {};
   std::function<DType(const std::string&)> dtype = [](const std::string&) { return DType::f32; };
+  uint32_t layers = 1;
 };
 
 class GgufModels : public testing::Test {
@@ -43,7 +44,7 @@ class GgufModels : public testing::Test {
       if (key != change.without) file.integer(key, value);
     };
     if (change.without != "general.architecture") file.text("general.architecture", "llama");
-    fact("llama.block_count", 1);
+    fact("llama.block_count", change.layers);
     fact("llama.context_length", 32);
     fact("llama.embedding_length", static_cast<uint32_t>(width));
     fact("llama.feed_forward_length", static_cast<uint32_t>(2 * width));
@@ -64,15 +65,18 @@ class GgufModels : public testing::Test {
                   bytes_of(dtype <= DType::q8 ? values.to(dtype) : random_blocks(dtype, values.shape())));
     };
     tensor("token_embd.weight", kWords, width);
-    tensor("blk.0.attn_norm.weight", 1, width);
-    tensor("blk.0.attn_q.weight", width, width);
-    tensor("blk.0.attn_k.weight", width / 2, width);
-    tensor("blk.0.attn_v.weight", width / 2, width);
-    tensor("blk.0.attn_output.weight", width, width);
-    tensor("blk.0.ffn_norm.weight", 1, width);
-    tensor("blk.0.ffn_gate.weight", 2 * width, width);
-    tensor("blk.0.ffn_up.weight", 2 * width, width);
-    tensor("blk.0.ffn_down.weight", width, 2 * width);
+    for (uint32_t layer = 0; layer < change.layers; ++layer) {
+      const std::string at = "blk." + std::to_string(layer) + ".";
+      tensor(at + "attn_norm.weight", 1, width);
+      tensor(at + "attn_q.weight", width, width);
+      tensor(at + "attn_k.weight", width / 2, width);
+      tensor(at + "attn_v.weight", width / 2, width);
+      tensor(at + "attn_output.weight", width, width);
+      tensor(at + "ffn_norm.weight", 1, width);
+      tensor(at + "ffn_gate.weight", 2 * width, width);
+      tensor(at + "ffn_up.weight", 2 * width, width);
+      tensor(at + "ffn_down.weight", width, 2 * width);
+    }
     tensor("output_norm.weight", 1, width);
     change.more(file);
     return file;
@@ -219,23 +223,30 @@ TEST_F(GgufModels, FactsThatChangeResults) {
                  "short_factor");
 }
 
-// What may differ from layer to layer is a list of one number for each.
+// Each of these facts may be a list of one number for each layer; heed supports equal layers.
 TEST_F(GgufModels, ListsOfOneNumberForEachLayer) {
-  const auto listed = [](const std::vector<uint32_t>& heads) {
-    return Change{"llama.attention.head_count_kv",
-                  [=](GgufBytes& f) { f.numbers<uint32_t>("llama.attention.head_count_kv", heads); }};
+  const auto listed = [](const std::string& key, const std::vector<uint32_t>& numbers) {
+    return Change{.without = key, .more = [=](GgufBytes& f) { f.numbers<uint32_t>(key, numbers); }, .layers = 2};
   };
-  const std::string whole = llama().bytes();
-  write_anew(path_, whole);
   const TokenBatch batch = TokenBatch::pad({{4, 5, 6}}, 0);
   const NoGrad no_grad;
-  const auto logits = [&] {
-    return dynamic_cast<const LanguageModel&>(*load_pretrained(path_).module).logits(batch).value();
+  const auto logits = [&](const Change& change) {
+    write_anew(path_, llama(change).bytes());
+    return bytes_of(dynamic_cast<const LanguageModel&>(*load_pretrained(path_).module).logits(batch).value());
   };
-  const Tensor expected = logits();
-  write_anew(path_, llama(listed({1})).bytes());
-  EXPECT_EQ(bytes_of(logits()), bytes_of(expected));
-  expect_refused(listed({1, 2}), "is 1 in one layer and 2 in another");
+  const std::string expected = logits({.layers = 2});
+  EXPECT_NE(expected, logits({}));
+  for (const auto& [key, number] : {std::pair<std::string, uint32_t>("llama.attention.head_count_kv", 1),
+                                    {"llama.attention.head_count", 2},
+                                    {"llama.feed_forward_length", 2 * kWidth}}) {
+    SCOPED_TRACE(key);
+    EXPECT_EQ(logits(listed(key, {number, number})), expected);
+    expect_refused(listed(key, {number, number + 1}),
+                   "'" + key + "' is " + std::to_string(number) + " in one layer and " + std::to_string(number + 1));
+    for (const std::vector<uint32_t>& wrong : {std::vector<uint32_t>{}, {number}, {number, number, number}})
+      expect_refused(listed(key, wrong), "'" + key + "' is a list of " + std::to_string(wrong.size()) +
+                                             " numbers and llama.block_count is 2");
+  }
 }
 
 TEST_F(GgufModels, TensorsThatAreMissingOrUnknown) {

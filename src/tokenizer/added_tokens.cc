@@ -113,8 +113,7 @@ std::vector<Section> AddedTokens::find(std::string_view text, bool normalized) c
     if (token.rstrip) end = end_of_blank(end);
     if (begin >= end) continue;  // within the whitespace of the token before
     if (last < begin) sections.push_back({last, begin});
-    // Nothing is left of white space that the token before has taken.
-    if (begin < end) sections.push_back({begin, end, ids_[static_cast<size_t>(place)]});
+    sections.push_back({begin, end, ids_[static_cast<size_t>(place)]});
     last = end;
   }
   if (last < text.size()) sections.push_back({last, text.size()});
