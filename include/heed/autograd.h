@@ -15,7 +15,7 @@ class Gradients;
 /// Turns the gradient of an operation's output into those of its inputs.
 using Backward = std::function<void(const Tensor& grad_output, Gradients& gradients)>;
 
-/// A value with, where asked for, the history that made it. A handle: copies are the same variable.
+/// A value, with the history that made it if gradients are required. A handle: copies are the same variable.
 class Variable {
  public:
   Variable() = default;  // undefined
@@ -42,7 +42,7 @@ class Variable {
   /// Gradients of this scalar (one element) with respect to every leaf that requires one. Frees the history.
   /// Throws ShapeError when there is more than one element or nothing to differentiate.
   void backward() const;
-  /// The same from a gradient of this variable's shape.
+  /// backward() from a given gradient of this variable's shape.
   void backward(const Tensor& grad_output) const;
 
  private:
@@ -52,7 +52,7 @@ class Variable {
   std::shared_ptr<Node> node_;
 };
 
-/// What a Backward writes to. Input i of the operation is slot i.
+/// The output of a Backward function. Input i of the operation is slot i.
 class Gradients {
  public:
   bool wanted(size_t i) const;
@@ -71,7 +71,7 @@ class Gradients {
 /// gradient; capture in it what it needs. `name` must outlive the program's tapes (a string literal).
 Variable custom_op(const char* name, std::vector<Variable> inputs, Tensor output, Backward backward);
 
-/// While one lives, this thread records nothing.
+/// While in scope, this thread records nothing.
 class NoGrad {
  public:
   NoGrad();

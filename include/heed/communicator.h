@@ -18,7 +18,7 @@ namespace heed::inline v0 {
 
 class Timeline;
 
-/// What ranks do together cannot go on: one of them failed, does not come within the time limit, or is at another call.
+/// The ranks cannot continue together: one of them failed, exceeded the time limit, or makes another call.
 class RankError : public IoError {
  public:
   RankError(const std::string& text, bool elsewhere) : IoError(text), elsewhere_(elsewhere) {}
@@ -29,7 +29,7 @@ class RankError : public IoError {
   bool elsewhere_;
 };
 
-/// What a rank has sent.
+/// The amount of data that a rank has sent.
 struct Traffic {
   int64_t messages = 0, bytes = 0;
 };
@@ -88,7 +88,7 @@ class Communicator {
   /// failure the others then hear of. `what` it is, and what to do when it is not, stand in the text.
   void require_same(const char* operation, const std::string& own, const char* what, const char* remedy);
 
-  /// Tells all others that this rank cannot go on: their calls throw RankError with `reason`. Waits for nobody.
+  /// Notifies all others that this rank cannot continue: their calls throw RankError with `reason`. Does not wait.
   void fail(const std::string& reason) noexcept;
 
  protected:

@@ -11,7 +11,7 @@
 
 namespace heed::inline v0 {
 
-/// What a field is called, and what it changes.
+/// The names of a field, and its description.
 struct Field {
   const char* name;    // in config.json
   const char* option;  // of heed train; null where the vocabulary decides

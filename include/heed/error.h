@@ -19,8 +19,7 @@ class ShapeError : public Error {
   using Error::Error;
 };
 
-/// What was asked for cannot be: options that exclude each other, a directory that is not heed's, a model of another
-/// kind.
+/// An impossible request: options that exclude each other, a directory that is not heed's, a model of another kind.
 class UsageError : public Error {
  public:
   using Error::Error;
@@ -44,7 +43,7 @@ class MemoryError : public Error {
   using Error::Error;
 };
 
-/// Training that cannot go on (a loss that is not finite).
+/// Training that cannot continue (a loss that is not finite).
 class TrainingError : public Error {
  public:
   using Error::Error;

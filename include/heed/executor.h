@@ -23,7 +23,7 @@ class Executor {
 Executor& default_executor();
 /// An executor of its own width (1 runs everything on the calling thread).
 std::unique_ptr<Executor> make_executor(int threads);
-/// Sets the width of the default executor; 0 means one per hardware thread. Work that runs goes on.
+/// Sets the width of the default executor; 0 means one per hardware thread. Running work continues.
 void set_threads(int threads);
 int threads();
 

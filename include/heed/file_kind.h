@@ -1,5 +1,5 @@
-// What kind of file stands at a path, before anything waits for it or believes it. Header only: heed::text, which links
-// no other library of heed, needs it, too.
+// Detects the kind of a file before it is opened or trusted. Header only: heed::text, which links no other library of
+// heed, needs it, too.
 #pragma once
 
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 namespace heed::inline v0 {
 
 /// Throws IoError where `path` is a pipe, a socket or a device, which could block or never end, and FormatError where
-/// the file has more than `limit` bytes. Other faults are left to whoever opens it.
+/// the file has more than `limit` bytes. Other faults are reported when it is opened.
 inline void expect_regular_file(const std::string& path, uint64_t limit) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode)) return;
@@ -26,7 +26,7 @@ inline void expect_regular_file(const std::string& path, uint64_t limit) {
                       " are read here (is this the right file?)");
 }
 
-/// What a file of another program begins with: "a GGUF file" and the like; empty where it is nothing known.
+/// Names the known format of another program's file ("a GGUF file") from its beginning; empty if unknown.
 inline std::string_view foreign_format(std::string_view bytes) {
   static constexpr std::pair<std::string_view, std::string_view> kBeginnings[] = {
       {"GGUF", "a GGUF file"},

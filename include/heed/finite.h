@@ -1,4 +1,4 @@
-// Where tensors hold what is not a number, or no finite one.
+// Finds the first NaN or infinity in a list of tensors.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 namespace heed::inline v0 {
 
 /// The first number that is not finite, in the order of the list: "tensor 'linear1.weight' holds NaN at (3, 17)".
-/// Nothing where all are finite; booleans and integers are.
+/// None if all are finite; booleans and integers always are.
 std::optional<std::string> first_non_finite(std::span<const std::pair<std::string, Tensor>> tensors);
 
 }  // namespace heed::inline v0

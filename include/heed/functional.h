@@ -22,7 +22,7 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias 
 struct Span {
   int64_t begin, end;
 };
-/// The same with some rows of a packed weight, and as many elements of a bias: one parameter serves several products.
+/// linear() with some rows of a packed weight, and as many elements of a bias: one parameter serves several products.
 Variable linear_slice(const Variable& x, const Variable& weight, Span rows, const Variable& bias, Span of_bias);
 /// max(0, linear(x, weight, bias)) in one pass, forward and backward.
 Variable linear_relu(const Variable& x, const Variable& weight, const Variable& bias = {});
@@ -32,7 +32,7 @@ Variable multiply(const Variable& a, const Variable& b);  // same shape
 Variable scale(const Variable& x, double factor);
 Variable sum(const Variable& x);  // all elements, () shaped
 Variable reshape(const Variable& x, const Dims& shape);
-/// The parts behind each other along dimension `dim`; all other sizes agree. Throws ShapeError where they do not.
+/// Concatenates the parts along dimension `dim`. Throws ShapeError if the other sizes differ.
 Variable concatenate(const std::vector<Variable>& parts, int dim);
 
 Variable activation(Activation kind, const Variable& x);
@@ -47,8 +47,8 @@ inline Variable softcap(const Variable& x, double cap) { return scale(tanh(scale
 /// or the last dimension odd.
 Variable gated(Activation kind, const Variable& gate_up, double alpha = 1);
 inline Variable swiglu(const Variable& gate_up, double alpha = 1) { return gated(Activation::silu, gate_up, alpha); }
-/// What gpt-oss makes of gate_up (..., 2 * width) = gate, then up, in front of gated: min(gate, limit), and 1 + up held
-/// within -limit..limit. Throws ShapeError for a limit that is not above 0, or an odd last dimension.
+/// The clamping of gpt-oss before gated, for gate_up (..., 2 * width) = gate, then up: min(gate, limit), and 1 + up
+/// clamped to -limit..limit. Throws ShapeError for a limit that is not above 0, or an odd last dimension.
 Variable bounded_gate(const Variable& gate_up, double limit);
 
 /// Over the last dimension. Ba et al. 2016, eq. 4; weight and bias (width) may be undefined.
@@ -63,7 +63,7 @@ Variable log_softmax(const Variable& x);  // over the last dimension
 /// NoGrad a float16 or bfloat16 weight gives float32. The row of `padding_id` gets no gradient (torch's padding_idx).
 Variable embedding(const Tensor& ids, const Variable& weight, double factor = 1, int32_t padding_id = -1);
 
-/// Of sequences that are split over ranks the rows that `rank` has, and attention over all ranks' rows.
+/// Sequences split over ranks: the rows that `rank` has, and the attention over the rows of all ranks.
 struct SplitRows {
   Split split;
   int rank = 0;
@@ -110,7 +110,8 @@ Variable scale_heads(const Variable& x, const Variable& factors);
 Variable relative_position_bias(const Variable& weight, int64_t queries, int64_t keys, bool both_ways,
                                 int64_t max_distance = 128, int64_t first_query = 0);
 
-/// What becomes of the losses of single rows. mean divides by the rows that count, or by their targets' weights.
+/// How the losses of rows are combined. mean divides by the number of counted rows, or by the sum of their targets'
+/// weights.
 enum class Reduction : uint8_t { mean, sum, none };
 
 struct CrossEntropyOptions {
@@ -119,22 +120,22 @@ struct CrossEntropyOptions {
   /// (V), the dtype of the logits: a factor on the term of each class. Absent: 1.
   Tensor weight{};
   Reduction reduction = Reduction::mean;
-  /// Of linear_cross_entropy alone: R-Drop's alpha (Liang et al. 2021). Above 0 the second half of the rows is the
-  /// first half's, once more through the model with other dropout: targets i and i + rows / 2 are equal, and to both
-  /// rows' loss is added r_drop / 2 times the divergence (KL(p||p') + KL(p'||p)) / 2 of their distributions.
+  /// R-Drop's alpha (Liang et al. 2021), for linear_cross_entropy only. Above 0, the second half of the rows repeats
+  /// the first half with other dropout: targets i and i + rows / 2 are equal, and the loss of both rows includes r_drop
+  /// / 2 times the divergence (KL(p||p') + KL(p'||p)) / 2 of their distributions.
   double r_drop = 0;
 };
-/// What a loss was made of, for logs: sums over the counted targets.
+/// Parts of a loss for logs: sums over the counted targets.
 struct LossParts {
   double loss = 0, nll = 0;
   int64_t count = 0;
 };
-/// Of logits (rows, V) and targets (rows) int32; rows whose target is ignore_index count nothing. The mean, () shaped;
-/// where no row counts it is 0. With Reduction::none shaped like targets, 0 in ignored rows. `parts` needs a mean
-/// without weights.
+/// Cross-entropy of logits (rows, V) and targets (rows) int32. Rows whose target is ignore_index are ignored. Returns
+/// the mean, shape (), or 0 if all rows are ignored. With Reduction::none: the shape of targets, 0 in ignored rows.
+/// `parts` needs a mean without weights.
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options = {},
                        LossParts* parts = nullptr);
-/// The same of rows that are logarithms of probabilities already.
+/// cross_entropy() for rows that already are log-probabilities.
 Variable nll_loss(const Variable& log_probabilities, const Tensor& targets, const CrossEntropyOptions& options = {});
 /// cross_entropy(linear(x, weight, bias)) without the (rows, V) logits: rows go through in chunks. The mean, without
 /// weights of classes.

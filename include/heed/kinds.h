@@ -11,13 +11,13 @@ namespace heed::inline v0 {
 /// x sigmoid(1.702 x); gelu_10 min(gelu(x), 10).
 enum class Activation : uint8_t { relu, gelu, gelu_tanh, silu, tanh, relu_squared, quick_gelu, gelu_10 };
 
-/// What a feed-forward does between its linear layers: an activation, or a gate's activation times the other half
+/// The function between the linear layers of a feed-forward: an activation, or a gate's activation times the other half
 /// (Shazeer 2020, "GLU Variants Improve Transformer").
 struct FeedForwardKind {
   Activation activation = Activation::relu;
   bool gated = false;
   double alpha = 1;  // of functional::gated
-  double limit = 0;  // of functional::bounded_gate in front of it; 0: none
+  double limit = 0;  // of functional::bounded_gate before it; 0: none
 };
 struct NamedFeedForwardKind {
   const char* name;  // in configurations

@@ -7,23 +7,22 @@
 
 namespace heed::inline v0 {
 
-// A model: what it is, its weights, and what its tokens are. source_vocabulary.txt where the source has its own.
+// A model: its configuration, weights and vocabulary; source_vocabulary.txt if the source has its own.
 inline constexpr const char* kConfigFile = "config.json";
 inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kVocabularyFile = "vocabulary.txt";
 inline constexpr const char* kSourceVocabularyFile = "source_vocabulary.txt";
 inline constexpr const char* kModelCardFile = "MODEL_CARD.md";
 
-// Of a model that another one becomes by low-rank adapters (heed/lora.h), in the layout of PEFT: instead of config.json
-// and model.safetensors.
+// Low-rank adapters of another model (heed/lora.h) in PEFT's layout, instead of config.json and model.safetensors.
 inline constexpr const char* kAdapterConfigFile = "adapter_config.json";
 inline constexpr const char* kAdapterFile = "adapter_model.safetensors";
 
-// Its training, where it has one.
+// The state of its training, if any.
 inline constexpr const char* kStateFile = "training.json";
 inline constexpr const char* kTensorsFile = "training.safetensors";
 inline constexpr const char* kLogFile = "train.log.jsonl";
-inline constexpr const char* kTrainOptionsFile = "train.toml";  // what the program was asked for: --resume needs it
+inline constexpr const char* kTrainOptionsFile = "train.toml";          // the program's options, for --resume
 inline constexpr const char* kAttentionFile = "attention.safetensors";  // maps of the report on it
 
 /// Whether a file of a directory may be written, replaced and removed by heed: the files above, the checkpoints of a
@@ -42,7 +41,7 @@ inline bool is_model_file(std::string_view name) {
       "processor_config.json", "normalizer.json", "modules.json", "sentence_bert_config.json",
       "sentence_roberta_config.json", "sentence_distilbert_config.json", "sentence_xlm-roberta_config.json",
       "config_sentence_transformers.json",
-      // What says where the model comes from and what may be done with it.
+      // Origin and licence of the model.
       "README.md", "LICENSE.md", "LICENSE.txt", "NOTICE.md", "NOTICE.txt", "USE_POLICY.md"};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
   constexpr std::string_view kCheckpoint = "checkpoint-", kEnd = ".safetensors";

@@ -76,7 +76,7 @@ class AdamW {
   Options options_;
 };
 
-/// What to multiply gradients with so that their norm is at most `limit`; 1 when the limit is 0 (no clipping).
+/// The factor that reduces the norm of gradients to at most `limit`; 1 if the limit is 0 (no clipping).
 double clip_scale(double norm, double limit);
 
 enum class Schedule : uint8_t {

@@ -148,7 +148,7 @@ class Tensor {
   static Tensor from(const std::vector<T>& values, const Dims& shape) {
     return from(std::span<const T>(values), shape);
   }
-  /// Views memory of somebody else; `owner` (may be null) is kept alive as long as the tensor.
+  /// A view of external memory; `owner` (may be null) is kept alive as long as the tensor.
   static Tensor borrow(void* data, DType dtype, const Dims& shape, const Dims& strides,
                        std::shared_ptr<void> owner = nullptr);
   static Tensor borrow(void* data, DType dtype, const Dims& shape);  // contiguous, not owned
@@ -165,7 +165,7 @@ class Tensor {
   int64_t numel() const { return heed::numel(shape_); }
   int64_t nbytes() const { return bytes_of(dtype_, numel()); }
   bool is_contiguous() const;
-  bool unique() const { return owner_.use_count() == 1; }  // nobody else shares the memory
+  bool unique() const { return owner_.use_count() == 1; }  // no other tensor shares the memory
 
   void* raw() const { return data_; }
   /// Typed pointer to the first element; throws ShapeError when T is not the dtype.

@@ -22,18 +22,18 @@ namespace heed::inline v0 {
 /// errors="replace" does) and adds the number of replacements to *replaced when it is given.
 std::string sanitize_utf8(std::string_view text, int64_t* replaced = nullptr);
 
-/// The same characters; malformed sequences become U+FFFD.
+/// The characters of a UTF-8 text; malformed sequences become U+FFFD.
 std::u32string to_utf32(std::string_view text);
 
 /// Appends a character by its code, at most U+10FFFF and no surrogate.
 void append_utf8(char32_t code, std::string* out);
 
-/// The text behind a byte order mark (U+FEFF at the very beginning), which editors of some systems write into files.
+/// The text without a byte order mark (U+FEFF at the very beginning), which some editors write into files.
 inline std::string_view without_byte_order_mark(std::string_view text) {
   return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
 }
 
-/// How many bytes at the end of a text begin a character that is not whole yet: 0 to 3.
+/// The number of bytes, 0 to 3, of an incomplete character at the end of a text.
 size_t incomplete_utf8(std::string_view text);
 
 /// Repairs a text that should be UTF-8, part by part, and refuses a text in another encoding.
@@ -44,11 +44,11 @@ class Utf8Check {
 
   /// Takes the next line, or the whole text, as it was read. Returns it without a byte order mark at the start of the
   /// text, and with U+FFFD for each malformed sequence. Throws FormatError where the text is UTF-16 or UTF-32: it
-  /// begins with a byte order mark of theirs, or every second byte of its first line is mostly 0.
+  /// begins with the byte order mark of one of these, or every second byte of its first line is mostly 0.
   std::string take(std::string_view part);
 
-  /// Throws FormatError where most characters beyond ASCII so far were malformed, as those of a text in Latin-1 are.
-  /// Up to four malformed sequences pass: any text may have some damaged bytes.
+  /// Throws FormatError if most non-ASCII characters so far were malformed, as in a Latin-1 text. Up to four malformed
+  /// sequences are accepted, since any text may have some damaged bytes.
   void expect_utf8() const;
 
   /// Malformed sequences so far.
@@ -67,25 +67,25 @@ class Utf8Check {
 /// A warning for people: "replaced malformed UTF-8 by U+FFFD in 3 places of the training text; ...". `of` may be empty.
 std::string replaced_in_words(int64_t replaced, const std::string& of = "");
 
-/// The word as a shell takes it: in single quotes where it has a character that a shell could take for its own.
+/// The word quoted for a shell: in single quotes if it has a character that is special in shells.
 std::string shell_word(std::string_view word);
 
 /// The lines of a file, without "\n" or "\r\n"; a last line needs neither. A byte order mark at the start is dropped,
 /// malformed UTF-8 is replaced and counted into *replaced. Throws IoError, and FormatError as Utf8Check.
 std::vector<std::string> read_lines(const std::filesystem::path& path, int64_t* replaced = nullptr);
 
-/// The same from a stream, such as standard input; `name` stands for it in messages.
+/// Reads lines from a stream, such as standard input; `name` stands for it in messages.
 std::vector<std::string> read_lines(std::istream& in, const std::string& name, int64_t* replaced = nullptr);
 
-/// Those lines one after the other. Nothing but the line is kept in memory.
+/// Reads lines one by one, with only one line in memory.
 class LineStream {
  public:
-  /// `any_encoding`: a text that is not UTF-8 is repaired all the same, for callers that leave out its malformed lines.
+  /// `any_encoding`: repair a text that is not UTF-8 instead of refusing it, for callers that skip malformed lines.
   LineStream(std::istream& in, const std::string& name, bool any_encoding = false)
       : in_(in), name_(name), check_(name), any_encoding_(any_encoding) {}
   /// False at the end. Throws IoError, and FormatError as Utf8Check.
   bool next(std::string& line);
-  /// The number of the line that came last, from 1, and whether it had malformed sequences.
+  /// The number of the last line read, from 1, and whether it had malformed sequences.
   int64_t number() const { return number_; }
   bool malformed() const { return malformed_; }
   /// Malformed sequences so far.
@@ -99,17 +99,17 @@ class LineStream {
   int64_t number_ = 0;
 };
 
-/// Whether a text shows nothing: whitespace, controls and characters without width (U+200B, U+FEFF) at the most.
+/// Whether a text is blank: only whitespace, controls and characters without width (U+200B, U+FEFF).
 bool is_blank(std::string_view text);
 
 /// The sentences of a paragraph, parts of `text` without the whitespace around and between them; none of a text of
 /// whitespace. Rules, for the scripts and languages of Europe and those with full-width stops:
-/// - . ! ? and their like end a sentence, with the quotation marks and brackets that close there, when whitespace and a
-///   capital, a letter without case, a digit, ¿ or ¡ follow; 。！？ end one by themselves, but not in front of what
-///   goes on behind a quotation. Nothing ends within brackets.
-/// - A dot ends none behind an initial (J. Smith), an abbreviation that stands before names or numbers (Sr., No. 5) or
-///   of letters with dots (U.S.), a number that begins the text or counts as German does (1. Mai).
-/// In doubt two sentences stay together. A part always has a letter or a digit, unless the text has none.
+/// - . ! ? and similar marks end a sentence, with closing quotation marks and brackets after them, when whitespace and
+///   a capital, a letter without case, a digit, ¿ or ¡ follow; 。！？ end one by themselves, but not before text that
+///   continues after a quotation. No sentence ends within brackets.
+/// - A dot does not end a sentence after an initial (J. Smith), an abbreviation used before names or numbers (Sr., No.
+///   5), letters with dots (U.S.), a number that begins the text, or a German ordinal (1. Mai).
+/// In doubtful cases two sentences stay together. A part always has a letter or a digit, unless the text has none.
 std::vector<std::string_view> split_sentences(std::string_view text);
 
 /// Two texts of equal length: source[i] belongs to target[i].
@@ -119,15 +119,15 @@ struct TextPairs {
   int64_t replaced = 0;  ///< malformed UTF-8 sequences replaced by U+FFFD
 };
 
-/// A line of data that is no sentence pair: it is empty, or a column is missing.
+/// A line of data that is not a sentence pair: it is empty, or a column is missing.
 class BadLineError : public FormatError {
  public:
   using FormatError::FormatError;
 };
 
-/// Lines of data that are left out instead of refused.
+/// Counts of lines of data that were skipped.
 struct SkippedLines {
-  int64_t empty = 0;       ///< between other lines; empty lines at the end of a file are no lines of data
+  int64_t empty = 0;       ///< between other lines; empty lines at the end of a file are not counted
   int64_t incomplete = 0;  ///< a column is missing
   int64_t malformed = 0;   ///< not UTF-8
   std::string first{};     ///< "train.tsv: line 101"
@@ -144,13 +144,13 @@ struct SkippedLines {
 /// line's number for an empty line and for one in which a column is missing.
 TextPairs read_pairs_tsv(const std::filesystem::path& path, int source_column = 1, int target_column = 2);
 
-/// The same from a stream; `name` stands for it in messages.
+/// Reads pairs from a stream; `name` stands for it in messages.
 TextPairs read_pairs_tsv(std::istream& in, const std::string& name, int source_column = 1, int target_column = 2);
 
-/// Those pairs one after the other.
+/// Reads pairs one by one.
 class PairStream {
  public:
-  /// With `skipped` bad lines are left out and counted there; it must outlive the stream. Throws ShapeError for a
+  /// With `skipped`, bad lines are skipped and counted there; it must outlive the stream. Throws ShapeError for a
   /// column below 1.
   PairStream(std::istream& in, const std::string& name, int source_column, int target_column,
              SkippedLines* skipped = nullptr);
@@ -167,7 +167,7 @@ class PairStream {
   SkippedLines* skipped_;
 };
 
-/// A vocabulary that heed did not make, where that was not said to be trusted.
+/// A vocabulary that heed did not make, loaded without trust.
 class UntrustedError : public FormatError {
  public:
   using FormatError::FormatError;
@@ -183,9 +183,9 @@ enum class Spaces {
 
 struct VocabularyOptions {
   int64_t size = 8000;                 ///< pieces in all: 4 special ones, 256 bytes, the characters, and merges
-  bool fewer_will_do = false;          ///< of `size`, where the text gives no more; otherwise that is an error
+  bool fewer_will_do = false;          ///< accept fewer than `size` pieces if the text has no more; false: an error
   double character_coverage = 0.9995;  ///< share of the text's characters that get a piece; the rest become bytes
-  static constexpr double kLeastCoverage = 0.98;  ///< the least of it, as sentencepiece has it; 1 is the most
+  static constexpr double kLeastCoverage = 0.98;  ///< the least coverage, as in sentencepiece; the greatest is 1
   Spaces spaces = Spaces::collapse;
 };
 
@@ -216,19 +216,19 @@ class Vocabulary {
   /// options.size (the message says the largest possible size), or when options.size leaves no room for the characters.
   static Vocabulary train(std::span<const std::string> lines, const VocabularyOptions& options = {});
 
-  /// Every character of a text, in the order of their codes, behind 0 unk, which stands for all others: they are lost.
-  /// Nothing is normalised, and there is no pad, bos or eos. Throws ShapeError for an empty text.
+  /// A vocabulary of all characters of a text, sorted by code, after 0 unk, which replaces all others. Nothing is
+  /// normalised, and there is no pad, bos or eos. Throws ShapeError for an empty text.
   static Vocabulary characters(std::string_view text);
 
-  /// Reads what to_text wrote. The pieces are checked strictly: FormatError names the line and the rule. A foreign
-  /// model within (see load_sentencepiece) needs trust.
+  /// Reads the format of to_text. The pieces are checked strictly: FormatError names the line and the rule. A
+  /// third-party model in it (see load_sentencepiece) needs trust.
   static Vocabulary from_text(std::string_view text, bool trust = false);
 
   /// A file of to_text's format, or a sentencepiece .model, which needs trust. Throws IoError where `path` is no
   /// regular file, FormatError for more than 64 MiB.
   static Vocabulary load(const std::filesystem::path& path, bool trust = false);
 
-  /// The same for the content of such a file; `name` stands for it in messages.
+  /// Loads the content of such a file; `name` stands for it in messages.
   static Vocabulary from_bytes(std::string bytes, const std::string& name, bool trust = false);
 
   /// A sentencepiece .model that heed did not make. Such files reach sentencepiece's own parser, which malicious ones
@@ -261,7 +261,7 @@ class Vocabulary {
   std::vector<std::vector<int32_t>> encode_with_dropout(std::span<const std::string> texts, double dropout,
                                                         uint64_t seed) const;
 
-  /// The same as pieces, with U+2581 for a space and <0xHH> for a byte.
+  /// The pieces of a text as strings, with U+2581 for a space and <0xHH> for a byte.
   std::vector<std::string> encode_pieces(std::string_view text) const;
 
   /// The text of a row of ids. pad, bos and eos are skipped, unk and bytes that are not UTF-8 become U+FFFD.
@@ -272,12 +272,13 @@ class Vocabulary {
   /// [0, size()).
   const std::string& piece(int32_t id) const;
 
-  /// What a piece adds to a text: its characters, one byte for a piece of a byte, nothing for pad, bos and eos, U+FFFD
-  /// for unk. Text that begins with a piece that begins a word begins with a space. Throws ShapeError as piece().
+  /// The text that a piece stands for: its characters, one byte for a piece of a byte, nothing for pad, bos and eos,
+  /// U+FFFD for unk. Text that begins with a piece that begins a word begins with a space. Throws ShapeError as
+  /// piece().
   std::string bytes(int32_t id) const;
 
-  /// What decode(encode(text)) gives back. For a foreign model this is only its own rules' business: the text with
-  /// malformed UTF-8 replaced.
+  /// The result of decode(encode(text)). For a third-party model, which has its own rules, only the text with malformed
+  /// UTF-8 replaced.
   std::string normalize(std::string_view text) const;
 
  private:
@@ -293,8 +294,8 @@ struct MetricOptions {
   uint64_t seed = 12345;   ///< of the resamples; sacreBLEU's
 };
 
-/// Of a score over resampled corpora, as sacreBLEU's --confidence has it: 95 % of them lie in an interval that is
-/// 2 * half_width wide.
+/// The confidence interval of a score from resampled corpora, as in sacreBLEU's --confidence: 95 % of the scores lie in
+/// an interval of width 2 * half_width.
 struct Confidence {
   double mean = 0;
   double half_width = 0;
@@ -327,7 +328,7 @@ struct BleuScore {
 /// hypotheses[i] is scored against references[i]. Throws ShapeError when their counts differ or are 0.
 BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::string> references,
                const MetricOptions& options = {});
-/// The same against references[r][i] for each r.
+/// Scores against several references, references[r][i] for each r.
 BleuScore bleu(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
                const MetricOptions& options = {});
 

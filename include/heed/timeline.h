@@ -1,4 +1,4 @@
-// What a process did when: operations, messages, and where it waited for them.
+// A timeline of a process: operations, messages, and waiting for them.
 #pragma once
 
 #include <atomic>
@@ -19,18 +19,18 @@ class Timeline {
   enum class Kind : uint8_t {
     operation,
     wait,     // a thread stands still until a message has come and its own has left
-    message,  // from where it begins until nobody waits for it any more
+    message,  // from its begin until no thread waits for it
   };
   struct Span {
     Kind kind{};
     std::string name{};
     int thread = 0;                  // 0, 1, ... in the order in which they are first noted
     double begin = 0, end = 0;       // seconds since begin()
-    int to = -1, from = -1;          // ranks of a message; -1: nobody
+    int to = -1, from = -1;          // ranks of a message; -1: none
     int64_t sent = 0, received = 0;  // bytes of it
   };
 
-  /// Forgets what was noted, and notes what begins from now on.
+  /// Drops all spans and records those that begin from now on.
   void begin();
   void end() { notes_ = false; }
   bool notes() const { return notes_; }

@@ -24,7 +24,7 @@ struct AttentionMap {
   std::vector<std::string> key_labels{};    // Lk of them, likewise
   std::string title{};
   std::vector<std::string> head_labels{};  // H of them; none: head 1, head 2, ...
-  /// A row shares out 1, and what does not is told in notes. False: values of another kind, as norms and gradients are.
+  /// true: rows should sum to 1, and notes report those that do not. false: other values, such as norms and gradients.
   bool shares = true;
 };
 
@@ -41,9 +41,9 @@ struct PatchMap {
   std::vector<std::string> notes{};        // shown below, a sentence each
 };
 
-/// What a reader must know before trusting the map: rows that do not sum to 1 or are all zero, weights below 0 or not
-/// finite; a sentence each. Of a map that is no shares what is not finite alone. Terminal maps, pictures and pages show
-/// the same. Throws ShapeError as render_terminal does.
+/// Warnings about a map, a sentence each: rows that do not sum to 1 or are all zero, weights below 0 or not finite. For
+/// a map that does not have shares, only values that are not finite. Terminal maps, pictures and pages show the same.
+/// Throws ShapeError as render_terminal does.
 std::vector<std::string> odd_weights(const AttentionMap& map);
 
 // ---------------------------------------------------------------------------------------------- terminal
@@ -57,11 +57,11 @@ struct TerminalOptions {
   double maximum = 0;   // weight at the top of the scale; 0: the largest weight, rounded up to a round number
 };
 
-/// What the terminal behind a file descriptor can do. Colour needs a terminal, TERM other than empty, "dumb" or
+/// The capabilities of the terminal of a file descriptor. Colour needs a terminal, TERM other than empty, "dumb" or
 /// "vt...", and NO_COLOR absent or empty; COLORTERM=truecolor|24bit or a TERM ending in "-direct" gives 24 bits.
 /// Unicode needs a UTF-8 locale (LC_ALL, LC_CTYPE, LANG). The width is the terminal's, else COLUMNS, else 80.
 TerminalOptions detect_terminal(int fd);
-/// The same with its senses given: `columns` 0 where unknown, `environment` like getenv.
+/// The capabilities from given facts: `columns` is 0 if unknown, `environment` is like getenv.
 TerminalOptions detect_terminal(bool is_terminal, int columns,
                                 const std::function<const char*(const char*)>& environment);
 
@@ -88,13 +88,13 @@ struct KeyWeight {
 };
 
 /// For each query of weights (Lq, Lk) its `count` largest weights, largest first, of equal ones the lower key first.
-/// What is 0, negative or not finite is left out, so a row may have fewer.
-/// Throws ShapeError: a rank other than 2, a dtype that is not floating, a count below 1.
+/// Weights that are 0, negative or not finite are left out, so a row may have fewer. Throws ShapeError: a rank other
+/// than 2, a dtype that is not floating, a count below 1.
 std::vector<std::vector<KeyWeight>> top_keys(const Tensor& weights, int64_t count);
 
-/// What each query of one head, weights (Lq, Lk), attends to most: a line for each with the keys of top_keys and their
-/// weights, folded to options.width. A label that several keys have carries its position, from 0: el[4]. With colour,
-/// keys stand on the colour of their weight. Notes below as for a map. Throws ShapeError as top_keys and
+/// The keys that each query of one head, weights (Lq, Lk), attends to most: a line per query with the keys of top_keys
+/// and their weights, folded to options.width. A label that several keys have carries its position, from 0: el[4]. With
+/// colour, keys stand on the colour of their weight. Notes below as for a map. Throws ShapeError as top_keys and
 /// render_terminal do.
 std::string render_top(const AttentionMap& map, int64_t count, const TerminalOptions& options = {});
 
@@ -103,7 +103,7 @@ std::string render_top(const AttentionMap& map, int64_t count, const TerminalOpt
 enum class LengthUnit : uint8_t { pixels, millimetres };
 
 struct PictureOptions {
-  double width = 0;  // of the whole picture; 0: as wide as it wants to be
+  double width = 0;  // of the whole picture; 0: chosen from the content
   LengthUnit unit = LengthUnit::pixels;
   double dpi = 200;      // pixels to the inch
   double font_size = 8;  // points (1/72 inch)
@@ -131,10 +131,9 @@ std::string render_overlay_pdf(const PatchMap& map, const PictureOptions& option
 
 /// The most pixels of a picture that read_png takes.
 inline constexpr uint64_t kMostPixels = uint64_t{1} << 25;
-/// The picture of a PNG file: (H, W, 3) u8, red, green and blue. Of 16 bits a value the upper 8 count; what is
-/// transparent is laid over white; grey and palettes become colours; colour profiles are not looked at. No file makes
-/// it take more than 1 GiB of memory. Throws IoError; FormatError for what is no PNG, is damaged or too large;
-/// MemoryError.
+/// Reads a PNG file: (H, W, 3) u8, red, green and blue. Of 16-bit values the upper 8 bits are used; transparent pixels
+/// are blended over white; grey and palette images become colours; colour profiles are ignored. Takes at most 1 GiB of
+/// memory. Throws IoError, FormatError for a file that is not a PNG, damaged or too large, and MemoryError.
 Tensor read_png(const std::string& path);
 
 // ---------------------------------------------------------------------------------------------- statistics
@@ -154,14 +153,14 @@ HeadStatistics statistics(const Tensor& weights);
 
 // ---------------------------------------------------------------------------------------------- page
 
-/// What the heads of one layer compared and averaged, for the view that shows the computation in numbers.
+/// Queries, keys and values of the heads of one layer, for the view that shows the computation in numbers.
 struct PageVectors {
   Tensor q{};  // (H, Lq, D)
   Tensor k{};  // (Hkv, Lk, D); H is a multiple of Hkv
   Tensor v{};  // (Hkv, Lk, Dv)
 };
 
-/// What the keys of a group are to a model that writes its output step by step.
+/// The role of a group's keys in a model that generates its output step by step.
 enum class StepKeys : uint8_t { none, input, output };
 
 /// Attention of one kind: a tab of the page.
@@ -182,8 +181,8 @@ struct PageGroup {
   /// picture_rows * picture_columns queries, and keys, are the patches, row by row; undefined: tokens are no patches.
   Tensor picture{};
   int64_t picture_rows = 0, picture_columns = 0;
-  /// What is measured of attention: "norms", "rollout", "gradient", "input" or any other name; empty: weights. Groups
-  /// of one name and several measures are one tab with a choice; the first of them is that of the weights.
+  /// The measure shown: "norms", "rollout", "gradient", "input" or any other name; empty: weights. Groups of one name
+  /// and several measures are one tab with a choice; the first of them is that of the weights.
   std::string measure{};
   /// (N, H) floating, 0 or more: how much the model depends on each head, a bar on its map. Undefined: not known.
   Tensor importance{};
@@ -193,7 +192,7 @@ struct PageGroup {
 struct PageStep {
   std::string token{};
   std::vector<std::pair<std::string, double>> candidates{};  // the likeliest tokens of this step with their probability
-  /// The same of what each layer would have written, from the first on; none: not shown.
+  /// The candidates of each layer (logit lens), from the first layer on; empty: not shown.
   std::vector<std::vector<std::pair<std::string, double>>> layers{};
 };
 
@@ -203,14 +202,14 @@ struct PagePrediction {
   double first = 0, second = 0;  // 0 to 1
 };
 
-/// What a page shows first, where its address does not say otherwise.
+/// The initial view of a page, unless its address sets another one.
 struct PageOpening {
   int64_t group = -1;            // -1: the story of what is clearest; the first, where heads or a query are given
   std::vector<int64_t> heads{};  // of the group, layer * H + head; none: every head as a small map
   int64_t query = -1;            // the one looked at; -1: none
 };
 
-/// What a model does with a text that is typed into its page.
+/// The task of a page's model for a text typed into the page.
 enum class LiveKind : uint8_t { translates, continues, reads };
 
 /// The model of a page itself, so that the page reads other texts, too: in the browser, without a request
@@ -220,9 +219,9 @@ struct LiveModel {
   /// The files of a model's directory, as load() of a DirectorySnapshot reads them: name and content.
   std::vector<std::pair<std::string, std::string>> files{};
   LiveKind kind = LiveKind::translates;
-  std::string text{};    // what the page was made of
+  std::string text{};    // the text of the page
   int64_t beam = 5;      // of translations
-  int64_t generate = 0;  // tokens that a language model writes behind a text
+  int64_t generate = 0;  // tokens that a language model generates after a text
   std::string notice{};  // shown where a text is typed: whom the model is owed to
 };
 
@@ -231,8 +230,8 @@ struct Page {
   std::string text{};  // below the title, for instance the sentence and its translation
   std::vector<PageGroup> groups{};
   std::vector<PageStep> steps{};  // shown with the groups that have step_keys, at most one of each kind
-  /// The same attention of another text, or of the same one in another model: compared[i] stands beside groups[i], with
-  /// as many layers and heads. Its weights, labels and words are taken, nothing else. None: no such view.
+  /// The attention for another text, or for the same text in another model: compared[i] is shown beside groups[i] and
+  /// has as many layers and heads. Its weights, labels and words are taken, nothing else. None: no such view.
   std::vector<PageGroup> compared{};
   std::vector<PagePrediction> predictions{};  // of one output, in its order, where two models are compared
   std::string compared_title{}, compared_text{};
@@ -256,15 +255,16 @@ struct PageOptions {
 /// value labels, compared groups, predictions, importance and an opening that do not fit the weights.
 std::string render_html(const Page& page, const PageOptions& options = {});
 
-/// What the script of a page works on: JSON in ASCII, which names blocks of bytes by their numbers.
+/// The data of a page's script: ASCII JSON, which refers to blocks of bytes by number.
 struct PageData {
   std::string json;
   std::vector<std::string> blocks;
 };
-/// What render_html() puts into the page, for a page that is open already: without `live`. Throws likewise.
+/// The data that render_html() puts into the page, without `live`, for a page that is already open. Throws as
+/// render_html().
 PageData page_data(const Page& page, const PageOptions& options = {});
-/// The same as one JSON object, for a page that asks for it over HTTP: "blocks" are base64 of zlib's format each.
-/// Throws likewise.
+/// The data of render_html() as one JSON object, for a page that requests it over HTTP: each of "blocks" is zlib data
+/// in base64. Throws as render_html().
 std::string render_json(const Page& page, const PageOptions& options = {});
 
 // ---------------------------------------------------------------------------------------------- training
@@ -296,7 +296,7 @@ struct ReportKind {
   std::vector<std::string> query_labels{}, key_labels{};
 };
 
-/// What the model attended to at one time.
+/// The attention of the model at one time of the training.
 struct ReportMoment {
   int64_t update = 0;
   std::vector<Tensor> weights{};  // of each kind: (N, H, Lq, Lk) floating; N and H stay the same over time

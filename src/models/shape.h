@@ -1,4 +1,4 @@
-// What the models share: configurations turned into layers, and tokens turned into vectors.
+// Shared by the models: layers from configurations, and vectors from tokens.
 #pragma once
 
 #include <algorithm>

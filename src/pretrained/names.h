@@ -100,7 +100,7 @@ struct StackedRows {
 std::vector<StackedRows> stacked_rows(const Names& names, const Module& model, const std::vector<std::string>& stored,
                                       const std::function<std::vector<int64_t>(const std::string&)>& shape);
 
-/// What the `own` tensors hold. Change::add_one is undone for values only.
+/// The kind of numbers in `own`. Change::add_one is undone for values only.
 enum class Of : uint8_t { values, gradients };
 
 /// The inverse of read_named: the tensors of a file with the names `stored` and shapes `shape(name)`, made from `own`

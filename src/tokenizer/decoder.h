@@ -1,4 +1,4 @@
-// What makes a text of tokens again.
+// Decoders: turn tokens back into a text.
 #pragma once
 
 #include <memory>

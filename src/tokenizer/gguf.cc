@@ -21,8 +21,8 @@ constexpr const char *kTypes = "tokenizer.ggml.token_type", *kScores = "tokenize
 
 enum TokenType : int64_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
-// What takes a text apart, by tokenizer.ggml.pre: the pre-tokenizer that the model's own tokenizer.json has. `standard`
-// is what llama.cpp takes for a file that names none, as its first converters wrote them.
+// The pre-tokenizer named by tokenizer.ggml.pre: the one in the model's own tokenizer.json. `standard` is what
+// llama.cpp takes for a file that names none, as its first converters wrote them.
 enum class Words { standard, gpt2, llama3, qwen2, digits, falcon, tekken, deepseek_coder };
 struct NamedWords {
   std::string_view name;

@@ -1,4 +1,4 @@
-// What stands behind a Tokenizer: the parts of a tokenizer.json, or one of heed's own vocabularies.
+// The implementation of a Tokenizer: the parts of a tokenizer.json, or one of heed's own vocabularies.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What makes tokens of a word: BPE, WordPiece or Unigram.
+// Models: turn a word into tokens by BPE, WordPiece or Unigram.
 #pragma once
 
 #include <cstdint>

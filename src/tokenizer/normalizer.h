@@ -1,4 +1,4 @@
-// What happens to a text before it is cut into words. Each says its part's type in tokenizer.json; where characters
+// Normalizers: change a text before it is cut into words. Each says its part's type in tokenizer.json; where characters
 // came from is kept as the tokenizers package does.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What Split and Replace look for: a text, or a regular expression.
+// Patterns of Split and Replace: a text or a regular expression.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What is added to the tokens of a text, or of two: [CLS], [SEP], and the segments.
+// Post-processors: add [CLS], [SEP] and segments to the tokens of one or two texts.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What cuts a text into words, which the model turns into tokens one by one.
+// Pre-tokenizers: cut a text into words, each of which the model turns into tokens.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ class PreTokenizer {
 };
 using PreTokenizerPtr = std::unique_ptr<const PreTokenizer>;
 
-/// What becomes of the parts of a text that a pattern matched.
+/// How the matched parts of a text are treated.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 enum class PrependScheme { first, never, always };

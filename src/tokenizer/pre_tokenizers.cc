@@ -57,7 +57,7 @@ void split_characters(Words* words, SplitBehavior behavior, const Is& is) {
         [&](std::string_view text, std::vector<Part>* parts) { find_characters(text, is, parts); });
 }
 
-// Writes every word anew; rewrite(rewriter) goes over one.
+// Rewrites every word; rewrite(rewriter) handles one.
 template <class Rewrite>
 void rewrite(Words* words, const Rewrite& write) {
   AlignedText out;
