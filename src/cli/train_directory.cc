@@ -21,7 +21,7 @@ void check_same_shape(const Config& asked, const Config& has, const std::string&
   for (size_t i = 0; i < there.size(); ++i)
     if (wanted[i].second != there[i].second)
       throw UsageError(directory + " has a model with " + there[i].first + " " + there[i].second + ", not " +
-                       wanted[i].second + "; give the same shape to go on, or another --model to start anew");
+                       wanted[i].second + "; give the same shape to resume, or another --model to start over");
 }
 
 // The ids of a translator's vocabularies.
@@ -73,7 +73,7 @@ Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::st
     if (!a.vocabulary.empty()) shape.vocab_size = load_vocabulary(a.vocabulary, a.trust).size();
     if (!fits(a, vocabulary))
       throw UsageError(a.model + " has a vocabulary of another kind than " + a.vocab_type +
-                       "; give the same --vocab-type to go on, or another --model to start anew");
+                       "; give the same --vocab-type to resume, or another --model to start over");
     if (vocabulary.of_characters()) shape.vocab_size = vocabulary.size();  // as many as the text has
     if (shape.vocab_size == 0) shape.vocab_size = has.vocab_size;          // of --init, which may be gone
     if constexpr (translates) {

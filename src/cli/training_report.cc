@@ -252,13 +252,13 @@ MapsOverTime::MapsOverTime(const std::string& path, const std::vector<WatchedSen
   for (const WatchedSentence& sentence : sentences) tracks_.push_back({.sentence = sentence});
   if (!fs::exists(path)) return;
   const auto broken = [&](const std::string& how) {
-    return FormatError(path + ": " + how + "; remove it to let the maps begin anew");
+    return FormatError(path + ": " + how + "; remove it to start the maps over");
   };
   const SafetensorsFile file = [&] {
     try {
       return SafetensorsFile(path);
     } catch (const FormatError& error) {
-      throw FormatError(std::string(error.what()) + "; remove it to let the maps begin anew");
+      throw FormatError(std::string(error.what()) + "; remove it to start the maps over");
     }
   }();
   std::vector<Track> kept;
@@ -370,7 +370,7 @@ ReportOnTraining::ReportOnTraining(About about, Watched watched)
         if (!(moment.levels[kind].shape() == now[kind].shape()))
           throw FormatError(about_.directory + "/" + kAttentionFile + ": maps " +
                             to_string(moment.levels[kind].shape()) + ", the model makes " +
-                            to_string(now[kind].shape()) + "; remove the file to let the maps begin anew");
+                            to_string(now[kind].shape()) + "; remove the file to start the maps over");
     if (!maps_.has(i, 0)) maps_.add(i, 0, now);
   }
 }

@@ -329,7 +329,7 @@ std::string base_of(const TrainArguments& a) {
   if (base.empty() == (a.lora > 0))
     throw UsageError(a.model + " holds a training " + (base.empty() ? "of all weights" : "of adapters") + "; " +
                      (base.empty() ? "leave out" : "give the same") +
-                     " --lora to go on, or another --model to start anew");
+                     " --lora to resume, or another --model to start over");
   return base.empty() ? a.model : base;
 }
 

@@ -103,7 +103,7 @@ class GgufFile {
   std::optional<std::string_view> text(std::string_view key) const {
     const Value* const value = one(key);
     if (!value) return {};
-    if (value->type != Type::string) fail(key, "is no text");
+    if (value->type != Type::string) fail(key, "is not a text");
     return text_at(value->bytes);
   }
   std::optional<bool> flag(std::string_view key) const {
@@ -125,7 +125,7 @@ class GgufFile {
   std::vector<std::string_view> texts(std::string_view key) const {
     const Value* const value = list(key);
     if (!value) return {};
-    if (value->type != Type::string) fail(key, "is no list of texts");
+    if (value->type != Type::string) fail(key, "is not a list of texts");
     std::vector<std::string_view> all;
     all.reserve(value->count);
     for (std::string_view rest = value->bytes; !rest.empty(); rest.remove_prefix(8 + all.back().size()))
@@ -223,7 +223,8 @@ class GgufFile {
       value.count = take_number<uint64_t>("its metadata");
     }
     if (type > static_cast<uint32_t>(Type::f64) || type == static_cast<uint32_t>(Type::array))
-      fail(key, "is of type " + std::to_string(type) + (value.is_list ? " in a list" : "") + ", which heed does not support");
+      fail(key, "is of type " + std::to_string(type) + (value.is_list ? " in a list" : "") +
+                    ", which heed does not support");
     value.type = static_cast<Type>(type);
     if (value.type != Type::string) {
       const CheckedSize bytes = checked_multiply(value.count, kSizes[type]);
@@ -272,7 +273,7 @@ class GgufFile {
       const CheckedSize elements = checked_product(tensor.shape);
       if (!elements || *elements > INT64_MAX / 8) throw FormatError(where + ": its size overflows 64 bits");
       if (tensor.shape.back() % tensor.type->elements != 0)
-        throw FormatError(where + ": rows of " + std::to_string(tensor.shape.back()) + " are no whole blocks of " +
+        throw FormatError(where + ": rows of " + std::to_string(tensor.shape.back()) + " are not whole blocks of " +
                           tensor.type->name + ", which have " + std::to_string(tensor.type->elements));
       const CheckedSize bytes = checked_multiply(*elements / tensor.type->elements, tensor.type->bytes);
       const CheckedSize end = checked_add(checked_add(begin, offsets[i]), bytes);
@@ -296,7 +297,7 @@ class GgufFile {
   const Value* find(std::string_view key, bool list) const {
     const auto at = values_.find(key);
     if (at == values_.end()) return nullptr;
-    if (at->second.is_list != list) fail(key, list ? "is no list" : "is a list");
+    if (at->second.is_list != list) fail(key, list ? "is not a list" : "is a list");
     return &at->second;
   }
   const Value* one(std::string_view key) const { return find(key, false); }
@@ -325,7 +326,7 @@ class GgufFile {
         if (as<uint64_t>(at) <= INT64_MAX) return static_cast<int64_t>(as<uint64_t>(at));
         [[fallthrough]];
       default:
-        fail(key, "is no whole number");
+        fail(key, "is not a whole number");
     }
   }
   double number_at(const Value& value, uint64_t i, std::string_view key) const {
@@ -339,7 +340,7 @@ class GgufFile {
     std::vector<T> all;
     const Value* const value = list(key);
     if (!value) return all;
-    if (value->type == Type::string) fail(key, "is no list of numbers");
+    if (value->type == Type::string) fail(key, "is not a list of numbers");
     all.reserve(value->count);
     for (uint64_t i = 0; i < value->count; ++i) all.push_back(f(*value, i));
     return all;

@@ -112,7 +112,7 @@ TEST_F(Gguf, CountsAndSizesThatLie) {
   expect_refused(B().tensor("t", {1, 1, 1, 1, 1}, 0, "").bytes(), "5 dimensions");
   expect_refused(B().tensor("t", {UINT64_MAX}, 0, "").bytes(), "overflows 64 bits");
   expect_refused(B().tensor("t", {1u << 31, 1u << 31, 1u << 31}, 0, "").bytes(), "overflows 64 bits");
-  expect_refused(B().tensor("t", {33}, 8, std::string(68, '\0')).bytes(), "no whole blocks of Q8_0");
+  expect_refused(B().tensor("t", {33}, 8, std::string(68, '\0')).bytes(), "not whole blocks of Q8_0");
   expect_refused(B().tensor("t", {7}, 0, kNumbers).bytes(), "28 bytes from 0 on, which do not fit");
   expect_refused(B().placed("t", {6}, 0, UINT64_MAX - 31, kNumbers).bytes(), "do not fit");
   expect_refused(B().placed("t", {1}, 0, 4, kNumbers).bytes(), "do not fit");  // 4 is no multiple of 32

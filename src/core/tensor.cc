@@ -247,7 +247,7 @@ To convert(From x) {
 
 void check_blocks(const Dims& shape, DType dtype) {
   if (is_quantised(dtype) && (shape.empty() || shape.back() % block_of(dtype) != 0))
-    throw ShapeError("tensor: rows of shape " + to_string(shape) + " are no whole blocks of " + name_of(dtype) +
+    throw ShapeError("tensor: rows of shape " + to_string(shape) + " are not whole blocks of " + name_of(dtype) +
                      ", which have " + std::to_string(block_of(dtype)) + " numbers; keep it as f16");
 }
 

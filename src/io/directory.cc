@@ -425,7 +425,8 @@ DirectorySnapshot::OnDisk::OnDisk(const std::string& directory, const std::vecto
     if (same(files, again)) return;
     files = std::move(again);
     if (looks == kMostLooks)
-      throw IoError("read " + directory + ": it is saved anew all the time; try again, or copy it while nobody saves");
+      throw IoError("read " + directory +
+                    ": it is saved all the time; try again, or copy it while no process saves it");
     std::this_thread::sleep_for(std::chrono::microseconds(10 * looks));
   }
 }

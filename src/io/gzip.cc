@@ -64,7 +64,7 @@ class Unpacker {
     }
     if (stream_.avail_in == 0) return false;
     throw FormatError(where_ + ": what stands at byte " + std::to_string(at) +
-                      " is not gzip; compress the file anew, or unpack it");
+                      " is not gzip; compress the file again, or unpack it");
   }
 
   void unpack() {

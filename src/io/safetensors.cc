@@ -362,7 +362,7 @@ void write_safetensors(FileWriter& file, const NamedTensors& tensors, const Meta
       throw FormatError("safetensors: tensor " + in_quotes(named.first) + " is undefined; leave it out");
     if (is_quantised(named.second.dtype()))
       throw FormatError("safetensors: tensor " + in_quotes(named.first) + " is " + name_of(named.second.dtype()) +
-                        ", which the format has not; convert it with to(DType::f32)");
+                        ", which the format does not have; convert it with to(DType::f32)");
     order.push_back(&named);
   }
   std::stable_sort(order.begin(), order.end(),

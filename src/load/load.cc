@@ -199,8 +199,8 @@ const Tokenizer& StoredModel::tokenizer() const {
 
 const Vocabulary& StoredModel::vocabulary() const {
   if (vocabulary_) return *vocabulary_;
-  throw UsageError("StoredModel::vocabulary: the model is a " + model_type() +
-                   " of another maker, which has a tokenizer; use tokenizer()");
+  throw UsageError("StoredModel::vocabulary: the model is a third-party " + model_type() +
+                   ", which has a tokenizer; use tokenizer()");
 }
 
 namespace {
@@ -370,7 +370,7 @@ ModelParts write_parts(const StoredModel& model) {
 
 StoredModel with_weights(const StoredModel& model, const std::string& file) {
   if (!model.model_type().empty())
-    throw UsageError(file + ": the model is a " + model.model_type() + " of another maker, which is loaded whole; " +
+    throw UsageError(file + ": the model is a third-party " + model.model_type() + ", which is loaded as a whole; " +
                      "name a directory");
   ModelParts parts = write_parts(model);
   parts.tensors.clear();

@@ -150,7 +150,7 @@ std::string what_it_does(const StoredModel& model) {
   if (dynamic_cast<const Transformer*>(&model.module()))
     return model.model_type().empty() ? "a translator" : type + "translates";
   if (dynamic_cast<const LanguageModel*>(&model.module()))
-    return model.model_type().empty() ? "a language model" : type + "goes on with texts";
+    return model.model_type().empty() ? "a language model" : type + "continues texts";
   return "of a kind that heed does not read texts with";
 }
 

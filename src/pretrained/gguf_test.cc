@@ -207,7 +207,7 @@ TEST_F(GgufModels, FactsThatChangeResults) {
   expect_refused({"llama.embedding_length"}, "'llama.embedding_length' is not there; this kind of model needs it");
   expect_refused({"llama.attention.layer_norm_rms_epsilon"}, "epsilon' is not there");
   expect_refused({"llama.embedding_length", [](GgufBytes& f) { f.text("llama.embedding_length", "8"); }},
-                 "is no whole number");
+                 "is not a whole number");
   expect_refused({"llama.attention.head_count", [](GgufBytes& f) { f.integer("llama.attention.head_count", 0); }},
                  "is below 1");
   expect_refused({"llama.attention.head_count", [](GgufBytes& f) { f.integer("llama.attention.head_count", 3); }},

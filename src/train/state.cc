@@ -80,7 +80,7 @@ uint64_t parse_unsigned(const std::string& text, const std::string& where, const
   return value;
 }
 
-constexpr const char* kRemedy = "; put back a copy of the directory, or start anew in another one";
+constexpr const char* kRemedy = "; put back a copy of the directory, or start over in another one";
 
 FormatError damaged(const std::string& path) {
   return FormatError(path + ": damaged since it was saved (its checksum is another)" + kRemedy);
@@ -224,9 +224,9 @@ TrainState parse_state(const std::string& json, const std::string& where, const 
     if (name == "training_data" || name == "validation_data")
       throw TrainingDiffers(where + ": this run began with other " +
                             (name == "training_data" ? "training" : "validation") +
-                            " data; give the same files to go on, or another directory to start anew");
+                            " data; give the same files to resume, or another directory to start over");
     throw TrainingDiffers(where + ": this run began with " + name + " " + before + ", not " + value +
-                          "; give the same to go on, or another directory to start anew");
+                          "; give the same to resume, or another directory to start over");
   }
   options.finish();
   TrainState s;

@@ -66,7 +66,7 @@ class Trainer {
       batches_in_epoch_ = task_.begin_epoch(state_.epoch);
       if (state_.batch > batches_in_epoch_)
         throw FormatError(directory_ + "/" + kStateFile + ": batch " + std::to_string(state_.batch) + " of " +
-                          std::to_string(batches_in_epoch_) + "; the state is broken, start anew in another directory");
+                          std::to_string(batches_in_epoch_) + "; the state is broken, start over in another directory");
       while (!reason && state_.batch < batches_in_epoch_) {
         state_.batch += update();
         read_clock();
@@ -159,7 +159,7 @@ class Trainer {
     std::string kept = "nothing was saved yet";
     if (last_saved_update_ >= 0) kept = "the state after update " + std::to_string(last_saved_update_) + " is kept";
     throw TrainingError("train: " + what + " is not finite in update " + std::to_string(state_.update + 1) + "; " +
-                        kept + "; start anew with a lower learning rate or a longer warm-up");
+                        kept + "; start over with a lower learning rate or a longer warm-up");
   }
 
   // Loss, nll, tokens, sequences and flop of batches, as numbers that add up.

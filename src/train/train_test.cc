@@ -275,7 +275,7 @@ TEST_F(Train, DamageOfTheStateIsFoundWhereverItIs) {
     } catch (const FormatError& error) {
       const std::string says = error.what();
       return says.starts_with("training.json: ") &&
-             says.ends_with("; put back a copy of the directory, or start anew in another one");
+             says.ends_with("; put back a copy of the directory, or start over in another one");
     }
     return false;
   };

@@ -56,7 +56,7 @@ class Earlier(ProgramTest):
     def test_what_it_did_not_keep(self):
         self.refuses(1, "this training kept no options (train.toml), as those of older versions; give its whole command",
                      "train", "--resume", "translator")
-        self.refuses(1, "this run began with --learning-rate 0.01, not 0.02; give the same to go on", *OF_PAIRS, "--quiet",
+        self.refuses(1, "this run began with --learning-rate 0.01, not 0.02; give the same to resume", *OF_PAIRS, "--quiet",
                      "--learning-rate", "0.02", "--max-updates", "500", "--model", "translator")
 
 

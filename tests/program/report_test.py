@@ -202,7 +202,7 @@ class Train(TrainingTest):
             path.write_bytes(broken)
             error = self.train(code=1)
             self.assertIn("m/attention.safetensors", error.splitlines()[-1])
-            self.assertIn("remove it to let the maps begin anew", error)
+            self.assertIn("remove it to start the maps over", error)
             self.assertEqual(error.count("\n"), 1)
 
     def test_a_page_that_cannot_be_written_any_more_does_not_end_the_training(self):

@@ -179,7 +179,7 @@ class Races(OrderTest):
         for command in [["translate", "--model", "m"], ["export", "--model", "m", "--to", "to"]]:
             done = self.heed(*command, env={"LD_PRELOAD": SHIM, "SHIM_RENEW": "/m/config.json"})
             self.assertEqual(done.returncode, 1)
-            self.assert_one_line(done.stderr.decode(), "m: it is saved anew all the time; try again, or copy it")
+            self.assert_one_line(done.stderr.decode(), "m: it is saved all the time; try again, or copy it")
         self.assertFalse((self.at / "to").exists())
         self.succeeds("inspect", "m")
 

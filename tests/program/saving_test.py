@@ -579,7 +579,7 @@ class Damage(SavingTest):
                         self.assertIn("m/training.json: ", error)
                     else:
                         self.assertIn(f"m/{name}: damaged since it was saved", error)
-                    self.assertIn("; put back a copy of the directory, or start anew in another one", error)
+                    self.assertIn("; put back a copy of the directory, or start over in another one", error)
                     self.assertEqual(identities(self.at / "m"), before)
                 self.write("m/" + name, kept)
         self.train(*TWO_VOCABULARIES)
