@@ -185,7 +185,7 @@ class OtherMakers(ProgramTest):
 
     def test_the_wrong_kind_of_model(self):
         bert, gpt2, marian = MODELS / "bert", MODELS / "gpt2", MODELS / "marian"
-        self.refuses(2, "a bert, which does not go on", "generate", "-m", bert, "a")
+        self.refuses(2, "a bert, which does not continue a text", "generate", "-m", bert, "a")
         self.refuses(2, "a gpt2, which does not translate", "translate", "-m", gpt2, "a")
         self.refuses(2, "an encoder, which reads a text", "attend", "-m", bert, "--cross", "a")
         self.refuses(2, "leave out --generate", "attend", "-m", marian, "--generate", 3, "a")

@@ -313,7 +313,7 @@ class Tuning(TrainingTest):
         self.assertEqual(self.model("peft-merged"), self.model("merged"))
         self.assertEqual(self.succeeds("generate", "--model", "peft-merged", *prompt), written)
         for command in (["generate", *prompt], ["logits", "the dog", "--out", "x.npy"], ["export", "--to", "x"]):
-            self.refuses(1, '"maker/gpt2", is no directory; name the base', *command, "--model", "peft")
+            self.refuses(1, '"maker/gpt2", is not a directory; name the base', *command, "--model", "peft")
 
     def test_the_mean_of_several(self):
         self.write("text.txt", SENTENCE * 40)
