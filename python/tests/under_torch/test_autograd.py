@@ -186,6 +186,10 @@ def test_what_is_refused():
         out.sum().backward()
     with pytest.raises(heed.ShapeError, match="query heads are not a multiple"):
         heed.torch.attention(leaf(2, 3, 3, 4), k, v)
+    with pytest.raises(heed.ShapeError, match="q is a ndarray beside a torch tensor .* that requires grad; pass torch"):
+        heed.attention(*(x.detach().numpy() for x in (q, k, v)), mask)
+    with pytest.raises(heed.ShapeError, match="k is a ndarray beside a torch tensor .* that requires grad; pass torch"):
+        heed.attention(q, k.detach().numpy(), v)
     with pytest.raises(TypeError):
         heed.torch.attention(q, k, v, is_causal=True)
     with pytest.raises(heed.ShapeError, match=r"relative_bias: table is \(4\); pass \(2 n \+ 1\)"):
