@@ -401,12 +401,19 @@ bool is_dual(nb::handle tensor) {
 
 thread_local int unwatched_calls = 0;
 
+[[noreturn]] void refuse_kind(const char* what, const std::string& name) {
+  refuse(what,
+         "is a " + name +
+             (name == "torch.nn.attention.bias.CausalBias" ? "; pass causal='top_left' or 'bottom_right' in its place"
+                                                           : "; pass a plain torch.Tensor"));
+}
+
 /// What torch would export all the same: other classes' own ideas of their memory, a sign that is yet to be turned,
 /// elements whose gradients somebody waits for, and what is followed.
 void check_torch(const char* what, nb::handle tensor) {
   if (!tensor.type().is(torch_tensor()) &&
       !tensor.type().is(nb::module_::import_("torch").attr("nn").attr("Parameter")))
-    refuse(what, std::string("is a ") + nb::inst_name(tensor).c_str() + "; pass a plain torch.Tensor");
+    refuse_kind(what, nb::inst_name(tensor).c_str());
   static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
   static PyObject* const is_neg = nb::object(nb::handle(torch_tensor()).attr("is_neg")).release().ptr();  // for good
   if (unwatched_calls == 0 && torch_watches()) refuse_watched(what);

@@ -6,7 +6,7 @@ from torch.nn.functional import linear  # type: ignore[import-not-found,unused-i
 
 from .._heed import ShapeError
 from ._attention import attention
-from ._sdpa import torch_seed
+from ._sdpa import is_causal_bias, torch_seed
 
 
 class MultiheadAttention(torch.nn.MultiheadAttention):  # type: ignore[misc,unused-ignore]
@@ -87,6 +87,9 @@ def _mask(name: str, mask: torch.Tensor | None, shape: tuple[int, ...]) -> torch
     if mask is None:
         return None
     batch, heads, queries, keys = shape
+    if is_causal_bias(mask):
+        raise ShapeError(f"MultiheadAttention: {name} is a CausalBias, whose memory holds no mask; pass a boolean "
+                         "mask, true where a key is hidden")
     fitting = ([(batch, keys)] if name == "key_padding_mask" else [(queries, keys), (batch * heads, queries, keys)])
     if tuple(mask.shape) not in fitting:
         raise ShapeError(f"MultiheadAttention: {name} has shape {tuple(mask.shape)}; pass "

@@ -3,6 +3,7 @@ from typing import Any
 
 import torch  # type: ignore[import-not-found,unused-ignore]
 
+from .._attention import Causal
 from .._heed import ShapeError, torch_watches
 from ._attention import attention
 
@@ -15,8 +16,8 @@ def scaled_dot_product_attention(query: torch.Tensor, key: torch.Tensor, value: 
 
     query       (..., L, E) on the CPU, of any rank from 2 on, any strides
     key, value  (..., S, E) and (..., S, Ev); leading dimensions broadcast
-    attn_mask   broadcasts to (..., L, S): boolean, true takes part, or floating, added to the scores; not beside
-                is_causal
+    attn_mask   broadcasts to (..., L, S): boolean, true takes part, or floating, added to the scores; or
+                torch.nn.attention.bias.causal_upper_left(L, S) or causal_lower_right(L, S); not beside is_causal
     dropout_p   probability of dropping a weight, in [0, 1], drawn after torch.manual_seed()
     is_causal   query i sees keys j <= i
     scale       factor on the scores; default 1 / sqrt(E)
@@ -42,6 +43,9 @@ def scaled_dot_product_attention(query: torch.Tensor, key: torch.Tensor, value: 
     if enable_gqa and key.shape[-3] != value.shape[-3]:
         key, value = _heads_of(query, key), _heads_of(query, value)
     lead, width = query.shape[:-2], query.shape[-1]
+    causal: Causal = bool(is_causal)
+    if is_causal_bias(attn_mask):
+        attn_mask, causal = None, _causal_rule(attn_mask, query.shape[-2], key.shape[-2])
     if attn_mask is not None:
         attn_mask = _mask(attn_mask, query, (*lead, query.shape[-2], key.shape[-2]))
     if width == 0:  # all scores are 0
@@ -49,7 +53,7 @@ def scaled_dot_product_attention(query: torch.Tensor, key: torch.Tensor, value: 
         scale = 1.0
     drops = 0 < dropout_p < 1
     out: torch.Tensor = attention(_four_dimensions(query), _four_dimensions(key), _four_dimensions(value), attn_mask,
-                                  bool(is_causal), scale=scale, dropout_p=dropout_p if drops else 0.0,
+                                  causal, scale=scale, dropout_p=dropout_p if drops else 0.0,
                                   seed=torch_seed() if drops else 0)
     return (out * 0 if dropout_p == 1 else out).reshape(*lead, *out.shape[-2:])
 
@@ -88,6 +92,24 @@ def _heads_of(query: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         raise _refused(f"{query.shape[-3]} query heads are not a multiple of {heads}",
                        "pass a number that divides them")
     return x.repeat_interleave(query.shape[-3] // heads, dim=-3)
+
+
+def is_causal_bias(mask: Any) -> bool:
+    """Whether it is a CausalBias, by name: importing torch.nn.attention.bias takes seconds."""
+    kind = type(mask)
+    return (mask is not None and kind is not torch.Tensor and kind.__name__ == "CausalBias"
+            and kind.__module__ == "torch.nn.attention.bias")
+
+
+def _causal_rule(bias: Any, queries: int, keys: int) -> Causal:
+    """The rule of a CausalBias, whose memory holds no mask. Raises ShapeError for sizes that are not the call's."""
+    variant = getattr(bias, "variant", None)
+    if variant not in (1, 2):  # UPPER_LEFT, LOWER_RIGHT
+        raise _refused("attn_mask was computed from a CausalBias and has no rule", "pass the CausalBias itself")
+    if (bias.seq_len_q, bias.seq_len_kv) != (queries, keys):
+        raise _refused(f"attn_mask is a CausalBias of {bias.seq_len_q} queries and {bias.seq_len_kv} keys, and the call "
+                       f"has {queries} and {keys}", f"pass one of ({queries}, {keys})")
+    return "top_left" if variant == 1 else "bottom_right"
 
 
 def _mask(mask: torch.Tensor, query: torch.Tensor, scores: tuple[int, ...]) -> torch.Tensor:

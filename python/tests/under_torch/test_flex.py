@@ -4,6 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import heed.torch  # noqa: E402
+from torch.nn.attention.flex_attention import create_block_mask  # noqa: E402
 from torch.nn.attention.flex_attention import flex_attention as torch_flex  # noqa: E402
 
 TABLE = torch.linspace(-1, 2, 9, dtype=torch.float64)
@@ -60,6 +61,17 @@ def test_block_masks():
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_functions_of_torchs_block_masks():
+    """heed.block_mask() takes the function that torch's create_block_mask() takes."""
+    q, k, v = (torch.randn(2, 3, n, 8) for n in (200, 150, 150))
+    for mask in (lambda b, h, i, j: i >= j, lambda b, h, i, j: (i - j < 70) & (j % (h + 2) != b)):
+        theirs = create_block_mask(mask, 2, 3, 200, 150, "cpu")
+        torch.testing.assert_close(
+            heed.torch.flex_attention(q, k, v, block_mask=heed.block_mask(mask, 200, 150, batch=2, heads=3)),
+            torch_flex(q, k, v, block_mask=theirs))
+
+
 def test_a_python_function():
     q, k, v = (x.detach() for x in leaves())
     out = heed.torch.flex_attention(q, k, v, lambda score, b, h, i, j: score * 2 + (i - j) * 0.5)
@@ -72,7 +84,7 @@ def test_what_is_refused():
     with pytest.raises(heed.ShapeError, match="4 query heads over 2; pass enable_gqa=True"):
         heed.torch.flex_attention(q, k, v)
     with pytest.raises(TypeError, match="block_mask is a BlockMask; pass heed.block_mask"):
-        theirs = torch.nn.attention.flex_attention.create_block_mask(lambda b, h, i, j: i >= j, 1, 1, 128, 128, "cpu")
+        theirs = create_block_mask(lambda b, h, i, j: i >= j, 1, 1, 128, 128, "cpu")
         heed.torch.flex_attention(q, k, v, block_mask=theirs, enable_gqa=True)
     out = heed.torch.flex_attention(q, k, v, lambda score, b, h, i, j: score, enable_gqa=True)
     with pytest.raises(heed.ShapeError, match="no derivative; pass heed.mods.function"):

@@ -6,6 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import heed.torch  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention as torch_sdpa  # noqa: E402
 
 sdpa = heed.torch.scaled_dot_product_attention
@@ -71,6 +72,55 @@ def test_masks(rank, shapes):
         same(*operands, mask)
         same(*operands, mask > -0.3)
         same(*operands, torch.where(mask > -0.3, mask, -torch.inf))
+
+
+@pytest.mark.filterwarnings("ignore:Lower right")  # rows that see nothing
+@pytest.mark.parametrize("make", [causal_upper_left, causal_lower_right])
+@pytest.mark.parametrize("queries, keys", [(3, 5), (5, 3), (4, 4), (1, 5), (5, 1)])
+def test_causal_biases(make, queries, keys):
+    bias = make(queries, keys)
+    for lead in ((), (3,), (2, 3), (2, 1, 3)):
+        operands = [numbers(*lead, n, 4, seed=n + i) for i, n in enumerate((queries, keys, keys))]
+        expected = same(*operands, bias._materialize())
+        leaves = [x.clone().requires_grad_() for x in operands]
+        out = sdpa(*leaves, bias)
+        torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-12)
+        out.backward(numbers(*out.shape, seed=9))
+        others = [x.clone().requires_grad_() for x in operands]
+        sdpa(*others, bias._materialize()).backward(numbers(*out.shape, seed=9))
+        for ours, theirs in zip(leaves, others):
+            torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-10, atol=1e-12)
+    x = numbers(1, 2, queries, 4)
+    heads = numbers(1, 1, keys, 4), numbers(1, 1, keys, 6)
+    torch.testing.assert_close(sdpa(x, *heads, bias, scale=0.3, enable_gqa=True),
+                               torch_sdpa(x, *heads, bias._materialize(), scale=0.3, enable_gqa=True))
+
+
+def test_causal_biases_in_a_graph():
+    q, k, v = (numbers(1, 2, n, 4, seed=n) for n in (3, 5, 6))
+    v = v[:, :, :5]
+    for make in (causal_upper_left, causal_lower_right):
+        expected = sdpa(q, k, v, make(3, 5))
+        torch.testing.assert_close(torch.compile(sdpa, fullgraph=True)(q, k, v, make(3, 5)), expected)
+        torch.testing.assert_close(torch.func.vmap(lambda q: sdpa(q, k, v, make(3, 5)))(q[None])[0], expected)
+
+
+def test_what_is_refused_of_causal_biases():
+    q, k, v = (numbers(1, 2, n, 4) for n in (3, 5, 5))
+    for make in (causal_upper_left, causal_lower_right):
+        with pytest.raises(heed.ShapeError, match=r"CausalBias of 5 queries and 5 keys, and the call has 3 and 5; pass"):
+            sdpa(q, k, v, make(5, 5))
+        with pytest.raises(heed.ShapeError, match="is_causal is set beside attn_mask"):
+            sdpa(q, k, v, make(3, 5), is_causal=True)
+        with pytest.raises(heed.ShapeError, match="computed from a CausalBias and has no rule; pass the CausalBias"):
+            sdpa(q, k, v, make(3, 5).double())
+        for attention in (heed.attention, heed.torch.attention):
+            with pytest.raises(heed.ShapeError, match="mask is a .*CausalBias; pass causal='top_left' or"):
+                attention(q, k, v, make(3, 5))
+        module = heed.torch.MultiheadAttention(4, 1, batch_first=True)
+        x, y = torch.zeros(2, 3, 4), torch.zeros(2, 5, 4)
+        with pytest.raises(heed.ShapeError, match="attn_mask is a CausalBias, .*; pass a boolean mask"):
+            module(x, y, y, attn_mask=make(3, 5))
 
 
 def test_rows_that_see_nothing():
