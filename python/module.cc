@@ -5,6 +5,7 @@
 
 #include "arrays.h"
 #include "define.h"
+#include "heed/chat.h"
 #include "heed/executor.h"
 #include "heed/text.h"
 #include "options.h"
@@ -44,9 +45,12 @@ NB_MODULE(_heed, m) {
       "A torch tensor that requires grad, where nothing is recorded for it.";
   nb::exception<py::Watched>(m, "Watched", shape_error.ptr()).doc() =
       "A torch tensor in a call that a trace, a dispatch mode, a transform of torch.func or forward AD cannot follow.";
-  nb::exception<heed::UsageError>(m, "UsageError", PyExc_ValueError).doc() =
+  const nb::exception<heed::UsageError> usage_error(m, "UsageError", PyExc_ValueError);
+  usage_error.doc() =
       "What was asked for cannot be: options that exclude each other, a directory that is not heed's, a model of "
       "another kind.";
+  nb::exception<heed::UnsupportedTemplateError>(m, "UnsupportedTemplateError", usage_error.ptr()).doc() =
+      "The model's own chat template has features that heed does not have.";
   const nb::exception<heed::FormatError> format_error(m, "FormatError", PyExc_ValueError);
   format_error.doc() = "A file whose content breaks its format.";
   nb::register_exception_translator(

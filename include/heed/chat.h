@@ -21,6 +21,12 @@ struct ChatMessage {
   std::string content{};
 };
 
+/// The model's own chat template has features that heed does not have. An interpreter of Jinja may run it.
+class UnsupportedTemplateError : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
+
 /// The names of the ways of writing a conversation that heed knows: "chatml" (Qwen and others), "gemma", "llama2",
 /// "llama3", "mistral", "phi3", "zephyr", and "plain", a dialogue as a text has it, for models that were not taught
 /// any.
@@ -39,8 +45,8 @@ class ChatTemplate {
   /// What `writer` makes of a conversation, up to where the answer begins, with all special tokens in it.
   explicit ChatTemplate(Writer writer);
 
-  /// A conversation as the model reads it, up to where its answer begins. Throws UsageError where the model's own
-  /// template refuses the conversation, or has what heed does not run.
+  /// A conversation as the model reads it, up to where its answer begins. For the model's own template,
+  /// throws UsageError where it refuses the conversation or exceeds its bounds, and UnsupportedTemplateError.
   std::string write(std::span<const ChatMessage> messages) const;
 
  private:
@@ -52,8 +58,8 @@ class ChatTemplate {
 /// The template of a model's directory (chat_template.jinja, or chat_template of tokenizer_config.json) or GGUF file,
 /// as it is: a program in the language of Jinja 2, which heed runs as transformers does, with no tools and no
 /// documents, and within so many steps and so much memory. "plain" where there is none. The template of adapters is the
-/// one in the directory that their tokenizer comes from; `base` is as in LoadOptions. Throws UsageError for a program
-/// with what heed does not have, IoError and FormatError.
+/// one in the directory that their tokenizer comes from; `base` is as in LoadOptions. Throws UnsupportedTemplateError,
+/// IoError and FormatError.
 ChatTemplate chat_template_of(const std::string& path, const std::string& base = {});
 
 /// A chat template as a text, and the special tokens that it may name ("bos_token").

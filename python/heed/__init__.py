@@ -21,8 +21,8 @@ from ._attention import (AttentionGradients, AttentionResult, Select, TopWeights
                          block_mask, explain, get_num_threads, merge, set_num_threads)
 from ._bundled import bundled_model
 from ._cache import KVCache, Rotary, rotary
-from ._heed import (BlockMask, FormatError, IoError, ShapeError, TrainingError, UntrustedError, UsageError,
-                    version as __version__)
+from ._heed import (BlockMask, FormatError, IoError, ShapeError, TrainingError, UnsupportedTemplateError,
+                    UntrustedError, UsageError, version as __version__)
 
 if TYPE_CHECKING:
     from . import nn
@@ -41,9 +41,9 @@ __all__ = ["Answer", "AttentionGradients", "AttentionMap", "AttentionPage", "Att
            "KVCache", "LabelledSpan", "LabelledText", "LabelledToken", "LanguageModel", "MaskFilling", "Model",
            "PatchMap", "PictureOptions", "Reading", "Rotary", "ScoredLabel", "Select", "ShapeError", "SpeechTransformer",
            "TextEncoder", "TextScore", "Tokenizer", "TopKeys", "TopWeights", "TrainOptions", "TrainProgress",
-           "TrainResult", "TrainingError", "Translation", "Translator", "UntrustedError", "UsageError", "Validation",
-           "Vocabulary", "attention", "attention_backward", "bleu", "block_mask", "bundled_model", "chrf", "explain",
-           "get_num_threads", "load", "load_tokenizer", "merge", "mods", "nn", "read_png", "rotary", "set_num_threads",
+           "TrainResult", "TrainingError", "Translation", "Translator", "UnsupportedTemplateError", "UntrustedError",
+           "UsageError", "Validation", "Vocabulary", "attention", "attention_backward", "bleu", "block_mask",
+           "bundled_model", "chrf", "explain", "get_num_threads", "load", "load_tokenizer", "merge", "mods", "nn", "read_png", "rotary", "set_num_threads",
            "train"]
 
 # Imported when they are first asked for: together they take as long as the rest.
@@ -74,7 +74,8 @@ def __dir__() -> list[str]:
 
 
 # As users write them, in tracebacks and in pickles.
-for _public in (BlockMask, FormatError, IoError, ShapeError, TrainingError, UntrustedError, UsageError):
+for _public in (BlockMask, FormatError, IoError, ShapeError, TrainingError, UnsupportedTemplateError, UntrustedError,
+                UsageError):
     _public.__module__ = "heed"
 
 if _threads := os.environ.get("HEED_NUM_THREADS"):

@@ -40,8 +40,9 @@ class Chat:
                  as of LanguageModel.generate()
 
     A conversation that outgrows the model loses its beginning. Raises UsageError for a name that heed does not know, for
-    a template whose marks are no tokens of the model's, and where the model's template does not take the conversation;
-    ShapeError for options out of range.
+    a template whose marks are no tokens of the model's, and where the model's template does not take the conversation
+    or exceeds the bounds; UnsupportedTemplateError (a UsageError) for a template that heed does not run, where jinja2 is
+    not installed; ShapeError for options out of range.
     """
 
     __slots__ = ("_made", "_before", "_path", "_base", "_begin")
@@ -65,7 +66,7 @@ class Chat:
         if self._begin:
             try:
                 self._made = begin(None, system)
-            except _heed.UsageError as error:
+            except _heed.UnsupportedTemplateError as error:
                 self._made = begin(self._writer_for(error), system)
         elif callable(template):
             self._made = begin(lambda messages: template([ChatMessage(*parts) for parts in messages]), system)
@@ -76,7 +77,7 @@ class Chat:
         """What the model answers. The GIL is released; Ctrl-C ends it, and what was said until then stays."""
         try:
             return cast(str, self._made.answer(text))
-        except _heed.UsageError as error:
+        except _heed.UnsupportedTemplateError as error:
             write = self._writer_for(error)
         before = self._before + self._made.messages()
         made = self._begin(lambda messages: write(before + messages), "")
@@ -85,10 +86,7 @@ class Chat:
         return answer
 
     def _writer_for(self, error: Exception) -> Any:
-        """jinja2's, where `error` says that the model's template has what heed lacks; raises `error` otherwise."""
-        said = str(error)
-        if not self._begin or "heed does not run the template" not in said or "than a conversation needs" in said:
-            raise error  # the last is a bound, which jinja2 does not have
+        """A function that runs the model's template by jinja2; raises `error` where jinja2 is not installed."""
         write = _writer_of_jinja2(self._path, self._base)
         if not write:
             raise error

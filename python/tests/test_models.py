@@ -392,7 +392,7 @@ def test_broken_files_are_refused(writer_directory, tmp_path):
 
 def test_errors_are_what_they_say():
     assert issubclass(heed.UsageError, ValueError) and issubclass(heed.UntrustedError, heed.FormatError)
-    assert issubclass(heed.TrainingError, RuntimeError)
+    assert issubclass(heed.UnsupportedTemplateError, heed.UsageError) and issubclass(heed.TrainingError, RuntimeError)
 
 
 # ---- Types

@@ -300,6 +300,47 @@ def test_a_conversation_goes_on(tmp_path):
         pickle.dumps(chat)
 
 
+def with_template(directory, template):
+    shutil.copytree(ROOT / "gpt2", directory)
+    (directory / "chat_template.jinja").write_text(template)
+    return heed.load(directory)
+
+
+UNSUPPORTED = {"when it is parsed": "{% with x = messages[-1].content %}{{ x }}{% endwith %}:",
+               "when it is run": "{{ '%s:' % messages[-1].content }}"}
+
+
+@pytest.mark.parametrize("template", UNSUPPORTED.values(), ids=UNSUPPORTED)
+def test_jinja2_runs_what_heed_does_not(template, tmp_path):
+    pytest.importorskip("jinja2", minversion="3.1.6")
+    model = with_template(tmp_path / "model", template)
+    chat = heed.Chat(model, max_tokens=5, temperature=0)
+    same = heed.Chat(model, template=lambda messages: messages[-1].content + ":", max_tokens=5, temperature=0)
+    for said in ("Who are you?", "And where?"):
+        assert chat.answer(said) == same.answer(said)
+    assert chat.messages == same.messages
+
+
+@pytest.mark.parametrize("template", UNSUPPORTED.values(), ids=UNSUPPORTED)
+def test_without_jinja2_the_error_says_so(template, tmp_path, monkeypatch):
+    monkeypatch.setattr("heed._chat._writer_of_jinja2", lambda path, base: None)
+    model = with_template(tmp_path / "model", template)
+    with pytest.raises(heed.UnsupportedTemplateError, match="heed does not run the template .*name one of chatml"):
+        heed.Chat(model, max_tokens=5).answer("Who are you?")
+
+
+# The kind of the error decides, whatever its text says.
+@pytest.mark.parametrize("template", [
+    "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}", "{{ 'a' * 999999999 }}",
+    "{{ raise_exception('chat: heed does not run the template') }}"])
+def test_jinja2_runs_no_template_that_heed_refuses(template, tmp_path, monkeypatch):
+    monkeypatch.setattr("heed._chat._writer_of_jinja2", lambda path, base: pytest.fail("jinja2 was asked"))
+    model = with_template(tmp_path / "model", template)
+    with pytest.raises(heed.UsageError) as raised:
+        heed.Chat(model, max_tokens=5).answer("Who are you?")
+    assert type(raised.value) is heed.UsageError
+
+
 # ---- Saved as they came
 
 @pytest.mark.parametrize("name", names(*KINDS))

@@ -230,28 +230,28 @@ ChatSource chat_source_of(const std::string& path, const std::string& base) {
 ChatTemplate chat_template_of(const std::string& path, const std::string& base) {
   ChatSource source = chat_source_of(path, base);
   if (source.text.empty()) return "plain";
-  const auto refuse = [path](const std::string& why) {
-    throw UsageError("chat: heed does not run the template of " + path + ": " + why + "; name one of " +
-                     names_of_forms());
+  const auto refusal = [path](const std::string& why) {
+    return "chat: heed does not run the template of " + path + ": " + why + "; name one of " + names_of_forms();
   };
   try {
     const jinja::Program program(source.text);
     for (const std::string& name : source.unnamed)
-      if (program.reads(name)) refuse("it writes " + name + ", which no file of the tokenizer names");
+      if (program.reads(name))
+        throw UnsupportedTemplateError(refusal("it writes " + name + ", which no file of the tokenizer names"));
     return ChatTemplate([=, tokens = std::move(source.tokens)](std::span<const ChatMessage> messages) {
       try {
         return run_program(program, tokens, messages);
       } catch (const jinja::RaisedError& e) {
         throw UsageError(std::string("chat: the model's template does not take the conversation: ") + e.what());
+      } catch (const jinja::BoundError& e) {
+        throw UsageError(refusal(e.what()));
       } catch (const jinja::ProgramError& e) {
-        refuse(e.what());
+        throw UnsupportedTemplateError(refusal(e.what()));
       }
-      return std::string();
     });
   } catch (const jinja::ProgramError& e) {
-    refuse(e.what());
+    throw UnsupportedTemplateError(refusal(e.what()));
   }
-  return "plain";
 }
 
 struct Chat::State {

@@ -259,20 +259,24 @@ TEST_F(ChatDirectory, HasItsTemplate) {
   put("tokenizer_config.json", R"({"chat_template": "old"})");
   put("chat_template.jinja", "new");
   EXPECT_EQ(writes(), "new");  // the file of its own comes first
-  const auto expect_refused = [&](const std::string& text, const std::string& part) {
+  const auto expect_refused = [&](const std::string& text, const std::string& part, bool unsupported) {
     put("chat_template.jinja", text);
     try {
       writes();
       ADD_FAILURE() << text;
     } catch (const UsageError& e) {
       EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+      EXPECT_EQ(dynamic_cast<const UnsupportedTemplateError*>(&e) != nullptr, unsupported) << e.what();
     }
   };
   expect_refused("{% include 'a' %}",
-                 "statement 'include'; name one of chatml, gemma, llama2, llama3, mistral, phi3, plain");
-  expect_refused("{{ messages | xmlattr }}", "filter 'xmlattr' of a list; name one of chatml");
+                 "statement 'include'; name one of chatml, gemma, llama2, llama3, mistral, phi3, plain", true);
+  expect_refused("{{ messages | xmlattr }}", "filter 'xmlattr' of a list; name one of chatml", true);
   expect_refused("{{ raise_exception('System role not supported') }}",
-                 "the model's template does not take the conversation: System role not supported");
+                 "the model's template does not take the conversation: System role not supported", false);
+  expect_refused("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+                 "it takes more steps than a conversation needs; name one of chatml", false);
+  expect_refused("{{ 'a' * 99999999999 }}", "it makes more text than a conversation needs; name one of chatml", false);
 }
 
 // As their tokenizer.
