@@ -4,8 +4,10 @@ tiny random models of every head:
 
     compare_reading.py HEED DIRECTORY [--seed N] [--each N]
 
-Models are made in DIRECTORY, and compared.json lists their types. transformers has no pipeline for answers any more: compared is what that of its version 4
-did, computed here from the model's scores.
+Models are made in DIRECTORY, and compared.json lists their types. transformers 5 has no pipeline for answers: heed is
+compared with the rule of version 4, computed here from the model's scores. The keys of sentence-transformers' files and
+of preprocessor_config.json are changed one at a time: heed's result is equal, or heed refuses the values that SETTINGS
+and PICTURES list as refused, and names the key.
 """
 import argparse
 import json
@@ -15,6 +17,7 @@ import shutil
 import subprocess
 
 import numpy as np
+import PIL.Image
 import sentence_transformers
 import tokenizers
 import torch
@@ -29,6 +32,67 @@ SIGNS = [".", "?", "!", ",", ";"]
 TOLERANCE = 2e-4
 LONGEST_ANSWER = 15
 LONGEST = 200  # tokens
+PROMPTS = {"query": "who walks: ", "passage": "paris", "empty": ""}
+BASE = "sentence_transformers.base.modules."
+KINDS = "sentence_transformers.sentence_transformer.modules."
+TEXT = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
+# For each file of a model of sentence-transformers: values of its keys, and values that heed refuses. Each one by itself
+# replaces a key of a model whose modules are a Transformer, a Pooling, a Dense and a Normalize. In modules.json, keys are
+# those of the module with that number. Ellipsis: the key is left out.
+SETTINGS = {
+    "modules.json": {
+        "0.idx": ([9, ...], []), "1.name": (["pooling"], []), "2.kwargs": ([[], ...], [["x"]]),
+        "1.path": (["pooled"], []), "0.path": ([], ["0_Transformer"]),
+        "0.type": (["sentence_transformers.models.Transformer", BASE + "transformer.Transformer"], []),
+        "1.type": (["sentence_transformers.models.Pooling"], [KINDS + "layer_norm.LayerNorm"]),
+        "2.type": (["sentence_transformers.models.Dense"], [KINDS + "dropout.Dropout"]),
+        "3.type": (["sentence_transformers.models.Normalize"], [KINDS + "layer_norm.LayerNorm"])},
+    "sentence_bert_config.json": {
+        "max_seq_length": ([5, 40, None], []), "do_lower_case": ([True, False], []), "modality_config": ([TEXT, ...], []),
+        "transformer_task": (["feature-extraction", ...], ["fill-mask"]), "module_output_name": (["token_embeddings"], []),
+        "model_args": ([{}, {"trust_remote_code": True}], [{"dtype": "float16"}]),
+        "model_kwargs": ([{}, {"trust_remote_code": True}], [{"dtype": "float16"}]),
+        "tokenizer_args": ([{}], [{"model_max_length": 4}]), "processor_kwargs": ([{}], [{"model_max_length": 4}]),
+        "config_args": ([{}], [{"num_hidden_layers": 1}]), "config_kwargs": ([{}], [{"num_hidden_layers": 1}]),
+        "processing_kwargs": ([{}], [{"text": {"max_length": 4}}]),
+        "query_expansion": ([None], [{"strategy": "fixed", "length": 32}]),
+        "tokenizer_name_or_path": ([None], []), "unpad_inputs": ([False, None], []), "query_length": ([4, None], []),
+        "document_length": ([4], []), "backend": (["torch"], [])},
+    "1_Pooling/config.json": {
+        "pooling_mode": (["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"], []),
+        "include_prompt": ([False, True, ...], []), "embedding_dimension": ([99], []), "word_embedding_dimension": ([99], []),
+        **{f"pooling_mode_{name}": ([True], []) for name in
+           ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")}},
+    "2_Dense/config.json": {
+        "activation_function": ([f"torch.nn.modules.{name}" for name in
+                                 ("activation.ReLU", "activation.GELU", "activation.SiLU", "linear.Identity")],
+                                ["torch.nn.modules.activation.Sigmoid"]),
+        "bias": ([...], []), "in_features": ([], []), "out_features": ([], []),
+        "module_input_name": (["sentence_embedding", ...], []),
+        "module_output_name": (["sentence_embedding", ...], ["other"]), "use_residual": ([False], [True])},
+    "3_Normalize/config.json": {
+        "module_input_name": (["sentence_embedding", ...], []), "module_output_name": (["sentence_embedding", ...], ["other"])},
+    "config_sentence_transformers.json": {
+        "prompts": ([{"query": "the dog "}, {"query": None, "passage": "a"}], [{}]),
+        "default_prompt_name": (["passage", "empty", None, ...], []),
+        "truncate_dim": ([1, 3, 100, None], []), "model_type": (["SentenceTransformer", ...], []),
+        "similarity_fn_name": (["dot", "cosine", "euclidean", "manhattan", None], []), "requirements": ([{}, None], []),
+        "__version__": ([{"sentence_transformers": "2.0.0"}, ...], [])},
+}
+# Other values of the keys of preprocessor_config.json, and values that heed refuses.
+PICTURES = {
+    "image_processor_type": (["ViTImageProcessorPil", "DeiTImageProcessorPil"], ["CLIPImageProcessorPil"]),
+    "feature_extractor_type": (["ViTFeatureExtractor", "DeiTFeatureExtractor"], ["CLIPFeatureExtractor"]),
+    "do_resize": ([True], []), "default_to_square": ([True, False], []), "resample": ([0, 1, 2, 3, 4, 5, ...], []),
+    "size": ([{"height": 20, "width": 15}, [14, 19], {"shortest_edge": 15}, 17, ...], [{"max_height": 19, "max_width": 19}]),
+    "do_center_crop": ([False, ...], []), "crop_size": ([{"height": 8, "width": 15}, 7, [9, 8]], []),
+    "do_rescale": ([False], []), "rescale_factor": ([0.1, ...], []), "do_normalize": ([False, ...], []),
+    "image_mean": ([0.25, [0.1, 0.2, 0.3], ...], []), "image_std": ([0.25, [0.1, 0.2, 0.3], ...], []),
+    "do_pad": ([False], [True]), "pad_size": ([{"height": 40, "width": 40}], []), "do_convert_rgb": ([True, False], []),
+    "data_format": (["channels_first", ...], ["channels_last"]), "input_data_format": ([None], []), "device": (["cpu"], []),
+    "return_tensors": ([None], []), "disable_grouping": ([True], []), "image_seq_length": ([5], []),
+    "processor_class": (["X"], []),
+}
 
 
 def text_of(draw, least=1, most=12):
@@ -75,8 +139,15 @@ def roberta_tokenizer():
         mask_token=tokenizers.AddedToken("<mask>", lstrip=True))
 
 
+def llama_tokenizer():
+    """Adds no special tokens: a text may end with a padding token, which has no state that classifies."""
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=wordpiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]),
+                                                unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]")
+
+
 TOKENIZERS = {"bert": bert_tokenizer, "distilbert": bert_tokenizer, "roberta": roberta_tokenizer,
               "xlm-roberta": roberta_tokenizer, "mpnet": mpnet_tokenizer}
+MORE_TOKENIZERS = {"llama": llama_tokenizer, "mistral": bert_tokenizer, "bart": roberta_tokenizer, "t5": mpnet_tokenizer}
 
 
 def config_of(draw, kind, tokenizer, **more):
@@ -84,6 +155,21 @@ def config_of(draw, kind, tokenizer, **more):
     if kind == "distilbert":
         return transformers.DistilBertConfig(vocab_size=size, dim=8 * heads, n_heads=heads, n_layers=2, hidden_dim=24,
                                              max_position_embeddings=LONGEST, **more)
+    ends = dict(bos_token_id=0, eos_token_id=2, decoder_start_token_id=2)
+    if kind == "bart":
+        return transformers.BartConfig(
+            vocab_size=size, d_model=8 * heads, encoder_layers=2, decoder_layers=2, encoder_attention_heads=heads,
+            decoder_attention_heads=heads, encoder_ffn_dim=24, decoder_ffn_dim=20, max_position_embeddings=LONGEST,
+            pad_token_id=1, **ends, **more)
+    if kind == "t5":
+        return transformers.T5Config(vocab_size=size, d_model=8 * heads, num_heads=heads, d_kv=6, d_ff=24, num_layers=2,
+                                     feed_forward_proj=draw.choice(["relu", "gated-gelu"]), pad_token_id=1, **more)
+    if kind in ("llama", "mistral"):
+        window = {"sliding_window": draw.choice([None, 4])} if kind == "mistral" else {}
+        of_kind = {"llama": transformers.LlamaConfig, "mistral": transformers.MistralConfig}
+        return of_kind[kind](vocab_size=size, hidden_size=8 * heads, num_attention_heads=heads, num_key_value_heads=1,
+                             num_hidden_layers=2, intermediate_size=24, pad_token_id=tokenizer.pad_token_id,
+                             max_position_embeddings=LONGEST, bos_token_id=None, eos_token_id=None, **window, **more)
     sizes = dict(vocab_size=size, hidden_size=8 * heads, num_attention_heads=heads, num_hidden_layers=2,
                  intermediate_size=24, pad_token_id=tokenizer.pad_token_id,
                  max_position_embeddings=LONGEST + (0 if kind == "bert" else tokenizer.pad_token_id + 1))
@@ -96,9 +182,10 @@ def config_of(draw, kind, tokenizer, **more):
 
 def made(draw, kind, head, directory, **more):
     """Saves a random model with its tokenizer, and returns both, as they load."""
-    tokenizer = TOKENIZERS[kind]()
+    tokenizer = {**TOKENIZERS, **MORE_TOKENIZERS}[kind]()
     tokenizer.model_max_length = LONGEST
-    model = head.from_config(config_of(draw, kind, tokenizer, **more))
+    config = config_of(draw, kind, tokenizer, **more)
+    model = head(config) if head is transformers.T5EncoderModel else head.from_config(config)
     torch.manual_seed(draw.randrange(1 << 30))
     for p in model.parameters():
         p.data = torch.randn_like(p) * 0.4 + (1 if p.dim() == 1 and p.mean() > 0.5 else 0)
@@ -112,13 +199,18 @@ def made(draw, kind, head, directory, **more):
     return model, transformers.AutoTokenizer.from_pretrained(directory)
 
 
+class Refused(Exception):
+    """By heed, with its message."""
+
+
 class Program:
     def __init__(self, path):
         self.path = path
 
     def __call__(self, *arguments, stdin=""):
         done = subprocess.run([self.path, *map(str, arguments)], input=stdin.encode(), capture_output=True)
-        assert done.returncode == 0, done.stderr.decode()
+        if done.returncode != 0:
+            raise Refused(done.stderr.decode())
         return done.stdout.decode()
 
     def lines(self, *arguments, stdin):
@@ -129,6 +221,12 @@ def near(a, b, what):
     assert abs(a - b) < TOLERANCE, f"{what}: {a} and {b}"
 
 
+def same(got, want, what):
+    assert got.shape == want.shape, f"{what}: {got.shape} and {want.shape}"
+    difference = np.abs(got - want).max() / np.abs(want).max()
+    assert difference < TOLERANCE, f"{what}: {difference} of the largest value"
+
+
 def classes_of_texts(heed, draw, kind, directory):
     labels = draw.choice([1, 2, 3, 5])
     problem = draw.choice([None, "multi_label_classification", "regression"]) if labels < 3 else None
@@ -137,6 +235,8 @@ def classes_of_texts(heed, draw, kind, directory):
                             problem_type=problem, id2label=names)
     pipeline = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)
     pairs = [(text_of(draw), text_of(draw) if draw.random() < 0.5 else None) for _ in range(12)]
+    pad = tokenizer.pad_token
+    pairs += [(f"a dog {pad} {pad}", None), (f"{pad} the cat {pad} sleeps", None)] if kind != "bart" else []
     lines = "".join(a + ("\t" + b if b else "") + "\n" for a, b in pairs)
     for (a, b), got in zip(pairs, heed.lines("classify", "-m", directory, stdin=lines)):
         want = pipeline({"text": a, "text_pair": b} if b else [a])
@@ -228,8 +328,62 @@ def answers(heed, draw, kind, directory):
             assert answer["text"] == context[begin:end].strip(), (context, answer, context[begin:end])
 
 
-def vectors(heed, draw, kind, directory):
+def compare_vectors(heed, directory, texts, what, *prompt):
+    """The vectors of a directory as sentence-transformers loads it. `prompt`: its name, if one is given."""
+    lines, out = directory.parent / "texts", directory.parent / "v.npy"
+    lines.write_text("".join(t + "\n" for t in texts))
+    heed("embed", "-m", directory, lines, "-o", out, "-q", *(["--prompt", *prompt] if prompt else []))
+    model = sentence_transformers.SentenceTransformer(str(directory), device="cpu")
+    same(np.load(out), model.encode(texts, prompt_name=prompt[0] if prompt else None), what)
+    return model
+
+
+def compare_similarities(heed, model, directory, texts):
+    """The nearest of all texts to each, by the model's similarity."""
+    lines = directory.parent / "texts"
+    want = model.similarity(model.encode(texts), model.encode(texts)).numpy()
+    rows = [line.split("\t") for line in heed("embed", "-m", directory, lines, "--similarity", lines, "--top", 3).splitlines()]
+    assert len(rows) == 3 * len(texts), len(rows)
+    error = 1e-4 + TOLERANCE * np.abs(want).max()  # four digits are printed
+    for number, (line, similarity, place, text) in enumerate(rows):
+        row = want[int(line) - 1]
+        assert int(line) == number // 3 + 1 and text == texts[int(place) - 1], (number, line, place, text)
+        assert abs(float(similarity) - row[int(place) - 1]) < error, (model.similarity_fn_name, line, place, similarity)
+        assert abs(float(similarity) - np.sort(row)[-1 - number % 3]) < error, (model.similarity_fn_name, line, place, similarity)
+
+
+def change(file, keys):
+    """Sets keys of a JSON file; Ellipsis leaves one out."""
+    given = json.loads(file.read_text()) if file.exists() else {}
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps({k: v for k, v in {**given, **keys}.items() if v is not Ellipsis}))
+
+
+def prompts_and_similarities(heed, draw, kind, directory):
+    """Vectors and similarities by config_sentence_transformers.json, and by prompts that are not pooled."""
     made(draw, kind, transformers.AutoModel, directory / "plain")
+    word = Transformer(str(directory / "plain"))
+    whole, texts = directory / "whole", [text_of(draw, 1, 30) for _ in range(20)]
+    parts = [word, Pooling(word.get_embedding_dimension(), pooling_mode=draw.choice(["mean", "max", "weightedmean"]))]
+    sentence_transformers.SentenceTransformer(modules=parts, device="cpu", prompts=PROMPTS).save_pretrained(str(whole))
+    settings, pooling = whole / "config_sentence_transformers.json", whole / "1_Pooling/config.json"
+    plain = compare_vectors(heed, whole, texts, "without a prompt").encode(texts)
+    for pooled in True, False:
+        change(pooling, {"include_prompt": pooled})
+        change(settings, {"default_prompt_name": ...})
+        model = compare_vectors(heed, whole, texts, f"--prompt query, include_prompt {pooled}", "query")
+        assert np.abs(model.encode(texts, prompt_name="query") - plain).max() > TOLERANCE, "the prompt changes nothing"
+        change(settings, {"default_prompt_name": "passage"})
+        compare_vectors(heed, whole, texts, f"default_prompt_name passage, include_prompt {pooled}")
+    compare_vectors(heed, whole, texts, "the empty prompt instead of the default", "empty")
+    for function in "cosine", "dot", "euclidean", "manhattan":
+        change(settings, {"similarity_fn_name": function, "truncate_dim": 3 if function == "dot" else ...})
+        model = compare_vectors(heed, whole, texts, f"similarity_fn_name {function}")
+        compare_similarities(heed, model, whole, texts)
+
+
+def vectors(heed, draw, kind, directory):
+    made(draw, kind, transformers.AutoModel if kind != "t5" else transformers.T5EncoderModel, directory / "plain")
     word = Transformer(str(directory / "plain"), max_seq_length=draw.choice([None, 7, 40]))
     modes = draw.sample(["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"], 2)
     width = word.get_embedding_dimension()
@@ -239,17 +393,113 @@ def vectors(heed, draw, kind, directory):
                                    activation_function=draw.choice([torch.nn.Tanh(), torch.nn.Identity()])))
     if draw.random() < 0.5:
         parts.append(Normalize())
-    model = sentence_transformers.SentenceTransformer(modules=parts, device="cpu")
+    truncated = draw.choice([None, 3])
+    model = sentence_transformers.SentenceTransformer(modules=parts, device="cpu", truncate_dim=truncated)
     model.save_pretrained(str(directory / "whole"))
     for normalize in (directory / "whole").glob("*_Normalize"):  # which published models leave out
         shutil.rmtree(normalize)
     texts = [text_of(draw, 1, 30) for _ in range(20)]
-    (directory / "texts").write_text("".join(t + "\n" for t in texts))
-    heed("embed", "-m", directory / "whole", directory / "texts", "-o", directory / "v.npy", "-q")
-    got, want = np.load(directory / "v.npy"), model.encode(texts)
-    assert got.shape == want.shape, (got.shape, want.shape)
-    difference = np.abs(got - want).max() / np.abs(want).max()
-    assert difference < TOLERANCE, f"{modes}: {difference}"
+    loaded = compare_vectors(heed, directory / "whole", texts, f"{modes}, truncate_dim {truncated}")
+    same(loaded.encode(texts), model.encode(texts), "sentence-transformers' own model, loaded again")
+
+
+def vectors_without_modules(heed, draw, kind, directory):
+    """The last token's state of a class for causal language modelling, else the mean of all states."""
+    head = {"mistral": transformers.AutoModelForCausalLM, "t5": transformers.T5EncoderModel}.get(kind, transformers.AutoModel)
+    made(draw, kind, head, directory / "plain")
+    model = compare_vectors(heed, directory / "plain", [text_of(draw, 1, 30) for _ in range(20)], "without modules.json")
+    assert model[1].pooling_mode == ("lasttoken" if kind == "mistral" else "mean"), model[1].pooling_mode
+
+
+def each_value(values, refused):
+    return [(value, False) for value in values] + [(value, True) for value in refused]
+
+
+def outcome(what, key, compare, is_refused):
+    """Fails unless heed's result is equal, or heed refuses the key where it should."""
+    try:
+        compare()
+    except Refused as refusal:
+        assert is_refused, f"{what}: heed refuses what it should compute: {refusal}"
+        assert key in str(refusal), f"{what}: the refusal does not name the key: {refusal}"
+    else:
+        assert not is_refused, f"{what}: heed takes it; move it to the values that are computed"
+
+
+def settings_of_sentences(heed, draw, kind, directory):
+    """Each value of SETTINGS, by itself."""
+    made(draw, kind, transformers.AutoModel, directory / "plain")
+    word = Transformer(str(directory / "plain"), max_seq_length=20)
+    width = word.get_embedding_dimension()
+    parts = [word, Pooling(width), Dense(width, 5), Normalize()]
+    first = directory / "first"
+    sentence_transformers.SentenceTransformer(modules=parts, device="cpu", prompts=PROMPTS, default_prompt_name="query") \
+        .save_pretrained(str(first))
+    texts, whole = [text_of(draw, 1, 30) for _ in range(8)], directory / "whole"
+    compare_vectors(heed, first, texts, "as it is")
+    for file, keys in SETTINGS.items():
+        for place, (values, refused) in keys.items():
+            for value, is_refused in each_value(values, refused):
+                shutil.rmtree(whole, ignore_errors=True)
+                shutil.copytree(first, whole)
+                key = place.split(".")[-1]
+                if file == "modules.json":
+                    number = int(place.split(".")[0])
+                    modules = json.loads((whole / file).read_text())
+                    if key == "path":
+                        (whole / value).mkdir()
+                        for part in (whole / modules[number]["path"]).iterdir() if modules[number]["path"] else []:
+                            part.rename(whole / value / part.name)
+                    modules[number] = {k: v for k, v in {**modules[number], key: value}.items() if v is not Ellipsis}
+                    (whole / file).write_text(json.dumps(modules))
+                else:
+                    # Keys that go together: older files have other names, or neither.
+                    more = {"pooling_mode": ...} if key.startswith("pooling_mode_") else \
+                        {"module_output_name": ...} if key == "modality_config" and value is ... else \
+                        {"embedding_dimension": ...} if key == "word_embedding_dimension" else {}
+                    change(whole / file, {**more, key: value})
+                what = f"{file}, {place} {value!r}"
+                outcome(what, key, lambda: compare_vectors(heed, whole, texts, what), is_refused)
+
+
+def settings_of_pictures(heed, draw, kind, directory):
+    """Each value of PICTURES, by itself, on pictures of two shapes. The model has the size of what it is given."""
+    draw = np.random.default_rng(draw.randrange(1 << 30))
+    pictures = [draw.integers(0, 256, shape, dtype=np.uint8) for shape in ((21, 34, 3), (40, 19, 3))]
+    first = {"image_processor_type": "ViTImageProcessor", "do_resize": True, "size": {"height": 18, "width": 16},
+             "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.3, 0.4],
+             "resample": 2, "do_center_crop": True, "crop_size": {"height": 12, "width": 14}}
+
+    def compare(settings, what):
+        deit = "DeiT" in settings.get("image_processor_type", settings.get("feature_extractor_type"))
+        kind = transformers.DeiTImageProcessorPil if deit else transformers.ViTImageProcessorPil
+        for number, picture in enumerate(pictures):
+            whole = directory / "whole"
+            shutil.rmtree(whole, ignore_errors=True)
+            whole.mkdir()
+            (whole / "preprocessor_config.json").write_text(json.dumps(settings))
+            try:
+                pixels = kind.from_pretrained(whole)(PIL.Image.fromarray(picture), return_tensors="pt").pixel_values
+            except ValueError:
+                pixels = torch.zeros(1, 3, 12, 16)  # heed has to refuse
+            if pixels.shape[1] != 3:
+                pixels = pixels.permute(0, 3, 1, 2)
+            torch.manual_seed(number)
+            model = transformers.ViTForImageClassification(transformers.ViTConfig(
+                hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, num_labels=5, patch_size=1,
+                image_size=list(pixels.shape[2:]), initializer_range=0.5))
+            model.eval().save_pretrained(whole)
+            np.save(directory / "picture.npy", picture)
+            heed("logits", directory / "picture.npy", "-m", whole, "--out", directory / "l.npy", "-q")
+            with torch.no_grad():
+                same(np.load(directory / "l.npy").reshape(1, -1), model(pixels).logits.numpy(), f"{what}, picture {number}")
+
+    compare(first, "as it is")
+    for key, (values, refused) in PICTURES.items():
+        for value, is_refused in each_value(values, refused):
+            more = {"image_processor_type": ...} if key == "feature_extractor_type" else {}  # the older name
+            settings = {k: v for k, v in {**first, **more, key: value}.items() if v is not Ellipsis}
+            outcome(f"preprocessor_config.json, {key} {value!r}", key, lambda: compare(settings, f"{key} {value!r}"), is_refused)
 
 
 def logits(heed, draw, kind, directory):
@@ -280,9 +530,14 @@ def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     heed, compared = Program(a.heed), 0
-    for compare in classes_of_texts, classes_of_tokens, masked_words, answers, vectors, logits:
-        for kind in TOKENIZERS:
-            for number in range(a.each):
+    read = {classes_of_texts: [*TOKENIZERS, "llama", "bart"], classes_of_tokens: TOKENIZERS, masked_words: TOKENIZERS,
+            answers: TOKENIZERS, vectors: [*TOKENIZERS, "llama", "t5"], logits: TOKENIZERS,
+            vectors_without_modules: ["bert", "llama", "mistral", "t5"], prompts_and_similarities: ["bert", "roberta", "llama"],
+            settings_of_sentences: ["bert"], settings_of_pictures: ["vit"]}
+    once = prompts_and_similarities, settings_of_sentences, settings_of_pictures
+    for compare, kinds in read.items():
+        for kind in kinds:
+            for number in range(1 if compare in once else a.each):
                 directory = a.directory / f"{compare.__name__}-{kind}-{number}"
                 directory.mkdir(parents=True)
                 compare(heed, random.Random(f"{a.seed} {compare.__name__} {kind} {number}"), kind, directory)
