@@ -43,8 +43,8 @@ __all__ = ["Answer", "AttentionGradients", "AttentionMap", "AttentionPage", "Att
            "TextEncoder", "TextScore", "Tokenizer", "TopKeys", "TopWeights", "TrainOptions", "TrainProgress",
            "TrainResult", "TrainingError", "Translation", "Translator", "UnsupportedTemplateError", "UntrustedError",
            "UsageError", "Validation", "Vocabulary", "attention", "attention_backward", "bleu", "block_mask",
-           "bundled_model", "chrf", "explain", "get_num_threads", "load", "load_tokenizer", "merge", "mods", "nn", "read_png", "rotary", "set_num_threads",
-           "train"]
+           "bundled_model", "chrf", "explain", "get_num_threads", "load", "load_tokenizer", "merge", "mods", "nn",
+           "read_png", "rotary", "set_num_threads", "train"]
 
 # Imported when they are first asked for: together they take as long as the rest.
 _LATER = {name: place for place, names in {
