@@ -20,7 +20,7 @@ class Unigram : public Model {
                         std::to_string(scores_.size()) + " tokens");
     unknown_score_ = std::numeric_limits<double>::infinity();
     for (const double score : scores_) unknown_score_ = std::min(unknown_score_, score);
-    unknown_score_ -= kUnknownPenalty;
+    unknown_score_ = kept(unknown_score_ - kUnknownPenalty);
     for (int byte = 0; byte < 256; ++byte) byte_ids_.push_back(tokens_.find(byte_token(static_cast<uint8_t>(byte))));
   }
 
@@ -54,7 +54,7 @@ class Unigram : public Model {
     int32_t id = 0;
   };
 
-  // sentencepiece keeps the sums in float32, which decides where two ways are as good.
+  // sentencepiece 0.2.2 and later adds and compares in float32, which decides where two ways are as good.
   double kept(double score) const { return o_.single_precision ? double{static_cast<float>(score)} : score; }
 
   void search(std::string_view word, std::vector<Best>* best) const {
@@ -62,9 +62,10 @@ class Unigram : public Model {
       const double before = (*best)[begin].score;
       const auto character = static_cast<size_t>(decode_utf8(word.substr(begin)).length);
       bool covered = false;  // a token of this one character is there
-      const auto offer = [&](size_t length, int32_t id, double score) {
+      const auto offer = [&](size_t length, int32_t id, double sum) {
+        const double score = kept(sum);
         Best& target = (*best)[begin + length];
-        if (target.begin == kNowhere || score > target.score) target = {kept(score), static_cast<uint32_t>(begin), id};
+        if (target.begin == kNowhere || score > target.score) target = {score, static_cast<uint32_t>(begin), id};
       };
       trie_.prefixes(word.substr(begin), [&](size_t length, int32_t id) {
         offer(length, id, scores_[static_cast<size_t>(id)] + before);
@@ -72,7 +73,7 @@ class Unigram : public Model {
       });
       if (!covered) {
         if (!o_.unk_id) refuse_unknown("'" + std::string(word.substr(begin, character)) + "'");
-        offer(character, *o_.unk_id, kept(unknown_score_ + before));
+        offer(character, *o_.unk_id, unknown_score_ + before);
       }
       begin += character;
     }

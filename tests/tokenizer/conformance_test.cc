@@ -1,9 +1,11 @@
 // Every text of the conformance set: the ids, with special tokens and without, and what they are decoded to.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -132,6 +134,97 @@ TEST(TokenizerConformance, LanguagesMayBeObjects) {
   for (const char* token : {"eng_Latn", "fra_Latn", "spa_Latn", "<mask>"})
     EXPECT_EQ(older.id_of(token), whole.id_of(token)) << token;
   std::filesystem::remove_all(to);
+}
+
+// Marian's class takes the pieces of sentencepiece, here 0.2.3, which adds and compares scores in float32. By float64
+// the last text ends with "-", "--", "--"; by float64 sums that are compared with float32 ones the others begin with
+// "--".
+TEST(TokenizerConformance, MarianAddsScoresInFloat32) {
+  HEED_NEEDS_SHARED(kModels + "/tokenizers");
+  const Tokenizer marian = load_tokenizer(test::shared_path(kModels + "/tokenizers/marian"));
+  const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
+      {"---", {"\u2581", "-", "--", "</s>"}},
+      {"-----", {"\u2581", "-", "--", "--", "</s>"}},
+      {"questhope-----", {"\u2581", "q", "u", "es", "th", "o", "p", "e", "--", "--", "-", "</s>"}}};
+  for (const auto& [text, expected] : cases) {
+    std::vector<std::string> pieces;
+    for (const int32_t id : marian.encode(text).ids) pieces.push_back(marian.token(id).value_or("none"));
+    EXPECT_EQ(pieces, expected) << text;
+  }
+}
+
+// M2M100's class of transformers 5.23: a sentencepiece model, whose pieces have the ids of vocab.json, then the
+// languages. The ids here are in the reverse order of the pieces, and what is expected is what transformers has of
+// them.
+class M2m100 : public testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  Tokenizer load(const std::string& name, const std::string& keys) const {
+    const std::filesystem::path from = test::shared_path(kModels + "/tokenizers/" + name);
+    std::ifstream in(from / "tokenizer.json");
+    const json model = json::parse(in)["model"];
+    std::map<int64_t, std::string> pieces;
+    if (model["type"] == "BPE") {
+      for (const auto& [piece, id] : model["vocab"].items()) pieces[id.get<int64_t>()] = piece;
+    } else {
+      for (const json& piece : model["vocab"]) pieces[std::ssize(pieces)] = piece[0];
+    }
+    json vocabulary = {{"<s>", 0}, {"<pad>", 1}, {"</s>", 2}, {"<unk>", 3}};
+    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece)
+      if (piece->second != "<mask>" && !vocabulary.contains(piece->second))
+        vocabulary[piece->second] = vocabulary.size();
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directories(directory_);
+    std::filesystem::copy(from / "sentencepiece.bpe.model", directory_ / "sentencepiece.bpe.model");
+    std::ofstream(directory_ / "vocab.json") << vocabulary;
+    std::ofstream(directory_ / "tokenizer_config.json") << R"({"tokenizer_class":"M2M100Tokenizer")" + keys + "}";
+    return load_tokenizer(directory_.string());
+  }
+  const std::filesystem::path directory_ =
+      std::filesystem::temp_directory_path() / ("heed_m2m100_" + std::to_string(getpid()));
+};
+
+TEST_F(M2m100, UnigramPieces) {
+  HEED_NEEDS_SHARED(kModels + "/tokenizers");
+  const Tokenizer tokenizer = load("unigram-xlm-roberta", "");
+  EXPECT_EQ(tokenizer.encode("").ids, (Ids{1219, 2}));  // English
+  EXPECT_EQ(tokenizer.encode("The dog is here.").ids, (Ids{1219, 1129, 579, 1170, 961, 1200, 2}));
+  EXPECT_EQ(tokenizer.encode("  two   spaces ").ids, (Ids{1219, 639, 821, 1184, 1127, 1199, 2}));
+  EXPECT_EQ(tokenizer.encode("na\u00efve caf\u00e9 12").ids, (Ids{1219, 734, 3, 1137, 237, 511, 3, 2}));
+  EXPECT_EQ(tokenizer.encode("__fr__ dog").ids, (Ids{1219, 1196, 3, 1153, 1182, 3, 579, 2}));  // no special token
+  EXPECT_EQ(tokenizer.encode("</s> x").ids, (Ids{1219, 2, 1196, 813, 2}));
+  EXPECT_EQ(tokenizer.encode("The dog", false).ids, (Ids{1129, 579}));
+  const Encoding pair = tokenizer.encode_pair("The dog", "is here");
+  EXPECT_EQ(pair.ids, (Ids{1219, 1129, 579, 1170, 961, 2}));
+  EXPECT_EQ(tokenizer.decode(Ids{1219, 1129, 579, 1170, 961, 1200, 2}, false), "__en__ The dog is here.</s>");
+  EXPECT_EQ(tokenizer.decode(Ids{1219, 1129, 579, 1170, 961, 1200, 2}, true), "__en__ The dog is here.");
+  EXPECT_EQ(tokenizer.decode(Ids{1204, 2, 5, 1208}, false), "__ast__</s>q__bg__");
+}
+
+TEST_F(M2m100, BpePieces) {
+  HEED_NEEDS_SHARED(kModels + "/tokenizers");
+  const Tokenizer tokenizer = load("bpe-nllb", "");
+  EXPECT_EQ(tokenizer.encode("The dog is here.").ids, (Ids{1219, 1086, 317, 1132, 844, 59, 2}));
+  EXPECT_EQ(tokenizer.encode("na\u00efve caf\u00e9 12").ids, (Ids{1219, 1173, 70, 3, 1150, 742, 52, 38, 177, 3, 2}));
+  EXPECT_EQ(tokenizer.encode("\ufb01ne").ids, (Ids{1219, 1171, 760, 2}));
+  EXPECT_EQ(tokenizer.encode_pair("The dog", "is here").ids, (Ids{1219, 1086, 317, 1132, 844, 2}));
+}
+
+TEST_F(M2m100, Languages) {
+  HEED_NEEDS_SHARED(kModels + "/tokenizers");
+  const std::string name = "unigram-xlm-roberta";
+  const Tokenizer spanish = load(name, R"(,"src_lang":"es")");
+  EXPECT_EQ(spanish.encode("").ids, (Ids{1220, 2}));
+  EXPECT_EQ(spanish.id_of("__af__"), 1201);
+  EXPECT_EQ(spanish.id_of("__zu__"), 1300);
+  EXPECT_EQ(spanish.size(), 1301);
+  const Tokenizer wmt = load(name, R"(,"language_codes":"wmt21","src_lang":"ha")");
+  EXPECT_EQ(wmt.encode("").ids, (Ids{1202, 2}));
+  EXPECT_EQ(wmt.decode(Ids{1201, 5, 6}, false), "__en__qQ");
+  EXPECT_EQ(wmt.decode(Ids{1204, 2, 5, 1208}, false), "__ja__</s>q__de__");
+  EXPECT_EQ(wmt.id_of("__fr__"), std::nullopt);
+  EXPECT_THROW(load(name, R"(,"language_codes":"wmt21","src_lang":"fr")"), FormatError);
+  EXPECT_THROW(load(name, R"(,"language_codes":"other")"), FormatError);
 }
 
 // What the models of the set were given.
