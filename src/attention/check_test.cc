@@ -73,6 +73,20 @@ TEST_F(CheckInputs, Masks) {
             "attention: the mask is f16; pass bool (true = may be attended) or f32 (added to the score)");
 }
 
+// Tensors without elements have no memory to be strided.
+TEST_F(CheckInputs, EmptyTensorsOfAnyStrides) {
+  float number = 0;
+  const auto of = [&](const Dims& s, const Dims& strides) { return Tensor::borrow(&number, DType::f32, s, strides); };
+  for (const Dims& strides : {Dims{0, 0, 0, 0}, {0, 0, 0, 7}, {-1, 3, 0, -2}}) {
+    SCOPED_TRACE(to_string(strides));
+    const Tensor none = of({0, 12, 5, 4}, strides), no_keys = of({2, 12, 0, 4}, strides);
+    EXPECT_EQ(said(of({0, 12, 3, 4}, strides), none, none), nothing);
+    EXPECT_EQ(said(q, no_keys, no_keys), nothing);
+    EXPECT_EQ(said(of({2, 12, 0, 4}, strides), k, v), nothing);
+  }
+  EXPECT_NE(said(of({2, 12, 3, 4}, {0, 0, 0, 0}), k, v), nothing);
+}
+
 TEST_F(CheckInputs, NumbersForEachEntryOrHead) {
   EXPECT_EQ(said({.key_lengths = Tensor::from<int32_t>({0, 5}, {2})}), nothing);
   EXPECT_EQ(said({.key_lengths = Tensor::from<int32_t>({1, 6}, {2})}),
@@ -293,6 +307,34 @@ TEST(CheckOutputs, FitAndStandApart) {
   both.scores = both.weights = zeros({2, 3, 4, 4});
   EXPECT_EQ(said(both, {.want_scores = ScoreStage::scaled}),
             "attention: into.scores shares memory with into.weights; pass memory of its own");
+}
+
+// Whether two elements may have one place, by the strides.
+TEST(CheckOutputs, ElementsHavePlacesOfTheirOwn) {
+  std::vector<float> memory(1000);
+  const auto said = [&](const Dims& s, const Dims& strides, size_t first = 0) {
+    const Tensor x = zeros(s);
+    AttentionResult into;
+    into.out = Tensor::borrow(memory.data() + first, DType::f32, s, strides);
+    return refusal([&] { check_outputs(check_inputs("attention", x, x, x, {}), x, x, x, into, {}); });
+  };
+  const std::string nothing = "(nothing thrown)", share = "by which its elements may share memory";
+  EXPECT_EQ(said({2, 3, 4, 5}, {60, 20, 5, 1}), nothing);
+  EXPECT_EQ(said({2, 3, 4, 5}, {60, 5, 15, 1}), nothing);          // tokens before heads
+  EXPECT_EQ(said({2, 3, 4, 5}, {120, 40, 10, 1}), nothing);        // parts of wider rows
+  EXPECT_EQ(said({2, 3, 4, 5}, {-60, -20, -5, 1}, 115), nothing);  // from the end
+  EXPECT_EQ(said({1, 3, 4, 5}, {0, 20, 5, 1}), nothing);           // one entry
+  EXPECT_EQ(said({2, 3, 4, 1}, {12, 4, 1, 1}), nothing);
+  for (const Dims& none : {Dims{0, 3, 4, 5}, {2, 3, 0, 5}}) {
+    EXPECT_EQ(said(none, {0, 0, 0, 0}), nothing) << to_string(none);
+    EXPECT_EQ(said(none, {1, 1, 1, 3}), nothing) << to_string(none);
+  }
+  for (const Dims& strides : {Dims{60, 20, 4, 1}, {60, 19, 5, 1}, {59, 20, 5, 1}, {60, 20, 1, 1}, {1, 20, 5, 1}}) {
+    const std::string message = said({2, 3, 4, 5}, strides);
+    EXPECT_NE(message.find(share), std::string::npos) << message;
+    EXPECT_NE(message.find("into.out of shape (2, 3, 4, 5) has strides"), std::string::npos) << message;
+  }
+  EXPECT_NE(said({2, 3, 4, 5}, {0, 20, 5, 1}).find("is broadcast along dimension 0"), std::string::npos);
 }
 
 class CheckBackward : public ::testing::Test {

@@ -43,6 +43,28 @@ TEST(PrepareImage, ResizesAsPillow) {
   expect_begins(resize_image(from, {6, 9}, Resampling::bicubic),
                 {0,   99,  199, 0,   101, 228, 45, 146, 129, 80, 186, 59,  39, 140,
                  250, 177, 41,  166, 149, 126, 76, 78,  204, 24, 68,  169, 14, 20});
+  expect_begins(resize_image(from, {3, 4}, Resampling::nearest),
+                {0,   101, 202, 88, 189, 34,  192, 37,  138, 72,  173, 18,  148, 249, 94, 8,  109, 210,
+                 140, 241, 86,  48, 149, 250, 80,  181, 26,  224, 69,  170, 128, 229, 74, 64, 165, 10});
+  expect_begins(resize_image(from, {3, 4}, Resampling::box),
+                {26,  127, 164, 92, 193, 102, 97, 70,  171, 122, 159, 68,  161, 134, 107, 120, 93,  194,
+                 140, 241, 86,  53, 154, 127, 97, 198, 43,  205, 50,  151, 113, 214, 59,  41,  142, 115});
+  expect_begins(resize_image(from, {3, 4}, Resampling::hamming),
+                {20,  121, 181, 89, 190, 88,  107, 92,  154, 110, 171, 57,  132, 157, 100, 100, 106, 167,
+                 131, 177, 105, 62, 148, 151, 95,  195, 41,  202, 73,  148, 128, 169, 83,  46,  147, 88});
+  expect_begins(resize_image(from, {3, 4}, Resampling::lanczos),
+                {21,  119, 176, 76, 201, 88,  101, 94,  159, 126, 163, 46,  116, 160, 92, 130, 100, 144,
+                 121, 156, 99,  61, 144, 168, 93,  206, 35,  209, 64,  154, 131, 149, 88, 28,  157, 95});
+  for (const Resampling copies : {Resampling::nearest, Resampling::box})
+    expect_begins(resize_image(from, {6, 9}, copies),
+                  {0,   101, 202, 11,  112, 213, 11, 112, 213, 88, 189, 34,  41, 142,
+                   243, 192, 37,  138, 95,  196, 41, 95,  196, 41, 72,  173, 18, 37});
+  expect_begins(resize_image(from, {6, 9}, Resampling::hamming),
+                {0,   101, 202, 9,   110, 211, 40, 141, 146, 85, 186, 46,  41, 142,
+                 243, 183, 43,  144, 131, 137, 77, 91,  192, 37, 72,  173, 18, 34});
+  expect_begins(resize_image(from, {6, 9}, Resampling::lanczos),
+                {1,   102, 193, 0,   96,  242, 53, 146, 118, 73, 189, 60,  40, 137,
+                 255, 181, 34,  177, 162, 128, 64, 65,  215, 23, 68,  162, 18, 16});
   const Tensor same = resize_image(from, {5, 7}, Resampling::bicubic);
   for (int64_t i = 0; i < from.numel(); ++i) ASSERT_EQ(same.data<uint8_t>()[i], from.data<uint8_t>()[i]);
 }

@@ -23,9 +23,9 @@ std::vector<json> cases() {
   return json::parse(file).get<std::vector<json>>();
 }
 
-PretrainedModel settings(const json& fields) {
+PretrainedModel settings(const json& fields, bool of_config = false) {
   PretrainedModel model;
-  read_generation(Keys(fields, "generation_config.json"), /*of_config=*/false, model);
+  read_generation(Keys(fields, of_config ? "config.json" : "generation_config.json"), of_config, model);
   return model;
 }
 
@@ -43,32 +43,55 @@ std::vector<float> applied(const json& c, const PretrainedModel& model) {
 
 TEST(TokenRules, ChangeScoresAsTransformersDoes) {
   size_t compared = 0, changed = 0;
-  for (const json& c : cases()) {
-    if (!c.contains("after")) continue;
-    SCOPED_TRACE(c.dump());
-    const PretrainedModel model = settings(c["fields"]);
-    std::vector<float> got = applied(c, model);
-    if (model.generate.rules.renormalize.value_or(false)) {
-      const float most = *std::max_element(got.begin(), got.end());
-      double sum = 0;
-      for (const float x : got) sum += std::exp(double{x} - double{most});
-      for (float& x : got) x = static_cast<float>(double{x} - double{most} - std::log(sum));
-    }
-    const json& want = c["after"];
-    ASSERT_EQ(got.size(), want.size());
-    for (size_t i = 0; i < got.size(); ++i) {
-      if (want[i].is_null()) {
-        EXPECT_EQ(got[i], -INFINITY) << i;
-        continue;
+  for (const bool of_config : {false, true}) {  // the fields have the same meaning in an older config.json
+    for (const json& c : cases()) {
+      if (!c.contains("after")) continue;
+      SCOPED_TRACE(c.dump());
+      const PretrainedModel model = settings(c["fields"], of_config);
+      std::vector<float> got = applied(c, model);
+      if (model.generate.rules.renormalize.value_or(false)) {
+        const float most = *std::max_element(got.begin(), got.end());
+        double sum = 0;
+        for (const float x : got) sum += std::exp(double{x} - double{most});
+        for (float& x : got) x = static_cast<float>(double{x} - double{most} - std::log(sum));
       }
-      const auto value = want[i].get<double>();
-      EXPECT_NEAR(static_cast<double>(got[i]), value, 2e-6 * std::max(1.0, std::abs(value))) << i;
-      changed += value != c["scores"][i].get<double>();
+      const json& want = c["after"];
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        if (want[i].is_null()) {
+          EXPECT_EQ(got[i], -INFINITY) << i;
+          continue;
+        }
+        const auto value = want[i].get<double>();
+        EXPECT_NEAR(static_cast<double>(got[i]), value, 2e-6 * std::max(1.0, std::abs(value))) << i;
+        changed += value != c["scores"][i].get<double>();
+      }
+      ++compared;
     }
-    ++compared;
   }
-  EXPECT_GE(compared, 100u);
-  EXPECT_GE(changed, 300u);
+  EXPECT_GE(compared, 200u);
+  EXPECT_GE(changed, 600u);
+}
+
+// As in transformers: the flag is read from config.json, and from a generation_config.json that was made of one.
+TEST(TokenRules, ForceTheFirstTokenOfOldConfigurations) {
+  const json fields{{"bos_token_id", 5}, {"force_bos_token_to_be_generated", true}};
+  const auto first = [](const json& given, bool of_config) {
+    const PretrainedModel model = settings(given, of_config);
+    EXPECT_EQ(model.beam.rules.first_token, model.generate.rules.first_token);
+    return model.generate.rules.first_token;
+  };
+  const auto with = [&](const json& more) {
+    json all = fields;
+    all.update(more);
+    return all;
+  };
+  EXPECT_EQ(first(fields, true), 5);
+  EXPECT_EQ(first(fields, false), std::nullopt);
+  EXPECT_EQ(first(with({{"_from_model_config", true}}), false), 5);
+  EXPECT_EQ(first(with({{"force_bos_token_to_be_generated", false}}), true), std::nullopt);
+  EXPECT_EQ(first(with({{"forced_bos_token_id", 4}}), true), 5);
+  EXPECT_EQ(first(with({{"forced_bos_token_id", 4}}), false), 4);
 }
 
 TEST(TokenRules, DrawsHaveTheProbabilitiesOfTransformers) {

@@ -184,6 +184,12 @@ TEST_F(Pretrained, PreparationsOfPictures) {
   EXPECT_EQ(bare.deviation[0], 1);
   EXPECT_EQ(preparation(R"({"size": {"shortest_edge": 9}})").shorter_side, 9);
   EXPECT_EQ(preparation(R"({"image_mean": 0.25})").mean, (std::array<double, 3>{0.25, 0.25, 0.25}));
+  const ImagePreparation listed = preparation(R"({"size": [11, 14]})");
+  EXPECT_EQ(std::pair(listed.size->height, listed.size->width), std::pair(int64_t{11}, int64_t{14}));
+  const Resampling by_number[] = {Resampling::nearest, Resampling::lanczos, Resampling::bilinear,
+                                  Resampling::bicubic, Resampling::box,     Resampling::hamming};
+  for (size_t i = 0; i < std::size(by_number); ++i)
+    EXPECT_EQ(preparation("{\"resample\": " + std::to_string(i) + "}").resampling, by_number[i]) << i;
   for (const char* text :
        {"", "[]", R"({"image_processor_type": "CLIPImageProcessor"})", R"({"resample": 6})", R"({"size": 0})",
         R"({"size": 40000})", R"({"size": {"height": 4}})", R"({"size": "large"})", R"({"do_resize": 1})",

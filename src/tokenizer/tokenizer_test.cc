@@ -93,6 +93,19 @@ TEST(Tokenizer, AddedTokens) {
   EXPECT_EQ(tokenizer.decode(Ids{3, 9, 4}, false), "the <r> cat");
 }
 
+// An added token of white space between another one, which takes the space after it, and a word.
+TEST(Tokenizer, AddedTokensOfWhiteSpace) {
+  Document d;
+  d.added_tokens = R"([{"content":"user","rstrip":true},{"content":"  ","lstrip":true}])";
+  const Tokenizer tokenizer = d.load();
+  const Encoding row = tokenizer.encode("user  the");
+  EXPECT_EQ(row.ids, (Ids{8, 3}));
+  EXPECT_EQ(row.offsets, (std::vector<ByteRange>{{0, 6}, {6, 9}}));
+  // Here the package `tokenizers` 0.23 fails. All white space is the first token's.
+  EXPECT_EQ(tokenizer.encode("user    the").offsets, (std::vector<ByteRange>{{0, 8}, {8, 11}}));
+  EXPECT_EQ(tokenizer.encode("the   the  user  ").ids, (Ids{3, 9, 3, 9, 8}));
+}
+
 TEST(Tokenizer, BytesMergeAndComeBackOneByOne) {
   Document d;
   d.model = kBytes;
