@@ -53,6 +53,8 @@ std::vector<const char*> names_of(char kind) {
       return {"tokenizer_config.json", "spiece.model"};
     case 'm':
       return {"tokenizer_config.json", "vocab.json", "source.spm", "target.spm"};
+    case 'x':
+      return {"tokenizer_config.json", "vocab.json", "sentencepiece.bpe.model"};
     default:
       return {"vocabulary.txt"};
   }
@@ -106,6 +108,8 @@ std::vector<std::string> file_examples() {
               sentencepiece('\2'),
           "m{\"tokenizer_class\":\"MarianTokenizer\"}" + between + "{\"<unk>\":0,\"</s>\":1,\"<pad>\":2,\"a\":3}" +
               between + sentencepiece('\1'),
+          "x{\"tokenizer_class\":\"M2M100Tokenizer\",\"language_codes\":\"wmt21\"}" + between +
+              "{\"<s>\":0,\"<pad>\":1,\"</s>\":2,\"<unk>\":3,\"a\":4,\"\u2581a\":5}" + between + sentencepiece('\2'),
           "vheed-vocabulary 1 bpe spaces=collapse pieces=262\n\u2581\na\n",
           "vheed-vocabulary 1 characters pieces=4\n\\x0A\n\\x20\na\n",
           "vheed-vocabulary 1 sentencepiece\nCgA=\n"};
