@@ -23,13 +23,13 @@ enum TokenType : int64_t { normal = 1, unknown = 2, control = 3, user_defined = 
 
 // The pre-tokenizer named by tokenizer.ggml.pre: the one in the model's own tokenizer.json. `standard` is what
 // llama.cpp takes for a file that names none, as its first converters wrote them.
-enum class Words { standard, gpt2, llama3, qwen2, digits, falcon, tekken, deepseek_coder };
+enum class Words { standard, gpt2, mpt, llama3, qwen2, digits, command_r, falcon, tekken, deepseek_coder };
 struct NamedWords {
   std::string_view name;
   Words words;
 };
 constexpr NamedWords kWords[] = {{"gpt-2", Words::gpt2},
-                                 {"mpt", Words::gpt2},
+                                 {"mpt", Words::mpt},
                                  {"llama-bpe", Words::llama3},
                                  {"llama3", Words::llama3},
                                  {"llama-v3", Words::llama3},
@@ -39,7 +39,7 @@ constexpr NamedWords kWords[] = {{"gpt-2", Words::gpt2},
                                  {"smollm", Words::digits},
                                  {"starcoder", Words::digits},
                                  {"refact", Words::digits},
-                                 {"command-r", Words::digits},
+                                 {"command-r", Words::command_r},
                                  {"falcon", Words::falcon},
                                  {"tekken", Words::tekken},
                                  {"deepseek-coder", Words::deepseek_coder},
@@ -209,11 +209,10 @@ class Reader {
       return make_byte_level({.add_prefix_space = false, .use_regex = use_regex, .leave_bytes = last});
     };
     std::vector<PreTokenizerPtr> cuts;
-    if (kind == Words::qwen2) {
+    if (kind == Words::qwen2 || kind == Words::mpt || kind == Words::command_r)
       parts_.normalizer = make_normal_form(NormalForm::c);
-      cuts.push_back(make_qwen2_words(false));  // with its bytes
-    }
-    if (kind == Words::digits) cuts.push_back(make_digits(/*individual=*/true));
+    if (kind == Words::qwen2) cuts.push_back(make_qwen2_words(false));  // with its bytes
+    if (kind == Words::digits || kind == Words::command_r) cuts.push_back(make_digits(/*individual=*/true));
     if (kind == Words::falcon) {  // cuts what its bytes are written as
       cuts.push_back(make_punctuation(SplitBehavior::contiguous));
       cuts.push_back(bytes(/*use_regex=*/true, /*last=*/false));

@@ -315,6 +315,13 @@ def main():
             paths[f"{name}-gguf"] = options.made / f"{name}.gguf"
             packages[f"{name}-gguf"] = tokenizers.Tokenizer.from_str(json.dumps(told))
             gguf_files.write(told, kind, paths[f"{name}-gguf"])
+        if name == "bytelevel-gpt2":
+            for pre in gguf_files.WORDS:
+                told = gguf_files.as_told(gguf_files.with_words(json.loads(path.read_text(encoding="utf-8")), pre))
+                named = f"{pre or 'no-pre'}-gguf"
+                paths[named] = options.made / f"{named}.gguf"
+                packages[named] = tokenizers.Tokenizer.from_str(json.dumps(told))
+                gguf_files.write(told, ("gpt2", pre), paths[named])
     known = conformance_texts(options.models)
     wrong = 0
     for name, path in paths.items():

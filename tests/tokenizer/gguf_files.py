@@ -10,6 +10,48 @@ KINDS = {"bpe-llama": ("llama", "default"), "bpe-phi3": ("llama", "default"), "b
          "bytelevel-llama3": ("gpt2", "llama-bpe"), "bytelevel-qwen2": ("gpt2", "qwen2"), "wordpiece-": ("bert", "default")}
 
 
+
+
+def split(pattern):
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+
+
+def sequence(*parts):
+    return {"type": "Sequence", "pretokenizers": list(parts)}
+
+
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+BYTES_OF_WORDS = {**BYTES, "use_regex": True}
+# llama.cpp's for files without tokenizer.ggml.pre.
+DEFAULT = sequence(split(r"[\p{P}\$\+<=>\^~\|]+"),
+                   split(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"), split(r"\p{N}+"),
+                   split("[0-9][0-9][0-9]"), BYTES)
+# tokenizer.ggml.pre, and the normalizer and the pre-tokenizer in the tokenizer.json of its models.
+WORDS = {
+    "mpt": ({"type": "NFC"}, BYTES_OF_WORDS),
+    "command-r": ({"type": "NFC"}, sequence({"type": "Digits", "individual_digits": True}, BYTES_OF_WORDS)),
+    "smollm": (None, sequence({"type": "Digits", "individual_digits": True}, BYTES_OF_WORDS)),
+    "falcon": (None, sequence({"type": "Punctuation", "behavior": "Contiguous"}, BYTES_OF_WORDS,
+                              {"type": "Digits", "individual_digits": False}, split("[0-9][0-9][0-9]"))),
+    "tekken": (None, sequence(split(
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|"
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|"
+        r"\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES)),
+    "deepseek-coder": (None, sequence(
+        split("[\r\n]"), split(r"\s?\p{L}+"), split(r"\s?\p{P}+"), split("[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"),
+        {"type": "Digits", "individual_digits": True}, BYTES)),
+    "default": (None, DEFAULT),
+    "": (None, DEFAULT)}
+
+
+def with_words(content, pre):
+    """A byte-level tokenizer.json that cuts as the models of this tokenizer.ggml.pre do."""
+    changed = copy.deepcopy(content)
+    changed["normalizer"], changed["pre_tokenizer"] = WORDS[pre]
+    changed["model"]["ignore_merges"] = pre == "tekken"
+    return changed
+
+
 def kind_of(name):
     return next((kind for beginning, kind in KINDS.items() if name.startswith(beginning)), None)
 
@@ -59,7 +101,8 @@ def write(content, kind, path):
             tokens[at] = phantom(text, types[at] == gguf.TokenType.CONTROL)
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_tokenizer_model(model)
-    writer.add_tokenizer_pre(pre)
+    if pre:
+        writer.add_tokenizer_pre(pre)
     writer.add_token_list(tokens)
     writer.add_token_types(types)
     if model == "llama":
