@@ -163,6 +163,13 @@ def each_added_token():
                 yield f"{flag}", AddedToken(content, **{flag: value})
 
 
+def each_pair_of_added_tokens():
+    """Two tokens that want the same white space."""
+    for left, right in (("rstrip", "lstrip"), ("rstrip", "single_word"), ("lstrip", "lstrip"), ("rstrip", "rstrip")):
+        for space in (" ", "  ", "\t"):
+            yield f"{left} beside {right}", [AddedToken("the", **{left: True}), AddedToken(space, **{right: True})]
+
+
 def classes_of(module, of):
     return {name for name, value in vars(module).items()
             if inspect.isclass(value) and issubclass(value, of) and value is not of}
@@ -196,6 +203,10 @@ def each_tokenizer(maps):
         tokenizer.normalizer = normalizers.Lowercase()
         tokenizer.add_tokens([token])
         yield "added_tokens", what, tokenizer
+    for what, tokens in each_pair_of_added_tokens():
+        tokenizer = Tokenizer(bpe())
+        tokenizer.add_tokens(tokens)
+        yield "pairs_of_added_tokens", what, tokenizer
     for text in maps:
         tokenizer = Tokenizer(bpe())
         tokenizer.normalizer = normalizers.Precompiled(base64.b64decode(text))
@@ -230,7 +241,8 @@ def main():
         path = options.made / f"part-{number}" / "tokenizer.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         package.save(str(path))
-        texts = differential.Texts(options.seed + number, ["the a|b aab, 12 The.. \u00e9 e\u0301 \u4e2d abc Abc's"], ["<unk>", "the", "<x>"])
+        tokens = ["the", " ", "  ", "\t", "the  a", "a  the"] if kind == "pairs_of_added_tokens" else ["<unk>", "the", "<x>"]
+        texts = differential.Texts(options.seed + number, ["the a|b aab, 12 The.. \u00e9 e\u0301 \u4e2d abc Abc's"], tokens)
         asked = list(differential.questions(texts, options.texts))
         answers, errors = differential.ask(options.probe, path, [
             {"text": text} if second is None else {"text": text, "second": second} for text, second in asked])
