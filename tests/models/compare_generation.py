@@ -8,8 +8,9 @@ MODELS is a folder of small models with their tokenizers, as ../shared/conforman
 settings are made in DIRECTORY.
   translators: lines by settings of the search, each line's tokens equal
   decoders:    prompts by settings of greedy search, each text equal
-  fields:      every field of transformers' GenerationConfig with another value: the same text, or refused by its name.
-               Nothing is drawn here; src/pretrained/generation_test.cc has the probabilities of draws
+  fields:      every field of transformers' GenerationConfig with another value: the same text, or refused by its name,
+               in generation_config.json and in an older model's config.json. Nothing is drawn here;
+               src/pretrained/generation_test.cc has the probabilities of draws
 """
 import argparse
 import json
@@ -106,11 +107,14 @@ APPLIED = {"max_length": 9, "max_new_tokens": 5, "min_length": 9, "min_new_token
            "eos_token_id": [2, 9, 30, 31, 32], "encoder_no_repeat_ngram_size": 2, "decoder_start_token_id": 7,
            "stop_strings": ["e", "th"], "guidance_scale": 1.0, "token_healing": False, "is_assistant": False,
            "penalty_alpha": 0.0}
-REFUSED = {"max_time": 100.0, "use_mtp": None, "top_h": 0.5, "token_healing": True, "guidance_scale": 1.5,
+# Fields that transformers reads in config.json only.
+OLD = {"force_bos_token_to_be_generated": True}
+REFUSED = {"max_time": 100.0, "top_h": 0.5, "token_healing": True, "guidance_scale": 1.5,
            "watermarking_config": {"bias": 2.0}, "is_assistant": True, "assistant_ensemble_weight": 0.5,
            "penalty_alpha": 0.6, "dola_layers": "low", "num_beam_groups": 2, "constraints": [1],
            "force_words_ids": [[5]], "cache_implementation": "quantized"}
-# No call of generate() in a program takes these from a file, or none can be made with them here.
+# No call of generate() in a program takes these from a file, or none can be made with them here. tests/models/fidelity.py
+# compares the names of all fields with heed's table.
 NOT_CALLED = {"use_mtp", "prompt_lookup_num_tokens", "assistant_early_exit", "speculation_type", "compile_config",
               "continuous_batching_config", "low_memory"}
 
@@ -129,12 +133,12 @@ class Heed:
         return done.stdout.decode()
 
 
-def copy_of(model, to, settings):
-    """A model with other settings: those of its generation_config.json and these."""
+def copy_of(model, to, settings, old=False):
+    """A model with other settings: those of its generation_config.json and these, all in config.json if it is old."""
     shutil.rmtree(to, ignore_errors=True)
     to.mkdir(parents=True)
     for file in model.iterdir():
-        if file.name not in ("generation_config.json", "expected.json", "expected.safetensors"):
+        if file.name not in ("generation_config.json", "expected.json", "expected.safetensors", "config.json" if old else ""):
             (to / file.name).symlink_to(file.resolve())
     fields = json.loads((model / "generation_config.json").read_text())
     for sampled in "do_sample", "temperature", "top_k", "top_p":  # the models' own draws
@@ -143,7 +147,13 @@ def copy_of(model, to, settings):
     if "max_new_tokens" not in settings and "max_length" in fields:
         fields.pop("max_length")
     fields = {key: value for key, value in fields.items() if value is not None}
-    (to / "generation_config.json").write_text(json.dumps(fields))
+    if old:
+        if settings.get("force_bos_token_to_be_generated"):  # a token that the model would not write
+            fields.pop("forced_bos_token_id", None)
+            fields["bos_token_id"] = 9
+        (to / "config.json").write_text(json.dumps({**json.loads((model / "config.json").read_text()), **fields}))
+    else:
+        (to / "generation_config.json").write_text(json.dumps(fields))
     return to
 
 
@@ -157,16 +167,24 @@ def without_end(model, ids):
     return ids[:-1] if ids and ids[-1] in (ends if isinstance(ends, list) else [ends]) else ids
 
 
+def generated(model, **given):
+    """Ids of the first text."""
+    with torch.no_grad():
+        result = model.generate(**given)
+    return getattr(result, "sequences", result)[0].tolist()
+
+
 def translated(model, tokenizer, line):
     """The tokens of the best translation, without start and end."""
-    with torch.no_grad():
-        ids = model.generate(**tokenizer(line, return_tensors="pt"), tokenizer=tokenizer)[0].tolist()[1:]
+    ids = generated(model, **tokenizer(line, return_tensors="pt"), tokenizer=tokenizer)[1:]
     return tokenizer.convert_ids_to_tokens(without_end(model, ids))
 
 
 def set_from(model, directory):
-    """The settings of a copy."""
-    model.generation_config = transformers.GenerationConfig.from_pretrained(directory)
+    """The settings of a copy, from where from_pretrained() takes them."""
+    old = not (directory / "generation_config.json").exists()
+    where = {"config_file_name": "config.json", "_from_model_config": True} if old else {}
+    model.generation_config = transformers.GenerationConfig.from_pretrained(directory, **where)
 
 
 def got_translated(heed, directory, lines):
@@ -195,8 +213,7 @@ def compare_translators(heed, models, directory, lines):
 def continued(model, tokenizer, prompt):
     given = tokenizer(prompt, return_tensors="pt")
     given = {key: given[key] for key in ("input_ids", "attention_mask")}
-    with torch.no_grad():
-        ids = model.generate(**given, tokenizer=tokenizer)[0].tolist()
+    ids = generated(model, **given, tokenizer=tokenizer)
     return tokenizer.decode(without_end(model, ids[given["input_ids"].shape[1]:]), skip_special_tokens=True,
                             clean_up_tokenization_spaces=False)
 
@@ -229,20 +246,21 @@ def fields_of_transformers():
                   if not key.startswith("_") and key not in NOT_CALLED)
 
 
-def compare_fields(heed, models, directory, kind, name, texts):
-    """Each field by itself: heed writes the same, or names the field that it refuses."""
+def compare_fields(heed, models, directory, kind, name, texts, old=False):
+    """Each field by itself: heed writes the same, or names the field that it refuses. The fields are in config.json if
+    the model is old."""
     model, tokenizer = load(models / name, kind)
     pairs = kind is transformers.AutoModelForSeq2SeqLM
     same = refused = 0
-    for key in fields_of_transformers():
-        values = [table[key] for table in (APPLIED, HARMLESS, REFUSED) if key in table and table[key] is not None]
+    for key in fields_of_transformers() + (list(OLD) if old else []):
+        values = [table[key] for table in (APPLIED, HARMLESS, REFUSED, OLD) if key in table]
         if not values:
             sys.exit(f"compare_generation.py has no value for the field {key} of GenerationConfig")
         for value in values:
             settings = {"num_beams": 4 if pairs else 1, key: value}
             if not pairs and key == "num_beams":
                 settings = {key: value}
-            copy = copy_of(models / name, directory / "copy", settings)
+            copy = copy_of(models / name, directory / "copy", settings, old)
             command = ["translate", "-m", copy, "--no-split", texts[0]] if pairs else ["generate", "-m", copy, texts[0]]
             done = heed.run(*command)
             if done.returncode != 0:
@@ -263,7 +281,7 @@ def compare_fields(heed, models, directory, kind, name, texts):
             if not all(good):
                 sys.exit(f"{name}, {key} = {value}: {texts[good.index(False)]!r} differs")
             same += 1
-    print(f"{name}: {same} settings of fields written as transformers does, {refused} refused by name")
+    print(f"{name}{', config.json' if old else ''}: {same} settings of fields written as transformers does, {refused} refused by name")
 
 
 def main():
@@ -280,6 +298,9 @@ def main():
     lines, prompts = (LINES[:3], PROMPTS[:3]) if a.quick else (LINES, PROMPTS)
     compare_fields(heed, a.models, a.directory, transformers.AutoModelForSeq2SeqLM, "bart", LINES[:5])
     compare_fields(heed, a.models, a.directory, transformers.AutoModelForCausalLM, "qwen2", PROMPTS[:5])
+    few = 1 if a.quick else 5
+    compare_fields(heed, a.models, a.directory, transformers.AutoModelForSeq2SeqLM, "bart", LINES[:few], old=True)
+    compare_fields(heed, a.models, a.directory, transformers.AutoModelForCausalLM, "qwen2", PROMPTS[:few], old=True)
     compare_translators(heed, a.models, a.directory, lines)
     compare_decoders(heed, a.models, a.directory, prompts)
 

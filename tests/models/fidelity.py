@@ -30,6 +30,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import processing_utils
 
+import compare_generation
 import compare_reading
 
 PIECES = 60
@@ -257,6 +258,15 @@ def check_tables(tables, work):
     expect(tables["rope"], transformers.modeling_rope_utils.RopeParameters.__annotations__.keys() - {"mrope_section"}, "rope")
     expect(tables["image_processor"], processing_utils.ImagesKwargs.__annotations__, "preprocessor_config.json")
     expect(tables["adapter"], (f for f in peft.LoraConfig.__dataclass_fields__), "adapter_config.json")
+    generation = tables["generation"]
+    expect(generation, transformers.GenerationConfig().__dict__.keys() - {"_original_object_hash"}, "generation_config.json")
+    for table, kinds in ((compare_generation.APPLIED, ("applied", "refused")), (compare_generation.REFUSED, ("refused", "refused_value")),
+                         (compare_generation.HARMLESS, ("harmless", "applied", "refused", "refused_value"))):
+        missing += [f"compare_generation.py: {key} is {generation[key]['kind']} in heed" for key in table
+                    if generation.get(key, {}).get("kind") not in kinds]
+    compared = {*compare_generation.APPLIED, *compare_generation.REFUSED, *compare_generation.OLD, *compare_generation.HARMLESS}
+    missing += [f"compare_generation.py does not compare {key}" for key, rule in generation.items()
+                if rule["kind"] != "harmless" and key not in compared]
     files = sentence_transformers.SentenceTransformer
     source = inspect.getsource(files._load_config_modules)
     expect(tables["module"], set(re.findall(r'module_config(?:\[|\.get\()"(\w+)"', source)) | {"idx"}, "modules.json")

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 #include "heed/image_encoder.h"
@@ -19,6 +20,7 @@
 #include "heed/text_encoder.h"
 #include "load/adapters.h"
 #include "pretrained/family.h"
+#include "pretrained/generation.h"
 #include "pretrained/tables.h"
 
 namespace heed {
@@ -31,6 +33,15 @@ json as_json(const KeyTable& table) {
   json all = json::object();
   for (const KeyRule& rule : table.rules())
     all[rule.key] = {{"kind", kKinds[static_cast<int>(rule.kind)]}, {"value", rule.value}, {"text", rule.text}};
+  return all;
+}
+
+json as_json(std::span<const GenerationField> fields) {
+  const char* const kUses[] = {"applied", "refused", "refused_value", "harmless"};
+  json all = json::object();
+  for (const GenerationField& field : fields)
+    all[field.key] = {
+        {"kind", kUses[static_cast<int>(field.use)]}, {"value", json::parse(field.value)}, {"text", field.what}};
   return all;
 }
 
@@ -47,7 +58,8 @@ json tables() {
           {"pooling", as_json(pooling_keys())},
           {"dense", as_json(dense_keys())},
           {"normalize", as_json(normalize_keys())},
-          {"adapter", as_json(adapter_keys())}};
+          {"adapter", as_json(adapter_keys())},
+          {"generation", as_json(generation_fields())}};
 }
 
 TokenBatch batch_of(const json& ids) { return TokenBatch::pad({ids.get<std::vector<int32_t>>()}, 0); }
