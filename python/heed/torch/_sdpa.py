@@ -44,10 +44,11 @@ def scaled_dot_product_attention(query: torch.Tensor, key: torch.Tensor, value: 
         key, value = _heads_of(query, key), _heads_of(query, value)
     lead, width = query.shape[:-2], query.shape[-1]
     causal: Causal = bool(is_causal)
-    if is_causal_bias(attn_mask):
-        attn_mask, causal = None, _causal_rule(attn_mask, query.shape[-2], key.shape[-2])
     if attn_mask is not None:
-        attn_mask = _mask(attn_mask, query, (*lead, query.shape[-2], key.shape[-2]))
+        if is_causal_bias(attn_mask):
+            attn_mask, causal = None, _causal_rule(attn_mask, query.shape[-2], key.shape[-2])
+        else:
+            attn_mask = _mask(attn_mask, query, (*lead, query.shape[-2], key.shape[-2]))
     if width == 0:  # all scores are 0
         query, key = (torch.nn.functional.pad(x, (0, 1)) for x in (query, key))
         scale = 1.0
@@ -97,7 +98,7 @@ def _heads_of(query: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 def is_causal_bias(mask: Any) -> bool:
     """Whether it is a CausalBias, by name: importing torch.nn.attention.bias takes seconds."""
     kind = type(mask)
-    return (mask is not None and kind is not torch.Tensor and kind.__name__ == "CausalBias"
+    return (kind is not torch.Tensor and kind.__name__ == "CausalBias"
             and kind.__module__ == "torch.nn.attention.bias")
 
 
