@@ -2,16 +2,21 @@
 """Prints what transformers makes of conversations by chat templates, as src/load/chat_test.cc reads it:
 
     make_chats.py > tests/models/chats.json
-    make_chats.py --random N [--seed S] > FILE       programs drawn at random, and what jinja2 makes of them
+    make_chats.py --random N [--seed S] > FILE       programs drawn at random, and what jinja2 makes of them; and the
+                                                     templates in the code of the installed transformers
 
 A case has a template, the tokens that it may name, and conversations with their texts; "error" where the template, or
-Jinja, refuses one. The templates are written in the manner of those that models bring.
+Jinja, refuses one. The templates here are written in the manner of those of published models, which have licences of
+their own. For the same reason the templates of transformers' tests are not copied; its package does not contain them.
 """
 import argparse
+import ast
 import json
+import pathlib
 import random
 import warnings
 
+import transformers
 from transformers.utils.chat_template_utils import render_jinja_template
 
 CHATML = """{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}\
@@ -362,6 +367,21 @@ TALKS = [talk("uHi"), talk("sBe kind.", "u Hi \n"), talk("uHi", "aHello", "uBye"
          talk("s Be kind. ", "uHi", "a <think>\nhm\n</think>\n\nHello ", "uline\nline", "aé 🙂", "uBye")]
 
 
+def installed():
+    """Chat templates in the code of the installed transformers, by file and line."""
+    root = pathlib.Path(transformers.__file__).parent
+    found = {}
+    for file in sorted(root.rglob("*.py")):
+        source = file.read_text(encoding="utf-8")
+        if "{%" not in source:
+            continue
+        for node in ast.walk(ast.parse(source)):
+            text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            if "for message in messages" in text and "add_generation_prompt" in text and ">>>" not in text and "Example" not in text:
+                found[f"{file.relative_to(root)}:{node.lineno}"] = node.value
+    return found
+
+
 def rendered(template, tokens, messages):
     try:
         named = {name: token for name, token in tokens.items() if token is not None}
@@ -494,6 +514,9 @@ def main():
     warnings.filterwarnings("ignore", category=SyntaxWarning)  # of programs at random, such as true['a']
     if a.random:
         cases = [("", drawn_program(draw), [draw.choice(TALKS)]) for _ in range(a.random)]
+        templates = installed()
+        assert len(templates) >= 3, f"transformers has fewer templates than 5.23: {list(templates)}"
+        cases += [(name, template, TALKS) for name, template in templates.items()]
     else:
         cases = [(name, template, TALKS) for name, template in TEMPLATES.items()]
         cases += [("construct", template, TALKS[-1:]) for template in CONSTRUCTS]
