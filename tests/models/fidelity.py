@@ -136,7 +136,7 @@ MAY_REFUSE = [
     ("bart marian m2m_100", "is_decoder .*"), ("gemma gemma2", "use_bidirectional_attention true"),
     ("gpt2", "add_cross_attention true"), ("gpt_oss", "num_local_experts 2|alias num_experts beside"),
     ("mpnet", "relative_attention_num_buckets .*"), ("t5", "relative_attention_num_buckets 33"),
-    ("t5", "is_gated_act (1|0.5)|(bos|decoder_start)_token_id (true|0.5)|alias num_hidden_layers( beside)?")]
+    ("", r"\w+_token_id (true|0\.5)"), ("t5", r"is_gated_act (1|0\.5)|alias num_hidden_layers( beside)?")]
 # Changes that must be there, be computed by transformers, and give equal logits.
 MUST_LOAD = {
     "gpt2": ["scale_attn_by_inverse_layer_idx true", "scale_attn_weights false",
