@@ -133,7 +133,7 @@ MAY_REFUSE = [
     ("", rf'({"|".join(sorted(ACTIVATION_KEYS))}) "(sigmoid|mish|relu6|linear)"'),
     ("", rf'({"|".join(sorted(SIZES))}|max_position_embeddings|num_experts_per_tok) 0|swiglu_(alpha|limit) 0.0'),
     ("", "compression_config .*|is_encoder_decoder .*"),
-    ("bart marian m2m_100", "is_decoder .*"), ("gemma gemma2", "use_bidirectional_attention true"),
+    ("bart marian m2m_100 whisper", "is_decoder .*"), ("gemma gemma2", "use_bidirectional_attention true"),
     ("gpt2", "add_cross_attention true"), ("gpt_oss", "num_local_experts 2|alias num_experts beside"),
     ("mpnet", "relative_attention_num_buckets .*"), ("t5", "relative_attention_num_buckets 33"),
     ("", r"\w+_token_id (true|0\.5)"), ("t5", r"is_gated_act (1|0\.5)|alias num_hidden_layers( beside)?")]
