@@ -73,7 +73,7 @@ SETTINGS = {
     "3_Normalize/config.json": {
         "module_input_name": (["sentence_embedding", ...], []), "module_output_name": (["sentence_embedding", ...], ["other"])},
     "config_sentence_transformers.json": {
-        "prompts": ([{"query": "the dog "}, {"query": None, "passage": "a"}], [{}]),
+        "prompts": ([{"query": "the dog "}], [{}, {"query": None}]),
         "default_prompt_name": (["passage", "empty", None, ...], []),
         "truncate_dim": ([1, 3, 100, None], []), "model_type": (["SentenceTransformer", ...], []),
         "similarity_fn_name": (["dot", "cosine", "euclidean", "manhattan", None], []), "requirements": ([{}, None], []),
