@@ -1,4 +1,4 @@
-// What a model of another maker came from.
+// The files that a third-party model was loaded from.
 #pragma once
 
 #include <map>
@@ -21,10 +21,10 @@ struct PretrainedLayout {
   Names names{};
   DirectorySnapshot files;
   TensorFiles tensors;
-  /// config.json: that of the files, or of what the model is by now.
+  /// config.json: that of the files, or the one after a change of the model.
   std::string config{};
 
-  /// All tensors by name, where they are no longer those of the files.
+  /// All tensors by name, if they are no longer those of the files.
   struct Rewritten {
     std::map<std::string, std::vector<int64_t>> shapes;
     DType dtype;  // of tensors that the files do not have
@@ -32,7 +32,7 @@ struct PretrainedLayout {
   std::optional<Rewritten> rewritten{};
 };
 
-/// What takes the place of a directory's own: tensors by the names of its files (new names are added), tensors to leave
+/// Replacements for parts of a directory: tensors by their names in its files (new names are added), tensors to leave
 /// out, and the text of config.json.
 struct Overrides {
   std::map<std::string, Tensor> tensors{};
@@ -41,7 +41,7 @@ struct Overrides {
 };
 /// How the files of a model with that config.json name their tensors.
 Names names_of_files(const std::string& config, const std::string& where, const TensorFiles& files);
-/// The model of a directory with `overrides` in the place of its own. Throws as load_pretrained().
+/// Loads the model of a directory with `overrides` applied. Throws as load_pretrained().
 PretrainedModel load_with_overrides(const DirectorySnapshot& files, const Overrides& overrides);
 
 }  // namespace heed::inline v0
