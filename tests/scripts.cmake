@@ -8,6 +8,11 @@ add_test(NAME scripts.search-defaults
 set_tests_properties(scripts.augment-pairs scripts.search-defaults PROPERTIES LABELS scripts TIMEOUT 120)
 set_tests_properties(scripts.get-data PROPERTIES LABELS scripts TIMEOUT 300 ENVIRONMENT "HEED_SHARED=${HEED_SHARED}")
 
+# scripts/check-faults tries them; here they must fit the sources that they are to break.
+add_test(NAME scripts.faults WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+         COMMAND sh -c "for fault in tests/faults/*.patch; do git apply --check \"$fault\" || exit 1; done")
+set_tests_properties(scripts.faults PROPERTIES LABELS scripts TIMEOUT 60)
+
 # scripts/build-wasm --check says more, where emscripten is.
 add_test(NAME scripts.wasm-checksum COMMAND sha256sum --check --quiet heed.wasm.sha256
          WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}/wasm)

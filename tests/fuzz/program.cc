@@ -103,7 +103,9 @@ std::string answer(HttpCall& call) {
   std::string text = fields.text("text");
   for (const std::string& one : fields.texts_or_none("texts", 100)) text += one;
   text += std::to_string(fields.whole_or("beam", 5, 1, 64)) + std::to_string(fields.seed_or("seed", 0)) +
-          std::to_string(fields.number_or("temperature", 1)) + std::to_string(fields.flag_or("split", true));
+          std::to_string(fields.number("temperature").value_or(1)) + std::to_string(fields.flag_or("split", true)) +
+          std::to_string(fields.whole("top_k", 0, 100).value_or(0)) +
+          std::to_string(fields.flag("sample").value_or(true));
   cli::in_words(cli::read_group_changes(fields.text_or("change", "")));
   fields.expect_no_others();
   call.put("piece\n");

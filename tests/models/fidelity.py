@@ -252,7 +252,7 @@ def check_tables(tables, work):
             theirs = raw_default(family, key)
             made = fields[key]
             if key == "rope_parameters" and made:
-                made = {k: v for k, v in made.items() if k != "rope_theta"}  # a key of its own in the table
+                made = {k: v for k, v in made.items() if k != "rope_theta"}  # the table lists it separately
             if rule["value"] != theirs and not (theirs is None and rule["value"] in (None, made)):
                 missing.append(f"{family}: {key} is {rule['value']!r} by default, in transformers {theirs!r}")
     expect(tables["rope"], transformers.modeling_rope_utils.RopeParameters.__annotations__.keys() - {"mrope_section"}, "rope")
