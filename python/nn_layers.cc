@@ -237,7 +237,7 @@ constexpr auto kCall = R"(
 mask         broadcasts to (B, heads, Lq, Lk) from the right. Boolean: true may be attended. Floating: added to scores
 causal       False; True: query i sees keys up to i; "bottom_right": the last query sees the last key
 key_lengths  (B): the keys of entry b are those before key_lengths[b]; what follows fills up
-positions    (L) or (B, L), whole numbers: of rotary self-attention; default 0, 1, ...)";
+positions    (L) or (B, L), whole numbers: of layers with rotary=True, else refused; default 0, 1, ...)";
 
 Variable run_attention(const MultiheadAttention& layer, Operand query_, Operand key_, Operand value_, nb::handle mask,
                        nb::handle causal, nb::handle key_lengths, nb::handle positions, nb::handle record) {

@@ -198,7 +198,7 @@ class MultiheadAttention : public Module {
     /// The layout of the inputs' rows. With SplitRows all ranks make the call, and only self-attention is supported.
     std::variant<WholeBatch, PaddedKeys, PackedTokens, functional::SplitRows> tokens{};
     const functional::SplitRows* split() const { return std::get_if<functional::SplitRows>(&tokens); }
-    Tensor positions{};  // (L) or (B, L) int32, for rotary self-attention; absent: those of the options
+    Tensor positions{};  // (L) or (B, L) int32, for rotary self-attention only; absent: those of the options
   };
   /// query (B, Lq, E), key (B, Lk, kdim), value (B, Lk, vdim) -> (B, Lq, E). Rank 2 inputs are one batch entry.
   /// Passing one variable for all three uses a single product. Throws ShapeError for inputs that do not fit, and for a

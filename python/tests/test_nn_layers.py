@@ -294,6 +294,10 @@ def test_rotary_attention_goes_by_positions():
     assert abs(layer(x, x, x, positions=np.array([3, 1, 2, 0])).numpy() - y).max() > 1e-4
     with pytest.raises(heed.ShapeError, match="rotary positions are for self-attention"):
         layer(x, x, x.copy())
+    for other, call in ((nn.MultiheadAttention(8, 2), lambda o: o(x, x, x, positions=np.arange(4))),
+                        (nn.TransformerEncoderLayer(8, 2), lambda o: o(x, positions=np.arange(4)))):
+        with pytest.raises(heed.ShapeError, match="positions are for layers with rotary"):
+            call(other)
 
 
 def test_stacks_are_their_layers():

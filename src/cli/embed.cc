@@ -84,9 +84,7 @@ SentenceModules modules_of(const std::string& model, const std::string& prompt) 
   std::string names;
   for (const auto& [name, text] : modules.prompts) names += (names.empty() ? "" : ", ") + name;
   const auto found = modules.prompts.find(prompt);
-  if (found == modules.prompts.end())
-    throw UsageError("--prompt " + prompt + ": the model has " +
-                     (names.empty() ? "no prompts; leave out --prompt" : "the prompts " + names));
+  if (found == modules.prompts.end()) throw UsageError("--prompt " + prompt + ": the model has the prompts " + names);
   modules.prompt = found->second;
   return modules;
 }

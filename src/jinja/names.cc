@@ -37,17 +37,21 @@ void check_target(const std::string& name, size_t line) {
 
 void NameScopes::read(const std::string& name, size_t line) {
   if (is_not_here(name)) fail_at(line, "heed does not have '" + name + "'");
-  const uint32_t bit = bit_of(name);
-  for (Names& scope : scopes_) scope.seen |= bit;
-  if (scopes_.back().branches == 0) scopes_.back().known |= bit;
+  use(bit_of(name));
 }
 
 void NameScopes::set(const std::string& name, size_t line) {
   check_target(name, line);
   const uint32_t bit = bit_of(name);
   if (std::any_of(scopes_.begin(), scopes_.end(), [&](const Names& scope) { return (scope.known & bit) != 0; })) return;
-  if (bit != 0 && ((scopes_.back().seen & bit) != 0 || scopes_.back().branches > 0))
-    fail_at(line, "heed does not set '" + name + "' here: it must be read before, outside of any 'if' and loop");
+  if (scopes_.back().branches > 0) return use(bit);
+  if (bit != 0 && (scopes_.back().seen & bit) != 0)
+    fail_at(line, "heed does not set '" + name + "' here: it must be read before, outside of the loop or macro");
+  scopes_.back().known |= bit;
+}
+
+void NameScopes::use(uint32_t bit) {
+  for (Names& scope : scopes_) scope.seen |= bit;
   scopes_.back().known |= bit;
 }
 

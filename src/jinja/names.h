@@ -1,6 +1,7 @@
-// The scopes of names while a program is parsed. Jinja decides which names a scope sets before it runs the program.
-// heed looks names up during the run. The parser refuses programs where this makes a difference: those that set a name
-// which a run has from the beginning, such as bos_token, after they read it, or in a branch.
+// The scopes of names while a program is parsed. Jinja (3.1.6, idtracking.py) decides which names a scope sets before
+// it runs the program. heed looks names up during the run. The parser refuses programs where this makes a difference:
+// those that read a name which a run has from the beginning, such as bos_token, in a loop or macro and set it after
+// that.
 #pragma once
 
 #include <cstddef>
@@ -25,18 +26,21 @@ class NameScopes {
 
   /// The program reads a name.
   void read(const std::string& name, size_t line);
-  /// The program sets a name. In Jinja, a name that a scope sets is undefined before, also in inner scopes and where a
-  /// branch does not set it, unless the scope reads it first.
+  /// The program sets a name. In Jinja, a name that a scope sets is undefined before, also in inner scopes, unless the
+  /// scope reads it first or sets it in a branch.
   void set(const std::string& name, size_t line);
   /// The target of a loop, or a parameter.
   void declare(const std::string& name, size_t line);
 
  private:
+  // The innermost scope has the name of the bit, with the value that the enclosing scope gives it.
+  void use(uint32_t bit);
+
   // One scope. `seen` and `known` have a bit for each name that a run has before the program sets any.
   struct Names {
     int branches = 0;    // open `if` statements of the scope
     uint32_t seen = 0;   // names read in the scope, or in an inner one
-    uint32_t known = 0;  // names that the scope surely has by now
+    uint32_t known = 0;  // names that the scope reads or sets
   };
   std::vector<Names> scopes_{1};
 };

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "core/testing.h"
 #include "heed/io.h"
 #include "heed/random.h"
 #include "io/testing.h"
@@ -83,7 +84,7 @@ TEST(ChatProgram, WritesAsTransformersDoes) {
       if (talk.contains("error")) {
         EXPECT_TRUE(refuses) << got;
         ++both_refuse;
-      } else if (refuses && (other || c["name"].get<std::string>().starts_with("refused"))) {
+      } else if (refuses && (c["name"] == "" || c["name"].get<std::string>().starts_with("refused"))) {
         ++refused;
       } else {
         EXPECT_EQ(got, talk["text"].get<std::string>());
@@ -277,6 +278,22 @@ TEST_F(ChatDirectory, HasItsTemplate) {
   expect_refused("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
                  "it takes more steps than a conversation needs; name one of chatml", false);
   expect_refused("{{ 'a' * 99999999999 }}", "it makes more text than a conversation needs; name one of chatml", false);
+}
+
+TEST_F(ChatDirectory, OrAGgufFileHasIt) {
+  const auto file_with = [&](const std::string& text) {
+    GgufBytes file;
+    file.text("tokenizer.chat_template", text).texts("tokenizer.ggml.tokens", {"<unk>", "<s>", "</s>"});
+    file.integer("tokenizer.ggml.bos_token_id", 1).integer("tokenizer.ggml.eos_token_id", 3).write(at("m.gguf"));
+    return at("m.gguf");
+  };
+  const std::vector<ChatMessage> said = {{ChatRole::user, "Hi"}};
+  EXPECT_EQ(
+      chat_template_of(file_with("{{ bos_token }}{{ messages[0].content }}{{ eos_token is defined }}")).write(said),
+      "<s>HiFalse");  // 3 is no token of the file
+  EXPECT_EQ(chat_template_of(file_with("")).write(said), "User: Hi\nAssistant:");
+  EXPECT_THROW(chat_template_of(file_with("{{ pad_token }}")), UnsupportedTemplateError);  // the file may not name all
+  EXPECT_THROW(chat_template_of(file_with("{% include 'a' %}")), UnsupportedTemplateError);
 }
 
 // As their tokenizer.

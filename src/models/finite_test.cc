@@ -127,10 +127,9 @@ TEST(Finite, ADamagedLanguageModelStopsAndSaysWhere) {
                             }});
   };
   for (const double temperature : {0.0, 1.0})
-    EXPECT_EQ(
-        what_of([&] { generate(temperature); }),
-        "generate: a logit is not finite; tensor 'output.weight' holds NaN at (12, 7); the model is damaged: use "
-        "another copy, or train it again");
+    EXPECT_EQ(what_of([&] { generate(temperature); }),
+              "generate: a logit is not finite; tensor 'output.weight' holds NaN at (12, 7); the model is damaged: use "
+              "another copy, or train it again");
   EXPECT_TRUE(drawn.empty());
 }
 

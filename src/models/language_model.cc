@@ -101,8 +101,8 @@ Variable LanguageModel::embed(const TokenBatch& text, int64_t first_position,
 }
 
 Variable LanguageModel::hidden(const TokenBatch& text, AttentionRecord* record) const {
-  const MultiheadAttention::Call call =
-      call_of(text, text, details_ && !details_->causal ? Causal::none : Causal::top_left);
+  const MultiheadAttention::Call call = call_of(
+      text, text, details_ && !details_->causal ? Causal::none : Causal::top_left, config_.positions == "rotary");
   if (!record) return (*layers_)(embed(text, 0), call);
   AttentionRecord own;
   own.part = record->part;

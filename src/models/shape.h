@@ -43,8 +43,8 @@ TransformerLayerOptions layer_options(const Config& c) {
 /// Positions of this rank's rows: (rows) int32.
 Tensor positions_of(const functional::SplitRows& split);
 
-/// The call for attention from one batch to another, both padded or both packed.
-MultiheadAttention::Call call_of(const TokenBatch& queries, const TokenBatch& keys, Causal causal);
+/// The call for attention from one batch to another, both padded or both packed. `rotary`: of rotary layers.
+MultiheadAttention::Call call_of(const TokenBatch& queries, const TokenBatch& keys, Causal causal, bool rotary);
 
 /// Turns tokens into vectors: embeddings plus positions, then the optional norm and dropout.
 struct TokenEmbedding {

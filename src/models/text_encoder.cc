@@ -83,7 +83,7 @@ Variable TextEncoder::hidden(const TokenBatch& text, const Tensor& types, Attent
     x = functional::add(
         x, functional::embedding(types.defined() ? types : Tensor::zeros(text.ids.shape(), DType::i32), types_));
   x = functional::dropout(embedding_norm_(x), training() ? config_.dropout : 0);
-  MultiheadAttention::Call call = call_of(text, text, config_.causal ? Causal::top_left : Causal::none);
+  MultiheadAttention::Call call = call_of(text, text, config_.causal ? Causal::top_left : Causal::none, false);
   if (relative_bias_.defined()) {
     if (text.is_packed()) throw ShapeError("TextEncoder: relative positions need a padded batch; give TokenBatch::pad");
     const int64_t length = text.ids.size(1);

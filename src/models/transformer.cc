@@ -145,9 +145,11 @@ Transformer::Transformer(const TransformerConfig& config, std::optional<Transfor
   register_module("decoder", *decoder_);
 }
 
-MultiheadAttention::Call call_of(const TokenBatch& queries, const TokenBatch& keys, Causal causal) {
+MultiheadAttention::Call call_of(const TokenBatch& queries, const TokenBatch& keys, Causal causal, bool rotary) {
   if (keys.is_packed())
-    return {.causal = causal, .tokens = PackedTokens{queries.offsets, keys.offsets}, .positions = queries.positions};
+    return {.causal = causal,
+            .tokens = PackedTokens{queries.offsets, keys.offsets},
+            .positions = rotary ? queries.positions : Tensor{}};
   // The end of a sentence is hidden by causality.
   if (causal != Causal::none) return {.causal = causal};
   return {.tokens = PaddedKeys{keys.lengths}};
@@ -192,7 +194,7 @@ Variable bias_of(const Variable& weight, const TokenBatch& batch, bool both_ways
 }  // namespace
 
 Variable Transformer::encode(const TokenBatch& source, AttentionRecord* record) const {
-  MultiheadAttention::Call call = call_of(source, source, Causal::none);
+  MultiheadAttention::Call call = call_of(source, source, Causal::none, config_.positions == "rotary");
   call.learned_mask = bias_of(source_bias_, source, true, details_ ? details_->relative_distance : 0);
   return (*encoder_)(embed_source(source), call, record);
 }
@@ -203,9 +205,9 @@ Variable Transformer::decode(const TokenBatch& target, const Variable& memory, c
     throw UsageError("Transformer: the model encodes texts, and has no decoder; it gives states and vectors");
   if (source.is_packed() != target.is_packed())
     throw ShapeError("Transformer: one of source and target is packed, the other padded; pack both or pad both");
-  MultiheadAttention::Call self = call_of(target, target, Causal::top_left);
+  MultiheadAttention::Call self = call_of(target, target, Causal::top_left, config_.positions == "rotary");
   self.learned_mask = bias_of(target_bias_, target, false, details_ ? details_->relative_distance : 0);
-  return (*decoder_)(embed_target(target, 0), memory, self, call_of(target, source, Causal::none), record);
+  return (*decoder_)(embed_target(target, 0), memory, self, call_of(target, source, Causal::none, false), record);
 }
 
 // Bias from the token at `position` to itself and the tokens before it: (1, H, 1, position + 1), or undefined.

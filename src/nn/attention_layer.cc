@@ -133,6 +133,8 @@ AttentionOptions MultiheadAttention::attention_options(Causal causal) const {
 Variable MultiheadAttention::operator()(const Variable& query, const Variable& key, const Variable& value,
                                         const Call& call, HeadRecord* record) const {
   const auto& o = options_;
+  if (call.positions.defined() && !o.rotary)
+    throw ShapeError("MultiheadAttention: positions are for layers with rotary = true; leave them out");
   const Variable q_in = as_batch(query);
   const int64_t q_width = o.num_heads * o.head_dim, kv_width = o.kv_heads * o.head_dim;
   const int64_t all = q_width + 2 * kv_width;

@@ -148,6 +148,18 @@ TEST_F(Layers, UnbatchedEqualsBatched) {
       largest_difference(attention(one, one, one).value(), attention(batch, batch, batch).value().reshape({4, 6})), 0);
 }
 
+TEST_F(Layers, PositionsNeedRotaryLayers) {
+  const Variable x(normal({1, 3, 6}, 0, 1));
+  Tensor positions = Tensor::zeros({3}, DType::i32);
+  for (const bool rotary : {false, true}) {
+    const MultiheadAttention attention({.embed_dim = 6, .num_heads = 3, .rotary = rotary});
+    if (rotary)
+      EXPECT_EQ(attention(x, x, x, {.positions = positions}).shape(), x.shape());
+    else
+      EXPECT_THROW(attention(x, x, x, {.positions = positions}), ShapeError);
+  }
+}
+
 TEST_F(Layers, HeadsThatDoNotDivideAreAClearError) {
   try {
     MultiheadAttention attention(10, 3);

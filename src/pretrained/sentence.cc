@@ -247,9 +247,10 @@ Similarity similarity_of(const Keys& config) {
 
 void read_prompts(const std::string& directory, SentenceModules& result) {
   const Keys config = keys_of(directory, {kPromptsFile}, prompt_keys());
+  // A prompt that is null is empty (sentence-transformers, base/model.py, _validate_prompts).
   if (const std::optional<Keys> prompts = config.object("prompts"))
     for (const std::string& name : prompts->names())
-      if (prompts->has(name)) result.prompts[name] = prompts->text(name);
+      result.prompts[name] = prompts->has(name) ? prompts->text(name) : "";
   if (const std::string name = config.text("default_prompt_name", ""); !name.empty()) {
     if (!result.prompts.contains(name)) config.fail("default_prompt_name", "it must name one of \"prompts\"");
     result.prompt = result.prompts[name];
@@ -273,6 +274,7 @@ Pooling pooling_of_model(const std::string& directory) {
 
 SentenceModules load_sentence_modules(const std::string& directory) {
   SentenceModules result;
+  result.prompts = {{"query", ""}, {"document", ""}};  // unless the files have others, as in sentence-transformers
   if (!std::filesystem::is_directory(directory)) return result;
   const DirectorySnapshot files(directory, {kModulesFile});
   if (!files.contains(kModulesFile)) {

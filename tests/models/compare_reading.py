@@ -73,8 +73,8 @@ SETTINGS = {
     "3_Normalize/config.json": {
         "module_input_name": (["sentence_embedding", ...], []), "module_output_name": (["sentence_embedding", ...], ["other"])},
     "config_sentence_transformers.json": {
-        "prompts": ([{"query": "the dog "}], [{}, {"query": None}]),
-        "default_prompt_name": (["passage", "empty", None, ...], []),
+        "prompts": ([{"query": "the dog "}, {}, {"query": None}], []),
+        "default_prompt_name": (["passage", "empty", "document", None, ...], ["none"]),
         "truncate_dim": ([1, 3, 100, None], []), "model_type": (["SentenceTransformer", ...], []),
         "similarity_fn_name": (["dot", "cosine", "euclidean", "manhattan", None], []), "requirements": ([{}, None], []),
         "__version__": ([{"sentence_transformers": "2.0.0"}, ...], [])},

@@ -99,6 +99,9 @@ content %}{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ \
 '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}""",
     "headers with a date": """\
 {{- bos_token }}
+{%- if custom_tools is defined %}
+    {%- set tools = custom_tools %}
+{%- endif %}
 {%- if not date_string is defined %}
     {%- set date_string = "26 Jul 2024" %}
 {%- endif %}
@@ -312,6 +315,13 @@ CONSTRUCTS = [
     "{% for a in [1, 2] %}{% if a == 2 %}{% break %}{% endif %}{{ a }}{% else %}none{% endfor %}",
     "{% for a in [1, 2] %}{% break %}{% else %}none{% endfor %}{% for a in [] %}{% else %}empty{% endfor %}",
     "{% for a in [1, 2] if a > 1 %}{{ loop.first }}{{ loop.previtem }}{{ loop.nextitem is defined }}{{ loop.revindex }}{% endfor %}",
+    "{% if nothing is defined %}{% set bos_token = 1 %}{% endif %}{{ bos_token }}{% for i in [1] %}{{ bos_token }}{% endfor %}",
+    "{% if messages %}{% set bos_token = 1 %}{% else %}{% set bos_token = 2 %}{% endif %}{% for i in [1] %}{{ bos_token }}{% endfor %}",
+    "{% for i in [1] %}{{ eos_token }}{% endfor %}{% if messages %}{% set eos_token = 1 %}{% endif %}{{ eos_token }}",
+    "{% for i in [1, 2] %}{% if i == 2 %}{% set eos_token = i %}{% endif %}{{ eos_token }}{% endfor %}{{ eos_token }}",
+    "{% for i in [1, 2] %}{% if i == 1 %}{% for j in [1] %}{% if i %}{% set eos_token = 4 %}{% endif %}{{ eos_token }}{% endfor %}{% endif %}{{ eos_token }}{% endfor %}",
+    "{% if tools %}{% set bos_token = 1 %}{% elif documents %}{% set bos_token = 2 %}{% elif messages %}{% else %}{% set bos_token = 3 %}{% endif %}{{ bos_token }}",
+    "{% if messages %}{{ bos_token }}{% set bos_token = 1 %}{% elif tools %}{% set bos_token = 2 %}{% else %}{% set bos_token = 3 %}{% endif %}",
     "{% set tools = 5 %}{% for i in [1] %}{{ tools }}{% endfor %}", "{% set eos_token = 'e' %}{{ eos_token }}",
     "{{ x }}{% for i in [1] %}{{ x }}{% endfor %}{% set x = 2 %}{% for i in [1] %}{{ x }}{% set x = 3 %}{{ x }}{% endfor %}{{ x }}",
     "{% for i in [1, 2] %}{% for j in [1] %}{{ y }}{% endfor %}{% set y = i %}{% endfor %}{{ y }}",
@@ -347,8 +357,6 @@ REFUSED = [
     "{% set ns = namespace(a=1) %}{{ ns == ns }}", "{{ lipsum is defined }}{{ cycler is defined }}{{ joiner is defined }}",
     "{% macro m(a) %}{{ varargs }}{{ a }}{% endmacro %}{{ m(1) }}", "{% for i in [1] %}{{ bos_token }}{% endfor %}{% set bos_token = 2 %}",
     "{% macro m() %}{{ bos_token }}{% endmacro %}{{ m() }}{% set bos_token = 2 %}",
-    "{% if tools %}{% set bos_token = 1 %}{% elif documents %}{% set bos_token = 2 %}{% elif messages %}{% else %}{% set bos_token = 3 %}{% endif %}{{ bos_token }}",
-    "{% if messages %}{{ bos_token }}{% set bos_token = 1 %}{% elif tools %}{% set bos_token = 2 %}{% else %}{% set bos_token = 3 %}{% endif %}",
     "{{ 1 < 2 < 3 }}", "{% set ns = namespace(a=1) %}{% set x = [ns]|map(attribute='a') %}{% set ns.a = 2 %}{{ x|first }}",
     "{% macro m(a=b, b=1) %}{{ a }}{% endmacro %}{% set b = 5 %}{{ m() }}", "{{ [{'a': {'b': 1}}]|map(attribute='a.b')|first }}",
     "{{ [['x']]|map(attribute='0')|first }}", "{{ 9007199254740993 == 9007199254740992.0 }}", "{{ 'abc'[::-1] }}", "{{ messages }}",

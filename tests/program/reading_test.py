@@ -215,11 +215,16 @@ class Embed(Reading):
                    json.dumps({"prompts": {"query": "the ", "other": ""}, "default_prompt_name": "query"}))
         self.assertEqual(self.vectors("m", ["red dog"])[0], want)
         self.write("m/config_sentence_transformers.json", '{"prompts": {}, "default_prompt_name": "query"}')
+        plain = self.vectors("m", ["red dog"])[0]  # sentence-transformers gives every model this prompt
+        self.assertNotEqual(plain, want)
+        self.write("m/config_sentence_transformers.json", '{"prompts": {"other": null}, "default_prompt_name": "other"}')
+        self.assertEqual(self.vectors("m", ["red dog"])[0], plain)
+        self.write("m/config_sentence_transformers.json", '{"prompts": {}, "default_prompt_name": "other"}')
         self.refuses(1, 'it must name one of "prompts"', "embed", "-m", "m", stdin="red dog\n")
 
     def test_prompts_by_name(self):
         model = tiny_models.text_encoder(self.at / "m")
-        self.refuses(2, "no prompts", "embed", "-m", "m", "--prompt", "query", stdin="red dog\n")
+        self.refuses(2, "the prompts document, query", "embed", "-m", "m", "--prompt", "none", stdin="red dog\n")
         tiny_models.sentence_modules(model, normalize=False)
         plain, the, where = self.vectors("m", ["red dog", "the red dog", "where is red dog"])
         self.write("m/config_sentence_transformers.json", json.dumps(
@@ -229,7 +234,7 @@ class Embed(Reading):
             with self.subTest(options):
                 self.succeeds("embed", "-m", "m", *options, "-o", "v.npy", stdin="red dog\n")
                 self.close(npy_of((self.at / "v.npy").read_bytes())[1], want, 1e-6)
-        self.refuses(2, "place, plain, query", "embed", "-m", "m", "--prompt", "none", stdin="red dog\n")
+        self.refuses(2, "document, place, plain, query", "embed", "-m", "m", "--prompt", "none", stdin="red dog\n")
 
     def test_prompts_that_are_not_pooled(self):
         """The mean of the states after the prompt, which the model reads all the same."""
