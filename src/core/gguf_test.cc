@@ -88,7 +88,7 @@ TEST_F(Gguf, WhatIsNoSuchFile) {
   EXPECT_FALSE(is_gguf("/tmp"));
   EXPECT_FALSE(is_gguf("/dev/zero"));
   expect_refused("", "is empty");
-  expect_refused("GGML" + std::string(40, '\0'), "no GGUF file");
+  expect_refused("GGML" + std::string(40, '\0'), "this is not a GGUF file");
   expect_refused(GgufBytes(1).bytes(), "version 1 of GGUF; heed reads 2 and 3");
   expect_refused(GgufBytes(3u << 24).bytes(), "big-endian");
 }
