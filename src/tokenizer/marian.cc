@@ -256,9 +256,10 @@ std::shared_ptr<const Pipeline> read_m2m100(const TokenizerFiles& files, const T
   // transformers gives new tokens the ids after the pieces, which its class has given to languages.
   for (const AddedToken& token : special.added)
     if (vocabulary.find(token.content) == TokenTable::kNone)
-      throw FormatError(files.where + ": the added token '" + token.content +
-                        "' is neither in vocab.json nor a language, and M2M100Tokenizer gives it the id of a language; " +
-                        "remove it from the files");
+      throw FormatError(
+          files.where + ": the added token '" + token.content +
+          "' is neither in vocab.json nor a language, and M2M100Tokenizer gives it the id of a language; " +
+          "remove it from the files");
   const int32_t unk_id = need_id(vocabulary, special.content("unk_token"), where);
   const int32_t eos_id = need_id(vocabulary, special.content("eos_token"), where);
   const int32_t language = need_id(vocabulary, "__" + config.text_or("src_lang", "en") + "__", where);
