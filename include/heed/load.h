@@ -22,7 +22,7 @@ namespace heed::inline v0 {
 
 // ---------------------------------------------------------------------------------------------- kinds of models
 
-/// What a config.json requires, known before memory is allocated.
+/// The requirements of a config.json, known before memory is allocated.
 struct ModelPlan {
   int64_t parameters = 0;         // numbers in model.safetensors
   std::vector<int64_t> pieces{};  // of vocabulary.txt, then of source_vocabulary.txt if there is one

@@ -146,7 +146,7 @@ struct HeadVectors {
   Tensor q, k, v;
 };
 
-/// What to record of one attention call, and the records.
+/// The recordings to make of one attention call, and the recorded tensors.
 struct HeadRecord {
   bool want_weights = true, want_vectors = false;
   WeightsSelection selection{};  // heads and rows of the weights; top_p must be 1
@@ -154,8 +154,8 @@ struct HeadRecord {
   HeadVectors vectors{};         // views of the projections
 };
 
-/// What a head attends to: as learned, or instead uniformly to every visible key, to the previous token (the first
-/// token: to itself), or to itself.
+/// The attention of a head: as learned, uniform over every visible key, to the previous token alone (the first token
+/// attends to itself), or to the token itself alone.
 enum class HeadPattern : uint8_t { learned, uniform, previous, own };
 
 /// Interventions on the heads of an attention module. Everything computed from the heads changes accordingly.

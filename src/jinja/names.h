@@ -33,7 +33,7 @@ class NameScopes {
   void declare(const std::string& name, size_t line);
 
  private:
-  // The innermost scope has the name of the bit, with the value that the enclosing scope gives it.
+  // Records that the innermost scope has the name of this bit, with the value of the enclosing scope.
   void use(uint32_t bit);
 
   // One scope. `seen` and `known` have a bit for each name that a run has before the program sets any.

@@ -7,7 +7,7 @@
 
 namespace heed::inline v0 {
 
-/// What a config.json of any registered kind requires. Throws FormatError.
+/// Reads a config.json of any registered kind. Throws FormatError.
 ModelPlan read_plan(const std::string& json, const std::string& where);
 /// The config.json of a model. Throws UsageError for an unregistered kind.
 std::string describe(const Module& model);

@@ -40,8 +40,8 @@ HWY_INLINE V exp2_slope(D d, V f) {
   return y;
 }
 
-// 2^f power, for f in [-0.5, 0.5] and a power of two. power + (f power) y rounds as (1 + f y) power does, and a product
-// fewer waits for y: a loop of exponentials is bound by how many it has under way.
+// 2^f power, for f in [-0.5, 0.5] and a power of two. power + (f power) y rounds as (1 + f y) power does, where f power
+// is normal. Its chain of operations is one product shorter: that length bounds a loop of exponentials.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp2_of_fraction(D d, V f, V power) {
   return hn::MulAdd(exp2_slope(d, f), hn::Mul(f, power), power);

@@ -17,7 +17,7 @@ enum class VocabularyKind { bpe, unigram, wordpiece };
 /// The largest extra_ids of T5Tokenizer that heed accepts.
 inline constexpr int64_t kMostExtraIds = 10000;
 
-/// What a tokenizer class takes from the files of a directory.
+/// The parts of a directory's files that a tokenizer class reads.
 struct ClassFiles {
   std::string where{};  // for messages
   TokenTable table{};   // finished
