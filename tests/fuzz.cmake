@@ -42,8 +42,12 @@ function(heed_fuzz format runs megabytes)
       math(EXPR number "${number} + 1")
     endif()
   endforeach()
+  set(options "")
+  if(format STREQUAL request)  # The leak checker of clang 14 crashes where it meets a thread that ends: only at the end.
+    set(options -detect_leaks=0)
+  endif()
   add_test(NAME fuzz.${format} COMMAND fuzz ${format} -runs=${runs} -seed=1 -timeout=60 -rss_limit_mb=2048 -max_len=65536
-           -malloc_limit_mb=${megabytes} -print_final_stats=1 ${found} ${begin})
+           -malloc_limit_mb=${megabytes} -print_final_stats=1 ${options} ${found} ${begin})
   set_tests_properties(fuzz.${format} PROPERTIES LABELS fuzz TIMEOUT 900 COST 50)
 endfunction()
 

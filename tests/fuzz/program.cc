@@ -112,19 +112,32 @@ std::string answer(HttpCall& call) {
   return text;
 }
 
+// A server that runs until the program ends. Its threads are joined, since the leak checker, which looks then, fails
+// where one is just ending.
+class RunningServer {
+ public:
+  RunningServer()
+      : server_({{"GET", "", "text/plain", [](HttpCall& call) { return call.request().languages; }},
+                 {"POST", "x", "application/json", answer}},
+                {.seconds = 2, .body_bytes = 1 << 16, .receive_seconds = 2, .connections = 4}),
+        thread_([this] { server_.run(); }) {}
+  ~RunningServer() {
+    server_.stop();
+    thread_.join();
+  }
+  const std::string& address() const { return server_.address(); }
+
+ private:
+  HttpServer server_;
+  std::thread thread_;
+};
+
 // All of a request, to a server that runs. TOKEN stands for the random part of its address.
 void run_request(const std::string& bytes) {
-  static HttpServer* const server = [] {
-    auto* const made =
-        new HttpServer({{"GET", "", "text/plain", [](HttpCall& call) { return call.request().languages; }},
-                        {"POST", "x", "application/json", answer}},
-                       {.seconds = 2, .body_bytes = 1 << 16, .receive_seconds = 2, .connections = 4});
-    std::thread([made] { made->run(); }).detach();
-    return made;
-  }();
+  static const RunningServer server;
   static const std::string token =
-      server->address().substr(server->address().rfind('/', server->address().size() - 2) + 1, 32);
-  static const int port = std::stoi(server->address().substr(server->address().rfind(':') + 1));
+      server.address().substr(server.address().rfind('/', server.address().size() - 2) + 1, 32);
+  static const int port = std::stoi(server.address().substr(server.address().rfind(':') + 1));
   run_head(bytes.substr(0, std::min(bytes.find("\r\n\r\n"), bytes.size()) + 4));
 
   std::string request = bytes;
