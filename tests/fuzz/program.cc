@@ -112,8 +112,8 @@ std::string answer(HttpCall& call) {
   return text;
 }
 
-// A server that runs until the program ends. Its threads are joined, since the leak checker, which looks then, fails
-// where one is just ending.
+// A server that runs until the program ends. Its threads are joined then: the leak checker runs next, and can crash if
+// a thread ends meanwhile.
 class RunningServer {
  public:
   RunningServer()
