@@ -113,6 +113,12 @@ Variable SpeechTransformer::decode(const TokenBatch& target, const Variable& mem
   return (*decoder_)(embed(target, 0), memory, {.causal = Causal::top_left}, {}, record);
 }
 
+Variable SpeechTransformer::logits_of(const Variable& states) const {
+  if (!config_.missing_head.empty())
+    throw UsageError("SpeechTransformer: this is a model " + config_.missing_head + "; it gives states");
+  return functional::linear(states, output_weight());
+}
+
 std::vector<int32_t> SpeechTransformer::transcribe(const Tensor& mel, const TranscribeOptions& options) const {
   if (options.prompt.empty()) throw ShapeError("transcribe: the prompt is empty; give the start token at least");
   if (options.max_tokens < 0)

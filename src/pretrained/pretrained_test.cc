@@ -279,7 +279,7 @@ TEST(Names, WritesBackWhatItRead) {
                               {"absent", {"absent"}}},
                     .layers = 1,
                     .prefixes = {"model.", ""},
-                    .without_prefix = {"row", "cube", "expert"},
+                    .heads = {"row", "cube", "expert"},
                     .old_endings = {{".gamma", ".weight"}}};
   NamedTensors stored{
       {"model.l.0.a", normal({2, 2}, 0, 1)}, {"model.l.0.b", normal({3, 2}, 0, 1)},
