@@ -20,8 +20,8 @@ struct SpeechTransformerConfig {
   int32_t padding_id = -1;     // of functional::embedding
   bool tie_embeddings = true;  // true: the output uses the embedding's matrix; false: its own
   std::vector<TransformerLayerOptions> encoder{}, decoder{};
-  /// Not empty if the model has states but no logits: the reason, to follow "a model "; see PretrainedHead::missing.
-  std::string missing_head{};
+  bool has_head = true;        // false: the model has states but no logits
+  std::string missing_head{};  // the reason, to follow "a model ", if files lack the head; see PretrainedHead::missing
 };
 
 struct TranscribeOptions {

@@ -354,6 +354,7 @@ class Merging {
   void merge(const std::string& module, const Tensor& b, const Tensor& a, bool turned) {
     const std::string plain = plain_of(module) + kEnding;
     const std::string* const stored = find_stored(names_, plain, base_.names());
+    if (!stored && is_unused(names_, plain)) return;  // a pooler, say, that the base lacks
     if (!stored) no_place(kPrefix + module);
     const std::string brought = kPrefix + module + kOfBase;
     const Tensor base = (file_.contains(brought) ? file_.tensor(brought) : base_.tensor(*stored)).to(DType::f32);

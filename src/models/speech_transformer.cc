@@ -114,8 +114,10 @@ Variable SpeechTransformer::decode(const TokenBatch& target, const Variable& mem
 }
 
 Variable SpeechTransformer::logits_of(const Variable& states) const {
-  if (!config_.missing_head.empty())
-    throw UsageError("SpeechTransformer: this is a model " + config_.missing_head + "; it gives states");
+  if (!config_.has_head)
+    throw UsageError(config_.missing_head.empty()
+                         ? "SpeechTransformer: the model has no head that predicts tokens; it gives states"
+                         : "SpeechTransformer: this is a model " + config_.missing_head + "; it gives states");
   return functional::linear(states, output_weight());
 }
 

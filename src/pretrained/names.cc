@@ -258,6 +258,8 @@ std::optional<std::string> missing_of_head(const Names& names, const std::vector
   return {};
 }
 
+bool is_unused(const Names& names, const std::string& plain) { return matches_any(plain, names.unused); }
+
 bool is_of_head(const Names& names, const std::string& name) { return begins_with_any(name, names.heads); }
 
 std::string name_in_files(const Names& names, const std::string& plain, const std::vector<std::string>& stored) {
@@ -389,7 +391,7 @@ NamedTensors read_named(const Names& names, const Module& model, const std::vect
   for (const std::string& plain : used) known.insert(there.one_name(plain));
   for (const auto& [plain, name] : there.all()) {
     if (known.contains(there.one_name(plain))) continue;
-    if (!matches_any(plain, names.unused) && !is_of_head(names, name))
+    if (!is_unused(names, plain) && !is_of_head(names, name))
       throw FormatError(where + ": tensor '" + name + "' has no place in this kind of model; its results would differ");
   }
   return result;

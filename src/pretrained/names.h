@@ -89,6 +89,8 @@ std::optional<std::string> missing_of_head(const Names& names, const std::vector
                                            const TensorSource& stored);
 /// Whether the stored tensor `name` belongs to a head.
 bool is_of_head(const Names& names, const std::string& name);
+/// Whether the model ignores a tensor with this name without prefix.
+bool is_unused(const Names& names, const std::string& plain);
 
 /// The full name in the files of the tensor with this name without prefix, whether or not `stored` has it.
 std::string name_in_files(const Names& names, const std::string& plain, const std::vector<std::string>& stored);

@@ -78,16 +78,15 @@ Described describe(const Keys& config, const TensorSource& stored) {
                               .decoder = layers("decoder")};
   Names names = names_of(std::max(std::ssize(own.encoder), std::ssize(own.decoder)));
   std::vector<Tie> ties;
-  // Without a separate head, the output matrix is the embedding.
-  if (config.flag("tie_word_embeddings") || wrote == "WhisperModel")
-    ties.push_back({kHead, "decoder.embed_tokens.weight"});
+  if (config.flag("tie_word_embeddings")) ties.push_back({kHead, "decoder.embed_tokens.weight"});
   settle_ties(names, ties, stored);
   PretrainedHead head;
-  if (!find_stored(names, kHead, stored.names)) head.missing = head_without(config, kHead);
+  own.has_head = find_stored(names, kHead, stored.names);
+  if (!own.has_head && wrote != "WhisperModel") head.missing = head_without(config, kHead);
   if (!wrote.empty() && wrote != "WhisperForConditionalGeneration" && wrote != "WhisperModel")
-    head.missing = head_unknown(config);
+    own.has_head = false, head.missing = head_unknown(config);
   own.missing_head = head.missing;
-  own.tie_embeddings = !head.missing.empty() || is_tied(names, kHead);
+  own.tie_embeddings = !own.has_head || is_tied(names, kHead);
   return {.make = [own] { return std::make_unique<SpeechTransformer>(own); },
           .names = std::move(names),
           .head = std::move(head)};
