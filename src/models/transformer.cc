@@ -182,6 +182,12 @@ Variable Transformer::embed_target(const TokenBatch& batch, int64_t first_positi
 
 namespace {
 
+// The message for a model that cannot write; `why` unless its files lack something.
+std::string gives_states(const std::optional<TransformerDetails>& details, const std::string& why) {
+  const bool lacks = details && !details->missing_head.empty();
+  return "Transformer: " + (lacks ? "this is a model " + details->missing_head : why) + "; it gives states and vectors";
+}
+
 // The relative position bias that `weight` adds to the scores of self-attention; undefined without `weight`.
 Variable bias_of(const Variable& weight, const TokenBatch& batch, bool both_ways, int64_t distance) {
   if (!weight.defined()) return {};
@@ -202,7 +208,7 @@ Variable Transformer::encode(const TokenBatch& source, AttentionRecord* record) 
 Variable Transformer::decode(const TokenBatch& target, const Variable& memory, const TokenBatch& source,
                              AttentionRecord* record) const {
   if (decoder_->layers.empty())
-    throw UsageError("Transformer: the model encodes texts, and has no decoder; it gives states and vectors");
+    throw UsageError(gives_states(details_, "the model encodes texts, and has no decoder"));
   if (source.is_packed() != target.is_packed())
     throw ShapeError("Transformer: one of source and target is packed, the other padded; pack both or pad both");
   MultiheadAttention::Call self = call_of(target, target, Causal::top_left, config_.positions == "rotary");
@@ -254,12 +260,9 @@ bool Transformer::has_logits() const {
 
 const Transformer& Transformer::expect_writing() const {
   if (config_.num_decoder_layers == 0)
-    throw UsageError("Transformer: the model encodes texts, and has no decoder; it gives states and vectors");
+    throw UsageError(gives_states(details_, "the model encodes texts, and has no decoder"));
   if (class_output_) throw UsageError("Transformer: the model has no head that predicts tokens; it classifies texts");
-  if (!has_logits())
-    throw UsageError(details_->missing_head.empty()
-                         ? "Transformer: the model has no head that predicts tokens; it gives states and vectors"
-                         : "Transformer: this is a model " + details_->missing_head + "; it gives states and vectors");
+  if (!has_logits()) throw UsageError(gives_states(details_, "the model has no head that predicts tokens"));
   return *this;
 }
 
