@@ -241,7 +241,7 @@ GgufModel::GgufModel(const std::string& path) : file_(path), config_(Translation
 
 std::vector<std::string> GgufModel::hub_names() const {
   std::vector<std::string> names = names_;
-  if (file_.tensor("output.weight")) names.emplace_back("lm_head.weight");
+  if (config_.text("model_type") != "bert") names.emplace_back("lm_head.weight");
   return names;
 }
 
