@@ -207,8 +207,7 @@ Variable Transformer::encode(const TokenBatch& source, AttentionRecord* record) 
 
 Variable Transformer::decode(const TokenBatch& target, const Variable& memory, const TokenBatch& source,
                              AttentionRecord* record) const {
-  if (decoder_->layers.empty())
-    throw UsageError(gives_states(details_, "the model encodes texts, and has no decoder"));
+  if (decoder_->layers.empty()) throw UsageError(gives_states(details_, "the model encodes texts, and has no decoder"));
   if (source.is_packed() != target.is_packed())
     throw ShapeError("Transformer: one of source and target is packed, the other padded; pack both or pad both");
   MultiheadAttention::Call self = call_of(target, target, Causal::top_left, config_.positions == "rotary");
