@@ -142,9 +142,11 @@ struct TransformerDetails {
   int32_t unnumbered_id = -1;
   int64_t relative_buckets = 0;  // buckets of relative_position_bias, one table per stack; 0: none
   int64_t relative_distance = 128;
-  double state_factor = 1;  // multiplies the last states before the output
-  bool logit_bias = false;  // true: add a bias (V) to the logits
-  int64_t classes = 0;      // number of text classes that the head scores instead of the next token; 0: none
+  double state_factor = 1;     // multiplies the last states before the output
+  bool logit_bias = false;     // true: add a bias (V) to the logits
+  int64_t classes = 0;         // number of text classes that the head scores instead of the next token; 0: none
+  bool has_head = true;        // false: the model has states but no logits
+  std::string missing_head{};  // the reason, to follow "a model ", if files lack the head; see PretrainedHead::missing
 };
 
 /// When beam search stops, once it has as many finished translations as beams.
@@ -210,6 +212,9 @@ class Transformer : public Module {
   /// encode(source). Both batches are padded or both packed; packed -> (1, T, E).
   Variable decode(const TokenBatch& target, const Variable& memory, const TokenBatch& source,
                   AttentionRecord* record = nullptr) const;
+  /// texts (B, L) -> hidden states (B, L, E) of the decoder if it reads the same text as the encoder, after bos_id and
+  /// without its last token, as in BART. Packed -> (1, T, E).
+  Variable decode_again(const TokenBatch& texts) const;
   /// Mean loss over the target tokens. loss() adds bos and eos to the sentences, as translate() and score() do.
   /// Computed packed if `source` is packed, else padded. With options.r_drop each pair is computed twice and counted
   /// twice in `parts`.
@@ -227,10 +232,12 @@ class Transformer : public Module {
   std::vector<Hypothesis> score(const TokenBatch& source, const TokenBatch& target,
                                 const BeamOptions& options = {}) const;
 
-  /// Logits (..., V) for states (..., E) of decode(). Throws UsageError for a classification model.
+  /// Whether the model has a head that predicts tokens.
+  bool has_logits() const;
+  /// Logits (..., V) for states (..., E) of decode(). Throws UsageError without a head that predicts tokens.
   Variable logits_of(const Variable& states) const;
-  /// Scores (B, C) of the details().classes classes. As in BART, the decoder reads the same text as the encoder, and
-  /// its state at the last end token goes through a tanh layer. Throws UsageError if the model has no classification
+  /// Scores (B, C) of the details().classes classes. As in BART, the state of decode_again() at the last end token goes
+  /// through a tanh layer. Throws UsageError if the model has no classification
   /// head, ShapeError for a text without an end token.
   Variable class_scores(const TokenBatch& texts) const;
   /// Logits (..., V) of states (..., E) between two layers, as AttentionRecord::decoder_states has them: what the model
@@ -311,6 +318,7 @@ struct LanguageModelDetails {
   double logit_softcap = 0;     // logits become softcap(logits, logit_softcap); 0: no cap
   bool causal = true;           // false: every token attends to all, and no token is predicted
   bool has_head = true;         // false: the model has states but no logits
+  std::string missing_head{};   // the reason, to follow "a model ", if files lack the head; see PretrainedHead::missing
   int64_t classes = 0;          // number of text classes that the head scores instead of the next token; 0: none
   int32_t class_padding = -1;   // padding token, skipped at the end of a text when its class is read; -1: none
 };
@@ -379,6 +387,8 @@ class LanguageModel : public Module {
   /// outside the vocabulary and fewer than 2 tokens, Error for a logit that is not finite.
   std::vector<float> log_probabilities(const std::vector<int32_t>& text) const;
 
+  /// Whether the model has a head that predicts tokens.
+  bool has_logits() const { return !details_ || (details_->has_head && details_->classes == 0); }
   /// Logits (..., V) for states (..., E) of hidden(). Throws UsageError if the model has no head that predicts tokens.
   Variable logits_of(const Variable& states) const;
   /// Logits (..., V) of states (..., E) between two layers, as AttentionRecord::decoder_states has them: what the model

@@ -31,6 +31,9 @@ struct PretrainedHead {
   HeadTask task = HeadTask::none;
   std::vector<std::string> labels{};  // of the classes
   ClassScores scores = ClassScores::one_of_all;
+  /// Not empty if config.json names a class with a head that the model lacks: the reason, to follow "a model ". The
+  /// task is then `none`.
+  std::string missing{};
 };
 
 /// A third-party model.
@@ -48,7 +51,7 @@ struct PretrainedModel {
   std::vector<std::string> stop_texts{};  // texts that end the output, which includes them
   /// true: `refused` of `generate` and `beam` only applies if the caller sets no temperature, beam size or sampling.
   bool refused_unless_chosen = false;
-  PretrainedHead head{};                             // of a TextEncoder or an ImageEncoder
+  PretrainedHead head{};
   std::shared_ptr<const PretrainedLayout> layout{};  // the source files, for save_pretrained; none for GGUF
 };
 
@@ -56,6 +59,10 @@ struct PretrainedModel {
 /// one expert; bert, distilbert, roberta, xlm-roberta, mpnet; vit; marian, bart, m2m_100, t5; whisper. Tensors are
 /// views of the mapped files, except those that must be transposed or joined. Matrices in half precision keep their
 /// dtype (Module::keep_matrices_as).
+///
+/// config.json's "architectures" names the class of the model and so its head. If the files lack a tensor of that head,
+/// or heed does not have it, the model loads without a head (PretrainedHead::missing). If "architectures" names no
+/// head, a head that predicts words is used if the files have all of it. Stored tensors of other heads are ignored.
 ///
 /// Or loads a GGUF file (recognised by its first four bytes; versions 2 and 3): bert, gemma, gemma2, gpt2, llama,
 /// qwen2 and qwen3 in F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K. Matrices keep their type

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "heed/models.h"
@@ -19,6 +20,8 @@ struct SpeechTransformerConfig {
   int32_t padding_id = -1;     // of functional::embedding
   bool tie_embeddings = true;  // true: the output uses the embedding's matrix; false: its own
   std::vector<TransformerLayerOptions> encoder{}, decoder{};
+  bool has_head = true;        // false: the model has states but no logits
+  std::string missing_head{};  // the reason, to follow "a model ", if files lack the head; see PretrainedHead::missing
 };
 
 struct TranscribeOptions {
@@ -43,8 +46,8 @@ class SpeechTransformer : public Module {
   /// target (B, Lt), padded -> last states (B, Lt, E). Fills the `decoder` and `cross` parts of `record`. Throws
   /// ShapeError for a packed target and for one longer than max_target_positions.
   Variable decode(const TokenBatch& target, const Variable& memory, AttentionRecord* record = nullptr) const;
-  /// states (..., E) -> logits (..., V).
-  Variable logits_of(const Variable& states) const { return functional::linear(states, output_weight()); }
+  /// states (..., E) -> logits (..., V). Throws UsageError if the model has no head.
+  Variable logits_of(const Variable& states) const;
   const Variable& output_weight() const { return output_.defined() ? output_ : embedding_; }  // (V, E)
   Variable logits(const Tensor& mel, const TokenBatch& target) const { return logits_of(decode(target, encode(mel))); }
   /// Transcribes one spectrum (1, mel_bins, 2 * max_source_positions) and returns the tokens after the prompt. Keys and

@@ -32,8 +32,8 @@ struct TextVectors {
 };
 
 /// A vector for each text, computed by `modules` from the last states of its tokens (for a translation model, those of
-/// the encoder). Works with every model. A text without tokens gives zeros. Throws FormatError if the modules do not
-/// fit the model.
+/// the encoder; for a bart, those of the decoder, Transformer::decode_again). Works with every model. A text without
+/// tokens gives zeros. Throws FormatError if the modules do not fit the model.
 TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>& texts,
                         const SentenceModules& modules = {});
 

@@ -213,9 +213,8 @@ std::vector<PageGroup> textbook_examples() { return {basic_self_attention(), cir
 Page translation_page(const SeenTranslation& seen, int64_t layer, const StoredModel& stored) {
   const NoGrad no_grad;
   const auto& model = stored.as<Transformer>();
-  Page page{.title = seen.text,
-            .text = seen.translation,
-            .steps = steps_of(model.logits_of(seen.hidden).value(), seen.output, stored.tokenizer())};
+  Page page{.title = seen.text, .text = seen.translation};
+  if (model.has_logits()) page.steps = steps_of(model.logits_of(seen.hidden).value(), seen.output, stored.tokenizer());
   for (SeenAttention& attention : attention_of(seen, stored)) {
     const bool decoder = attention.name == "Decoder", cross = attention.name == "Cross";
     const std::vector<HeadVectors>& vectors = decoder ? seen.record.decoder_vectors
@@ -226,7 +225,7 @@ Page translation_page(const SeenTranslation& seen, int64_t layer, const StoredMo
                                             : scale_of(model.details()->encoder);
     PageGroup group = group_of(std::move(attention));
     add_vectors(group, vectors, layer, scale, decoder);
-    group.step_keys = decoder ? StepKeys::output : cross ? StepKeys::input : StepKeys::none;
+    if (model.has_logits()) group.step_keys = decoder ? StepKeys::output : cross ? StepKeys::input : StepKeys::none;
     if (decoder) group.mask = causal_mask(std::ssize(seen.input));
     page.groups.push_back(std::move(group));
   }
@@ -243,13 +242,15 @@ Page text_page(const SeenText& seen, int64_t layer, const StoredModel& stored) {
     const auto& model = stored.as<LanguageModel>();
     // A text is followed to what would come next; of one that the model wrote itself that is not known yet.
     const int64_t first = std::max<int64_t>(seen.given, 1), end = std::ssize(seen.ids) + (seen.given > 0 ? 0 : 1);
-    const Variable hidden(seen.hidden.value().slice(1, first - 1, end - 1));
-    page.steps =
-        steps_of(model.logits_of(hidden).value(), {seen.ids.begin() + first, seen.ids.end()}, stored.tokenizer());
+    if (model.has_logits()) {
+      const Variable hidden(seen.hidden.value().slice(1, first - 1, end - 1));
+      page.steps =
+          steps_of(model.logits_of(hidden).value(), {seen.ids.begin() + first, seen.ids.end()}, stored.tokenizer());
+      group.step_keys = StepKeys::output;
+      group.first_step = first - 1;
+    }
     add_vectors(group, seen.record.decoder_vectors, layer, model.details() ? scale_of(model.details()->layers) : 0,
                 /*causal=*/true);
-    group.step_keys = StepKeys::output;
-    group.first_step = first - 1;
     group.mask = causal_mask(std::ssize(seen.ids));
   }
   page.groups.push_back(std::move(group));

@@ -118,8 +118,9 @@ void add_embed(CLI::App& program) {
       "Prints a line of numbers for each line, or writes them all as an array (lines, width) where --output ends in "
       ".npy. Models of sentence-transformers pool and normalise as their modules.json says. Of every other model the "
       "vector is what sentence-transformers makes of it: of a Hugging Face model that writes (ForCausalLM) the last "
-      "state of the text's last token, else the mean of the last states of its tokens; special tokens count, but for "
-      "the end that heed's own models have. Longer texts than the model takes are cut.\n\n"
+      "state of the text's last token, else the mean of the last states of its tokens (of a translator the encoder's, "
+      "of a bart the decoder's); special tokens count, but for the end that heed's own models have. Longer texts than "
+      "the model takes are cut.\n\n"
       "With --similarity it prints the nearest lines of another file: the line's number, the similarity, the other's "
       "number, the other. The similarity is the cosine, or the one that the model "
       "names: dot, or euclidean or manhattan, the negative distance.");

@@ -40,6 +40,7 @@ std::vector<std::string> marked_labels(Tokens tokens) {
 }
 
 Predicted predicted_of(const SeenTranslation& seen, const StoredModel& model) {
+  if (!model.as<Transformer>().has_logits()) return {};
   return {pieces_of(model.tokenizer(), seen.output),
           [&model, source = seen.source, input = seen.input,
            output = seen.output](const StoredModel& other) -> std::vector<double> {
@@ -56,7 +57,7 @@ Predicted predicted_of(const SeenTranslation& seen, const StoredModel& model) {
 }
 
 Predicted predicted_of(const SeenText& seen, const StoredModel& model) {
-  if (!seen.record.encoder.empty()) return {};
+  if (!seen.record.encoder.empty() || !model.as<LanguageModel>().has_logits()) return {};
   std::vector<std::string> tokens = pieces_of(model.tokenizer(), seen.ids);
   tokens.erase(tokens.begin());
   return {std::move(tokens), [&model, ids = seen.ids](const StoredModel& other) -> std::vector<double> {

@@ -292,9 +292,12 @@ class Merging {
     untie();
   }
   std::map<std::string, Tensor> tensors() && { return std::move(changed_); }
+  /// Whether tensors that are tied in the base differ. tensors() then has all of them.
+  bool untied() const { return untied_; }
 
  private:
   void take(const std::string& name) {
+    if (is_copy(name)) return;
     for (const char* ending : {kOfB, kOfEmbeddingB, kMagnitudes, kOfBase})
       if (const auto module = module_of(name, ending)) {
         if (!file_.contains(kPrefix + *module + kOfA) && !file_.contains(kPrefix + *module + kOfEmbeddingA))
@@ -312,6 +315,24 @@ class Merging {
     } else {
       no_place(name);
     }
+  }
+
+  // With bias = "all", PEFT saves the biases of modules_to_save again, under the names of both copies of the module:
+  // the one that computes, and the original, which does not.
+  bool is_copy(const std::string& name) const {
+    constexpr std::string_view kOriginal = ".original_module.", kTrained = ".modules_to_save.";
+    if (name.find(kOriginal) != std::string::npos) return true;
+    const size_t at = name.find(kTrained);
+    if (at == std::string::npos) return false;
+    const std::string module = name.substr(0, at + 1), inner = name.substr(at + kTrained.size());
+    for (const std::string& rest : {inner, inner.substr(inner.find('.') + 1)})  // with or without the adapter's name
+      if (file_.contains(module + rest)) {
+        if (!same_values(file_.tensor(module + rest), file_.tensor(name)))
+          throw FormatError(file_.path() + ": '" + name + "' and '" + module + rest +
+                            "' name one tensor and differ; save the adapters again");
+        return true;
+      }
+    return false;
   }
 
   [[noreturn]] void no_place(const std::string& name) const {
@@ -333,6 +354,7 @@ class Merging {
   void merge(const std::string& module, const Tensor& b, const Tensor& a, bool turned) {
     const std::string plain = plain_of(module) + kEnding;
     const std::string* const stored = find_stored(names_, plain, base_.names());
+    if (!stored && is_unused(names_, plain)) return;  // a pooler, say, that the base lacks
     if (!stored) no_place(kPrefix + module);
     const std::string brought = kPrefix + module + kOfBase;
     const Tensor base = (file_.contains(brought) ? file_.tensor(brought) : base_.tensor(*stored)).to(DType::f32);
@@ -361,13 +383,22 @@ class Merging {
     }
   }
 
-  // A changed table is no longer tied.
+  // A table that one of two tied names changes leaves the other with the values of the base.
   void untie() {
+    std::map<std::string, Tensor> kept;
     for (const auto& [target, source] : names_.ties) {
       const std::string* const table = find_stored(names_, source, base_.names());
-      if (!table || !changed_.contains(*table) || changed_.contains(own_name(target))) continue;
-      if (find_stored(names_, target, base_.names()) == table) changed_[own_name(target)] = base_.tensor(*table);
+      if (!table) continue;
+      const std::string one = own_name(target), other = own_name(source);
+      const auto value = [&](const std::string& name) {
+        const auto changed = changed_.find(name);
+        return changed == changed_.end() ? base_.tensor(*table) : changed->second;
+      };
+      const Tensor of_one = value(one), of_other = value(other);
+      if ((changed_.contains(one) || changed_.contains(other)) && !same_values(of_one, of_other)) untied_ = true;
+      kept[one] = of_one, kept[other] = of_other;
     }
+    if (untied_) changed_.merge(kept);
   }
 
   const SafetensorsFile& file_;
@@ -375,6 +406,7 @@ class Merging {
   const Names& names_;
   const TensorFiles& base_;
   std::map<std::string, Tensor> changed_;
+  bool untied_ = false;
 };
 
 // The class of a task's adapters, if it differs from that of the base in its head.
@@ -401,6 +433,14 @@ std::string config_for(const AdapterConfig& adapters, const SafetensorsFile& fil
     for (const char* output :
          {".score.weight", ".classifier.weight", ".classifier.out_proj.weight", ".classification_head.out_proj.weight"})
       if (info.name.ends_with(output) && info.shape.size() == 2) json["num_labels"] = info.shape[0];
+  return json.dump(2) + "\n";
+}
+
+std::string untied(const std::string& config) {
+  Json json = Json::parse(config);
+  // T5's classes take tables for tied if they are equal, and read the key for something else.
+  if (json.at("model_type") == "t5") return config;
+  json["tie_word_embeddings"] = false;
   return json.dump(2) + "\n";
 }
 
@@ -433,15 +473,14 @@ PretrainedModel load_adapted(const std::string& directory, const std::string& ba
                                     : config_for(config, file, of_base, base + "/" + kConfigFile)};
   const TensorFiles tensors(files);
   const Names names = names_of_files(overrides.config, base + "/" + kConfigFile, tensors);
-  overrides.tensors = Merging(file, config, names, tensors).tensors();
+  Merging merging(file, config, names, tensors);
+  if (merging.untied()) overrides.config = untied(overrides.config);
+  overrides.tensors = std::move(merging).tensors();
   // Drops heads of another class than the adapters'.
   const auto classes = [](const std::string& text) { return keys_in(text, kConfigFile).texts("architectures"); };
   if (classes(overrides.config) != classes(of_base))
     for (const std::string& name : tensors.names())
-      if (!overrides.tensors.contains(name) &&
-          std::any_of(names.without_prefix.begin(), names.without_prefix.end(),
-                      [&](const std::string& beginning) { return name.starts_with(beginning); }))
-        overrides.without.push_back(name);
+      if (!overrides.tensors.contains(name) && is_of_head(names, name)) overrides.without.push_back(name);
   PretrainedModel model = load_with_overrides(files, overrides);
   model.module->to(DType::f32);
   return model;

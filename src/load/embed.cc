@@ -38,8 +38,10 @@ ReadRow row_of(const StoredModel& model, const std::string& text, const Sentence
 Variable last_states(const StoredModel& model, const RowBatch& batch) {
   if (const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module()))
     return encoder->hidden(batch.tokens, batch.types);
-  if (const auto* transformer = dynamic_cast<const Transformer*>(&model.module()))
-    return transformer->encode(batch.tokens);
+  if (const auto* transformer = dynamic_cast<const Transformer*>(&model.module())) {
+    // As in sentence-transformers, which loads the encoder alone of the other models.
+    return model.model_type() == "bart" ? transformer->decode_again(batch.tokens) : transformer->encode(batch.tokens);
+  }
   return model.as<LanguageModel>().hidden(batch.tokens);
 }
 

@@ -34,7 +34,8 @@ Reading read_pair(const Transformer& model, const std::vector<int32_t>& ids, con
   const TokenBatch source = TokenBatch::pad({ids}, pad);
   const Variable memory = model.encode(source, record);
   const Variable last = model.decode(TokenBatch::pad({target}, pad), memory, source, record);
-  Reading reading{.logits = only(model.logits_of(last))};
+  Reading reading;
+  if (model.has_logits()) reading.logits = only(model.logits_of(last));
   if (record && record->want_states) {
     reading.encoder_states = states_of(record->encoder_states, memory);
     reading.decoder_states = states_of(record->decoder_states, last);
@@ -69,7 +70,7 @@ Reading read_text(const StoredModel& stored, const std::vector<int32_t>& ids, At
     const Variable last = model.hidden(text, record);
     if (stored.pretrained().head.task == HeadTask::text_classes)
       reading.logits = only(model.class_scores(last, text));
-    else if (!model.details() || model.details()->has_head)
+    else if (model.has_logits())
       reading.logits = only(model.logits_of(last));
     if (states) reading.decoder_states = states_of(record->decoder_states, last);
   }
@@ -80,8 +81,7 @@ Reading read_text(const StoredModel& stored, const std::vector<int32_t>& ids, At
 
 std::vector<int32_t> reading_ids(const StoredModel& model, const std::string& text) {
   if (const auto* language_model = dynamic_cast<const LanguageModel*>(&model.module());
-      language_model && model.pretrained().head.task == HeadTask::none &&
-      (!language_model->details() || language_model->details()->has_head))
+      language_model && language_model->has_logits())
     return prompt_ids(model.tokenizer(), text);
   const auto* transformer = dynamic_cast<const Transformer*>(&model.module());
   if (!transformer || transformer->details()) return model.source_tokenizer().encode(text).ids;

@@ -133,6 +133,8 @@ const char* task_of(HeadTask task) {
 }  // namespace
 
 std::string what_it_does(const StoredModel& model) {
+  if (const std::string& missing = model.pretrained().head.missing; !missing.empty())
+    return "a " + model.model_type() + " " + missing + "; it gives states and vectors";
   const std::string type = "a " + model.model_type() + ", which ";
   if (dynamic_cast<const TextEncoder*>(&model.module())) return type + task_of(model.pretrained().head.task);
   if (dynamic_cast<const ImageEncoder*>(&model.module()))
@@ -141,11 +143,11 @@ std::string what_it_does(const StoredModel& model) {
   if (dynamic_cast<const SpeechTransformer*>(&model.module())) return type + "writes down speech, of its spectrum";
   if (model.pretrained().head.task == HeadTask::text_classes) return type + task_of(HeadTask::text_classes);
   if (const auto* transformer = dynamic_cast<const Transformer*>(&model.module());
-      transformer && transformer->config().num_decoder_layers == 0)
+      transformer && !transformer->has_logits())
     return type + task_of(HeadTask::none);
   if (const auto* language_model = dynamic_cast<const LanguageModel*>(&model.module());
       language_model && language_model->details() &&
-      (!language_model->details()->has_head || !language_model->details()->causal))
+      (!language_model->has_logits() || !language_model->details()->causal))
     return type + task_of(HeadTask::none);
   if (dynamic_cast<const Transformer*>(&model.module()))
     return model.model_type().empty() ? "a translator" : type + "translates";

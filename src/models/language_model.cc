@@ -118,9 +118,12 @@ Variable LanguageModel::hidden(const TokenBatch& text, AttentionRecord* record) 
 }
 
 void LanguageModel::expect_head(const char* operation) const {
-  if (details_ && (!details_->has_head || details_->classes > 0))
-    throw UsageError(std::string(operation) + ": the model has no head that predicts tokens; it " +
-                     (details_->classes > 0 ? "classifies texts" : "gives states and vectors"));
+  if (has_logits()) return;
+  if (!details_->missing_head.empty())
+    throw UsageError(std::string(operation) + ": this is a model " + details_->missing_head +
+                     "; it gives states and vectors");
+  throw UsageError(std::string(operation) + ": the model has no head that predicts tokens; it " +
+                   (details_->classes > 0 ? "classifies texts" : "gives states and vectors"));
 }
 
 void LanguageModel::expect_predictions(const char* operation) const {

@@ -113,6 +113,14 @@ Variable SpeechTransformer::decode(const TokenBatch& target, const Variable& mem
   return (*decoder_)(embed(target, 0), memory, {.causal = Causal::top_left}, {}, record);
 }
 
+Variable SpeechTransformer::logits_of(const Variable& states) const {
+  if (!config_.has_head)
+    throw UsageError(config_.missing_head.empty()
+                         ? "SpeechTransformer: the model has no head that predicts tokens; it gives states"
+                         : "SpeechTransformer: this is a model " + config_.missing_head + "; it gives states");
+  return functional::linear(states, output_weight());
+}
+
 std::vector<int32_t> SpeechTransformer::transcribe(const Tensor& mel, const TranscribeOptions& options) const {
   if (options.prompt.empty()) throw ShapeError("transcribe: the prompt is empty; give the start token at least");
   if (options.max_tokens < 0)

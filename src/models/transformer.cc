@@ -182,6 +182,12 @@ Variable Transformer::embed_target(const TokenBatch& batch, int64_t first_positi
 
 namespace {
 
+// The message for a model that cannot write; `why` unless its files lack something.
+std::string gives_states(const std::optional<TransformerDetails>& details, const std::string& why) {
+  const bool lacks = details && !details->missing_head.empty();
+  return "Transformer: " + (lacks ? "this is a model " + details->missing_head : why) + "; it gives states and vectors";
+}
+
 // The relative position bias that `weight` adds to the scores of self-attention; undefined without `weight`.
 Variable bias_of(const Variable& weight, const TokenBatch& batch, bool both_ways, int64_t distance) {
   if (!weight.defined()) return {};
@@ -201,8 +207,7 @@ Variable Transformer::encode(const TokenBatch& source, AttentionRecord* record) 
 
 Variable Transformer::decode(const TokenBatch& target, const Variable& memory, const TokenBatch& source,
                              AttentionRecord* record) const {
-  if (decoder_->layers.empty())
-    throw UsageError("Transformer: the model encodes texts, and has no decoder; it gives states and vectors");
+  if (decoder_->layers.empty()) throw UsageError(gives_states(details_, "the model encodes texts, and has no decoder"));
   if (source.is_packed() != target.is_packed())
     throw ShapeError("Transformer: one of source and target is packed, the other padded; pack both or pad both");
   MultiheadAttention::Call self = call_of(target, target, Causal::top_left, config_.positions == "rotary");
@@ -218,32 +223,45 @@ Tensor Transformer::decoder_bias(int64_t position) const {
       .value();
 }
 
+Variable Transformer::decode_again(const TokenBatch& texts) const {
+  std::vector<std::vector<int32_t>> shifted = texts.sentences();
+  for (std::vector<int32_t>& text : shifted) {
+    if (text.empty()) continue;
+    text.insert(text.begin(), config_.bos_id);
+    text.pop_back();
+  }
+  const TokenBatch target = texts.is_packed() ? TokenBatch::pack(shifted) : TokenBatch::pad(shifted, config_.pad_id);
+  return decode(target, encode(texts), texts);
+}
+
 Variable Transformer::class_scores(const TokenBatch& texts) const {
   if (!class_output_) throw UsageError("Transformer: the model has no classification head");
-  std::vector<std::vector<int32_t>> shifted = texts.sentences();
+  const std::vector<std::vector<int32_t>> read = texts.sentences();
   const Tensor rows = Tensor::empty({texts.size()}, DType::i32);
   int64_t next = 0;
-  for (size_t b = 0; b < shifted.size(); ++b) {
-    std::vector<int32_t>& text = shifted[b];
+  for (size_t b = 0; b < read.size(); ++b) {
+    const std::vector<int32_t>& text = read[b];
     const auto last_end = std::find(text.rbegin(), text.rend(), config_.eos_id);
     if (last_end == text.rend())
       throw ShapeError("Transformer: a text has no end token; its class is read there, so add one");
     const int64_t begin = texts.is_packed() ? next : static_cast<int64_t>(b) * texts.ids.size(1);
     rows.data<int32_t>()[b] = static_cast<int32_t>(begin + (text.rend() - last_end) - 1);
     next += std::ssize(text);
-    text.insert(text.begin(), config_.bos_id);
-    text.pop_back();
   }
-  const TokenBatch target = texts.is_packed() ? TokenBatch::pack(shifted) : TokenBatch::pad(shifted, config_.pad_id);
-  const Variable states = decode(target, encode(texts), texts);
+  const Variable states = decode_again(texts);
   const Variable all = functional::reshape(states, {states.size(0) * states.size(1), states.size(2)});
   return (*class_output_)(functional::tanh((*class_dense_)(functional::embedding(rows, all))));
 }
 
+bool Transformer::has_logits() const {
+  return config_.num_decoder_layers > 0 && !class_output_ && (!details_ || details_->has_head);
+}
+
 const Transformer& Transformer::expect_writing() const {
   if (config_.num_decoder_layers == 0)
-    throw UsageError("Transformer: the model encodes texts, and has no decoder; it gives states and vectors");
+    throw UsageError(gives_states(details_, "the model encodes texts, and has no decoder"));
   if (class_output_) throw UsageError("Transformer: the model has no head that predicts tokens; it classifies texts");
+  if (!has_logits()) throw UsageError(gives_states(details_, "the model has no head that predicts tokens"));
   return *this;
 }
 

@@ -22,10 +22,12 @@ void settle_tables(const std::vector<Tie>& ties, const TensorSource& stored, Nam
     return table;
   };
   const std::string encoder = origin(kEncoderTable), decoder = origin(kDecoderTable), head = origin(kHeadTable);
-  const bool has_decoder = own.num_decoder_layers > 0, has_head = has_decoder && details.classes == 0;
+  const bool has_decoder = own.num_decoder_layers > 0;
+  details.has_head =
+      details.has_head && has_decoder && (details.classes > 0 || find_stored(names, kHeadTable, stored.names));
   details.one_embedding = encoder == decoder || !has_decoder;
   if (!details.one_embedding && own.source_vocab_size == 0) own.source_vocab_size = own.vocab_size;
-  own.tie_embeddings = !has_head || head == decoder;
+  own.tie_embeddings = details.classes > 0 || !details.has_head || head == decoder;
   names.rules.insert(names.rules.end(), {{"embedding.weight", {encoder}},
                                          {"source_embedding.weight", {kEncoderTable}},
                                          {"target_embedding.weight", {kDecoderTable}},

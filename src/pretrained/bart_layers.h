@@ -13,8 +13,8 @@ TransformerLayerOptions bart_layer(const Keys& config, const std::string& stack,
 /// Names of the embedding tables of encoder and decoder and of the head, which transformers may tie.
 inline constexpr const char *kSharedTable = "shared.weight", *kEncoderTable = "encoder.embed_tokens.weight",
                             *kDecoderTable = "decoder.embed_tokens.weight", *kHeadTable = "lm_head.weight";
-/// Decides from `ties` and the stored tensors which of these tables are one. Sets them in `own` and `details`, and adds
-/// their rules to `names`.
+/// Decides from `ties` and the stored tensors which of these tables are one, and clears details.has_head if the files
+/// lack the head's. Sets them in `own` and `details`, and adds their rules to `names`.
 void settle_tables(const std::vector<Tie>& ties, const TensorSource& stored, Names& names, TransformerConfig& own,
                    TransformerDetails& details);
 

@@ -39,12 +39,18 @@ NamedHead classifier(const Kin& kin, int64_t labels) {
   return {head, "pre_classifier", "", "classifier"};
 }
 
-// Chooses the head by the class that wrote the file.
+// Whether the class that wrote the file has no head.
+bool is_bare(const std::string& name) {
+  return name.empty() || (name.ends_with("Model") && !name.ends_with("LMHeadModel"));
+}
+
+// The head of the class that wrote the file; none if heed does not have it. Files of a class without a head may still
+// hold the head for masked words, which transformers' AutoModelForMaskedLM then uses.
 std::optional<NamedHead> head_of(const Keys& config, const Kin& kin, Activation activation) {
   const std::string name = class_of(config);
-  if (name.ends_with("ForMaskedLM") || name.ends_with("ForPreTraining") || name.ends_with("LMHeadModel"))
+  if (is_bare(name) || name.ends_with("ForMaskedLM") || name.ends_with("ForPreTraining") ||
+      name.ends_with("LMHeadModel"))
     return masked_words(kin, activation);
-  if (name.empty() || name.ends_with("Model")) return {};
   if (name.ends_with("ForQuestionAnswering"))
     return NamedHead{{.outputs = 2}, "", "", "qa_outputs", {.task = HeadTask::answers}};
   if (name.ends_with("ForTokenClassification")) {
@@ -58,9 +64,7 @@ std::optional<NamedHead> head_of(const Keys& config, const Kin& kin, Activation 
     named.use = use;
     return named;
   }
-  config.fail("architectures",
-              "heed has Model, ForMaskedLM, ForPreTraining, ForSequenceClassification, ForTokenClassification and "
-              "ForQuestionAnswering");
+  return {};
 }
 
 void add_layers(const Kin& kin, std::vector<NameRule>& rules) {
@@ -98,12 +102,31 @@ void add_layers(const Kin& kin, std::vector<NameRule>& rules) {
   }
 }
 
-void add_head(const NamedHead& named, std::vector<NameRule>& rules) {
+std::vector<NameRule> rules_of(const NamedHead& named) {
+  std::vector<NameRule> rules;
   for (const std::string kind : {".weight", ".bias"}) {
     if (!named.dense.empty()) rules.push_back({"head.dense" + kind, {named.dense + kind}});
     if (!named.norm.empty()) rules.push_back({"head.norm" + kind, {named.norm + kind}});
     if (named.head.outputs > 0 || kind == ".bias") rules.push_back({"head.output" + kind, {named.output + kind}});
   }
+  return rules;
+}
+
+// Beginnings of the names of all heads that transformers has for the family.
+std::vector<std::string> heads_of(const Kin& kin) {
+  std::vector<std::string> heads{"classifier.weight", "classifier.bias", "qa_outputs."};
+  const auto add = [&](std::initializer_list<const char*> more) {
+    heads.insert(heads.end(), more.begin(), more.end());
+  };
+  if (kin.type == "bert")
+    add({"cls.predictions.transform.dense.", "cls.predictions.transform.LayerNorm.", "cls.predictions.decoder.",
+         "cls.predictions.bias", "cls.seq_relationship."});
+  else if (kin.distil())
+    add({"vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "pre_classifier."});
+  else
+    add({"lm_head.dense.", "lm_head.layer_norm.", "lm_head.decoder.", "lm_head.bias", "classifier.dense.",
+         "classifier.out_proj."});
+  return heads;
 }
 
 KeyTable keys(const std::string& type) {
@@ -142,9 +165,9 @@ Names names_of(const Kin& kin, const std::optional<NamedHead>& named) {
                         {"embedding_norm.bias", {"embeddings.LayerNorm.bias"}},
                         {"relative_bias.weight", {"encoder.relative_attention_bias.weight"}}},
               .prefixes = {(kin.roberta() ? "roberta" : kin.type) + ".", ""},
-              .without_prefix = {"cls.", "lm_head.", "classifier", "pre_classifier", "vocab_", "qa_outputs"},
+              .heads = heads_of(kin),
               .old_endings = {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}},
-              .unused = {"*position_ids", "*token_type_ids", "cls.seq_relationship.*"}};
+              .unused = {"*position_ids", "*token_type_ids"}};
   add_layers(kin, names.rules);
   if (!named || named->dense != "pooler.dense") names.unused.emplace_back("pooler.*");
   return names;
@@ -158,7 +181,6 @@ void settle_head(const Kin& kin, const Keys& config, const TensorSource& stored,
   if (!kin.distil()) ties.push_back({named.output + ".bias", older_bias});
   settle_ties(names, config.flag("tie_word_embeddings") ? ties : std::vector<Tie>(), stored);
   if (!is_tied(names, named.output + ".weight")) named.head.outputs = words;
-  if (!is_tied(names, named.output + ".bias")) names.unused.push_back(older_bias);
 }
 
 Described describe(const Keys& config, const TensorSource& stored) {
@@ -188,18 +210,29 @@ Described describe(const Keys& config, const TensorSource& stored) {
       .activation = {activation},
       .norm_epsilon = own.norm_epsilon};
   own.layers.assign(static_cast<size_t>(layers_of(config, kin.key("num_hidden_layers", "n_layers"))), layer);
+  PretrainedHead head;
+  const auto names_with = [&](const std::optional<NamedHead>& named) {
+    Names names = names_of(kin, named);
+    names.layers = std::ssize(own.layers);
+    return names;
+  };
   std::optional<NamedHead> named = head_of(config, kin, activation);
-  Names names = names_of(kin, named);
-  names.layers = std::ssize(own.layers);
-  if (named && named->use.task == HeadTask::masked_words)
-    settle_head(kin, config, stored, own.vocab_size, *named, names);
+  if (!named) head.missing = head_unknown(config);
+  Names names = names_with(named);
   if (named) {
-    add_head(*named, names.rules);
-    own.head = named->head;
+    if (named->use.task == HeadTask::masked_words) settle_head(kin, config, stored, own.vocab_size, *named, names);
+    const std::vector<NameRule> rules = rules_of(*named);
+    if (const auto lacks = missing_of_head(names, rules, stored)) {
+      if (!is_bare(class_of(config))) head.missing = head_without(config, *lacks);
+      names = names_with({});
+    } else {
+      names.rules.insert(names.rules.end(), rules.begin(), rules.end());
+      own.head = named->head;
+      head = named->use;
+    }
   }
-  return {.make = [own] { return std::make_unique<TextEncoder>(own); },
-          .names = std::move(names),
-          .head = named ? named->use : PretrainedHead{}};
+  return {
+      .make = [own] { return std::make_unique<TextEncoder>(own); }, .names = std::move(names), .head = std::move(head)};
 }
 
 }  // namespace

@@ -96,21 +96,21 @@ PretrainedModel load_classifier(const std::string& directory, const std::vector<
   if (is_classifier(classes)) {
     PretrainedModel model = load_pretrained(directory);
     const std::vector<std::string> has = labels_of(model);
-    if (has.size() > 1 && std::all_of(labels.begin(), labels.end(), [&](const std::string& label) {
-          return std::find(has.begin(), has.end(), label) != has.end();
-        }))
+    if (model.head.missing.empty() && has.size() > 1 &&
+        std::all_of(labels.begin(), labels.end(),
+                    [&](const std::string& label) { return std::find(has.begin(), has.end(), label) != has.end(); }))
       return model;
   }
   // With a single class there is nothing to learn.
   if (labels.size() < 2)
     throw ShapeError("load_classifier: '" + labels[0] + "' is the only label; give lines of two labels at least");
   // Keeps the encoder and drops heads of any kind.
-  const Described body = family.describe(known_keys(with_head(config, "Model", {}), where), tensors);
+  const Keys bare = known_keys(with_head(config, "Model", {}), where);
   std::vector<std::string> stored = all;
-  std::erase_if(stored, [&](const std::string& name) {
-    return std::any_of(body.names.without_prefix.begin(), body.names.without_prefix.end(),
-                       [&](const std::string& beginning) { return name.starts_with(beginning); });
+  std::erase_if(stored, [names = family.describe(bare, tensors).names](const std::string& name) {
+    return is_of_head(names, name);
   });
+  const Described body = family.describe(bare, {stored, tensors.read});
   NamedTensors values;
   try {
     const ShapesOnly shapes_only;
@@ -119,7 +119,7 @@ PretrainedModel load_classifier(const std::string& directory, const std::vector<
     throw FormatError(where + ": " + e.what());
   }
   const std::string new_config = with_head(config, classifier->second.ends, labels);
-  const Described described = family.describe(known_keys(new_config, where), tensors);
+  const Described described = family.describe(known_keys(new_config, where), {all, tensors.read, /*makes_head=*/true});
   PretrainedModel result{.model_type = type, .config = new_config, .module = described.make(), .head = described.head};
   for (const auto& [own, parameter] : result.module->named_parameters()) {
     if (!own.starts_with("head.")) continue;

@@ -188,6 +188,16 @@ PretrainedHead text_classes(const Keys& config) {
   return head;
 }
 
+std::string head_without(const Keys& config, const std::string& tensor) {
+  const std::string wrote = class_of(config);
+  return "whose file has no tensor '" + tensor + "'" +
+         (wrote.empty() ? ", so it has no head" : ", which the head of " + wrote + " needs");
+}
+
+std::string head_unknown(const Keys& config) {
+  return "whose head, that of " + class_of(config) + ", heed does not have";
+}
+
 std::vector<std::string> layer_types(const Keys& config, int64_t layers) {
   const std::vector<std::string> types = config.texts("layer_types");
   if (!types.empty() && std::ssize(types) != layers)
@@ -233,24 +243,29 @@ Described language_model(const Keys& config, LanguageModelConfig own, LanguageMo
                          const std::string& embedding, const TensorSource& stored) {
   const std::string head = "lm_head.weight", wrote = class_of(config);
   const bool writes = wrote.empty() || wrote.ends_with("ForCausalLM") || wrote.ends_with("LMHeadModel");
+  const bool bare = !writes && wrote.ends_with("Model");
   const bool classifies = wrote.ends_with("ForSequenceClassification");
-  if (!writes && !classifies && !wrote.ends_with("Model"))
-    config.fail("architectures", "heed has Model, ForCausalLM and ForSequenceClassification of such a decoder");
   names.layers = own.num_layers;
+  names.heads.insert(names.heads.end(), {head, "score.", "qa_outputs."});
   std::vector<Tie> ties;
-  if (!classifies && config.flag("tie_word_embeddings")) ties.push_back({head, embedding});
+  if ((writes || bare) && config.flag("tie_word_embeddings")) ties.push_back({head, embedding});
   settle_ties(names, ties, stored);
-  const bool states_alone = !classifies && !writes && ties.empty() && !find_stored(names, head, stored.names);
-  own.tie_embeddings = classifies || states_alone || is_tied(names, head);  // else it has a matrix for its head
+  const NameRule rule = classifies ? NameRule{"head.weight", {"score.weight"}} : NameRule{"output.weight", {head}};
+  const std::optional<std::string> lacks = missing_of_head(names, {rule}, stored);
+  const bool known = writes || bare || classifies;
+  details.has_head = known && !lacks;
+  own.tie_embeddings = classifies || !details.has_head || is_tied(names, head);  // else it has a matrix for its head
   Described described;
-  if (classifies) {
+  if (!known)
+    described.head.missing = head_unknown(config);
+  else if (lacks && !bare)
+    described.head.missing = head_without(config, *lacks);
+  else if (classifies)
     described.head = text_classes(config);
-    details.classes = std::ssize(described.head.labels);
-    details.class_padding = config.is_number("pad_token_id") ? config.ids("pad_token_id")[0] : -1;
-    names.rules.push_back({"head.weight", {"score.weight"}});
-    names.without_prefix.emplace_back("score.");
-  }
-  details.has_head = !states_alone;
+  if (details.has_head) names.rules.push_back(rule);
+  details.missing_head = described.head.missing;
+  details.classes = std::ssize(described.head.labels);
+  if (classifies) details.class_padding = config.is_number("pad_token_id") ? config.ids("pad_token_id")[0] : -1;
   if (!config.flag("is_causal")) {
     details.causal = false;
     for (TransformerLayerOptions& layer : details.layers)

@@ -62,6 +62,10 @@ std::vector<std::string> class_labels(const Keys& config);
 /// How the classes' scores are interpreted, from problem_type.
 ClassScores class_scores(const Keys& config, size_t labels);
 PretrainedHead text_classes(const Keys& config);
+/// PretrainedHead::missing for a head of which the files lack `tensor`.
+std::string head_without(const Keys& config, const std::string& tensor);
+/// PretrainedHead::missing for a class with a head that heed does not have.
+std::string head_unknown(const Keys& config);
 /// "sliding_attention" or "full_attention" for each layer, from layer_types; empty if not given.
 std::vector<std::string> layer_types(const Keys& config, int64_t layers);
 inline constexpr const char *kSlidingLayer = "sliding_attention", *kFullLayer = "full_attention";
@@ -74,7 +78,8 @@ LanguageModelConfig decoder_sizes(const Keys& config);
 TransformerLayerOptions decoder_layer(const Keys& config, const LanguageModelConfig& sizes, int64_t head_dim);
 
 /// A language model with a head "lm_head.weight", tied to `embedding` if the configuration and the stored tensors say
-/// so. A class without a head gives states; a classification class gives scores, from "score.weight".
+/// so. A class without a head gives states, and so does a model whose files lack the head of their class; a
+/// classification class gives scores, from "score.weight".
 Described language_model(const Keys& config, LanguageModelConfig own, LanguageModelDetails details, Names names,
                          const std::string& embedding, const TensorSource& stored);
 

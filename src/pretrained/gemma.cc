@@ -45,7 +45,6 @@ Names names_of(int version) {
   const std::string layer = "layers.{}.", heads = layer + "self_attn.", mlp = layer + "mlp.";
   Names names{
       .rules = {{"embedding.weight", {"embed_tokens.weight"}},
-                {"output.weight", {"lm_head.weight"}},
                 {heads + "in_proj_weight", {heads + "q_proj.weight", heads + "k_proj.weight", heads + "v_proj.weight"}},
                 {heads + "in_proj_bias", {heads + "q_proj.bias", heads + "k_proj.bias", heads + "v_proj.bias"}},
                 {heads + "out_proj.weight", {heads + "o_proj.weight"}},
@@ -57,7 +56,6 @@ Names names_of(int version) {
                 {layer + "norm1.weight", {layer + "input_layernorm.weight"}, Change::add_one},
                 {"norm.weight", {"norm.weight"}, Change::add_one}},
       .prefixes = {"model.", ""},
-      .without_prefix = {"lm_head."},
       .unused = {"*.rotary_emb.inv_freq"}};
   const auto norm = [&](const char* own, const char* theirs) {
     names.rules.push_back({layer + own + ".weight", {layer + theirs + ".weight"}, Change::add_one});

@@ -239,6 +239,12 @@ GgufModel::GgufModel(const std::string& path) : file_(path), config_(Translation
   for (const GgufTensor& tensor : file_.tensors()) names_.push_back(tensor.name);
 }
 
+std::vector<std::string> GgufModel::hub_names() const {
+  std::vector<std::string> names = names_;
+  if (config_.text("model_type") != "bert") names.emplace_back("lm_head.weight");
+  return names;
+}
+
 Names GgufModel::renamed(Names names) const {
   const std::string architecture = config_.text("model_type");
   std::vector<Renamed> table;
@@ -257,7 +263,7 @@ Names GgufModel::renamed(Names names) const {
       if (const std::string own = with_ending(name, table); !own.empty()) name = own;
   }
   names.prefixes = {""};
-  names.without_prefix = {};
+  names.heads = {};
   names.ties = {};
   names.old_endings = {};
   names.unused = {kFrequencies};

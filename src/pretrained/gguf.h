@@ -21,6 +21,9 @@ class GgufModel {
   /// The facts under the keys of config.json. eos_token_id holds all tokens that end a text.
   const Keys& config() const { return config_; }
   const std::vector<std::string>& names() const { return names_; }
+  /// These, and for a language model the name of its head in Hugging Face's files, which is the embedding if the file
+  /// has no other.
+  std::vector<std::string> hub_names() const;
   /// The family's rules, with the names of names(). GGUF files already have GPT-2's matrices transposed and 1 added to
   /// Gemma's norms, as heed does.
   Names renamed(Names names) const;

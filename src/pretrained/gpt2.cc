@@ -65,7 +65,6 @@ Described describe(const Keys& config, const TensorSource& stored) {
   }
   Names names{.rules = {{"embedding.weight", {"wte.weight"}},
                         {"positions.weight", {"wpe.weight"}},
-                        {"output.weight", {"lm_head.weight"}},
                         {"layers.{}.self_attn.in_proj_weight", {"h.{}.attn.c_attn.weight"}, Change::transpose},
                         {"layers.{}.self_attn.in_proj_bias", {"h.{}.attn.c_attn.bias"}},
                         {"layers.{}.self_attn.out_proj.weight", {"h.{}.attn.c_proj.weight"}, Change::transpose},
@@ -81,7 +80,7 @@ Described describe(const Keys& config, const TensorSource& stored) {
                         {"norm.weight", {"ln_f.weight"}},
                         {"norm.bias", {"ln_f.bias"}}},
               .prefixes = {"transformer.", ""},
-              .without_prefix = {"lm_head."},
+              .heads = {"classifier.", "multiple_choice_head.summary."},
               .unused = {"*.attn.bias", "*.attn.masked_bias"}};  // masks
   return language_model(config, own, std::move(details), std::move(names), "wte.weight", stored);
 }

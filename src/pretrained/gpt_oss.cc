@@ -45,7 +45,6 @@ std::vector<std::string> types_of_layers(const Keys& config, int64_t layers) {
 Names names_of() {
   const std::string layer = "layers.{}.", heads = layer + "self_attn.", expert = layer + "mlp.experts.";
   Names names{.rules = {{"embedding.weight", {"embed_tokens.weight"}},
-                        {"output.weight", {"lm_head.weight"}},
                         {heads + "sinks", {heads + "sinks"}},
                         {layer + "linear1.weight", {expert + "gate_up_proj"}, Change::transpose, /*alternating=*/true},
                         {layer + "linear1.bias", {expert + "gate_up_proj_bias"}, Change::reshape, true},
@@ -55,7 +54,6 @@ Names names_of() {
                         {layer + "norm2.weight", {layer + "post_attention_layernorm.weight"}},
                         {"norm.weight", {"norm.weight"}}},
               .prefixes = {"model.", ""},
-              .without_prefix = {"lm_head."},
               .unused = {"*.mlp.router.weight", "*.mlp.router.bias"}};  // a single expert needs no router
   for (const std::string kind : {"weight", "bias"}) {
     names.rules.push_back(

@@ -47,7 +47,6 @@ std::vector<int64_t> windows(const Keys& config, const std::string& type, int64_
 
 Names names_of(const std::string& type) {
   Names names{.rules = {{"embedding.weight", {"embed_tokens.weight"}},
-                        {"output.weight", {"lm_head.weight"}},
                         {"layers.{}.self_attn.out_proj.weight", {"layers.{}.self_attn.o_proj.weight"}},
                         {"layers.{}.self_attn.out_proj.bias", {"layers.{}.self_attn.o_proj.bias"}},
                         {"layers.{}.self_attn.q_norm.weight", {"layers.{}.self_attn.q_norm.weight"}},
@@ -57,7 +56,6 @@ Names names_of(const std::string& type) {
                         {"layers.{}.norm2.weight", {"layers.{}.post_attention_layernorm.weight"}},
                         {"norm.weight", {"norm.weight"}}},
               .prefixes = {"model.", ""},
-              .without_prefix = {"lm_head."},
               .unused = {"*.rotary_emb.inv_freq"}};
   const std::string heads = "layers.{}.self_attn.", mlp = "layers.{}.mlp.";
   if (type == "phi3") {

@@ -58,8 +58,9 @@ PretrainedModel load_gguf(const std::string& path) {
   const Family& family = family_of(file.config());
   const std::string type = file.config().text("model_type");
   const Keys config = file.config().under(family.keys(type));
-  const TensorSource stored{file.names(), [&](const std::string& name) { return file.tensor(name); }};
-  Described described = family.describe(config, stored);
+  const ReadTensor read = [&](const std::string& name) { return file.tensor(name); };
+  const TensorSource stored{file.names(), read};
+  Described described = family.describe(config, {file.hub_names(), read});
   described.names = file.renamed(std::move(described.names));
   PretrainedModel result{
       .model_type = type, .config = config.json(), .module = assemble(config, described, stored, path)};

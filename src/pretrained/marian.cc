@@ -31,20 +31,29 @@ KeyTable keys(const std::string& type) {
                            applied("attention_dropout", 0.1), applied("scale_embedding", true)});
 }
 
-Names names_of(const TransformerConfig& config, bool fixed_positions) {
+std::vector<NameRule> class_head() {
+  std::vector<NameRule> rules;
+  for (const std::string kind : {".weight", ".bias"}) {
+    rules.push_back({"head.dense" + kind, {"classification_head.dense" + kind}});
+    rules.push_back({"head.output" + kind, {"classification_head.out_proj" + kind}});
+  }
+  return rules;
+}
+
+Names names_of(const TransformerConfig& config, const std::string& type) {
   Names names{.rules = {{"output.bias", {"final_logits_bias"}, Change::reshape},
                         {"source_positions.weight", {"encoder.embed_positions.weight"}},
-                        {"target_positions.weight", {"decoder.embed_positions.weight"}},
-                        {"head.dense.weight", {"classification_head.dense.weight"}},
-                        {"head.dense.bias", {"classification_head.dense.bias"}},
-                        {"head.output.weight", {"classification_head.out_proj.weight"}},
-                        {"head.output.bias", {"classification_head.out_proj.bias"}}},
+                        {"target_positions.weight", {"decoder.embed_positions.weight"}}},
               .layers = std::max(config.num_encoder_layers, config.num_decoder_layers),
               .prefixes = {"model.", ""},
-              .without_prefix = {"lm_head.", "final_logits_bias", "classification_head."},
+              .heads = {kHeadTable},
               .unused = {"encoder.version", "decoder.version"}};
   add_bart_layers(names.rules);
-  if (fixed_positions)
+  if (type != "m2m_100") names.heads.emplace_back("final_logits_bias");
+  if (type == "bart")
+    names.heads.insert(names.heads.end(),
+                       {"classification_head.dense.", "classification_head.out_proj.", "qa_outputs."});
+  else
     for (const char* table : {"encoder.embed_positions.weights", "decoder.embed_positions.weights",
                               "encoder.embed_positions.weight", "decoder.embed_positions.weight"})
       names.unused.emplace_back(table);
@@ -67,13 +76,14 @@ void check_sinusoids(const Keys& config, const Tensor& table, const Names& names
   }
 }
 
-bool tells_classes(const Keys& config) {
+// The head that classifies texts, or why there is no head; `words`: whether the class has a head that predicts tokens.
+PretrainedHead head_of(const Keys& config, bool words, const Names& names, const TensorSource& stored) {
   const std::string wrote = class_of(config);
-  if (config.text("model_type") == "bart" && wrote.ends_with("ForSequenceClassification")) return true;
-  if (!wrote.empty() && !wrote.ends_with("ForConditionalGeneration") && !wrote.ends_with("Model"))
-    config.fail("architectures",
-                "heed has Model, MTModel, ForConditionalGeneration and, of bart, ForSequenceClassification");
-  return false;
+  if (words || wrote.empty() || wrote.ends_with("Model")) return {};
+  if (config.text("model_type") != "bart" || !wrote.ends_with("ForSequenceClassification"))
+    return {.missing = head_unknown(config)};
+  if (const auto lacks = missing_of_head(names, class_head(), stored)) return {.missing = head_without(config, *lacks)};
+  return text_classes(config);
 }
 
 Described describe(const Keys& config, const TensorSource& stored) {
@@ -96,7 +106,7 @@ Described describe(const Keys& config, const TensorSource& stored) {
                         .bos_id = static_cast<int32_t>(config.integer("decoder_start_token_id", 0, INT32_MAX)),
                         .eos_id = config.ids("eos_token_id").at(0)};
   Described described;
-  Names& names = described.names = names_of(own, !bart);
+  Names& names = described.names = names_of(own, type);
   const bool norm_first = type == "m2m_100";
   const TransformerLayerOptions encoder = bart_layer(config, "encoder", norm_first);
   const TransformerLayerOptions decoder = bart_layer(config, "decoder", norm_first);
@@ -132,12 +142,20 @@ Described describe(const Keys& config, const TensorSource& stored) {
   if (tied && separate) ties = {{kHeadTable, kDecoderTable}};
   if (tied && !separate)
     ties = {{kHeadTable, kSharedTable}, {kDecoderTable, kSharedTable}, {kEncoderTable, kSharedTable}};
-  if (tells_classes(config)) {
-    described.head = text_classes(config);
-    details.classes = std::ssize(described.head.labels);
+  const std::string wrote = class_of(config);
+  const bool words = wrote.ends_with("ForConditionalGeneration") || wrote.ends_with("MTModel");
+  described.head = head_of(config, words, names, stored);
+  details.classes = std::ssize(described.head.labels);
+  details.has_head = described.head.missing.empty();
+  if (details.classes > 0) {
+    const std::vector<NameRule> rules = class_head();
+    names.rules.insert(names.rules.end(), rules.begin(), rules.end());
     std::erase_if(ties, [](const Tie& tie) { return tie.target == kHeadTable; });
   }
   settle_tables(ties, stored, names, own, details);
+  if (!details.has_head && words) described.head.missing = head_without(config, kHeadTable);
+  details.missing_head = described.head.missing;
+  details.logit_bias = details.logit_bias && details.has_head;
   described.make = [own, details] { return std::make_unique<Transformer>(own, details); };
   return described;
 }

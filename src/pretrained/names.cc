@@ -61,7 +61,7 @@ class Stored {
       }
     for (const std::string& name : stored) {
       std::string plain = name;
-      if (plain.starts_with(prefix) && !begins_with_any(name, names.without_prefix)) plain = name.substr(prefix.size());
+      if (plain.starts_with(prefix) && !is_of_head(names, name)) plain = name.substr(prefix.size());
       for (const auto& [old, now] : names.old_endings)
         if (plain.ends_with(old)) plain = plain.substr(0, plain.size() - old.size()) + now;
       by_plain_[plain] = name;
@@ -183,6 +183,8 @@ Tensor stacked(std::vector<Tensor> parts, const std::string& own, const std::str
   return all;
 }
 
+}  // namespace
+
 bool same_values(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape()) return false;
   if (a.dtype() != b.dtype()) return same_values(a.to(DType::f32), b.to(DType::f32));
@@ -198,8 +200,6 @@ bool same_values(const Tensor& a, const Tensor& b) {
   });
   return same;
 }
-
-}  // namespace
 
 std::vector<std::string> copies_in(const Names& names, const std::vector<std::string>& stored) {
   const Stored there(names, stored);
@@ -248,10 +248,24 @@ const std::string* find_stored(const Names& names, const std::string& plain, con
   return name ? &*std::find(stored.begin(), stored.end(), *name) : nullptr;
 }
 
+std::optional<std::string> missing_of_head(const Names& names, const std::vector<NameRule>& rules,
+                                           const TensorSource& stored) {
+  if (stored.makes_head) return {};
+  const Stored there(names, stored.names);
+  for (const NameRule& rule : rules)
+    for (const std::string& plain : rule.theirs)
+      if (!plain.empty() && !there.find(plain)) return name_in_files(names, plain, stored.names);
+  return {};
+}
+
+bool is_unused(const Names& names, const std::string& plain) { return matches_any(plain, names.unused); }
+
+bool is_of_head(const Names& names, const std::string& name) { return begins_with_any(name, names.heads); }
+
 std::string name_in_files(const Names& names, const std::string& plain, const std::vector<std::string>& stored) {
   const Stored there(names, stored);
   if (const auto own = there.all().find(plain); own != there.all().end()) return own->second;
-  return (begins_with_any(plain, names.without_prefix) ? "" : there.prefix()) + plain;
+  return (is_of_head(names, plain) ? "" : there.prefix()) + plain;
 }
 
 bool is_transposed(const Names& names, const std::string& plain) {
@@ -283,7 +297,7 @@ std::map<std::string, std::vector<int64_t>> rewritten_shapes(
     for (const std::string& plain : rule.theirs) {
       if (plain.empty()) continue;
       const std::string* const stored_name = is_theirs ? nullptr : there.find(plain);
-      result[(begins_with_any(plain, names.without_prefix) ? "" : names.prefixes[0]) + plain] =
+      result[(is_of_head(names, plain) ? "" : names.prefixes[0]) + plain] =
           stored_name ? shape_of(*stored_name) : shape;
     }
   }
@@ -377,7 +391,7 @@ NamedTensors read_named(const Names& names, const Module& model, const std::vect
   for (const std::string& plain : used) known.insert(there.one_name(plain));
   for (const auto& [plain, name] : there.all()) {
     if (known.contains(there.one_name(plain))) continue;
-    if (!matches_any(plain, names.unused))
+    if (!is_unused(names, plain) && !is_of_head(names, name))
       throw FormatError(where + ": tensor '" + name + "' has no place in this kind of model; its results would differ");
   }
   return result;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,9 @@ struct Tie {
 struct Names {
   std::vector<NameRule> rules;
   int64_t layers = 0;
-  std::vector<std::string> prefixes{""};      // of all names; the first one that any stored tensor begins with applies
-  std::vector<std::string> without_prefix{};  // beginnings of names that never have the prefix
+  std::vector<std::string> prefixes{""};  // of all names; the first one that any stored tensor begins with applies
+  /// Beginnings of the names of heads. They never have the prefix. Tensors of heads that the model lacks are ignored.
+  std::vector<std::string> heads{};
   std::vector<std::pair<std::string, std::string>> old_endings{};  // with the endings of newer files
   std::vector<Tie> ties{};                                         // ties that hold
   // Names of modules in other versions of transformers, with their names in these files; {} stands for a layer.
@@ -54,10 +56,14 @@ std::vector<std::string> copies_in(const Names& names, const std::vector<std::st
 
 using ReadTensor = std::function<Tensor(const std::string& name)>;
 
+/// Whether two tensors have one shape and equal values, whatever their types.
+bool same_values(const Tensor& a, const Tensor& b);
+
 /// The tensors of a file.
 struct TensorSource {
   const std::vector<std::string>& names;
   ReadTensor read;
+  bool makes_head = false;  // true: the caller makes a new head, so that its tensors need not be stored
 };
 
 /// Sets names.ties to those of `ties` that hold for the stored tensors. A tie is dropped if its target is stored with
@@ -76,6 +82,15 @@ NamedTensors read_named(const Names& names, const Module& model, const std::vect
 
 /// The tensor of `stored` with this name without prefix, or one that it is tied to; null if there is none.
 const std::string* find_stored(const Names& names, const std::string& plain, const std::vector<std::string>& stored);
+
+/// The full name of the first tensor that the `rules` of a head need and the files lack; none if they have all, or if
+/// the head is made.
+std::optional<std::string> missing_of_head(const Names& names, const std::vector<NameRule>& rules,
+                                           const TensorSource& stored);
+/// Whether the stored tensor `name` belongs to a head.
+bool is_of_head(const Names& names, const std::string& name);
+/// Whether the model ignores a tensor with this name without prefix.
+bool is_unused(const Names& names, const std::string& plain);
 
 /// The full name in the files of the tensor with this name without prefix, whether or not `stored` has it.
 std::string name_in_files(const Names& names, const std::string& plain, const std::vector<std::string>& stored);

@@ -42,6 +42,8 @@ KeyTable keys(const std::string&) {
 Names names_of(const TransformerConfig& config, bool gated) {
   Names names{.rules = {},
               .layers = std::max(config.num_encoder_layers, config.num_decoder_layers),
+              .heads = {kHeadTable, "classification_head.dense.", "classification_head.out_proj.", "classifier.",
+                        "qa_outputs."},
               .unused = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}};
   for (const std::string stack : {"encoder", "decoder"}) {
     const bool crossed = stack == "decoder";
@@ -67,12 +69,16 @@ Names names_of(const TransformerConfig& config, bool gated) {
   return names;
 }
 
+bool any_has(const TensorSource& stored, const std::string& part) {
+  return std::any_of(stored.names.begin(), stored.names.end(),
+                     [&](const std::string& name) { return name.find(part) != std::string::npos; });
+}
+
 Described describe(const Keys& config, const TensorSource& stored) {
   const std::string projection = config.text("feed_forward_proj"), wrote = class_of(config);
-  const bool named_gated = projection.starts_with("gated-"), encodes = wrote.ends_with("EncoderModel");
+  const bool named_gated = projection.starts_with("gated-"), has_decoder = any_has(stored, "decoder.block."),
+             encodes = wrote.ends_with("EncoderModel") || !has_decoder;
   const bool gated = config.flag("is_gated_act", named_gated);
-  if (!wrote.empty() && !wrote.ends_with("ForConditionalGeneration") && !wrote.ends_with("Model"))
-    config.fail("architectures", "heed has Model, EncoderModel and ForConditionalGeneration of T5");
   if (!encodes && !config.flag("is_encoder_decoder"))
     config.fail("is_encoder_decoder", "heed supports this kind of model only with true");
   // The output layer of version 1.0 takes scaled states; newer files have a key for it.
@@ -117,6 +123,15 @@ Described describe(const Keys& config, const TensorSource& stored) {
                              .relative_distance = config.integer("relative_attention_max_distance", 2, 1 << 20),
                              .state_factor = scaled ? 1 / std::sqrt(static_cast<double>(width)) : 1};
   Described described{.make = {}, .names = names_of(own, gated)};
+  // The classes that classify have the rest of the model under this name.
+  if (const char* const inner = "transformer."; any_has(stored, std::string(inner) + "encoder."))
+    described.names.prefixes = {inner};
+  if (!wrote.empty() && !wrote.ends_with("ForConditionalGeneration") && !wrote.ends_with("Model"))
+    described.head.missing = head_unknown(config);
+  else if (encodes && !wrote.empty() && !wrote.ends_with("EncoderModel"))
+    described.head.missing = "whose file has no decoder, which " + wrote + " needs";
+  details.has_head = described.head.missing.empty();
+  details.missing_head = described.head.missing;
   // Independent of tie_word_embeddings: a separate head is one stored with other values.
   const std::vector<Tie> ties{{kEncoderTable, kSharedTable}, {kDecoderTable, kSharedTable}, {kHeadTable, kSharedTable}};
   settle_tables(ties, stored, described.names, own, details);

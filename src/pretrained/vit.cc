@@ -16,23 +16,26 @@ ImageSize sides(const Keys& config, const std::string& key) {
   return height_and_width(config, key);
 }
 
-PretrainedHead head_of(const Keys& config) {
+PretrainedHead head_of(const Keys& config, const Names& names, const TensorSource& stored) {
   const std::string wrote = class_of(config);
   if (wrote.empty() || wrote.ends_with("Model")) return {};
-  if (!wrote.ends_with("ForImageClassification"))
-    config.fail("architectures", "heed has ViTModel and ViTForImageClassification");
+  if (!wrote.ends_with("ForImageClassification")) return {.missing = head_unknown(config)};
+  if (const auto lacks = missing_of_head(names, {{"head.output", {"classifier.weight", "classifier.bias"}}}, stored))
+    return {.missing = head_without(config, *lacks)};
   PretrainedHead head = text_classes(config);
   head.task = HeadTask::picture_classes;
   return head;
 }
 
-Names names_of(bool older, bool classifies) {
+Names names_of(bool older) {
   Names names{.rules = {{"class_token", {"embeddings.cls_token"}, Change::reshape},
                         {"positions.weight", {"embeddings.position_embeddings"}, Change::reshape},
                         {"patches.weight", {"embeddings.patch_embeddings.projection.weight"}, Change::reshape},
                         {"patches.bias", {"embeddings.patch_embeddings.projection.bias"}}},
               .prefixes = {"vit.", ""},
-              .without_prefix = {"classifier."}};
+              .heads = {"classifier.", "decoder.0."},
+              // ViTForMaskedImageModeling has the token of masks; heed gives the states before the pooler.
+              .unused = {"embeddings.mask_token", "pooler.*"}};
   const std::string own = "layers.{}.", theirs = older ? "encoder.layer.{}." : "layers.{}.";
   const std::string heads = theirs + (older ? "attention.attention." : "attention.");
   const auto pick = [older](const char* old, const char* now) { return std::string(older ? old : now); };
@@ -51,7 +54,6 @@ Names names_of(bool older, bool classifies) {
     names.rules.push_back({"norm" + kind, {"layernorm" + kind}});
     names.rules.push_back({"head.output" + kind, {"classifier" + kind}});
   }
-  if (!classifies) names.unused = {"pooler.*"};
   return names;
 }
 
@@ -69,7 +71,10 @@ KeyTable keys(const std::string&) {
 
 Described describe(const Keys& config, const TensorSource& stored) {
   const int64_t width = size_of(config, "hidden_size"), heads = size_of(config, "num_attention_heads");
-  PretrainedHead head = head_of(config);
+  const bool older = std::any_of(stored.names.begin(), stored.names.end(),
+                                 [](const auto& name) { return name.find("encoder.layer.") != std::string::npos; });
+  Names names = names_of(older);
+  PretrainedHead head = head_of(config, names, stored);
   ImageEncoderConfig own{.image = sides(config, "image_size"),
                          .patch = sides(config, "patch_size"),
                          .channels = config.integer("num_channels", 1, 1000),
@@ -88,10 +93,7 @@ Described describe(const Keys& config, const TensorSource& stored) {
       .qkv_bias = config.flag("qkv_bias"),
       .head_dim = config.integer("head_dim", 1, 65536, std::max<int64_t>(1, width / heads))};
   own.layers.assign(static_cast<size_t>(layers_of(config, "num_hidden_layers")), layer);
-  const bool older = std::any_of(stored.names.begin(), stored.names.end(),
-                                 [](const auto& name) { return name.find("encoder.layer.") != std::string::npos; });
-  Names names = names_of(older, own.classes > 0);
-  const Names others = names_of(!older, own.classes > 0);
+  const Names others = names_of(!older);
   const auto module = [](const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); };
   for (size_t i = 0; i < names.rules.size(); ++i)
     for (size_t k = 0; k < names.rules[i].theirs.size(); ++k)

@@ -43,14 +43,16 @@ KeyTable keys(const std::string&) {
                            harmless("median_filter_width", "it smooths weights for the times of words")});
 }
 
+constexpr const char* kHead = "proj_out.weight";
+
 Names names_of(int64_t layers) {
   Names names{.rules = {{"embedding.weight", {"decoder.embed_tokens.weight"}},
-                        {"output.weight", {"proj_out.weight"}},
+                        {"output.weight", {kHead}},
                         {"source_positions.weight", {"encoder.embed_positions.weight"}},
                         {"target_positions.weight", {"decoder.embed_positions.weight"}}},
               .layers = layers,
               .prefixes = {"model.", ""},
-              .without_prefix = {"proj_out."}};
+              .heads = {kHead}};
   for (const std::string conv : {"conv1", "conv2"}) {
     names.rules.push_back({conv + ".weight", {"encoder." + conv + ".weight"}, Change::reshape});
     names.rules.push_back({conv + ".bias", {"encoder." + conv + ".bias"}});
@@ -61,8 +63,6 @@ Names names_of(int64_t layers) {
 
 Described describe(const Keys& config, const TensorSource& stored) {
   const std::string wrote = class_of(config);
-  if (!wrote.empty() && wrote != "WhisperForConditionalGeneration" && wrote != "WhisperModel")
-    config.fail("architectures", "heed has WhisperModel and WhisperForConditionalGeneration");
   const auto layers = [&](const std::string& stack) {
     return std::vector(static_cast<size_t>(layers_of(config, stack + "_layers")),
                        bart_layer(config, stack, /*norm_first=*/true));
@@ -77,14 +77,19 @@ Described describe(const Keys& config, const TensorSource& stored) {
                               .encoder = layers("encoder"),
                               .decoder = layers("decoder")};
   Names names = names_of(std::max(std::ssize(own.encoder), std::ssize(own.decoder)));
-  const std::string head = "proj_out.weight";
   std::vector<Tie> ties;
-  // Without a separate head, the output matrix is the embedding.
-  if (config.flag("tie_word_embeddings") || wrote == "WhisperModel")
-    ties.push_back({head, "decoder.embed_tokens.weight"});
+  if (config.flag("tie_word_embeddings")) ties.push_back({kHead, "decoder.embed_tokens.weight"});
   settle_ties(names, ties, stored);
-  own.tie_embeddings = is_tied(names, head);
-  return {.make = [own] { return std::make_unique<SpeechTransformer>(own); }, .names = std::move(names)};
+  PretrainedHead head;
+  own.has_head = find_stored(names, kHead, stored.names);
+  if (!own.has_head && wrote != "WhisperModel") head.missing = head_without(config, kHead);
+  if (!wrote.empty() && wrote != "WhisperForConditionalGeneration" && wrote != "WhisperModel")
+    own.has_head = false, head.missing = head_unknown(config);
+  own.missing_head = head.missing;
+  own.tie_embeddings = !own.has_head || is_tied(names, kHead);
+  return {.make = [own] { return std::make_unique<SpeechTransformer>(own); },
+          .names = std::move(names),
+          .head = std::move(head)};
 }
 
 }  // namespace

@@ -3,18 +3,19 @@
 
     adapters.py PROBE DIRECTORY [--seed N] [--each N]
 
-Logits have to be equal to 1e-4, also those of the merged model that heed saves and transformers loads. Every adapter that PEFT makes has to load, but for those with lora_bias.
---each makes 24 / N adapters of each family.
+Logits have to be equal to 1e-4, also those of the merged model that heed saves and transformers loads. Every adapter that
+PEFT makes has to load, but for those with lora_bias. --each makes 24 / N adapters of each family; those of ALWAYS are
+made in every run.
 """
 import argparse
 import collections
+import json
 import pathlib
 import random
 import shutil
 import sys
 import warnings
 
-import numpy as np
 import peft
 import torch
 import transformers
@@ -33,6 +34,30 @@ LINEAR = {"gpt2": ["c_attn", "c_proj", "c_fc"], "phi3": ["qkv_proj", "o_proj", "
 EMBEDDING = {"gpt2": "wte", "t5": "shared", **{f: "word_embeddings" for f in fidelity.ENCODERS},
              **{f: "shared" for f in ("marian", "bart", "m2m_100")}}
 HEADS = {"causal": "lm_head", "text_classes": "score", "seq2seq": "lm_head", "image": "classifier", "speech": "proj_out"}
+
+
+TIED = {"tie_word_embeddings": True}
+FEATURES = {"task_type": "FEATURE_EXTRACTION"}
+ENCODER_OF_T5 = transformers.T5EncoderModel
+# (family, task of the base, class that the adapters are made over or None: that of the task, changes of the base's
+# config.json, whether the base stores its tied table under the head's name alone, options)
+ALWAYS = [
+    *((family, task, None, {}, False, {"target_modules": LINEAR[family][:1], "bias": "all", "modules_to_save": saved})
+      for family, task, saved in (("bert", "text_classes", ["classifier"]), ("roberta", "text_classes", ["classifier"]),
+                                  ("gpt2", "causal", ["ln_f"]), ("vit", "image", ["classifier", "layernorm"]))),
+    *((family, task, None, TIED, moved, {"target_modules": LINEAR[family][:1], "modules_to_save": saved})
+      for family, task, saved in (("llama", "causal", ["lm_head"]), ("gpt2", "causal", ["lm_head"]),
+                                  ("llama", "causal", ["embed_tokens"]), ("llama", "causal", ["lm_head", "embed_tokens"]),
+                                  ("bart", "seq2seq", ["lm_head"]), ("marian", "seq2seq", ["lm_head"]),
+                                  ("bert", "masked", ["decoder"]), ("whisper", "speech", ["proj_out"]))
+      for moved in (False, True)),
+    ("t5", "seq2seq", None, {}, False, {"target_modules": ["q"], "modules_to_save": ["lm_head"]}),
+    *(("t5", task, ENCODER_OF_T5, {}, False, {**FEATURES, **options}) for task in ("seq2seq", "encoder") for options in (
+        {"target_modules": ["q", "v"]}, {"target_modules": "all-linear", "bias": "all"},
+        {"target_modules": ["q"], "modules_to_save": ["shared"]})),
+    *((family, task, transformers.AutoModel, {}, False, {**FEATURES, "target_modules": LINEAR[family]})
+      for family, task in (("bert", "masked"), ("bert", "states"), ("mpnet", "masked"), ("roberta", "masked"), ("llama", "causal"),
+                           ("gpt2", "causal"), ("bart", "seq2seq"), ("t5", "seq2seq"), ("vit", "image")))]
 
 
 def head_of(family, task):
@@ -76,11 +101,66 @@ def values_of(out, task):
     return out.logits if "logits" in out else out.last_hidden_state
 
 
-def loaded_again(kind, saved, model, task, got):
-    """How much transformers' result of the merged model that heed saved differs."""
-    with torch.no_grad():
-        out = kind.from_pretrained(saved, dtype=torch.float64, attn_implementation="eager").eval()(**model.inputs())
-    return fidelity.differ(got, np.asarray(values_of(out, task).double()).flatten())
+class Comparison:
+    def __init__(self, probe, directory):
+        self.probe, self.directory = probe, directory
+        self.wrong, self.refusals = [], collections.Counter()
+
+    def __call__(self, family, task, over, changes, moved, options, draw, counts):
+        """`over`: the class that PEFT adapts, or None for that of the task."""
+        model = fidelity.Model(family, task, dict(changes), self.directory / "base")
+        kind, work = over or fidelity.class_of(task, family), self.directory / "adapters"
+        shutil.rmtree(work, ignore_errors=True)
+        try:
+            model.make(draw, fidelity.ties_of(*fidelity.TIED[family][0], "moved") if moved else None)
+            inputs = model.inputs()
+            if over is ENCODER_OF_T5:
+                inputs.pop("decoder_input_ids", None)
+            elif over and "decoder_input_ids" not in inputs and family in ("bart", "t5"):
+                inputs["decoder_input_ids"] = torch.tensor([model.target])
+            torch.manual_seed(draw.randrange(1 << 30))
+            adapted = peft.get_peft_model(
+                kind.from_pretrained(model.directory, dtype=torch.float64, attn_implementation="eager"),
+                peft.LoraConfig(**options)).eval()
+            with torch.no_grad():
+                for _, parameter in adapted.named_parameters():
+                    if parameter.requires_grad:
+                        parameter.add_(torch.randn_like(parameter) * 0.1)
+                want = values_of(adapted.base_model(**inputs), task).double().flatten().numpy()
+            adapted.save_pretrained(work)
+        except (fidelity.Refused, ValueError, TypeError, RuntimeError, NotImplementedError, KeyError, AttributeError):
+            counts["not legal"] += 1
+            return
+        saved = self.directory / "merged"
+        shutil.rmtree(saved, ignore_errors=True)
+        asked = {**model.asked(), "model": str(work), "base": str(model.directory), "save": str(saved)}
+        if over:
+            asked["states"] = True
+        if over is ENCODER_OF_T5:
+            del asked["target"]
+        got, what = self.probe(**asked), f"{family} {task}, {options}, {model.changes}"
+        if "refused" in got:
+            counts["refused"] += 1
+            self.refusals[family, got["refused"].split("/")[-1][:200], str(options)] += 1
+            if not options.get("lora_bias"):
+                self.wrong.append(f"{what}: refused: {got['refused']}")
+            return
+        with torch.no_grad():
+            out = kind.from_pretrained(saved, dtype=torch.float64, attn_implementation="eager").eval()(**inputs)
+        difference = max(fidelity.differ(got["logits"], want),
+                         fidelity.differ(got["logits"], values_of(out, task).double().flatten().numpy()))
+        counts["equal" if difference <= fidelity.TOLERANCE else "different"] += 1
+        if not difference <= fidelity.TOLERANCE:
+            self.wrong.append(f"{what}: {difference:.2g} of the largest value")
+        if not over and task in HEADS and task != "text_classes":
+            self.check_ties(saved, options, what)
+
+    def check_ties(self, saved, options, what):
+        """config.json says that tables which differ are not tied. T5's class does not read it."""
+        config = json.loads((saved / "config.json").read_text())
+        of_tables = {"lm_head", "proj_out", "embed_tokens", "decoder"} & set(options.get("modules_to_save") or [])
+        if of_tables and config["model_type"] != "t5" and config.get("tie_word_embeddings") is not False:
+            self.wrong.append(f"{what}: the merged config.json does not say that tables are apart")
 
 
 def main():
@@ -94,51 +174,24 @@ def main():
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity(transformers.logging.CRITICAL)
     transformers.logging.disable_progress_bar()
-    probe = fidelity.Probe(a.probe)
-    wrong, refusals = [], collections.Counter()
+    compare = Comparison(fidelity.Probe(a.probe), a.directory)
+    for number, (family, task, over, changes, moved, options) in enumerate(ALWAYS):
+        counts = collections.Counter()
+        compare(family, task, over, changes, moved, {"r": 2, "init_lora_weights": False, **options},
+                random.Random(f"{a.seed} always {number}"), counts)
+        if not counts["equal"]:
+            compare.wrong.append(f"{family} {task}, {options}: nothing was compared")
+    print(f"{len(ALWAYS)} of every run", flush=True)
     for family in LINEAR:
         draw, counts = random.Random(f"{a.seed} {family}"), collections.Counter()
         for _ in range(24 // a.each):
             task = draw.choice(fidelity.tasks_of(family))
-            model = fidelity.Model(family, task, {"tie_word_embeddings": True} if draw.random() < 0.3 else {},
-                                   a.directory / "base")
-            options = choices(family, task, draw)
-            shutil.rmtree(a.directory / "adapters", ignore_errors=True)
-            try:
-                model.make(draw)
-                torch.manual_seed(draw.randrange(1 << 30))
-                kind = fidelity.class_of(task, family)
-                adapted = peft.get_peft_model(
-                    kind.from_pretrained(model.directory, dtype=torch.float64, attn_implementation="eager"),
-                    peft.LoraConfig(**options)).eval()
-                with torch.no_grad():
-                    for _, parameter in adapted.named_parameters():
-                        if parameter.requires_grad:
-                            parameter.add_(torch.randn_like(parameter) * 0.1)
-                    out = adapted(**model.inputs())
-                values = values_of(out, task)
-                adapted.save_pretrained(a.directory / "adapters")
-            except (fidelity.Refused, ValueError, TypeError, RuntimeError, NotImplementedError, KeyError, AttributeError):
-                counts["not legal"] += 1
-                continue
-            saved = a.directory / "merged"
-            shutil.rmtree(saved, ignore_errors=True)
-            got = probe(**{**model.asked(), "model": str(a.directory / "adapters"), "base": str(model.directory),
-                           "save": str(saved)})
-            if "refused" in got:
-                counts["refused"] += 1
-                refusals[family, got["refused"].split("/")[-1][:200], str(options)] += 1
-                if not options.get("lora_bias"):
-                    wrong.append(f"{family} {task}, {options}: refused: {got['refused']}")
-                continue
-            difference = fidelity.differ(got["logits"], np.asarray(values.double()).flatten())
-            difference = max(difference, loaded_again(kind, saved, model, task, got["logits"]))
-            counts["equal" if difference <= fidelity.TOLERANCE else "different"] += 1
-            if not difference <= fidelity.TOLERANCE:
-                wrong.append(f"{family} {task}, {options}, {model.changes}: {difference:.2g} of the largest value")
+            changes = TIED if draw.random() < 0.3 else {}
+            compare(family, task, None, changes, False, choices(family, task, draw), draw, counts)
         if not counts["equal"]:
-            wrong.append(f"{family}: nothing was compared")
+            compare.wrong.append(f"{family}: nothing was compared")
         print(f"{family}: " + ", ".join(f"{count} {what}" for what, count in sorted(counts.items())), flush=True)
+    wrong, refusals = compare.wrong, compare.refusals
     for (family, why, options), _ in refusals.items():
         print(f"refused: {family}: {why} {options}")
     print("\n".join(wrong))

@@ -263,8 +263,13 @@ def classes_of_tokens(heed, draw, kind, directory):
 
 
 def masked_words(heed, draw, kind, directory):
-    model, tokenizer = made(draw, kind, transformers.AutoModelForMaskedLM, directory)
-    pipeline = transformers.pipeline("fill-mask", model=model, tokenizer=tokenizer, top_k=5)
+    made(draw, kind, transformers.AutoModelForMaskedLM, directory)
+    compare_masked_words(heed, draw, directory)
+
+
+def compare_masked_words(heed, draw, directory):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    pipeline = transformers.pipeline("fill-mask", model=str(directory), tokenizer=tokenizer, top_k=5)
     texts = []
     for _ in range(12):
         words = text_of(draw, least=2).split()
@@ -411,6 +416,60 @@ def vectors_without_modules(heed, draw, kind, directory):
     assert model[1].pooling_mode == ("lasttoken" if kind == "mistral" else "mean"), model[1].pooling_mode
 
 
+def refused_for_its_head(heed, command, directory, why, stdin="a dog\n"):
+    """The command refuses in one line, which says why there is no head."""
+    try:
+        heed(command, "-m", directory, stdin=stdin)
+    except Refused as refusal:
+        assert why in str(refusal) and str(refusal).count("\n") == 1, (command, str(refusal))
+    else:
+        raise AssertionError(f"heed {command} computes with a head that the file does not hold")
+
+
+# Classes with heads, of which the file has the rest alone, with the command that needs the head.
+ABSENT = {"bert": {"BertForMaskedLM": "fill", "BertForPreTraining": "fill", "BertForSequenceClassification": "classify",
+                   "BertForTokenClassification": "classify", "BertForQuestionAnswering": "classify",
+                   "BertForNextSentencePrediction": "classify"},
+          "distilbert": {"DistilBertForMaskedLM": "fill", "DistilBertForSequenceClassification": "classify"},
+          "roberta": {"RobertaForMaskedLM": "fill", "RobertaForTokenClassification": "classify"},
+          "xlm-roberta": {"XLMRobertaForMaskedLM": "fill", "XLMRobertaForSequenceClassification": "classify"},
+          "mpnet": {"MPNetForMaskedLM": "fill", "MPNetForQuestionAnswering": "classify"},
+          "llama": {"LlamaForCausalLM": "generate", "LlamaForSequenceClassification": "classify"},
+          "mistral": {"MistralForCausalLM": "generate"}, "t5": {"T5ForConditionalGeneration": "translate"},
+          "bart": {"BartForConditionalGeneration": "translate", "BartForSequenceClassification": "classify"}}
+
+
+def vectors_without_the_head(heed, draw, kind, directory):
+    """config.json names a class with a head that the file lacks, as those of all-mpnet-base-v2 and all-distilroberta-v1."""
+    head = transformers.T5EncoderModel if kind == "t5" else transformers.AutoModel
+    made(draw, kind, head, directory / "plain", **({} if kind == "t5" else {"tie_word_embeddings": False}))
+    texts = [text_of(draw, 1, 30) for _ in range(10)]
+    for name, command in ABSENT[kind].items():
+        change(directory / "plain/config.json", {"architectures": [name]})
+        compare_vectors(heed, directory / "plain", texts, f"{name} without its head")
+        refused_for_its_head(heed, command, directory / "plain", name)
+        heed("attend", texts[0], "-m", directory / "plain", *(["--target", texts[1]] if kind == "bart" else [])) if kind != "t5" else None
+
+
+def vectors_with_another_head(heed, draw, kind, directory):
+    """The file holds heads that config.json does not name, as those of scibert_scivocab_uncased and of bart-base."""
+    heads = {"llama": [transformers.AutoModelForCausalLM, transformers.AutoModelForSequenceClassification],
+             "bart": [transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForSequenceClassification]}
+    texts = [text_of(draw, 1, 30) for _ in range(10)]
+    for number, head in enumerate(heads.get(kind, [transformers.AutoModelForPreTraining, transformers.AutoModelForSequenceClassification,
+                                                   transformers.AutoModelForQuestionAnswering])):
+        plain = directory / f"plain{number}"
+        model, tokenizer = made(draw, kind, head, plain)
+        for classes in [], [type(transformers.AutoModel.from_config(model.config)).__name__]:
+            change(plain / "config.json", {"architectures": classes or ...})
+            compare_vectors(heed, plain, texts, f"{type(model).__name__}, named {classes}")
+            if kind in heads:
+                continue
+            refused_for_its_head(heed, "classify", plain, "finds masked words" if number == 0 else "has no head")
+            if number == 0:  # as transformers' pipeline, which takes the class of the task
+                compare_masked_words(heed, draw, plain)
+
+
 def each_value(values, refused):
     return [(value, False) for value in values] + [(value, True) for value in refused]
 
@@ -531,8 +590,9 @@ def main():
     transformers.logging.disable_progress_bar()
     heed, compared = Program(a.heed), 0
     read = {classes_of_texts: [*TOKENIZERS, "llama", "bart"], classes_of_tokens: TOKENIZERS, masked_words: TOKENIZERS,
-            answers: TOKENIZERS, vectors: [*TOKENIZERS, "llama", "t5"], logits: TOKENIZERS,
-            vectors_without_modules: ["bert", "llama", "mistral", "t5"], prompts_and_similarities: ["bert", "roberta", "llama"],
+            answers: TOKENIZERS, vectors: [*TOKENIZERS, "llama", "t5", "bart"], logits: TOKENIZERS,
+            vectors_without_modules: ["bert", "llama", "mistral", "t5", "bart"], vectors_without_the_head: ABSENT,
+            vectors_with_another_head: [*TOKENIZERS, "llama", "bart"], prompts_and_similarities: ["bert", "roberta", "llama"],
             settings_of_sentences: ["bert"], settings_of_pictures: ["vit"]}
     once = prompts_and_similarities, settings_of_sentences, settings_of_pictures
     for compare, kinds in read.items():

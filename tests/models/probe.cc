@@ -4,9 +4,9 @@
 //   {"model": DIR, "base": DIR, "ids": [...], "target": [...], "pixels": FILE.npy, "mel": FILE.npy, "save": DIR,
 //    "states": true}
 //
-// "base" is of adapters. With "states" a language model gives its last states. A model answers {"logits": [...]}, flat,
-// or of one without a head its last states, or
-// {"refused": "..."}. With "save" it is written there, too.
+// "base" is of adapters. A model answers {"logits": [...]}, flat, or {"refused": "..."}. With "states", and of a model
+// without a head, these are its last states, of an encoder-decoder without "target" the encoder's. With "save" it is
+// written there, too.
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -64,30 +64,42 @@ json tables() {
 
 TokenBatch batch_of(const json& ids) { return TokenBatch::pad({ids.get<std::vector<int32_t>>()}, 0); }
 
-Variable compute(const PretrainedModel& loaded, const json& asked) {
-  const Module& module = *loaded.module;
-  if (const auto* model = dynamic_cast<const LanguageModel*>(&module)) {
-    const TokenBatch text = batch_of(asked["ids"]);
-    const Variable states = model->hidden(text);
-    if (loaded.head.task == HeadTask::text_classes) return model->class_scores(states, text);
-    return model->details()->has_head && !asked.value("states", false) ? model->logits_of(states) : states;
-  }
-  if (const auto* model = dynamic_cast<const TextEncoder*>(&module)) {
-    const TokenBatch text = batch_of(asked["ids"]);
-    return model->config().head ? model->logits(text) : model->hidden(text);
-  }
+Tensor array_of(const json& asked, const char* key) { return load_npy(asked[key].get<std::string>()).tensor; }
+
+Variable states_of(const Module& module, const json& asked) {
+  if (const auto* model = dynamic_cast<const LanguageModel*>(&module)) return model->hidden(batch_of(asked["ids"]));
+  if (const auto* model = dynamic_cast<const TextEncoder*>(&module)) return model->hidden(batch_of(asked["ids"]));
+  if (const auto* model = dynamic_cast<const ImageEncoder*>(&module)) return model->hidden(array_of(asked, "pixels"));
   if (const auto* model = dynamic_cast<const Transformer*>(&module)) {
     const TokenBatch source = batch_of(asked["ids"]);
-    if (loaded.head.task == HeadTask::text_classes) return model->class_scores(source);
-    return model->config().num_decoder_layers > 0 ? model->logits(source, batch_of(asked["target"]))
-                                                  : model->encode(source);
+    const Variable memory = model->encode(source);
+    return model->config().num_decoder_layers > 0 && asked.contains("target")
+               ? model->decode(batch_of(asked["target"]), memory, source)
+               : memory;
   }
-  if (const auto* model = dynamic_cast<const ImageEncoder*>(&module)) {
-    const Variable states = model->hidden(load_npy(asked["pixels"].get<std::string>()).tensor);
+  const auto& model = dynamic_cast<const SpeechTransformer&>(module);
+  return model.decode(batch_of(asked["target"]), model.encode(array_of(asked, "mel")));
+}
+
+// What the head makes of `states`; of a model without a head these.
+Variable compute(const PretrainedModel& loaded, const json& asked) {
+  const Module& module = *loaded.module;
+  const Variable states = states_of(module, asked);
+  if (asked.value("states", false) || !loaded.head.missing.empty()) return states;
+  if (const auto* model = dynamic_cast<const LanguageModel*>(&module)) {
+    if (loaded.head.task == HeadTask::text_classes) return model->class_scores(states, batch_of(asked["ids"]));
+    return model->has_logits() ? model->logits_of(states) : states;
+  }
+  if (const auto* model = dynamic_cast<const TextEncoder*>(&module))
+    return model->config().head ? model->apply_head(states, batch_of(asked["ids"])) : states;
+  if (const auto* model = dynamic_cast<const ImageEncoder*>(&module))
     return model->config().classes > 0 ? model->apply_head(states) : states;
+  if (const auto* model = dynamic_cast<const Transformer*>(&module)) {
+    if (loaded.head.task == HeadTask::text_classes) return model->class_scores(batch_of(asked["ids"]));
+    return model->has_logits() ? model->logits_of(states) : states;
   }
-  return dynamic_cast<const SpeechTransformer&>(module).logits(load_npy(asked["mel"].get<std::string>()).tensor,
-                                                               batch_of(asked["target"]));
+  const auto& model = dynamic_cast<const SpeechTransformer&>(module);
+  return model.config().has_head ? model.logits_of(states) : states;
 }
 
 json answer(const json& asked) {

@@ -98,7 +98,7 @@ class Classes(Pictures):
         self.refuses(1, "classifier.weight", "classify", "-m", "bare", "picture.png")  # 5 classes, not 2
         config["architectures"] = ["ViTModel"]
         (self.at / "bare/config.json").write_text(json.dumps(config))
-        self.refuses(1, "classifier", "classify", "-m", "bare", "picture.png")
+        self.refuses(2, "has no head", "classify", "-m", "bare", "picture.png")  # as AutoModel, which ignores it
         whole = (VIT / "model.safetensors").read_bytes()
         length, = struct.unpack("<Q", whole[:8])
         header, data, kept = json.loads(whole[8:8 + length]), whole[8 + length:], b""
