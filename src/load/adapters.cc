@@ -11,60 +11,17 @@
 #include "heed/model_files.h"
 #include "heed/text_encoder.h"
 #include "io/json.h"
+#include "load/adapter_config.h"
 #include "load/adapters.h"
 #include "pretrained/classifier.h"
 #include "pretrained/keys.h"
 #include "pretrained/layout.h"
 #include "pretrained/tables.h"
-#include "tokenizer/regex.h"
 
 namespace heed::inline v0 {
 
-KeyTable adapter_keys() {
-  constexpr const char* kBegins = "it is for the start of training";
-  constexpr const char* kNames = "the tensors show which layers have adapters";
-  constexpr const char* kBookkeeping = "internal to PEFT";
-  KeyTable table{applied("peft_type"),
-                 applied("base_model_name_or_path"),
-                 applied("task_type"),
-                 applied("r", 8),
-                 applied("lora_alpha", 8),
-                 applied("use_rslora", false),
-                 applied("use_dora", false),
-                 applied("rank_pattern"),
-                 applied("alpha_pattern"),
-                 applied("init_lora_weights", true),
-                 harmless("bias", "biases that were trained are tensors"),
-                 harmless("target_modules", kNames),
-                 harmless("exclude_modules", kNames),
-                 harmless("layers_to_transform", kNames),
-                 harmless("layers_pattern", kNames),
-                 harmless("modules_to_save", kNames),
-                 harmless("fan_in_fan_out", "the base determines which matrices are transposed"),
-                 harmless("lora_dropout", "it is for training"),
-                 harmless("inference_mode", "heed merges adapters"),
-                 harmless("runtime_config", "heed merges adapters"),
-                 harmless("loftq_config", kBegins),
-                 harmless("eva_config", kBegins),
-                 harmless("corda_config", kBegins),
-                 harmless("lora_ga_config", kBegins),
-                 harmless("velora_config", "it saves memory in training"),
-                 harmless("qalora_group_size", "it only applies with use_qalora"),
-                 harmless("auto_mapping", "the base has its class"),
-                 harmless("revision", "the base is a directory"),
-                 harmless("peft_version", kBookkeeping)};
-  for (const char* flag : {"lora_bias", "use_qalora", "ensure_weight_tying"}) table = table.with({only(flag, false)});
-  for (const char* none :
-       {"layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens",
-        "megatron_config", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config"})
-    table = table.with({only(none, nullptr)});
-  // They only apply if megatron_config is given.
-  return table.with({harmless("megatron_core", kBookkeeping)});
-}
-
 namespace {
 
-constexpr uint64_t kLargestConfig = 1 << 20;  // bytes
 constexpr const char* kPrefix = "base_model.model.";
 constexpr const char* kEnding = ".weight";
 constexpr const char* kOfA = ".lora_A.weight";
@@ -197,76 +154,6 @@ constexpr const char* kMagnitudes = ".lora_magnitude_vector";
 // The matrix that an adapter changes; PEFT saves it if it is an embedding or a head.
 constexpr const char* kOfBase = ".base_layer.weight";
 
-// adapter_config.json, with the scale of each layer.
-class AdapterConfig {
- public:
-  AdapterConfig(const std::string& directory, const std::string& text)
-      : where_(directory + "/" + kAdapterConfigFile),
-        keys_(keys_in(text, where_).under(adapter_keys())),
-        ranks_(patterns("rank_pattern", text)),
-        alphas_(patterns("alpha_pattern", text)) {
-    if (keys_.text("peft_type") != "LORA") keys_.fail("peft_type", "heed has LORA");
-    if (keys_.is_text("init_lora_weights"))
-      if (const std::string begun = keys_.text("init_lora_weights");
-          begun != "gaussian" && begun != "orthogonal" && begun != "eva")
-        keys_.fail("init_lora_weights", "adapters with this initialisation change their base");
-    rank_ = keys_.integer("r", 1, 1 << 16);
-    alpha_ = keys_.number("lora_alpha", 1e-30, 1e30);
-  }
-
-  const std::string& where() const { return where_; }
-  std::string base() const { return keys_.text("base_model_name_or_path", ""); }
-  std::string task() const { return keys_.text("task_type", ""); }
-  bool has_magnitudes() const { return keys_.flag("use_dora"); }
-
-  /// The factor of B A for a module whose A has `rank` rows.
-  double scale(const std::string& module, int64_t rank) const {
-    const double wanted = value_of(ranks_, module, static_cast<double>(rank_)),
-                 alpha = value_of(alphas_, module, alpha_);
-    if (wanted != static_cast<double>(rank))
-      throw FormatError(where_ + ": it sets the rank of '" + module + "' to " +
-                        std::to_string(static_cast<int64_t>(wanted)) + ", " + kAdapterFile + " has " +
-                        std::to_string(rank));
-    return alpha / (keys_.flag("use_rslora") ? std::sqrt(wanted) : wanted);
-  }
-
- private:
-  using Patterns = std::vector<std::pair<Regex, double>>;
-
-  // In the order of the file; the first match applies.
-  Patterns patterns(const std::string& key, const std::string& text) const {
-    Patterns all;
-    const auto json = nlohmann::ordered_json::parse(text);
-    const auto given = json.find(key);
-    if (given == json.end() || given->is_null()) return all;
-    if (!given->is_object()) keys_.fail(key, "it must be an object");
-    for (const auto& [pattern, value] : given->items()) {
-      if (!value.is_number() || !(value.get<double>() > 0)) keys_.fail(key, "it must have numbers above 0");
-      all.emplace_back(Regex("^(?:.*\\.)?(?:" + pattern + ")$", where_), value.get<double>());
-    }
-    return all;
-  }
-
-  static double value_of(const Patterns& patterns, const std::string& module, double otherwise) {
-    for (const auto& [pattern, value] : patterns) {
-      Regex::Finder finder(pattern);
-      finder.begin(module);
-      if (std::pair<size_t, size_t> match; finder.next(&match)) return value;
-    }
-    return otherwise;
-  }
-
-  std::string where_;
-  Keys keys_;
-  Patterns ranks_, alphas_;
-  int64_t rank_ = 0;
-  double alpha_ = 0;
-};
-
-AdapterConfig read_adapter_config(const std::string& directory) {
-  return {directory, DirectorySnapshot(directory, {kAdapterConfigFile}).read(kAdapterConfigFile, kLargestConfig)};
-}
-
 // Splits a tensor's name after the module ("model.layers.0.self_attn.q_proj").
 std::optional<std::string> module_of(const std::string& name, const char* ending) {
   if (!name.starts_with(kPrefix) || !name.ends_with(ending)) return {};
@@ -305,8 +192,10 @@ class Merging {
         return;
       }
     if (const auto layer = module_of(name, kOfA)) {
+      config_.expect_target(*layer);
       merge(*layer, as_matrix(file_, kPrefix + *layer + kOfB), as_matrix(file_, name), is_turned(*layer));
     } else if (const auto table = module_of(name, kOfEmbeddingA)) {
+      config_.expect_target(*table);
       merge(*table, as_matrix(file_, kPrefix + *table + kOfEmbeddingB), as_matrix(file_, name), /*turned=*/true);
     } else if (const auto biased = module_of(name, ".base_layer.bias")) {
       changed_[own_name(plain_of(*biased) + ".bias")] = file_.tensor(name);
@@ -365,8 +254,12 @@ class Merging {
                         to_string(a.shape()) + ", does not fit '" + *stored + "', " + to_string(base.shape()));
     const Tensor original = turned ? base.transpose(0, 1).contiguous() : base;
     const Tensor merged = low_rank_sum(original, b, a, config_.scale(module, a.size(0)));
-    if (const std::string magnitudes = kPrefix + module + kMagnitudes; config_.has_magnitudes())
+    if (const std::string magnitudes = kPrefix + module + kMagnitudes; config_.has_magnitudes()) {
+      if (!file_.contains(magnitudes))
+        throw FormatError(config_.where() + ": \"use_dora\" is true, and " + file_.path() + " has no '" + magnitudes +
+                          "'");
       set_lengths(merged, file_.tensor(magnitudes).to(DType::f32).contiguous(), magnitudes);
+    }
     changed_[own_name(plain)] = turned ? merged.transpose(0, 1).contiguous() : merged;
   }
 
@@ -452,7 +345,7 @@ std::string adapted_base(const std::string& directory, const std::string& base) 
     throw UsageError("--base " + base + ": " + directory + " has no " + kAdapterConfigFile +
                      "; --base is for adapters only");
   }
-  const AdapterConfig config = read_adapter_config(directory);
+  const AdapterConfig config(directory);
   const std::string named = base.empty() ? config.base() : base;
   if (std::error_code error; !std::filesystem::is_directory(named, error))
     throw IoError(config.where() + ": its base_model_name_or_path, " + in_quotes(named) +
@@ -461,15 +354,15 @@ std::string adapted_base(const std::string& directory, const std::string& base) 
 }
 
 PretrainedModel load_adapted(const std::string& directory, const std::string& base) {
-  const AdapterConfig config = read_adapter_config(directory);
+  const AdapterConfig config(directory);
   const DirectorySnapshot own(directory, {kAdapterFile, kConfigFile}), files = files_of_model(base);
   if (!own.contains(kAdapterFile)) throw FormatError(directory + ": there is no " + kAdapterFile);
   if (DirectorySnapshot(base, {kAdapterConfigFile}).contains(kAdapterConfigFile))
     throw FormatError(config.where() + ": its base, " + base + ", has adapters itself; merge them with heed export");
   const SafetensorsFile file = own.safetensors(kAdapterFile);
-  const std::string of_base = files.read(kConfigFile, kLargestConfig);
+  const std::string of_base = files.read(kConfigFile, kLargestAdapterConfig);
   Overrides overrides{.config = own.contains(kConfigFile)
-                                    ? own.read(kConfigFile, kLargestConfig)
+                                    ? own.read(kConfigFile, kLargestAdapterConfig)
                                     : config_for(config, file, of_base, base + "/" + kConfigFile)};
   const TensorFiles tensors(files);
   const Names names = names_of_files(overrides.config, base + "/" + kConfigFile, tensors);

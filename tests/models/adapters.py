@@ -5,7 +5,8 @@
 
 Logits have to be equal to 1e-4, also those of the merged model that heed saves and transformers loads. Every adapter that
 PEFT makes has to load, but for those with lora_bias. --each makes 24 / N adapters of each family; those of ALWAYS are
-made in every run.
+made in every run. Each key of adapter_config.json is left out or changed in the file of one adapter (KEYS): the logits are
+those of PEFT, or heed refuses.
 """
 import argparse
 import collections
@@ -60,6 +61,27 @@ ALWAYS = [
                            ("gpt2", "causal"), ("bart", "seq2seq"), ("t5", "seq2seq"), ("vit", "image")))]
 
 
+# For each key of adapter_config.json: values that PEFT loads, and values of which heed refuses the adapter, naming the key.
+KEYS = {
+    "task_type": ([None, "FEATURE_EXTRACTION"], []), "peft_type": ([], ["LOHA"]), "auto_mapping": ([{"base_model_class": "X"}], []),
+    "peft_version": (["0.1"], []), "base_model_name_or_path": (["x", None], []), "revision": (["main"], []),
+    "inference_mode": ([False], []), "r": ([], [3]), "target_modules": (["all-linear", [*LINEAR["llama"], "other"]], [["q_proj"], [], None, ".*q_proj"]),
+    "exclude_modules": ([[], ["score"]], [["q_proj"], ".*q_proj"]), "lora_alpha": ([1, 9], []), "lora_dropout": ([0.5], []), "fan_in_fan_out": ([True], []),
+    "bias": (["lora_only"], []), "use_rslora": ([True], []), "modules_to_save": ([[]], [["q_proj"]]),
+    "init_lora_weights": ([True, "gaussian", "orthogonal"], ["pissa", "pissa_niter_4", "olora", "corda", "loftq"]),
+    "layers_to_transform": ([[0, 1]], [[0], 1]), "layers_pattern": ([None, []], []), "rank_pattern": ([{"nothing": 3}], []),
+    "alpha_pattern": ([{"q_proj": 5}, {"layers.1.*": 7}], []), "megatron_config": ([None], []), "megatron_core": (["x"], []),
+    "trainable_token_indices": ([], [[1, 2]]), "loftq_config": ([{}], []), "eva_config": ([None], []), "corda_config": ([None], []),
+    "lora_ga_config": ([None], []), "use_dora": ([], [True]), "velora_config": ([None], []), "alora_invocation_tokens": ([], [[5]]),
+    "use_qalora": ([], [True]), "qalora_group_size": ([8], []), "monteclora_config": ([None], []),
+    "layer_replication": ([], [[[0, 2], [1, 2]]]), "runtime_config": ([{"ephemeral_gpu_offload": False}], []),
+    "lora_bias": ([], [True]), "target_parameters": ([[]], [["x"]]), "use_bdlora": ([None], []), "arrow_config": ([None], []),
+    "kasa_config": ([None], []), "ensure_weight_tying": ([], [True])}
+NEEDED = {"peft_type", "r", "target_modules"}  # heed refuses a file without them
+# Each of these has to be in an adapter that is equal.
+OPTIONS = ["use_rslora", "use_dora", "rank_pattern", "alpha_pattern", "bias", "modules_to_save", "layers_to_transform", "of embeddings"]
+
+
 def head_of(family, task):
     if family in fidelity.ENCODERS and task in ("text_classes", "token_classes"):
         return "classifier"
@@ -104,7 +126,7 @@ def values_of(out, task):
 class Comparison:
     def __init__(self, probe, directory):
         self.probe, self.directory = probe, directory
-        self.wrong, self.refusals = [], collections.Counter()
+        self.wrong, self.refusals, self.covered = [], collections.Counter(), collections.Counter()
 
     def __call__(self, family, task, over, changes, moved, options, draw, counts):
         """`over`: the class that PEFT adapts, or None for that of the task."""
@@ -150,6 +172,9 @@ class Comparison:
         difference = max(fidelity.differ(got["logits"], want),
                          fidelity.differ(got["logits"], values_of(out, task).double().flatten().numpy()))
         counts["equal" if difference <= fidelity.TOLERANCE else "different"] += 1
+        if difference <= fidelity.TOLERANCE:
+            self.covered.update(options)
+            self.covered["of embeddings"] += EMBEDDING.get(family, "embed_tokens") in options["target_modules"]
         if not difference <= fidelity.TOLERANCE:
             self.wrong.append(f"{what}: {difference:.2g} of the largest value")
         if not over and task in HEADS and task != "text_classes":
@@ -161,6 +186,44 @@ class Comparison:
         of_tables = {"lm_head", "proj_out", "embed_tokens", "decoder"} & set(options.get("modules_to_save") or [])
         if of_tables and config["model_type"] != "t5" and config.get("tie_word_embeddings") is not False:
             self.wrong.append(f"{what}: the merged config.json does not say that tables are apart")
+
+
+def compare_keys(probe, directory, seed):
+    """Each value of KEYS by itself, in the file of an adapter of llama; PEFT reads the same file. Returns what is wrong."""
+    model, work = fidelity.Model("llama", "causal", {}, directory / "base"), directory / "adapters"
+    model.make(random.Random(f"{seed} keys"))
+    given = {"dtype": torch.float64, "attn_implementation": "eager"}
+    torch.manual_seed(seed)
+    adapted = peft.get_peft_model(transformers.AutoModelForCausalLM.from_pretrained(model.directory, **given), peft.LoraConfig(
+        r=2, init_lora_weights=False, target_modules=LINEAR["llama"]))
+    shutil.rmtree(work, ignore_errors=True)
+    adapted.save_pretrained(work)
+    file = work / "adapter_config.json"
+    saved, wrong = json.loads(file.read_text()), []
+    wrong += [f"adapter_config.json: no value of {field} is compared" for field in peft.LoraConfig.__dataclass_fields__ if field not in KEYS]
+    for key, (values, refused) in KEYS.items():
+        for value in [...] + values + refused:
+            config = {k: v for k, v in {**saved, key: value}.items() if v is not ...}
+            file.write_text(json.dumps(config))
+            what = f"adapter_config.json, {key} " + ("left out" if value is ... else json.dumps(value))
+            got = probe(**{**model.asked(), "model": str(work), "base": str(model.directory)})
+            try:
+                base = transformers.AutoModelForCausalLM.from_pretrained(model.directory, **given)
+                with torch.no_grad():
+                    want = peft.PeftModel.from_pretrained(base, work).eval()(**model.inputs()).logits.double().flatten().numpy()
+            except Exception as e:
+                want = f"{type(e).__name__}: {e}"
+            if "refused" in got:
+                allowed = key in NEEDED if value is ... else value in refused and key in got["refused"]
+                if not allowed and not (value in values and isinstance(want, str)):
+                    wrong.append(f"{what}: refused: {got['refused']}; PEFT: {want if isinstance(want, str) else 'loads it'}")
+            elif isinstance(want, str):
+                print(f"{what}: PEFT does not load it: {want[:100]}")
+            elif not fidelity.differ(got["logits"], want) <= fidelity.TOLERANCE:
+                wrong.append(f"{what}: {fidelity.differ(got['logits'], want):.2g} of the largest value")
+            elif value is not ... and value in refused:
+                wrong.append(f"{what}: heed loads it; list it so")
+    return wrong
 
 
 def main():
@@ -191,6 +254,8 @@ def main():
         if not counts["equal"]:
             compare.wrong.append(f"{family}: nothing was compared")
         print(f"{family}: " + ", ".join(f"{count} {what}" for what, count in sorted(counts.items())), flush=True)
+    compare.wrong += [f"{option}: no adapter with it is equal" for option in OPTIONS if not compare.covered[option]]
+    compare.wrong += compare_keys(compare.probe, a.directory, a.seed)
     wrong, refusals = compare.wrong, compare.refusals
     for (family, why, options), _ in refusals.items():
         print(f"refused: {family}: {why} {options}")
