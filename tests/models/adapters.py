@@ -173,7 +173,7 @@ class Comparison:
                          fidelity.differ(got["logits"], values_of(out, task).double().flatten().numpy()))
         counts["equal" if difference <= fidelity.TOLERANCE else "different"] += 1
         if difference <= fidelity.TOLERANCE:
-            self.covered.update(options)
+            self.covered.update(list(options))
             self.covered["of embeddings"] += EMBEDDING.get(family, "embed_tokens") in options["target_modules"]
         if not difference <= fidelity.TOLERANCE:
             self.wrong.append(f"{what}: {difference:.2g} of the largest value")
