@@ -553,7 +553,7 @@ TEST_F(Orientation, MetadataWithoutOneLeaveThePictureUpright) {
   for (const int value : {0, 9, 255, 65535}) expect_turned(chunk("eXIf", exif(value)), 1);
   expect_turned(chunk("eXIf", exif(65542, false, 4)), 1);
   expect_turned(chunk("eXIf", exif(6, false, 7)), 1);
-  for (const std::string& text : {"tiff:Orientation='6'", "tiff:Orientation=\"", "tiff:Orientation>x"})
+  for (const char* text : {"tiff:Orientation='6'", "tiff:Orientation=\"", "tiff:Orientation>x"})
     expect_turned(xmp(text), 1);
   expect_turned(chunk("tEXt", "Comment\0tiff:Orientation=\"6\""s) + chunk("tEXt", "no end") + chunk("iTXt", "") +
                     chunk("zTXt", "Raw profile type exif\0"s),
