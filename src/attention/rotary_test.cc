@@ -240,7 +240,7 @@ TEST(Rotary, WritesEachElementOnceAndNothingThatIsRead) {
   EXPECT_EQ(said(same, view(memory, {72, 24, 6, 1})), "");
 
   EXPECT_EQ(said(x, view(given, {72, 24, 6, 1})), "");       // y is x
-  EXPECT_EQ(said(x, view(given, {72, 24, 6, 1}, 144)), "");  // behind it
+  EXPECT_EQ(said(x, view(given, {72, 24, 6, 1}, 144)), "");  // after it
   EXPECT_EQ(said(view(given, {144, 48, 12, 1}), view(given, {144, 48, 12, 1}, 6)), "");
   for (const Tensor& y : {view(given, {72, 24, 6, 1}, 6), view(given, {72, 6, 18, 1}),
                           Tensor::borrow(given.data(), DType::f64, all, {72, 24, 6, 1})})
