@@ -29,7 +29,7 @@ OPTIONS = {
     "window as a list": {"window": [0, 4], "offset": 2},
     "window without an end": {"window": (2, None)},
     "window without a beginning": {"window": (None, 0)},
-    "window without a beginning, behind a cache": {"window": (None, 1), "offset": 3},
+    "window without a beginning, after a cache": {"window": (None, 1), "offset": 3},
     "window on neither side": {"window": (None, None)},
     "no softcap": {"softcap": None},
     "softcap": {"softcap": 0.7},

@@ -1,6 +1,5 @@
 #include "attention/written.h"
 
-#include <bit>
 #include <cstdlib>
 #include <string>
 
