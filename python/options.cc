@@ -50,6 +50,16 @@ bool is_numpy_bool(nb::handle value) {
   return name == "bool" || name == "numpy.bool" || name == "bool_" || name == "numpy.bool_";  // of NumPy 2 and 1
 }
 
+/// 0 or 1 of an integer of any kind, which torch takes for a Boolean.
+std::optional<bool> as_bit(nb::handle value) {
+  if (!PyIndex_Check(value.ptr())) return {};
+  const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
+  const long long number = index.is_valid() ? PyLong_AsLongLong(index.ptr()) : -1;
+  PyErr_Clear();
+  if (number != 0 && number != 1) return {};
+  return number == 1;
+}
+
 Window window_of(nb::handle value) {
   if (value.is_none()) return {};
   if (!(nb::isinstance<nb::tuple>(value) || nb::isinstance<nb::list>(value)) || nb::len(value) != 2)
@@ -72,6 +82,7 @@ Causal causal_of(nb::handle value) {
   if (is(value, "top_left") || is(value, "top-left")) return Causal::top_left;
   if (is(value, "bottom_right") || is(value, "bottom-right")) return Causal::bottom_right;
   if (is_numpy_bool(value)) return PyObject_IsTrue(value.ptr()) == 1 ? Causal::top_left : Causal::none;
+  if (const std::optional<bool> bit = as_bit(value)) return *bit ? Causal::top_left : Causal::none;
   throw ShapeError("attention: causal is " + shown(value) +
                    "; pass False, True or 'top_left' (query i sees keys up to i + offset), or 'bottom_right' (the last "
                    "query sees the last key)");

@@ -95,6 +95,7 @@ std::string in_words_of_python(const std::string& message) {
       {"called with want_", "called with return_"},
       {"set options.want_", "set return_"},
       {"Causal::top_left", "causal=True"},
+      {"rotary: y ", "rotary: out "},
       {"keep_matrices_as(DType::q8)", "heed.load(path, dtype=\"int8\")"}};
   std::string text = message;
   for (const auto& [ours, theirs] : kPhrases)

@@ -1,4 +1,5 @@
-heed_test(functional_test ${CMAKE_SOURCE_DIR}/src/autograd/functional_test.cc LIBS heed::nn)
+heed_test(functional_test ${CMAKE_SOURCE_DIR}/src/autograd/functional_test.cc
+          ${CMAKE_SOURCE_DIR}/src/autograd/large_masks_test.cc LIBS heed::nn)
 heed_test(layers_test ${CMAKE_SOURCE_DIR}/src/nn/layers_test.cc COMPUTES LIBS heed::nn)
 heed_test(head_control_test ${CMAKE_SOURCE_DIR}/src/nn/head_control_test.cc LIBS heed::nn)
 heed_test(language_model_test ${CMAKE_SOURCE_DIR}/src/models/language_model_test.cc LIBS heed::nn)

@@ -17,8 +17,9 @@ class KVCache {
   /// k (B, Hkv, capacity, D) and v (B, Hkv, capacity, Dv) in `dtype`: f32, f64, f16 or bf16. Throws ShapeError.
   KVCache(int64_t batch, int64_t kv_heads, int64_t capacity, int64_t head_size, int64_t value_size,
           DType dtype = DType::f32);
-  /// Shares existing keys (B, Hkv, L, D) and values (B, Hkv, L, Dv). The cache is full until reserve() moves it. Throws
-  /// ShapeError.
+  /// Shares existing keys (B, Hkv, L, D) and values (B, Hkv, L, Dv). The cache is full until reserve() moves it. Any
+  /// strides can be read. After truncate(), appending writes into this memory and throws ShapeError where its elements
+  /// share memory. Throws ShapeError.
   KVCache(const Tensor& keys, const Tensor& values);
   bool defined() const { return k_.defined(); }
   int64_t length() const { return length_; }
@@ -35,7 +36,8 @@ class KVCache {
   void reorder(const std::vector<int64_t>& source);
 
   /// Appends k (B, Hkv, L, D) and v (B, Hkv, L, Dv), of any floating dtype, converted to the cache's; k is rotated by
-  /// `rotary`. Throws ShapeError, also when full. `executor`: default_executor() when null.
+  /// `rotary`. k and v share no memory with the cache, unless they are already in their places. Throws ShapeError, also
+  /// when full. `executor`: default_executor() when null.
   void append(const Tensor& k, const Tensor& v, const std::optional<Rotary>& rotary = {}, Executor* executor = nullptr);
   /// Appends, then attends: q (B, Hq, L, D) directly follows the cached positions. options.causal none or top_left
   /// (bottom_right is the same here); options.offset must be 0; the old length replaces it. Masks cover all keys. With

@@ -25,7 +25,9 @@ struct Rotary {
 /// back, which is the gradient (both times the amplitude). Angles are taken in double, products in double for float64
 /// and in float for the rest. Throws ShapeError.
 Tensor rotary(const Tensor& x, const Rotary& options = {}, bool inverse = false);
-/// Into memory of the caller: y shaped like x, of any floating dtype, any strides with the innermost 1; y may be x.
+/// Into memory of the caller: y shaped like x, of any floating dtype, any strides with the innermost 1 by which its
+/// elements do not share memory. y may be x, and otherwise shares no memory with anything that is read. Throws
+/// ShapeError.
 void rotary(const Tensor& x, const Tensor& y, const Rotary& options = {}, bool inverse = false);
 
 }  // namespace heed::inline v0

@@ -82,6 +82,10 @@ class Tokenizer {
   /// Whether skip_special leaves out the token.
   bool special(int32_t id) const;
 
+  /// Whether the tokenizer's class has the token for a language, as M2M100Tokenizer has "__fr__". It may be no special
+  /// token. Other classes have special tokens for languages, for which this is false.
+  bool language(int32_t id) const;
+
   TokenizerRules rules() const;
 
   class Implementation;  // src/tokenizer/implementation.h

@@ -15,7 +15,7 @@ class Array(Protocol):
 
 
 A = TypeVar("A", bound=Array)
-Causal = bool | Literal["top_left", "top-left", "bottom_right", "bottom-right"] | None
+Causal = bool | Literal[0, 1, "top_left", "top-left", "bottom_right", "bottom-right"] | None
 Stage = Literal["scaled", "softcap", "masked", "weights"]
 ScoreFunction = ScoreMod | Callable[..., Any]
 
@@ -152,7 +152,7 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
     mask           broadcasts to (B, Hq, Lq, Lk) from the right. Boolean: true may be attended. Floating (of q's dtype
                    or the compute type): added to the score, -inf hides. Every finite number is added, the lowest one
                    too. Default: none
-    causal         False or None; True or "top_left": query i sees keys j <= i + offset; "bottom_right": j <= i + n - Lq
+    causal         False, 0 or None; True, 1 or "top_left": query i sees keys j <= i + offset; "bottom_right": j <= i + n - Lq
                    with n the keys of the entry, so that the last query sees the last key. A hyphen is taken for "_"
     scale          factor on q . k; default 1 / sqrt(D) ("Attention Is All You Need", 3.2.1)
     window         (left, right): keys i + o - left <= j <= i + o + right, -1 or None is unlimited; default: none

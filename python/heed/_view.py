@@ -322,9 +322,11 @@ class PatchMap:
 
 
 def read_png(path: str | os.PathLike[str]) -> "np.ndarray[Any, np.dtype[np.uint8]]":
-    """The picture of a PNG file: (height, width, 3), red, green and blue; what is transparent lies over white.
+    """Read a PNG file as (height, width, 3) bytes, red, green and blue, as transformers' pipelines do with Pillow.
 
-    Raises IoError, FormatError for what is no PNG, is damaged, or has more than 33,554,432 pixels.
+    The image is turned upright by the orientation in its EXIF or XMP metadata. Transparency is dropped.
+    Raises IoError; FormatError for a file that is not a PNG, is damaged, is grey with 16 bits or has more than
+    33,554,432 pixels.
     """
     pixels: np.ndarray[Any, np.dtype[np.uint8]] = _heed.read_png(path)
     return pixels

@@ -28,6 +28,9 @@ OPTIONS = {
     "window to the left": {"window": (3, -1), "causal": True},
     "window as a list": {"window": [0, 4], "offset": 2},
     "window without an end": {"window": (2, None)},
+    "window without a beginning": {"window": (None, 0)},
+    "window without a beginning, after a cache": {"window": (None, 1), "offset": 3},
+    "window on neither side": {"window": (None, None)},
     "no softcap": {"softcap": None},
     "softcap": {"softcap": 0.7},
     "alibi": {"alibi": np.array([0.5, 0.25, 0.125, 1.0])},
@@ -379,7 +382,8 @@ def test_results_say_what_they_hold():
     assert repr(r) == "AttentionResult(out (2, 4, 9, 5), lse (2, 4, 9))"
 
 
-@pytest.mark.parametrize("spellings", [(False, None, np.False_), (True, "top_left", "top-left", np.True_),
+@pytest.mark.parametrize("spellings", [(False, None, np.False_, 0, np.int64(0)),
+                                       (True, "top_left", "top-left", np.True_, 1, np.int64(1), np.uint8(1)),
                                        ("bottom_right", "bottom-right")])
 def test_spellings_of_causal(spellings):
     q, k = numbers(1, 2, 5, 4), numbers(1, 2, 7, 4)
@@ -391,7 +395,9 @@ def test_spellings_of_causal(spellings):
         layer = heed.nn.MultiheadAttention(8, 2)
         x = numbers(1, 5, 8).astype(np.float32)
         np.testing.assert_array_equal(layer(x, x, x, causal=causal).numpy(), layer(x, x, x, causal=spellings[0]).numpy())
-    for wrong in ("left", "topleft", 1, 0.0, "True", [True]):
+        cache, other = (heed.KVCache(1, 2, 5, 4, dtype="float64") for _ in range(2))
+        np.testing.assert_array_equal(cache.attend(q, q, q, causal=causal), other.attend(q, q, q, causal=spellings[0]))
+    for wrong in ("left", "topleft", 2, -1, 2**70, 0.0, 1.0, np.int64(2), np.array([1, 1]), "True", [True]):
         with pytest.raises(heed.ShapeError, match="pass False, True or 'top_left'"):
             heed.attention(q, k, k, causal=wrong)
 

@@ -59,6 +59,50 @@ def test_rotary_refuses(call, message):
         call()
 
 
+def test_rotary_writes_where_each_element_has_a_place():
+    x = numbers(2, 3, 4, 6)
+    expected, memory = heed.rotary(x), np.zeros(1000)
+
+    def view(shape, strides, memory=memory):
+        return np.lib.stride_tricks.as_strided(memory, shape, [8 * s for s in strides])
+    for strides in (72, 24, 6, 1), (72, 6, 18, 1), (200, 60, 10, 1):
+        out = view(x.shape, strides)
+        assert heed.rotary(x, out=out) is out
+        np.testing.assert_array_equal(out, expected)
+    memory[:] = 7
+    for strides, dimension in ((72, 24, 0, 1), 2), ((72, 0, 6, 1), 1), ((0, 24, 6, 1), 0):
+        with pytest.raises(heed.ShapeError, match=f"rotary: out is broadcast along dimension {dimension} and cannot"):
+            heed.rotary(x, out=view(x.shape, strides))
+    for strides in (72, 24, 5, 1), (72, 23, 6, 1), (71, 24, 6, 1):
+        with pytest.raises(heed.ShapeError, match=r"rotary: out of shape \(2, 3, 4, 6\) has strides .* may share memory"):
+            heed.rotary(x, out=view(x.shape, strides))
+    assert (memory == 7).all()
+    memory[:] = numbers(1000)
+    before = memory.copy()
+    for first, strides in (6, (72, 24, 6, 1)), (0, (72, 6, 18, 1)):
+        with pytest.raises(heed.ShapeError, match="rotary: out shares memory with x, which is read"):
+            heed.rotary(view(x.shape, (72, 24, 6, 1)), out=view(x.shape, strides, memory[first:]))
+    np.testing.assert_array_equal(memory, before)
+    same = view(x.shape, (0, 24, 6, 1))  # read only: every entry alike
+    np.testing.assert_array_equal(heed.rotary(same), heed.rotary(same.copy()))
+    with pytest.raises(heed.ShapeError, match="out is broadcast"):
+        heed.rotary(same, out=same)
+    table = memory[:12].reshape(4, 3)
+    with pytest.raises(heed.ShapeError, match="rotary: out shares memory with cos"):
+        heed.rotary(x, cos=table, sin=np.ones((4, 3)), out=view(x.shape, (72, 24, 6, 1)))
+
+
+def test_rotary_into_a_torch_tensor():
+    torch = pytest.importorskip("torch")
+    x = torch.from_numpy(numbers(2, 3, 4, 6))
+    for out in torch.zeros(1, 3, 4, 6, dtype=x.dtype).expand(2, 3, 4, 6), torch.zeros(300, dtype=x.dtype).as_strided(
+            (2, 3, 4, 6), (72, 24, 5, 1)):
+        with pytest.raises(heed.ShapeError, match="pass memory of its own"):
+            heed.rotary(x, out=out)
+    out = torch.zeros(2, 4, 3, 6, dtype=x.dtype).transpose(1, 2)
+    torch.testing.assert_close(heed.rotary(x, out=out), heed.rotary(x), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("rotary", [None, heed.Rotary(layout="interleaved")], ids=["plain", "rotary"])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 def test_step_by_step_is_all_at_once(dtype, rotary):

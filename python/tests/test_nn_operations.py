@@ -301,6 +301,67 @@ def test_masks_of_attention_on_the_tape_have_all_keys():
     assert F.packed_attention(*packed, np.ones((5, 1), bool)).shape == (2, 5, 4)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("learned", [False, True])
+def test_large_masks_on_the_tape(dtype, learned):
+    """Rows of any finite number, beside softmax in float64 of the sums that the dtype has. Scores are small integers."""
+    draw = np.random.default_rng(4)
+    sizes = np.array([1e3, 1e4, 1e6, 1e8, 1e9, 2.0 ** 32 - 1, 3e9, 1e18, 1e20, 1e30, 1e37, 2e38, 3e38, np.finfo(dtype).max])
+    rows = np.concatenate([-sizes, sizes, [0]]).astype(dtype)
+    mask = np.concatenate([np.repeat(rows[:, None], 5, axis=1), np.stack([rows, *[0 * rows] * 2, rows, rows / 2], axis=1)])
+    q, k, v = (draw.integers(-2, 3, shape).astype(dtype) for shape in ((1, 2, len(mask), 3), (1, 2, 5, 3), (1, 2, 5, 4)))
+    grad = draw.integers(-2, 3, (*q.shape[:3], 4)).astype(dtype)
+    sums = (q @ np.swapaxes(k, 2, 3) + mask).astype(np.float64)
+    weights = np.exp(sums - sums.max(axis=3, keepdims=True))
+    weights /= weights.sum(axis=3, keepdims=True)
+    of_weights = grad @ np.swapaxes(v, 2, 3).astype(np.float64)
+    ds = weights * (of_weights - (of_weights * weights).sum(axis=3, keepdims=True))
+    expected = [weights @ v, ds @ k, np.swapaxes(ds, 2, 3) @ q, np.swapaxes(weights, 2, 3) @ grad, ds.sum(axis=(0, 1))]
+    near = {"rtol": 0, "atol": 200 * np.finfo(dtype).eps}
+
+    leaves = [nn.Variable(x.copy(), requires_grad=True) for x in (q, k, v)]
+    added = nn.Variable(mask.copy(), requires_grad=True) if learned else mask
+    y = F.scaled_dot_product_attention(*leaves, added, scale=1.0)
+    F.sum(y * grad).backward()
+    found = [y.numpy(), *(x.grad for x in leaves), *([added.grad] if learned else [])]
+    for one, exact in zip(found, expected):
+        np.testing.assert_allclose(one, exact, **near)
+    if learned:
+        return
+
+    def rows_of(x):
+        return np.ascontiguousarray(np.swapaxes(x, 1, 2)).reshape(1, x.shape[2], -1)
+
+    def heads_of(x):
+        return np.swapaxes(x.reshape(1, x.shape[1], 2, -1), 1, 2)
+    leaves = [nn.Variable(rows_of(x), requires_grad=True) for x in (q, k, v)]
+    y, shares = F.packed_attention(*(F.PackedHeads(x, 0, 2, x.shape[2] // 2) for x in leaves), mask, scale=1.0,
+                                   return_weights=True)
+    F.sum(y * rows_of(grad)).backward()
+    np.testing.assert_allclose(shares, weights, **near)
+    for one, exact in zip([y.numpy(), *(x.grad for x in leaves)], expected):
+        np.testing.assert_allclose(heads_of(one), exact, **near)
+
+
+def test_a_layer_under_large_masks():
+    """Beside a number whose rounding takes the whole score all keys are alike, whatever the number is."""
+    layer, x = nn.MultiheadAttention(8, 2), numbers(2, 5, 8).astype(np.float32)
+    target = numbers(2, 5, 8, seed=2).astype(np.float32)
+    found = []
+    for hidden in -1e9, -3e9, -1e20, -1e30, 1e20, -3.4e38, np.finfo(np.float32).min:
+        mask = np.zeros((5, 5), np.float32)
+        mask[1] = mask[3] = hidden
+        layer.zero_grad()
+        record = nn.HeadRecord()
+        F.sum(layer(x, x, x, mask, record=record) * target).backward()
+        np.testing.assert_allclose(record.weights[:, :, [1, 3]], 0.2, rtol=1e-6)
+        found.append([record.weights.copy(), *(p.grad.copy() for p in layer.parameters())])
+    for one in found:
+        for array, other in zip(one, found[2]):
+            assert np.isfinite(array).all()
+            np.testing.assert_allclose(array, other, rtol=0, atol=2e-6 * max(1.0, np.abs(other).max()))
+
+
 def test_packed_attention():
     x = leaf(2, 5, 13)
     heads = F.PackedHeads(x, 0, 2, 3), F.PackedHeads(x, 6, 1, 3), F.PackedHeads(x, 9, 1, 4)

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "attention/plan.h"
+#include "attention/written.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -301,87 +302,12 @@ void check_numbers(const char* operation, const AttentionOptions& o, const Sizes
            " with dropout, which counts positions in 32 bits; pass less than 2^32 queries and 2^34 keys");
 }
 
-// These run for every pair of a written and a read tensor of every call: no size() and stride(), which check.
-
-/// The bytes from the first element to the end of the last; empty for no elements.
-struct Extent {
-  uintptr_t begin, end;
-};
-
-Extent extent(const Tensor& t) {
-  const auto size = static_cast<int64_t>(size_of(t.dtype()));
-  int64_t low = 0, high = size;
-  for (int d = 0; d < t.rank(); ++d) {
-    if (t.shape()[d] == 0) return {0, 0};
-    const int64_t span = (t.shape()[d] - 1) * t.strides()[d] * size;
-    (span < 0 ? low : high) += span;
-  }
-  const auto base = reinterpret_cast<uintptr_t>(t.raw());
-  return {base + static_cast<uintptr_t>(low), base + static_cast<uintptr_t>(high)};
-}
-
-/// Whether all elements lie in [begin, end) modulo `period` bytes (begin may be moved by whole periods).
-Extent residues(const Tensor& t, int64_t period) {
-  const auto size = static_cast<int64_t>(size_of(t.dtype()));
-  Extent e{reinterpret_cast<uintptr_t>(t.raw()), reinterpret_cast<uintptr_t>(t.raw()) + static_cast<uintptr_t>(size)};
-  for (int d = 0; d < t.rank(); ++d) {
-    const int64_t step = t.strides()[d] * size;
-    if (step % period) (step < 0 ? e.begin : e.end) += static_cast<uintptr_t>((t.shape()[d] - 1) * step);
-  }
-  return e;
-}
-
-/// False only when no byte is shared. Slices of one packed tensor interleave without sharing: tell them apart by
-/// their place modulo each stride.
-bool may_overlap(const Tensor& a, const Extent& of_a, const Tensor& b) {
-  if (!b.defined()) return false;
-  const Extent of_b = extent(b);
-  if (of_a.end <= of_b.begin || of_b.end <= of_a.begin) return false;
-  for (const Tensor* t : {&a, &b}) {
-    for (int d = 0; d < t->rank(); ++d) {
-      const int64_t period = std::abs(t->strides()[d]) * static_cast<int64_t>(size_of(t->dtype()));
-      if (period == 0) continue;
-      const Extent ra = residues(a, period), rb = residues(b, period);
-      const auto p = static_cast<uintptr_t>(period);
-      if (ra.end - ra.begin > p || rb.end - rb.begin > p) continue;
-      const uintptr_t shift = (rb.begin % p + p - ra.begin % p) % p;  // how far b begins after a
-      if (shift >= ra.end - ra.begin && shift + (rb.end - rb.begin) <= p) return false;
-    }
-  }
-  return true;
-}
-
-/// Whether each stride is past all that the smaller ones reach, so that no two elements have one place.
-bool is_nested(const Tensor& t) {
-  uint32_t left = 0;  // dimensions with more than one element, a bit each
-  for (int d = 0; d < t.rank(); ++d)
-    if (t.shape()[d] > 1) left |= uint32_t{1} << d;
-  int64_t reach = 0;  // of the dimensions so far
-  while (left) {
-    int least = -1;
-    for (int d = 0; d < t.rank(); ++d)
-      if (left >> d & 1 && (least < 0 || std::abs(t.strides()[d]) < std::abs(t.strides()[least]))) least = d;
-    const int64_t stride = std::abs(t.strides()[least]);
-    if (stride <= reach) return false;
-    reach += (t.shape()[least] - 1) * stride;
-    left &= ~(uint32_t{1} << least);
-  }
-  return true;
-}
-
 void check_written(const char* operation, const char* name, const char* letters, const Tensor& t, const Dims& expected,
                    DType dtype) {
   check_operand(operation, name, letters, t);
   check_dtype(operation, name, t, dtype);
   check_shape(operation, name, letters, t, expected);
-  if (t.is_contiguous()) return;  // as is a tensor without elements
-  for (int d = 0; d < t.rank(); ++d)
-    if (t.size(d) > 1 && t.stride(d) == 0)
-      refuse(operation, ": ", name, " is broadcast along dimension ", d,
-             " and cannot be written to; pass memory of its own");
-  if (!is_nested(t))
-    refuse(operation, ": ", name, " of shape ", shape(t), " has strides ", to_string(t.strides()),
-           ", by which its elements may share memory; pass memory of its own");
+  check_own_places(operation, name, t);
 }
 
 /// Where it is defined, contiguous and of the compute type.
@@ -391,27 +317,6 @@ void check_contiguous(const char* operation, const char* name, const char* lette
   check_dtype(operation, name, t, compute_dtype(q));
   check_shape(operation, name, letters, t, expected);
   if (!t.is_contiguous()) refuse(operation, ": ", name, " is strided; call contiguous() first");
-}
-
-struct Named {
-  const char* name;
-  const Tensor* tensor;
-};
-using Names = std::initializer_list<Named>;
-
-void check_apart(const char* operation, Names written, Names read) {
-  for (const Named& w : written) {
-    if (!w.tensor->defined()) continue;
-    const Extent bytes = extent(*w.tensor);
-    for (const Named& r : read)
-      if (may_overlap(*w.tensor, bytes, *r.tensor))
-        refuse(operation, ": ", w.name, " shares memory with ", r.name, ", which is read; pass memory of its own");
-    for (const Named& other : written) {
-      if (&other == &w) break;
-      if (may_overlap(*w.tensor, bytes, *other.tensor))
-        refuse(operation, ": ", w.name, " shares memory with ", other.name, "; pass memory of its own");
-    }
-  }
 }
 
 /// No two of the written share memory, nor does one of them with what is read: the inputs, the options, `also`.

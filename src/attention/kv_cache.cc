@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "attention/written.h"
 #include "heed/executor.h"
 
 namespace heed::inline v0 {
@@ -44,6 +45,21 @@ void copy(const Tensor& from, const Tensor& to, Executor& executor) {
     };
     rows(to).copy_from(rows(from));
   });
+}
+
+/// Throws ShapeError unless k and v can be written to `keys` and `values` from `length` on while k, v and q (may be
+/// undefined) are read. k and v may already be in their places.
+void check_places(const Tensor& keys, const Tensor& values, int64_t length, const Tensor& k, const Tensor& v,
+                  const Tensor& q) {
+  constexpr auto operation = "KVCache", own_keys = "the memory of keys", own_values = "the memory of values";
+  const int64_t count = k.size(2);
+  if (count == 0) return;
+  check_own_places(operation, own_keys, keys);
+  check_own_places(operation, own_values, values);
+  check_apart(operation, {{own_keys, &keys}, {own_values, &values}}, {});
+  const Tensor to_k = keys.slice(2, length, length + count), to_v = values.slice(2, length, length + count), none;
+  check_apart(operation, {{own_keys, &to_k}, {own_values, &to_v}},
+              {{"k", is_one_view(k, to_k) ? &none : &k}, {"v", is_one_view(v, to_v) ? &none : &v}, {"q", &q}});
 }
 
 /// float64 for float64, float32 for the rest.
@@ -99,7 +115,7 @@ void KVCache::reorder(const std::vector<int64_t>& source) {
   for (const int64_t entry : source)
     if (entry < 0 || entry >= k_.size(0)) refuse("entry ", entry, " of ", k_.size(0), "; count from 0");
   // In place where the memory is nobody else's and no entry is needed after another has taken its place.
-  bool in_place = entries <= k_.size(0) && k_.unique() && v_.unique();
+  bool in_place = entries <= k_.size(0) && k_.unique() && v_.unique() && has_own_places(k_) && has_own_places(v_);
   for (int64_t i = 0; in_place && i < entries; ++i) {
     const auto from = static_cast<size_t>(source[static_cast<size_t>(i)]);
     in_place = from >= static_cast<size_t>(i) || source[from] == static_cast<int64_t>(from);
@@ -156,6 +172,7 @@ void KVCache::write(const Tensor& k, const Tensor& v, const std::optional<Rotary
 
 void KVCache::append(const Tensor& k, const Tensor& v, const std::optional<Rotary>& rotary, Executor* executor) {
   check(k, v);
+  check_places(k_, v_, length_, k, v, {});
   std::optional<Rotary> placed = rotary;
   if (placed) placed = at_end(*placed, k.size(2));
   if (placed && !placed->executor) placed->executor = executor;
@@ -174,6 +191,7 @@ void KVCache::attend(const Tensor& q, const Tensor& k, const Tensor& v, Attentio
   if (options.offset != 0) refuse("offset is ", options.offset, "; leave it 0, it becomes the length");
   if (options.q_offsets.defined() || options.k_offsets.defined())
     refuse("a cache is no ragged batch; leave q_offsets and k_offsets out");
+  check_places(k_, v_, length_, k, v, q);
   options.offset = length_;
   if (options.causal == Causal::bottom_right) options.causal = Causal::top_left;
 
@@ -208,8 +226,17 @@ void KVCache::attend(const Tensor& q, const Tensor& k, const Tensor& v, const At
                      AttentionOptions options, const std::optional<Rotary>& rotary) {
   attend(q, k, v, options, rotary, [&](const Tensor& queries, const Tensor& keys, const Tensor& values) {
     AttentionResult target = into;
-    if (into.out.defined() && into.out.dtype() == q.dtype() && queries.dtype() != q.dtype())
+    if (into.out.defined() && into.out.dtype() == q.dtype() && queries.dtype() != q.dtype()) {
       target.out = Tensor::empty(into.out.shape(), queries.dtype());
+      check_own_places("KVCache", "into.out", into.out);
+      check_apart("KVCache",
+                  {{"into.out", &into.out},
+                   {"into.lse", &into.lse},
+                   {"into.lse_low", &into.lse_low},
+                   {"into.weights", &into.weights},
+                   {"into.scores", &into.scores}},
+                  {{"the keys", &keys}, {"the values", &values}});
+    }
     attention(queries, keys, values, target, options);
     if (target.out.raw() != into.out.raw()) into.out.copy_from(target.out);
   });

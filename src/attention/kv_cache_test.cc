@@ -287,5 +287,90 @@ TEST(KVCache, ARefusedCallChangesNothing) {
   EXPECT_EQ(cache.length(), 4);
 }
 
+constexpr auto kNothing = "(nothing thrown)";  // refusal() of a call that went through
+
+// Memory of any strides can be read, and written to where each element has a place of its own.
+TEST(KVCache, WritesIntoMemoryOfTheCallerThatHasRoom) {
+  const Tensor memory = test::random_tensor({400}, 90, DType::f32), more = test::random_tensor({400}, 91, DType::f32);
+  const Tensor k = test::random_tensor({2, 2, 1, 6}, 92, DType::f32),
+               q = test::random_tensor({2, 2, 1, 6}, 93, DType::f32);
+  const Dims shape{2, 2, 4, 6}, packed{48, 24, 6, 1}, interleaved{96, 6, 24, 1};
+  const auto said = [&](const Tensor& keys, const Tensor& values) {
+    KVCache cache(keys, values);
+    EXPECT_TRUE(same_bits(cache.keys().contiguous(), keys.contiguous()));
+    const std::string full = refusal([&] { cache.append(k, k); });
+    EXPECT_NE(full.find("do not fit a capacity of 4"), std::string::npos) << full;
+    cache.truncate(3);
+    const Tensor before = keys.clone();
+    const std::string appended = refusal([&] { cache.append(k, k); });
+    cache.truncate(3);
+    EXPECT_EQ(refusal([&] { cache.attend(q, k, k); }), appended);
+    if (appended != kNothing) {
+      EXPECT_TRUE(same_bits(before.contiguous(), keys.contiguous()));
+      EXPECT_EQ(cache.length(), 3);
+    }
+    return appended;
+  };
+  EXPECT_EQ(said(memory.as_strided(shape, packed), more.as_strided(shape, packed)), kNothing);
+  EXPECT_EQ(said(memory.as_strided(shape, interleaved), memory.as_strided(shape, interleaved, 12)), kNothing);
+  const Tensor own = more.as_strided(shape, packed);
+  for (const Dims& strides : {Dims{48, 24, 5, 1}, {47, 24, 6, 1}, {48, 0, 6, 1}, {0, 24, 6, 1}, {48, 24, 0, 1}}) {
+    const Tensor shared = memory.as_strided(shape, strides);
+    EXPECT_EQ(said(shared, own).find("KVCache: the memory of keys "), 0) << to_string(strides);
+    EXPECT_EQ(said(own, shared).find("KVCache: the memory of values "), 0) << to_string(strides);
+  }
+  EXPECT_EQ(said(own, own),
+            "KVCache: the memory of values shares memory with the memory of keys; pass memory of its own");
+  EXPECT_NE(said(own, more.as_strided(shape, packed, 6)), kNothing);
+
+  KVCache moved(memory.as_strided(shape, {0, 24, 6, 1}), own);  // reserve() gives it memory of its own
+  moved.reserve(5);
+  moved.append(k, k);
+  EXPECT_TRUE(same_bits(rows(moved.keys(), 4, 5), k));
+}
+
+TEST(KVCache, TakesNothingFromThePlacesItWritesTo) {
+  const Sequence s = sequence(4, 94, DType::f32);
+  const auto filled = [&] {
+    KVCache cache = cache_for(8, DType::f32);
+    cache.append(s.k, s.v);
+    return cache;
+  };
+  KVCache cache = filled();
+  const Tensor keys = cache.keys(), values = cache.values(), slot = rows(keys, 2, 4), value_slot = rows(values, 2, 4);
+  cache.truncate(2);
+  cache.append(slot, value_slot);  // they are in their places already
+  EXPECT_TRUE(same_bits(cache.keys(), s.k) && same_bits(cache.values(), s.v));
+  cache.append(rows(keys, 0, 2), rows(values, 0, 2));  // from other places of the cache
+  EXPECT_TRUE(same_bits(rows(cache.keys(), 4, 6), rows(s.k, 0, 2)));
+  EXPECT_TRUE(same_bits(rows(cache.values(), 4, 6), rows(s.v, 0, 2)));
+  cache.truncate(2);
+  const Tensor fresh = rows(s.k, 0, 2), fresh_values = rows(s.v, 0, 2);
+  EXPECT_EQ(refusal([&] { cache.append(rows(keys, 1, 3), fresh_values); }),
+            "KVCache: the memory of keys shares memory with k, which is read; pass memory of its own");
+  EXPECT_NE(refusal([&] { cache.append(fresh, rows(values, 1, 3)); }), kNothing);
+  EXPECT_EQ(refusal([&] { cache.attend(slot, fresh, fresh_values); }),
+            "KVCache: the memory of keys shares memory with q, which is read; pass memory of its own");
+}
+
+// Results that are converted on the way out are written as carefully as those that attention() writes itself.
+TEST(KVCache, ConvertedResultsHavePlacesOfTheirOwn) {
+  const Sequence s = sequence(3, 95, DType::f32);
+  const Tensor q = s.q.to(DType::f16), memory = Tensor::zeros({400}, DType::f16);
+  const auto said = [&](const Tensor& out) {
+    KVCache cache = cache_for(3, DType::f32);
+    AttentionResult into;
+    into.out = out;
+    const std::string message = refusal([&] { cache.attend(q, s.k, s.v, into); });
+    EXPECT_EQ(cache.length(), message == kNothing ? 3 : 0);
+    return message;
+  };
+  EXPECT_EQ(said(memory.as_strided({2, 4, 3, 5}, {60, 15, 5, 1})), kNothing);
+  EXPECT_NE(said(memory.as_strided({2, 4, 3, 5}, {60, 15, 4, 1})).find("into.out of shape (2, 4, 3, 5) has strides"),
+            std::string::npos);
+  EXPECT_NE(said(memory.as_strided({2, 4, 3, 5}, {0, 15, 5, 1})).find("into.out is broadcast along dimension 0"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace heed

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "attention/problem.h"
+#include "attention/written.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -78,6 +79,18 @@ void check_positions(const Tensor& x, const Rotary& o) {
       if (row[l] < 0 || row[l] >= o.cos.size(0))
         refuse("position ", row[l], " is not one of the ", o.cos.size(0), " of cos and sin");
   }
+}
+
+/// y may be x. Any other overlap would turn elements twice.
+void check_written(const Tensor& x, const Tensor& y, const Rotary& o) {
+  check_own_places("rotary", "y", y);
+  const Tensor none;
+  check_apart("rotary", {{"y", &y}},
+              {{"x", is_one_view(x, y) ? &none : &x},
+               {"positions", &o.positions},
+               {"cos", &o.cos},
+               {"sin", &o.sin},
+               {"frequencies", &o.frequencies}});
 }
 
 template <class T, class S>
@@ -214,6 +227,7 @@ void rotary(const Tensor& x, const Tensor& y, const Rotary& options, bool invers
   const int64_t size = check_size(x, options);
   check_tables(x, options, size);
   check_positions(x, options);
+  check_written(x, y, options);
   const bool wide = x.dtype() == DType::f64 || y.dtype() == DType::f64;
   wide ? run<double>(x, y, options, size, inverse) : run<float>(x, y, options, size, inverse);
 }

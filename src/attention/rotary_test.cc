@@ -5,6 +5,8 @@
 #include <complex>
 #include <cstring>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "attention/testing.h"
 
@@ -208,6 +210,48 @@ TEST(Rotary, SaysWhatDoesNotFit) {
   EXPECT_NE(refusal(x, {.positions = Tensor::zeros({4}, DType::i32), .cos = zeros({2, 4, 3}), .sin = zeros({2, 4, 3})}),
             "");
   EXPECT_THROW(rotary(x, Tensor::zeros({2, 3, 4, 5})), ShapeError);
+}
+
+// A row would be turned twice, or overwritten by another one.
+TEST(Rotary, WritesEachElementOnceAndNothingThatIsRead) {
+  std::vector<float> memory(1000), given(1000);
+  const Dims all{2, 3, 4, 6};
+  const auto view = [&](std::vector<float>& from, const Dims& strides, size_t first = 0) {
+    return Tensor::borrow(from.data() + first, DType::f32, all, strides);
+  };
+  const auto said = [](const Tensor& x, const Tensor& y, const Rotary& o = {}) -> std::string {
+    try {
+      rotary(x, y, o);
+    } catch (const ShapeError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const Tensor x = view(given, {72, 24, 6, 1});
+  for (const Dims& strides : {Dims{72, 24, 6, 1}, {72, 6, 18, 1}, {200, 60, 10, 1}})
+    EXPECT_EQ(said(x, view(memory, strides)), "") << to_string(strides);
+  for (const Dims& strides : {Dims{72, 24, 5, 1}, {72, 23, 6, 1}, {71, 24, 6, 1}, {6, 24, 6, 1}})
+    EXPECT_EQ(said(x, view(memory, strides)), "rotary: y of shape (2, 3, 4, 6) has strides " + to_string(strides) +
+                                                  ", by which its elements may share memory; pass memory of its own");
+  EXPECT_EQ(said(x, view(memory, {72, 24, 0, 1})),
+            "rotary: y is broadcast along dimension 2 and cannot be written to; pass memory of its own");
+  const Tensor same = Tensor::zeros({1, 3, 4, 6}).expand(all);
+  EXPECT_NE(said(same, same).find("y is broadcast along dimension 0"), std::string::npos);
+  EXPECT_EQ(said(same, view(memory, {72, 24, 6, 1})), "");
+
+  EXPECT_EQ(said(x, view(given, {72, 24, 6, 1})), "");       // y is x
+  EXPECT_EQ(said(x, view(given, {72, 24, 6, 1}, 144)), "");  // after it
+  EXPECT_EQ(said(view(given, {144, 48, 12, 1}), view(given, {144, 48, 12, 1}, 6)), "");
+  for (const Tensor& y : {view(given, {72, 24, 6, 1}, 6), view(given, {72, 6, 18, 1}),
+                          Tensor::borrow(given.data(), DType::f64, all, {72, 24, 6, 1})})
+    EXPECT_EQ(said(x, y), "rotary: y shares memory with x, which is read; pass memory of its own");
+  const Tensor table = Tensor::borrow(memory.data() + 140, DType::f32, {4, 3});
+  const Tensor ids = Tensor::borrow(memory.data() + 140, DType::i32, {4});
+  const Tensor y = view(memory, {72, 24, 6, 1}), other = Tensor::zeros({4, 3});
+  EXPECT_NE(said(x, y, {.cos = table, .sin = other}).find("y shares memory with cos, which is read"),
+            std::string::npos);
+  EXPECT_NE(said(x, y, {.cos = other, .sin = table}).find("y shares memory with sin"), std::string::npos);
+  EXPECT_NE(said(x, y, {.positions = ids}).find("y shares memory with positions"), std::string::npos);
 }
 
 }  // namespace

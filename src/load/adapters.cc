@@ -349,7 +349,8 @@ std::string adapted_base(const std::string& directory, const std::string& base) 
   const std::string named = base.empty() ? config.base() : base;
   if (std::error_code error; !std::filesystem::is_directory(named, error))
     throw IoError(config.where() + ": its base_model_name_or_path, " + in_quotes(named) +
-                  ", is not a directory; name the base with --base DIR, or correct the key");
+                  ", is not a directory; name the base with --base DIR (a command without it takes what heed export " +
+                  "--base DIR writes), or correct the key");
   return named;
 }
 

@@ -73,9 +73,10 @@ std::string_view code_of(const Tokenizer& tokenizer, std::string_view text) {
   return is_code(code) && tokenizer.id_of(code) ? code : std::string_view();
 }
 
-// Other models have a special token for each language, fra_Latn or __fr__. Brackets mark tokens that are not languages:
-// </s>, <mask>, [PAD].
+// Other models have a token for each language, fra_Latn or __fr__: a special one, or one of the tokenizer's class.
+// Brackets mark special tokens that are not languages: </s>, <mask>, [PAD].
 bool is_language(const Tokenizer& tokenizer, int32_t id) {
+  if (tokenizer.language(id)) return true;
   if (!tokenizer.special(id)) return false;
   const std::string token = tokenizer.token(id).value_or("");
   return !token.empty() && token.front() != '<' && token.front() != '[';

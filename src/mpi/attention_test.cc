@@ -276,44 +276,50 @@ RC_GTEST_PROP(AttentionOverRanks, RingErrsAtMostTwiceAsMuch, ()) {
 }
 
 /// Row 2 n of the mask is x, row 2 n + 1 is -x: of a whole row, one rank's keys know nothing of the others' share.
-TEST(AttentionOverRanks, LargeMasksKeepTheSharesOfAllRanks) {
-  const std::array<float, 8> sizes{1, 1e3f, 1e6f, 1e9f, 4294967295.0f, 1e20f, 1e30f, 3.4e38f};
+template <class T>
+void large_masks_keep_the_shares(const std::vector<T>& sizes) {
+  constexpr DType kType = dtype_of<T>();
   constexpr int64_t Lq = 80, Lk = 100;
   Whole w;
   const auto integers = [](const Dims& shape, uint64_t seed) {  // scores that no order of summing rounds
-    const Tensor t = random_tensor(shape, seed, DType::f32);
-    for (float& x : t.span<float>()) x = std::round(x);
+    const Tensor t = random_tensor(shape, seed, kType);
+    for (T& x : t.span<T>()) x = std::round(x);
     return t;
   };
   w.q = integers({1, 2, Lq, 4}, 1), w.k = integers({1, 2, Lk, 4}, 2);
   w.v = integers({1, 2, Lk, 4}, 3), w.grad = integers({1, 2, Lq, 4}, 4);
   w.options.scale = 1;
   w.options.want_lse = true;
-  w.options.mask = Tensor::empty({1, 2, Lq, Lk});
+  w.options.mask = Tensor::empty({1, 2, Lq, Lk}, kType);
   for (int64_t n = 0; n < w.options.mask.numel(); ++n) {
     const int64_t row = n / Lk % Lq;
-    w.options.mask.data<float>()[n] = (row % 2 ? -1 : 1) * sizes[static_cast<size_t>(row / 2) % sizes.size()];
+    w.options.mask.data<T>()[n] = (row % 2 ? -1 : 1) * sizes[static_cast<size_t>(row / 2) % sizes.size()];
   }
   w.mask_rows = w.backward.want_mask = true;
-  w.backward.grad_lse = random_tensor({1, 2, Lq}, 5, DType::f32);
+  w.backward.grad_lse = random_tensor({1, 2, Lq}, 5, kType);
   const auto one = on_one(w).all();
-  for (const float x : one[2].second.span<float>()) ASSERT_TRUE(std::isfinite(x));
+  for (const T x : one[2].second.span<T>()) ASSERT_TRUE(std::isfinite(x));
   for (const Meeting meeting : {Meeting::exact, Meeting::heads, Meeting::ring})
     for (const int ranks : {2, 3}) {
       const OverRanks over{Split::contiguous(Lq, ranks), Split::zigzag(Lk, ranks), meeting};
       const auto found = on_ranks(w, over, ranks).all();
-      const double near = 16 * test::epsilon(DType::f32);
+      const double near = 16 * test::epsilon(kType);
       for (size_t n = 0; n < found.size(); ++n) {
         const auto& [name, value] = found[n];
         if (!value.defined()) continue;
         const Tensor &x = value.contiguous(), &y = one[n].second.contiguous();
         for (int64_t i = 0; n == 1 && i < x.numel(); ++i)
-          EXPECT_NEAR(x.data<float>()[i] / y.data<float>()[i], 1, near) << name << ", " << ranks << " ranks";
+          EXPECT_NEAR(x.data<T>()[i] / y.data<T>()[i], 1, near) << name << ", " << ranks << " ranks";
         if (n != 1) {
           EXPECT_LE(max_error(x, y), near * (1 + max_abs(y))) << name << ", " << ranks << " ranks";
         }
       }
     }
+}
+
+TEST(AttentionOverRanks, LargeMasksKeepTheSharesOfAllRanks) {
+  large_masks_keep_the_shares<float>({1, 1e3f, 1e6f, 1e9f, 4294967295.0f, 1e20f, 1e30f, 3.4e38f});
+  large_masks_keep_the_shares<double>({1, 1e9, 1e15, 1e18, 1e20, 3.4e38, 1e300, 1.7e308});
 }
 
 }  // namespace

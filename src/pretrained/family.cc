@@ -173,12 +173,13 @@ std::vector<std::string> class_labels(const Keys& config) {
   return labels;
 }
 
+// One label has a probability of its own, whatever problem_type says, as in transformers' pipelines: a softmax over it
+// would always be 1.
 ClassScores class_scores(const Keys& config, size_t labels) {
-  const std::string kind =
-      config.text("problem_type", labels == 1 ? "multi_label_classification" : "single_label_classification");
+  const std::string kind = config.text("problem_type", "single_label_classification");
   if (kind == "regression") return ClassScores::values;
   if (kind == "multi_label_classification") return ClassScores::each;
-  if (kind == "single_label_classification") return ClassScores::one_of_all;
+  if (kind == "single_label_classification") return labels == 1 ? ClassScores::each : ClassScores::one_of_all;
   config.fail("problem_type", "heed has single_label_classification, multi_label_classification and regression");
 }
 

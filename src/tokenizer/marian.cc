@@ -242,12 +242,15 @@ std::shared_ptr<const Pipeline> read_m2m100(const TokenizerFiles& files, const T
   if (codes != "m2m100" && codes != "wmt21")
     throw FormatError(files.path("tokenizer_config.json") + ": language_codes is '" + codes +
                       "'; heed has m2m100 and wmt21");
-  auto next = static_cast<int32_t>(document.root().count());
+  PipelineParts parts;
+  parts.first_language = static_cast<int32_t>(document.root().count());
+  int32_t next = parts.first_language;
   for (std::string_view rest = codes == "wmt21" ? kWmt21Languages : kM2m100Languages; !rest.empty();) {
     const size_t length = std::min(rest.find(' '), rest.size());
     vocabulary.add("__" + std::string(rest.substr(0, length)) + "__", next++);
     rest.remove_prefix(std::min(length + 1, rest.size()));
   }
+  parts.languages_end = next;
   vocabulary.finish(where);
   constexpr std::array kNamed{ClassToken{"bos_token", "<s>"}, ClassToken{"eos_token", "</s>"},
                               ClassToken{"unk_token", "<unk>"}, ClassToken{"sep_token", "</s>"},
@@ -263,7 +266,6 @@ std::shared_ptr<const Pipeline> read_m2m100(const TokenizerFiles& files, const T
   const int32_t unk_id = need_id(vocabulary, special.content("unk_token"), where);
   const int32_t eos_id = need_id(vocabulary, special.content("eos_token"), where);
   const int32_t language = need_id(vocabulary, "__" + config.text_or("src_lang", "en") + "__", where);
-  PipelineParts parts;
   const auto lexicon = std::make_shared<Lexicon>();
   lexicon->model =
       std::make_unique<RenumberedModel>(std::move(vocabulary), read_pieces(model, spm), /*codes=*/false, unk_id);

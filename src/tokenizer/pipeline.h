@@ -36,6 +36,7 @@ struct PipelineParts {
   DecoderPtr decoder;
   bool cleans_up = false;  // decoded texts lose the spaces before marks of punctuation
   TokenizerRules rules{};
+  int32_t first_language = 0, languages_end = 0;  // ids that the class has given to languages
 };
 
 class Pipeline : public Tokenizer::Implementation {
@@ -49,6 +50,7 @@ class Pipeline : public Tokenizer::Implementation {
   std::optional<int32_t> unknown() const override { return p_.lexicon->model->unknown(); }
   int64_t size() const override;
   bool special(int32_t id) const override;
+  bool language(int32_t id) const override { return id >= p_.first_language && id < p_.languages_end; }
   TokenizerRules rules() const override { return p_.rules; }
 
  private:

@@ -79,6 +79,7 @@ std::string Tokenizer::written(int32_t id) const {
 
 int64_t Tokenizer::size() const { return implementation_->size(); }
 bool Tokenizer::special(int32_t id) const { return implementation_->special(id); }
+bool Tokenizer::language(int32_t id) const { return implementation_->language(id); }
 TokenizerRules Tokenizer::rules() const { return implementation_->rules(); }
 
 TokenStream::TokenStream(Tokenizer tokenizer, bool skip_special)

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 
 #include "heed/view.h"
@@ -432,7 +433,7 @@ class ReadPng : public testing::Test {
       (std::filesystem::temp_directory_path() / ("heed_read_png_" + std::to_string(getpid()))).string();
 };
 
-constexpr int kGrey = 0, kColors = 2, kPalette = 3, kWithAlpha = 6;
+constexpr int kGrey = 0, kColors = 2, kPalette = 3, kGreyAlpha = 4, kWithAlpha = 6;
 
 TEST_F(ReadPng, EveryKindOfColor) {
   expect_pixels(png(2, 2, 8, kColors, {"\x01\x02\x03\xff\x00\x80"s, "\x10\x20\x30\x40\x50\x60"}), {2, 2, 3},
@@ -440,9 +441,14 @@ TEST_F(ReadPng, EveryKindOfColor) {
   expect_pixels(png(3, 1, 8, kGrey, {"\x00\x7f\xff"s}), {1, 3, 3}, {0, 0, 0, 127, 127, 127, 255, 255, 255});
   expect_pixels(png(8, 1, 1, kGrey, {"\xa0"}), {1, 8, 3}, {255, 255, 255, 0, 0, 0, 255, 255, 255, 0, 0, 0});
   expect_pixels(png(1, 1, 16, kColors, {"\x12\xff\x34\x00\x56\x80"s}), {1, 1, 3}, {0x12, 0x34, 0x56});
-  const std::string palette = chunk("PLTE", "\x0a\x0b\x0c\xc8\xc9\xca"s), clear = chunk("tRNS", "\xff\x00"s);
+  expect_pixels(png(1, 1, 16, kGreyAlpha, {"\x12\x34\x80\x00"s}), {1, 1, 3}, {0x12, 0x12, 0x12});
+  const std::string palette = chunk("PLTE", "\x0a\x0b\x0c\xc8\xc9\xca"s);
   expect_pixels(png(2, 1, 8, kPalette, {"\x00\x01"s}, palette), {1, 2, 3}, {10, 11, 12, 200, 201, 202});
-  expect_pixels(png(2, 1, 8, kPalette, {"\x00\x01"s}, palette + clear), {1, 2, 3}, {10, 11, 12, 255, 255, 255});
+}
+
+// Pillow takes the smaller of the value and 255.
+TEST_F(ReadPng, GreyOf16BitsIsRefused) {
+  expect_refused(png(1, 1, 16, kGrey, {"\x12\x34"}), "convert the picture to 8");
 }
 
 // Adam7 of 2 x 2 pixels: the first; the one beside it; the line below.
@@ -451,11 +457,114 @@ TEST_F(ReadPng, LinesMayBeInterlaced) {
                 {1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4});
 }
 
-TEST_F(ReadPng, WhatIsTransparentIsOverWhite) {
-  expect_pixels(png(2, 1, 8, kWithAlpha, {"\x01\x02\x03\xff\x01\x02\x03\x00"s}), {1, 2, 3}, {1, 2, 3, 255, 255, 255});
-  const Tensor half = read(png(1, 1, 8, kWithAlpha, {"\x00\x80\xff\x80"s}));
-  for (const auto& [channel, value] : {std::pair(0, 0), {1, 128}, {2, 255}})
-    EXPECT_NEAR(half.at<uint8_t>(0, 0, channel), (value * 128 + 255 * 127) / 255.0, 1) << channel;
+// Pillow's convert("RGB") does so.
+TEST_F(ReadPng, TransparentPixelsKeepTheirColor) {
+  expect_pixels(png(2, 1, 8, kWithAlpha, {"\x01\x02\x03\xff\x01\x02\x03\x00"s}), {1, 2, 3}, {1, 2, 3, 1, 2, 3});
+  const std::string palette = chunk("PLTE", "\x0a\x0b\x0c\xc8\xc9\xca"s), clear = chunk("tRNS", "\xff\x00"s);
+  expect_pixels(png(2, 1, 8, kPalette, {"\x00\x01"s}, palette + clear), {1, 2, 3}, {10, 11, 12, 200, 201, 202});
+  expect_pixels(png(2, 1, 8, kGrey, {"\x07\x09"}, chunk("tRNS", "\x00\x07"s)), {1, 2, 3}, {7, 7, 7, 9, 9, 9});
+}
+
+// EXIF data whose first directory has an entry before the orientation.
+std::string exif(int orientation, bool little_endian = false, int type = 3) {
+  const auto number = [&](int value, int bytes) {
+    std::string text = big_endian(static_cast<uint64_t>(value), bytes);
+    if (little_endian) std::reverse(text.begin(), text.end());
+    return text;
+  };
+  return (little_endian ? "II" : "MM") + number(42, 2) + number(8, 4) + number(2, 2) + number(0x10f, 2) + number(2, 2) +
+         number(2, 4) + "a\0\0\0"s + number(0x112, 2) + number(type, 2) + number(1, 4) +
+         (type == 3 ? number(orientation, 2) + "\0\0"s : number(orientation, 4)) + number(0, 4);
+}
+
+std::string raw_profile(const std::string& data) {
+  std::string text = "\nexif\n      " + std::to_string(data.size());
+  for (size_t i = 0; i < data.size(); ++i) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(data[i]));
+    text += (i % 36 == 0 ? "\n" : "") + std::string(digits);
+  }
+  return text + "\n";
+}
+
+std::string xmp(const std::string& text, bool compressed = false) {
+  return chunk(
+      "iTXt", "XML:com.adobe.xmp\0"s + (compressed ? "\1"s : "\0"s) + "\0\0\0"s + (compressed ? deflated(text) : text));
+}
+
+class Orientation : public ReadPng {
+ protected:
+  // `after`: behind the pixels.
+  void expect_turned(const std::string& metadata, int orientation, bool after = false) {
+    std::string bytes = png(3, 2, 8, kGrey, {"\x01\x02\x03"s, "\x04\x05\x06"s}, after ? "" : metadata);
+    if (after) bytes.insert(bytes.size() - 12, metadata);
+    const Tensor got = read(bytes);
+    const auto& [height, width, want] = kTurned.at(orientation);
+    ASSERT_EQ(got.shape(), Dims({height, width, 3})) << orientation;
+    for (int64_t i = 0; i < 6; ++i)
+      for (int64_t color = 0; color < 3; ++color)
+        EXPECT_EQ(got.data<uint8_t>()[i * 3 + color], want[static_cast<size_t>(i)] - '0') << orientation;
+  }
+  struct Turned {
+    int64_t height, width;
+    std::string pixels;
+  };
+  // From Pillow 12.0: ImageOps.exif_transpose of rows 123, 456.
+  const std::map<int, Turned> kTurned = {{1, {2, 3, "123456"}}, {2, {2, 3, "321654"}}, {3, {2, 3, "654321"}},
+                                         {4, {2, 3, "456123"}}, {5, {3, 2, "142536"}}, {6, {3, 2, "415263"}},
+                                         {7, {3, 2, "635241"}}, {8, {3, 2, "362514"}}};
+};
+
+TEST_F(Orientation, OfEveryFormOfMetadata) {
+  for (int i = 1; i <= 8; ++i) {
+    SCOPED_TRACE(i);
+    expect_turned(chunk("eXIf", exif(i)), i);
+    expect_turned(chunk("eXIf", exif(i, true)), i);
+    expect_turned(chunk("eXIf", exif(i, true, 4)), i);
+    expect_turned(chunk("eXIf", "Exif\0\0"s + exif(i)), i);
+    expect_turned(chunk("eXIf", exif(i)), i, true);
+    const std::string keyword = "Raw profile type exif\0"s, profile = raw_profile("Exif\0\0"s + exif(i));
+    expect_turned(chunk("tEXt", keyword + profile), i);
+    expect_turned(chunk("zTXt", keyword + "\0"s + deflated(profile)), i);
+    const std::string value = std::to_string(i);
+    expect_turned(xmp("<x tiff:Orientation=\"" + value + "\"/>"), i);
+    expect_turned(xmp("<tiff:Orientation>" + value + "</tiff:Orientation>", true), i, true);
+  }
+}
+
+TEST_F(Orientation, TheFirstOfSeveralCounts) {
+  const std::string profile = chunk("tEXt", "Raw profile type exif\0"s + raw_profile(exif(8)));
+  const std::string text = xmp("tiff:Orientation=\"6\"");
+  std::string without = exif(3);
+  without[23] = '\x13';  // another tag
+  expect_turned(profile + text + chunk("eXIf", exif(3)), 3);
+  expect_turned(profile + text, 8);
+  expect_turned(profile + text + chunk("eXIf", without), 6);
+  expect_turned(profile + chunk("eXIf", without), 1);
+}
+
+TEST_F(Orientation, MetadataWithoutOneLeaveThePictureUpright) {
+  const std::string whole = exif(6);
+  for (size_t bytes = 0; bytes < whole.size() - 8; ++bytes) {
+    SCOPED_TRACE(bytes);
+    expect_turned(chunk("eXIf", whole.substr(0, bytes)), 1);
+    expect_turned(chunk("tEXt", "Raw profile type exif\0"s + raw_profile(whole.substr(0, bytes))), 1);
+  }
+  for (const int value : {0, 9, 255, 65535}) expect_turned(chunk("eXIf", exif(value)), 1);
+  expect_turned(chunk("eXIf", exif(65542, false, 4)), 1);
+  expect_turned(chunk("eXIf", exif(6, false, 7)), 1);
+  for (const char* text : {"tiff:Orientation='6'", "tiff:Orientation=\"", "tiff:Orientation>x"})
+    expect_turned(xmp(text), 1);
+  expect_turned(chunk("tEXt", "Comment\0tiff:Orientation=\"6\""s) + chunk("tEXt", "no end") + chunk("iTXt", "") +
+                    chunk("zTXt", "Raw profile type exif\0"s),
+                1);
+}
+
+TEST_F(Orientation, TextsAreUnpackedUpToOneMebibyte) {
+  const std::string long_text(1'000'000, ' ');
+  expect_turned(xmp(long_text + "tiff:Orientation=\"6\"", true), 6);
+  expect_refused(png(1, 1, 8, kColors, {"\x01\x02\x03"}, xmp(std::string(100'000'000, ' '), true)),
+                 "remove the picture's metadata");
 }
 
 TEST_F(ReadPng, WhatIsBrokenOrTooLargeIsRefused) {

@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <vector>
 
 #include "heed/file_kind.h"
 #include "heed/view.h"
+#include "view/png_orientation.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -28,10 +28,13 @@ struct Size {
   uint32_t width, height;
 };
 
-// Numbers of a pixel, by colour type; 0 for one that there is not.
+constexpr unsigned kGrey = 0;   // a colour type
+constexpr int64_t kColors = 3;  // red, green, blue
+
+// Numbers of a pixel, by colour type; 0 for a type that does not exist.
 constexpr std::array<unsigned, 7> kChannels = {1, 0, 3, 1, 2, 0, 4};
 
-// What stands in the first chunk, and decides how much memory it takes.
+// Reads the first chunk, which decides how much memory the picture takes.
 Size read_size(std::FILE* file, uint64_t bytes, const std::string& path) {
   constexpr std::array<unsigned char, 16> kBeginning = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n',
                                                         0,    0,   0,   13,  'I',  'H',  'D',  'R'};
@@ -56,11 +59,14 @@ Size read_size(std::FILE* file, uint64_t bytes, const std::string& path) {
   if (uint64_t{width} * height * bits * channels / 8 / 1032 > bytes)
     throw FormatError(path + ": a picture of " + std::to_string(width) + " x " + std::to_string(height) +
                       " pixels does not fit a file of " + std::to_string(bytes) + " bytes; it is cut off or damaged");
-  std::rewind(file);
+  if (bits == 16 && header[25] == kGrey)
+    throw FormatError(path +
+                      ": grey values of 16 bits, for which Pillow takes the smaller of the value and 255, and other "
+                      "programs the upper 8 bits; convert the picture to 8 bits");
   return {width, height};
 }
 
-// What went wrong, as libpng's callbacks leave it.
+// The failure that libpng's callbacks report.
 struct Failure {
   std::array<char, 200> text{};
   bool memory = false;
@@ -93,8 +99,8 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  /// Rows of `width` pixels, each red, green, blue and alpha. False: see failure(). libpng leaves by longjmp, so
-  /// nothing here may need a destructor.
+  /// Rows of `width` pixels, each red, green and blue. False: see failure(). libpng leaves by longjmp, so nothing here
+  /// may need a destructor.
   bool read(uint8_t* to, uint32_t width, uint32_t height) {
     if (!info_ || setjmp(png_jmpbuf(png_))) return false;  // NOLINT(cert-err52-cpp): the library's way
     png_set_user_limits(png_, kLongestSide, kLongestSide);
@@ -103,12 +109,12 @@ class Reader {
     png_set_expand(png_);
     png_set_strip_16(png_);
     png_set_gray_to_rgb(png_);
-    png_set_add_alpha(png_, 0xff, PNG_FILLER_AFTER);
+    png_set_strip_alpha(png_);
     const int passes = png_set_interlace_handling(png_);
     png_read_update_info(png_, info_);
-    if (png_get_rowbytes(png_, info_) != size_t{4} * width) png_error(png_, "its pixels are of no known kind");
+    if (png_get_rowbytes(png_, info_) != kColors * width) png_error(png_, "its pixels are of no known kind");
     for (int pass = 0; pass < passes; ++pass)
-      for (uint32_t y = 0; y < height; ++y) png_read_row(png_, to + size_t{4} * width * y, nullptr);
+      for (uint32_t y = 0; y < height; ++y) png_read_row(png_, to + kColors * width * y, nullptr);
     png_read_end(png_, nullptr);
     return true;
   }
@@ -121,6 +127,25 @@ class Reader {
   png_infop info_;
 };
 
+/// The upright form of a picture whose first row and column are where `orientation` says (EXIF 2.32, tag 274): 2 to 4
+/// mirror and turn by 180 degrees, 5 to 8 exchange rows and columns.
+Tensor turned(const Tensor& picture, int orientation) {
+  const int64_t height = picture.size(0), width = picture.size(1);
+  const bool exchanged = orientation >= 5;
+  const bool from_below = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  Tensor result = Tensor::empty({exchanged ? width : height, exchanged ? height : width, kColors}, DType::u8);
+  const auto* from = picture.data<uint8_t>();
+  auto* to = result.data<uint8_t>();
+  for (int64_t y = 0; y < result.size(0); ++y)
+    for (int64_t x = 0; x < result.size(1); ++x) {
+      const int64_t row = exchanged ? x : y, column = exchanged ? y : x;
+      const int64_t pixel = (from_below ? height - 1 - row : row) * width + (from_right ? width - 1 - column : column);
+      to = std::copy_n(from + pixel * kColors, kColors, to);
+    }
+  return result;
+}
+
 }  // namespace
 
 Tensor read_png(const std::string& path) {
@@ -130,20 +155,15 @@ Tensor read_png(const std::string& path) {
   struct stat status {};
   if (::fstat(::fileno(file.get()), &status) != 0) throw IoError("read " + path + ": " + std::strerror(errno));
   const auto [width, height] = read_size(file.get(), static_cast<uint64_t>(status.st_size), path);
-  std::vector<uint8_t> pixels(size_t{4} * width * height);
+  const int orientation = png_orientation(file.get(), path);
+  std::rewind(file.get());
+  Tensor picture = Tensor::empty({height, width, kColors}, DType::u8);
   Reader reader(file.get());
-  if (!reader.read(pixels.data(), width, height)) {
+  if (!reader.read(picture.data<uint8_t>(), width, height)) {
     if (reader.failure().memory) throw MemoryError(path + ": there is too little memory for the picture");
     throw FormatError(path + ": the PNG cannot be read: " + reader.failure().text.data());
   }
-  Tensor result = Tensor::empty({height, width, 3}, DType::u8);
-  auto* to = result.data<uint8_t>();
-  for (size_t i = 0; i < pixels.size(); i += 4) {
-    const unsigned alpha = pixels[i + 3];
-    for (size_t color = 0; color < 3; ++color)  // over white
-      *to++ = static_cast<uint8_t>((pixels[i + color] * alpha + 255 * (255 - alpha) + 127) / 255);
-  }
-  return result;
+  return orientation == 1 ? picture : turned(picture, orientation);
 }
 
 }  // namespace heed::inline v0

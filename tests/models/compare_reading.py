@@ -229,7 +229,8 @@ def same(got, want, what):
 
 def classes_of_texts(heed, draw, kind, directory):
     labels = draw.choice([1, 2, 3, 5])
-    problem = draw.choice([None, "multi_label_classification", "regression"]) if labels < 3 else None
+    problem = draw.choice([None, "single_label_classification", "multi_label_classification", "regression"]) \
+        if labels < 3 else None
     names = {i: f"class {chr(97 + i)}" for i in range(labels)}
     model, tokenizer = made(draw, kind, transformers.AutoModelForSequenceClassification, directory,
                             problem_type=problem, id2label=names)
@@ -561,6 +562,36 @@ def settings_of_pictures(heed, draw, kind, directory):
             outcome(f"preprocessor_config.json, {key} {value!r}", key, lambda: compare(settings, f"{key} {value!r}"), is_refused)
 
 
+def pictures_of_every_form(heed, draw, kind, directory):
+    """PNG files of each of Pillow's modes and of each orientation, as transformers' load_image reads them."""
+    draw = np.random.default_rng(draw.randrange(1 << 30))
+    torch.manual_seed(0)
+    model = transformers.ViTForImageClassification(transformers.ViTConfig(
+        hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, num_labels=5, patch_size=4,
+        image_size=[12, 16], initializer_range=0.5)).eval()
+    model.save_pretrained(directory)
+    processor = transformers.ViTImageProcessorPil(size={"height": 12, "width": 16}, image_mean=[0.4, 0.5, 0.6])
+    processor.save_pretrained(directory)
+    path = directory / "picture.png"
+    colors = PIL.Image.fromarray(draw.integers(0, 256, (9, 14, 3), dtype=np.uint8))
+    opacity = PIL.Image.fromarray(draw.integers(0, 256, (9, 14), dtype=np.uint8))
+    clear = colors.copy()
+    clear.putalpha(opacity)
+    forms = [(clear.convert(mode), more) for mode in ("1", "L", "LA", "P", "RGB", "RGBA")
+             for more in ({}, {"transparency": (1, 2, 3) if mode == "RGB" else 7})]
+    for number, (picture, more) in enumerate(forms):
+        for orientation in [None, *range(1, 9)] if number == 0 else [draw.integers(1, 9)]:
+            exif = PIL.Image.Exif()
+            if orientation:
+                exif[0x112] = int(orientation)
+            picture.save(path, exif=exif, **more)
+            pixels = processor(transformers.image_utils.load_image(str(path)), return_tensors="pt").pixel_values
+            heed("logits", path, "-m", directory, "--out", directory / "l.npy", "-q")
+            with torch.no_grad():
+                same(np.load(directory / "l.npy").reshape(1, -1), model(pixels).logits.numpy(),
+                     f"{picture.mode} {more}, orientation {orientation}")
+
+
 def logits(heed, draw, kind, directory):
     model, tokenizer = made(draw, kind, transformers.AutoModelForMaskedLM, directory)
     model.set_attn_implementation("eager")
@@ -593,8 +624,9 @@ def main():
             answers: TOKENIZERS, vectors: [*TOKENIZERS, "llama", "t5", "bart"], logits: TOKENIZERS,
             vectors_without_modules: ["bert", "llama", "mistral", "t5", "bart"], vectors_without_the_head: ABSENT,
             vectors_with_another_head: [*TOKENIZERS, "llama", "bart"], prompts_and_similarities: ["bert", "roberta", "llama"],
-            settings_of_sentences: ["bert"], settings_of_pictures: ["vit"]}
-    once = prompts_and_similarities, settings_of_sentences, settings_of_pictures
+            settings_of_sentences: ["bert"], settings_of_pictures: ["vit"],
+            pictures_of_every_form: ["vit"]}
+    once = prompts_and_similarities, settings_of_sentences, settings_of_pictures, pictures_of_every_form
     for compare, kinds in read.items():
         for kind in kinds:
             for number in range(1 if compare in once else a.each):

@@ -67,9 +67,9 @@ ELSEWHERE = {"chat_template": "make_chats.py", "separate_vocabs": "Marian's targ
 MAY_REFUSE = [
     ("", "split_special_tokens True|(tokenizer_class|model_type) .*|unk_token '<new>'"),
     ("marian", "eos_token .*"),
-    ("marian m2m100", r"added_tokens_decoder .*|added_tokens\.json|model_input_names \['input_ids', 'token_type_ids'\]"),
+    ("marian m2m100 m2m100-unlisted", r"added_tokens_decoder .*|added_tokens\.json|model_input_names \['input_ids', 'token_type_ids'\]"),
     # transformers gives new tokens the ids of languages.
-    ("m2m100", "(cls|mask|image|prefix|middle|suffix|eot|fill)_token .*|.*special_tokens .*|special_tokens_map.json .*|only there")]
+    ("m2m100 m2m100-unlisted", "(cls|mask|image|prefix|middle|suffix|eot|fill)_token .*|.*special_tokens .*|special_tokens_map.json .*|only there")]
 TYPES = ["llama", "mistral", "phi3", "qwen2", "qwen3", "gpt2", "gpt_oss", "bert", "roberta", "xlm-roberta", "umt5", "gemma3_text"]
 # Parts of tokenizer.json, of which a class keeps few.
 PARTS = {"normalizer": [None, {"type": "Lowercase"}, {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": False,
@@ -86,8 +86,9 @@ CLASSES = [tokenization_auto.tokenizer_class_from_name(name) for name in (
 GENERIC = ("TokenizersBackend", "PythonBackend", "PreTrainedTokenizerFast", "MistralCommonBackend")
 
 
-def make_m2m100(source, to):
-    """A directory of M2M100Tokenizer as the published models have it, with the pieces of another tokenizer."""
+def make_m2m100(source, to, listed=True):
+    """A directory of M2M100Tokenizer as the published models have it, with the pieces of another tokenizer. `listed`:
+    with a list of its languages as special tokens."""
     to.mkdir(parents=True)
     shutil.copy(source / "sentencepiece.bpe.model", to)
     model = sentencepiece.SentencePieceProcessor(model_file=str(to / "sentencepiece.bpe.model"))
@@ -98,7 +99,8 @@ def make_m2m100(source, to):
     (to / "tokenizer_config.json").write_text(json.dumps(
         {"tokenizer_class": "M2M100Tokenizer", "src_lang": "fr", "tgt_lang": None, "language_codes": "m2m100",
          "num_madeup_words": 8, **tokens}))
-    (to / "special_tokens_map.json").write_text(json.dumps({**tokens, "additional_special_tokens": languages}))
+    (to / "special_tokens_map.json").write_text(json.dumps(
+        {**tokens, **({"additional_special_tokens": languages} if listed else {})}))
     return to
 
 
@@ -230,8 +232,9 @@ def main():
     a = parser.parse_intermixed_args()
     transformers.logging.set_verbosity(transformers.logging.CRITICAL)
     wrong, refusals = check_table(a.probe), []
-    made = make_m2m100(a.models / "tokenizers/unigram-xlm-roberta", a.directory / "m2m100")
-    for source in [*sorted((a.models / "tokenizers").iterdir()), made]:
+    made = [make_m2m100(a.models / "tokenizers/unigram-xlm-roberta", a.directory / name, listed)
+            for name, listed in (("m2m100", True), ("m2m100-unlisted", False))]
+    for source in [*sorted((a.models / "tokenizers").iterdir()), *made]:
         if a.names and source.name not in a.names:
             continue
         counts = {"equal": 0, "refused": 0, "different": 0, "not legal": 0, "foreign": 0}

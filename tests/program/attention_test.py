@@ -65,6 +65,7 @@ class Case:
         self.causal = None  # "top-left", "bottom-right" or a number
         self.window = (-1, -1)
         self.mask, self.mask_shape, self.boolean = None, (), False
+        self.sums = "f64"  # what the sum of score and mask is kept in
         self.alibi = self.sinks = None
         self.scale = 1 / math.sqrt(self.D) if self.D else 1
         self.softcap = 0
@@ -123,7 +124,7 @@ class Case:
                 s = -INF
             else:
                 if self.mask is not None and not self.boolean:
-                    s += get(self.mask, *self.mask_index(b, h, i, j))
+                    s = round_to(self.sums, s + get(self.mask, *self.mask_index(b, h, i, j)))
                 if self.alibi:
                     s -= self.alibi[h] * abs(i + self.offset(b) - j)
             self.stages[2][b][h][i][j] = s
@@ -131,9 +132,10 @@ class Case:
             slopes.append(slope)
         logits = scores + ([self.sinks[h]] if self.sinks else [])
         top = max(logits, default=-INF)
-        lse = top + math.log(sum(math.exp(s - top) for s in logits)) if top > -INF else -INF
+        total = sum(math.exp(s - top) for s in logits) if top > -INF else 0.0
+        lse = top + math.log(total) if total else -INF
         self.lse[b][h][i] = lse
-        weights = [math.exp(s - lse) if s > -INF else 0.0 for s in scores]
+        weights = [math.exp(s - top) / total if s > -INF else 0.0 for s in scores]
         self.stages[3][b][h][i] = weights
         factor = [1.0] * self.Lk
         if self.keep:
@@ -147,7 +149,7 @@ class Case:
         go = self.grad_out[b][h][i]
         shift = sum(x * y for x, y in zip(go, self.out[b][h][i])) - (self.grad_lse[b][h][i] if self.grad_lse else 0)
         if self.sinks:
-            self.grads["sinks"][h] -= math.exp(self.sinks[h] - lse) * shift
+            self.grads["sinks"][h] -= math.exp(self.sinks[h] - top) / total * shift
         for j, w in enumerate(weights):
             if scores[j] == -INF:
                 continue
@@ -347,6 +349,41 @@ class Formula(AttentionTest):
                     self.check(c)
                 except AssertionError as e:
                     raise AssertionError(f"{e}\nheed attention {' '.join(map(str, self.arguments))}")
+
+    def test_large_masks(self):
+        """Whole rows of any finite number, and of two, which programs write to hide keys. Scores are small integers, so
+        that no order of summing rounds them."""
+        sizes = [1e3, 1e4, 1e6, 1e8, 1e9, 2.0 ** 32 - 1, 3e9, 1e18, 1e20, 1e30, 1e37, 2e38, 3e38, 3.4e38]
+        r = random.Random(3)
+        for dtype, largest in ("f32", 3.4028234663852886e38), ("f64", 1.7976931348623157e308):
+            whole = [sign * size for size in [*sizes, largest] for sign in (-1, 1)]
+            rows = [[x] * 5 for x in whole] + [[x, 0, x, x, x] for x in whole] + [[x, x, -INF, x, 0.5 * x] for x in whole]
+            B, H, Lq, Lk, D, Dv = 1, 2, len(rows), 5, 3, 2
+            few = lambda: float(r.randint(-2, 2))
+            operands = {"q": (B, H, Lq, D), "k": (B, H, Lk, D), "v": (B, H, Lk, Dv), "grad-out": (B, H, Lq, Dv)}
+            values = {name: filled(shape, few) for name, shape in operands.items()}
+            for name, shape in operands.items():
+                self.save(name, shape, values[name], dtype)
+            c = Case(values["q"], values["k"], values["v"], (B, H, H, Lq, Lk, D, Dv))
+            c.scale, c.sums, c.grad_out = 1, dtype, values["grad-out"]
+            c.mask, c.mask_shape = round_to(dtype, rows), (Lq, Lk)
+            c.sinks = None
+            self.save("mask", (Lq, Lk), c.mask, dtype)
+            c.run()
+            for how in [], ["--reference"]:
+                with self.subTest(dtype=dtype, how=how):
+                    names = {"out": c.out, "lse": c.lse, "weights": c.stages[3], "grad-mask": c.grads["mask"],
+                             **{f"grad-{x}": c.grads[x] for x in "qkv"}}
+                    self.attention("--mask", "mask.npy", "--scale", 1, "--grad-out", "grad-out.npy", *how,
+                                   *(part for name in names for part in ("--" + name, name + ".out.npy")))
+                    near = {"f32": 2e-5, "f64": 1e-11}[dtype]
+                    for name, expected in names.items():
+                        _, shape, got = self.load(name + ".out")
+                        if name == "lse":  # of any size: each beside its own
+                            for x, y in zip(got, flat(expected)):
+                                self.assertTrue(x == y or abs(x - y) <= near * max(1.0, abs(y)), (x, y))
+                            continue
+                        self.assert_file(name + ".out", shape, expected, dtype, near)
 
     def test_dropout(self):
         """With the identity for values the result shows what was kept; every other call with the seed keeps the same."""

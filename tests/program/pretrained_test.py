@@ -80,6 +80,55 @@ class OtherMakers(ProgramTest):
         plain = self.succeeds("translate", "-m", MODELS / "t5", "to Spanish: Tom is here.")
         self.assertEqual(self.succeeds("translate", "-m", MODELS / "t5", "--prefix", "to Spanish: ", "Tom is here."), plain)
 
+    def m2m100(self, name, config, listed=None):
+        """The weights of nllb, and files of M2M100Tokenizer: its class has the languages, with or without a list of them."""
+        directory = self.at / name
+        directory.mkdir()
+        for file in "config.json", "generation_config.json", "model.safetensors", "sentencepiece.bpe.model":
+            shutil.copy(MODELS / "nllb" / file, directory)
+        rows = json.loads((directory / "config.json").read_text())["vocab_size"]
+        pieces = ["<s>", "<pad>", "</s>", "<unk>"]
+        for piece in json.loads((MODELS / "nllb/tokenizer.json").read_text())["model"]["vocab"]:
+            if piece not in pieces and len(pieces) < rows - 100:
+                pieces.append(piece)
+        self.assertTrue({"es", "er", "\u2581a"} <= {*pieces})
+        (directory / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}))
+        (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "M2M100Tokenizer", **config}))
+        if listed:
+            (directory / "special_tokens_map.json").write_text(json.dumps({"additional_special_tokens": listed}))
+        return name
+
+    def test_the_class_of_m2m100_has_the_languages(self):
+        marks = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+        tokens = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+        saved = {**tokens, "sep_token": "</s>", "extra_special_tokens": [], "language_codes": "m2m100", "src_lang": None,
+                 "tgt_lang": None, "num_madeup_words": 8, "backend": "custom", "sp_model_kwargs": {},
+                 "added_tokens_decoder": {str(i): {"content": t, **marks} for i, t in enumerate(tokens.values())}}
+
+        def translated(model, *arguments):
+            line = self.succeeds("translate", "-m", model, "--beam", 1, "--max-length", 8, "--json", *arguments,
+                                 "Tom is here.")
+            best = json.loads(line)["translations"][0]
+            return best["text"], best["tokens"]  # with their probabilities
+        listed = self.m2m100("listed", {}, ["__fr__", "__es__"])
+        text, tokens = translated(listed, "--to", "fr")
+        self.assertEqual(tokens[0][0], "__fr__")
+        self.assertNotIn("__fr__", text)
+        for name, config in ("plain", {}), ("saved", saved):
+            model = self.m2m100(name, config)
+            with self.subTest(name):
+                for language in "fr", "__fr__":
+                    self.assertEqual(translated(model, "--to", language)[1], tokens)
+                self.assertEqual(translated(model, "--to", "es")[1][0][0], "__es__")
+                # The language of the text is its first token.
+                of_config = self.m2m100(name + "-es", {**config, "src_lang": "es"})
+                self.assertEqual(translated(model, "--from", "es", "--to", "fr"), translated(of_config, "--to", "fr"))
+                self.assertNotEqual(translated(model, "--from", "es", "--to", "fr")[1], tokens)
+                for option in "--to", "--from":
+                    for language in "xx", "er", "\u2581a", "</s>", "en_XX":
+                        self.refuses(2, f"the model has no language '{language}'; name af, am, ar, ast, az, ba, be, bg, bn, "
+                                     "br, bs, ca or one of 88 others", "translate", "-m", model, option, language, "a")
+
     def test_marian_is_told_the_language_of_each_sentence(self):
         shutil.copytree(MODELS / "marian", self.at / "marian")
         vocabulary = json.loads((self.at / "marian/vocab.json").read_text())

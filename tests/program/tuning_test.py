@@ -315,6 +315,42 @@ class Tuning(TrainingTest):
         for command in (["generate", *prompt], ["logits", "the dog", "--out", "x.npy"], ["export", "--to", "x"]):
             self.refuses(1, '"maker/gpt2", is not a directory; name the base', *command, "--model", "peft")
 
+    def test_every_command_takes_the_base(self):
+        """With --base, adapters alone do what they do beside the base's files; without it they are refused."""
+        self.write("text.txt", SENTENCE * 40)
+        self.write("pairs.tsv", corpus(8))
+        self.write("labels.tsv", "animal\tthe dog is here\nhouse\tthe red house is here\n" * 12)
+        text, label = ["--text", "text.txt", "--block", "12", "--batch", "8"], ["--labelled", "labels.tsv", "--batch", "8"]
+        says = "the dog is here"
+        commands = {
+            "gpt2": (text, [["attend", says], ["generate", "--temperature", "0", "--max-tokens", "4", says]]),
+            "marian": (["--pairs", "pairs.tsv"], [["translate", says], ["attend", says]]),
+            "bert": (label, [["classify"], ["embed"], ["attend", says]]),
+            "sentence-encoder": (label, [["classify"]]),
+        }
+        for name, (data, runs) in commands.items():
+            self.tune(name, *data, "--max-updates", "12", "--lora", "2", "--learning-rate", "0.1", to=name)
+            alone, hub = name + "-alone", f'"maker/{name}", is not a directory; name the base'
+            config = json.loads((self.at / name / "adapter_config.json").read_text())
+            self.write(f"{alone}/adapter_config.json", json.dumps({**config, "base_model_name_or_path": "maker/" + name}))
+            shutil.copy(self.at / name / "adapter_model.safetensors", self.at / alone)
+            for command, *arguments in runs:
+                with self.subTest(name, command=command):
+                    whole = self.succeeds(command, "--model", name, *arguments, stdin=says)
+                    got = self.succeeds(command, "--model", alone, "--base", MODELS / name, *arguments, stdin=says)
+                    if command == "classify":  # the names of labels are in config.json, which PEFT does not write
+                        self.assertEqual(got.split("\t")[1:], whole.split("\t")[1:])
+                    else:
+                        self.assertEqual(got, whole)
+                        self.assertNotEqual(self.succeeds(command, "--model", MODELS / name, *arguments, stdin=says), whole)
+                    self.refuses(1, hub, command, "--model", alone, *arguments, stdin=says)
+            # A training takes the base's place by what export writes.
+            self.refuses(1, hub, "train", "--init", alone, "--model", "new", *self.STEPS, *data)
+            self.succeeds("export", "--quiet", "--model", alone, "--base", MODELS / name, "--to", name + "-merged")
+            done = self.heed("train", "--init", name + "-merged", "--model", name + "-new", *self.STEPS, *data,
+                             "--max-updates", "1")
+            self.assertEqual(done.returncode, 0, done.stderr.decode())
+
     def test_the_mean_of_several(self):
         self.write("text.txt", SENTENCE * 40)
         for name in ("gpt2", "mistral"):

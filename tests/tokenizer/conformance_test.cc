@@ -218,11 +218,15 @@ TEST_F(M2m100, Languages) {
   EXPECT_EQ(spanish.id_of("__af__"), 1201);
   EXPECT_EQ(spanish.id_of("__zu__"), 1300);
   EXPECT_EQ(spanish.size(), 1301);
+  for (const int32_t id : {1201, 1220, 1300}) EXPECT_TRUE(spanish.language(id) && !spanish.special(id)) << id;
+  for (const int32_t id : {-1, 0, 2, 579, 1200, 1301}) EXPECT_FALSE(spanish.language(id)) << id;
   const Tokenizer wmt = load(name, R"(,"language_codes":"wmt21","src_lang":"ha")");
   EXPECT_EQ(wmt.encode("").ids, (Ids{1202, 2}));
   EXPECT_EQ(wmt.decode(Ids{1201, 5, 6}, false), "__en__qQ");
   EXPECT_EQ(wmt.decode(Ids{1204, 2, 5, 1208}, false), "__ja__</s>q__de__");
   EXPECT_EQ(wmt.id_of("__fr__"), std::nullopt);
+  EXPECT_TRUE(wmt.language(1208));
+  EXPECT_FALSE(wmt.language(1209));
   EXPECT_THROW(load(name, R"(,"language_codes":"wmt21","src_lang":"fr")"), FormatError);
   EXPECT_THROW(load(name, R"(,"language_codes":"other")"), FormatError);
 }

@@ -40,7 +40,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):  # type: ignore[misc,unus
             key_padding_mask = key_padding_mask[None]
         if is_causal and attn_mask is None:
             raise ShapeError("MultiheadAttention: is_causal is set without attn_mask; pass the causal mask")
-        causal = is_causal and key_padding_mask is None and not need_weights
+        causal = bool(is_causal) and key_padding_mask is None and not need_weights
         q, k, v = self._project(query, key, value, shared)
         shape = q.shape[0], self.num_heads, q.shape[1], key.shape[1]
         mask = None if causal else _both(_mask("attn_mask", attn_mask, shape),

@@ -3,6 +3,7 @@ inside they cannot see."""
 import functools
 from typing import Any
 
+import numpy as np
 import torch  # type: ignore[import-not-found,unused-ignore]
 
 from torch.autograd import forward_ad  # type: ignore[import-not-found,unused-ignore]
@@ -64,7 +65,8 @@ def _fits(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, scor
     ragged = q_offsets is not None or k_offsets is not None
     largest = isinstance(return_weights, heed.Select) and return_weights.top_p < 1
     return (out is None and block_mask is None and not largest
-            and (causal is None or isinstance(causal, bool) or causal in _SPELLED)
+            and (causal is None or causal in (_SPELLED if isinstance(causal, str) else (False, True))
+                 and isinstance(causal, (str, int, np.bool_, np.integer)))
             and not (ragged and (return_weights or return_scores is not None))
             and (score_mod is None or isinstance(score_mod, ScoreMod))
             and all(part.name != "function" for part in _parts(score_mod))
@@ -93,7 +95,7 @@ def _call(forward: Any, q: Any, k: Any, v: Any, mask: Any = None, causal: Any = 
         window = [-1 if keys is None else keys for keys in window]
     result, lse, low, scores, weights = forward(
         q, k, v, mask, sinks, alibi, key_lengths, q_offsets, k_offsets, seed, tables,
-        causal is True or causal in _SPELLED[:2], causal in _SPELLED[2:], scale, window,
+        causal in _SPELLED[:2] if isinstance(causal, str) else bool(causal), causal in _SPELLED[2:], scale, window,
         0.0 if softcap is None else softcap, offset, dropout_p, ",".join(part.name for part in parts),
         [x for part in parts for x in part.places], [x for part in parts for x in part.factors], return_scores,
         bool(return_weights), select.heads, select.rows)

@@ -1,6 +1,7 @@
 """attention() in torch.func's transforms, in traces, under dispatch modes and in forward AD: torch's own results, or an
 error; never a constant."""
 import heed
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -236,6 +237,8 @@ def test_what_transforms_refuse():
 CALLS = {
     "sdpa": lambda q, k, v: sdpa(q, k, v),
     "causal": lambda q, k, v: sdpa(q, k, v, is_causal=True),
+    "causal as a number": lambda q, k, v: heed.attention(q, k, v, causal=1),
+    "causal of NumPy": lambda q, k, v: heed.torch.attention(q, k, v, causal=np.True_, window=(np.int64(1), None)),
     "attention": lambda q, k, v: heed.attention(q, k, v, window=(1, 1)),
     "lse": lambda q, k, v: heed.torch.attention(q, k, v, softcap=2.0, return_lse=True).lse,
     "weights": lambda q, k, v: heed.attention(q, k, v, causal=True, return_weights=True).weights,
@@ -302,6 +305,79 @@ def test_dispatch_modes():
     with Seen() as seen:
         close(torch.autograd.grad(heed.attention(*leaves, causal=True).square().sum(), leaves), theirs)
     assert seen.names.count("heed.attention_backward.default") == 1
+
+
+RESULT = heed.attention(*operands(2), return_lse=True)
+
+
+def rotated(q, k, v):
+    return heed.rotary(q, out=torch.empty_like(q))
+
+
+def cached(q, k, v):
+    return heed.KVCache(2, 2, 8, 4, 6, "float64").attend(k, k, v)
+
+
+def appended(q, k, v):
+    cache = heed.KVCache(2, 2, 8, 4, 6, "float64")
+    cache.append(k, v, heed.Rotary())
+    return cache.keys
+
+
+def merged(q, k, v):
+    r = heed.attention(q, k, v, return_lse=True)
+    return heed.merge(r, RESULT).out
+
+
+def merged_parts(q, k, v):
+    """The tensors that a trace follows come from it alone."""
+    one = heed.AttentionResult(v, v[..., 0].contiguous())
+    return heed.merge(one, one).out
+
+
+def gradients(q, k, v):
+    return heed.attention_backward(RESULT.out, q, k, v, RESULT).q
+
+
+# Calls that are no operators of torch's: a constant in a trace, or a tangent of 0, would be wrong without a word.
+OUTSIDE = {
+    "rotary": lambda q, k, v: heed.rotary(q), "rotary into out": rotated, "KVCache.attend": cached,
+    "KVCache.append": appended, "merge": merged, "merge of parts": merged_parts, "attention_backward": gradients,
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("tracer", ["jit.trace", "real", "fake", "symbolic"])
+def test_traces_of_what_is_no_operator(name, tracer):
+    """The right result of other operands, or an error."""
+    f, first, others = OUTSIDE[name], operands(2), operands(2, seed=20)
+    expected = f(*others)
+    assert not torch.allclose(expected, f(*first))
+    try:
+        traced = torch.jit.trace(f, first) if tracer == "jit.trace" else make_fx(f, tracing_mode=tracer)(*first)
+    except heed.ShapeError as error:
+        assert "is a torch tensor in a trace, under a dispatch mode" in str(error) or "FakeTensor" in str(error), error
+        return
+    close(traced(*others), expected)
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("place", [0, 1, 2], ids="qkv")
+def test_forward_ad_of_what_is_no_operator(name, place):
+    """An error where a tangent would be lost; the numbers of before where the result does not depend on it."""
+    f, given = OUTSIDE[name], operands(2)
+    expected = f(*given)
+    with forward_ad.dual_level():
+        given = [forward_ad.make_dual(x, torch.ones_like(x)) if n == place else x for n, x in enumerate(given)]
+        try:
+            out = f(*given)
+        except (heed.ShapeError, NotImplementedError) as error:
+            assert "forward" in str(error) or "tangent" in str(error), error
+            return
+        close(out, expected)
+        uses = {"rotary": "q", "rotary into out": "q", "KVCache.attend": "kv", "KVCache.append": "kv", "merge": "qkv",
+                "merge of parts": "v", "attention_backward": "qkv"}
+        assert "qkv"[place] not in uses[name]
 
 
 def test_what_a_mode_cannot_follow():
