@@ -64,7 +64,7 @@ SEAMS = {
     "CLI/": ["src/cli/"],
     "httplib.h": ["src/serve/http_library.cc"],
     "zip.h": ["src/io/"],
-    "zlib.h": ["src/view/packing.cc", "src/io/directory.cc", "src/io/gzip.cc"],
+    "zlib.h": ["src/view/packing.cc", "src/view/png_orientation.cc", "src/io/directory.cc", "src/io/gzip.cc"],
     "nlohmann/": ["src/io/", "src/pretrained/", "src/tokenizer/json.cc", "src/train/", "src/cli/", "src/view/page.cc",
                   "src/view/report.cc", "src/serve/worker.cc"],
 }

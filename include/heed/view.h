@@ -132,10 +132,10 @@ std::string render_overlay_pdf(const PatchMap& map, const PictureOptions& option
 /// The most pixels of a picture that read_png takes.
 inline constexpr uint64_t kMostPixels = uint64_t{1} << 25;
 /// Reads a PNG file: (H, W, 3) u8, red, green and blue, as transformers' pipelines do with Pillow: the image is turned
-/// upright by the orientation in its EXIF or XMP metadata; transparency is dropped, so transparent pixels show the color
-/// that is stored for them; 16-bit colors keep their upper 8 bits; grey and palette images become colors; color profiles
-/// are ignored. Takes at most 1 GiB of memory. Throws IoError, FormatError for a file that is not a PNG, damaged, too
-/// large or grey with 16 bits (which Pillow clips to 255), and MemoryError.
+/// upright by the orientation in its EXIF or XMP metadata; transparency is dropped, so transparent pixels show the
+/// color that is stored for them; 16-bit colors keep their upper 8 bits; grey and palette images become colors; color
+/// profiles are ignored. Takes at most 1 GiB of memory. Throws IoError, FormatError for a file that is not a PNG,
+/// damaged, too large or grey with 16 bits (which Pillow clips to 255), and MemoryError.
 Tensor read_png(const std::string& path);
 
 // ---------------------------------------------------------------------------------------------- statistics

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "heed/adapters.h"
 #include "heed/model_files.h"
-#include "load/adapters.h"
+#include "io/json.h"
 #include "pretrained/tables.h"
 
 namespace heed::inline v0 {
