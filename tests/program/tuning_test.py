@@ -116,7 +116,9 @@ class Tuning(TrainingTest):
         self.write("pairs.tsv", corpus(8))
         sources = "".join(line.split("\t")[0] + "\n" for line in corpus(8).splitlines())
         targets = "".join(line.split("\t")[1] + "\n" for line in corpus(8).splitlines())
-        for name, more in [("marian", []), ("marian-separate", []), ("bart", []), ("t5", []), ("t5-v1.1", []),
+        # At a rate of 0.01 Marian's small models do not settle: 5 to 7 of 8 lines are right, by seed and processor.
+        slowly = ["--learning-rate", "0.003"]
+        for name, more in [("marian", slowly), ("marian-separate", slowly), ("bart", []), ("t5", []), ("t5-v1.1", []),
                            ("nllb", [])]:
             with self.subTest(name):
                 self.tune(name, "--pairs", "pairs.tsv", "--max-updates", "250", *more, to=name)
