@@ -16,6 +16,17 @@ bool is_text(const std::string& name) {
          name != kTrainOptionsFile && name != kAdapterConfigFile;
 }
 
+// Whether a file belongs to a model of sentence-transformers. A model with classes is not one, and the directories that
+// modules.json names are not copied.
+bool is_for_vectors(const std::string& name) {
+  return name == "modules.json" || name == "config_sentence_transformers.json" ||
+         (name.starts_with("sentence_") && name.ends_with("_config.json"));
+}
+
+bool has_classes(const PretrainedHead& head) {
+  return head.task == HeadTask::text_classes || head.task == HeadTask::token_classes || head.task == HeadTask::answers;
+}
+
 Tensor in_dtype(const Tensor& tensor, DType dtype, const std::string& name) {
   const Tensor to = tensor.to(dtype), after = to.to(DType::f32).contiguous();
   const std::span<float> values = after.span<float>();
@@ -72,7 +83,8 @@ std::map<std::string, std::string> pretrained_texts(const PretrainedModel& model
   if (!model.layout) throw UsageError("pretrained_texts: the model was not loaded by load_pretrained");
   std::map<std::string, std::string> texts;
   for (const std::string& name : model.layout->files.names())
-    if (is_text(name)) texts[name] = model.layout->files.read(name);
+    if (is_text(name) && !(has_classes(model.head) && is_for_vectors(name)))
+      texts[name] = model.layout->files.read(name);
   texts[kConfigFile] = model.layout->config;
   return texts;
 }

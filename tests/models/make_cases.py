@@ -140,7 +140,8 @@ def encoder_sizes(draw, **more):
     return dict(vocab_size=PIECES, hidden_size=draw.width(heads), num_attention_heads=heads,
                 num_hidden_layers=draw.randint(1, 3), intermediate_size=draw.choice([16, 33]),
                 hidden_act=draw.choice(["gelu", "relu", "silu", "gelu_new"]), layer_norm_eps=draw.choice([1e-12, 1e-5]),
-                max_position_embeddings=48, num_labels=draw.choice([2, 3, 5]), **more)
+                max_position_embeddings=48, num_labels=draw.choice([2, 3, 5]),
+                tie_word_embeddings=draw.random() < 0.6, **more)
 
 
 def bert(draw):
@@ -151,7 +152,8 @@ def distilbert(draw):
     heads = draw.choice([1, 2, 4])
     return transformers.DistilBertConfig(vocab_size=PIECES, dim=draw.width(heads), n_heads=heads,
                                          n_layers=draw.randint(1, 3), hidden_dim=24, max_position_embeddings=48,
-                                         activation=draw.choice(["gelu", "relu"]), num_labels=draw.choice([2, 4]))
+                                         activation=draw.choice(["gelu", "relu"]), num_labels=draw.choice([2, 4]),
+                                         tie_word_embeddings=draw.random() < 0.6)
 
 
 def roberta(draw):
@@ -197,7 +199,7 @@ def translator_sizes(draw, **more):
                 decoder_attention_heads=heads, encoder_layers=draw.randint(1, 3), decoder_layers=draw.randint(1, 2),
                 encoder_ffn_dim=draw.choice([16, 25]), decoder_ffn_dim=draw.choice([16, 30]),
                 activation_function=draw.choice(["gelu", "relu", "swish"]), max_position_embeddings=48,
-                scale_embedding=draw.random() < 0.5, **more)
+                scale_embedding=draw.random() < 0.5, tie_word_embeddings=draw.random() < 0.6, **more)
 
 
 def marian(draw):

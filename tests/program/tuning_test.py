@@ -143,6 +143,10 @@ class Tuning(TrainingTest):
                 self.assertEqual(config["id2label"], {"0": "animal", "1": "house"})
                 self.assertEqual(config["label2id"], {"animal": 0, "house": 1})
                 self.succeeds("inspect", name)
+                # A classifier is no model of sentence-transformers any more.
+                self.assertFalse((self.at / name / "modules.json").exists())
+                if name == "sentence-encoder":
+                    self.succeeds("embed", "--model", name, stdin="the dog\n")
 
     def test_models_of_pictures_learn_labels(self):
         for i in range(12):
