@@ -82,6 +82,10 @@ class Tokenizer {
   /// Whether skip_special leaves out the token.
   bool special(int32_t id) const;
 
+  /// Whether the files or the tokenizer's class give the token a name such as "eos_token" or list it among the special
+  /// ones: transformers' all_special_ids. A tokenizer.json may have more tokens for which special() is true.
+  bool special_by_name(int32_t id) const;
+
   TokenizerRules rules() const;
 
   class Implementation;  // src/tokenizer/implementation.h

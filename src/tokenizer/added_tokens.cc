@@ -53,10 +53,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model
                         std::to_string(kLongest) + " are read");
     if (token.content.empty()) continue;
     if (const auto found = by_content_.find(token.content); found != by_content_.end()) {
-      AddedToken& same = tokens_[found->second];
-      same.single_word = token.single_word, same.lstrip = token.lstrip, same.rstrip = token.rstrip;
-      if (!special_.contains(token.content)) same.normalized = same.normalized && token.normalized;
       if (token.special) special_.insert(token.content);
+      tokens_[found->second] = std::move(token);
       continue;
     }
     int32_t id = model.find(token.content);

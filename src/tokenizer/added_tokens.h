@@ -22,6 +22,7 @@ struct AddedToken {
   bool rstrip = false;       // with the whitespace behind it
   bool normalized = false;   // found in the normalized text, as its normalized self
   bool special = false;
+  bool operator==(const AddedToken&) const = default;
 };
 
 /// A part of a text: a token, or what lies between two (id is TokenTable::kNone).
@@ -33,9 +34,9 @@ struct Section {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// A token that the model has keeps its id, the others follow the model's in their order. Where a text occurs again,
-  /// the last one says which white space it takes, as in the tokenizers package. Empty texts are skipped. `normalizer`
-  /// may be null. Throws FormatError for one of more than 1024 bytes.
+  /// A token that the model has keeps its id, the others follow the model's in their order. If a content occurs again,
+  /// the last one decides how it is found, as in the tokenizers package; it is special if one of them is. Empty contents
+  /// are skipped. `normalizer` may be null. Throws FormatError for one of more than 1024 bytes.
   AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model, const Normalizer* normalizer,
               const std::string& where);
 

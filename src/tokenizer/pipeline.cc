@@ -21,6 +21,11 @@ std::string_view Lexicon::text(int32_t id) const {
   return model->tokens().text(id);
 }
 
+int32_t Lexicon::id_of(std::string_view token) const {
+  const int32_t id = added.id_of(token);
+  return id == TokenTable::kNone ? model->tokens().find(token) : id;
+}
+
 TokenText model_text(std::shared_ptr<const Lexicon> lexicon) {
   return [lexicon = std::move(lexicon)](int32_t id) {
     return lexicon->added.text(id).data() ? std::string_view() : lexicon->model->tokens().text(id);
@@ -121,8 +126,7 @@ std::optional<std::string> Pipeline::token(int32_t id) const {
 }
 
 std::optional<int32_t> Pipeline::id_of(std::string_view token) const {
-  int32_t id = p_.lexicon->added.id_of(token);
-  if (id == TokenTable::kNone) id = p_.lexicon->model->tokens().find(token);
+  const int32_t id = p_.lexicon->id_of(token);
   if (id == TokenTable::kNone) return std::nullopt;
   return id;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "tokenizer/added_tokens.h"
@@ -23,6 +24,7 @@ struct Lexicon {
   ModelPtr model;
   AddedTokens added;
   std::string_view text(int32_t id) const;  // data() == nullptr where an id names none
+  int32_t id_of(std::string_view token) const;  // TokenTable::kNone
 };
 
 /// For post-processors: the texts of the model's tokens alone.
@@ -36,6 +38,7 @@ struct PipelineParts {
   DecoderPtr decoder;
   bool cleans_up = false;  // decoded texts lose the spaces before marks of punctuation
   TokenizerRules rules{};
+  std::optional<std::set<int32_t>> special_ids{};  // transformers' all_special_ids; nothing for a bare tokenizer.json
 };
 
 class Pipeline : public Tokenizer::Implementation {
@@ -49,6 +52,9 @@ class Pipeline : public Tokenizer::Implementation {
   std::optional<int32_t> unknown() const override { return p_.lexicon->model->unknown(); }
   int64_t size() const override;
   bool special(int32_t id) const override;
+  bool special_by_name(int32_t id) const override {
+    return p_.special_ids ? p_.special_ids->contains(id) : special(id);
+  }
   TokenizerRules rules() const override { return p_.rules; }
 
  private:

@@ -79,6 +79,7 @@ std::string Tokenizer::written(int32_t id) const {
 
 int64_t Tokenizer::size() const { return implementation_->size(); }
 bool Tokenizer::special(int32_t id) const { return implementation_->special(id); }
+bool Tokenizer::special_by_name(int32_t id) const { return implementation_->special_by_name(id); }
 TokenizerRules Tokenizer::rules() const { return implementation_->rules(); }
 
 TokenStream::TokenStream(Tokenizer tokenizer, bool skip_special)
