@@ -73,6 +73,11 @@ class Tokenizer {
   /// tokens that are not text by themselves, are returned as stored. None for an id without a token.
   std::string written(int32_t id) const;
 
+  /// The bytes that a token adds to a text, by itself: part of a character for a token of bytes; special tokens as
+  /// stored. transformers finds stop strings in these. None for an id without a token. Throws FormatError if the
+  /// tokenizer has no token for Latin letters.
+  std::optional<std::string> own_text(int32_t id) const;
+
   /// The token that stands for characters without a token, if there is one.
   std::optional<int32_t> unknown() const;
 

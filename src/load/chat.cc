@@ -198,9 +198,9 @@ ChatSource source_of_directory(const std::string& directory) {
       .read = [&](const std::string& name) { return files.read(name, kLargestTokenizer); }};
   const TokenizerConfig config(of_tokenizer);
   Templates templates = templates_of_files(files);
-  if (const auto given = config.chat_template(); given && (templates.empty() || config.chat_template_is_mapped()))
-    templates = templates_in(*given);
-  if (templates.empty()) {
+  const auto given = config.chat_template();
+  if (given && (templates.empty() || config.chat_template_is_mapped())) templates = templates_in(*given);
+  if (templates.empty() && !given) {
     if (files.contains("chat_template.json"))
       throw UsageError("chat: " + directory + " has its template in chat_template.json, which is for pictures and " +
                        "texts; copy the template to " + kTemplateFile + ", or name one of " + names_of_forms());
@@ -208,8 +208,8 @@ ChatSource source_of_directory(const std::string& directory) {
   }
   const auto chosen = templates.find("default");
   if (chosen == templates.end())
-    throw UsageError("chat: " + directory + " has several templates, and none is named default (" +
-                     templates.begin()->first.substr(0, 60) + "); name one of " + names_of_forms());
+    throw UsageError("chat: " + directory + " has templates with names, and none is named default; name one of " +
+                     names_of_forms());
   NamedTokens named = config.named_tokens(of_tokenizer);
   for (const std::string_view name : kArguments)
     if (named.tokens.contains(std::string(name)))

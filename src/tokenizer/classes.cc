@@ -47,15 +47,14 @@ constexpr std::array kNllbTokens{ClassToken{"bos_token", "<s>"},
                                  ClassToken{"sep_token", "</s>"},
                                  ClassToken{"pad_token", "<pad>"},
                                  ClassToken{"cls_token", "<s>"},
-                                 ClassToken{"mask_token", "<mask>", /*lstrip=*/true, /*normalized=*/true}};
-// Its class makes objects of texts, which are normalized by default.
-constexpr std::array kMpnetTokens{ClassToken{"bos_token", "<s>", /*lstrip=*/false, /*normalized=*/true},
-                                  ClassToken{"eos_token", "</s>", /*lstrip=*/false, /*normalized=*/true},
-                                  ClassToken{"unk_token", "[UNK]", /*lstrip=*/false, /*normalized=*/true},
-                                  ClassToken{"sep_token", "</s>", /*lstrip=*/false, /*normalized=*/true},
-                                  ClassToken{"pad_token", "<pad>", /*lstrip=*/false, /*normalized=*/true},
-                                  ClassToken{"cls_token", "<s>", /*lstrip=*/false, /*normalized=*/true},
-                                  ClassToken{"mask_token", "<mask>", /*lstrip=*/true, /*normalized=*/true}};
+                                 ClassToken{"mask_token", "<mask>", /*object=*/true, /*lstrip=*/true, /*normalized=*/true}};
+constexpr std::array kMpnetTokens{ClassToken{"bos_token", "<s>", /*object=*/true},
+                                  ClassToken{"eos_token", "</s>", /*object=*/true},
+                                  ClassToken{"unk_token", "[UNK]", /*object=*/true},
+                                  ClassToken{"sep_token", "</s>", /*object=*/true},
+                                  ClassToken{"pad_token", "<pad>", /*object=*/true},
+                                  ClassToken{"cls_token", "<s>", /*object=*/true},
+                                  ClassToken{"mask_token", "<mask>", /*object=*/true, /*lstrip=*/true}};
 constexpr std::array kGemmaTokens{ClassToken{"bos_token", "<bos>"}, ClassToken{"eos_token", "<eos>"},
                                   ClassToken{"unk_token", "<unk>"}, ClassToken{"pad_token", "<pad>"},
                                   ClassToken{"mask_token", "<mask>"}};
@@ -253,7 +252,7 @@ class ClassBuilder {
     });
     if (given == 0)
       for (int64_t i = 0; i < extra_ids; ++i)
-        more.push_back({.content = "<extra_id_" + std::to_string(i) + ">", .special = true});
+        more.push_back({.content = "<extra_id_" + std::to_string(i) + ">", .special = true, .text = true});
     if (given > 0 && extra_ids > 0 && given != extra_ids)
       throw FormatError(files_.where + ": " + std::to_string(given) + " tokens <extra_id_...>, but extra_ids is " +
                         std::to_string(extra_ids));
@@ -282,7 +281,7 @@ class ClassBuilder {
       languages.emplace();
       for (std::string_view rest = kNllbLanguages; !rest.empty();) {
         const size_t length = std::min(rest.find(' '), rest.size());
-        languages->push_back({.content = std::string(rest.substr(0, length)), .special = true});
+        languages->push_back({.content = std::string(rest.substr(0, length)), .special = true, .text = true});
         rest.remove_prefix(std::min(length + 1, rest.size()));
       }
     }

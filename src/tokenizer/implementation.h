@@ -26,6 +26,7 @@ class Tokenizer::Implementation {
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
   virtual std::optional<int32_t> unknown() const = 0;
   virtual int64_t size() const = 0;
+  virtual std::optional<std::string> own_text(int32_t id) const = 0;
   virtual bool special(int32_t id) const = 0;
   virtual bool special_by_name(int32_t id) const { return special(id); }
   virtual TokenizerRules rules() const { return {}; }

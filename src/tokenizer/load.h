@@ -19,6 +19,7 @@ inline constexpr uint64_t kLargestTokenizer = uint64_t{256} << 20;  // limit in 
 /// The default of a special token in a class of transformers; no content: none, also if tokenizer.json pads with one.
 struct ClassToken {
   std::string_view key, content;
+  bool object = false;  // the class makes an object of a text, with these attributes
   bool lstrip = false, normalized = false;
 };
 

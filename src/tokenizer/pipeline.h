@@ -51,6 +51,7 @@ class Pipeline : public Tokenizer::Implementation {
   std::optional<int32_t> id_of(std::string_view token) const override;
   std::optional<int32_t> unknown() const override { return p_.lexicon->model->unknown(); }
   int64_t size() const override;
+  std::optional<std::string> own_text(int32_t id) const override;
   bool special(int32_t id) const override;
   bool special_by_name(int32_t id) const override {
     return p_.special_ids ? p_.special_ids->contains(id) : special(id);
@@ -61,6 +62,11 @@ class Pipeline : public Tokenizer::Implementation {
   Encoding encode_text(const AlignedText& text, int32_t type_id, WordCache* cache) const;
   /// Returns the bytes of what the pre-tokenizer wrote.
   size_t encode_section(AlignedText text, int32_t type_id, size_t most_tokens, WordCache* cache, Encoding* out) const;
+
+  /// The text of tokens.
+  std::string joined(std::vector<std::string> tokens) const;
+  /// A token as it was given, also if it is normalized.
+  std::string_view content(int32_t id) const;
 
   std::unique_ptr<WordCache> take_cache() const;
   void give_back(std::unique_ptr<WordCache> cache) const;

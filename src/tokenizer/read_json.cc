@@ -353,6 +353,7 @@ std::vector<AddedToken> read_added_tokens(const JsonValue& list) {
     token.rstrip = entry.boolean_or("rstrip", false);
     token.special = entry.boolean_or("special", false);
     token.normalized = entry.boolean_or("normalized", !token.special);
+    token.may_change = !entry.find("normalized");
   });
   return tokens;
 }

@@ -18,7 +18,9 @@ constexpr std::array<std::string_view, 7> kNames{"bos_token", "eos_token", "unk_
 bool is_name(std::string_view key) { return std::find(kNames.begin(), kNames.end(), key) != kNames.end(); }
 bool is_more(std::string_view key) { return key.ends_with("_token") && !is_name(key); }
 
-AddedToken special_token(std::string_view content) { return {.content = std::string(content), .special = true}; }
+AddedToken special_token(std::string_view content) {
+  return {.content = std::string(content), .special = true, .text = true};
+}
 
 // Reads a token in the form of transformers' AddedToken.
 AddedToken read_added_token(const JsonValue& value, bool special) {
@@ -28,6 +30,7 @@ AddedToken read_added_token(const JsonValue& value, bool special) {
                    .rstrip = value.boolean_or("rstrip", false),
                    .special = special};
   token.normalized = value.boolean_or("normalized", !special);
+  token.may_change = !value.find("normalized");
   return token;
 }
 
@@ -45,10 +48,11 @@ std::optional<AddedToken> token_of_map(const JsonValue& value) {
   return read_added_token(value, true);
 }
 
-AddedToken expect_token(std::optional<AddedToken> token, std::string_view key, const JsonValue& value) {
+// `key`: the token's name, which messages need if `value` is a member of an object.
+AddedToken expect_token(std::optional<AddedToken> token, const JsonValue& value, std::string_view key = {}) {
   if (!token)
-    value.refuse("has a value of " + std::string(key.substr(0, 60)) +
-                 " that is not a token; write a text, or an object with \"__type\": \"AddedToken\"");
+    value.refuse((key.empty() ? "" : "has a " + std::string(key.substr(0, 60)) + " that ") +
+                 std::string("is not a token; write a text, or an object with \"__type\": \"AddedToken\""));
   return std::move(*token);
 }
 
@@ -103,10 +107,10 @@ struct MoreTokens {
   std::set<std::string> texts{};  // of `extra`, those that added_tokens.json makes special
 };
 
-std::vector<AddedToken> tokens_in(const JsonValue& list, std::string_view key) {
+std::vector<AddedToken> tokens_in(const JsonValue& list) {
   if (!list.is_array()) list.refuse("is no list of tokens");
   std::vector<AddedToken> tokens;
-  list.each([&](const JsonValue& value) { tokens.push_back(expect_token(token_of_config(value), key, value)); });
+  list.each([&](const JsonValue& value) { tokens.push_back(expect_token(token_of_config(value), value)); });
   return tokens;
 }
 
@@ -118,7 +122,7 @@ MoreTokens read_more(const std::optional<JsonValue>& config, const std::optional
   if (additional && is_empty(extra)) extra = std::exchange(additional, std::nullopt);
   const auto put_all = [&](const JsonValue& object) {
     object.each_member([&](std::string_view key, const JsonValue& value) {
-      more.specific.put(key, expect_token(token_of_config(value), key, value));
+      more.specific.put(key, expect_token(token_of_config(value), value, key));
     });
   };
   if (config)
@@ -135,22 +139,22 @@ MoreTokens read_more(const std::optional<JsonValue>& config, const std::optional
   if (mapped && mapped->is_object()) {
     put_all(*mapped);
   } else if (mapped && mapped->is_array()) {
-    more.extra = extra && !extra->is_null() ? tokens_in(*extra, kExtra) : std::vector<AddedToken>();
+    more.extra = extra && !extra->is_null() ? tokens_in(*extra) : std::vector<AddedToken>();
     mapped->each([&](const JsonValue& value) {
-      AddedToken token = expect_token(token_of_map(value), kExtra, value);
+      AddedToken token = expect_token(token_of_map(value), value);
       more.texts.insert(token.content);
       if (!has(*more.extra, token)) more.extra->push_back(std::move(token));
     });
   } else if (extra || mapped) {
     more.null = (mapped ? *mapped : *extra).is_null();
-    more.extra = more.null ? std::vector<AddedToken>() : tokens_in(mapped ? *mapped : *extra, kExtra);
+    more.extra = more.null ? std::vector<AddedToken>() : tokens_in(mapped ? *mapped : *extra);
   }
   if (extra && extra->is_array())
     extra->each([&](const JsonValue& value) {
       if (value.is_string()) more.texts.emplace(value.string());
     });
   if (const auto again = member(map, kAdditional)) additional = again;
-  if (!more.extra && additional && !additional->is_null()) more.additional = tokens_in(*additional, kAdditional);
+  if ((!more.extra || more.null) && additional && !additional->is_null()) more.additional = tokens_in(*additional);
   return more;
 }
 
@@ -245,7 +249,11 @@ SpecialTokens TokenizerConfig::special_tokens(const TokenSources& sources) const
         std::find_if(defaults.begin(), defaults.end(), [&](const ClassToken& t) { return t.key == key; });
     const auto of_class = [&](std::string_view content) {
       AddedToken token = special_token(content);
-      if (in_class != defaults.end()) token.lstrip = in_class->lstrip, token.normalized = in_class->normalized;
+      if (in_class != defaults.end() && in_class->object) {
+        token.lstrip = in_class->lstrip;
+        token.normalized = in_class->normalized;
+        token.text = false;
+      }
       return token;
     };
     const auto value = given(key);
@@ -255,7 +263,7 @@ SpecialTokens TokenizerConfig::special_tokens(const TokenSources& sources) const
                                                                   : std::string_view();
       if (!content.empty()) usual[i] = of_class(content);
     } else if (!value->is_null()) {
-      AddedToken token = expect_token(member(map_, key) ? token_of_map(*value) : token_of_config(*value), key, *value);
+      AddedToken token = expect_token(member(map_, key) ? token_of_map(*value) : token_of_config(*value), *value, key);
       const auto listed = by_content.find(token.content);
       usual[i] = listed != by_content.end() ? listed->second : value->is_string() ? of_class(token.content) : token;
     }
@@ -302,7 +310,7 @@ SpecialTokens TokenizerConfig::special_tokens(const TokenSources& sources) const
     if (all.insert(token.content).second) tokens.all.push_back(token.content);
   }
   for (AddedToken& token : tokens.added)
-    if (names.contains(token.content)) token.special = true;
+    if (names.contains(token.content)) token.make_special();
   return tokens;
 }
 

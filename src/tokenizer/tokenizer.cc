@@ -77,6 +77,8 @@ std::string Tokenizer::written(int32_t id) const {
   return text.find("\uFFFD") == std::string::npos ? text : shown_bytes(stored);
 }
 
+std::optional<std::string> Tokenizer::own_text(int32_t id) const { return implementation_->own_text(id); }
+
 int64_t Tokenizer::size() const { return implementation_->size(); }
 bool Tokenizer::special(int32_t id) const { return implementation_->special(id); }
 bool Tokenizer::special_by_name(int32_t id) const { return implementation_->special_by_name(id); }
