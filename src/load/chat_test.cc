@@ -236,6 +236,7 @@ TEST_F(ChatDirectory, HasItsTemplate) {
   const auto put = [&](const std::string& file, const std::string& text) { write_file_atomically(at(file), text); };
   const auto writes = [&] { return chat_template_of(root_.string()).write(said); };
   EXPECT_EQ(writes(), "User: Hi\nAssistant:");
+  put("tokenizer.json", "{}");
   put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}{{ messages[0].content }}", "bos_token": "<s>"})");
   EXPECT_EQ(writes(), "<s>Hi");
   put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "bos_token": {"content": "<b>", "__type": "AddedToken"}})");

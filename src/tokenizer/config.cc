@@ -314,6 +314,7 @@ std::string TokenizerConfig::text_or(std::string_view key, std::string_view othe
 }
 
 void TokenizerConfig::finish(PipelineParts* parts, const SpecialTokens& special, bool bpe) const {
+  parts->named = special.named;
   parts->special_ids.emplace();
   for (const std::string& token : special.all)
     if (const int32_t id = parts->lexicon->id_of(token); id != TokenTable::kNone) parts->special_ids->insert(id);

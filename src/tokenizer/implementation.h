@@ -29,6 +29,7 @@ class Tokenizer::Implementation {
   virtual std::optional<std::string> own_text(int32_t id) const = 0;
   virtual bool special(int32_t id) const = 0;
   virtual bool special_by_name(int32_t id) const { return special(id); }
+  virtual std::optional<std::string> named(const std::string&) const { return std::nullopt; }
   virtual TokenizerRules rules() const { return {}; }
 };
 

@@ -168,6 +168,11 @@ int64_t Pipeline::size() const {
   return int64_t{std::max(p_.lexicon->model->tokens().largest_id(), p_.lexicon->added.largest_id())} + 1;
 }
 
+std::optional<std::string> Pipeline::named(const std::string& name) const {
+  const auto found = p_.named.find(name);
+  return found == p_.named.end() ? std::nullopt : std::optional(found->second);
+}
+
 bool Pipeline::special(int32_t id) const {
   const std::string_view text = p_.lexicon->text(id);
   return text.data() && p_.lexicon->added.is_special(text);

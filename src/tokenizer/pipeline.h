@@ -2,6 +2,7 @@
 // and the decoder for the way back.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -38,6 +39,7 @@ struct PipelineParts {
   DecoderPtr decoder;
   bool cleans_up = false;  // decoded texts lose the spaces before marks of punctuation
   TokenizerRules rules{};
+  std::map<std::string, std::string> named{};      // special tokens by name, such as "mask_token"
   std::optional<std::set<int32_t>> special_ids{};  // transformers' all_special_ids; nothing for a bare tokenizer.json
 };
 
@@ -56,6 +58,7 @@ class Pipeline : public Tokenizer::Implementation {
   bool special_by_name(int32_t id) const override {
     return p_.special_ids ? p_.special_ids->contains(id) : special(id);
   }
+  std::optional<std::string> named(const std::string& name) const override;
   TokenizerRules rules() const override { return p_.rules; }
 
  private:

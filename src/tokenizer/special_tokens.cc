@@ -56,14 +56,9 @@ AddedToken expect_token(std::optional<AddedToken> token, const JsonValue& value,
   return std::move(*token);
 }
 
-// A member of an object, also if it is null.
-std::optional<JsonValue> member(const std::optional<JsonValue>& object, std::string_view wanted) {
-  std::optional<JsonValue> found;
-  if (object)
-    object->each_member([&](std::string_view key, const JsonValue& value) {
-      if (key == wanted) found.emplace(value);
-    });
-  return found;
+// A member of a file, which may be null.
+std::optional<JsonValue> member(const std::optional<JsonValue>& file, std::string_view key) {
+  return file ? file->member(key) : std::nullopt;
 }
 
 bool is_empty(const std::optional<JsonValue>& value) {
@@ -263,7 +258,7 @@ SpecialTokens TokenizerConfig::special_tokens(const TokenSources& sources) const
                                                                   : std::string_view();
       if (!content.empty()) usual[i] = of_class(content);
     } else if (!value->is_null()) {
-      AddedToken token = expect_token(member(map_, key) ? token_of_map(*value) : token_of_config(*value), *value, key);
+      AddedToken token = expect_token(member(map_, key) ? token_of_map(*value) : token_of_config(*value), *value);
       const auto listed = by_content.find(token.content);
       usual[i] = listed != by_content.end() ? listed->second : value->is_string() ? of_class(token.content) : token;
     }

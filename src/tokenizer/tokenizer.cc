@@ -82,6 +82,7 @@ std::optional<std::string> Tokenizer::own_text(int32_t id) const { return implem
 int64_t Tokenizer::size() const { return implementation_->size(); }
 bool Tokenizer::special(int32_t id) const { return implementation_->special(id); }
 bool Tokenizer::special_by_name(int32_t id) const { return implementation_->special_by_name(id); }
+std::optional<std::string> Tokenizer::named(const std::string& name) const { return implementation_->named(name); }
 TokenizerRules Tokenizer::rules() const { return implementation_->rules(); }
 
 TokenStream::TokenStream(Tokenizer tokenizer, bool skip_special)

@@ -229,7 +229,7 @@ def near(a, b, what):
 
 def same(got, want, what):
     assert got.shape == want.shape, f"{what}: {got.shape} and {want.shape}"
-    difference = np.abs(got - want).max() / np.abs(want).max()
+    difference = np.abs(got - want).max() / (np.abs(want).max() or 1)
     assert difference < TOLERANCE, f"{what}: {difference} of the largest value"
 
 
@@ -435,24 +435,24 @@ def poolings_in_a_row(heed, draw, kind, directory):
 
 
 def texts_without_words(heed, draw, kind, directory):
-    """Empty texts and texts of spaces, beside prompts that are not pooled: of them nothing may be left."""
+    """Empty texts and texts of spaces, also after a prompt that is not pooled: no token may be left. sentence-transformers
+    has a maximum of -inf then, which is no number that same() takes."""
     made(draw, kind, transformers.AutoModel, directory / "plain")
     word = Transformer(str(directory / "plain"), max_seq_length=12)
     whole, texts = directory / "whole", ["", " ", "  \t ", "a dog", text_of(draw, 3, 30), ""]
-    prompts = {"query": "who walks: ", "long": " ".join(["the cat sleeps in paris"] * 5), "space": " ", "word": "dog"}
+    ends = kind not in MORE_TOKENIZERS  # the tokenizer adds tokens of its own
+    prompts = {"query": "who walks: ", "long": " ".join(["the cat sleeps in paris"] * 5), "word": "dog", **({"space": " "} if ends else {})}
     sentence_transformers.SentenceTransformer(modules=[word, Pooling(word.get_embedding_dimension()), Normalize()], device="cpu",
                                               prompts=prompts).save_pretrained(str(whole))
-    ends = kind not in MORE_TOKENIZERS  # the tokenizer adds tokens of its own
     for mode in "cls", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken", "max":
         for pooled in True, False:
             change(whole / "1_Pooling/config.json", {"pooling_mode": mode, "include_prompt": pooled})
             for name in (*prompts, *([None] if ends else [])):
                 what = f"{mode}, include_prompt {pooled}, prompt {name}"
                 given = [name] if name else []
-                nothing = not ends and (not pooled or name == "space")  # no token is pooled
+                nothing = not ends and not pooled  # no token is pooled
                 try:
                     compare_vectors(heed, whole, texts, what, *given)
-                    assert not (nothing and mode == "max"), f"{what}: heed takes a text without tokens"
                 except Refused as refusal:
                     assert nothing and mode in ("max", "cls") and "leave out texts" in str(refusal), f"{what}: {refusal}"
                     compare_vectors(heed, whole, texts[3:5], what + ", texts with words", *given)

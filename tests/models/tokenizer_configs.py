@@ -4,7 +4,7 @@ parts of tokenizer.json and the class that config.json and tokenizer_config.json
 
     tokenizer_configs.py PROBE DIRECTORY --models DIR
 
-Each tokenizer of DIR/tokenizers, and one of M2M100Tokenizer that is made here, is compared as it is, with one key left
+Each tokenizer of DIR/tokenizers, and two that are made here, are compared as it is, with one key left
 out, with one key changed, and with special tokens drawn at random for all files at once, beside a tokenizer.json and
 without it. Ids of texts and pairs, texts decoded from ids, the special ids, and the named tokens that chat templates read
 have to be equal, or heed has to refuse a change that MAY_REFUSE lists. Prints the share that is refused.
@@ -24,7 +24,7 @@ import sys
 
 import sentencepiece
 import transformers
-from transformers import tokenization_python, tokenization_utils_base, tokenization_utils_tokenizers
+from transformers import convert_slow_tokenizer, tokenization_python, tokenization_utils_base, tokenization_utils_tokenizers
 from transformers.models.auto import tokenization_auto
 from transformers.models.m2m_100 import tokenization_m2m_100
 
@@ -32,7 +32,7 @@ from transformers.models.m2m_100 import tokenization_m2m_100
 MODELS = {"LlamaTokenizer": "llama", "GemmaTokenizer": "gemma", "NllbTokenizer": "m2m_100", "GPT2Tokenizer": "gpt2",
           "PreTrainedTokenizerFast": "llama", "Qwen2Tokenizer": "qwen2", "RobertaTokenizer": "roberta",
           "T5Tokenizer": "t5", "XLMRobertaTokenizer": "xlm-roberta", "BertTokenizer": "bert", "MarianTokenizer": "marian",
-          "CodeGenTokenizer": "codegen", "M2M100Tokenizer": "m2m_100"}
+          "CodeGenTokenizer": "codegen", "M2M100Tokenizer": "m2m_100", "TokenizersBackend": "mistral"}
 NAMED = {"bpe-mistral": "mistral", "bpe-phi3": "phi3"}
 FILES = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt", "vocab.txt",
          "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm", "target.spm"}
@@ -74,7 +74,7 @@ MAY_REFUSE = [
     ("m2m100", "(cls|mask|image|prefix|middle|suffix|eot|fill)_token .*|.*special_tokens .*|special_tokens_map.json .*|only there")]
 # What heed may say of random special tokens that it refuses.
 DRAWN_REFUSED = r"needs a \w+_token|which a word without tokens becomes|none for what is unknown|has another \w+_token in" \
-    r"|is not a token"
+    r"|is not a token|has the id \d+; heed supports only|is neither in vocab.json nor a language|the vocabulary has no"
 TYPES = ["llama", "mistral", "phi3", "qwen2", "qwen3", "gpt2", "gpt_oss", "bert", "roberta", "xlm-roberta", "umt5", "gemma3_text"]
 # Parts of tokenizer.json, of which a class keeps few.
 PARTS = {"normalizer": [None, {"type": "Lowercase"}, {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": False,
@@ -104,6 +104,19 @@ def make_m2m100(source, to):
         {"tokenizer_class": "M2M100Tokenizer", "src_lang": "fr", "tgt_lang": None, "language_codes": "m2m100",
          "num_madeup_words": 8, **tokens}))
     (to / "special_tokens_map.json").write_text(json.dumps({**tokens, "additional_special_tokens": languages}))
+    return to
+
+
+def make_pieces(source, to):
+    """A sentencepiece model by itself, for no class of its own, which names its ends in its own way."""
+    to.mkdir(parents=True)
+    model = convert_slow_tokenizer.import_protobuf().ModelProto()
+    model.ParseFromString((source / "tokenizer.model").read_bytes())
+    model.trainer_spec.bos_id = -1
+    model.trainer_spec.eos_piece = model.pieces[2].piece = "<end>"
+    (to / "tokenizer.model").write_bytes(model.SerializeToString())
+    (to / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "TokenizersBackend", "add_bos_token": True, "add_eos_token": True}))
     return to
 
 
@@ -306,7 +319,8 @@ def main():
     transformers.logging.set_verbosity(transformers.logging.CRITICAL)
     wrong, refusals = check_table(a.probe), []
     made = make_m2m100(a.models / "tokenizers/unigram-xlm-roberta", a.directory / "m2m100")
-    for source in [*sorted((a.models / "tokenizers").iterdir()), made]:
+    pieces = make_pieces(a.models / "tokenizers/bpe-mistral", a.directory / "pieces")
+    for source in [*sorted((a.models / "tokenizers").iterdir()), made, pieces]:
         if a.names and source.name not in a.names:
             continue
         counts = {"equal": 0, "refused": 0, "different": 0, "not legal": 0, "foreign": 0}
