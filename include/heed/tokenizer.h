@@ -91,8 +91,8 @@ class Tokenizer {
   /// ones: transformers' all_special_ids. A tokenizer.json may have more tokens for which special() is true.
   bool special_by_name(int32_t id) const;
 
-  /// The content of a special token by its name, such as "mask_token", if the directory's files or the tokenizer's class
-  /// have it. A tokenizer.json by itself and heed's own vocabularies have no names.
+  /// The content of a special token by its name, such as "mask_token", if the directory's files or the tokenizer's
+  /// class have it. A tokenizer.json by itself and heed's own vocabularies have no names.
   std::optional<std::string> named(const std::string& name) const;
 
   TokenizerRules rules() const;

@@ -184,14 +184,19 @@ Templates templates_of_files(const DirectorySnapshot& files) {
 }
 
 // The arguments of transformers' render_jinja_template(), which no token can be named like.
-constexpr std::string_view kArguments[] = {
-    "messages",      "conversations",         "tools", "documents", "add_generation_prompt",
-    "chat_template", "continue_final_message", "return_assistant_tokens_mask"};
+constexpr std::string_view kArguments[] = {"messages",
+                                           "conversations",
+                                           "tools",
+                                           "documents",
+                                           "add_generation_prompt",
+                                           "chat_template",
+                                           "continue_final_message",
+                                           "return_assistant_tokens_mask"};
 
 ChatSource source_of_directory(const std::string& directory) {
-  const DirectorySnapshot files(directory, {kTemplateFile, "chat_template.json", kConfigFile, "tokenizer_config.json",
-                                            "special_tokens_map.json", "added_tokens.json", "tokenizer.json",
-                                            "tokenizer.model"});
+  const DirectorySnapshot files(
+      directory, {kTemplateFile, "chat_template.json", kConfigFile, "tokenizer_config.json", "special_tokens_map.json",
+                  "added_tokens.json", "tokenizer.json", "tokenizer.model"});
   const TokenizerFiles of_tokenizer{
       .where = directory,
       .contains = [&](const std::string& name) { return files.contains(name); },

@@ -239,7 +239,8 @@ TEST_F(ChatDirectory, HasItsTemplate) {
   put("tokenizer.json", "{}");
   put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}{{ messages[0].content }}", "bos_token": "<s>"})");
   EXPECT_EQ(writes(), "<s>Hi");
-  put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "bos_token": {"content": "<b>", "__type": "AddedToken"}})");
+  put("tokenizer_config.json",
+      R"({"chat_template": "{{ bos_token }}.", "bos_token": {"content": "<b>", "__type": "AddedToken"}})");
   EXPECT_EQ(writes(), "<b>.");
   put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "bos_token": null})");
   EXPECT_EQ(writes(), ".");
@@ -252,7 +253,8 @@ TEST_F(ChatDirectory, HasItsTemplate) {
   EXPECT_THROW(writes(), UnsupportedTemplateError);  // the class may have one
   put("tokenizer_config.json", R"({"chat_template": "{{ image_token }}.", "tokenizer_class": "CohereTokenizer"})");
   EXPECT_THROW(writes(), UnsupportedTemplateError);
-  put("tokenizer_config.json", R"({"chat_template": "{% set image_token = 1 %}{{ image_token }}{% for a_token in [2] %}{{ a_token }}{% endfor %}",
+  put("tokenizer_config.json",
+      R"({"chat_template": "{% set image_token = 1 %}{{ image_token }}{% for a_token in [2] %}{{ a_token }}{% endfor %}",
                                    "tokenizer_class": "CohereTokenizer"})");
   EXPECT_EQ(writes(), "12");
   put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "tokenizer_class": "CohereTokenizer"})");

@@ -179,7 +179,8 @@ TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>
       const int64_t tokens = own ? std::count(row.added.begin(), row.added.end(), 0) : std::ssize(row.ids);
       float* const vector = result.vectors.data<float>() + static_cast<int64_t>(batch.rows[n]) * pooled;
       for (size_t p = 0; p < modules.pooling.size(); ++p)
-        pool(batch.part(states, n).slice(0, 0, tokens), of_prompt, modules.pooling[p], vector + static_cast<int64_t>(p) * width);
+        pool(batch.part(states, n).slice(0, 0, tokens), of_prompt, modules.pooling[p],
+             vector + static_cast<int64_t>(p) * width);
     }
   });
   result.vectors = after_steps(std::move(result.vectors), modules);

@@ -136,10 +136,8 @@ std::optional<Activation> activation_of_dense(const Keys& config) {
   const std::string module = full.substr(0, dot), name = full.substr(dot + 1);
   const bool of_torch = module == "torch.nn" || module == "torch.nn.modules";
   if (name == "Identity" && (of_torch || module == "torch.nn.modules.linear")) return {};
-  constexpr std::pair<const char*, Activation> kNames[] = {{"Tanh", Activation::tanh},
-                                                           {"ReLU", Activation::relu},
-                                                           {"GELU", Activation::gelu},
-                                                           {"SiLU", Activation::silu}};
+  constexpr std::pair<const char*, Activation> kNames[] = {
+      {"Tanh", Activation::tanh}, {"ReLU", Activation::relu}, {"GELU", Activation::gelu}, {"SiLU", Activation::silu}};
   if (of_torch || module == "torch.nn.modules.activation")
     for (const auto& [known, activation] : kNames)
       if (name == known) return activation;

@@ -23,7 +23,7 @@ struct AddedToken {
   bool normalized = false;   // found in the normalized text, as its normalized self
   bool special = false;
   bool may_change = false;  // `normalized` is not given, and becomes false with make_special()
-  bool text = false;        // given as a text: transformers does not find it equal to an object with the same attributes
+  bool text = false;  // given as a text: transformers does not find it equal to an object with the same attributes
 
   void make_special() {
     if (may_change) normalized = false;
@@ -46,7 +46,8 @@ class AddedTokens {
   AddedTokens() = default;
   /// A token that the model has keeps its id, the others follow the model's in their order. If a content occurs again,
   /// the last one decides how it is found, as in the tokenizers package; it is special if one of them is, and decoders
-  /// see it normalized if one of them is. Empty contents are skipped. `normalizer` may be null. Throws FormatError for one of more than 1024 bytes.
+  /// see it normalized if one of them is. Empty contents are skipped. `normalizer` may be null. Throws FormatError for
+  /// one of more than 1024 bytes.
   AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model, const Normalizer* normalizer,
               const std::string& where);
 

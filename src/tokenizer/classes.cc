@@ -41,13 +41,14 @@ constexpr std::array kRobertaTokens{ClassToken{"bos_token", "<s>"},    ClassToke
                                     ClassToken{"unk_token", "<unk>"},  ClassToken{"sep_token", "</s>"},
                                     ClassToken{"pad_token", "<pad>"},  ClassToken{"cls_token", "<s>"},
                                     ClassToken{"mask_token", "<mask>"}};
-constexpr std::array kNllbTokens{ClassToken{"bos_token", "<s>"},
-                                 ClassToken{"eos_token", "</s>"},
-                                 ClassToken{"unk_token", "<unk>"},
-                                 ClassToken{"sep_token", "</s>"},
-                                 ClassToken{"pad_token", "<pad>"},
-                                 ClassToken{"cls_token", "<s>"},
-                                 ClassToken{"mask_token", "<mask>", /*object=*/true, /*lstrip=*/true, /*normalized=*/true}};
+constexpr std::array kNllbTokens{
+    ClassToken{"bos_token", "<s>"},
+    ClassToken{"eos_token", "</s>"},
+    ClassToken{"unk_token", "<unk>"},
+    ClassToken{"sep_token", "</s>"},
+    ClassToken{"pad_token", "<pad>"},
+    ClassToken{"cls_token", "<s>"},
+    ClassToken{"mask_token", "<mask>", /*object=*/true, /*lstrip=*/true, /*normalized=*/true}};
 constexpr std::array kMpnetTokens{ClassToken{"bos_token", "<s>", /*object=*/true},
                                   ClassToken{"eos_token", "</s>", /*object=*/true},
                                   ClassToken{"unk_token", "[UNK]", /*object=*/true},

@@ -51,8 +51,8 @@ std::string describe_named_tokens(const std::string& directory) {
   for (const auto& [name, token] : named.tokens)
     tokens += (tokens.empty() ? "" : ", ") + json_text(name) + ": " + json_text(token);
   for (const std::string& name : named.none) none += (none.empty() ? "" : ", ") + json_text(name);
-  return "{\"tokens\": {" + tokens + "}, \"complete\": " + (named.complete ? "true" : "false") + ", \"none\": [" + none +
-         "]}";
+  return "{\"tokens\": {" + tokens + "}, \"complete\": " + (named.complete ? "true" : "false") + ", \"none\": [" +
+         none + "]}";
 }
 
 Tokenizer load_tokenizer(const std::string& path, TokenizerSide side) {

@@ -25,11 +25,11 @@ struct ClassToken {
 
 /// The tokens that a class has besides those of tokenizer_config.json and special_tokens_map.json.
 struct TokenSources {
-  std::span<const ClassToken> defaults{};       // for tokens that the files do not name
-  std::map<int64_t, AddedToken> of_file{};      // the added tokens of tokenizer.json by id
-  bool kept = false;                            // the class uses them as tokenizer.json has them
-  std::string padding{};                        // the token that tokenizer.json pads with
-  bool null_is_no_list = false;                 // "extra_special_tokens": null counts as absent
+  std::span<const ClassToken> defaults{};   // for tokens that the files do not name
+  std::map<int64_t, AddedToken> of_file{};  // the added tokens of tokenizer.json by id
+  bool kept = false;                        // the class uses them as tokenizer.json has them
+  std::string padding{};                    // the token that tokenizer.json pads with
+  bool null_is_no_list = false;             // "extra_special_tokens": null counts as absent
   /// Replaces TokenizerConfig::additional() if the files have no extra_special_tokens.
   std::optional<std::vector<AddedToken>> additional{};
 };
@@ -89,8 +89,8 @@ class TokenizerConfig {
   /// The token that a class gets as the argument for one of its tokens with a name of its own, such as "prefix_token".
   std::optional<AddedToken> argument(const ClassToken& token) const;
 
-  /// Sets clean-up, TokenizerRules and special ids as in transformers' class. `special`: its tokens. `bpe`: the model is
-  /// BPE, whose texts are not cleaned up.
+  /// Sets clean-up, TokenizerRules and special ids as in transformers' class. `special`: its tokens. `bpe`: the model
+  /// is BPE, whose texts are not cleaned up.
   void finish(PipelineParts* parts, const SpecialTokens& special, bool bpe) const;
 
   /// The contents of added_tokens_decoder, or of added_tokens.json, by id.

@@ -24,7 +24,7 @@ namespace heed::inline v0 {
 struct Lexicon {
   ModelPtr model;
   AddedTokens added;
-  std::string_view text(int32_t id) const;  // data() == nullptr where an id names none
+  std::string_view text(int32_t id) const;      // data() == nullptr where an id names none
   int32_t id_of(std::string_view token) const;  // TokenTable::kNone
 };
 

@@ -455,8 +455,8 @@ PipelineParts parts_of_file(const JsonValue& root, const std::string& where, con
   lexicon->model = read_model(root.at("model"), where);
   SpecialTokens special;
   if (config)
-    special = config->special_tokens(
-        {.of_file = tokens_by_id(root, tokens), .kept = true, .padding = padding_token(root)});
+    special =
+        config->special_tokens({.of_file = tokens_by_id(root, tokens), .kept = true, .padding = padding_token(root)});
   tokens.insert(tokens.end(), special.added.begin(), special.added.end());
   lexicon->added = AddedTokens(std::move(tokens), lexicon->model->tokens(), parts.normalizer.get(), where);
   parts.lexicon = lexicon;
@@ -500,8 +500,8 @@ std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const
   const TokenTable& model = parts.lexicon->model->tokens();
   const int64_t size = int64_t{std::max(model.largest_id(), parts.lexicon->added.largest_id())} + 1;
   parts.rules.appended = std::max<int64_t>(0, size - size_of_file(tokens, model));
-  // The rest of "truncation" and "padding" is left over from the program that saved the file. transformers drops it when
-  // it loads a tokenizer: each call says how it cuts and pads.
+  // The rest of "truncation" and "padding" is left over from the program that saved the file. transformers drops it
+  // when it loads a tokenizer: each call says how it cuts and pads.
   if (const auto truncation = root.find("truncation"); truncation && config && !config->gives("truncation_side"))
     parts.rules.cuts_left = truncation->string_or("direction", "Right") == "Left";
   return std::make_shared<const Pipeline>(std::move(parts));

@@ -212,8 +212,7 @@ SpecialTokens TokenizerConfig::special_tokens(const TokenSources& sources) const
     if (added_)
       added_->each_member([&](std::string_view content, const JsonValue& id) {
         const bool is_special = special.contains(std::string(content));
-        list(id.integer(),
-             {.content = std::string(content), .normalized = !is_special, .special = is_special});
+        list(id.integer(), {.content = std::string(content), .normalized = !is_special, .special = is_special});
       });
     for (const auto& [id, token] : sources.of_file) list(id, token);
   }

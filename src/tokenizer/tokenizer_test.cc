@@ -429,7 +429,8 @@ TEST(TokenizerClass, SpecialTokensAreAddedInTransformersOrder) {
 }
 
 TEST(TokenizerClass, FormsOfSpecialTokens) {
-  const std::string object = R"({"content":"<o>","lstrip":true,"normalized":false)", with_type = object + R"(,"__type":"AddedToken"})";
+  const std::string object = R"({"content":"<o>","lstrip":true,"normalized":false)",
+                    with_type = object + R"(,"__type":"AddedToken"})";
   const auto load = [&](const std::string& keys, const std::string& map = "{}", const std::string& json = "") {
     return load_files({{"tokenizer.json", json.empty() ? Document().text() : json},
                        {"tokenizer_config.json", R"({"tokenizer_class":"PreTrainedTokenizerFast",)" + keys + "}"},
@@ -450,13 +451,12 @@ TEST(TokenizerClass, FormsOfSpecialTokens) {
   EXPECT_EQ(load(R"("bos_token":"<a>")", R"({"bos_token":null})").id_of("<a>"), std::nullopt);
 
   // A token twice: a text and an object differ, and the last one decides.
-  const auto strips = [&](const std::string& keys) {
-    return load(keys).encode("the <o>").offsets.back().begin == 3;
-  };
+  const auto strips = [&](const std::string& keys) { return load(keys).encode("the <o>").offsets.back().begin == 3; };
   EXPECT_TRUE(strips(R"("extra_special_tokens":["<o>",)" + with_type + "]"));
   EXPECT_FALSE(strips(R"("extra_special_tokens":[)" + with_type + R"(,"<o>"])"));
   EXPECT_TRUE(strips(R"("eos_token":"<o>","extra_special_tokens":[)" + with_type + "]"));
-  EXPECT_FALSE(strips(R"("eos_token":"<o>","added_tokens_decoder":{"9":{"content":"<o>"}},"extra_special_tokens":[)" + with_type + "]"));
+  EXPECT_FALSE(strips(R"("eos_token":"<o>","added_tokens_decoder":{"9":{"content":"<o>"}},"extra_special_tokens":[)" +
+                      with_type + "]"));
 
   // Files list them beside tokenizer.json, which may have more of them.
   Document d;
@@ -535,8 +535,8 @@ TEST(Tokenizer, TheLastOfEqualAddedTokensSaysWhatItStrips) {
   EXPECT_EQ(d.load().encode("the <l>").offsets, (std::vector<ByteRange>{{0, 3}, {4, 7}}));
 }
 
-// The package `tokenizers` 0.23: the last form is found, one special form makes the token special, and one normalized form
-// makes decoders write it so.
+// The package `tokenizers` 0.23: the last form is found, one special form makes the token special, and one normalized
+// form makes decoders write it so.
 TEST(Tokenizer, TheLastOfEqualAddedTokensSaysHowItIsFound) {
   Document d;
   d.normalizer = R"({"type":"Lowercase"})";

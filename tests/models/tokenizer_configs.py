@@ -24,7 +24,8 @@ import sys
 
 import sentencepiece
 import transformers
-from transformers import convert_slow_tokenizer, tokenization_python, tokenization_utils_base, tokenization_utils_tokenizers
+from transformers import tokenization_python, tokenization_utils_base, tokenization_utils_tokenizers
+from transformers.convert_slow_tokenizer import import_protobuf
 from transformers.models.auto import tokenization_auto
 from transformers.models.m2m_100 import tokenization_m2m_100
 
@@ -110,7 +111,7 @@ def make_m2m100(source, to):
 def make_pieces(source, to):
     """A sentencepiece model by itself, for no class of its own, which names its ends in its own way."""
     to.mkdir(parents=True)
-    model = convert_slow_tokenizer.import_protobuf().ModelProto()
+    model = import_protobuf().ModelProto()
     model.ParseFromString((source / "tokenizer.model").read_bytes())
     model.trainer_spec.bos_id = -1
     model.trainer_spec.eos_piece = model.pieces[2].piece = "<end>"
