@@ -387,12 +387,14 @@ std::unique_ptr<Conversation> conversation(const StoredModel& model, H chat_temp
                        no_repeat_ngram_size, seed_value));
 }
 
-/// (text, {token: text}) of the model's own template.
+/// (text, {token: text}, whether these are all tokens, names of no token) of the model's own template.
 Tuple chat_source(H place, H base) {
   const ChatSource source = chat_source_of(path("Chat: path", place), base_directory(base));
   nb::dict tokens;
   for (const auto& [name, token] : source.tokens) tokens[name.c_str()] = token;
-  return nb::make_tuple(source.text, tokens);
+  nb::set none;
+  for (const std::string& name : source.none) none.add(name);
+  return nb::make_tuple(source.text, tokens, source.complete, none);
 }
 
 /// (tokens, bytes, nats)

@@ -5,7 +5,8 @@ heed_test(load_test ${CMAKE_SOURCE_DIR}/src/load/attended_test.cc ${CMAKE_SOURCE
           ${CMAKE_SOURCE_DIR}/src/load/chat_test.cc ${CMAKE_SOURCE_DIR}/src/load/adapters_test.cc
           LIBS heed::load nlohmann_json::nlohmann_json)
 if(TARGET load_test)
-  target_compile_definitions(load_test PRIVATE HEED_CHATS="${CMAKE_CURRENT_SOURCE_DIR}/models/chats.json")
+  target_compile_definitions(load_test PRIVATE HEED_CHATS="${CMAKE_CURRENT_SOURCE_DIR}/models/chats.json"
+    HEED_CHAT_DIRECTORIES="${CMAKE_CURRENT_SOURCE_DIR}/models/chat_directories.json")
 endif()
 
 # Answers tests/models/fidelity.py, which compares it with transformers.

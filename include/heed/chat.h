@@ -55,19 +55,22 @@ class ChatTemplate {
   std::shared_ptr<const Form> form_;
 };
 
-/// The template of a model's directory (chat_template.jinja, or chat_template of tokenizer_config.json) or GGUF file,
-/// as it is: a program in the language of Jinja 2, which heed runs as transformers does, with no tools and no
-/// documents, and within so many steps and so much memory. "plain" where there is none. The template of adapters is the
-/// one in the directory that their tokenizer comes from; `base` is as in LoadOptions. Throws UnsupportedTemplateError,
-/// IoError and FormatError.
+/// The template of a model's directory (additional_chat_templates/default.jinja, chat_template.jinja, or chat_template
+/// of tokenizer_config.json; of several with names, the one named "default") or GGUF file, as it is: a program in the
+/// language of Jinja 2, which heed runs as transformers does, with no tools and no documents, and within so many steps
+/// and so much memory. "plain" where there is none. The template of adapters is the one in the directory that their
+/// tokenizer comes from; `base` is as in LoadOptions. Throws UnsupportedTemplateError, IoError and FormatError.
 ChatTemplate chat_template_of(const std::string& path, const std::string& base = {});
 
-/// A chat template as a text, and the special tokens that it may name ("bos_token").
+/// A chat template as a text, and the special tokens that it may name ("bos_token"), as in transformers'
+/// special_tokens_map: those of the files and those that the tokenizer's class has by default.
 struct ChatSource {
   std::string text{};                           // empty where there is none
-  std::map<std::string, std::string> tokens{};  // without those that the files set to null
-  std::set<std::string> unnamed{};              // tokens that no file names, but the tokenizer's class may have
+  std::map<std::string, std::string> tokens{};  // contents by name
+  bool complete = true;                         // false: the tokenizer's class may have tokens that heed does not know
+  std::set<std::string> none{};                 // names that stand for no token, whatever the class has
 };
+/// Throws as chat_template_of().
 ChatSource chat_source_of(const std::string& path, const std::string& base = {});
 
 /// A conversation that goes on. The model must outlive it.

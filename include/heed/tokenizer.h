@@ -73,6 +73,11 @@ class Tokenizer {
   /// tokens that are not text by themselves, are returned as stored. None for an id without a token.
   std::string written(int32_t id) const;
 
+  /// The bytes that a token adds to a text, by itself: part of a character for a token of bytes; special tokens as
+  /// stored. transformers finds stop strings in these. None for an id without a token. Throws FormatError if the
+  /// tokenizer has no token for Latin letters.
+  std::optional<std::string> own_text(int32_t id) const;
+
   /// The token that stands for characters without a token, if there is one.
   std::optional<int32_t> unknown() const;
 
@@ -85,6 +90,14 @@ class Tokenizer {
   /// Whether the tokenizer's class has the token for a language, as M2M100Tokenizer has "__fr__". It may be no special
   /// token. Other classes have special tokens for languages, for which this is false.
   bool language(int32_t id) const;
+
+  /// Whether the files or the tokenizer's class give the token a name such as "eos_token" or list it among the special
+  /// ones: transformers' all_special_ids. A tokenizer.json may have more tokens for which special() is true.
+  bool special_by_name(int32_t id) const;
+
+  /// The content of a special token by its name, such as "mask_token", if the directory's files or the tokenizer's
+  /// class have it. A tokenizer.json by itself and heed's own vocabularies have no names.
+  std::optional<std::string> named(const std::string& name) const;
 
   TokenizerRules rules() const;
 

@@ -101,9 +101,6 @@ class Chat:
         raise TypeError("pickle: a Chat stays with its model; keep its messages")
 
 
-_TOKENS = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
-
-
 def _in_a_line(error: Exception) -> str:
     kind = type(error)
     return " ".join((str(error) if kind.__module__.startswith("jinja2") else f"{kind.__name__}: {error}").split())
@@ -121,7 +118,7 @@ def _writer_of_jinja2(path: str, base: str | None) -> Any:
         return None
     if version < [3, 1, 6]:  # programs can leave the sandbox of older ones
         return None
-    source, tokens = _heed.chat_source_of(path, base)
+    source, tokens, complete, none = _heed.chat_source_of(path, base)
 
     class Generation(jinja2.ext.Extension):  # type: ignore[misc]
         tags = {"generation"}
@@ -187,7 +184,8 @@ def _writer_of_jinja2(path: str, base: str | None) -> Any:
 
     try:
         program = environment.from_string(source)
-        unnamed = jinja2.meta.find_undeclared_variables(environment.parse(source)) & _TOKENS - set(tokens)
+        read = jinja2.meta.find_undeclared_variables(environment.parse(source)) - set(tokens) - none
+        unnamed = [name for name in read if name.endswith("_token") and not complete]
     except Exception as error:
         raise _heed.UsageError(f"chat: jinja2 does not run the template of {path}: {_in_a_line(error)}; pass "
                                "template=\"plain\", or another name") from None

@@ -5,7 +5,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace heed::inline v0::jinja {
 /// All functions take the line of the name, for the message, and throw ProgramError.
 class NameScopes {
  public:
+  /// `given`: names that a run has besides those that every run has.
+  explicit NameScopes(std::span<const std::string> given);
+
   void enter() { scopes_.emplace_back(); }
   void leave() { scopes_.pop_back(); }
   /// Replaces the innermost scope by a new one.
@@ -33,15 +37,16 @@ class NameScopes {
   void declare(const std::string& name, size_t line);
 
  private:
-  // Records that the innermost scope has the name of this bit, with the value of the enclosing scope.
-  void use(uint32_t bit);
+  // Records that the innermost scope has the name, with the value of the enclosing scope.
+  void use(const std::string& name);
 
-  // One scope. `seen` and `known` have a bit for each name that a run has before the program sets any.
+  // One scope. `seen` and `known` have only names of given_.
   struct Names {
-    int branches = 0;    // open `if` statements of the scope
-    uint32_t seen = 0;   // names read in the scope, or in an inner one
-    uint32_t known = 0;  // names that the scope reads or sets
+    int branches = 0;               // open `if` statements of the scope
+    std::set<std::string> seen{};   // names read in the scope, or in an inner one
+    std::set<std::string> known{};  // names that the scope reads or sets
   };
+  std::set<std::string> given_;  // names that a run has before the program sets any
   std::vector<Names> scopes_{1};
 };
 

@@ -49,7 +49,7 @@ Node literal(Value value) { return {.kind = Kind::literal, .value = std::move(va
 
 class Parser {
  public:
-  explicit Parser(std::string_view source) : tokens_(tokens_of(source)) {}
+  Parser(std::string_view source, std::span<const std::string> given) : tokens_(tokens_of(source)), scopes_(given) {}
 
   std::vector<Node> run() {
     std::vector<Node> all = statements({});
@@ -504,11 +504,13 @@ class Parser {
   int depth_ = 0;
   int loops_ = 0;              // open loops in the current body
   bool filters_loop_ = false;  // in the `if` of a loop's first tag
-  NameScopes scopes_{};
+  NameScopes scopes_;
 };
 
 }  // namespace
 
-std::vector<Node> parse(std::string_view source) { return Parser(source).run(); }
+std::vector<Node> parse(std::string_view source, std::span<const std::string> given) {
+  return Parser(source, given).run();
+}
 
 }  // namespace heed::inline v0::jinja

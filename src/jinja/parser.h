@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,7 +54,7 @@ struct Node {
   int depth = 1;  // nesting of expressions
 };
 
-/// Throws ProgramError.
-std::vector<Node> parse(std::string_view source);
+/// `given`: names that a run has besides those that every run has (see names.h). Throws ProgramError.
+std::vector<Node> parse(std::string_view source, std::span<const std::string> given);
 
 }  // namespace heed::inline v0::jinja

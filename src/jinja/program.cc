@@ -332,25 +332,42 @@ class Run {
   std::vector<std::shared_ptr<Namespace>> namespaces_{};
 };
 
+template <class Visit>
+void each_node(const Node& node, const Visit& visit) {
+  visit(node);
+  for (const std::vector<Node>* inner : {&node.parts, &node.body, &node.otherwise})
+    for (const Node& part : *inner) each_node(part, visit);
+  for (const auto& [name, part] : node.named) each_node(part, visit);
+}
+
 }  // namespace
 
-Program::Program(std::string_view source) : size_(source.size()) {
+Program::Program(std::string_view source, std::span<const std::string> tokens) : size_(source.size()) {
   constexpr size_t kLongest = size_t{1} << 17;
   if (!valid_utf8(source)) fail("it is not UTF-8");
   if (source.size() > kLongest)
     fail("it has " + std::to_string(source.size()) + " bytes, more than " + std::to_string(kLongest));
-  body_ = std::make_shared<const std::vector<Node>>(parse(source));
+  body_ = std::make_shared<const std::vector<Node>>(parse(source, tokens));
 }
 
-bool Program::reads(std::string_view variable) const {
-  const std::function<bool(const Node&)> names = [&](const Node& node) {
-    return (node.kind == Kind::variable && node.names[0] == variable) ||
-           std::any_of(node.parts.begin(), node.parts.end(), names) ||
-           std::any_of(node.body.begin(), node.body.end(), names) ||
-           std::any_of(node.otherwise.begin(), node.otherwise.end(), names) ||
-           std::any_of(node.named.begin(), node.named.end(), [&](const auto& part) { return names(part.second); });
+std::set<std::string> Program::reads() const {
+  std::set<std::string> names;
+  const auto read = [&](const Node& node) {
+    if (node.kind == Kind::variable) names.insert(node.names[0]);
   };
-  return std::any_of(body_->begin(), body_->end(), names);
+  for (const Node& node : *body_) each_node(node, read);
+  return names;
+}
+
+std::set<std::string> Program::sets() const {
+  std::set<std::string> names;
+  const auto set = [&](const Node& node) {
+    const bool is_variable = node.kind == Kind::assign && node.names.size() == 1;
+    if (is_variable || node.kind == Kind::capture || node.kind == Kind::loop || node.kind == Kind::macro)
+      names.insert(node.names.begin(), node.names.end());
+  };
+  for (const Node& node : *body_) each_node(node, set);
+  return names;
 }
 
 std::string Program::run(const Dict& variables) const {

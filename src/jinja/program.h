@@ -10,6 +10,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,13 +24,16 @@ struct Node;
 
 class Program {
  public:
-  /// Throws ProgramError for text that is not a program, and for statements that heed does not have.
-  explicit Program(std::string_view source);
+  /// `tokens`: names of special tokens that a run has as variables, besides those of transformers' classes. Throws
+  /// ProgramError for text that is not a program, and for statements that heed does not have.
+  explicit Program(std::string_view source, std::span<const std::string> tokens = {});
 
   /// The output of the program. Throws ProgramError, and its kinds BoundError and RaisedError.
   std::string run(const Dict& variables) const;
-  /// Whether the program names a variable.
-  bool reads(std::string_view variable) const;
+  /// Names of variables that the program reads.
+  std::set<std::string> reads() const;
+  /// Names of variables that the program sets anywhere: by statements, targets of loops, macros and their parameters.
+  std::set<std::string> sets() const;
 
  private:
   std::shared_ptr<const std::vector<Node>> body_;

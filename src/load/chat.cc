@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <functional>
 #include <string_view>
 #include <utility>
 
 #include "core/gguf.h"
 #include "heed/io.h"
-#include "io/json.h"
+#include "heed/model_files.h"
 #include "jinja/characters.h"
 #include "jinja/program.h"
 #include "load/adapters.h"
+#include "tokenizer/load.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -122,44 +124,118 @@ std::string written(const KnownForm& t, std::span<const ChatMessage> messages) {
   return text + std::string(t.answer);
 }
 
-constexpr const char *kTemplateFile = "chat_template.jinja", *kTokenizerFile = "tokenizer_config.json",
-                     *kTokensFile = "special_tokens_map.json";
-constexpr const char* kTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                   "pad_token", "cls_token", "mask_token"};
+constexpr uint64_t kLargest = uint64_t{16} << 20;  // bytes of a template
+constexpr const char *kTemplateFile = "chat_template.jinja", *kMoreTemplates = "additional_chat_templates";
 
 ChatSource source_of_gguf(const std::string& path) {
   const GgufFile file(path);
-  ChatSource source{.text = std::string(file.text("tokenizer.chat_template").value_or("")),
-                    .unnamed{std::begin(kTokens), std::end(kTokens)}};
+  ChatSource source{.text = std::string(file.text("tokenizer.chat_template").value_or("")), .complete = false};
   const std::vector<std::string_view> tokens = file.texts("tokenizer.ggml.tokens");
   for (const std::string name : {"bos", "eos"}) {
     const std::optional<int64_t> id = file.integer("tokenizer.ggml." + name + "_token_id");
-    source.unnamed.erase(name + "_token");
-    if (id && *id >= 0 && *id < std::ssize(tokens)) source.tokens[name + "_token"] = tokens[static_cast<size_t>(*id)];
+    if (id && *id >= 0 && *id < std::ssize(tokens)) {
+      source.tokens[name + "_token"] = tokens[static_cast<size_t>(*id)];
+    } else {
+      source.none.insert(name + "_token");
+    }
   }
   return source;
 }
 
-// The template for conversations. A directory can have several templates with names.
-std::string default_template(const nlohmann::json& templates, const std::string& where) {
-  if (templates.is_string()) return templates.get<std::string>();
-  if (templates.is_array())
-    for (const nlohmann::json& one : templates)
-      if (one.is_object() && one.contains("name") && one["name"] == "default" && one.contains("template") &&
-          one["template"].is_string())
-        return one["template"].get<std::string>();
-  throw FormatError(where + ": \"chat_template\" is neither a text nor a list with one named \"default\"");
+// Templates by name. The last of several with the same name counts.
+using Templates = std::map<std::string, std::string>;
+
+// Reads chat_template: a text, a list of objects with a name and a template, or an object.
+Templates templates_in(const JsonValue& given) {
+  Templates templates;
+  if (given.is_string()) {
+    templates["default"] = given.string();
+  } else if (given.is_array()) {
+    given.each([&](const JsonValue& one) {
+      templates.insert_or_assign(std::string(one.at("name").string()), std::string(one.at("template").string()));
+    });
+  } else if (given.is_object()) {
+    given.each_member([&](std::string_view name, const JsonValue& one) {
+      templates.insert_or_assign(std::string(name), std::string(one.string()));
+    });
+  } else {
+    given.refuse("is neither a text nor a list of templates");
+  }
+  return templates;
 }
 
-// Adds the special tokens that a file names.
-void add_tokens(const nlohmann::json& file, ChatSource* source) {
-  for (const char* name : kTokens) {
-    const auto token = file.find(name);
-    if (token == file.end() || source->unnamed.erase(name) == 0) continue;
-    if (token->is_string()) source->tokens[name] = token->get<std::string>();
-    if (token->is_object() && token->contains("content") && (*token)["content"].is_string())
-      source->tokens[name] = (*token)["content"].get<std::string>();
+// Reads chat_template.jinja and the files of additional_chat_templates, which precede it.
+Templates templates_of_files(const DirectorySnapshot& files) {
+  Templates templates;
+  if (files.contains(kTemplateFile)) templates["default"] = files.read(kTemplateFile, kLargest);
+  const std::string directory = files.where() + "/" + kMoreTemplates;
+  if (!std::filesystem::is_directory(directory)) return templates;
+  constexpr std::string_view kEnd = ".jinja";
+  std::vector<std::string> names = list_files(directory);
+  std::erase_if(names, [&](const std::string& name) { return !name.ends_with(kEnd); });
+  const DirectorySnapshot more(directory, names);
+  for (const std::string& file : more.names()) {
+    // transformers takes file.jinja for chat_template.jinja.
+    const std::string name = file.substr(0, file.size() - kEnd.size());
+    if (name == "file" && more.contains("default.jinja")) continue;
+    templates[name == "file" ? "default" : name] = more.read(file, kLargest);
   }
+  return templates;
+}
+
+// The arguments of transformers' render_jinja_template(), which no token can be named like.
+constexpr std::string_view kArguments[] = {"messages",
+                                           "conversations",
+                                           "tools",
+                                           "documents",
+                                           "add_generation_prompt",
+                                           "chat_template",
+                                           "continue_final_message",
+                                           "return_assistant_tokens_mask"};
+
+ChatSource source_of_directory(const std::string& directory) {
+  const DirectorySnapshot files(
+      directory, {kTemplateFile, "chat_template.json", kConfigFile, "tokenizer_config.json", "special_tokens_map.json",
+                  "added_tokens.json", "tokenizer.json", "tokenizer.model"});
+  const TokenizerFiles of_tokenizer{
+      .where = directory,
+      .contains = [&](const std::string& name) { return files.contains(name); },
+      .read = [&](const std::string& name) { return files.read(name, kLargestTokenizer); }};
+  const TokenizerConfig config(of_tokenizer);
+  Templates templates = templates_of_files(files);
+  const auto given = config.chat_template();
+  if (given && (templates.empty() || config.chat_template_is_mapped())) templates = templates_in(*given);
+  if (templates.empty() && !given) {
+    if (files.contains("chat_template.json"))
+      throw UsageError("chat: " + directory + " has its template in chat_template.json, which is for pictures and " +
+                       "texts; copy the template to " + kTemplateFile + ", or name one of " + names_of_forms());
+    return {};
+  }
+  const auto chosen = templates.find("default");
+  if (chosen == templates.end())
+    throw UsageError("chat: " + directory + " has templates with names, and none is named default; name one of " +
+                     names_of_forms());
+  NamedTokens named = config.named_tokens(of_tokenizer);
+  for (const std::string_view name : kArguments)
+    if (named.tokens.contains(std::string(name)))
+      throw FormatError(files.path("tokenizer_config.json") + ": a special token is named '" + std::string(name) +
+                        "', as an argument of templates; give it another name");
+  return {.text = std::move(chosen->second),
+          .tokens = std::move(named.tokens),
+          .complete = named.complete,
+          .none = std::move(named.none)};
+}
+
+// The first token of the tokenizer's class that a template may read and that heed does not know; empty if there is
+// none.
+std::string unknown_token(const jinja::Program& program, const ChatSource& source) {
+  if (source.complete) return "";
+  const std::set<std::string> sets = program.sets();
+  for (const std::string& name : program.reads())
+    if (name.ends_with("_token") && !source.tokens.contains(name) && !source.none.contains(name) &&
+        !sets.contains(name))
+      return name;
+  return "";
 }
 
 std::string run_program(const jinja::Program& program, const std::map<std::string, std::string>& tokens,
@@ -206,25 +282,7 @@ ChatTemplate::ChatTemplate(Writer writer) : form_(std::make_shared<const Form>(F
 std::string ChatTemplate::write(std::span<const ChatMessage> messages) const { return form_->write(messages); }
 
 ChatSource chat_source_of(const std::string& path, const std::string& base) {
-  if (is_gguf(path)) return source_of_gguf(path);
-  constexpr uint64_t kLargest = uint64_t{16} << 20;  // bytes: tokenizer_config.json lists added tokens, too
-  const DirectorySnapshot files(tokenizer_directory(path, base), {kTemplateFile, kTokenizerFile, kTokensFile});
-  ChatSource source{.unnamed{std::begin(kTokens), std::end(kTokens)}};
-  bool may_have_more = true;  // the tokenizer's class has tokens by itself
-  for (const char* name : {kTokenizerFile, kTokensFile}) {
-    if (!files.contains(name)) continue;
-    const nlohmann::json file = parse_json(files.read(name, kLargest), files.path(name));
-    if (!file.is_object()) continue;
-    add_tokens(file, &source);
-    if (name != kTokenizerFile) continue;
-    if (file.contains("chat_template") && !file["chat_template"].is_null())
-      source.text = default_template(file["chat_template"], files.path(name));
-    const nlohmann::json kind = file.contains("tokenizer_class") ? file["tokenizer_class"] : nlohmann::json("");
-    may_have_more = kind != "PreTrainedTokenizerFast" && kind != "TokenizersBackend";
-  }
-  if (files.contains(kTemplateFile)) source.text = files.read(kTemplateFile, kLargest);
-  if (!may_have_more) source.unnamed.clear();
-  return source;
+  return is_gguf(path) ? source_of_gguf(path) : source_of_directory(tokenizer_directory(path, base));
 }
 
 ChatTemplate chat_template_of(const std::string& path, const std::string& base) {
@@ -234,10 +292,11 @@ ChatTemplate chat_template_of(const std::string& path, const std::string& base) 
     return "chat: heed does not run the template of " + path + ": " + why + "; name one of " + names_of_forms();
   };
   try {
-    const jinja::Program program(source.text);
-    for (const std::string& name : source.unnamed)
-      if (program.reads(name))
-        throw UnsupportedTemplateError(refusal("it writes " + name + ", which no file of the tokenizer names"));
+    std::vector<std::string> names;
+    for (const auto& [name, token] : source.tokens) names.push_back(name);
+    const jinja::Program program(source.text, names);
+    if (const std::string name = unknown_token(program, source); !name.empty())
+      throw UnsupportedTemplateError(refusal("it writes " + name + ", which no file of the tokenizer names"));
     return ChatTemplate([=, tokens = std::move(source.tokens)](std::span<const ChatMessage> messages) {
       try {
         return run_program(program, tokens, messages);

@@ -65,7 +65,9 @@ jinja::Dict variables_of(const json& c, const json& messages) {
 // What a program makes of a conversation; "error: ..." where it does not run.
 std::string made_of(const json& c, const json& messages) {
   try {
-    return jinja::Program(c["template"].get<std::string>()).run(variables_of(c, messages));
+    std::vector<std::string> names;
+    for (const auto& [name, token] : c["tokens"].items()) names.push_back(name);
+    return jinja::Program(c["template"].get<std::string>(), names).run(variables_of(c, messages));
   } catch (const jinja::ProgramError& e) {
     return std::string("error: ") + e.what();
   }
@@ -234,9 +236,11 @@ TEST_F(ChatDirectory, HasItsTemplate) {
   const auto put = [&](const std::string& file, const std::string& text) { write_file_atomically(at(file), text); };
   const auto writes = [&] { return chat_template_of(root_.string()).write(said); };
   EXPECT_EQ(writes(), "User: Hi\nAssistant:");
+  put("tokenizer.json", "{}");
   put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}{{ messages[0].content }}", "bos_token": "<s>"})");
   EXPECT_EQ(writes(), "<s>Hi");
-  put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "bos_token": {"content": "<b>"}})");
+  put("tokenizer_config.json",
+      R"({"chat_template": "{{ bos_token }}.", "bos_token": {"content": "<b>", "__type": "AddedToken"}})");
   EXPECT_EQ(writes(), "<b>.");
   put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "bos_token": null})");
   EXPECT_EQ(writes(), ".");
@@ -244,19 +248,33 @@ TEST_F(ChatDirectory, HasItsTemplate) {
       R"({"chat_template": "{{ bos_token }}.", "tokenizer_class": "PreTrainedTokenizerFast"})");
   EXPECT_EQ(writes(), ".");
   put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "tokenizer_class": "LlamaTokenizer"})");
-  EXPECT_THROW(writes(), UsageError);  // the class has one
+  EXPECT_EQ(writes(), "<s>.");  // the class has one
+  put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "tokenizer_class": "CohereTokenizer"})");
+  EXPECT_THROW(writes(), UnsupportedTemplateError);  // the class may have one
+  put("tokenizer_config.json", R"({"chat_template": "{{ image_token }}.", "tokenizer_class": "CohereTokenizer"})");
+  EXPECT_THROW(writes(), UnsupportedTemplateError);
+  put("tokenizer_config.json",
+      R"({"chat_template": "{% set image_token = 1 %}{{ image_token }}{% for a_token in [2] %}{{ a_token }}{% endfor %}",
+                                   "tokenizer_class": "CohereTokenizer"})");
+  EXPECT_EQ(writes(), "12");
+  put("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}.", "tokenizer_class": "CohereTokenizer"})");
   put("special_tokens_map.json", R"({"bos_token": "<m>"})");
   EXPECT_EQ(writes(), "<m>.");
+  put("special_tokens_map.json", "{}");
   const std::string defined = "{{ bos_token is defined }}{{ image_token is defined }}";
-  put("tokenizer_config.json", R"({"chat_template": ")" + defined + R"(", "bos_token": ""})");
+  put("tokenizer_config.json",
+      R"({"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": ")" + defined + R"(", "bos_token": ""})");
   EXPECT_EQ(writes(), "TrueFalse");  // only null is no token
-  put("tokenizer_config.json", R"({"chat_template": ")" + defined + R"(", "bos_token": null})");
+  put("special_tokens_map.json", R"({"bos_token": null})");
   EXPECT_EQ(writes(), "FalseFalse");
   put("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "tool"},
                                                      {"name": "default", "template": "default"}]})");
   EXPECT_EQ(writes(), "default");
   put("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "tool"}]})");
-  EXPECT_THROW(writes(), FormatError);
+  EXPECT_THROW(writes(), UsageError);
+  put("tokenizer_config.json", "{}");
+  put("chat_template.json", R"({"chat_template": "of a processor"})");
+  EXPECT_THROW(writes(), UsageError);
   put("tokenizer_config.json", R"({"chat_template": "old"})");
   put("chat_template.jinja", "new");
   EXPECT_EQ(writes(), "new");  // the file of its own comes first
@@ -278,6 +296,35 @@ TEST_F(ChatDirectory, HasItsTemplate) {
   expect_refused("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
                  "it takes more steps than a conversation needs; name one of chatml", false);
   expect_refused("{{ 'a' * 99999999999 }}", "it makes more text than a conversation needs; name one of chatml", false);
+}
+
+// tests/models/make_chat_directories.py prints the directories, and what transformers writes by them.
+TEST_F(ChatDirectory, WritesAsTransformersDoes) {
+  std::ifstream file(HEED_CHAT_DIRECTORIES);
+  size_t written = 0, refused = 0, number = 0;
+  for (const json& c : json::parse(file)) {
+    SCOPED_TRACE(c["name"].get<std::string>());
+    const std::filesystem::path directory = at(std::to_string(number++));
+    for (const auto& [name, content] : c["files"].items()) {
+      std::filesystem::create_directories((directory / name).parent_path());
+      write_file_atomically(directory / name, content.is_string() ? content.get<std::string>() : content.dump());
+    }
+    const std::vector<ChatMessage> said = {{ChatRole::user, "Hi"}};
+    try {
+      const std::string text = chat_template_of(directory.string()).write(said);
+      if (c.contains("error")) {
+        ADD_FAILURE() << text << ", where transformers has " << c["error"];
+      } else {
+        EXPECT_EQ(text, c["text"].get<std::string>());
+      }
+      ++written;
+    } catch (const Error& e) {
+      if (!c.contains("error") && !c["name"].get<std::string>().starts_with("refused")) ADD_FAILURE() << e.what();
+      ++refused;
+    }
+  }
+  EXPECT_GE(written, 60u);
+  EXPECT_LE(refused, 16u);
 }
 
 TEST_F(ChatDirectory, OrAGgufFileHasIt) {

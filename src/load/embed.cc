@@ -45,9 +45,24 @@ Variable last_states(const StoredModel& model, const RowBatch& batch) {
   return model.as<LanguageModel>().hidden(batch.tokens);
 }
 
-// Pools the states (L, E) from row `begin` on into E numbers.
+// Throws UsageError if a vector of no states is not 0 in sentence-transformers: a maximum is -inf there, and a first
+// state that of a padding token.
+void check_none(Pooling how, bool has_first) {
+  if (how == Pooling::maximum || (how == Pooling::first && !has_first))
+    throw UsageError(std::string("embed: a text has no tokens whose ") +
+                     (how == Pooling::maximum ? "maximum" : "first state") +
+                     " is its vector; leave out texts that are empty");
+}
+
+// Pools the states (L, E) from row `begin` on into E numbers, which are 0 before. If there are none, the first state is
+// that of the prompt, as in sentence-transformers.
 void pool(const Tensor& states, int64_t begin, Pooling how, float* to) {
   const int64_t length = states.size(0), width = states.size(1);
+  if (begin >= length) {
+    check_none(how, /*has_first=*/length > 0);
+    if (how == Pooling::first) std::copy_n(states.data<float>(), width, to);
+    return;
+  }
   const auto row = [&](int64_t l) { return states.data<float>() + l * states.stride(0); };
   if (how == Pooling::first) return void(std::copy_n(row(begin), width, to));
   if (how == Pooling::last) return void(std::copy_n(row(length - 1), width, to));
@@ -133,11 +148,12 @@ Tensor after_steps(Tensor vectors, const SentenceModules& modules) {
 
 }  // namespace
 
-// The number of leading tokens that belong to the prompt and are not pooled. A special token at the end is not counted.
+// The number of leading tokens that belong to the prompt and are not pooled. A special token at the end is not counted,
+// if it is one of transformers' all_special_ids.
 int64_t prompt_tokens(const StoredModel& model, const SentenceModules& modules, int64_t longest) {
   if (modules.pools_prompt || modules.prompt.empty()) return 0;
   const ReadRow prompt = row_of(model, "", modules, longest);
-  const bool ends = !prompt.ids.empty() && model.source_tokenizer().special(prompt.ids.back());
+  const bool ends = !prompt.ids.empty() && model.source_tokenizer().special_by_name(prompt.ids.back());
   return std::ssize(prompt.ids) - (ends ? 1 : 0);
 }
 
@@ -152,18 +168,20 @@ TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>
   const std::vector<ReadRow> rows =
       make_rows(texts.size(), [&](size_t i) { return row_of(model, texts[i], modules, longest); });
   TextVectors result{.vectors = Tensor::zeros({std::ssize(texts), pooled})};
-  for (size_t i = 0; i < rows.size(); ++i)
+  for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].cut) result.cut.push_back(i);
+    if (rows[i].ids.empty())
+      for (const Pooling how : modules.pooling) check_none(how, /*has_first=*/false);
+  }
   each_batch(model, rows, [&](const RowBatch& batch) {
     const Tensor states = last_states(model, batch).value().to(DType::f32).contiguous();
     check_finite("embed", "what the model makes of a text", states, model.module());
     for (size_t n = 0; n < batch.rows.size(); ++n) {
       const ReadRow& row = rows[batch.rows[n]];
       const int64_t tokens = own ? std::count(row.added.begin(), row.added.end(), 0) : std::ssize(row.ids);
-      if (tokens == 0) continue;
       float* const vector = result.vectors.data<float>() + static_cast<int64_t>(batch.rows[n]) * pooled;
       for (size_t p = 0; p < modules.pooling.size(); ++p)
-        pool(batch.part(states, n).slice(0, 0, tokens), of_prompt < tokens ? of_prompt : 0, modules.pooling[p],
+        pool(batch.part(states, n).slice(0, 0, tokens), of_prompt, modules.pooling[p],
              vector + static_cast<int64_t>(p) * width);
     }
   });

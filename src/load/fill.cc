@@ -10,6 +10,8 @@ namespace {
 
 // The model's mask token and its id. MPNet's vocabulary also has BERT's mask, as an ordinary token.
 std::pair<std::string, int32_t> mask_of(const Tokenizer& tokenizer) {
+  if (const std::optional<std::string> token = tokenizer.named("mask_token"))
+    if (const std::optional<int32_t> id = tokenizer.id_of(*token)) return {*token, *id};
   for (const char* token : {"[MASK]", "<mask>"})
     if (const std::optional<int32_t> id = tokenizer.id_of(token); id && tokenizer.special(*id)) return {token, *id};
   throw FormatError(

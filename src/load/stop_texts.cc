@@ -1,6 +1,9 @@
 #include "load/stop_texts.h"
 
 #include <algorithm>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "heed/error.h"
@@ -45,21 +48,36 @@ std::string StopTexts::release(bool all) {
   return certain;
 }
 
+struct StopStrings::Texts {
+  Tokenizer tokenizer;
+  std::mutex mutex{};
+  std::unordered_map<int32_t, std::optional<std::string>> of_token{};
+
+  std::optional<std::string> of(int32_t id) {
+    const std::lock_guard lock(mutex);
+    const auto found = of_token.find(id);
+    return found != of_token.end() ? found->second : of_token.emplace(id, tokenizer.own_text(id)).first->second;
+  }
+};
+
 StopStrings::StopStrings(std::vector<std::string> stops, Tokenizer tokenizer)
-    : stops_(std::move(stops)), tokenizer_(std::move(tokenizer)) {
+    : stops_(std::move(stops)), texts_(std::make_shared<Texts>(std::move(tokenizer))) {
   for (const std::string& stop : stops_) longest_ = std::max(longest_, stop.size());
 }
 
 bool StopStrings::ends(std::span<const int32_t> ids) const {
   if (stops_.empty() || ids.empty()) return false;
-  // A token has at least one byte, and the first of a row may lose its space.
-  ids = ids.last(std::min(ids.size(), longest_ + 2));
-  const std::string before = tokenizer_.decode(ids.first(ids.size() - 1), /*skip_special=*/false);
-  const std::string text = tokenizer_.decode(ids, /*skip_special=*/false);
-  const auto new_from = std::mismatch(before.begin(), before.end(), text.begin(), text.end()).second - text.begin();
+  std::string text;
+  size_t new_from = 0;
+  for (const int32_t id : ids.last(std::min(ids.size(), longest_))) {  // as many tokens as transformers looks at
+    const std::optional<std::string> own = texts_->of(id);
+    if (!own) text.clear();  // an id without a token
+    new_from = text.size();
+    text += own.value_or("");
+  }
   return std::any_of(stops_.begin(), stops_.end(), [&](const std::string& stop) {
     const size_t at = text.rfind(stop);
-    return at != text.npos && at + stop.size() > static_cast<size_t>(new_from);
+    return at != text.npos && at + stop.size() > new_from;
   });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,8 +31,8 @@ class StopTexts {
   bool stopped_ = false;
 };
 
-/// The stop_strings of generation_config.json. The output ends with the token that completes one of them. Special
-/// tokens count as stored.
+/// The stop_strings of generation_config.json. The output ends with the token that completes one of them, in the texts
+/// that tokens have by themselves (Tokenizer::own_text), as in transformers' StopStringCriteria.
 class StopStrings {
  public:
   StopStrings(std::vector<std::string> stops, Tokenizer tokenizer);
@@ -40,8 +41,11 @@ class StopStrings {
   bool ends(std::span<const int32_t> ids) const;
 
  private:
+  // Texts of tokens that were asked for. Copies share them.
+  struct Texts;
+
   std::vector<std::string> stops_;
-  Tokenizer tokenizer_;
+  std::shared_ptr<Texts> texts_;
   size_t longest_ = 0;  // bytes
 };
 

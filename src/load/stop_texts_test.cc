@@ -42,6 +42,28 @@ TEST(StopStrings, EndWithTheTokenThatCompletesOne) {
   EXPECT_FALSE(StopStrings({}, tokenizer).ends(ids("ab")));
 }
 
+// A word has its space also at the beginning of a text, where decoders drop it, and bytes count one by one.
+TEST(StopStrings, AreFoundInTheTextsOfTokens) {
+  const Tokenizer tokenizer = Tokenizer::from_json(
+      R"({"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["▁abcdef",-1],["▁a",-1],["b",-1],["▁",-2],["<0xC3>",-3],)"
+      R"(["<0xA9>",-3]],"byte_fallback":true},"normalizer":null,"added_tokens":[],)"
+      R"("pre_tokenizer":{"type":"Metaspace","replacement":"▁","prepend_scheme":"always"},"post_processor":null,)"
+      R"("decoder":{"type":"Sequence","decoders":[{"type":"Metaspace","replacement":"▁","prepend_scheme":"always"},)"
+      R"({"type":"ByteFallback"}]}})",
+      "tokenizer.json");
+  const auto ends = [&](const char* stop, const std::vector<int32_t>& ids) {
+    return StopStrings({stop}, tokenizer).ends(ids);
+  };
+  EXPECT_TRUE(ends(" ", {2}));
+  EXPECT_TRUE(ends(" ab", {2, 3}));
+  EXPECT_TRUE(ends("b ", {3, 2}));
+  EXPECT_FALSE(ends("b ", {3, 3}));
+  EXPECT_FALSE(ends(" a", {2, 3}));  // the last token has no part of it
+  EXPECT_TRUE(ends("é", {5, 6}));
+  EXPECT_FALSE(ends("é", {5}));
+  EXPECT_FALSE(ends("ab", {2, 9, 3}));  // 9 is no token
+}
+
 TEST(StopTexts, EndsBeforeOneThatComesInParts) {
   EXPECT_EQ(byte_by_byte("one\n\ntwo", {"\n\n"}), (std::vector<std::string>{"o", "n", "e", "", "", "", "", "", ""}));
   EXPECT_EQ(byte_by_byte("one\ntwo", {"\n\n"}), (std::vector<std::string>{"o", "n", "e", "", "\nt", "w", "o", ""}));

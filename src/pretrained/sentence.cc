@@ -119,7 +119,6 @@ std::vector<Pooling> pooling_of(const Keys& config) {
         std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return k.name == mode; });
     if (kind == std::end(kKinds))
       config.fail("pooling_mode", "heed has cls, max, mean, mean_sqrt_len_tokens, weightedmean and lasttoken");
-    if (std::find(all.begin(), all.end(), kind->pooling) != all.end()) config.fail("pooling_mode", "name each once");
     all.push_back(kind->pooling);
   }
   if (!all.empty()) return all;
@@ -129,14 +128,19 @@ std::vector<Pooling> pooling_of(const Keys& config) {
   return all;
 }
 
+// As in sentence-transformers' Dense.load without trust_remote_code, a class outside of torch counts as Tanh.
 std::optional<Activation> activation_of_dense(const Keys& config) {
-  const std::string full = config.text("activation_function", "Identity");  // the default, also for null
-  const std::string name = full.substr(full.rfind('.') + 1);
-  if (name == "Identity") return {};
-  if (name == "Tanh") return Activation::tanh;
-  if (name == "ReLU") return Activation::relu;
-  if (name == "GELU") return Activation::gelu;
-  if (name == "SiLU") return Activation::silu;
+  const std::string full = config.text("activation_function", "torch.nn.Identity");  // the default for null
+  if (!full.starts_with("torch.")) return Activation::tanh;
+  const size_t dot = full.rfind('.');
+  const std::string module = full.substr(0, dot), name = full.substr(dot + 1);
+  const bool of_torch = module == "torch.nn" || module == "torch.nn.modules";
+  if (name == "Identity" && (of_torch || module == "torch.nn.modules.linear")) return {};
+  constexpr std::pair<const char*, Activation> kNames[] = {
+      {"Tanh", Activation::tanh}, {"ReLU", Activation::relu}, {"GELU", Activation::gelu}, {"SiLU", Activation::silu}};
+  if (of_torch || module == "torch.nn.modules.activation")
+    for (const auto& [known, activation] : kNames)
+      if (name == known) return activation;
   config.fail("activation_function", "heed has Identity, Tanh, ReLU, GELU and SiLU");
 }
 
@@ -175,6 +179,8 @@ void read_modules(const std::string& directory, const nlohmann::json& list, Sent
     if (!list[i].is_object()) throw FormatError(place + " is not a JSON object");
     const Keys module(list[i], place, module_keys());
     const std::string full = module.text("type"), type = full.substr(full.rfind('.') + 1);
+    // sentence-transformers runs code of the repository for other packages, which heed does not.
+    if (!full.starts_with("sentence_transformers.")) module.fail("type", "heed has no modules of other packages");
     const bool fits = i == 0   ? type == "Transformer"
                       : i == 1 ? type == "Pooling"
                                : type == "Dense" || type == "Normalize";

@@ -88,7 +88,11 @@ void read_trainer(std::string_view bytes, const std::string& where, SentencePiec
     if (field.number == 3) model->kind = static_cast<uint32_t>(field.value);
     if (field.number == 35) model->byte_fallback = field.value != 0;
     if (field.number == 40) model->unk_id = static_cast<int32_t>(field.value);
+    if (field.number == 41) model->bos_id = static_cast<int32_t>(field.value);
+    if (field.number == 42) model->eos_id = static_cast<int32_t>(field.value);
     if (field.number == 45) model->unk_piece = field.bytes;
+    if (field.number == 46 && !field.bytes.empty()) model->bos_piece = field.bytes;
+    if (field.number == 47 && !field.bytes.empty()) model->eos_piece = field.bytes;
   }
 }
 

@@ -21,8 +21,8 @@ struct SentencePieceModel {
   std::vector<SentencePiece> pieces{};
   uint32_t kind = unigram;
   bool byte_fallback = false;
-  int32_t unk_id = 0;
-  std::string unk_piece = "<unk>";
+  int32_t unk_id = 0, bos_id = 1, eos_id = 2;  // negative: none
+  std::string unk_piece = "<unk>", bos_piece = "<s>", eos_piece = "</s>";
   std::string character_map{};  // see CharacterMap
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;

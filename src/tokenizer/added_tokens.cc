@@ -46,6 +46,7 @@ size_t leading_space(std::string_view text) {
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model, const Normalizer* normalizer,
                          const std::string& where) {
+  std::vector<bool> normalized_once;  // of each token, whether one of its forms is normalized
   const auto model_size = static_cast<int32_t>(model.count());
   for (AddedToken& token : tokens) {
     if (token.content.size() > kLongest)
@@ -53,10 +54,9 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model
                         std::to_string(kLongest) + " are read");
     if (token.content.empty()) continue;
     if (const auto found = by_content_.find(token.content); found != by_content_.end()) {
-      AddedToken& same = tokens_[found->second];
-      same.single_word = token.single_word, same.lstrip = token.lstrip, same.rstrip = token.rstrip;
-      if (!special_.contains(token.content)) same.normalized = same.normalized && token.normalized;
       if (token.special) special_.insert(token.content);
+      normalized_once[found->second] = normalized_once[found->second] || token.normalized;
+      tokens_[found->second] = std::move(token);
       continue;
     }
     int32_t id = model.find(token.content);
@@ -67,6 +67,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model
     by_content_.emplace(token.content, tokens_.size());
     by_id_.emplace(id, tokens_.size());
     ids_.push_back(id);
+    normalized_once.push_back(token.normalized);
     tokens_.push_back(std::move(token));
   }
   std::vector<std::pair<std::string_view, int32_t>> given, normalized;
@@ -75,12 +76,17 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model
   for (size_t room = most_of(bytes); const AddedToken& token : tokens_) {
     AlignedText text(token.content, 0);
     text.bound(room);
-    if (token.normalized && normalizer) normalizer->apply(&text);
+    if (normalized_once[texts_.size()] && normalizer) normalizer->apply(&text);
     texts_.emplace_back(text.text());
     spend(text.size(), &room);
   }
-  for (size_t i = 0; i < tokens_.size(); ++i)
-    (tokens_[i].normalized ? normalized : given).emplace_back(texts_[i], static_cast<int32_t>(i));
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    if (tokens_[i].normalized) {
+      normalized.emplace_back(texts_[i], static_cast<int32_t>(i));
+    } else {
+      given.emplace_back(tokens_[i].content, static_cast<int32_t>(i));
+    }
+  }
   as_given_ = Trie(std::move(given));
   normalized_ = Trie(std::move(normalized));
 }
@@ -123,6 +129,11 @@ std::vector<Section> AddedTokens::find(std::string_view text, bool normalized) c
 int32_t AddedTokens::id_of(std::string_view token) const {
   const auto found = by_content_.find(token);
   return found == by_content_.end() ? TokenTable::kNone : ids_[found->second];
+}
+
+std::string_view AddedTokens::content(int32_t id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? std::string_view() : tokens_[found->second].content;
 }
 
 std::string_view AddedTokens::text(int32_t id) const {

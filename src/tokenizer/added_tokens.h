@@ -22,6 +22,17 @@ struct AddedToken {
   bool rstrip = false;       // with the whitespace behind it
   bool normalized = false;   // found in the normalized text, as its normalized self
   bool special = false;
+  bool may_change = false;  // `normalized` is not given, and becomes false with make_special()
+  bool text = false;  // given as a text: transformers does not find it equal to an object with the same attributes
+
+  void make_special() {
+    if (may_change) normalized = false;
+    special = true;
+  }
+  bool operator==(const AddedToken& other) const {
+    return content == other.content && single_word == other.single_word && lstrip == other.lstrip &&
+           rstrip == other.rstrip && normalized == other.normalized && special == other.special && text == other.text;
+  }
 };
 
 /// A part of a text: a token, or what lies between two (id is TokenTable::kNone).
@@ -33,9 +44,10 @@ struct Section {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// A token that the model has keeps its id, the others follow the model's in their order. Where a text occurs again,
-  /// the last one says which white space it takes, as in the tokenizers package. Empty texts are skipped. `normalizer`
-  /// may be null. Throws FormatError for one of more than 1024 bytes.
+  /// A token that the model has keeps its id, the others follow the model's in their order. If a content occurs again,
+  /// the last one decides how it is found, as in the tokenizers package; it is special if one of them is, and decoders
+  /// see it normalized if one of them is. Empty contents are skipped. `normalizer` may be null. Throws FormatError for
+  /// one of more than 1024 bytes.
   AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model, const Normalizer* normalizer,
               const std::string& where);
 
@@ -44,6 +56,8 @@ class AddedTokens {
   std::vector<Section> find(std::string_view text, bool normalized) const;
 
   int32_t id_of(std::string_view token) const;  // TokenTable::kNone
+  /// The content as it was given. data() == nullptr for none.
+  std::string_view content(int32_t id) const;
   /// As decoders see it: the content, of a normalized token the normalized one. data() == nullptr for none.
   std::string_view text(int32_t id) const;
   bool is_special(std::string_view token) const { return special_.contains(token); }

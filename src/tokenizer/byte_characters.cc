@@ -34,6 +34,18 @@ int byte_of_character(char32_t code) {
   return code < t.bytes.size() ? t.bytes[code] : -1;
 }
 
+std::optional<std::string> bytes_of_characters(std::string_view text) {
+  std::string bytes;
+  while (!text.empty()) {
+    const DecodedCharacter c = decode_utf8(text);
+    const int byte = byte_of_character(c.code);
+    if (byte < 0) return std::nullopt;
+    bytes += static_cast<char>(byte);
+    text.remove_prefix(static_cast<size_t>(c.length));
+  }
+  return bytes;
+}
+
 std::string to_byte_characters(std::string_view bytes) {
   std::string out;
   for (const char byte : bytes) out += byte_character(static_cast<uint8_t>(byte));

@@ -32,7 +32,7 @@ constexpr std::string_view kNllbLanguages =
     "vie_Latn war_Latn wol_Latn xho_Latn ydd_Hebr yor_Latn yue_Hant zho_Hans zho_Hant zul_Latn";
 
 constexpr std::array kGpt2Tokens{ClassToken{"bos_token", "<|endoftext|>"}, ClassToken{"eos_token", "<|endoftext|>"},
-                                 ClassToken{"unk_token", "<|endoftext|>"}};
+                                 ClassToken{"unk_token", "<|endoftext|>"}, ClassToken{"pad_token", ""}};
 constexpr std::array kNeoXTokens{ClassToken{"bos_token", "<|endoftext|>"}, ClassToken{"eos_token", "<|endoftext|>"},
                                  ClassToken{"unk_token", "<|endoftext|>"}, ClassToken{"pad_token", "<|padding|>"}};
 constexpr std::array kQwen2Tokens{ClassToken{"eos_token", "<|endoftext|>"}, ClassToken{"unk_token", "<|endoftext|>"},
@@ -41,20 +41,21 @@ constexpr std::array kRobertaTokens{ClassToken{"bos_token", "<s>"},    ClassToke
                                     ClassToken{"unk_token", "<unk>"},  ClassToken{"sep_token", "</s>"},
                                     ClassToken{"pad_token", "<pad>"},  ClassToken{"cls_token", "<s>"},
                                     ClassToken{"mask_token", "<mask>"}};
-constexpr std::array kNllbTokens{ClassToken{"bos_token", "<s>"},
-                                 ClassToken{"eos_token", "</s>"},
-                                 ClassToken{"unk_token", "<unk>"},
-                                 ClassToken{"sep_token", "</s>"},
-                                 ClassToken{"pad_token", "<pad>"},
-                                 ClassToken{"cls_token", "<s>"},
-                                 ClassToken{"mask_token", "<mask>", /*lstrip=*/true, /*normalized=*/true}};
-constexpr std::array kMpnetTokens{ClassToken{"bos_token", "<s>"},
-                                  ClassToken{"eos_token", "</s>"},
-                                  ClassToken{"unk_token", "[UNK]"},
-                                  ClassToken{"sep_token", "</s>"},
-                                  ClassToken{"pad_token", "<pad>"},
-                                  ClassToken{"cls_token", "<s>"},
-                                  ClassToken{"mask_token", "<mask>", /*lstrip=*/true}};
+constexpr std::array kNllbTokens{
+    ClassToken{"bos_token", "<s>"},
+    ClassToken{"eos_token", "</s>"},
+    ClassToken{"unk_token", "<unk>"},
+    ClassToken{"sep_token", "</s>"},
+    ClassToken{"pad_token", "<pad>"},
+    ClassToken{"cls_token", "<s>"},
+    ClassToken{"mask_token", "<mask>", /*object=*/true, /*lstrip=*/true, /*normalized=*/true}};
+constexpr std::array kMpnetTokens{ClassToken{"bos_token", "<s>", /*object=*/true},
+                                  ClassToken{"eos_token", "</s>", /*object=*/true},
+                                  ClassToken{"unk_token", "[UNK]", /*object=*/true},
+                                  ClassToken{"sep_token", "</s>", /*object=*/true},
+                                  ClassToken{"pad_token", "<pad>", /*object=*/true},
+                                  ClassToken{"cls_token", "<s>", /*object=*/true},
+                                  ClassToken{"mask_token", "<mask>", /*object=*/true, /*lstrip=*/true}};
 constexpr std::array kGemmaTokens{ClassToken{"bos_token", "<bos>"}, ClassToken{"eos_token", "<eos>"},
                                   ClassToken{"unk_token", "<unk>"}, ClassToken{"pad_token", "<pad>"},
                                   ClassToken{"mask_token", "<mask>"}};
@@ -69,6 +70,12 @@ constexpr std::array kT5Tokens{ClassToken{"eos_token", "</s>"}, ClassToken{"unk_
 constexpr std::array kBertTokens{ClassToken{"unk_token", "[UNK]"}, ClassToken{"sep_token", "[SEP]"},
                                  ClassToken{"pad_token", "[PAD]"}, ClassToken{"cls_token", "[CLS]"},
                                  ClassToken{"mask_token", "[MASK]"}};
+
+constexpr std::array kMarianTokens{ClassToken{"eos_token", "</s>"}, ClassToken{"unk_token", "<unk>"},
+                                   ClassToken{"pad_token", "<pad>"}};
+constexpr std::array kM2m100Tokens{ClassToken{"bos_token", "<s>"}, ClassToken{"eos_token", "</s>"},
+                                   ClassToken{"unk_token", "<unk>"}, ClassToken{"sep_token", "</s>"},
+                                   ClassToken{"pad_token", "<pad>"}};
 
 class ClassBuilder {
  public:
@@ -97,18 +104,24 @@ class ClassBuilder {
     } else {
       bert();
     }
-    config_.finish(&parts_, files_.kind == VocabularyKind::bpe);
+    config_.finish(&parts_, tokens_, files_.kind == VocabularyKind::bpe);
     return std::move(parts_);
   }
 
  private:
-  // The additional_special_tokens passed to the class in addition to those of tokenizer_config.json.
+  // The class's argument additional_special_tokens.
   std::optional<std::vector<AddedToken>> additional() const {
-    return files_.pieces ? files_.pieces : config_.mapped_additional();
+    return files_.pieces ? files_.pieces : config_.additional();
   }
 
-  void read_tokens(const std::optional<std::vector<AddedToken>>& additional) {
-    tokens_ = config_.special_tokens(tokens_of_class(name_), files_.added, /*kept=*/false, additional);
+  void read_tokens(const std::optional<std::vector<AddedToken>>& additional, bool null_is_no_list = false) {
+    tokens_ = special_tokens_of(config_,
+                                {.defaults = tokens_of_class(name_),
+                                 .of_file = files_.added,
+                                 .padding = files_.padding,
+                                 .null_is_no_list = null_is_no_list,
+                                 .additional = additional},
+                                files_.where);
   }
   void read_tokens() { read_tokens(additional()); }
 
@@ -151,10 +164,7 @@ class ClassBuilder {
 
   // As in transformers, a text without a token maps to the unknown token.
   TemplatePiece added_or_unknown(const std::string& content) const {
-    const Lexicon& lexicon = *parts_.lexicon;
-    const bool there =
-        lexicon.added.id_of(content) != TokenTable::kNone || lexicon.model->tokens().find(content) != TokenTable::kNone;
-    return added(there ? content : need("unk_token"));
+    return added(parts_.lexicon->id_of(content) != TokenTable::kNone ? content : need("unk_token"));
   }
 
   bool prefix(bool otherwise) const { return config_.boolean_or("add_prefix_space", otherwise); }
@@ -207,8 +217,14 @@ class ClassBuilder {
   }
 
   void llama() {
-    read_tokens();
     const bool code = name_ == "CodeLlamaTokenizer", with_prefix = prefix(true);
+    std::optional<std::vector<AddedToken>> tokens = additional();
+    if (code) {
+      if (!tokens) tokens.emplace();
+      for (const ClassToken& one : tokens_of_class(name_).subspan(3))
+        if (const auto token = config_.argument(one)) tokens->push_back(*token);
+    }
+    read_tokens(tokens);
     MetaspaceOptions o;
     o.prepend = !with_prefix                                   ? PrependScheme::never
                 : !code && config_.boolean_or("legacy", false) ? PrependScheme::always
@@ -237,7 +253,7 @@ class ClassBuilder {
     });
     if (given == 0)
       for (int64_t i = 0; i < extra_ids; ++i)
-        more.push_back({.content = "<extra_id_" + std::to_string(i) + ">", .special = true});
+        more.push_back({.content = "<extra_id_" + std::to_string(i) + ">", .special = true, .text = true});
     if (given > 0 && extra_ids > 0 && given != extra_ids)
       throw FormatError(files_.where + ": " + std::to_string(given) + " tokens <extra_id_...>, but extra_ids is " +
                         std::to_string(extra_ids));
@@ -266,11 +282,11 @@ class ClassBuilder {
       languages.emplace();
       for (std::string_view rest = kNllbLanguages; !rest.empty();) {
         const size_t length = std::min(rest.find(' '), rest.size());
-        languages->push_back({.content = std::string(rest.substr(0, length)), .special = true});
+        languages->push_back({.content = std::string(rest.substr(0, length)), .special = true, .text = true});
         rest.remove_prefix(std::min(length + 1, rest.size()));
       }
     }
-    read_tokens(languages);
+    read_tokens(languages, /*null_is_no_list=*/true);
     if (!files_.character_map.empty()) {
       std::vector<NormalizerPtr> normalizers;
       normalizers.push_back(make_precompiled(files_.character_map, files_.where));
@@ -328,6 +344,14 @@ std::optional<VocabularyKind> kind_of_class(std::string_view name) {
   return std::nullopt;
 }
 
+SpecialTokens special_tokens_of(const TokenizerConfig& config, const TokenSources& sources, const std::string& where) {
+  SpecialTokens tokens = config.special_tokens(sources);
+  if (!tokens.replaced.empty())
+    throw FormatError(where + ": its tokenizer_config.json or special_tokens_map.json has another " + tokens.replaced +
+                      " in extra_special_tokens or model_specific_special_tokens; remove it there");
+  return tokens;
+}
+
 std::span<const ClassToken> tokens_of_class(std::string_view name) {
   if (name == "GPT2Tokenizer" || name == "CodeGenTokenizer") return kGpt2Tokens;
   if (name == "GPTNeoXTokenizer") return kNeoXTokens;
@@ -340,6 +364,8 @@ std::span<const ClassToken> tokens_of_class(std::string_view name) {
   if (name == "T5Tokenizer") return kT5Tokens;
   if (name == "MPNetTokenizer") return kMpnetTokens;
   if (name == "BertTokenizer" || name == "DistilBertTokenizer") return kBertTokens;
+  if (name == "MarianTokenizer") return kMarianTokens;
+  if (name == "M2M100Tokenizer") return kM2m100Tokens;
   return {};
 }
 
@@ -391,8 +417,7 @@ PostProcessorPtr make_ends(const Lexicon& lexicon, const SpecialTokens& tokens, 
 }
 
 int32_t id_of(const Lexicon& lexicon, const std::string& token, const std::string& where) {
-  int32_t id = lexicon.added.id_of(token);
-  if (id == TokenTable::kNone) id = lexicon.model->tokens().find(token);
+  const int32_t id = lexicon.id_of(token);
   if (id == TokenTable::kNone) throw FormatError(where + ": the vocabulary has no '" + token + "'");
   return id;
 }

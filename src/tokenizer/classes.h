@@ -29,6 +29,7 @@ struct ClassFiles {
   std::optional<std::vector<AddedToken>> pieces{};
   bool json = false;                      // the files are a tokenizer.json
   std::map<int64_t, AddedToken> added{};  // its added tokens, by their ids
+  std::string padding{};                  // the token that it pads with
   /// The post-processor of tokenizer.json, which may be null.
   std::function<PostProcessorPtr(const std::shared_ptr<const Lexicon>&)> post_processor{};
 };
@@ -39,7 +40,11 @@ std::optional<VocabularyKind> kind_of_class(std::string_view name);
 /// Throws FormatError if the vocabulary lacks a token that the class needs.
 PipelineParts build_class(std::string_view name, ClassFiles files, const TokenizerConfig& config);
 
-/// The special tokens of a class.
+/// The special tokens of a class that reads `where`. Throws FormatError if the files give a token that it builds on two
+/// contents.
+SpecialTokens special_tokens_of(const TokenizerConfig& config, const TokenSources& sources, const std::string& where);
+
+/// The special tokens of a class by default.
 std::span<const ClassToken> tokens_of_class(std::string_view name);
 
 /// Byte-level pre-tokenizer and decoder, as in GPT-2.

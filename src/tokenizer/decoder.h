@@ -1,6 +1,7 @@
 // Decoders: turn tokens back into a text.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@ class Decoder {
   virtual ~Decoder() = default;
   /// Changes the tokens, which are then joined. Throws FormatError where they would have more than `most` bytes.
   virtual void apply(std::vector<std::string>* tokens, size_t most) const = 0;
+  /// How tokens spell single bytes: not at all, as characters (ByteLevel), or as "<0x41>" (ByteFallback).
+  enum class Bytes : uint8_t { none, characters, numbers };
+  virtual Bytes bytes() const { return Bytes::none; }
 };
 using DecoderPtr = std::unique_ptr<const Decoder>;
 

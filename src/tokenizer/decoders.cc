@@ -40,23 +40,11 @@ void clean_up(std::string* text, bool of_package = true) {
 
 class ByteLevelDecoder : public Decoder {
  public:
+  Bytes bytes() const override { return Bytes::characters; }
   void apply(std::vector<std::string>* tokens, size_t) const override {
-    std::string bytes;
-    for (const std::string& token : *tokens) {
-      const size_t before = bytes.size();
-      for (std::string_view rest = token; !rest.empty();) {
-        const DecodedCharacter c = decode_utf8(rest);
-        const int byte = byte_of_character(c.code);
-        if (byte < 0) {  // a token that was added is no row of bytes
-          bytes.resize(before);
-          bytes += token;
-          break;
-        }
-        bytes += static_cast<char>(byte);
-        rest.remove_prefix(static_cast<size_t>(c.length));
-      }
-    }
-    *tokens = {sanitize_utf8(bytes)};
+    std::string all;
+    for (const std::string& token : *tokens) all += bytes_of_characters(token).value_or(token);
+    *tokens = {sanitize_utf8(all)};
   }
 };
 
@@ -149,6 +137,7 @@ class ReplaceDecoder : public Decoder {
 
 class ByteFallbackDecoder : public Decoder {
  public:
+  Bytes bytes() const override { return Bytes::numbers; }
   void apply(std::vector<std::string>* tokens, size_t) const override {
     std::vector<std::string> out;
     std::string bytes;
@@ -222,6 +211,11 @@ class Sequence : public Decoder {
       for (const std::string& token : *tokens) bytes += token.size();
       if (bytes > most) refuse_growth("decode", most);
     }
+  }
+  Bytes bytes() const override {
+    Bytes most = Bytes::none;
+    for (const DecoderPtr& decoder : decoders_) most = std::max(most, decoder->bytes());
+    return most;
   }
 
  private:

@@ -26,8 +26,11 @@ class Tokenizer::Implementation {
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
   virtual std::optional<int32_t> unknown() const = 0;
   virtual int64_t size() const = 0;
+  virtual std::optional<std::string> own_text(int32_t id) const = 0;
   virtual bool special(int32_t id) const = 0;
   virtual bool language(int32_t) const { return false; }
+  virtual bool special_by_name(int32_t id) const { return special(id); }
+  virtual std::optional<std::string> named(const std::string&) const { return std::nullopt; }
   virtual TokenizerRules rules() const { return {}; }
 };
 

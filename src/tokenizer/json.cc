@@ -195,15 +195,17 @@ double JsonValue::number() const {
   return document_->nodes_[node_].real;
 }
 
-std::optional<JsonValue> JsonValue::find(std::string_view key) const {
+std::optional<JsonValue> JsonValue::member(std::string_view key) const {
   expect(Type::object, "an object");
-  for (uint32_t node = node_ + 1; node < end(); node = end_of(node + 1)) {
-    if (text_of(node) != key) continue;
-    JsonValue value(document_, node + 1, path_.empty() ? std::string(key) : path_ + "." + std::string(key));
-    if (value.is_null()) return std::nullopt;
-    return value;
-  }
+  for (uint32_t node = node_ + 1; node < end(); node = end_of(node + 1))
+    if (text_of(node) == key)
+      return JsonValue(document_, node + 1, path_.empty() ? std::string(key) : path_ + "." + std::string(key));
   return std::nullopt;
+}
+
+std::optional<JsonValue> JsonValue::find(std::string_view key) const {
+  auto value = member(key);
+  return value && !value->is_null() ? value : std::nullopt;
 }
 
 JsonValue JsonValue::at(std::string_view key) const {

@@ -33,6 +33,8 @@ class JsonValue {
   int64_t integer() const;  // exact
   double number() const;
 
+  /// A member of an object, which may be null.
+  std::optional<JsonValue> member(std::string_view key) const;
   /// A member of an object; nothing where it is missing or null.
   std::optional<JsonValue> find(std::string_view key) const;
   /// FormatError where it is missing or null.

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "text/model_proto_reader.h"
 #include "tokenizer/json.h"
 #include "tokenizer/pipeline.h"
 
@@ -15,17 +16,31 @@ namespace heed::inline v0 {
 
 inline constexpr uint64_t kLargestTokenizer = uint64_t{256} << 20;  // limit in bytes
 
-/// The default of a special token in a class of transformers; no content: none.
+/// The default of a special token in a class of transformers; no content: none, also if tokenizer.json pads with one.
 struct ClassToken {
   std::string_view key, content;
+  bool object = false;  // the class makes an object of a text, with these attributes
   bool lstrip = false, normalized = false;
+};
+
+/// The tokens that a class has besides those of tokenizer_config.json and special_tokens_map.json.
+struct TokenSources {
+  std::span<const ClassToken> defaults{};   // for tokens that the files do not name
+  std::map<int64_t, AddedToken> of_file{};  // the added tokens of tokenizer.json by id
+  bool kept = false;                        // the class uses them as tokenizer.json has them
+  std::string padding{};                    // the token that tokenizer.json pads with
+  bool null_is_no_list = false;             // "extra_special_tokens": null counts as absent
+  /// Replaces TokenizerConfig::additional() if the files have no extra_special_tokens.
+  std::optional<std::vector<AddedToken>> additional{};
 };
 
 /// The result of TokenizerConfig::special_tokens().
 struct SpecialTokens {
-  std::vector<AddedToken> added{};             // in the order in which transformers adds them
+  std::vector<AddedToken> added{};             // in the order in which transformers adds them; a content may come again
+  size_t listed = 0;                           // so many of the first ones are listed with their ids
   std::map<std::string, std::string> named{};  // content by key ("bos_token")
   std::vector<std::string> all{};              // transformers' all_special_tokens
+  std::string replaced{};  // a name such as "bos_token" whose token one of the model's names replaces; empty if none is
 
   /// The content of a named token; empty if the class has none.
   std::string content(const std::string& key) const {
@@ -34,9 +49,16 @@ struct SpecialTokens {
   }
 };
 
+/// The result of TokenizerConfig::named_tokens(): transformers' special_tokens_map, which chat templates read.
+struct NamedTokens {
+  std::map<std::string, std::string> tokens{};  // content by name ("bos_token")
+  bool complete = true;                         // false: the class may have more tokens by itself
+  std::set<std::string> none{};                 // names that the files set to null
+};
+
 /// tokenizer_config.json, special_tokens_map.json and added_tokens.json, each if present, and the class that they and
-/// config.json name. special_tokens_map.json takes precedence, unless tokenizer_config.json lists all added tokens. The
-/// keys are in kConfigKeys.
+/// config.json name. special_tokens_map.json takes precedence, also with null, unless tokenizer_config.json lists all
+/// added tokens. The keys are in kConfigKeys.
 class TokenizerConfig {
  public:
   explicit TokenizerConfig(const TokenizerFiles& files);
@@ -51,24 +73,31 @@ class TokenizerConfig {
   int64_t integer_or(std::string_view key, int64_t otherwise) const;
   std::string text_or(std::string_view key, std::string_view otherwise) const;
 
-  /// The special tokens of a class, with `defaults` for those that the files do not name. `of_file`: the added tokens
-  /// of tokenizer.json by id; `kept`: the class uses them. `additional` replaces mapped_additional(), which applies if
-  /// tokenizer_config.json has neither extra_special_tokens nor additional_special_tokens.
-  SpecialTokens special_tokens(std::span<const ClassToken> defaults, const std::map<int64_t, AddedToken>& of_file = {},
-                               bool kept = false,
-                               const std::optional<std::vector<AddedToken>>& additional = std::nullopt) const;
+  /// Whether a file has the key, also with null.
+  bool gives(std::string_view key) const { return given(key).has_value(); }
+  /// The template for chats: a text, or several with names. None if there is none.
+  std::optional<JsonValue> chat_template() const { return find("chat_template"); }
+  bool chat_template_is_mapped() const;  // special_tokens_map.json has the key, which then precedes files of templates
 
-  /// Sets clean-up and TokenizerRules as in transformers' class. `bpe`: the model is BPE, whose texts are not cleaned
-  /// up.
-  void finish(PipelineParts* parts, bool bpe) const;
+  /// The special tokens of a class.
+  SpecialTokens special_tokens(const TokenSources& sources) const;
+  /// The names of special tokens in the tokenizer that load_tokenizer() makes of the same files.
+  NamedTokens named_tokens(const TokenizerFiles& files) const;
+
+  /// The list of tokens that a class gets as its argument additional_special_tokens.
+  std::optional<std::vector<AddedToken>> additional() const;
+  /// The token that a class gets as the argument for one of its tokens with a name of its own, such as "prefix_token".
+  std::optional<AddedToken> argument(const ClassToken& token) const;
+
+  /// Sets clean-up, TokenizerRules and special ids as in transformers' class. `special`: its tokens. `bpe`: the model
+  /// is BPE, whose texts are not cleaned up.
+  void finish(PipelineParts* parts, const SpecialTokens& special, bool bpe) const;
 
   /// The contents of added_tokens_decoder, or of added_tokens.json, by id.
   std::map<int64_t, std::string> listed_tokens() const;
 
-  /// additional_special_tokens of special_tokens_map.json.
-  std::optional<std::vector<AddedToken>> mapped_additional() const;
-
  private:
+  std::optional<JsonValue> given(std::string_view key) const;  // null, too
   std::optional<JsonValue> find(std::string_view key) const;
   void find_class(const TokenizerFiles& files);
 
@@ -90,6 +119,10 @@ struct ConfigKey {
 /// ...], "aliases": {class: class}}.
 std::string describe_tokenizer_config();
 
+/// TokenizerConfig::named_tokens() of a directory, as JSON for tests: {"tokens": {name: content}, "complete": boolean,
+/// "none": [name, ...]}.
+std::string describe_named_tokens(const std::string& directory);
+
 /// vocab.json and merges.txt: byte-level BPE.
 std::shared_ptr<const Pipeline> read_merges(const TokenizerFiles& files, const TokenizerConfig& config);
 
@@ -99,6 +132,9 @@ std::shared_ptr<const Pipeline> read_wordpieces(const TokenizerFiles& files, con
 /// The sentencepiece model `name`, for the classes that heed knows.
 std::shared_ptr<const Pipeline> read_sentencepiece(const TokenizerFiles& files, const std::string& name,
                                                    const TokenizerConfig& config);
+
+/// The special tokens that a sentencepiece model names by itself. They refer to `model`.
+std::vector<ClassToken> tokens_of_pieces(const SentencePieceModel& model);
 
 /// The tokenizer in a GGUF file.
 std::shared_ptr<const Pipeline> read_gguf(const std::string& path);

@@ -1,13 +1,13 @@
 // Tokenizers whose sentencepiece model cuts and whose vocab.json gives the pieces other ids: Marian's (OPUS-MT), with a
 // model for each language, and M2M100's.
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "heed/error.h"
 #include "text/model_proto_reader.h"
 #include "text/unicode.h"
 #include "tokenizer/character_map.h"
+#include "tokenizer/classes.h"
 #include "tokenizer/load.h"
 #include "tokenizer/read_json.h"
 
@@ -190,6 +190,19 @@ void check_python_class(const TokenizerConfig& config, const PipelineParts& part
     throw FormatError(where + ": model_input_names has token_type_ids, which heed does not support for this class");
 }
 
+constexpr const char *kMarian = "MarianTokenizer", *kM2m100 = "M2M100Tokenizer";
+
+// The classes of this file add special tokens as texts: the attributes of those that no list has do not count.
+SpecialTokens special_texts(const char* name, const TokenizerConfig& config, const std::string& where) {
+  SpecialTokens special = special_tokens_of(config, {.defaults = tokens_of_class(name)}, where);
+  special.added.resize(special.listed);
+  std::set<std::string> there;
+  for (const AddedToken& token : special.added) there.insert(token.content);
+  for (const std::string& content : special.all)
+    if (!there.contains(content)) special.added.push_back({.content = content, .special = true});
+  return special;
+}
+
 // The languages of M2M100, in the order of their ids, by `language_codes`.
 constexpr std::string_view kM2m100Languages =
     "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
@@ -211,9 +224,7 @@ std::shared_ptr<const Pipeline> read_marian(const TokenizerFiles& files, const T
   const SentencePieceModel model = read_model_proto(files.read(pieces), spm);
   const JsonDocument document(files.read(ids), where);
   TokenTable vocabulary = read_vocabulary(document.root(), where);
-  constexpr std::array kNamed{ClassToken{"eos_token", "</s>"}, ClassToken{"unk_token", "<unk>"},
-                              ClassToken{"pad_token", "<pad>"}};
-  const SpecialTokens special = config.special_tokens(kNamed);
+  const SpecialTokens special = special_texts(kMarian, config, where);
   const int32_t unk_id = need_id(vocabulary, special.content("unk_token"), where);
   const int32_t eos_id = need_id(vocabulary, special.content("eos_token"), where);
   if (model.kind != SentencePieceModel::unigram)
@@ -228,7 +239,7 @@ std::shared_ptr<const Pipeline> read_marian(const TokenizerFiles& files, const T
   const TemplatePiece end{.ids = {eos_id}};
   parts.post_processor = make_template({{.sequence = 0}, end}, {{.sequence = 0}, {.sequence = 1}, end});
   parts.decoder = std::make_unique<PiecesDecoder>(std::set<std::string>(special.all.begin(), special.all.end()), " ");
-  config.finish(&parts, /*bpe=*/false);  // its class computes in Python, and asks nothing of the model
+  config.finish(&parts, special, /*bpe=*/false);  // its class computes in Python, and asks nothing of the model
   check_python_class(config, parts, files.where);
   return std::make_shared<const Pipeline>(std::move(parts));
 }
@@ -252,10 +263,7 @@ std::shared_ptr<const Pipeline> read_m2m100(const TokenizerFiles& files, const T
   }
   parts.languages_end = next;
   vocabulary.finish(where);
-  constexpr std::array kNamed{ClassToken{"bos_token", "<s>"}, ClassToken{"eos_token", "</s>"},
-                              ClassToken{"unk_token", "<unk>"}, ClassToken{"sep_token", "</s>"},
-                              ClassToken{"pad_token", "<pad>"}};
-  const SpecialTokens special = config.special_tokens(kNamed);
+  const SpecialTokens special = special_texts(kM2m100, config, where);
   // transformers gives new tokens the ids after the pieces, which its class has given to languages.
   for (const AddedToken& token : special.added)
     if (vocabulary.find(token.content) == TokenTable::kNone)
@@ -275,7 +283,7 @@ std::shared_ptr<const Pipeline> read_m2m100(const TokenizerFiles& files, const T
   const TemplatePiece begin{.ids = {language}}, end{.ids = {eos_id}};
   parts.post_processor = make_template({begin, {.sequence = 0}, end}, {begin, {.sequence = 0}, {.sequence = 1}, end});
   parts.decoder = std::make_unique<PiecesDecoder>(std::set<std::string>(special.all.begin(), special.all.end()), "");
-  config.finish(&parts, /*bpe=*/false);  // its class computes in Python, and asks nothing of the model
+  config.finish(&parts, special, /*bpe=*/false);  // its class computes in Python, and asks nothing of the model
   check_python_class(config, parts, files.where);
   return std::make_shared<const Pipeline>(std::move(parts));
 }

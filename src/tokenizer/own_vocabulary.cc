@@ -45,6 +45,11 @@ class OwnVocabulary : public Tokenizer::Implementation {
     return out;
   }
 
+  std::optional<std::string> own_text(int32_t id) const override {
+    if (id < 0 || id >= vocabulary_.size()) return std::nullopt;
+    return std::string(special(id) ? vocabulary_.piece(id) : vocabulary_.bytes(id));
+  }
+
   std::string decode(std::span<const int32_t> ids, bool skip_special) const override {
     std::vector<int32_t> known;
     std::string out;

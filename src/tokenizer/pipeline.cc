@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tokenizer/byte_characters.h"
 #include "tokenizer/growth.h"
 
 namespace heed::inline v0 {
@@ -19,6 +20,11 @@ void add_token(int32_t id, int32_t type_id, ByteRange range, Encoding* out) {
 std::string_view Lexicon::text(int32_t id) const {
   if (const std::string_view token = added.text(id); token.data()) return token;
   return model->tokens().text(id);
+}
+
+int32_t Lexicon::id_of(std::string_view token) const {
+  const int32_t id = added.id_of(token);
+  return id == TokenTable::kNone ? model->tokens().find(token) : id;
 }
 
 TokenText model_text(std::shared_ptr<const Lexicon> lexicon) {
@@ -97,21 +103,53 @@ size_t Pipeline::encode_section(AlignedText text, int32_t type_id, size_t most_t
 
 std::string Pipeline::decode(std::span<const int32_t> ids, bool skip_special) const {
   std::vector<std::string> tokens;
-  size_t bytes = 0;
   for (const int32_t id : ids) {
     const std::string_view text = p_.lexicon->text(id);
     if (!text.data() || (skip_special && p_.lexicon->added.is_special(text))) continue;
     tokens.emplace_back(text);
-    bytes += text.size();
   }
+  std::string out = joined(std::move(tokens));
+  if (p_.cleans_up) clean_up_tokenization(&out);
+  return out;
+}
+
+std::string Pipeline::joined(std::vector<std::string> tokens) const {
+  size_t bytes = 0;
+  for (const std::string& token : tokens) bytes += token.size();
   if (p_.decoder) p_.decoder->apply(&tokens, most_of(bytes));
   std::string out;
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (i > 0 && !p_.decoder) out += ' ';
     out += tokens[i];
   }
-  if (p_.cleans_up) clean_up_tokenization(&out);
   return out;
+}
+
+std::string_view Pipeline::content(int32_t id) const {
+  const std::string_view added = p_.lexicon->added.content(id);
+  return added.data() ? added : p_.lexicon->model->tokens().text(id);
+}
+
+// As transformers' StopStringCriteria.clean_tokenizer_vocab: a single byte by itself, another token behind a word.
+std::optional<std::string> Pipeline::own_text(int32_t id) const {
+  constexpr std::string_view kBefore = "abcdef";
+  const std::string_view token = content(id);
+  if (!token.data()) return std::nullopt;
+  const Decoder::Bytes bytes = p_.decoder ? p_.decoder->bytes() : Decoder::Bytes::none;
+  if (bytes == Decoder::Bytes::characters)
+    if (const auto spelled = bytes_of_characters(token)) return spelled;
+  if (bytes == Decoder::Bytes::numbers)
+    if (const int byte = byte_of_token(token); byte >= 0) return std::string(1, static_cast<char>(byte));
+  std::vector<std::string> tokens;
+  const std::vector<GivenText> before{{kBefore, AlignedText(kBefore, 0)}};
+  for (const int32_t one : encode(before, /*special_tokens=*/false).ids) tokens.emplace_back(content(one));
+  tokens.emplace_back(token);
+  const std::string text = joined(std::move(tokens));
+  const size_t at = text.find(kBefore);
+  if (at == std::string::npos)
+    throw FormatError("generate: stop_strings need a tokenizer that has the letters of '" + std::string(kBefore) +
+                      "'; remove stop_strings from generation_config.json");
+  return text.substr(at + kBefore.size());
 }
 
 std::optional<std::string> Pipeline::token(int32_t id) const {
@@ -121,14 +159,18 @@ std::optional<std::string> Pipeline::token(int32_t id) const {
 }
 
 std::optional<int32_t> Pipeline::id_of(std::string_view token) const {
-  int32_t id = p_.lexicon->added.id_of(token);
-  if (id == TokenTable::kNone) id = p_.lexicon->model->tokens().find(token);
+  const int32_t id = p_.lexicon->id_of(token);
   if (id == TokenTable::kNone) return std::nullopt;
   return id;
 }
 
 int64_t Pipeline::size() const {
   return int64_t{std::max(p_.lexicon->model->tokens().largest_id(), p_.lexicon->added.largest_id())} + 1;
+}
+
+std::optional<std::string> Pipeline::named(const std::string& name) const {
+  const auto found = p_.named.find(name);
+  return found == p_.named.end() ? std::nullopt : std::optional(found->second);
 }
 
 bool Pipeline::special(int32_t id) const {

@@ -2,9 +2,11 @@
 // and the decoder for the way back.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "tokenizer/added_tokens.h"
@@ -22,7 +24,8 @@ namespace heed::inline v0 {
 struct Lexicon {
   ModelPtr model;
   AddedTokens added;
-  std::string_view text(int32_t id) const;  // data() == nullptr where an id names none
+  std::string_view text(int32_t id) const;      // data() == nullptr where an id names none
+  int32_t id_of(std::string_view token) const;  // TokenTable::kNone
 };
 
 /// For post-processors: the texts of the model's tokens alone.
@@ -36,7 +39,9 @@ struct PipelineParts {
   DecoderPtr decoder;
   bool cleans_up = false;  // decoded texts lose the spaces before marks of punctuation
   TokenizerRules rules{};
-  int32_t first_language = 0, languages_end = 0;  // ids that the class has given to languages
+  int32_t first_language = 0, languages_end = 0;   // ids that the class has given to languages
+  std::map<std::string, std::string> named{};      // special tokens by name, such as "mask_token"
+  std::optional<std::set<int32_t>> special_ids{};  // transformers' all_special_ids; nothing for a bare tokenizer.json
 };
 
 class Pipeline : public Tokenizer::Implementation {
@@ -49,14 +54,24 @@ class Pipeline : public Tokenizer::Implementation {
   std::optional<int32_t> id_of(std::string_view token) const override;
   std::optional<int32_t> unknown() const override { return p_.lexicon->model->unknown(); }
   int64_t size() const override;
+  std::optional<std::string> own_text(int32_t id) const override;
   bool special(int32_t id) const override;
   bool language(int32_t id) const override { return id >= p_.first_language && id < p_.languages_end; }
+  bool special_by_name(int32_t id) const override {
+    return p_.special_ids ? p_.special_ids->contains(id) : special(id);
+  }
+  std::optional<std::string> named(const std::string& name) const override;
   TokenizerRules rules() const override { return p_.rules; }
 
  private:
   Encoding encode_text(const AlignedText& text, int32_t type_id, WordCache* cache) const;
   /// Returns the bytes of what the pre-tokenizer wrote.
   size_t encode_section(AlignedText text, int32_t type_id, size_t most_tokens, WordCache* cache, Encoding* out) const;
+
+  /// The text of tokens.
+  std::string joined(std::vector<std::string> tokens) const;
+  /// A token as it was given, also if it is normalized.
+  std::string_view content(int32_t id) const;
 
   std::unique_ptr<WordCache> take_cache() const;
   void give_back(std::unique_ptr<WordCache> cache) const;

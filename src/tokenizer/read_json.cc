@@ -353,6 +353,7 @@ std::vector<AddedToken> read_added_tokens(const JsonValue& list) {
     token.rstrip = entry.boolean_or("rstrip", false);
     token.special = entry.boolean_or("special", false);
     token.normalized = entry.boolean_or("normalized", !token.special);
+    token.may_change = !entry.find("normalized");
   });
   return tokens;
 }
@@ -407,6 +408,15 @@ std::string character_map_for_class(const JsonValue& root) {
   return map;
 }
 
+}  // namespace
+
+std::string padding_token(const JsonValue& root) {
+  const auto padding = root.find("padding");
+  return padding ? std::string(padding->string_or("pad_token", "")) : "";
+}
+
+namespace {
+
 // What a class makes of the model, the added tokens and, for some classes, the post-processor. Everything else of the
 // file means nothing to it.
 PipelineParts parts_of_class(const JsonValue& root, const std::string& where, const TokenizerConfig& config,
@@ -429,6 +439,7 @@ PipelineParts parts_of_class(const JsonValue& root, const std::string& where, co
     if (kind == VocabularyKind::bpe) files.merges = read_merge_list(model, where);
   }
   files.character_map = character_map_for_class(root);
+  files.padding = padding_token(root);
   if (const auto part = root.find("post_processor"))
     files.post_processor = [part = *part, reading](const std::shared_ptr<const Lexicon>& lexicon) {
       return read_post_processor(part, model_text(lexicon), reading);
@@ -442,10 +453,11 @@ PipelineParts parts_of_file(const JsonValue& root, const std::string& where, con
   if (const auto normalizer = root.find("normalizer")) parts.normalizer = read_normalizer(*normalizer, reading);
   const auto lexicon = std::make_shared<Lexicon>();
   lexicon->model = read_model(root.at("model"), where);
-  if (config) {
-    SpecialTokens special = config->special_tokens({}, tokens_by_id(root, tokens), /*kept=*/true);
-    std::move(special.added.begin(), special.added.end(), std::back_inserter(tokens));
-  }
+  SpecialTokens special;
+  if (config)
+    special =
+        config->special_tokens({.of_file = tokens_by_id(root, tokens), .kept = true, .padding = padding_token(root)});
+  tokens.insert(tokens.end(), special.added.begin(), special.added.end());
   lexicon->added = AddedTokens(std::move(tokens), lexicon->model->tokens(), parts.normalizer.get(), where);
   parts.lexicon = lexicon;
   if (const auto pre_tokenizer = root.find("pre_tokenizer"))
@@ -454,7 +466,7 @@ PipelineParts parts_of_file(const JsonValue& root, const std::string& where, con
     parts.post_processor = read_post_processor(*post_processor, model_text(lexicon), reading);
   if (const auto decoder = root.find("decoder")) parts.decoder = read_decoder(*decoder, reading);
   if (config) {
-    config->finish(&parts, type_of_model(root.at("model")) == "BPE");
+    config->finish(&parts, special, type_of_model(root.at("model")) == "BPE");
   } else {
     parts.rules.types = true;
   }
@@ -488,8 +500,10 @@ std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const
   const TokenTable& model = parts.lexicon->model->tokens();
   const int64_t size = int64_t{std::max(model.largest_id(), parts.lexicon->added.largest_id())} + 1;
   parts.rules.appended = std::max<int64_t>(0, size - size_of_file(tokens, model));
-  // "truncation" and "padding" are left over from the program that saved the file. transformers drops both when it
-  // loads a tokenizer: each call says how it cuts and pads.
+  // The rest of "truncation" and "padding" is left over from the program that saved the file. transformers drops it
+  // when it loads a tokenizer: each call says how it cuts and pads.
+  if (const auto truncation = root.find("truncation"); truncation && config && !config->gives("truncation_side"))
+    parts.rules.cuts_left = truncation->string_or("direction", "Right") == "Left";
   return std::make_shared<const Pipeline>(std::move(parts));
 }
 

@@ -15,6 +15,9 @@ class TokenizerConfig;
 std::shared_ptr<const Pipeline> read_tokenizer_json(const JsonValue& root, const std::string& where,
                                                     const TokenizerConfig* config = nullptr);
 
+/// The token that tokenizer.json pads with; empty if there is none.
+std::string padding_token(const JsonValue& root);
+
 /// A vocabulary: {"token": id, ...}.
 TokenTable read_vocabulary(const JsonValue& vocabulary, const std::string& where);
 

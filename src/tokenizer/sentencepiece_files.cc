@@ -62,7 +62,9 @@ class Reader {
   // Special tokens with their ids, before the class has read them.
   std::string token(const char* key, const char* otherwise) const {
     const ClassToken wanted[] = {{key, otherwise}};
-    return config_.special_tokens(wanted).content(key);
+    std::string content = config_.special_tokens({.defaults = wanted}).content(key);
+    if (content.empty()) throw FormatError(where_ + ": " + config_.class_name() + " needs a " + key);
+    return content;
   }
 
   void add_extra_ids() {
@@ -111,8 +113,8 @@ class Reader {
     if (!files.character_map.empty()) normalizers.push_back(make_precompiled(files.character_map, where_));
     normalizers.push_back(make_replace(Pattern(std::string(" ")), "\u2581"));
     parts.normalizer = make_sequence(std::move(normalizers));
-    const ClassToken named[] = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", model_.unk_piece}};
-    const SpecialTokens tokens = config_.special_tokens(named, {}, /*kept=*/false, files.pieces);
+    const std::vector<ClassToken> named = tokens_of_pieces(model_);
+    const SpecialTokens tokens = config_.special_tokens({.defaults = named, .additional = files.pieces});
     const auto lexicon = std::make_shared<Lexicon>();
     const bool bpe = files.kind == VocabularyKind::bpe;
     lexicon->model =
@@ -125,7 +127,7 @@ class Reader {
     parts.post_processor = make_ends(*lexicon, tokens, config_, false, /*json=*/false, where_);
     parts.decoder = model_.byte_fallback ? make_fallback_decoder(/*strip=*/false)
                                          : make_replace_decoder(Pattern(std::string("\u2581")), " ");
-    config_.finish(&parts, bpe);
+    config_.finish(&parts, tokens, bpe);
     return parts;
   }
 
@@ -137,6 +139,14 @@ class Reader {
 };
 
 }  // namespace
+
+std::vector<ClassToken> tokens_of_pieces(const SentencePieceModel& model) {
+  std::vector<ClassToken> tokens;
+  if (model.bos_id >= 0) tokens.push_back({"bos_token", model.bos_piece});
+  if (model.eos_id >= 0) tokens.push_back({"eos_token", model.eos_piece});
+  if (model.unk_id >= 0) tokens.push_back({"unk_token", model.unk_piece});
+  return tokens;
+}
 
 std::vector<Merge> merges_of(const std::vector<std::string_view>& thirds, const TokenTable& table) {
   std::vector<Merge> merges;

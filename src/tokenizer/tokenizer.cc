@@ -77,9 +77,13 @@ std::string Tokenizer::written(int32_t id) const {
   return text.find("\uFFFD") == std::string::npos ? text : shown_bytes(stored);
 }
 
+std::optional<std::string> Tokenizer::own_text(int32_t id) const { return implementation_->own_text(id); }
+
 int64_t Tokenizer::size() const { return implementation_->size(); }
 bool Tokenizer::special(int32_t id) const { return implementation_->special(id); }
 bool Tokenizer::language(int32_t id) const { return implementation_->language(id); }
+bool Tokenizer::special_by_name(int32_t id) const { return implementation_->special_by_name(id); }
+std::optional<std::string> Tokenizer::named(const std::string& name) const { return implementation_->named(name); }
 TokenizerRules Tokenizer::rules() const { return implementation_->rules(); }
 
 TokenStream::TokenStream(Tokenizer tokenizer, bool skip_special)

@@ -428,6 +428,90 @@ TEST(TokenizerClass, SpecialTokensAreAddedInTransformersOrder) {
   EXPECT_FALSE(mapped.special(9));
 }
 
+TEST(TokenizerClass, FormsOfSpecialTokens) {
+  const std::string object = R"({"content":"<o>","lstrip":true,"normalized":false)",
+                    with_type = object + R"(,"__type":"AddedToken"})";
+  const auto load = [&](const std::string& keys, const std::string& map = "{}", const std::string& json = "") {
+    return load_files({{"tokenizer.json", json.empty() ? Document().text() : json},
+                       {"tokenizer_config.json", R"({"tokenizer_class":"PreTrainedTokenizerFast",)" + keys + "}"},
+                       {"special_tokens_map.json", map}});
+  };
+  const auto refusal = [&](const std::string& keys) { return message_of([&] { load(keys); }); };
+  EXPECT_EQ(load(R"("bos_token":)" + with_type).named("bos_token"), "<o>");
+  const char* const expected = "is not a token; write a text, or an object with \"__type\": \"AddedToken\"";
+  EXPECT_NE(refusal(R"("bos_token":)" + object + "}").find(std::string("bos_token ") + expected), std::string::npos);
+  EXPECT_NE(refusal(R"("bos_token":3)").find(expected), std::string::npos);
+  EXPECT_NE(refusal(R"("extra_special_tokens":[)" + object + "}]").find(expected), std::string::npos);
+  EXPECT_NE(refusal(R"("extra_special_tokens":{"a":)" + object + "}}").find("has a a that "), std::string::npos);
+  EXPECT_EQ(load(R"("image_token":)" + object + "}").named("image_token"), std::nullopt);
+  EXPECT_EQ(load(R"("image_token":)" + with_type).named("image_token"), "<o>");
+  EXPECT_EQ(load(R"("extra_special_tokens":{"sound":"<n>"})").named("sound"), "<n>");
+  EXPECT_EQ(load(R"("bos_token":"<a>")", R"({"bos_token":)" + object + "}}").named("bos_token"), "<o>");
+  EXPECT_EQ(load(R"("bos_token":"<a>")", R"({"bos_token":null})").named("bos_token"), std::nullopt);
+  EXPECT_EQ(load(R"("bos_token":"<a>")", R"({"bos_token":null})").id_of("<a>"), std::nullopt);
+
+  // A token twice: a text and an object differ, and the last one decides.
+  const auto strips = [&](const std::string& keys) { return load(keys).encode("the <o>").offsets.back().begin == 3; };
+  EXPECT_TRUE(strips(R"("extra_special_tokens":["<o>",)" + with_type + "]"));
+  EXPECT_FALSE(strips(R"("extra_special_tokens":[)" + with_type + R"(,"<o>"])"));
+  EXPECT_TRUE(strips(R"("eos_token":"<o>","extra_special_tokens":[)" + with_type + "]"));
+  EXPECT_FALSE(strips(R"("eos_token":"<o>","added_tokens_decoder":{"9":{"content":"<o>"}},"extra_special_tokens":[)" +
+                      with_type + "]"));
+
+  // Files list them beside tokenizer.json, which may have more of them.
+  Document d;
+  d.added_tokens = R"([{"content":"<r>","special":true}])";
+  const Tokenizer more = load(R"("extra_special_tokens":["<e>"])", "{}", d.text());
+  EXPECT_TRUE(more.special(8) && !more.special_by_name(8));
+  EXPECT_TRUE(more.special(9) && more.special_by_name(9));
+
+  // tokenizer.json cuts and pads as the files do not say otherwise.
+  std::string json = Document().text();
+  const std::string none = R"("truncation":null,"padding":null)";
+  json.replace(json.find(none), none.size(), R"("truncation":{"direction":"Left"},"padding":{"pad_token":"<p>"})");
+  EXPECT_EQ(load(R"("a":1)", "{}", json).named("pad_token"), "<p>");
+  EXPECT_EQ(load(R"("pad_token":null)", "{}", json).named("pad_token"), std::nullopt);
+  EXPECT_TRUE(load(R"("a":1)", "{}", json).rules().cuts_left);
+  EXPECT_FALSE(load(R"("truncation_side":"right")", "{}", json).rules().cuts_left);
+  // A class that builds on a token takes one content of it.
+  const auto bert = [&](const std::string& keys) {
+    return message_of([&] {
+      load_files({{"vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"},
+                  {"tokenizer_config.json", R"({"tokenizer_class":"BertTokenizer",)" + keys + "}"}});
+    });
+  };
+  EXPECT_NE(bert(R"("extra_special_tokens":{"cls_token":"a"})").find("another cls_token in extra_special_tokens"),
+            std::string::npos);
+  EXPECT_EQ(bert(R"("extra_special_tokens":{"cls_token":"[CLS]"})"), "no error");
+}
+
+TEST(Tokenizer, OwnTexts) {
+  Document d;
+  d.model = R"({"type":"BPE","vocab":{"abcdef":0,"▁a":1,"<0xC3>":2,"b":3,"▁":4},"merges":[],"byte_fallback":true})";
+  d.normalizer = d.pre_tokenizer = d.post_processor = "null";
+  d.added_tokens = R"([{"content":"abcdef"},{"content":"</s>","special":true}])";
+  d.decoder = R"({"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},)"
+              R"({"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]})";
+  const Tokenizer pieces = d.load();
+  EXPECT_EQ(pieces.own_text(1), " a");
+  EXPECT_EQ(pieces.own_text(2), "\xC3");
+  EXPECT_EQ(pieces.own_text(3), "b");
+  EXPECT_EQ(pieces.own_text(4), " ");
+  EXPECT_EQ(pieces.own_text(5), "</s>");
+  EXPECT_EQ(pieces.own_text(6), std::nullopt);
+  d.decoder = R"({"type":"ByteLevel"})";
+  d.model = R"({"type":"BPE","vocab":{"abcdef":0,"Ġa":1,"Ã":2},"merges":[]})";
+  const Tokenizer bytes = d.load();
+  EXPECT_EQ(bytes.own_text(1), " a");
+  EXPECT_EQ(bytes.own_text(2), "\xC3");
+  EXPECT_EQ(bytes.own_text(3), "</s>");
+  d.added_tokens = "[]";
+  d.decoder = R"({"type":"WordPiece","prefix":"##","cleanup":true})";
+  d.model = R"({"type":"WordPiece","unk_token":"[UNK]","vocab":{"[UNK]":0,"##a":1}})";
+  const Tokenizer without = d.load();
+  EXPECT_THROW(without.own_text(1), FormatError);  // it has no letters to put in front
+}
+
 TEST(TokenizerClass, KeysThatHeedDoesNotSupportAreRefused) {
   const auto error = [&](const std::string& keys) {
     return message_of([&] {
@@ -449,6 +533,25 @@ TEST(Tokenizer, TheLastOfEqualAddedTokensSaysWhatItStrips) {
   Document d;
   d.added_tokens = R"([{"content":"<l>","lstrip":true,"special":true},{"content":"<l>","special":true}])";
   EXPECT_EQ(d.load().encode("the <l>").offsets, (std::vector<ByteRange>{{0, 3}, {4, 7}}));
+}
+
+// The package `tokenizers` 0.23: the last form is found, one special form makes the token special, and one normalized
+// form makes decoders write it so.
+TEST(Tokenizer, TheLastOfEqualAddedTokensSaysHowItIsFound) {
+  Document d;
+  d.normalizer = R"({"type":"Lowercase"})";
+  const auto load = [&](const std::string& first, const std::string& last) {
+    d.added_tokens = R"([{"content":"<L>",)" + first + R"(},{"content":"<L>",)" + last + "}]";
+    return d.load();
+  };
+  const std::string given = R"("normalized":false,"special":)", normal = R"("normalized":true,"special":)";
+  EXPECT_NE(load(normal + "true", given + "true").encode("<l>").ids, (Ids{8}));
+  EXPECT_EQ(load(normal + "true", given + "true").encode("<L>").ids, (Ids{8}));
+  EXPECT_EQ(load(given + "true", normal + "true").encode("<l>").ids, (Ids{8}));
+  EXPECT_EQ(load(given + "false", normal + "false").encode("<l>").ids, (Ids{8}));
+  EXPECT_TRUE(load(given + "true", given + "false").special(8));
+  EXPECT_EQ(load(normal + "false", given + "false").decode(Ids{8}), "<l>");
+  EXPECT_EQ(load(given + "false", given + "false").decode(Ids{8}), "<L>");
 }
 
 TEST(Tokenizer, StripWithoutASideKeepsWhiteSpace) {

@@ -8,6 +8,7 @@ MODELS is a folder of small models with their tokenizers, as ../shared/conforman
 settings are made in DIRECTORY.
   translators: lines by settings of the search, each line's tokens equal
   decoders:    prompts by settings of greedy search, each text equal
+  stops:       stop_strings with spaces, signs and parts of words: the same end
   fields:      every field of transformers' GenerationConfig with another value: the same text, or refused by its name,
                in generation_config.json and in an older model's config.json. Nothing is drawn here;
                src/pretrained/generation_test.cc has the probabilities of draws
@@ -284,6 +285,40 @@ def compare_fields(heed, models, directory, kind, name, texts, old=False):
     print(f"{name}{', config.json' if old else ''}: {same} settings of fields written as transformers does, {refused} refused by name")
 
 
+# Texts to stop at, within words, between words, at signs and characters of several bytes.
+STOPS = [" ", "e ", " a", "a b", " the", "he ", ". ", ".", "\u00e9", "\u00f1", "\u00bf", "</s>", "<s>", "\n", "n t", "o", "la ", ", ", "  ", "ss"]
+
+
+def compare_stops(heed, models, directory, kind, names, texts):
+    """stop_strings, each by itself, and two at once."""
+    pairs = kind is transformers.AutoModelForSeq2SeqLM
+    for name in names:
+        model, tokenizer = load(models / name, kind)
+        compared = stopped = 0
+        for stops in [*([stop] for stop in STOPS), ["zq", " e"]]:
+            settings = {"num_beams": 1, "stop_strings": stops}
+            copy = copy_of(models / name, directory / "copy", settings)
+            set_from(model, copy)
+            try:
+                want = [(translated if pairs else continued)(model, tokenizer, text) for text in texts]
+            except ValueError as error:  # transformers refuses a stop string that no token has a part of
+                if "unable to identify tokens" not in str(error):
+                    raise
+                continue
+            if pairs:
+                good = [same_tokens(tokens, got) for tokens, got in zip(want, got_translated(heed, copy, texts))]
+            else:
+                good = [same_text(text, got_continued(heed, copy, [prompt])[0]) for text, prompt in zip(want, texts)]
+            if not all(good):
+                sys.exit(f"{name}, stop_strings {stops}: {texts[good.index(False)]!r} differs")
+            compared += 1
+            set_from(model, copy_of(models / name, directory / "copy", {"num_beams": 1}))
+            stopped += any((translated if pairs else continued)(model, tokenizer, text) != one for text, one in zip(texts, want))
+        if stopped < 3:
+            sys.exit(f"{name}: {stopped} stop strings end a text")
+        print(f"{name}: {compared} stop strings, {stopped} of which end a text")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("heed")
@@ -301,6 +336,8 @@ def main():
     few = 1 if a.quick else 5
     compare_fields(heed, a.models, a.directory, transformers.AutoModelForSeq2SeqLM, "bart", LINES[:few], old=True)
     compare_fields(heed, a.models, a.directory, transformers.AutoModelForCausalLM, "qwen2", PROMPTS[:few], old=True)
+    compare_stops(heed, a.models, a.directory, transformers.AutoModelForSeq2SeqLM, TRANSLATORS, LINES[:few + 2])
+    compare_stops(heed, a.models, a.directory, transformers.AutoModelForCausalLM, DECODERS, PROMPTS[:few + 2])
     compare_translators(heed, a.models, a.directory, lines)
     compare_decoders(heed, a.models, a.directory, prompts)
 

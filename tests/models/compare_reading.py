@@ -43,10 +43,15 @@ SETTINGS = {
     "modules.json": {
         "0.idx": ([9, ...], []), "1.name": (["pooling"], []), "2.kwargs": ([[], ...], [["x"]]),
         "1.path": (["pooled"], []), "0.path": ([], ["0_Transformer"]),
-        "0.type": (["sentence_transformers.models.Transformer", BASE + "transformer.Transformer"], []),
-        "1.type": (["sentence_transformers.models.Pooling"], [KINDS + "layer_norm.LayerNorm"]),
-        "2.type": (["sentence_transformers.models.Dense"], [KINDS + "dropout.Dropout"]),
-        "3.type": (["sentence_transformers.models.Normalize"], [KINDS + "layer_norm.LayerNorm"])},
+        "0.type": (["sentence_transformers.models.Transformer", BASE + "transformer.Transformer"],
+                   ["my.module.Transformer", KINDS + "static_embedding.StaticEmbedding", BASE + "router.Router", KINDS + "bow.BoW",
+                    KINDS + "word_embeddings.WordEmbeddings"]),
+        "1.type": (["sentence_transformers.models.Pooling"],
+                   [KINDS + "layer_norm.LayerNorm", KINDS + "weighted_layer_pooling.WeightedLayerPooling", KINDS + "cnn.CNN",
+                    KINDS + "lstm.LSTM", "pooling.Pooling"]),
+        "2.type": (["sentence_transformers.models.Dense"],
+                   [KINDS + "dropout.Dropout", "my.module.Dense", "sentence_transformersx.Dense"]),
+        "3.type": (["sentence_transformers.models.Normalize"], [KINDS + "layer_norm.LayerNorm", "Normalize"])},
     "sentence_bert_config.json": {
         "max_seq_length": ([5, 40, None], []), "do_lower_case": ([True, False], []), "modality_config": ([TEXT, ...], []),
         "transformer_task": (["feature-extraction", ...], ["fill-mask"]), "module_output_name": (["token_embeddings"], []),
@@ -59,14 +64,15 @@ SETTINGS = {
         "tokenizer_name_or_path": ([None], []), "unpad_inputs": ([False, None], []), "query_length": ([4, None], []),
         "document_length": ([4], []), "backend": (["torch"], [])},
     "1_Pooling/config.json": {
-        "pooling_mode": (["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"], []),
+        "pooling_mode": (["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"], ["sum"]),
         "include_prompt": ([False, True, ...], []), "embedding_dimension": ([99], []), "word_embedding_dimension": ([99], []),
         **{f"pooling_mode_{name}": ([True], []) for name in
            ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")}},
     "2_Dense/config.json": {
         "activation_function": ([f"torch.nn.modules.{name}" for name in
-                                 ("activation.ReLU", "activation.GELU", "activation.SiLU", "linear.Identity")],
-                                ["torch.nn.modules.activation.Sigmoid"]),
+                                 ("activation.ReLU", "activation.GELU", "activation.SiLU", "linear.Identity", "ReLU")] +
+                                ["torch.nn.GELU", "my.module.ReLU", "my.module.Other", BASE + "dense.SiLU", "ReLU", ...],
+                                ["torch.nn.modules.activation.Sigmoid", "torch.other.ReLU"]),
         "bias": ([...], []), "in_features": ([], []), "out_features": ([], []),
         "module_input_name": (["sentence_embedding", ...], []),
         "module_output_name": (["sentence_embedding", ...], ["other"]), "use_residual": ([False], [True])},
@@ -223,7 +229,7 @@ def near(a, b, what):
 
 def same(got, want, what):
     assert got.shape == want.shape, f"{what}: {got.shape} and {want.shape}"
-    difference = np.abs(got - want).max() / np.abs(want).max()
+    difference = np.abs(got - want).max() / (np.abs(want).max() or 1)
     assert difference < TOLERANCE, f"{what}: {difference} of the largest value"
 
 
@@ -471,6 +477,65 @@ def vectors_with_another_head(heed, draw, kind, directory):
                 compare_masked_words(heed, draw, plain)
 
 
+def poolings_in_a_row(heed, draw, kind, directory):
+    """Several modes, whose vectors stand in the order of the list, some of them twice; flags have an order of their own."""
+    made(draw, kind, transformers.AutoModel, directory / "plain")
+    word = Transformer(str(directory / "plain"))
+    whole, texts = directory / "whole", [text_of(draw, 1, 30) for _ in range(8)]
+    sentence_transformers.SentenceTransformer(modules=[word, Pooling(word.get_embedding_dimension())], device="cpu") \
+        .save_pretrained(str(whole))
+    pooling, width = whole / "1_Pooling/config.json", word.get_embedding_dimension()
+    modes = ["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+    for chosen in [["lasttoken", "cls"], ["max", "mean", "cls"], ["mean", "mean"], draw.sample(modes, 4)]:
+        change(pooling, {"pooling_mode": chosen})
+        compare_vectors(heed, whole, texts, f"pooling_mode {chosen}")
+    for chosen in [["lasttoken", "cls_token"], ["weightedmean_tokens", "max_tokens", "mean_tokens"]]:
+        pooling.write_text(json.dumps({"word_embedding_dimension": width, **{f"pooling_mode_{mode}": True for mode in chosen}}))
+        compare_vectors(heed, whole, texts, f"flags {chosen}")
+
+
+def texts_without_words(heed, draw, kind, directory):
+    """Empty texts and texts of spaces, also after a prompt that is not pooled: no token may be left. sentence-transformers
+    has a maximum of -inf then, which is no number that same() takes."""
+    made(draw, kind, transformers.AutoModel, directory / "plain")
+    word = Transformer(str(directory / "plain"), max_seq_length=12)
+    whole, texts = directory / "whole", ["", " ", "  \t ", "a dog", text_of(draw, 3, 30), ""]
+    ends = kind not in MORE_TOKENIZERS  # the tokenizer adds tokens of its own
+    prompts = {"query": "who walks: ", "long": " ".join(["the cat sleeps in paris"] * 5), "word": "dog", **({"space": " "} if ends else {})}
+    sentence_transformers.SentenceTransformer(modules=[word, Pooling(word.get_embedding_dimension()), Normalize()], device="cpu",
+                                              prompts=prompts).save_pretrained(str(whole))
+    for mode in "cls", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken", "max":
+        for pooled in True, False:
+            change(whole / "1_Pooling/config.json", {"pooling_mode": mode, "include_prompt": pooled})
+            for name in (*prompts, *([None] if ends else [])):
+                what = f"{mode}, include_prompt {pooled}, prompt {name}"
+                given = [name] if name else []
+                nothing = not ends and not pooled  # no token is pooled
+                try:
+                    compare_vectors(heed, whole, texts, what, *given)
+                except Refused as refusal:
+                    assert nothing and mode in ("max", "cls") and "leave out texts" in str(refusal), f"{what}: {refusal}"
+                    if name != "long":  # which leaves no room for other tokens
+                        compare_vectors(heed, whole, texts[3:5], what + ", texts with words", *given)
+
+
+def prompts_with_an_unnamed_end(heed, draw, kind, directory):
+    """The token that ends a prompt is pooled, unless the tokenizer's files name it as a special one."""
+    made(draw, kind, transformers.AutoModel, directory / "plain")
+    settings = directory / "plain/tokenizer_config.json"
+    given = json.loads(settings.read_text())
+    for key in "sep_token", "eos_token":
+        given.pop(key, None)
+    for listed in False, True:
+        settings.write_text(json.dumps({**given, **({"extra_special_tokens": ["[SEP]"]} if listed else {})}))
+        word = Transformer(str(directory / "plain"))
+        whole = directory / f"whole {listed}"
+        sentence_transformers.SentenceTransformer(modules=[word, Pooling(word.get_embedding_dimension(), include_prompt=False)],
+                                                  device="cpu", prompts=PROMPTS).save_pretrained(str(whole))
+        assert (3 in word.tokenizer.all_special_ids) == listed, word.tokenizer.all_special_ids
+        compare_vectors(heed, whole, ["", "a dog", text_of(draw, 1, 30)], f"[SEP] listed: {listed}", "query")
+
+
 def each_value(values, refused):
     return [(value, False) for value in values] + [(value, True) for value in refused]
 
@@ -624,9 +689,10 @@ def main():
             answers: TOKENIZERS, vectors: [*TOKENIZERS, "llama", "t5", "bart"], logits: TOKENIZERS,
             vectors_without_modules: ["bert", "llama", "mistral", "t5", "bart"], vectors_without_the_head: ABSENT,
             vectors_with_another_head: [*TOKENIZERS, "llama", "bart"], prompts_and_similarities: ["bert", "roberta", "llama"],
-            settings_of_sentences: ["bert"], settings_of_pictures: ["vit"],
-            pictures_of_every_form: ["vit"]}
-    once = prompts_and_similarities, settings_of_sentences, settings_of_pictures, pictures_of_every_form
+            settings_of_sentences: ["bert"], settings_of_pictures: ["vit"], pictures_of_every_form: ["vit"],
+            poolings_in_a_row: ["bert"], texts_without_words: ["bert", "roberta", "llama"], prompts_with_an_unnamed_end: ["mistral"]}
+    once = (prompts_and_similarities, settings_of_sentences, settings_of_pictures, pictures_of_every_form, poolings_in_a_row,
+            texts_without_words, prompts_with_an_unnamed_end)
     for compare, kinds in read.items():
         for kind in kinds:
             for number in range(1 if compare in once else a.each):

@@ -363,7 +363,8 @@ REFUSED = [
     "{{ ['a', 'b']|join(none) }}", "{{ 'abc'|replace('b', 'x', count=1) }}", "{{ messages[none] is defined }}",
 ]
 # A token that is None is undefined in a template.
-TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "", "unk_token": "<unk>", "sep_token": None}
+TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "", "unk_token": "<unk>", "sep_token": None,
+          "image_token": "<img>"}
 
 
 def talk(*parts):
@@ -430,7 +431,7 @@ class Drawn:
     def expression(self):
         e = self.expression
         atom = lambda: self.one_of(self.text, self.number, self.name, "true", "none", "m.content", "m['role']",  # noqa: E731
-                                   "messages[0].role", "nothing", "bos_token", "pad_token", "loop.index", "loop.last")
+                                   "messages[0].role", "nothing", "bos_token", "pad_token", "image_token", "loop.index", "loop.last")
         return self.deeper(lambda: self.one_of(
             atom, atom, lambda: f"({e()} {self.draw.choice(['+', '-', '*', '~', '//', '%', '==', '!=', '<', '>=', 'in', 'not in', 'and', 'or'])} {e()})",
             lambda: f"{e()} ~ {e()}", lambda: f"not {atom()}", lambda: f"({e()} if {e()} else {e()})",
@@ -469,7 +470,7 @@ class Drawn:
         return self.draw.choice(["{{ ", "{{- "]) + self.closed() + self.draw.choice([" }}", " -}}"])
 
     def set(self):
-        return self.tag(f"set {self.draw.choice(['x', 'y', 'z', 'x', 'bos_token', 'messages', 'tools'])} = {self.closed()}")
+        return self.tag(f"set {self.draw.choice(['x', 'y', 'z', 'x', 'bos_token', 'messages', 'tools', 'image_token'])} = {self.closed()}")
 
     def body(self):
         return "".join(self.statement() for _ in range(self.draw.randint(1, 3)))

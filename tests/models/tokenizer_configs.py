@@ -4,8 +4,9 @@ parts of tokenizer.json and the class that config.json and tokenizer_config.json
 
     tokenizer_configs.py PROBE DIRECTORY --models DIR
 
-Each tokenizer of DIR/tokenizers, and one of M2M100Tokenizer that is made here, is compared as it is, with one key left
-out, and with one key changed, beside a tokenizer.json and without it. Ids of texts and pairs, and texts decoded from ids,
+Each tokenizer of DIR/tokenizers, and two that are made here, are compared as it is, with one key left
+out, with one key changed, and with special tokens drawn at random for all files at once, beside a tokenizer.json and
+without it. Ids of texts and pairs, texts decoded from ids, the special ids, and the named tokens that chat templates read
 have to be equal, or heed has to refuse a change that MAY_REFUSE lists. Prints the share that is refused.
 Each key that transformers' classes read has to be in heed's table of keys (PROBE --config), and each key that heed
 applies has to be changed here.
@@ -15,6 +16,7 @@ import copy
 import inspect
 import json
 import pathlib
+import random
 import re
 import shutil
 import subprocess
@@ -23,6 +25,7 @@ import sys
 import sentencepiece
 import transformers
 from transformers import tokenization_python, tokenization_utils_base, tokenization_utils_tokenizers
+from transformers.convert_slow_tokenizer import import_protobuf
 from transformers.models.auto import tokenization_auto
 from transformers.models.m2m_100 import tokenization_m2m_100
 
@@ -30,7 +33,7 @@ from transformers.models.m2m_100 import tokenization_m2m_100
 MODELS = {"LlamaTokenizer": "llama", "GemmaTokenizer": "gemma", "NllbTokenizer": "m2m_100", "GPT2Tokenizer": "gpt2",
           "PreTrainedTokenizerFast": "llama", "Qwen2Tokenizer": "qwen2", "RobertaTokenizer": "roberta",
           "T5Tokenizer": "t5", "XLMRobertaTokenizer": "xlm-roberta", "BertTokenizer": "bert", "MarianTokenizer": "marian",
-          "CodeGenTokenizer": "codegen", "M2M100Tokenizer": "m2m_100"}
+          "CodeGenTokenizer": "codegen", "M2M100Tokenizer": "m2m_100", "TokenizersBackend": "mistral"}
 NAMED = {"bpe-mistral": "mistral", "bpe-phi3": "phi3"}
 FILES = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt", "vocab.txt",
          "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm", "target.spm"}
@@ -70,6 +73,9 @@ MAY_REFUSE = [
     ("marian m2m100 m2m100-unlisted", r"added_tokens_decoder .*|added_tokens\.json|model_input_names \['input_ids', 'token_type_ids'\]"),
     # transformers gives new tokens the ids of languages.
     ("m2m100 m2m100-unlisted", "(cls|mask|image|prefix|middle|suffix|eot|fill)_token .*|.*special_tokens .*|special_tokens_map.json .*|only there")]
+# What heed may say of random special tokens that it refuses.
+DRAWN_REFUSED = r"needs a \w+_token|which a word without tokens becomes|none for what is unknown|has another \w+_token in" \
+    r"|is not a token|has the id \d+; heed supports only|is neither in vocab.json nor a language|the vocabulary has no"
 TYPES = ["llama", "mistral", "phi3", "qwen2", "qwen3", "gpt2", "gpt_oss", "bert", "roberta", "xlm-roberta", "umt5", "gemma3_text"]
 # Parts of tokenizer.json, of which a class keeps few.
 PARTS = {"normalizer": [None, {"type": "Lowercase"}, {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": False,
@@ -104,6 +110,19 @@ def make_m2m100(source, to, listed=True):
     return to
 
 
+def make_pieces(source, to):
+    """A sentencepiece model by itself, for no class of its own, which names its ends in its own way."""
+    to.mkdir(parents=True)
+    model = import_protobuf().ModelProto()
+    model.ParseFromString((source / "tokenizer.model").read_bytes())
+    model.trainer_spec.bos_id = -1
+    model.trainer_spec.eos_piece = model.pieces[2].piece = "<end>"
+    (to / "tokenizer.model").write_bytes(model.SerializeToString())
+    (to / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "TokenizersBackend", "add_bos_token": True, "add_eos_token": True}))
+    return to
+
+
 def ask(probe, directory, lines):
     result = subprocess.run([probe, directory], input="".join(json.dumps(line) + "\n" for line in lines).encode(),
                             capture_output=True, check=False)
@@ -113,7 +132,8 @@ def ask(probe, directory, lines):
 def difference(probe, directory):
     """Nothing where it is equal, "refused" with why, or what differs."""
     theirs = transformers.AutoTokenizer.from_pretrained(directory)
-    answers, errors = ask(probe, directory, [{"text": text} for text in TEXTS] + [{"text": TEXTS[1], "second": SECOND}])
+    lines = [{"text": text} for text in TEXTS] + [{"text": TEXTS[1], "second": SECOND, "special_ids": True}]
+    answers, errors = ask(probe, directory, lines)
     if len(answers) < len(TEXTS) + 1:
         return "refused", errors
     rows = []
@@ -132,6 +152,14 @@ def difference(probe, directory):
         return "different", f"types of a pair: {pair['token_type_ids']} and not {got['special']['type_ids']}"
     if (theirs.truncation_side == "left") != got["cuts_left"]:
         return "different", f"truncation_side {theirs.truncation_side}"
+    if sorted(theirs.all_special_ids) != answers[-1].get("special_ids", []):
+        return "different", f"all_special_ids {sorted(theirs.all_special_ids)} and not {answers[-1].get('special_ids')}"
+    named = json.loads(subprocess.run([probe, "--named", directory], capture_output=True, check=True).stdout)
+    for name, token in theirs.special_tokens_map.items():
+        if named["tokens"].get(name) != token and (named["complete"] or name in named["none"] or name in named["tokens"]):
+            return "different", f"{name} {token!r} and not {named['tokens'].get(name)!r}"
+    if more := set(named["tokens"]) - set(theirs.special_tokens_map):
+        return "different", f"named tokens {more}, which transformers does not have"
     decoded, errors = ask(probe, directory, [{"ids": row} for row in rows])
     for row, answer in zip(rows, decoded):
         for skip in (True, False):
@@ -220,6 +248,66 @@ def plans_of(source):
                 yield f"{part} {value!r}", given, mapped, {"tokenizer.json": changed}, model
 
 
+def drawn_plan(draw, source):
+    """Special tokens in all files, some of them several times, with other attributes, in all forms."""
+    given = json.loads((source / "tokenizer_config.json").read_text())
+    table = source / "special_tokens_map.json"
+    mapped = json.loads(table.read_text()) if table.exists() else {}
+    model = NAMED.get(source.name, MODELS[given["tokenizer_class"]])
+    contents = ["<new>", "<x1>", "<x2>", "Dog", "</s>", "a", "<N>"]
+
+    def flags():
+        token = {"content": draw.choice(contents)}
+        for key in ("lstrip", "rstrip", "normalized", "single_word", "special"):
+            if draw.random() < 0.5:
+                token[key] = draw.random() < 0.5
+        return token
+
+    def token(map_=False):
+        if draw.random() < 0.4:
+            return draw.choice(contents)
+        made = flags()
+        return made if map_ or draw.random() < 0.05 else {**made, "__type": "AddedToken"}
+
+    def tokens():
+        return [token() for _ in range(draw.randint(0, 3))]
+
+    def names():
+        return {draw.choice(["image_token", "bos_token", "sound", "pad_token"]): token() for _ in range(draw.randint(0, 2))}
+
+    config, others = dict(given), {}
+    if draw.random() < 0.7:
+        config.pop("added_tokens_decoder", None)
+    for key in draw.sample(["bos_token", "eos_token", "unk_token", "pad_token", "mask_token", "image_token", "cls_token"], 3):
+        for file in (config, mapped):
+            if draw.random() < 0.4:
+                file[key] = draw.choice([None, token(file is mapped)])
+            elif draw.random() < 0.2:
+                file.pop(key, None)
+    for key, values in [("extra_special_tokens", [tokens, names]), ("additional_special_tokens", [tokens]),
+                        ("model_specific_special_tokens", [names])]:
+        for file in (config, mapped):
+            if draw.random() < 0.3 and not (file is mapped and key == "model_specific_special_tokens"):
+                file[key] = draw.choice([None, draw.choice(values)()]) if draw.random() < 0.3 else draw.choice(values)()
+    if draw.random() < 0.3:
+        config["added_tokens_decoder"] = {str(draw.randint(0, 4) + 90000): flags() for _ in range(draw.randint(0, 4))}
+    if draw.random() < 0.2:
+        others["added_tokens.json"] = {draw.choice(contents): 100000 + i for i in range(2)}
+    if (source / "tokenizer.json").exists() and draw.random() < 0.8:
+        whole = json.loads((source / "tokenizer.json").read_text())
+        whole["added_tokens"] += [
+            {"id": 100000 + i, **dict.fromkeys(("lstrip", "rstrip", "single_word", "normalized", "special"), False), **flags()}
+            for i in range(draw.randint(0, 3))]
+        if draw.random() < 0.3:
+            whole["padding"] = {"strategy": "BatchLongest", "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+                                "pad_type_id": 0, "pad_token": draw.choice(contents)}
+        if draw.random() < 0.3:
+            whole["truncation"] = {"direction": draw.choice(["Left", "Right"]), "max_length": 512, "strategy": "LongestFirst",
+                                   "stride": 0}
+        others["tokenizer.json"] = whole
+    return config, mapped if mapped or draw.random() < 0.5 else None, others, model
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("probe")
@@ -227,6 +315,7 @@ def main():
     parser.add_argument("--models", type=pathlib.Path, required=True)
     parser.add_argument("--each", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--drawn", type=int, default=20, help="directories with random special tokens of each tokenizer")
     parser.add_argument("--refusals", action="store_true")
     parser.add_argument("names", nargs="*", help="directories, all of them if none is named")
     a = parser.parse_intermixed_args()
@@ -234,14 +323,17 @@ def main():
     wrong, refusals = check_table(a.probe), []
     made = [make_m2m100(a.models / "tokenizers/unigram-xlm-roberta", a.directory / name, listed)
             for name, listed in (("m2m100", True), ("m2m100-unlisted", False))]
-    for source in [*sorted((a.models / "tokenizers").iterdir()), *made]:
+    pieces = make_pieces(a.models / "tokenizers/bpe-mistral", a.directory / "pieces")
+    for source in [*sorted((a.models / "tokenizers").iterdir()), *made, pieces]:
         if a.names and source.name not in a.names:
             continue
         counts = {"equal": 0, "refused": 0, "different": 0, "not legal": 0, "foreign": 0}
         has_json = (source / "tokenizer.json").exists()
-        for number, (what, config, special, others, model) in enumerate(plans_of(source)):
+        draw = random.Random(f"{a.seed} {source.name}")
+        drawn = [(f"drawn {number}", *drawn_plan(draw, source)) for number in range(a.drawn)]
+        for number, (what, config, special, others, model) in enumerate([*plans_of(source), *drawn]):
             for bare in (False, True) if has_json and len(list(source.glob("*"))) > 3 else (False,):
-                if (number > 1 and (number + bare) % a.each != a.seed % a.each) or (bare and "tokenizer.json" in others):
+                if (number > 1 and not what.startswith("drawn") and (number + bare) % a.each != a.seed % a.each) or (bare and "tokenizer.json" in others):
                     continue
                 to = a.directory / "tokenizer"
                 shutil.rmtree(to, ignore_errors=True)
@@ -267,7 +359,7 @@ def main():
                     continue
                 foreign = found and found[0] == "refused" and re.match("tokenizer_class|model_type", what)
                 counts["foreign" if foreign else found[0] if found else "equal"] += 1
-                may = any(source.name in (names or source.name).split() and re.fullmatch(pattern, what) for names, pattern in MAY_REFUSE)
+                may = what.startswith("drawn") and found and re.search(DRAWN_REFUSED, found[1]) or any(source.name in (names or source.name).split() and re.fullmatch(pattern, what) for names, pattern in MAY_REFUSE)
                 if found and found[0] == "refused" and not may:
                     wrong.append(f"wrong: {name}: refused: {found[1][-200:]}")
                 elif found and found[0] == "refused":

@@ -282,15 +282,19 @@ class Embed(Reading):
         self.close(self.vectors("m", ["the dog"])[0], want)
         self.write("m/3_Dense/config.json", json.dumps({**dense, "in_features": 9}))
         self.refuses(1, "its layer is (3, 8)", "embed", "-m", "m", stdin="a\n")
-        self.write("m/3_Dense/config.json", json.dumps({**dense, "activation_function": "Mish"}))
+        self.write("m/3_Dense/config.json", json.dumps({**dense, "activation_function": "torch.nn.modules.activation.Mish"}))
         self.refuses(1, "Mish", "embed", "-m", "m", stdin="a\n")
+        # sentence-transformers computes Tanh for a class that is not torch's.
+        self.write("m/3_Dense/config.json", json.dumps({**dense, "activation_function": "my.module.ReLU"}))
+        self.close(self.vectors("m", ["the dog"])[0], want)
 
     def test_modules_that_are_not_known(self):
         model = tiny_models.text_encoder(self.at / "m")
-        whole = '[{"type": "a.Transformer", "path": ""}, {"type": "a.%s", "path": "%s"}]'
+        whole = '[{"type": "sentence_transformers.models.Transformer", "path": ""}, {"type": "sentence_transformers.%s", "path": "%s"}]'
         for content, says in (("{}", "a Transformer, a Pooling, then"), ("[]", "a Transformer, a Pooling, then"),
                               ("[1, 2]", "not a JSON object"), (whole % ("LSTM", "1"), "LSTM"),
                               (whole % ("Pooling", "../x"), "../x"),
+                              (whole.replace("sentence_transformers.models.T", "a.T") % ("Pooling", "1"), "modules of other packages"),
                               (whole.replace('""', '"0"') % ("Pooling", "1"), "itself")):
             self.write("m/modules.json", content)
             self.refuses(1, says, "embed", "-m", "m", stdin="the dog\n")

@@ -2,6 +2,7 @@
 // {"ids": [...]}.
 //
 //   probe TOKENIZER.JSON|DIRECTORY [source|target]
+//   probe --named DIRECTORY    prints the names of its special tokens, as describe_named_tokens() has them
 //   probe --config    prints what heed does with tokenizer_config.json, as describe_tokenizer_config() has it
 #include <filesystem>
 #include <iostream>
@@ -12,6 +13,7 @@
 
 namespace heed::inline v0 {
 std::string describe_tokenizer_config();  // src/tokenizer/load.h
+std::string describe_named_tokens(const std::string& directory);
 }  // namespace heed::inline v0
 
 namespace {
@@ -42,6 +44,8 @@ nlohmann::json answer(const heed::Tokenizer& tokenizer, const nlohmann::json& qu
     out[special ? "special" : "plain"] = as_json(encoding);
     out[special ? "decoded" : "decoded_plain"] = tokenizer.decode(encoding.ids, false);
   }
+  for (int32_t id = 0; id < tokenizer.size(); ++id)
+    if (question.contains("special_ids") && tokenizer.special_by_name(id)) out["special_ids"].push_back(id);
   out["types"] = tokenizer.rules().types;
   out["cuts_left"] = tokenizer.rules().cuts_left;
   out["decoded_skip_special"] = tokenizer.decode(tokenizer.encode(text).ids, true);
@@ -55,6 +59,10 @@ int main(int argc, char** argv) {
     const std::string path = argc > 1 ? argv[1] : "";
     if (path == "--config") {
       std::cout << heed::describe_tokenizer_config() << '\n';
+      return 0;
+    }
+    if (path == "--named" && argc > 2) {
+      std::cout << heed::describe_named_tokens(argv[2]) << '\n';
       return 0;
     }
     const bool target = argc > 2 && std::string(argv[2]) == "target";
