@@ -40,11 +40,11 @@ TEMPLATES = {  # what follows MARKUP, and what it writes for CONVERSATION
 }
 
 
-def directory_with(template, path):
+def directory_with(template, path, **more):
     shutil.copytree(ROOT / "gpt2", path)
     (path / "chat_template.jinja").write_text(template, encoding="utf-8")
     config = json.loads((path / "tokenizer_config.json").read_text(encoding="utf-8"))
-    (path / "tokenizer_config.json").write_text(json.dumps({**config, **TOKENS}), encoding="utf-8")
+    (path / "tokenizer_config.json").write_text(json.dumps({**config, **TOKENS, **more}), encoding="utf-8")
     return path
 
 
@@ -150,7 +150,6 @@ def test_safe_versions(version, chat, monkeypatch):
 
 @with_jinja2
 @pytest.mark.parametrize("template, text", [
-    ("{{ sep_token }}", "sep_token"), ("{% if false %}{{ mask_token }}{% endif %}", "mask_token"),
     ("{{ raise_exception('roles must alternate') }}", "roles must alternate"), ("{{ messages[7].content }}", None),
     ("{{ 1 / 0 }}", None), ("{{ 1 + 'a' }}", None), ("{% if %}", None), ("{{ 'a' | no_filter }}", "no_filter"),
     ("{% include 'config.json' %}", None), ("{% extends 'config.json' %}", None)])
@@ -158,6 +157,23 @@ def test_templates_that_fail(template, text, chat):
     with pytest.raises(heed.UsageError, match=text) as raised:
         chat(MARKUP + template).answer("Who are you?")
     assert "\n" not in str(raised.value)
+
+
+@with_jinja2
+def test_named_tokens(tmp_path):
+    """Those of the files, and those of the tokenizer's class, which heed has to know."""
+    named = "|{{ unk_token }}|{{ sep_token }}|{{ image_token }}|{{ mask_token }}"
+
+    def write(number, template, **more):
+        return heed._chat._writer_of_jinja2(str(directory_with(MARKUP + template, tmp_path / str(number), **more)), None)(CONVERSATION)
+    assert write(1, named, image_token="<i>", tokenizer_class="GPT2Tokenizer") == WRITTEN + "|<|endoftext|>||<i>|"
+    assert write(2, named, extra_special_tokens={"image_token": "<i>", "sep_token": "<p>"}, unk_token=None,
+                 tokenizer_class="GPT2Tokenizer") == WRITTEN + "||<p>|<i>|"
+    other = {"tokenizer_class": "CohereTokenizer"}  # which heed does not build
+    assert write(3, "{{ bos_token }}{{ sep_token }}{% set a_token = 1 %}{{ a_token }}", sep_token=None, **other) == WRITTEN + "<s>1"
+    for number, template in enumerate(["{{ sep_token }}", "{% if false %}{{ mask_token }}{% endif %}", "{{ image_token }}"], 4):
+        with pytest.raises(heed.UsageError, match="_token, which no file"):
+            write(number, template, **other)
 
 
 UNSAFE = ["''.__class__.__mro__", "messages.__class__.__mro__", "messages.append(1)", "messages[0].update(a=1)",

@@ -59,12 +59,11 @@ class Reader {
   }
 
  private:
-  // Special tokens with their ids, before the class has read them.
+  // Special tokens with their ids, before the class has read them. transformers makes "None" of one that is null.
   std::string token(const char* key, const char* otherwise) const {
     const ClassToken wanted[] = {{key, otherwise}};
-    std::string content = config_.special_tokens({.defaults = wanted}).content(key);
-    if (content.empty()) throw FormatError(where_ + ": " + config_.class_name() + " needs a " + key);
-    return content;
+    const std::string content = config_.special_tokens({.defaults = wanted}).content(key);
+    return content.empty() ? "None" : content;
   }
 
   void add_extra_ids() {
@@ -90,8 +89,12 @@ class Reader {
   std::vector<Scored> reordered_for_nllb() const {
     std::vector<Scored> tokens;
     std::unordered_set<std::string> there;
-    for (Scored& one : first_four())
-      if (there.insert(one.first).second) tokens.push_back(std::move(one));
+    for (Scored& one : first_four()) {
+      if (!there.insert(one.first).second)
+        throw FormatError(where_ + ": two of bos_token, pad_token, eos_token and unk_token are '" + one.first +
+                          "', which heed does not support; give them different contents");
+      tokens.push_back(std::move(one));
+    }
     for (const Scored& piece : pieces_)
       if (there.insert(piece.first).second) tokens.push_back(piece);
     return tokens;

@@ -75,7 +75,8 @@ MAY_REFUSE = [
     ("m2m100 m2m100-unlisted", "(cls|mask|image|prefix|middle|suffix|eot|fill)_token .*|.*special_tokens .*|special_tokens_map.json .*|only there")]
 # What heed may say of random special tokens that it refuses.
 DRAWN_REFUSED = r"needs a \w+_token|which a word without tokens becomes|none for what is unknown|has another \w+_token in" \
-    r"|is not a token|has the id \d+; heed supports only|is neither in vocab.json nor a language|the vocabulary has no"
+    r"|is not a token|has the id \d+; heed supports only|is neither in vocab.json nor a language|the vocabulary has no" \
+    r"|two of bos_token, pad_token, eos_token and unk_token are"
 TYPES = ["llama", "mistral", "phi3", "qwen2", "qwen3", "gpt2", "gpt_oss", "bert", "roberta", "xlm-roberta", "umt5", "gemma3_text"]
 # Parts of tokenizer.json, of which a class keeps few.
 PARTS = {"normalizer": [None, {"type": "Lowercase"}, {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": False,
