@@ -49,6 +49,8 @@ std::string StopTexts::release(bool all) {
 }
 
 struct StopStrings::Texts {
+  explicit Texts(Tokenizer of) : tokenizer(std::move(of)) {}
+
   Tokenizer tokenizer;
   std::mutex mutex{};
   std::unordered_map<int32_t, std::optional<std::string>> of_token{};

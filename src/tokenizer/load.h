@@ -66,6 +66,8 @@ class TokenizerConfig {
   /// The class that transformers' AutoTokenizer chooses, with aliases resolved ("RobertaTokenizer" for
   /// "BartTokenizerFast"). kFileClass for one that uses tokenizer.json unchanged. Empty if no file names one.
   const std::string& class_name() const { return class_; }
+  /// Whether nothing names a class or a token. A tokenizer.json then gives what the package tokenizers makes of it.
+  bool is_bare() const { return class_.empty() && !root_ && !map_ && !added_; }
   static constexpr const char* kFileClass = "TokenizersBackend";
 
   bool boolean_or(std::string_view key, bool otherwise) const;

@@ -252,9 +252,9 @@ SpecialTokens TokenizerConfig::special_tokens(const TokenSources& sources) const
     };
     const auto value = given(key);
     if (!value) {
-      const std::string_view content = in_class != defaults.end() ? in_class->content
-                                       : key == "pad_token"       ? std::string_view(sources.padding)
-                                                                  : std::string_view();
+      const std::string_view content = in_class != defaults.end()         ? in_class->content
+                                       : key == "pad_token" && !is_bare() ? std::string_view(sources.padding)
+                                                                          : std::string_view();
       if (!content.empty()) usual[i] = of_class(content);
     } else if (!value->is_null()) {
       AddedToken token = expect_token(member(map_, key) ? token_of_map(*value) : token_of_config(*value), *value);
