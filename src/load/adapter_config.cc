@@ -101,8 +101,8 @@ double AdapterConfig::scale(const std::string& module, int64_t rank) const {
   const double wanted = value_of(ranks_, static_cast<double>(rank_)), alpha = value_of(alphas_, alpha_);
   if (wanted != static_cast<double>(rank))
     throw FormatError(where_ + ": it sets the rank of '" + module + "' to " +
-                      std::to_string(static_cast<int64_t>(wanted)) + ", " + kAdapterFile + " has " +
-                      std::to_string(rank));
+                      std::to_string(static_cast<int64_t>(wanted)) + ", but " + kAdapterFile + " has rank " +
+                      std::to_string(rank) + "; correct \"r\" or \"rank_pattern\"");
   return alpha / (keys_.flag("use_rslora") ? std::sqrt(wanted) : wanted);
 }
 

@@ -218,7 +218,7 @@ class Merging {
       if (file_.contains(module + rest)) {
         if (!same_values(file_.tensor(module + rest), file_.tensor(name)))
           throw FormatError(file_.path() + ": '" + name + "' and '" + module + rest +
-                            "' name one tensor and differ; save the adapters again");
+                            "' are copies of one tensor and differ; save the adapters again");
         return true;
       }
     return false;
@@ -256,8 +256,8 @@ class Merging {
     const Tensor merged = low_rank_sum(original, b, a, config_.scale(module, a.size(0)));
     if (const std::string magnitudes = kPrefix + module + kMagnitudes; config_.has_magnitudes()) {
       if (!file_.contains(magnitudes))
-        throw FormatError(config_.where() + ": \"use_dora\" is true, and " + file_.path() + " has no '" + magnitudes +
-                          "'");
+        throw FormatError(config_.where() + ": \"use_dora\" is true, but " + file_.path() + " has no tensor '" +
+                          magnitudes + "'; save the adapters again");
       set_lengths(merged, file_.tensor(magnitudes).to(DType::f32).contiguous(), magnitudes);
     }
     changed_[own_name(plain)] = turned ? merged.transpose(0, 1).contiguous() : merged;

@@ -49,9 +49,9 @@ Variable last_states(const StoredModel& model, const RowBatch& batch) {
 // state that of a padding token.
 void check_none(Pooling how, bool has_first) {
   if (how == Pooling::maximum || (how == Pooling::first && !has_first))
-    throw UsageError(std::string("embed: a text has no tokens whose ") +
-                     (how == Pooling::maximum ? "maximum" : "first state") +
-                     " is its vector; leave out texts that are empty");
+    throw UsageError(std::string("embed: a text has no tokens, and pooling by ") +
+                     (how == Pooling::maximum ? "maximum" : "first token") +
+                     " gives no vector then; leave out texts that are empty");
 }
 
 // Pools the states (L, E) from row `begin` on into E numbers, which are 0 before. If there are none, the first state is

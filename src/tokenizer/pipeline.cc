@@ -147,8 +147,8 @@ std::optional<std::string> Pipeline::own_text(int32_t id) const {
   const std::string text = joined(std::move(tokens));
   const size_t at = text.find(kBefore);
   if (at == std::string::npos)
-    throw FormatError("generate: stop_strings need a tokenizer that has the letters of '" + std::string(kBefore) +
-                      "'; remove stop_strings from generation_config.json");
+    throw FormatError("generate: this tokenizer cannot write '" + std::string(kBefore) +
+                      "', which stop_strings need; remove stop_strings from generation_config.json");
   return text.substr(at + kBefore.size());
 }
 

@@ -103,7 +103,7 @@ struct MoreTokens {
 };
 
 std::vector<AddedToken> tokens_in(const JsonValue& list) {
-  if (!list.is_array()) list.refuse("is no list of tokens");
+  if (!list.is_array()) list.refuse("must be a list of tokens");
   std::vector<AddedToken> tokens;
   list.each([&](const JsonValue& value) { tokens.push_back(expect_token(token_of_config(value), value)); });
   return tokens;

@@ -103,7 +103,7 @@ std::optional<std::string> inflated(std::string_view bytes, const std::string& p
                                 reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
   if (status == Z_MEM_ERROR) throw MemoryError(path + ": there is too little memory for the picture");
   if (status == Z_BUF_ERROR)
-    throw FormatError(path + ": a text beside the picture is cut off or has more than " + std::to_string(kMostText) +
+    throw FormatError(path + ": a compressed text chunk is truncated or larger than " + std::to_string(kMostText) +
                       " bytes; remove the picture's metadata");
   if (status != Z_OK) return {};
   text.resize(size);

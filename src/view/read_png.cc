@@ -61,8 +61,8 @@ Size read_size(std::FILE* file, uint64_t bytes, const std::string& path) {
                       " pixels does not fit a file of " + std::to_string(bytes) + " bytes; it is cut off or damaged");
   if (bits == 16 && header[25] == kGrey)
     throw FormatError(path +
-                      ": grey values of 16 bits, for which Pillow takes the smaller of the value and 255, and other "
-                      "programs the upper 8 bits; convert the picture to 8 bits");
+                      ": it has 16-bit grey values, which Pillow clips to 255 and other programs divide by 256; "
+                      "convert the picture to 8 bits");
   return {width, height};
 }
 

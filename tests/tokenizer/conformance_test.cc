@@ -125,7 +125,8 @@ TEST(TokenizerConformance, LanguagesMayBeObjects) {
   std::filesystem::copy(from / "sentencepiece.bpe.model", to / "sentencepiece.bpe.model");
   std::ifstream in(from / "tokenizer_config.json");
   json config = json::parse(in);
-  for (json& language : config["additional_special_tokens"]) language = {{"__type", "AddedToken"}, {"content", language}, {"special", true}};
+  for (json& language : config["additional_special_tokens"])
+    language = {{"__type", "AddedToken"}, {"content", language}, {"special", true}};
   std::ofstream(to / "tokenizer_config.json") << config;
   const Tokenizer older = load_tokenizer(to.string());
   std::filesystem::remove(to / "tokenizer_config.json");
