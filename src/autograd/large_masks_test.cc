@@ -1,6 +1,7 @@
 // Attention on the tape under masks of any finite number, and of none: results and gradients.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ template <class T>
 class LargeMasksOnTheTape : public ::testing::Test {
  protected:
   static constexpr DType kType = dtype_of<T>();
-  static constexpr int64_t kKeys[] = {1, 5, 70};
+  static constexpr std::array<int64_t, 3> kKeys = {1, 5, 70};
 
   void expect(const char* name, const Tensor& value, const Tensor& exact, const std::string& what) {
     ASSERT_TRUE(value.defined()) << name << ", " << what;

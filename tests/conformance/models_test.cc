@@ -583,7 +583,7 @@ TEST_P(SpeechTransformers, LossAndGradients) {
   const TokenBatch target = TokenBatch::pad(c.rows("decoder_input_ids", "decoder_attention_mask"), 0);
   const Variable states = model.decode(target, model.encode(c.expected.tensor("input_features")));
   const Variable loss =
-      functional::linear_cross_entropy(states, model.embedding(), {}, c.expected.tensor("labels").to(DType::i32));
+      functional::linear_cross_entropy(states, model.output_weight(), {}, c.expected.tensor("labels").to(DType::i32));
   EXPECT_NEAR(loss.value().item(), c.facts["loss"].get<double>(), 1e-5);
   loss.backward();
   expect_gradients(c, *loaded.module);

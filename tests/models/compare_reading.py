@@ -641,8 +641,8 @@ def pictures_of_every_form(heed, draw, kind, directory):
     opacity = PIL.Image.fromarray(draw.integers(0, 256, (9, 14), dtype=np.uint8))
     clear = colors.copy()
     clear.putalpha(opacity)
-    forms = [(clear.convert(mode), more) for mode in ("1", "L", "LA", "P", "RGB", "RGBA")
-             for more in ({}, {"transparency": (1, 2, 3) if mode == "RGB" else 7})]
+    forms = [*((clear.convert(mode), {}) for mode in ("1", "L", "LA", "P", "RGB", "RGBA")),
+             *((clear.convert(mode), {"transparency": key}) for mode, key in (("L", 7), ("P", 7), ("RGB", (1, 2, 3))))]
     for number, (picture, more) in enumerate(forms):
         for orientation in [None, *range(1, 9)] if number == 0 else [draw.integers(1, 9)]:
             exif = PIL.Image.Exif()
