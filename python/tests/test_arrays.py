@@ -310,7 +310,7 @@ MISFITS = [
     ({"mask": np.zeros((5, 4), bool)}, heed.ShapeError, "does not broadcast"),
     ({"mask": np.zeros((4, 4), np.int64)}, heed.ShapeError, "the mask is int64"),
     ({"causal": "left"}, heed.ShapeError, "causal is 'left'; pass False, True"),
-    ({"causal": 1}, heed.ShapeError, "causal is 1; pass"),
+    ({"causal": 2}, heed.ShapeError, "causal is 2; pass"),
     ({"causal": "bottom_right", "offset": 1}, heed.ShapeError, "offset is 1; pass 0"),
     ({"scale": "big"}, TypeError, "scale is 'big'; pass a number"),
     ({"scale": np.nan}, heed.ShapeError, "scale is nan"),

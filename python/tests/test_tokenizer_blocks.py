@@ -1,4 +1,5 @@
-"""The blocks "truncation" and "padding" of tokenizer.json, left there by the program that saved it, change nothing."""
+"""The blocks "truncation" and "padding" of tokenizer.json, left there by the program that saved it, change nothing, but
+for the side on which texts that are too long are cut."""
 import json
 import shutil
 
@@ -14,7 +15,7 @@ FIXED = {"strategy": {"Fixed": 16}, "direction": "Right", "pad_to_multiple_of": 
          "pad_token": "[PAD]"}
 LONGEST = {**FIXED, "strategy": "BatchLongest", "direction": "Left", "pad_to_multiple_of": 8}
 BLOCKS = {"truncation": {"truncation": CUT, "padding": None}, "padding": {"truncation": None, "padding": FIXED},
-          "both": {"truncation": {**CUT, "direction": "Left"}, "padding": LONGEST}}
+          "both": {"truncation": {**CUT, "strategy": "OnlyFirst", "stride": 2}, "padding": LONGEST}}
 CALLS = {  # by a model's directory: what a call gives, as arrays, texts and numbers
     "bert": lambda model: [model.embed(TEXTS), *model.embed(TEXTS, tokens=True),
                            model.fill("My brother was not at [MASK] today.")],
@@ -42,3 +43,23 @@ def test_blocks_of_the_saving_program_change_nothing(name, block, tmp_path):
         assert heed.load_tokenizer(directory).encode(text).ids == ids
         if name != "t5":
             assert model.tokenizer.encode(text).ids == model.reading_ids(text) == ids
+
+
+def test_the_side_that_is_cut(tmp_path):
+    """As in transformers, the block names it if tokenizer_config.json does not."""
+    directory = tmp_path / "model"
+    shutil.copytree(ROOT / "sentence-encoder", directory)
+    for name, changes in (("tokenizer.json", {"truncation": {**CUT, "direction": "Left"}}),
+                          ("sentence_bert_config.json", {"max_seq_length": 6})):
+        path = directory / name
+        path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **changes}), encoding="utf-8")
+    path = directory / "tokenizer_config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    settings.pop("truncation_side", None)
+    vectors = []
+    for side in ({}, {"truncation_side": "left"}, {"truncation_side": "right"}):
+        path.write_text(json.dumps({**settings, **side}), encoding="utf-8")
+        with pytest.warns(UserWarning, match="longer than the model takes"):
+            vectors.append(heed.load(directory).embed(TEXTS[0]))
+    assert np.array_equal(vectors[0], vectors[1])
+    assert not np.array_equal(vectors[0], vectors[2])
