@@ -280,9 +280,9 @@ TEST(CheckOutputs, FitAndStandApart) {
   EXPECT_EQ(said(with(&AttentionResult::out, zeros({2, 3, 4, 5}))),
             "attention: into.out has shape (2, 3, 4, 5); pass (B, Hq, Lq, Dv) = (2, 3, 4, 4)");
   EXPECT_EQ(said(with(&AttentionResult::out, x)),
-            "attention: into.out shares memory with q, which is read; pass memory of its own");
+            "attention: into.out shares memory with q, which is read; pass separate memory");
   EXPECT_EQ(said(with(&AttentionResult::out, zeros({1, 3, 4, 4}).expand({2, 3, 4, 4}))),
-            "attention: into.out is broadcast along dimension 0 and cannot be written to; pass memory of its own");
+            "attention: into.out is broadcast along dimension 0 and cannot be written to; pass separate memory");
   EXPECT_EQ(said(with(&AttentionResult::lse, zeros({2, 3, 5}))),
             "attention: into.lse has shape (2, 3, 5); pass (B, Hq, Lq) = (2, 3, 4)");
   EXPECT_EQ(said(with(&AttentionResult::lse, zeros({2, 4, 3}).transpose(1, 2))),
@@ -300,13 +300,13 @@ TEST(CheckOutputs, FitAndStandApart) {
   for (const auto& [name, o] : {std::pair<const char*, AttentionOptions>{"the mask", {.mask = numbers.slice(0, 0, 4)}},
                                 {"alibi", {.alibi = numbers.slice(0, 21, 24)}},
                                 {"sinks", {.sinks = numbers.slice(0, 4, 7)}}})
-    EXPECT_EQ(said(with(&AttentionResult::lse, lse), o), std::string("attention: into.lse shares memory with ") + name +
-                                                             ", which is read; pass memory of its own");
+    EXPECT_EQ(said(with(&AttentionResult::lse, lse), o),
+              std::string("attention: into.lse shares memory with ") + name + ", which is read; pass separate memory");
   AttentionResult both = with(&AttentionResult::lse, lse);
   both.out = zeros({2, 3, 4, 8}).slice(3, 0, 4);
   both.scores = both.weights = zeros({2, 3, 4, 4});
   EXPECT_EQ(said(both, {.want_scores = ScoreStage::scaled}),
-            "attention: into.scores shares memory with into.weights; pass memory of its own");
+            "attention: into.scores shares memory with into.weights; pass separate memory");
 }
 
 // Whether two elements may have one place, by the strides.
@@ -318,7 +318,7 @@ TEST(CheckOutputs, ElementsHavePlacesOfTheirOwn) {
     into.out = Tensor::borrow(memory.data() + first, DType::f32, s, strides);
     return refusal([&] { check_outputs(check_inputs("attention", x, x, x, {}), x, x, x, into, {}); });
   };
-  const std::string nothing = "(nothing thrown)", share = "by which its elements may share memory";
+  const std::string nothing = "(nothing thrown)", share = "so its elements may share memory";
   EXPECT_EQ(said({2, 3, 4, 5}, {60, 20, 5, 1}), nothing);
   EXPECT_EQ(said({2, 3, 4, 5}, {60, 5, 15, 1}), nothing);          // tokens before heads
   EXPECT_EQ(said({2, 3, 4, 5}, {120, 40, 10, 1}), nothing);        // parts of wider rows
@@ -395,14 +395,14 @@ TEST_F(CheckBackward, WhatHasAGradient) {
 
 TEST_F(CheckBackward, GradientsStandApart) {
   into.k = into.q;
-  EXPECT_EQ(said(), "attention_backward: into.k shares memory with into.q; pass memory of its own");
+  EXPECT_EQ(said(), "attention_backward: into.k shares memory with into.q; pass separate memory");
   into.k = grad;
-  EXPECT_EQ(said(), "attention_backward: into.k shares memory with grad_out, which is read; pass memory of its own");
+  EXPECT_EQ(said(), "attention_backward: into.k shares memory with grad_out, which is read; pass separate memory");
   into.k = saved.out;
-  EXPECT_EQ(said(), "attention_backward: into.k shares memory with forward.out, which is read; pass memory of its own");
+  EXPECT_EQ(said(), "attention_backward: into.k shares memory with forward.out, which is read; pass separate memory");
   into.k = zeros(x.shape());
   options.sinks = into.sinks = zeros({3});
-  EXPECT_EQ(said(), "attention_backward: into.sinks shares memory with sinks, which is read; pass memory of its own");
+  EXPECT_EQ(said(), "attention_backward: into.sinks shares memory with sinks, which is read; pass separate memory");
 }
 
 }  // namespace

@@ -320,7 +320,7 @@ TEST(KVCache, WritesIntoMemoryOfTheCallerThatHasRoom) {
     EXPECT_EQ(said(own, shared).find("KVCache: the memory of values "), 0) << to_string(strides);
   }
   EXPECT_EQ(said(own, own),
-            "KVCache: the memory of values shares memory with the memory of keys; pass memory of its own");
+            "KVCache: the memory of values shares memory with the memory of keys; pass separate memory");
   EXPECT_NE(said(own, more.as_strided(shape, packed, 6)), kNothing);
 
   KVCache moved(memory.as_strided(shape, {0, 24, 6, 1}), own);  // reserve() gives it memory of its own
@@ -347,10 +347,10 @@ TEST(KVCache, TakesNothingFromThePlacesItWritesTo) {
   cache.truncate(2);
   const Tensor fresh = rows(s.k, 0, 2), fresh_values = rows(s.v, 0, 2);
   EXPECT_EQ(refusal([&] { cache.append(rows(keys, 1, 3), fresh_values); }),
-            "KVCache: the memory of keys shares memory with k, which is read; pass memory of its own");
+            "KVCache: the memory of keys shares memory with k, which is read; pass separate memory");
   EXPECT_NE(refusal([&] { cache.append(fresh, rows(values, 1, 3)); }), kNothing);
   EXPECT_EQ(refusal([&] { cache.attend(slot, fresh, fresh_values); }),
-            "KVCache: the memory of keys shares memory with q, which is read; pass memory of its own");
+            "KVCache: the memory of keys shares memory with q, which is read; pass separate memory");
 }
 
 // Results that are converted on the way out are written as carefully as those that attention() writes itself.

@@ -18,7 +18,7 @@ namespace heed::test {
 
 inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// What programs write to hide a key, and powers of ten up to the largest number.
+/// Numbers that programs write to hide a key, and powers of ten up to the largest number.
 template <class T>
 std::vector<double> magnitudes() {
   std::vector<double> all{0,    1,    1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  2147483648.0, 4294967295, 3e9,

@@ -232,9 +232,9 @@ TEST(Rotary, WritesEachElementOnceAndNothingThatIsRead) {
     EXPECT_EQ(said(x, view(memory, strides)), "") << to_string(strides);
   for (const Dims& strides : {Dims{72, 24, 5, 1}, {72, 23, 6, 1}, {71, 24, 6, 1}, {6, 24, 6, 1}})
     EXPECT_EQ(said(x, view(memory, strides)), "rotary: y of shape (2, 3, 4, 6) has strides " + to_string(strides) +
-                                                  ", by which its elements may share memory; pass memory of its own");
+                                                  ", so its elements may share memory; pass separate memory");
   EXPECT_EQ(said(x, view(memory, {72, 24, 0, 1})),
-            "rotary: y is broadcast along dimension 2 and cannot be written to; pass memory of its own");
+            "rotary: y is broadcast along dimension 2 and cannot be written to; pass separate memory");
   const Tensor same = Tensor::zeros({1, 3, 4, 6}).expand(all);
   EXPECT_NE(said(same, same).find("y is broadcast along dimension 0"), std::string::npos);
   EXPECT_EQ(said(same, view(memory, {72, 24, 6, 1})), "");
@@ -244,7 +244,7 @@ TEST(Rotary, WritesEachElementOnceAndNothingThatIsRead) {
   EXPECT_EQ(said(view(given, {144, 48, 12, 1}), view(given, {144, 48, 12, 1}, 6)), "");
   for (const Tensor& y : {view(given, {72, 24, 6, 1}, 6), view(given, {72, 6, 18, 1}),
                           Tensor::borrow(given.data(), DType::f64, all, {72, 24, 6, 1})})
-    EXPECT_EQ(said(x, y), "rotary: y shares memory with x, which is read; pass memory of its own");
+    EXPECT_EQ(said(x, y), "rotary: y shares memory with x, which is read; pass separate memory");
   const Tensor table = Tensor::borrow(memory.data() + 140, DType::f32, {4, 3});
   const Tensor ids = Tensor::borrow(memory.data() + 140, DType::i32, {4});
   const Tensor y = view(memory, {72, 24, 6, 1}), other = Tensor::zeros({4, 3});

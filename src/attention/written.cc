@@ -90,16 +90,16 @@ void check_own_places(const char* operation, const char* name, const Tensor& t) 
   for (int d = 0; d < t.rank(); ++d)
     if (t.size(d) > 1 && t.stride(d) == 0)
       throw ShapeError(written + " is broadcast along dimension " + std::to_string(d) +
-                       " and cannot be written to; pass memory of its own");
+                       " and cannot be written to; pass separate memory");
   if (!is_nested(t))
     throw ShapeError(written + " of shape " + to_string(t.shape()) + " has strides " + to_string(t.strides()) +
-                     ", by which its elements may share memory; pass memory of its own");
+                     ", so its elements may share memory; pass separate memory");
 }
 
 void check_apart(const char* operation, Names written, Names read) {
   const auto refuse = [&](const Named& w, const Named& other, const char* kind) {
     throw ShapeError(std::string(operation) + ": " + w.name + " shares memory with " + other.name + kind +
-                     "; pass memory of its own");
+                     "; pass separate memory");
   };
   for (const Named& w : written) {
     if (!w.tensor->defined()) continue;

@@ -1,4 +1,4 @@
-// Memory that a call writes to: every element has a place of its own, and what the call reads lies elsewhere.
+// Checks of memory that a call writes to: its elements do not overlap each other or anything that the call reads.
 #pragma once
 
 #include <initializer_list>

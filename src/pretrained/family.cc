@@ -173,7 +173,7 @@ std::vector<std::string> class_labels(const Keys& config) {
   return labels;
 }
 
-// One label has a probability of its own, as in transformers' pipelines: a softmax over it would always be 1. Newer
+// A single label gets a sigmoid, as in transformers' pipelines: a softmax over it would always be 1. Newer
 // versions of transformers refuse "single_label_classification" with one label.
 ClassScores class_scores(const Keys& config, size_t labels) {
   const std::string kind = config.text("problem_type", "single_label_classification");

@@ -130,7 +130,7 @@ std::string_view Pipeline::content(int32_t id) const {
   return added.data() ? added : p_.lexicon->model->tokens().text(id);
 }
 
-// As transformers' StopStringCriteria.clean_tokenizer_vocab: a single byte by itself, another token behind a word.
+// As transformers' StopStringCriteria.clean_tokenizer_vocab: a single byte by itself, any other token after a word.
 std::optional<std::string> Pipeline::own_text(int32_t id) const {
   constexpr std::string_view kBefore = "abcdef";
   const std::string_view token = content(id);

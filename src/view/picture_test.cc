@@ -494,7 +494,7 @@ std::string xmp(const std::string& text, bool compressed = false) {
 
 class Orientation : public ReadPng {
  protected:
-  // `after`: behind the pixels.
+  // `after`: the metadata follow the pixels.
   void expect_turned(const std::string& metadata, int orientation, bool after = false) {
     std::string bytes = png(3, 2, 8, kGrey, {"\x01\x02\x03"s, "\x04\x05\x06"s}, after ? "" : metadata);
     if (after) bytes.insert(bytes.size() - 12, metadata);

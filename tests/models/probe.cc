@@ -81,7 +81,7 @@ Variable states_of(const Module& module, const json& asked) {
   return model.decode(batch_of(asked["target"]), model.encode(array_of(asked, "mel")));
 }
 
-// What the head makes of `states`; of a model without a head these.
+// The output of the head for `states`, or `states` if the model has no head.
 Variable compute(const PretrainedModel& loaded, const json& asked) {
   const Module& module = *loaded.module;
   const Variable states = states_of(module, asked);
