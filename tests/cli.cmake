@@ -55,14 +55,14 @@ foreach(candidate ${Python3_EXECUTABLE} /usr/bin/python3)
     break()
   endif()
 endforeach()
-foreach(name page page_around page_use page_long page_everyone page_story picture_page live_page serve_page report_page firefox_page)
+foreach(name page page_around page_use page_long page_frames page_everyone page_story picture_page live_page serve_page report_page firefox_page)
   add_test(NAME program.${name} COMMAND ${browser_python} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
   set(labels program page)
-  if(name STREQUAL firefox_page)
+  if(name MATCHES "^(firefox_page|page_frames)$")
     list(APPEND labels long)
   endif()
   set_tests_properties(program.${name} PROPERTIES LABELS "${labels}" TIMEOUT 1200 COST 1000
     SKIP_RETURN_CODE 77
     ENVIRONMENT "${program_environment};HEED_PAGE_MAKER=$<TARGET_FILE:page_maker>")
 endforeach()
-set_tests_properties(program.page_long PROPERTIES RUN_SERIAL ON)  # it counts what frames cost
+set_tests_properties(program.page_frames PROPERTIES RUN_SERIAL ON)  # it counts processor time

@@ -101,6 +101,11 @@ class Tokenizer {
 
   TokenizerRules rules() const;
 
+  /// A tokenizer that lowercases texts before its other normalizers, unless one of them is Lowercase: do_lower_case of
+  /// sentence-transformers. Tokens that are found before normalization keep their case. Throws UsageError for one of
+  /// heed's own vocabularies, which have no normalizers.
+  Tokenizer lowercased() const;
+
   class Implementation;  // src/tokenizer/implementation.h
   explicit Tokenizer(std::shared_ptr<const Implementation> implementation)
       : implementation_(std::move(implementation)) {}

@@ -5,34 +5,18 @@
 
 #include "heed/text_reader.h"
 #include "load/reading.h"
-#include "text/unicode.h"
 
 namespace heed::inline v0 {
 namespace {
 
 using Pooling = SentenceModules::Pooling;
 
-// Lowercases a text except its special tokens, which tokenizers find before they lowercase the rest.
-std::string lowered(const std::string& text, const Tokenizer& tokenizer) {
-  const Encoding encoding = tokenizer.encode(text, /*special_tokens=*/false);
-  std::string result;
-  size_t at = 0;
-  for (size_t t = 0; t < encoding.ids.size(); ++t) {
-    const auto& [begin, end] = encoding.offsets[t];
-    const std::string there = text.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
-    if (static_cast<size_t>(begin) < at || !tokenizer.special(encoding.ids[t]) ||
-        tokenizer.id_of(there) != encoding.ids[t])  // an unknown word, for example
-      continue;
-    result += to_lower(text.substr(at, static_cast<size_t>(begin) - at)) + there;
-    at = static_cast<size_t>(end);
-  }
-  return result + to_lower(text.substr(at));
-}
-
-ReadRow row_of(const StoredModel& model, const std::string& text, const SentenceModules& modules, int64_t longest) {
-  std::string whole = modules.prompt + text;
-  if (modules.lower_case) whole = lowered(whole, model.source_tokenizer());
-  return row_of(model.source_tokenizer(), whole, longest);
+// The tokenizer that sentence-transformers makes of do_lower_case. In transformers, Marian's and M2M100's tokenizers are
+// written in Python and ignore it.
+Tokenizer tokenizer_of(const StoredModel& model, const SentenceModules& modules) {
+  const std::string& type = model.model_type();
+  const bool lowercases = modules.lower_case && type != "marian" && type != "m2m_100";
+  return lowercases ? model.source_tokenizer().lowercased() : model.source_tokenizer();
 }
 
 Variable last_states(const StoredModel& model, const RowBatch& batch) {
@@ -146,16 +130,16 @@ Tensor after_steps(Tensor vectors, const SentenceModules& modules) {
   return vectors;
 }
 
-}  // namespace
-
 // The number of leading tokens that belong to the prompt and are not pooled. A special token at the end is not counted,
 // if it is one of transformers' all_special_ids.
-int64_t prompt_tokens(const StoredModel& model, const SentenceModules& modules, int64_t longest) {
+int64_t prompt_tokens(const Tokenizer& tokenizer, const SentenceModules& modules, int64_t longest) {
   if (modules.pools_prompt || modules.prompt.empty()) return 0;
-  const ReadRow prompt = row_of(model, "", modules, longest);
-  const bool ends = !prompt.ids.empty() && model.source_tokenizer().special_by_name(prompt.ids.back());
+  const ReadRow prompt = row_of(tokenizer, modules.prompt, longest);
+  const bool ends = !prompt.ids.empty() && tokenizer.special_by_name(prompt.ids.back());
   return std::ssize(prompt.ids) - (ends ? 1 : 0);
 }
+
+}  // namespace
 
 TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>& texts,
                         const SentenceModules& modules) {
@@ -164,9 +148,10 @@ TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>
   const bool own = model.model_type().empty();  // heed's own models end a text with a token that is not pooled
   const int64_t width = width_of(model), pooled = width * std::ssize(modules.pooling);
   check_widths(modules, pooled);
-  const int64_t of_prompt = prompt_tokens(model, modules, longest);
+  const Tokenizer tokenizer = tokenizer_of(model, modules);
+  const int64_t of_prompt = prompt_tokens(tokenizer, modules, longest);
   const std::vector<ReadRow> rows =
-      make_rows(texts.size(), [&](size_t i) { return row_of(model, texts[i], modules, longest); });
+      make_rows(texts.size(), [&](size_t i) { return row_of(tokenizer, modules.prompt + texts[i], longest); });
   TextVectors result{.vectors = Tensor::zeros({std::ssize(texts), pooled})};
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].cut) result.cut.push_back(i);

@@ -169,6 +169,14 @@ std::string path_of(const std::string& directory, const Keys& module) {
   return directory + "/" + path;
 }
 
+// The directory of a module that has files.
+std::string files_of(const std::string& directory, const Keys& module) {
+  std::string path = path_of(directory, module);
+  if (!std::filesystem::is_directory(path))
+    module.fail("path", "there is no such directory; copy it from the original model");
+  return path;
+}
+
 void read_modules(const std::string& directory, const nlohmann::json& list, SentenceModules& result) {
   const std::string where = directory + "/" + kModulesFile;
   if (!list.is_array() || list.size() < 2 || list.size() > kMostModules)
@@ -188,11 +196,11 @@ void read_modules(const std::string& directory, const nlohmann::json& list, Sent
     if (i == 0) {
       if (!module.text("path").empty()) module.fail("path", "the Transformer must be in the directory itself");
     } else if (i == 1) {
-      const Keys config = keys_of(path_of(directory, module), {kConfigFile}, pooling_keys());
+      const Keys config = keys_of(files_of(directory, module), {kConfigFile}, pooling_keys());
       result.pooling = pooling_of(config);
       result.pools_prompt = config.flag("include_prompt");
     } else if (type == "Dense") {
-      result.steps.push_back(dense(path_of(directory, module)));
+      result.steps.push_back(dense(files_of(directory, module)));
     } else {
       // Normalize has no configuration, so its directory is often missing.
       if (const std::string path = path_of(directory, module); std::filesystem::is_directory(path))

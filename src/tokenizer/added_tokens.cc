@@ -46,7 +46,6 @@ size_t leading_space(std::string_view text) {
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model, const Normalizer* normalizer,
                          const std::string& where) {
-  std::vector<bool> normalized_once;  // of each token, whether one of its forms is normalized
   const auto model_size = static_cast<int32_t>(model.count());
   for (AddedToken& token : tokens) {
     if (token.content.size() > kLongest)
@@ -55,7 +54,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model
     if (token.content.empty()) continue;
     if (const auto found = by_content_.find(token.content); found != by_content_.end()) {
       if (token.special) special_.insert(token.content);
-      normalized_once[found->second] = normalized_once[found->second] || token.normalized;
+      normalized_once_[found->second] = normalized_once_[found->second] || token.normalized;
       tokens_[found->second] = std::move(token);
       continue;
     }
@@ -67,16 +66,27 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model
     by_content_.emplace(token.content, tokens_.size());
     by_id_.emplace(id, tokens_.size());
     ids_.push_back(id);
-    normalized_once.push_back(token.normalized);
+    normalized_once_.push_back(token.normalized);
     tokens_.push_back(std::move(token));
   }
+  normalize(normalizer);
+}
+
+AddedTokens AddedTokens::with(const Normalizer* normalizer) const {
+  AddedTokens result = *this;
+  result.normalize(normalizer);
+  return result;
+}
+
+void AddedTokens::normalize(const Normalizer* normalizer) {
   std::vector<std::pair<std::string_view, int32_t>> given, normalized;
+  texts_.clear();
   size_t bytes = 0;
   for (const AddedToken& token : tokens_) bytes += token.content.size();
   for (size_t room = most_of(bytes); const AddedToken& token : tokens_) {
     AlignedText text(token.content, 0);
     text.bound(room);
-    if (normalized_once[texts_.size()] && normalizer) normalizer->apply(&text);
+    if (normalized_once_[texts_.size()] && normalizer) normalizer->apply(&text);
     texts_.emplace_back(text.text());
     spend(text.size(), &room);
   }

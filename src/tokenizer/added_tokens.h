@@ -51,6 +51,9 @@ class AddedTokens {
   AddedTokens(std::vector<AddedToken> tokens, const TokenTable& model, const Normalizer* normalizer,
               const std::string& where);
 
+  /// The tokens as another normalizer makes them. `normalizer` may be null.
+  AddedTokens with(const Normalizer* normalizer) const;
+
   /// The sections of a text as it was given, or of a normalized one. They may overlap where whitespace belongs to
   /// two tokens.
   std::vector<Section> find(std::string_view text, bool normalized) const;
@@ -64,9 +67,12 @@ class AddedTokens {
   int32_t largest_id() const { return by_id_.empty() ? -1 : by_id_.rbegin()->first; }
 
  private:
+  void normalize(const Normalizer* normalizer);
+
   std::vector<AddedToken> tokens_;
-  std::vector<int32_t> ids_;        // of each
-  std::vector<std::string> texts_;  // of each
+  std::vector<bool> normalized_once_;  // of each: whether one of its forms is normalized
+  std::vector<int32_t> ids_;           // of each
+  std::vector<std::string> texts_;     // of each
   std::map<std::string, size_t, std::less<>> by_content_;
   std::map<int32_t, size_t> by_id_;
   std::set<std::string, std::less<>> special_;

@@ -20,7 +20,7 @@ class Decoder {
   enum class Bytes : uint8_t { none, characters, numbers };
   virtual Bytes bytes() const { return Bytes::none; }
 };
-using DecoderPtr = std::unique_ptr<const Decoder>;
+using DecoderPtr = std::shared_ptr<const Decoder>;
 
 /// transformers' clean_up_tokenization: English as it is written, of words with spaces between them.
 void clean_up_tokenization(std::string* text);

@@ -1,6 +1,7 @@
 // The implementation of a Tokenizer: the parts of a tokenizer.json, or one of heed's own vocabularies.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,8 @@ class Tokenizer::Implementation {
   virtual bool special_by_name(int32_t id) const { return special(id); }
   virtual std::optional<std::string> named(const std::string&) const { return std::nullopt; }
   virtual TokenizerRules rules() const { return {}; }
+  /// Null if the tokenizer has no normalizers.
+  virtual std::shared_ptr<const Implementation> lowercased() const { return nullptr; }
 };
 
 }  // namespace heed::inline v0

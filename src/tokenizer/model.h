@@ -38,7 +38,7 @@ class Model {
 
   TokenTable tokens_;
 };
-using ModelPtr = std::unique_ptr<const Model>;
+using ModelPtr = std::shared_ptr<const Model>;
 
 using Merge = std::pair<std::string_view, std::string_view>;
 

@@ -17,8 +17,10 @@ class Normalizer {
  public:
   virtual ~Normalizer() = default;
   virtual void apply(AlignedText* text) const = 0;
+  /// True for Lowercase, and for a Sequence with Lowercase among its parts.
+  virtual bool lowercases() const { return false; }
 };
-using NormalizerPtr = std::unique_ptr<const Normalizer>;
+using NormalizerPtr = std::shared_ptr<const Normalizer>;
 
 struct BertNormalizerOptions {
   bool clean_text = true;

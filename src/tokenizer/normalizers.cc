@@ -29,6 +29,7 @@ bool is_ascii(std::string_view text) {
 class Lowercase : public Normalizer {
  public:
   void apply(AlignedText* text) const override { lower_case(text); }
+  bool lowercases() const override { return true; }
 };
 
 class StripAccents : public Normalizer {
@@ -207,6 +208,7 @@ class Sequence : public Normalizer {
   void apply(AlignedText* text) const override {
     for (const NormalizerPtr& normalizer : normalizers_) normalizer->apply(text);
   }
+  bool lowercases() const override { return std::ranges::any_of(normalizers_, &Normalizer::lowercases); }
 
  private:
   std::vector<NormalizerPtr> normalizers_;

@@ -178,6 +178,19 @@ bool Pipeline::special(int32_t id) const {
   return text.data() && p_.lexicon->added.is_special(text);
 }
 
+std::shared_ptr<const Tokenizer::Implementation> Pipeline::lowercased() const {
+  PipelineParts parts = p_;
+  if (!p_.normalizer || !p_.normalizer->lowercases()) {
+    std::vector<NormalizerPtr> normalizers{make_lowercase()};
+    if (p_.normalizer) normalizers.push_back(p_.normalizer);
+    parts.normalizer = make_sequence(std::move(normalizers));
+    const AddedTokens& added = p_.lexicon->added;
+    parts.lexicon =
+        std::make_shared<const Lexicon>(Lexicon{p_.lexicon->model, added.with(parts.normalizer.get())});
+  }
+  return std::make_shared<const Pipeline>(std::move(parts));
+}
+
 std::unique_ptr<WordCache> Pipeline::take_cache() const {
   const std::unique_lock lock(mutex_, std::try_to_lock);  // in a forked process it may be shut for ever
   if (!lock || caches_.empty()) return std::make_unique<WordCache>();

@@ -62,6 +62,7 @@ class Pipeline : public Tokenizer::Implementation {
   }
   std::optional<std::string> named(const std::string& name) const override;
   TokenizerRules rules() const override { return p_.rules; }
+  std::shared_ptr<const Tokenizer::Implementation> lowercased() const override;
 
  private:
   Encoding encode_text(const AlignedText& text, int32_t type_id, WordCache* cache) const;

@@ -26,7 +26,7 @@ class PostProcessor {
   /// `rows`: the texts' tokens, one or two of them; what it leaves there is joined in its order.
   virtual void apply(std::vector<Row>* rows, bool special_tokens) const = 0;
 };
-using PostProcessorPtr = std::unique_ptr<const PostProcessor>;
+using PostProcessorPtr = std::shared_ptr<const PostProcessor>;
 
 /// A token's text: what is trimmed off its offsets depends on it. data() == nullptr for one that was found in the text,
 /// where it may have whitespace around it.

@@ -24,7 +24,7 @@ class PreTokenizer {
   /// No empty words are left.
   virtual void apply(Words* words) const = 0;
 };
-using PreTokenizerPtr = std::unique_ptr<const PreTokenizer>;
+using PreTokenizerPtr = std::shared_ptr<const PreTokenizer>;
 
 /// How the matched parts of a text are treated.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };

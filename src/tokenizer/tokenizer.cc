@@ -86,6 +86,13 @@ bool Tokenizer::special_by_name(int32_t id) const { return implementation_->spec
 std::optional<std::string> Tokenizer::named(const std::string& name) const { return implementation_->named(name); }
 TokenizerRules Tokenizer::rules() const { return implementation_->rules(); }
 
+Tokenizer Tokenizer::lowercased() const {
+  std::shared_ptr<const Implementation> lowercased = implementation_->lowercased();
+  if (!lowercased)
+    throw UsageError("tokenize: heed's own vocabularies cannot lowercase texts; pass texts in lower case");
+  return Tokenizer(std::move(lowercased));
+}
+
 TokenStream::TokenStream(Tokenizer tokenizer, bool skip_special)
     : tokenizer_(std::move(tokenizer)), skip_special_(skip_special) {}
 

@@ -93,6 +93,26 @@ TEST(Tokenizer, AddedTokens) {
   EXPECT_EQ(tokenizer.decode(Ids{3, 9, 4}, false), "the <r> cat");
 }
 
+// Values from the tokenizers package, 0.23, with Lowercase before the normalizer.
+TEST(Tokenizer, Lowercased) {
+  Document d;
+  d.model = R"({"type":"WordLevel","vocab":{"[UNK]":0,"a":1,"b":2,"foo":3,"A":4},"unk_token":"[UNK]"})";
+  d.pre_tokenizer = R"({"type":"WhitespaceSplit"})";
+  d.decoder = "null";
+  d.added_tokens =
+      R"([{"id":5,"content":"Foo","normalized":true,"special":false},{"id":6,"content":"BAR","normalized":false,"special":false},)"
+      R"({"id":7,"content":"[CLS]","normalized":false,"special":true},{"id":8,"content":"[N]","normalized":true,"special":true}])";
+  const std::string text = "A Foo foo BAR bar [CLS] [cls] [N] [n]";
+  const Tokenizer tokenizer = d.load(), lowercased = tokenizer.lowercased();
+  EXPECT_EQ(tokenizer.encode(text).ids, (Ids{4, 5, 3, 6, 0, 7, 0, 8, 0}));
+  EXPECT_EQ(lowercased.encode(text).ids, (Ids{1, 5, 5, 6, 0, 7, 0, 8, 8}));
+  EXPECT_EQ(lowercased.decode(Ids{1, 5, 6, 7, 8}, /*skip_special=*/false), "a foo BAR [CLS] [n]");
+  // A normalizer with Lowercase stays as it is: here it replaces "A" before it lowercases.
+  d.normalizer = R"({"type":"Sequence","normalizers":[{"type":"Replace","pattern":{"String":"A"},"content":"b"},)"
+                 R"({"type":"Lowercase"}]})";
+  EXPECT_EQ(d.load().lowercased().encode("A a").ids, (Ids{2, 1}));
+}
+
 // An added token of white space between another one, which takes the space after it, and a word.
 TEST(Tokenizer, AddedTokensOfWhiteSpace) {
   Document d;

@@ -163,9 +163,13 @@ def load(directory, kind):
             transformers.AutoTokenizer.from_pretrained(directory))
 
 
-def without_end(model, ids):
+def ends_of(model):
     ends = model.generation_config.eos_token_id
-    return ids[:-1] if ids and ids[-1] in (ends if isinstance(ends, list) else [ends]) else ids
+    return ends if isinstance(ends, list) else [] if ends is None else [ends]
+
+
+def without_end(model, ids):
+    return ids[:-1] if ids and ids[-1] in ends_of(model) else ids
 
 
 def generated(model, **given):
@@ -176,9 +180,9 @@ def generated(model, **given):
 
 
 def translated(model, tokenizer, line):
-    """The tokens of the best translation, without start and end."""
+    """The tokens of the best translation, without start and end; and all that may be its end."""
     ids = generated(model, **tokenizer(line, return_tensors="pt"), tokenizer=tokenizer)[1:]
-    return tokenizer.convert_ids_to_tokens(without_end(model, ids))
+    return tokenizer.convert_ids_to_tokens(without_end(model, ids)), tokenizer.convert_ids_to_tokens(ends_of(model))
 
 
 def set_from(model, directory):
@@ -195,7 +199,9 @@ def got_translated(heed, directory, lines):
 
 
 def same_tokens(want, got):
-    return got == want or got[:-1] == want
+    """`want` is what translated() returns. heed lists the end of a translation where the model has written one."""
+    tokens, ends = want
+    return got == tokens or (got[:-1] == tokens and got[-1] in ends)
 
 
 def compare_translators(heed, models, directory, lines):

@@ -1,6 +1,6 @@
 """Commands with too little memory: each works or ends with one line, none hangs, and nothing is half-written.
 HEED_TEST_ALL=1 lets every single allocation fail instead of every 97th or so, and takes every limit from 40 MB in steps
-of 10."""
+of 10. HEED_TEST_SAMPLES is the number of allocations of each command that fail in a process of their own, default 8."""
 import os
 import pathlib
 import random
@@ -14,6 +14,7 @@ import tiny_models
 from program import HEED, TINY, ProgramTest, corpus, png, snapshot, zeros_npy
 
 ALL = os.environ.get("HEED_TEST_ALL") == "1"
+SAMPLES = int(os.environ.get("HEED_TEST_SAMPLES", "8"))
 SHIM = os.environ.get("HEED_SHIM")  # not given under a sanitizer, which brings allocation of its own
 TEXT = ["--d-model", "16", "--feed-forward", "32", "--vocab-type", "characters", "--block", "16", "--batch", "2",
         "--max-updates", "2", "--preset", "tiny", "--save-minutes", "0"]
@@ -158,7 +159,8 @@ class Allocations(Memory):
             self.assertEqual(done.returncode, 0)
             count = int(file.read_text())
             self.assertGreater(count, 1000)
-            for n in sorted({*choose.sample(range(1, 400), 6), *(choose.randint(1, count) for _ in range(10))}):
+            for n in sorted({*choose.sample(range(1, 400), 3 * SAMPLES // 8),
+                             *(choose.randint(1, count) for _ in range(5 * SAMPLES // 8))}):
                 with self.subTest(name, n=n):
                     self.run_one(name, env={"LD_PRELOAD": SHIM, how: str(n)})
 

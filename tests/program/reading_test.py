@@ -294,6 +294,7 @@ class Embed(Reading):
         for content, says in (("{}", "a Transformer, a Pooling, then"), ("[]", "a Transformer, a Pooling, then"),
                               ("[1, 2]", "not a JSON object"), (whole % ("LSTM", "1"), "LSTM"),
                               (whole % ("Pooling", "../x"), "../x"),
+                              (whole % ("Pooling", "1"), '"path" is "1"; there is no such directory; copy it'),
                               (whole.replace("sentence_transformers.models.T", "a.T") % ("Pooling", "1"), "modules of other packages"),
                               (whole.replace('""', '"0"') % ("Pooling", "1"), "itself")):
             self.write("m/modules.json", content)
