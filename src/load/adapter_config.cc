@@ -7,6 +7,7 @@
 #include "heed/model_files.h"
 #include "io/json.h"
 #include "pretrained/tables.h"
+#include "text/unicode.h"
 
 namespace heed::inline v0 {
 
@@ -53,7 +54,16 @@ KeyTable adapter_keys() {
 
 namespace {
 
+// PEFT compares this value of target_modules in lower case.
 constexpr const char* kAllLinear = "all-linear";
+
+// Whether all-linear leaves out a Linear: the output embedding, or the head of a classifier.
+bool is_output(const std::string& module, bool classifier) {
+  constexpr const char* kOutputs[] = {"lm_head", "lm_head.decoder", "cls.predictions.decoder", "vocab_projector",
+                                      "proj_out"};
+  if (std::find(std::begin(kOutputs), std::end(kOutputs), module) != std::end(kOutputs)) return true;
+  return classifier && (module == "classifier" || module == "score");
+}
 
 bool matches(const Regex& pattern, const std::string& text) {
   Regex::Finder finder(pattern);
@@ -76,6 +86,7 @@ AdapterConfig::AdapterConfig(const std::string& directory, const std::string& te
       keys_(keys_in(text, where_).under(adapter_keys())),
       ranks_(patterns("rank_pattern", text)),
       alphas_(patterns("alpha_pattern", text)),
+      all_linear_(keys_.is_text("target_modules") && to_lower(keys_.text("target_modules")) == kAllLinear),
       targets_(modules("target_modules")),
       excluded_(modules("exclude_modules")) {
   if (keys_.text("peft_type") != "LORA") keys_.fail("peft_type", "heed has LORA");
@@ -106,31 +117,33 @@ double AdapterConfig::scale(const std::string& module, int64_t rank) const {
   return alpha / (keys_.flag("use_rslora") ? std::sqrt(wanted) : wanted);
 }
 
-void AdapterConfig::expect_target(const std::string& module) const {
+void AdapterConfig::expect_target(const std::string& module, bool embedding) const {
   const auto refuse = [&](const char* key) {
     keys_.fail(key, std::string("it leaves out '") + module + "', for which " + kAdapterFile +
                         " has adapters: PEFT would ignore them; correct the key, or remove these tensors");
   };
-  if (!targets_.match(module)) refuse("target_modules");
+  const bool is_target = all_linear_ ? !embedding && !is_output(module, task() == "SEQ_CLS") : targets_.match(module);
+  if (!is_target) refuse("target_modules");
   if (excluded_.match(module)) refuse("exclude_modules");
   if (std::any_of(saved_.begin(), saved_.end(), [&](const Regex& one) { return matches(one, module); }))
     refuse("modules_to_save");
-  if (!targets_.pattern && !in_layers(module)) refuse("layers_to_transform");
+  // layers_to_transform counts for lists of names, except full names.
+  const bool by_name = all_linear_ || targets_.pattern || targets_.names.contains(module);
+  if (!by_name && !in_layers(module)) refuse("layers_to_transform");
 }
 
 bool AdapterConfig::Modules::match(const std::string& module) const {
   if (pattern) return matches(*pattern, module);
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return module == name || module.ends_with("." + name) || name == kAllLinear;
-  });
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return module == name || module.ends_with("." + name); });
 }
 
 AdapterConfig::Modules AdapterConfig::modules(const std::string& key) const {
-  if (keys_.is_text(key) && keys_.text(key) != kAllLinear) return {Regex(whole(keys_.text(key)), where_), {}};
-  return {{}, keys_.text_or_texts(key)};
+  if (keys_.is_text(key)) return {Regex(whole(keys_.text(key)), where_), {}};
+  const std::vector<std::string> names = keys_.text_or_texts(key);
+  return {{}, {names.begin(), names.end()}};
 }
 
-/// layers_to_transform counts for target_modules that are a list.
 bool AdapterConfig::in_layers(const std::string& module) const {
   if (!keys_.has("layers_to_transform")) return true;
   const std::vector<int32_t> wanted = keys_.ids_or_none("layers_to_transform");

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,14 +30,14 @@ class AdapterConfig {
 
   /// Throws FormatError for a module ("model.layers.0.self_attn.q_proj") that PEFT would not adapt: it ignores the
   /// tensors of such adapters.
-  void expect_target(const std::string& module) const;
+  void expect_target(const std::string& module, bool embedding = false) const;
 
  private:
   using Patterns = std::vector<std::pair<Regex, double>>;
   /// A list of names, or one regular expression.
   struct Modules {
     std::optional<Regex> pattern;
-    std::vector<std::string> names;
+    std::set<std::string> names;
     bool match(const std::string& module) const;
   };
 
@@ -48,6 +49,7 @@ class AdapterConfig {
   std::string where_;
   Keys keys_;
   Patterns ranks_, alphas_;
+  bool all_linear_;  // target_modules
   Modules targets_, excluded_;
   std::vector<Regex> saved_, layers_;  // modules_to_save; the part of a name up to its layer's number
   int64_t rank_ = 0;

@@ -195,7 +195,7 @@ class Merging {
       config_.expect_target(*layer);
       merge(*layer, as_matrix(file_, kPrefix + *layer + kOfB), as_matrix(file_, name), is_turned(*layer));
     } else if (const auto table = module_of(name, kOfEmbeddingA)) {
-      config_.expect_target(*table);
+      config_.expect_target(*table, /*embedding=*/true);
       merge(*table, as_matrix(file_, kPrefix + *table + kOfEmbeddingB), as_matrix(file_, name), /*turned=*/true);
     } else if (const auto biased = module_of(name, ".base_layer.bias")) {
       changed_[own_name(plain_of(*biased) + ".bias")] = file_.tensor(name);

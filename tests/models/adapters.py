@@ -53,6 +53,9 @@ ALWAYS = [
                                   ("bert", "masked", ["decoder"]), ("whisper", "speech", ["proj_out"]))
       for moved in (False, True)),
     ("t5", "seq2seq", None, {}, False, {"target_modules": ["q"], "modules_to_save": ["lm_head"]}),
+    # A full name is a target whatever the layers.
+    *((family, task, None, {}, False, {"target_modules": targets, "layers_to_transform": [1]})
+      for family, task, targets in (("t5", "seq2seq", ["q", "lm_head", "shared"]), ("llama", "causal", ["q_proj", "lm_head"]))),
     *(("t5", task, ENCODER_OF_T5, {}, False, {**FEATURES, **options}) for task in ("seq2seq", "encoder") for options in (
         {"target_modules": ["q", "v"]}, {"target_modules": "all-linear", "bias": "all"},
         {"target_modules": ["q"], "modules_to_save": ["shared"]})),
@@ -65,8 +68,9 @@ ALWAYS = [
 KEYS = {
     "task_type": ([None, "FEATURE_EXTRACTION"], []), "peft_type": ([], ["LOHA"]), "auto_mapping": ([{"base_model_class": "X"}], []),
     "peft_version": (["0.1"], []), "base_model_name_or_path": (["x", None], []), "revision": (["main"], []),
-    "inference_mode": ([False], []), "r": ([], [3]), "target_modules": (["all-linear", [*LINEAR["llama"], "other"]], [["q_proj"], [], None, ".*q_proj"]),
-    "exclude_modules": ([[], ["score"]], [["q_proj"], ".*q_proj"]), "lora_alpha": ([1, 9], []), "lora_dropout": ([0.5], []), "fan_in_fan_out": ([True], []),
+    "inference_mode": ([False], []), "r": ([], [3]), "target_modules": (["all-linear", "All-Linear", [*LINEAR["llama"], "other"]],
+                                                                [["q_proj"], [], None, ".*q_proj", ["all-linear"]]),
+    "exclude_modules": ([[], ["score"], "all-linear"], [["q_proj"], ".*q_proj"]), "lora_alpha": ([1, 9], []), "lora_dropout": ([0.5], []), "fan_in_fan_out": ([True], []),
     "bias": (["lora_only"], []), "use_rslora": ([True], []), "modules_to_save": ([[]], [["q_proj"]]),
     "init_lora_weights": ([True, "gaussian", "orthogonal"], ["pissa", "pissa_niter_4", "olora", "corda", "loftq"]),
     "layers_to_transform": ([[0, 1]], [[0], 1]), "layers_pattern": ([None, []], []), "rank_pattern": ([{"nothing": 3}], []),
