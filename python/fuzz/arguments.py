@@ -263,5 +263,9 @@ def pretend_torch():
 
     torch.Tensor, torch.nn = Tensor, types.SimpleNamespace(Parameter=type("Parameter", (Tensor,), {}))
     torch.is_grad_enabled = lambda: False  # nothing is recorded
+    torch._C = types.SimpleNamespace()  # of a torch without dispatch keys
     torch.utils, utils.dlpack, dlpack.from_dlpack = utils, dlpack, from_dlpack
-    sys.modules.update({"torch": torch, "torch.utils": utils, "torch.utils.dlpack": dlpack})
+    autograd, forward_ad = types.ModuleType("torch.autograd"), types.ModuleType("torch.autograd.forward_ad")
+    torch.autograd, autograd.forward_ad, forward_ad._current_level = autograd, forward_ad, -1  # no level is open
+    sys.modules.update({"torch": torch, "torch.utils": utils, "torch.utils.dlpack": dlpack, "torch.autograd": autograd,
+                        "torch.autograd.forward_ad": forward_ad})

@@ -95,6 +95,7 @@ def function(f: Callable[..., Any], derivative: Callable[..., Any] | None = None
 def _made(name: str, tables: tuple[Any, ...] = (), places: tuple[Any, ...] = (),
           factors: tuple[Any, ...] = ()) -> ScoreMod:
     """With copies of the tables, which nobody changes; one whose gradient torch waits for stays in torch's graph."""
+    tables = tuple(map(_readable, tables))
     part = Part(name, tables, places, factors)
     try:
         native = part.made()
@@ -109,6 +110,16 @@ def _made(name: str, tables: tuple[Any, ...] = (), places: tuple[Any, ...] = (),
     return ScoreMod([Part(name, tables, tuple(map(int, places)), tuple(map(float, factors)), native)])
 
 
+def _readable(table: Any) -> Any:
+    """An array that can be read twice: an object with DLPack alone may give its memory only once."""
+    import numpy as np
+    try:
+        known = table is None or isinstance(table, np.ndarray) or hasattr(table, "clone") or not hasattr(table, "__dlpack__")
+        return table if known else np.from_dlpack(table)
+    except Exception:  # what NumPy cannot read, heed may, or refuses with its own message
+        return table
+
+
 def _copy(table: Any) -> Any:
     import numpy as np
     if table is None:
@@ -116,7 +127,9 @@ def _copy(table: Any) -> Any:
     if hasattr(table, "clone"):  # torch's
         return table.clone()
     copied = np.array(table)
-    return copied if copied.dtype != object else np.array(np.from_dlpack(table))
+    if copied.dtype == object:
+        raise TypeError(f"heed.mods: NumPy cannot read a table of type {type(table).__name__}; pass a NumPy array")
+    return copied
 
 
 def _made_in_a_graph(name: str, tables: tuple[Any, ...] = (), places: tuple[Any, ...] = (),
