@@ -2,6 +2,8 @@
 
 #include <utf8proc.h>
 
+#include "tokenizer/unicode_age.h"
+
 namespace heed::inline v0 {
 namespace {
 
@@ -18,6 +20,8 @@ bool is_white_space(char32_t code) {
 }
 
 bool is_mark(char32_t code) {
+  if (code == 0x1CF2 || code == 0x1CF3) return true;  // letters since Unicode 12
+  if (is_newer_than_unicode_9(code) || code == 0x111C9) return false;
   switch (category(code)) {
     case UTF8PROC_CATEGORY_MN:
     case UTF8PROC_CATEGORY_MC:
@@ -28,7 +32,11 @@ bool is_mark(char32_t code) {
   }
 }
 
-bool is_nonspacing_mark(char32_t code) { return category(code) == UTF8PROC_CATEGORY_MN; }
+bool is_nonspacing_mark(char32_t code) {
+  if (code == 0x1734) return true;                                                          // Mc since Unicode 14
+  if (code == 0x1885 || code == 0x1886 || code == 0xA9BD || code == 0x111C9) return false;  // Mn since 9 to 11
+  return category(code) == UTF8PROC_CATEGORY_MN && !is_newer_than_unicode_8(code);
+}
 
 bool is_numeric(char32_t code) {
   switch (category(code)) {
@@ -44,6 +52,8 @@ bool is_numeric(char32_t code) {
 bool is_tokens_punctuation(char32_t code) {
   if (code < 0x80)
     return between(code, '!', '/') || between(code, ':', '@') || between(code, '[', '`') || between(code, '{', '~');
+  if (code == 0x166D || code == 0x111C9) return true;  // of another category since Unicode 11 and 12
+  if (is_newer_than_unicode_8(code)) return false;
   switch (category(code)) {
     case UTF8PROC_CATEGORY_PC:
     case UTF8PROC_CATEGORY_PD:
@@ -59,7 +69,7 @@ bool is_tokens_punctuation(char32_t code) {
 }
 
 bool is_control_or_format(char32_t code) {
-  if (code == '\t' || code == '\n' || code == '\r') return false;
+  if (code == '\t' || code == '\n' || code == '\r' || is_newer_than_unicode_8(code)) return false;
   switch (category(code)) {
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CF:

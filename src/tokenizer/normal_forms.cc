@@ -1,10 +1,11 @@
-// Unicode's normal forms, with the source of each character.
+// Unicode's normal forms, with the source of each character. Newer characters than those of Unicode 9 do not change.
 #include <utf8proc.h>
 
 #include <algorithm>
 #include <array>
 
 #include "tokenizer/normalizer.h"
+#include "tokenizer/unicode_age.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -18,10 +19,15 @@ struct Character {
 };
 
 int32_t combining_class(char32_t code) {
+  if (is_newer_than_unicode_9(code)) return 0;
   return utf8proc_get_property(static_cast<utf8proc_int32_t>(code))->combining_class;
 }
 
 void decompose(char32_t code, bool compatibly, std::vector<Character>* out) {
+  if (is_newer_than_unicode_9(code)) {
+    out->push_back({code, 0, 0});
+    return;
+  }
   std::array<utf8proc_int32_t, 32> codes{};  // the longest decomposition has 18
   const auto options =
       static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatibly ? UTF8PROC_COMPAT : 0));
@@ -50,6 +56,7 @@ void order(std::vector<Character>* characters) {
 
 // The character that two make up, or 0.
 char32_t composed(char32_t first, char32_t second) {
+  if (is_newer_than_unicode_9(first) || is_newer_than_unicode_9(second)) return 0;
   std::array<utf8proc_int32_t, 3> pair{static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second), 0};
   const auto n =
       utf8proc_normalize_utf32(pair.data(), 2, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
