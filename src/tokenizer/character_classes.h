@@ -7,11 +7,12 @@ namespace heed::inline v0 {
 
 bool is_white_space(char32_t code);         // Unicode's White_Space
 bool is_mark(char32_t code);                // categories Mn, Mc, Me
-bool is_nonspacing_mark(char32_t code);     // category Mn
+bool is_nonspacing_mark(char32_t code);     // category Mn, of Unicode 8 as in the package tokenizers
 bool is_numeric(char32_t code);             // categories Nd, Nl, No
-bool is_tokens_punctuation(char32_t code);  // categories P*, and every other sign of ASCII
-bool is_control_or_format(char32_t code);   // categories Cc, Cf, Co, without tab, line feed and carriage return
-bool is_word_character(char32_t code);      // \w of Unicode's regular expressions (UTS 18, Annex C)
-bool is_cjk_ideograph(char32_t code);       // as BERT has them
+bool is_tokens_punctuation(char32_t code);  // categories P* of Unicode 8, and every other sign of ASCII
+bool is_control_or_format(
+    char32_t code);  // categories Cc, Cf, Co of Unicode 8, without tab, line feed and carriage return
+bool is_word_character(char32_t code);  // \w of Unicode's regular expressions (UTS 18, Annex C)
+bool is_cjk_ideograph(char32_t code);   // as BERT has them
 
 }  // namespace heed::inline v0
