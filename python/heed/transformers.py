@@ -155,7 +155,7 @@ def _weights_wanted(kwargs: dict[str, Any]) -> bool:
     return bool(kwargs.get("output_attentions")) or any("attentions" in key for key in collected or ())
 
 
-def attention_mask(*args: Any, config: Any = None, dtype: torch.dtype = torch.float32, **kwargs: Any) -> Any:
+def _mask(*args: Any, config: Any = None, dtype: torch.dtype = torch.float32, **kwargs: Any) -> Any:
     """What transformers calls for the mask of attention "heed".
 
     A mask that is no more than causal may be left out: is_causal of the module stands for it, as with "sdpa". A model
@@ -186,4 +186,4 @@ _CAUSAL_BY_MODULE = frozenset(("gemma2", "gpt_oss"))
 _CUT_MASKS = frozenset(("gemma4_text", "gemma4_unified_text"))
 
 AttentionInterface.register("heed", attention_forward)
-AttentionMaskInterface.register("heed", attention_mask)
+AttentionMaskInterface.register("heed", _mask)
