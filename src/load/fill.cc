@@ -37,9 +37,8 @@ MaskedText read(const StoredModel& model, const std::string& text, const FillOpt
   std::string whole = text;
   if (!options.mask.empty()) {
     whole = replaced(whole, options.mask, mask);
-  } else {
-    for (const char* other : {"[MASK]", "<mask>"})
-      if (other != mask) whole = replaced(whole, other, mask);
+  } else if (text.find(mask) == std::string::npos) {  // the mask of another model, unless it is a text's own words
+    for (const char* other : {"[MASK]", "<mask>"}) whole = replaced(whole, other, mask);
   }
   MaskedText result{.row = row_of(model.tokenizer(), whole, std::numeric_limits<int64_t>::max()), .masks = {}};
   for (size_t t = 0; t < result.row.ids.size(); ++t)

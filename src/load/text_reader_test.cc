@@ -251,9 +251,10 @@ TEST(Answers, AreWholeWords) {
 TEST(Fill, TheHeadIsAppliedToMasksAlone) {
   const StoredModel model =
       encoder({.task = HeadTask::masked_words}, EncoderHead{.dense = Activation::gelu, .norm = true});
-  const auto found = fill_masks(model, {"a [MASK] c", "[MASK] <mask>"}, {.top = 24});
+  const auto found = fill_masks(model, {"a [MASK] c", "<mask> <mask>", "[MASK] <mask>"}, {.top = 24});
   ASSERT_EQ(found.at(0).size(), 1u);
   ASSERT_EQ(found.at(1).size(), 2u);
+  ASSERT_EQ(found.at(2).size(), 1u);  // beside the model's own mask, the other spelling is text
   const Reading reading = read_ids(model, {1, 4, 3, 6, 2});
   const std::vector<double> p = softmax(reading.logits.select(0, 2).span<float>());
   for (const MaskFilling& filling : found[0][0])

@@ -162,8 +162,9 @@ class Translation {
   }
 
   void scaling() {
-    const std::string type(file_.text(key("rope.scaling.type")).value_or("none"));
     const double factor = file_.number(key("rope.scaling.factor")).value_or(1);
+    // llama.cpp takes a factor without a type as linear.
+    const std::string type(file_.text(key("rope.scaling.type")).value_or(factor == 1 ? "none" : "linear"));
     Json scaling = Json::object();
     if (const GgufTensor* const frequencies = file_.tensor(kFrequencies)) {
       // LongRoPE divides each frequency by its own factor, as this tensor does.

@@ -223,6 +223,38 @@ TEST_F(GgufModels, FactsThatChangeResults) {
                  "short_factor");
 }
 
+// llama.cpp takes a factor without a type as linear.
+TEST_F(GgufModels, AFactorOfPositionsAlone) {
+  const TokenBatch batch = TokenBatch::pad({{4, 5, 6}}, 0);
+  const NoGrad no_grad;
+  const auto logits = [&](const std::function<void(GgufBytes&)>& more) {
+    write_anew(path_, llama({"", more}).bytes());
+    return bytes_of(dynamic_cast<const LanguageModel&>(*load_pretrained(path_).module).logits(batch).value());
+  };
+  const auto factor = [](GgufBytes& f) { f.number("llama.rope.scaling.factor", 4); };
+  const std::string linear = logits([&](GgufBytes& f) { f.text("llama.rope.scaling.type", "linear"), factor(f); });
+  const std::string none = logits([](GgufBytes&) {});
+  EXPECT_NE(linear, none);
+  EXPECT_EQ(logits(factor), linear);
+  EXPECT_EQ(logits([&](GgufBytes& f) { f.text("llama.rope.scaling.type", "none"), factor(f); }), none);
+}
+
+TEST_F(GgufModels, PoolingOfVectors) {
+  using Pooling = SentenceModules::Pooling;
+  const auto pooling = [&](std::optional<uint32_t> type) {
+    const auto more = [&](GgufBytes& f) {
+      if (type) f.integer("llama.pooling_type", *type);
+    };
+    write_anew(path_, llama({"", more}).bytes());
+    return load_sentence_modules(path_).pooling;
+  };
+  EXPECT_EQ(pooling({}), std::vector{Pooling::mean});
+  EXPECT_EQ(pooling(1), std::vector{Pooling::mean});
+  EXPECT_EQ(pooling(2), std::vector{Pooling::first});
+  EXPECT_EQ(pooling(3), std::vector{Pooling::last});
+  EXPECT_THROW(pooling(4), FormatError);  // a reranker
+}
+
 // Each of these facts may be a list of one number for each layer; heed supports equal layers.
 TEST_F(GgufModels, ListsOfOneNumberForEachLayer) {
   const auto listed = [](const std::string& key, const std::vector<uint32_t>& numbers) {

@@ -64,7 +64,8 @@ class Stored {
       if (plain.starts_with(prefix) && !is_of_head(names, name)) plain = name.substr(prefix.size());
       for (const auto& [old, now] : names.old_endings)
         if (plain.ends_with(old)) plain = plain.substr(0, plain.size() - old.size()) + now;
-      by_plain_[plain] = name;
+      const auto [at, is_new] = by_plain_.emplace(plain, name);
+      if (!is_new && !matches_any(plain, names.unused)) doubled_ = {at->second, name};
     }
     prefix_ = prefix;
     for (const auto& [target, source] : names.ties) {
@@ -87,10 +88,13 @@ class Stored {
   }
   const std::map<std::string, std::string>& all() const { return by_plain_; }
   const std::string& prefix() const { return prefix_; }
+  /// Two tensors that are one parameter by their names, one with a prefix or an older ending; empty if there are none.
+  const std::pair<std::string, std::string>& doubled() const { return doubled_; }
 
  private:
   std::map<std::string, std::string> by_plain_, one_name_;
   std::string prefix_;
+  std::pair<std::string, std::string> doubled_;
 };
 
 template <class T>
@@ -327,6 +331,9 @@ std::vector<StackedRows> stacked_rows(const Names& names, const Module& model, c
 NamedTensors read_named(const Names& names, const Module& model, const std::vector<std::string>& stored,
                         const ReadTensor& read, const std::string& where) {
   const Stored there(names, stored);
+  if (const auto& [one, other] = there.doubled(); !one.empty())
+    throw FormatError(where + ": tensors '" + one + "' and '" + other +
+                      "' are both names of one parameter; store it once");
   std::set<std::string> used;
   NamedTensors result;
   std::map<std::string, Dims> expected;

@@ -213,6 +213,8 @@ TEST_F(Pretrained, TensorsThatAreMissingOrUnknown) {
   expect_refused("is i32; a parameter is floating");
   with([](NamedTensors& t) { t[2].second = Tensor::zeros({8}); });
   expect_refused("it must be a matrix");
+  with([](NamedTensors& t) { t.emplace_back("transformer.ln_f.bias", Tensor::zeros({8})); });
+  expect_refused("tensors 'ln_f.bias' and 'transformer.ln_f.bias' are both names of one parameter; store it once");
   with([](NamedTensors& t) {  // masks are no parameters
     t.emplace_back("h.0.attn.bias", Tensor::zeros({1, 1, 16, 16}));
     for (auto& [name, tensor] : t) name = "transformer." + name;

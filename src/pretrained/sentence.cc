@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <span>
 
+#include "core/gguf.h"
 #include "heed/finite.h"
 #include "heed/io.h"
 #include "heed/model_files.h"
@@ -273,6 +274,24 @@ void read_prompts(const std::string& directory, SentenceModules& result) {
   result.similarity = similarity_of(config);
 }
 
+// The pooling that a GGUF file names by llama.cpp's numbers; 0 and none leave the mean.
+Pooling pooling_of_gguf(const std::string& path) {
+  const GgufFile file(path);
+  const std::string key = std::string(file.text("general.architecture").value_or("")) + ".pooling_type";
+  const int64_t type = file.integer(key).value_or(0);
+  switch (type) {
+    case 0:
+    case 1:
+      return Pooling::mean;
+    case 2:
+      return Pooling::first;
+    case 3:
+      return Pooling::last;
+    default:
+      file.fail(key, "is " + std::to_string(type) + "; heed has 1 (mean), 2 (first token) and 3 (last token)");
+  }
+}
+
 // The default of sentence-transformers without modules.json: a decoder's last token, else the mean.
 Pooling pooling_of_model(const std::string& directory) {
   const DirectorySnapshot files(directory, {kConfigFile});
@@ -289,6 +308,7 @@ Pooling pooling_of_model(const std::string& directory) {
 SentenceModules load_sentence_modules(const std::string& directory) {
   SentenceModules result;
   result.prompts = {{"query", ""}, {"document", ""}};  // unless the files have others, as in sentence-transformers
+  if (is_gguf(directory)) result.pooling = {pooling_of_gguf(directory)};
   if (!std::filesystem::is_directory(directory)) return result;
   const DirectorySnapshot files(directory, {kModulesFile});
   if (!files.contains(kModulesFile)) {

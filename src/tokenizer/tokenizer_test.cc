@@ -505,6 +505,36 @@ TEST(TokenizerClass, FormsOfSpecialTokens) {
   EXPECT_EQ(bert(R"("extra_special_tokens":{"cls_token":"[CLS]"})"), "no error");
 }
 
+// The package tokenizers has tables of Unicode 8 for these parts: U+166D was punctuation, U+1734 a nonspacing mark, and
+// U+2E4F, U+1DF6 and U+0890 were not there. U+2E42, U+0301 and U+00AD were.
+TEST(Tokenizer, BertReadsByUnicode8) {
+  Document d;
+  d.model = R"({"type":"WordPiece","unk_token":"u","continuing_subword_prefix":"##","max_input_chars_per_word":9,)"
+            R"("vocab":{"u":0,"a":1,"b":2,"ab":3}})";
+  d.normalizer = R"({"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":false,"strip_accents":true,)"
+                 R"("lowercase":false})";
+  d.pre_tokenizer = R"({"type":"BertPreTokenizer"})";
+  d.post_processor = d.decoder = "null";
+  d.added_tokens = "[]";
+  const Tokenizer tokenizer = d.load();
+  for (const char* cut : {"a\u2E42b", "a\u166Db"}) EXPECT_EQ(tokenizer.encode(cut).ids, (Ids{1, 0, 2})) << cut;
+  for (const char* left_out : {"a\u0301b", "a\u1734b", "a\u00ADb"})
+    EXPECT_EQ(tokenizer.encode(left_out).ids, Ids{3}) << left_out;
+  for (const char* kept : {"a\u2E4Fb", "a\u1DF6b", "a\u0890b"}) EXPECT_EQ(tokenizer.encode(kept).ids, Ids{0}) << kept;
+}
+
+// As in the package tokenizers, white space at the end of a line does not belong to the token. U+001C and U+200B are no
+// white space.
+TEST(Tokenizer, LinesOfAVocabulary) {
+  const Tokenizer tokenizer = load_files(
+      {{"vocab.txt", "[PAD]\n[UNK] \n[CLS]\r\n[SEP]\n[MASK]\na \xC2\xA0\t\nb\xE2\x80\xA8\n c\nd\x1C\ne\xE2\x80\x8B\nf"},
+       {"tokenizer_config.json", R"({"tokenizer_class":"BertTokenizer"})"}});
+  for (const auto& [token, id] :
+       {std::pair("[UNK]", 1), {"[CLS]", 2}, {"a", 5}, {"b", 6}, {" c", 7}, {"d\x1C", 8}, {"f", 10}})
+    EXPECT_EQ(tokenizer.id_of(token), id) << token;
+  EXPECT_EQ(tokenizer.id_of("e\xE2\x80\x8B"), 9);
+}
+
 TEST(Tokenizer, OwnTexts) {
   Document d;
   d.model = R"({"type":"BPE","vocab":{"abcdef":0,"▁a":1,"<0xC3>":2,"b":3,"▁":4},"merges":[],"byte_fallback":true})";

@@ -245,9 +245,21 @@ class OtherMakers(ProgramTest):
         shutil.copy(MODELS / "qwen2/tokenizer.json", self.at / "mixed/tokenizer.json")
         tokens = json.loads((self.at / "mixed/tokenizer.json").read_text())
         tokens["added_tokens"].append({"id": 5000, "content": "<more>", "single_word": False, "lstrip": False,
-                                       "rstrip": False, "normalized": False, "special": True})
+                                       "rstrip": False, "normalized": False, "special": False})
         (self.at / "mixed/tokenizer.json").write_text(json.dumps(tokens))
         self.refuses(1, "the tokenizer's ids go to", "generate", "-m", "mixed", "a")
+
+    def test_a_special_token_without_a_row(self):
+        """As <mask> of bart-large-cnn: a model writes as it does without, and a text that has the token is refused."""
+        shutil.copytree(MODELS / "bart", self.at / "masked")
+        tokens = json.loads((self.at / "masked/tokenizer.json").read_text())
+        rows = json.loads((self.at / "masked/config.json").read_text())["vocab_size"]
+        tokens["added_tokens"].append({"id": rows, "content": "<more>", "single_word": False, "lstrip": False,
+                                       "rstrip": False, "normalized": False, "special": True})
+        (self.at / "masked/tokenizer.json").write_text(json.dumps(tokens))
+        written = self.heed("translate", "-m", "masked", stdin="Who are you?\n").stdout
+        self.assertEqual(written, self.heed("translate", "-m", MODELS / "bart", stdin="Who are you?\n").stdout)
+        self.refuses(2, f"id {rows} is not in 0..{rows - 1}", "translate", "-m", "masked", stdin="Who <more>\n")
 
     def test_a_tokenizer_that_is_not_needed_is_not_read(self):
         shutil.copytree(MODELS / "gpt2", self.at / "broken")

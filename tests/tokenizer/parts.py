@@ -213,6 +213,34 @@ def each_tokenizer(maps):
         yield "normalizers", "Precompiled", tokenizer
 
 
+def check_characters(probe, made):
+    """Characters that the package and heed cut at, leave out or replace differently."""
+    words = models.WordPiece(vocab={"[UNK]": 0, "a": 1, "b": 2, "ab": 3}, unk_token="[UNK]")
+    in_bytes = models.BPE(vocab=numbered(["<unk>", *BYTES]), merges=[], unk_token="<unk>", byte_fallback=True)
+    flags = dict.fromkeys(("clean_text", "handle_chinese_chars", "strip_accents", "lowercase"), False)
+    parts = {"BertPreTokenizer": (None, pre_tokenizers.BertPreTokenizer()), "Punctuation": (None, pre_tokenizers.Punctuation()),
+             **{flag: (normalizers.BertNormalizer(**{**flags, flag: True}), None) for flag in flags},
+             **{name: (getattr(normalizers, name)(), None) for name in ("NFC", "NFD", "NFKC", "NFKD", "StripAccents")}}
+    codes = (*range(1, 0xD800), *range(0xE000, 0x20000), *range(0xE0000, 0xE0200))
+    texts = [f"a{chr(code)}b" for code in codes]
+    wrong = []
+    for name, (normalizer, pre_tokenizer) in parts.items():
+        package = Tokenizer(words if pre_tokenizer or name in flags else in_bytes)
+        if normalizer:
+            package.normalizer = normalizer
+        if pre_tokenizer:
+            package.pre_tokenizer = pre_tokenizer
+        path = made / f"characters-{name}" / "tokenizer.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        package.save(str(path))
+        answers, errors = differential.ask(probe, path, [{"text": text} for text in texts])
+        wrong += [f"{name}, every character: {errors.strip()[-200:]}"] if len(answers) < len(texts) else []
+        differ = [text for text, answer, encoding in zip(texts, answers, package.encode_batch(texts))
+                  if answer["plain"]["ids"] != encoding.ids]
+        wrong += [f"{name}: {len(differ)} characters differ, as U+{ord(differ[0][1]):04X}"] if differ else []
+    return wrong
+
+
 def check_complete():
     missing = []
     for module, of, found in ((models, models.Model, each_model), (normalizers, normalizers.Normalizer, each_normalizer),
@@ -233,6 +261,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     wrong = [f"the package {tokenizers.__version__} has {name}, which is not here" for name in check_complete()]
+    wrong += check_characters(options.probe, options.made)
     maps = character_maps(options.models)
     if not maps:
         wrong.append(f"no tokenizer.json below {options.models} has a Precompiled normalizer: none was compared")
