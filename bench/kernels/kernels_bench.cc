@@ -212,7 +212,7 @@ BENCHMARK(linear_cross_entropy)->Arg(1)->Arg(2)->MeasureProcessCPUTime();
 void cross_entropy(benchmark::State& state) {
   const int64_t rows = 512;
   const std::vector<float> logits = normals(rows * kVocabulary);
-  std::vector<LogSum<float>> wholes(rows);
+  std::vector<RowLogSum<float>> wholes(rows);
   std::vector<float> d(logits.size());
   const std::vector<int32_t> targets(rows, 7);
   pass(state, rows * kVocabulary, [&](Executor& ex) {

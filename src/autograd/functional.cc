@@ -853,7 +853,7 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets, const Cros
     using T = decltype(tag);
     const Tensor input = packed(logits);
     const int64_t rows = rows_of(input);
-    const auto wholes = std::make_shared<std::vector<LogSum<T>>>(static_cast<size_t>(rows));
+    const auto wholes = std::make_shared<std::vector<RowLogSum<T>>>(static_cast<size_t>(rows));
     const LossSum sum = cross_entropy_forward<T>(input.data<T>(), index.data<int32_t>(), options.ignore_index,
                                                  options.label_smoothing, wholes->data(), rows, vocabulary, ex());
     const double mean = mean_of(sum, parts);

@@ -83,7 +83,7 @@ std::string in_words(const std::filesystem::filesystem_error& error) {
   std::error_code gone;
   if (std::filesystem::current_path(gone).empty())
     return "the current directory: " + gone.message() + "; change to another directory";
-  return error.path1().string() + ": " + error.code().message();
+  return "stat " + error.path1().string() + ": " + error.code().message();
 }
 
 // What other programs call the same, and what heed does: an option where the command has it, or a command.

@@ -130,6 +130,7 @@ TEST(ParseJson, MakesWhatTheLibraryMakes) {
     const nlohmann::json made = parse_json(text, "c"), wanted = nlohmann::json::parse(text);
     EXPECT_EQ(made, wanted) << text;
     EXPECT_EQ(made.dump(), wanted.dump()) << text;
+    EXPECT_EQ(parse_ordered_json(text, "c").dump(), nlohmann::ordered_json::parse(text).dump()) << text;
   }
   for (const size_t depth : {kJsonDepth, kJsonDepth + 1}) {
     const std::string text = std::string(depth, '[') + std::string(depth, ']');
@@ -152,6 +153,7 @@ TEST(ParseJson, TimeGrowsWithTheText) {
   std::string members = "{\"\":{}";
   for (int i = 0; i < 100000; ++i) members += ",\"" + std::to_string(i) + "\":{}";
   EXPECT_EQ(parse_json(members + "}", "c").size(), 100001u);
+  EXPECT_EQ(parse_ordered_json(members + "}", "c").size(), 100001u);
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
 }
 

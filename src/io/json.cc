@@ -1,6 +1,8 @@
 #include "io/json.h"
 
 #include <cstdint>
+#include <set>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -38,11 +40,13 @@ std::string in_quotes(std::string_view text) {
 namespace {
 
 /// Makes the document while nlohmann's parser goes over the text. With a callback, that parser looks through all
-/// members of the parent at the end of each object: a megabyte of "{},{},..." takes it 20 minutes.
+/// members of the parent at the end of each object, and ordered_json through all keys at each key: minutes for a
+/// megabyte.
+template <class Json>
 class DocumentMaker {
  public:
-  using Json = nlohmann::json;
-  DocumentMaker(Json* document, const std::string* where) : document_(document), where_(*where) {}
+  DocumentMaker(const std::string& where, size_t depth) : where_(where), depth_(depth) {}
+  Json take() { return std::move(document_); }
 
   bool null() { return add(nullptr); }
   bool boolean(bool value) { return add(value); }
@@ -50,18 +54,24 @@ class DocumentMaker {
   bool number_unsigned(uint64_t value) { return add(value); }
   bool number_float(double value, const std::string&) { return add(value); }
   bool string(std::string& value) { return add(std::move(value)); }
-  bool binary(Json::binary_t&) { return false; }
+  bool binary(typename Json::binary_t&) { return false; }
   bool start_object(size_t) { return open(Json::object()); }
   bool start_array(size_t) { return open(Json::array()); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }
-  bool key(std::string& name) {
-    const auto [member, is_new] = open_.back()->get_ref<Json::object_t&>().try_emplace(name);
-    if (!is_new) throw FormatError(where_ + ": the key " + in_quotes(name) + " occurs twice");
-    member_ = &member->second;
+  bool key(const std::string& name) {
+    if (!open_.back().keys.insert(name).second)
+      throw FormatError(where_ + ": the key " + in_quotes(name) + " occurs twice");
+    auto& members = open_.back().value->template get_ref<typename Json::object_t&>();
+    if constexpr (std::is_same_v<Json, nlohmann::ordered_json>) {
+      members.Json::object_t::Container::emplace_back(name, nullptr);
+      member_ = &members.back().second;
+    } else {
+      member_ = &members[name];
+    }
     return true;
   }
-  bool parse_error(size_t, const std::string&, const Json::exception& error) {
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) {
     throw FormatError(where_ + ": not JSON: " + json_reason(error));
   }
 
@@ -72,11 +82,11 @@ class DocumentMaker {
     return true;
   }
   bool open(Json&& container) {
-    if (open_.size() == kJsonDepth)
-      throw FormatError(where_ + ": nested deeper than " + std::to_string(kJsonDepth) + " levels");
+    if (open_.size() == depth_)
+      throw FormatError(where_ + ": nested deeper than " + std::to_string(depth_) + " levels");
     Json& opened = place();
     opened = std::move(container);
-    open_.push_back(&opened);
+    open_.push_back({&opened, {}});
     return true;
   }
   bool close() {
@@ -85,25 +95,38 @@ class DocumentMaker {
   }
   // Where the next value goes.
   Json& place() {
-    if (open_.empty()) return *document_;
-    if (open_.back()->is_array()) return open_.back()->get_ref<Json::array_t&>().emplace_back();
-    return *member_;
+    if (open_.empty()) return document_;
+    Json& parent = *open_.back().value;
+    return parent.is_array() ? parent.template get_ref<typename Json::array_t&>().emplace_back() : *member_;
   }
 
-  Json* const document_;
+  struct Open {
+    Json* value;  // stays where it is: nothing is added to the parent meanwhile
+    std::set<std::string> keys;
+  };
   const std::string& where_;
-  std::vector<Json*> open_;  // nothing is added to the parent of one that is open, so they stay where they are
-  Json* member_ = nullptr;   // of the innermost object
+  const size_t depth_;
+  Json document_ = Json::object();
+  std::vector<Open> open_;
+  Json* member_ = nullptr;  // of the innermost object
 };
+
+template <class Json>
+Json made(std::string_view text, const std::string& where, size_t depth) {
+  check_json_bytes(text, where);
+  DocumentMaker<Json> maker(where, depth);
+  Json::sax_parse(text, &maker);
+  return maker.take();
+}
 
 }  // namespace
 
-nlohmann::json parse_json(std::string_view text, const std::string& where) {
-  check_json_bytes(text, where);
-  nlohmann::json document;
-  DocumentMaker maker(&document, &where);
-  nlohmann::json::sax_parse(text, &maker);
-  return document;
+nlohmann::json parse_json(std::string_view text, const std::string& where, size_t depth) {
+  return made<nlohmann::json>(text, where, depth);
+}
+
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& where) {
+  return made<nlohmann::ordered_json>(text, where, kJsonDepth);
 }
 
 }  // namespace heed::inline v0

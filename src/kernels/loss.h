@@ -19,11 +19,11 @@ struct LossSum {
 /// targets (rows); rows whose target is ignore_index count nothing; wholes (rows) are saved for backward.
 template <class T>
 LossSum cross_entropy_forward(const T* logits, const int32_t* targets, int32_t ignore_index, double label_smoothing,
-                              LogSum<T>* wholes, int64_t rows, int64_t vocab, Executor& ex);
+                              RowLogSum<T>* wholes, int64_t rows, int64_t vocab, Executor& ex);
 /// dlogits (rows, vocab) is assigned: `scale` times the gradient of the sum; 0 in ignored rows. May be `logits`.
 template <class T>
 void cross_entropy_backward(const T* logits, const int32_t* targets, int32_t ignore_index, double label_smoothing,
-                            const LogSum<T>* wholes, T scale, T* dlogits, int64_t rows, int64_t vocab, Executor& ex);
+                            const RowLogSum<T>* wholes, T scale, T* dlogits, int64_t rows, int64_t vocab, Executor& ex);
 
 /// cross_entropy of x W^T + bias, x (rows, in), w (vocab, in), without a (rows, vocab) buffer: rows go through in
 /// chunks, and the gradients are made while a chunk's logits are at hand. dx is assigned, dw and dbias are added to,

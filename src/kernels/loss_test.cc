@@ -46,7 +46,7 @@ void expect_near(const LossSum& got, const LossSum& want, double tolerance) {
 }
 
 template <class T>
-using Wholes = std::vector<LogSum<T>>;
+using Wholes = std::vector<RowLogSum<T>>;
 
 template <class T>
 LossSum forward(const Values<T>& logits, const Targets& targets, double smoothing, int64_t vocab, Wholes<T>* wholes,

@@ -32,7 +32,7 @@ T RowMax(const T* x, int64_t width) {
 }
 
 template <class T>
-LogSum<T> LogSumExp(const T* x, int64_t width, double* plain_sum) {
+RowLogSum<T> LogSumExp(const T* x, int64_t width, double* plain_sum) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const T top = RowMax(x, width);
@@ -48,7 +48,7 @@ LogSum<T> LogSumExp(const T* x, int64_t width, double* plain_sum) {
 }
 
 template <class T>
-void ScaledExp(const T* x, LogSum<T> whole, T offset, T scale, T* y, int64_t width) {
+void ScaledExp(const T* x, RowLogSum<T> whole, T offset, T scale, T* y, int64_t width) {
   const hn::ScalableTag<T> d;
   const auto top = hn::Set(d, whole.top), log = hn::Set(d, whole.log);
   const auto voffset = hn::Set(d, offset), vscale = hn::Set(d, scale);
@@ -109,12 +109,12 @@ void LogSoftmaxRowBackward(const T* dy, const T* y, T* dx, int64_t width) {
   });
 }
 
-LogSum<float> LogSumExpF32(const float* x, int64_t width, double* sum) { return LogSumExp(x, width, sum); }
-LogSum<double> LogSumExpF64(const double* x, int64_t width, double* sum) { return LogSumExp(x, width, sum); }
-void ScaledExpF32(const float* x, LogSum<float> whole, float offset, float scale, float* y, int64_t width) {
+RowLogSum<float> LogSumExpF32(const float* x, int64_t width, double* sum) { return LogSumExp(x, width, sum); }
+RowLogSum<double> LogSumExpF64(const double* x, int64_t width, double* sum) { return LogSumExp(x, width, sum); }
+void ScaledExpF32(const float* x, RowLogSum<float> whole, float offset, float scale, float* y, int64_t width) {
   ScaledExp(x, whole, offset, scale, y, width);
 }
-void ScaledExpF64(const double* x, LogSum<double> whole, double offset, double scale, double* y, int64_t width) {
+void ScaledExpF64(const double* x, RowLogSum<double> whole, double offset, double scale, double* y, int64_t width) {
   ScaledExp(x, whole, offset, scale, y, width);
 }
 void SoftmaxF32(const float* x, float* y, int64_t width) { SoftmaxRow(x, y, width); }
@@ -152,19 +152,19 @@ HEED_EXPORT(LogSoftmaxBackwardF32);
 HEED_EXPORT(LogSoftmaxBackwardF64);
 
 template <>
-LogSum<float> log_sum_exp(const float* x, int64_t width, double* sum) {
+RowLogSum<float> log_sum_exp(const float* x, int64_t width, double* sum) {
   return HEED_DISPATCH(LogSumExpF32)(x, width, sum);
 }
 template <>
-LogSum<double> log_sum_exp(const double* x, int64_t width, double* sum) {
+RowLogSum<double> log_sum_exp(const double* x, int64_t width, double* sum) {
   return HEED_DISPATCH(LogSumExpF64)(x, width, sum);
 }
 template <>
-void scaled_exp(const float* x, LogSum<float> whole, float offset, float scale, float* y, int64_t width) {
+void scaled_exp(const float* x, RowLogSum<float> whole, float offset, float scale, float* y, int64_t width) {
   HEED_DISPATCH(ScaledExpF32)(x, whole, offset, scale, y, width);
 }
 template <>
-void scaled_exp(const double* x, LogSum<double> whole, double offset, double scale, double* y, int64_t width) {
+void scaled_exp(const double* x, RowLogSum<double> whole, double offset, double scale, double* y, int64_t width) {
   HEED_DISPATCH(ScaledExpF64)(x, whole, offset, scale, y, width);
 }
 

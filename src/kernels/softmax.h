@@ -24,7 +24,7 @@ void log_softmax_backward(const T* dy, const T* y, T* dx, int64_t rows, int64_t 
 
 /// A row's log(sum(exp(x))) in two parts: their sum would round the logarithm away where the row's numbers are large.
 template <class T>
-struct LogSum {
+struct RowLogSum {
   T top;  // the largest x
   T log;  // log(sum(exp(x - top)))
 
@@ -35,9 +35,9 @@ struct LogSum {
 
 /// *sum is that of x - top where asked for.
 template <class T>
-LogSum<T> log_sum_exp(const T* x, int64_t width, double* sum = nullptr);
+RowLogSum<T> log_sum_exp(const T* x, int64_t width, double* sum = nullptr);
 /// y = scale * (exp(whole.below(x)) - offset)
 template <class T>
-void scaled_exp(const T* x, LogSum<T> whole, T offset, T scale, T* y, int64_t width);
+void scaled_exp(const T* x, RowLogSum<T> whole, T offset, T scale, T* y, int64_t width);
 
 }  // namespace heed::inline v0
