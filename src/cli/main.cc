@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <string>
@@ -75,6 +76,14 @@ int fail(const CLI::App& program, const std::string& text, int status) {
   const auto commands = program.get_subcommands();
   fail_with(commands.empty() ? "" : commands.front()->get_name(), text);
   return status;
+}
+
+// Names the path and the reason. Relative paths have no meaning where the current directory was removed.
+std::string in_words(const std::filesystem::filesystem_error& error) {
+  std::error_code gone;
+  if (std::filesystem::current_path(gone).empty())
+    return "the current directory: " + gone.message() + "; change to another directory";
+  return "stat " + error.path1().string() + ": " + error.code().message();
 }
 
 // What other programs call the same, and what heed does: an option where the command has it, or a command.
@@ -379,6 +388,10 @@ int run(int argc, char** argv) {
     return fail(program, commands.empty() ? e.what() : with_option(e.what(), *commands.front()), 1);
   } catch (const std::bad_alloc&) {
     return fail(program, "not enough memory; try a smaller batch or model", 1);
+  } catch (const std::filesystem::filesystem_error& e) {
+    const auto commands = program.get_subcommands();
+    const std::string text = in_words(e);
+    return fail(program, commands.empty() ? text : with_option(text, *commands.front()), 1);
   } catch (const std::exception& e) {
     return fail(program, e.what(), 1);
   } catch (...) {

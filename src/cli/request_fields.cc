@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kDeepest = 8;
+constexpr size_t kDeepest = 8;
 
 // A value in few letters, for messages.
 std::string shown(const Json& value) {
@@ -30,23 +30,50 @@ std::string reason(const Json::exception& error) {
   return std::string(text.starts_with('[') && end != text.npos ? text.substr(end + 2) : text).substr(0, 200);
 }
 
+// Goes over a request and refuses what the parser takes. The parser's own callback is not for this: with one, it looks
+// through all members of the parent at the end of each object.
+class Checks : public Json::json_sax_t {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(int64_t) override { return true; }
+  bool number_unsigned(uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(Json::binary_t&) override { return true; }
+  bool start_object(size_t) override { return open(); }
+  bool start_array(size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(std::string& name) override {
+    if (!keys_.back().insert(name).second) throw UsageError("the request has the key " + shown(name) + " twice");
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const Json::exception& error) override {
+    throw UsageError("the request is not JSON: " + sanitize_utf8(reason(error)));
+  }
+
+ private:
+  bool open() {
+    if (keys_.size() == kDeepest)
+      throw UsageError("the request is nested deeper than " + std::to_string(kDeepest) + " levels");
+    keys_.emplace_back();
+    return true;
+  }
+  bool close() {
+    keys_.pop_back();
+    return true;
+  }
+
+  std::vector<std::set<std::string>> keys_;  // of each object and list that is open
+};
+
 Json parsed(const std::string& body) {
   if (const size_t at = body.find('\0'); at != body.npos)  // the parser would take it for the end
     throw UsageError("the request is not JSON: byte " + std::to_string(at) + " is 0");
-  std::vector<std::set<std::string>> keys;  // of each object that is open
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth > kDeepest) throw UsageError("the request is nested deeper than " + std::to_string(kDeepest) + " levels");
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
-      throw UsageError("the request has the key " + shown(value) + " twice");
-    return true;
-  };
-  try {
-    return Json::parse(body, watch);
-  } catch (const Json::exception& error) {
-    throw UsageError("the request is not JSON: " + sanitize_utf8(reason(error)));
-  }
+  Checks checks;
+  Json::sax_parse(body, &checks);
+  return Json::parse(body);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -113,6 +114,46 @@ TEST(ConfigReader, EqualKeysInDifferentObjectsAreFine) {
   ConfigReader reader(R"({"a": {"x": 1}, "b": {"x": 2}, "c": [{"x": 1}, {"x": 1}]})", "c");
   EXPECT_EQ(reader.object("a").integer("x", 0, 9), 1);
   EXPECT_EQ(reader.object("b").integer("x", 0, 9), 2);
+}
+
+TEST(ParseJson, MakesWhatTheLibraryMakes) {
+  const char* texts[] = {
+      "[]",
+      "{}",
+      "0",
+      "null",
+      "\"text\"",
+      R"([[], {}, [[{}]], true, false, null, -1, 18446744073709551615, 0.5, -0.0, 1e3, "", "\u00e9"])",
+      R"({"": {"": {"": [{"": [1, {"a": 2}, 3]}, 4]}}, "b": {"c": [], "d": {}}, "e": [[1], [2, [3]], 4], "a": {}})"};
+  for (const std::string text : texts) {
+    const nlohmann::json made = parse_json(text, "c"), wanted = nlohmann::json::parse(text);
+    EXPECT_EQ(made, wanted) << text;
+    EXPECT_EQ(made.dump(), wanted.dump()) << text;
+    EXPECT_EQ(parse_ordered_json(text, "c").dump(), nlohmann::ordered_json::parse(text).dump()) << text;
+  }
+  for (const size_t depth : {kJsonDepth, kJsonDepth + 1}) {
+    const std::string text = std::string(depth, '[') + std::string(depth, ']');
+    if (depth == kJsonDepth)
+      EXPECT_EQ(parse_json(text, "c"), nlohmann::json::parse(text));
+    else
+      EXPECT_MENTIONS(error_of([&] { parse_json(text, "c"); }), "c: nested deeper than 64 levels");
+  }
+}
+
+TEST(ParseJson, TimeGrowsWithTheText) {
+  const auto begun = std::chrono::steady_clock::now();
+  const auto many = [](const std::string& one) {
+    std::string list = one;
+    for (int i = 0; i < 100000; ++i) list += "," + one;
+    return list;
+  };
+  EXPECT_EQ(parse_json("[" + many("{}") + "]", "c").size(), 100001u);
+  EXPECT_EQ(parse_json("[" + many("{\"\":{\"\":[{}]}}") + "]", "c").size(), 100001u);
+  std::string members = "{\"\":{}";
+  for (int i = 0; i < 100000; ++i) members += ",\"" + std::to_string(i) + "\":{}";
+  EXPECT_EQ(parse_json(members + "}", "c").size(), 100001u);
+  EXPECT_EQ(parse_ordered_json(members + "}", "c").size(), 100001u);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
 }
 
 TEST(ConfigReader, MessagesAreOneShortPrintableLine) {

@@ -13,8 +13,12 @@ namespace heed::inline v0 {
 
 inline constexpr size_t kJsonDepth = 64;
 
-/// Refuses duplicate keys, nesting beyond kJsonDepth, NUL bytes and a byte-order mark. Throws FormatError "WHERE: ...".
-nlohmann::json parse_json(std::string_view text, const std::string& where);
+/// Refuses duplicate keys, nesting beyond `depth`, NUL bytes and a byte-order mark. Throws FormatError "WHERE: ...".
+/// Takes time in proportion to the text, which nlohmann's own parser does not where it is given a callback or makes an
+/// ordered_json.
+nlohmann::json parse_json(std::string_view text, const std::string& where, size_t depth = kJsonDepth);
+/// The same with the keys in their order.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& where);
 
 /// What the two JSON readers check before the parser sees the text: it would take a NUL for the end and skip a mark.
 void check_json_bytes(std::string_view text, const std::string& where);

@@ -265,12 +265,13 @@ class LossPass {
   void finish(int64_t at, const Running<T>& running, T on_target, const T* mean) {
     const int64_t i = first_ + at, in = p_.in;
     const auto vocab = static_cast<double>(p_.vocab);
-    const double lse = static_cast<double>(running.top) + std::log(running.sum), s = p_.label_smoothing;
-    nll_[i] = loss_[i] = lse - static_cast<double>(on_target);
+    // The maximum goes before the logarithm is added, which it may be too large to keep.
+    const double top = static_cast<double>(running.top), log = std::log(running.sum), s = p_.label_smoothing;
+    nll_[i] = loss_[i] = log + (top - static_cast<double>(on_target));
     if (s > 0) {
       double logits = bias_sum_;
       for (int64_t j = 0; j < in; ++j) logits += static_cast<double>(x(i)[j]) * weight_sum_[j];
-      loss_[i] = (1 - s) * nll_[i] + s * (lse - logits / vocab);
+      loss_[i] = (1 - s) * nll_[i] + s * (log + (top - logits / vocab));
     }
     top_[at] = running.top;
     inverse_[at] = p_.scale * static_cast<T>(1 / running.sum);

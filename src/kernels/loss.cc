@@ -9,16 +9,17 @@
 namespace heed::inline v0 {
 template <class T>
 LossSum cross_entropy_forward(const T* logits, const int32_t* targets, int32_t ignore_index, double label_smoothing,
-                              T* lse, int64_t rows, int64_t vocab, Executor& ex) {
+                              RowLogSum<T>* wholes, int64_t rows, int64_t vocab, Executor& ex) {
   std::vector<LossSum> each(static_cast<size_t>(rows));
   for_rows(rows, vocab, ex, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const T* x = logits + row * vocab;
       double sum = 0;
-      lse[row] = log_sum_exp<T>(x, vocab, &sum);
+      const RowLogSum<T> whole = wholes[row] = log_sum_exp<T>(x, vocab, &sum);
       if (targets[row] == ignore_index) continue;
-      const double nll = static_cast<double>(lse[row]) - static_cast<double>(x[targets[row]]);
-      const double mean = static_cast<double>(lse[row]) - sum / static_cast<double>(vocab);
+      const auto log = static_cast<double>(whole.log);
+      const double nll = log + (static_cast<double>(whole.top) - static_cast<double>(x[targets[row]]));
+      const double mean = log - sum / static_cast<double>(vocab);
       each[static_cast<size_t>(row)] = {
           label_smoothing > 0 ? (1 - label_smoothing) * nll + label_smoothing * mean : nll, nll, 1};
     }
@@ -34,7 +35,8 @@ LossSum cross_entropy_forward(const T* logits, const int32_t* targets, int32_t i
 
 template <class T>
 void cross_entropy_backward(const T* logits, const int32_t* targets, int32_t ignore_index, double label_smoothing,
-                            const T* lse, T scale, T* dlogits, int64_t rows, int64_t vocab, Executor& ex) {
+                            const RowLogSum<T>* wholes, T scale, T* dlogits, int64_t rows, int64_t vocab,
+                            Executor& ex) {
   const T uniform = static_cast<T>(label_smoothing / static_cast<double>(vocab));
   const T on_target = scale * static_cast<T>(1 - label_smoothing);
   for_rows(rows, vocab, ex, [&](int64_t begin, int64_t end) {
@@ -44,7 +46,7 @@ void cross_entropy_backward(const T* logits, const int32_t* targets, int32_t ign
         std::fill(d, d + vocab, T{0});
         continue;
       }
-      scaled_exp<T>(logits + row * vocab, lse[row], uniform, scale, d, vocab);
+      scaled_exp<T>(logits + row * vocab, wholes[row], uniform, scale, d, vocab);
       d[targets[row]] -= on_target;
     }
   });
@@ -91,12 +93,13 @@ void nll_backward(const T* dlosses, int64_t stride, const int32_t* targets, cons
   });
 }
 
-#define HEED_LOSS(T)                                                                                                  \
-  template LossSum cross_entropy_forward(const T*, const int32_t*, int32_t, double, T*, int64_t, int64_t, Executor&); \
-  template void cross_entropy_backward(const T*, const int32_t*, int32_t, double, const T*, T, T*, int64_t, int64_t,  \
-                                       Executor&);                                                                    \
-  template double nll_forward(const T*, const int32_t*, const T*, int32_t, double, T*, int64_t, int64_t, Executor&);  \
-  template void nll_backward(const T*, int64_t, const int32_t*, const T*, int32_t, double, T*, int64_t, int64_t,      \
+#define HEED_LOSS(T)                                                                                                   \
+  template LossSum cross_entropy_forward(const T*, const int32_t*, int32_t, double, RowLogSum<T>*, int64_t, int64_t,   \
+                                         Executor&);                                                                   \
+  template void cross_entropy_backward(const T*, const int32_t*, int32_t, double, const RowLogSum<T>*, T, T*, int64_t, \
+                                       int64_t, Executor&);                                                            \
+  template double nll_forward(const T*, const int32_t*, const T*, int32_t, double, T*, int64_t, int64_t, Executor&);   \
+  template void nll_backward(const T*, int64_t, const int32_t*, const T*, int32_t, double, T*, int64_t, int64_t,       \
                              Executor&);
 HEED_LOSS(float)
 HEED_LOSS(double)

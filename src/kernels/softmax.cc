@@ -32,7 +32,7 @@ T RowMax(const T* x, int64_t width) {
 }
 
 template <class T>
-T LogSumExp(const T* x, int64_t width, double* plain_sum) {
+RowLogSum<T> LogSumExp(const T* x, int64_t width, double* plain_sum) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const T top = RowMax(x, width);
@@ -43,18 +43,17 @@ T LogSumExp(const T* x, int64_t width, double* plain_sum) {
     plain = hn::Add(plain, live(v));
     sum = hn::Add(sum, live(exp(d, v)));
   });
-  // The shift keeps the terms small, so that the sum of a long row keeps its digits.
-  if (plain_sum)
-    *plain_sum = static_cast<double>(sum_of_lanes(d, plain)) + static_cast<double>(width) * static_cast<double>(top);
-  return top + std::log(sum_of_lanes(d, sum));
+  if (plain_sum) *plain_sum = static_cast<double>(sum_of_lanes(d, plain));
+  return {top, std::log(sum_of_lanes(d, sum))};
 }
 
 template <class T>
-void ScaledExp(const T* x, T shift, T offset, T scale, T* y, int64_t width) {
+void ScaledExp(const T* x, RowLogSum<T> whole, T offset, T scale, T* y, int64_t width) {
   const hn::ScalableTag<T> d;
-  const auto vshift = hn::Set(d, shift), voffset = hn::Set(d, offset), vscale = hn::Set(d, scale);
+  const auto top = hn::Set(d, whole.top), log = hn::Set(d, whole.log);
+  const auto voffset = hn::Set(d, offset), vscale = hn::Set(d, scale);
   for_vectors(d, width, [&](auto load, auto store, auto) HWY_ATTR {
-    store(hn::Mul(hn::Sub(exp(d, hn::Sub(load(x), vshift)), voffset), vscale), y);
+    store(hn::Mul(hn::Sub(exp(d, hn::Sub(hn::Sub(load(x), top), log)), voffset), vscale), y);
   });
 }
 
@@ -110,13 +109,13 @@ void LogSoftmaxRowBackward(const T* dy, const T* y, T* dx, int64_t width) {
   });
 }
 
-float LogSumExpF32(const float* x, int64_t width, double* sum) { return LogSumExp(x, width, sum); }
-double LogSumExpF64(const double* x, int64_t width, double* sum) { return LogSumExp(x, width, sum); }
-void ScaledExpF32(const float* x, float shift, float offset, float scale, float* y, int64_t width) {
-  ScaledExp(x, shift, offset, scale, y, width);
+RowLogSum<float> LogSumExpF32(const float* x, int64_t width, double* sum) { return LogSumExp(x, width, sum); }
+RowLogSum<double> LogSumExpF64(const double* x, int64_t width, double* sum) { return LogSumExp(x, width, sum); }
+void ScaledExpF32(const float* x, RowLogSum<float> whole, float offset, float scale, float* y, int64_t width) {
+  ScaledExp(x, whole, offset, scale, y, width);
 }
-void ScaledExpF64(const double* x, double shift, double offset, double scale, double* y, int64_t width) {
-  ScaledExp(x, shift, offset, scale, y, width);
+void ScaledExpF64(const double* x, RowLogSum<double> whole, double offset, double scale, double* y, int64_t width) {
+  ScaledExp(x, whole, offset, scale, y, width);
 }
 void SoftmaxF32(const float* x, float* y, int64_t width) { SoftmaxRow(x, y, width); }
 void SoftmaxF64(const double* x, double* y, int64_t width) { SoftmaxRow(x, y, width); }
@@ -153,20 +152,20 @@ HEED_EXPORT(LogSoftmaxBackwardF32);
 HEED_EXPORT(LogSoftmaxBackwardF64);
 
 template <>
-float log_sum_exp(const float* x, int64_t width, double* sum) {
+RowLogSum<float> log_sum_exp(const float* x, int64_t width, double* sum) {
   return HEED_DISPATCH(LogSumExpF32)(x, width, sum);
 }
 template <>
-double log_sum_exp(const double* x, int64_t width, double* sum) {
+RowLogSum<double> log_sum_exp(const double* x, int64_t width, double* sum) {
   return HEED_DISPATCH(LogSumExpF64)(x, width, sum);
 }
 template <>
-void scaled_exp(const float* x, float shift, float offset, float scale, float* y, int64_t width) {
-  HEED_DISPATCH(ScaledExpF32)(x, shift, offset, scale, y, width);
+void scaled_exp(const float* x, RowLogSum<float> whole, float offset, float scale, float* y, int64_t width) {
+  HEED_DISPATCH(ScaledExpF32)(x, whole, offset, scale, y, width);
 }
 template <>
-void scaled_exp(const double* x, double shift, double offset, double scale, double* y, int64_t width) {
-  HEED_DISPATCH(ScaledExpF64)(x, shift, offset, scale, y, width);
+void scaled_exp(const double* x, RowLogSum<double> whole, double offset, double scale, double* y, int64_t width) {
+  HEED_DISPATCH(ScaledExpF64)(x, whole, offset, scale, y, width);
 }
 
 namespace {

@@ -22,11 +22,22 @@ void log_softmax_backward(const T* dy, const T* y, T* dx, int64_t rows, int64_t 
 
 // One row each; shared with the losses.
 
-/// log(sum(exp(x))); *sum is the plain sum of x where asked for.
+/// A row's log(sum(exp(x))) in two parts: their sum would round the logarithm away where the row's numbers are large.
 template <class T>
-T log_sum_exp(const T* x, int64_t width, double* sum = nullptr);
-/// y = scale * (exp(x - shift) - offset)
+struct RowLogSum {
+  T top;  // the largest x
+  T log;  // log(sum(exp(x - top)))
+
+  T sum() const { return top + log; }
+  /// x less the whole.
+  T below(T x) const { return x - top - log; }
+};
+
+/// *sum is that of x - top where asked for.
 template <class T>
-void scaled_exp(const T* x, T shift, T offset, T scale, T* y, int64_t width);
+RowLogSum<T> log_sum_exp(const T* x, int64_t width, double* sum = nullptr);
+/// y = scale * (exp(whole.below(x)) - offset)
+template <class T>
+void scaled_exp(const T* x, RowLogSum<T> whole, T offset, T scale, T* y, int64_t width);
 
 }  // namespace heed::inline v0

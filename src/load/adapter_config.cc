@@ -5,9 +5,9 @@
 
 #include "heed/adapters.h"
 #include "heed/model_files.h"
-#include "io/json.h"
 #include "pretrained/tables.h"
 #include "text/unicode.h"
+#include "tokenizer/json.h"
 
 namespace heed::inline v0 {
 
@@ -163,14 +163,15 @@ bool AdapterConfig::in_layers(const std::string& module) const {
 /// In the order of the file; the first match applies.
 AdapterConfig::Patterns AdapterConfig::patterns(const std::string& key, const std::string& text) const {
   Patterns all;
-  const auto json = nlohmann::ordered_json::parse(text);
-  const auto given = json.find(key);
-  if (given == json.end() || given->is_null()) return all;
-  if (!given->is_object()) keys_.fail(key, "it must be an object");
-  for (const auto& [pattern, value] : given->items()) {
-    if (!value.is_number() || !(value.get<double>() > 0)) keys_.fail(key, "it must have numbers above 0");
-    all.emplace_back(Regex("^(?:.*\\.)?(?:" + pattern + ")$", where_), value.get<double>());
-  }
+  if (!keys_.has(key)) return all;
+  const JsonDocument document(text, where_);
+  const JsonValue given = document.root().at(key);
+  if (!given.is_object()) keys_.fail(key, "it must be an object");
+  given.each_member([&](std::string_view pattern, const JsonValue& value) {
+    const bool is_number = value.type() == JsonValue::Type::integer || value.type() == JsonValue::Type::real;
+    if (!is_number || !(value.number() > 0)) keys_.fail(key, "it must have numbers above 0");
+    all.emplace_back(Regex("^(?:.*\\.)?(?:" + std::string(pattern) + ")$", where_), value.number());
+  });
   return all;
 }
 

@@ -317,7 +317,7 @@ std::string class_for(const std::string& task, const std::string& wrote) {
 std::string config_for(const AdapterConfig& adapters, const SafetensorsFile& file, const std::string& text,
                        const std::string& where) {
   const std::vector<std::string> classes = keys_in(text, where).texts("architectures");
-  Json json = Json::parse(text);
+  Json json = parse_ordered_json(text, where);
   const std::string ending = class_for(adapters.task(), classes.empty() ? "" : classes[0]);
   if (ending.empty()) return text;
   json["architectures"] = {"Adapted" + ending};
@@ -330,7 +330,7 @@ std::string config_for(const AdapterConfig& adapters, const SafetensorsFile& fil
 }
 
 std::string untied(const std::string& config) {
-  Json json = Json::parse(config);
+  Json json = parse_ordered_json(config, kConfigFile);
   // T5's classes take tables for tied if they are equal, and read the key for something else.
   if (json.at("model_type") == "t5") return config;
   json["tie_word_embeddings"] = false;

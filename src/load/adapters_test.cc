@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "heed/io.h"
 #include "heed/models.h"
 #include "heed/random.h"
+#include "load/adapter_config.h"
 
 namespace heed {
 namespace {
@@ -66,6 +68,35 @@ void expect_equal(const Tensor& got, const Tensor& want) {
   ASSERT_EQ(got.shape(), want.shape());
   const Tensor a = got.to(DType::f32).contiguous(), b = want.contiguous();
   for (int64_t i = 0; i < a.numel(); ++i) ASSERT_EQ(a.data<float>()[i], b.data<float>()[i]) << i;
+}
+
+class Patterns : public SavedModules {
+ protected:
+  // The scale of the adapter of h.0.attn.c_attn, of rank 1, whose alpha is 8.
+  double scale_with(const std::string& members) const {
+    std::ofstream(directory_ / "adapters/adapter_config.json")
+        << R"({"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 1, "lora_alpha": 8, "target_modules": ["c_attn"], )"
+        << members << "}";
+    return AdapterConfig(path("adapters")).scale("transformer.h.0.attn.c_attn", 1);
+  }
+};
+
+TEST_F(Patterns, TheFirstInTheFileThatFitsCounts) {
+  EXPECT_EQ(scale_with(R"("alpha_pattern": {})"), 8);
+  EXPECT_EQ(scale_with(R"("alpha_pattern": null)"), 8);
+  EXPECT_EQ(scale_with(R"("alpha_pattern": {"z": 2, "c_attn": 3, "attn.c_attn": 5})"), 3);
+  EXPECT_EQ(scale_with(R"("alpha_pattern": {"h.0.*": 0.5, "c_attn": 3})"), 0.5);
+  for (const char* value : {"0", "-1", "null", "\"3\"", "[3]", "{}"})
+    EXPECT_THROW(scale_with(R"("alpha_pattern": {"z": )" + std::string(value) + "}"), FormatError) << value;
+  EXPECT_THROW(scale_with(R"("alpha_pattern": [3])"), FormatError);
+}
+
+TEST_F(Patterns, TimeGrowsWithTheFile) {
+  const auto begun = std::chrono::steady_clock::now();
+  std::string others = R"("others": {"": 0)";
+  for (int i = 0; i < 80000; ++i) others += ",\"" + std::to_string(i) + "\":0";
+  EXPECT_EQ(scale_with(others + R"(}, "alpha_pattern": {"c_attn": 3})"), 3);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
 }
 
 TEST_F(SavedModules, CopiesUnderOtherNames) {

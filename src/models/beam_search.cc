@@ -87,7 +87,7 @@ class OutputLayer {
         float* const of_row = logits + row * vocabulary;
         if (bias_.defined())
           for (int64_t token = 0; token < vocabulary; ++token) of_row[token] += bias_.value().data<float>()[token];
-        scores.lse.data<float>()[row] = log_sum_exp<float>(of_row, vocabulary);
+        scores.lse.data<float>()[row] = log_sum_exp<float>(of_row, vocabulary).sum();
       }
     });
     return scores;
@@ -435,7 +435,7 @@ class Search {
         rules_.apply({.ids = text, .source = sources_[open_[s].index], .prompt = 1, .last = is_last_step(open_[s])},
                      logits);
         if (renormalize || (rules_.depend_on_scale() && !of_probabilities))
-          lse = log_sum_exp<float>(logits.data(), scores.logits.size(1));
+          lse = log_sum_exp<float>(logits.data(), scores.logits.size(1)).sum();
         if (std::isnan(lse)) lse = 0;  // the rules left no token
       }
   }

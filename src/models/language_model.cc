@@ -395,8 +395,8 @@ std::vector<float> LanguageModel::log_probabilities(const std::vector<int32_t>& 
       check_finite("log_probabilities", "a logit", logits, *this);
       for (int64_t i = 0; i < some.size(1); ++i) {
         const float* const scores = logits.data<float>() + i * config_.vocab_size;
-        const float log_p = scores[*at(result.size() + 1)] - log_sum_exp<float>(scores, config_.vocab_size);
-        result.push_back(log_p);
+        const RowLogSum<float> whole = log_sum_exp<float>(scores, config_.vocab_size);
+        result.push_back(whole.below(scores[*at(result.size() + 1)]));
       }
     }
     begin = end + 1 - std::min(kept, end + 1);

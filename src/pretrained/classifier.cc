@@ -39,7 +39,7 @@ bool is_classifier(const std::vector<std::string>& classes) {
 
 // The configuration with another head.
 std::string with_head(const std::string& config, const std::string& head, const std::vector<std::string>& labels) {
-  Json json = Json::parse(config);
+  Json json = parse_ordered_json(config, kConfigFile);
   json["architectures"] = {kClassifiers.at(json["model_type"].get<std::string>()).begins + head};
   if (labels.empty()) return json.dump(2) + "\n";
   for (const char* key : {"num_labels", "_num_labels", "problem_type", "id2label", "label2id"}) json.erase(key);

@@ -49,17 +49,18 @@ KeyTable KeyTable::with(const KeyTable& more) const {
   return both;
 }
 
-Keys::Keys(nlohmann::json object, std::string where, const KeyTable& table)
+Keys::Keys(std::shared_ptr<const nlohmann::json> object, std::string where, const KeyTable& table)
     : object_(std::move(object)), where_(std::move(where)), table_(table) {
   for (const KeyRule& rule : table.rules())
-    if (const auto at = object_.find(rule.key); rule.kind == KeyRule::Kind::alias && at != object_.end()) {
-      const nlohmann::json value = *at;
-      object_.erase(at);
-      object_[rule.text] = value;
+    if (rule.kind == KeyRule::Kind::alias && object_->contains(rule.key)) {
+      nlohmann::json renamed = *object_;
+      renamed[rule.text] = renamed[rule.key];
+      renamed.erase(rule.key);
+      object_ = std::make_shared<const nlohmann::json>(std::move(renamed));
     }
   for (const KeyRule& rule : table.rules()) {
-    const auto at = object_.find(rule.key);
-    if (rule.kind != KeyRule::Kind::only || at == object_.end() || at->is_null()) continue;
+    const auto at = object_->find(rule.key);
+    if (rule.kind != KeyRule::Kind::only || at == object_->end() || at->is_null()) continue;
     if (*at != rule.value && !(is_nothing(*at) && is_nothing(rule.value)))
       fail(rule.key, "heed supports this kind of model only with " + rule.value.dump());
   }
@@ -67,13 +68,15 @@ Keys::Keys(nlohmann::json object, std::string where, const KeyTable& table)
 
 std::vector<std::string> Keys::names() const {
   std::vector<std::string> all;
-  for (const auto& [key, value] : object_.items()) all.push_back(key);
+  for (const auto& [key, value] : object_->items()) all.push_back(key);
   return all;
 }
 
 Keys Keys::with(const Keys& more) const {
   Keys both = *this;
-  both.object_.update(more.object_);
+  nlohmann::json object = *object_;
+  object.update(*more.object_);
+  both.object_ = std::make_shared<const nlohmann::json>(std::move(object));
   return both;
 }
 
@@ -82,8 +85,8 @@ const nlohmann::json* Keys::find(const std::string& key) const {
   if (table_ && !rule) return nullptr;  // the framework does not read it
   if (rule && rule->kind != KeyRule::Kind::applied)
     throw Error("pretrained: '" + key + "' of " + where_ + " is read, but its table does not list it as applied");
-  const auto at = object_.find(key);
-  const nlohmann::json* const value = at != object_.end() ? &*at : rule ? &rule->value : nullptr;
+  const auto at = object_->find(key);
+  const nlohmann::json* const value = at != object_->end() ? &*at : rule ? &rule->value : nullptr;
   return !value || value->is_null() ? nullptr : value;
 }
 
@@ -96,8 +99,8 @@ const nlohmann::json& Keys::need(const std::string& key) const {
 std::string Keys::told(const std::string& key) const {
   constexpr size_t kLongest = 80;
   const KeyRule* const rule_of_key = table_ ? table_->find(key) : nullptr;
-  const auto at = object_.find(key);
-  const nlohmann::json given = at != object_.end() ? *at : rule_of_key ? rule_of_key->value : nlohmann::json();
+  const auto at = object_->find(key);
+  const nlohmann::json given = at != object_->end() ? *at : rule_of_key ? rule_of_key->value : nlohmann::json();
   std::string value = given.dump(-1, ' ', /*ensure_ascii=*/true);
   if (value.size() > kLongest) value.replace(kLongest, std::string::npos, "...");
   return where_ + ": \"" + key + "\" is " + value;

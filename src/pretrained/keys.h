@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heed/io.h"
@@ -50,11 +52,13 @@ class KeyTable {
 class Keys {
  public:
   /// Without a table: every key may be read, and absent keys have no default.
-  Keys(nlohmann::json object, std::string where) : object_(std::move(object)), where_(std::move(where)) {}
+  Keys(nlohmann::json object, std::string where)
+      : object_(std::make_shared<const nlohmann::json>(std::move(object))), where_(std::move(where)) {}
   /// With a table, which sets the defaults of absent keys. A key that is not in the table counts as absent. Reading a
   /// key that the table does not list as `applied` throws Error, since the table is wrong. Throws FormatError for a
   /// value that `only` does not permit.
-  Keys(nlohmann::json object, std::string where, const KeyTable& table);
+  Keys(nlohmann::json object, std::string where, const KeyTable& table)
+      : Keys(std::make_shared<const nlohmann::json>(std::move(object)), std::move(where), table) {}
   /// The same object with a table.
   Keys under(const KeyTable& table) const { return {object_, where_, table}; }
   /// This object plus the keys of `more`, which replace its own.
@@ -62,7 +66,7 @@ class Keys {
 
   bool has(const std::string& key) const { return find(key) != nullptr; }
   /// Whether the file has the key, even as null.
-  bool is_given(const std::string& key) const { return object_.contains(key); }
+  bool is_given(const std::string& key) const { return object_->contains(key); }
   bool is_number(const std::string& key) const { return has(key) && find(key)->is_number(); }
   bool is_text(const std::string& key) const { return has(key) && find(key)->is_string(); }
   bool is_list(const std::string& key) const { return has(key) && find(key)->is_array(); }
@@ -90,14 +94,16 @@ class Keys {
   /// 'FILE: "KEY" is VALUE', which begins a message.
   std::string told(const std::string& key) const;
   const std::string& where() const { return where_; }
-  int64_t size() const { return static_cast<int64_t>(object_.size()); }  // keys
+  int64_t size() const { return static_cast<int64_t>(object_->size()); }  // keys
   std::vector<std::string> names() const;
   /// The whole object as JSON. Malformed UTF-8 is replaced.
-  std::string json() const { return object_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+  std::string json() const { return object_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
 
  private:
+  Keys(std::shared_ptr<const nlohmann::json> object, std::string where, const KeyTable& table);
   const nlohmann::json& need(const std::string& key) const;
-  nlohmann::json object_ = nlohmann::json::object();
+  std::shared_ptr<const nlohmann::json>
+      object_;  // many times larger than its text: Keys that differ in the table share it
   std::string where_;
   std::optional<KeyTable> table_{};
 };

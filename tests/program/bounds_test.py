@@ -168,7 +168,8 @@ class Files(Bounds):
     def test_json(self):
         """Lists of lists, and many small values: a multiple of the file."""
         for text, says in [("[" * 500_000, "nested deeper"), ("[" + "0," * 300_000 + "0]", "it is not a JSON object"),
-                           ("{" + ",".join(f'"{i:x}":0' for i in range(100_000)) + "}", "")]:
+                           ("{" + ",".join(f'"{i:x}":0' for i in range(100_000)) + "}", ""),
+                           ('{"a":[' + "{}," * 300_000 + "{}]}", ""), ('{"a":[' + '"",' * 300_000 + '""]}', "")]:
             self.write("m/config.json", text)
             done = self.bounded("inspect", "m")
             self.assertIn(done.returncode, [0, 1], done.stderr[:300])

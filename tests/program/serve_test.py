@@ -315,6 +315,7 @@ class Refusals(Serving):
                 ("translate", b'{"texts":' + b"[" * 100_000, "nested deeper than 8 levels"),
                 ("translate", b'{"a":' * 50_000, "nested deeper than 8 levels"),
                 ("translate", b'{"texts":["a"],"beam":' + b"9" * 400 + b"}", "is not JSON"),
+                ("translate", b'{"texts":["a"],"bem":[' + b"{}," * 300_000 + b"{}]}", 'unknown key "bem"'),
                 ("translate", {"texts": "a"}, 'texts is "a"; it must be a list of strings'),
                 ("translate", {"texts": ["a", 5]}, "texts[1] is 5; it must be a string"),
                 ("translate", {"texts": ["a"], "beam": 0}, "beam is 0; it must be a whole number from 1 to 64"),

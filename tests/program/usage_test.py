@@ -500,6 +500,16 @@ class WrongUse(ProgramTest):
                      "--v", "v")
         self.refuses(1, f"heed inspect: nope: {missing}", "inspect", "nope")
 
+    def test_paths_that_the_system_refuses(self):
+        (self.at / "loop").symlink_to("loop")
+        says = "loop: Too many levels of symbolic links\n"
+        self.refuses(1, f"heed tokenize: --model {says}", "tokenize", "--model", "loop", "x")
+        self.refuses(1, f"heed translate: --model {says}", "translate", "--model", "loop", "x")
+        gone = ["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh"]
+        for arguments in (["attend", "Hola", "-m", BUNDLED, "--html", "o.html"], ["export", "-m", BUNDLED, "--to", "m"]):
+            self.refuses(1, f"heed {arguments[0]}: the current directory: No such file or directory; change to another "
+                         "directory\n", *arguments, wrapper=gone)
+
     def test_places_are_checked_before_the_work(self):
         """A directory that cannot be made, a file in none: before data are read, which are not there."""
         self.write("file", "")

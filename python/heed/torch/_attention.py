@@ -97,6 +97,7 @@ def gradients(grad_out: Any, grad_lse: Any, mask_grad: bool, options: Any, q: to
         grad_out = grad_out.contiguous()
     if grad_lse is not None:
         grad_lse = grad_lse.contiguous()
+    lse, low = lse.contiguous(), low.contiguous()  # vmap repeats those of one entry by a stride of 0
     r = heed.AttentionResult(out, lse, options=options, lse_low=low)
     g = heed.attention_backward(grad_out, q, k, v, r, grad_lse, mask_grad=mask_grad)
     of_tables = [None if table is None else x.reshape(table.shape).to(table.dtype)

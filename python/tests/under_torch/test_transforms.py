@@ -136,6 +136,18 @@ def test_grad_vjp_and_jacrev(mask):
     same(lambda f: jacrev(f, argnums=places, chunk_size=5), arguments)
 
 
+@pytest.mark.parametrize("mask", [False, True])
+def test_jacrev_of_one_entry(mask):
+    arguments = [*operands(1), *([numbers(3, 5, seed=7)] if mask else [])]
+    every = tuple(range(len(arguments)))
+    same(lambda f: jacrev(f, argnums=every), arguments)
+    same(lambda f: vmap(jacrev(f, argnums=every), in_dims=(0, 0, 0, None)[:len(every)]), [
+        x[None] if x.dim() == 4 else x for x in arguments])
+    for heads in (1, 2):
+        q, k, v = operands(1, queries=1, heads=heads)
+        close(jacrev(lambda q: heed.attention(q, k, v))(q), jacrev(lambda q: torch_sdpa(q, k, v))(q))
+
+
 @pytest.mark.parametrize("shape", [(), (3, 5), (2, 1, 3, 5), (2, 2, 3, 5), (1, 5)], ids=str)
 def test_gradients_of_each_sample(shape):
     arguments = operands(4, 2) if not shape else (*operands(4, 2), numbers(4, *shape, seed=4))
