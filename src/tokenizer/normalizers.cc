@@ -208,7 +208,9 @@ class Sequence : public Normalizer {
   void apply(AlignedText* text) const override {
     for (const NormalizerPtr& normalizer : normalizers_) normalizer->apply(text);
   }
-  bool lowercases() const override { return std::ranges::any_of(normalizers_, &Normalizer::lowercases); }
+  bool lowercases() const override {
+    return std::any_of(normalizers_.begin(), normalizers_.end(), [](const auto& part) { return part->lowercases(); });
+  }
 
  private:
   std::vector<NormalizerPtr> normalizers_;

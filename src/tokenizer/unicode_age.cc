@@ -61,7 +61,8 @@ constexpr Range kRanges[] = {
     {0x30000, 0x323AF, later}};
 
 const Range* range_of(char32_t code) {
-  const Range* const range = std::ranges::lower_bound(kRanges, code, {}, &Range::last);
+  const Range* const range = std::lower_bound(std::begin(kRanges), std::end(kRanges), code,
+                                              [](const Range& one, char32_t wanted) { return one.last < wanted; });
   return range != std::end(kRanges) && range->first <= code ? range : nullptr;
 }
 

@@ -9,7 +9,8 @@ let seen = 0, wrong = 0;
 for (const directory of readdirSync(folder).map(name => `${folder}/${name}`)) {
   if (!existsSync(`${directory}/expected.json`)) continue;
   const {cases} = JSON.parse(readFileSync(`${directory}/expected.json`, 'utf8'));
-  await load(module, directory);
+  // Expectations are of tokenizer.json alone: with tokenizer_config.json, the tokenizer's class replaces parts of it.
+  await load(module, directory, existsSync(`${directory}/tokenizer.json`) ? /^tokenizer\.json$/ : undefined);
   const run = async (text, special) => (await call({what: 'run', text, beam: 0, generate: special})).data;
   for (const {text, ids, ids_plain: plain, decoded, decoded_skip_special: skipped} of cases) {
     const [found, bare] = [await run(text, 1), await run(text, 0)];

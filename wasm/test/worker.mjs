@@ -29,8 +29,8 @@ export const call = message => new Promise((resolve, reject) => {
   heard({data: message});
 });
 
-/** A new worker with the module and the files of a model's directory. */
-export async function load(module, directory) {
+/** A new worker with the module and the files of a model's directory whose names match. */
+export async function load(module, directory, names = /\.(json|txt|model|spm|safetensors)$/) {
   const patterns = source('live_patterns.js');
   (0, eval)([
     functionOf(source('data.js'), 'inflated'),
@@ -44,7 +44,7 @@ export async function load(module, directory) {
     return {text: deflateSync(path.endsWith('.safetensors') ? inPlanes(bytes) : bytes).toString('base64')};
   };
   const files = readdirSync(directory)
-                    .filter(name => /\.(json|txt|model|spm|safetensors)$/.test(name))
+                    .filter(name => names.test(name))
                     .map(name => [name, block(`${directory}/${name}`)]);
   await call({what: 'load', module: block(module), files});
 }
