@@ -43,8 +43,7 @@ export async function load(module, directory, names = /\.(json|txt|model|spm|saf
     const bytes = readFileSync(path);
     return {text: deflateSync(path.endsWith('.safetensors') ? inPlanes(bytes) : bytes).toString('base64')};
   };
-  const files = readdirSync(directory)
-                    .filter(name => names.test(name))
-                    .map(name => [name, block(`${directory}/${name}`)]);
+  const files =
+      readdirSync(directory).filter(name => names.test(name)).map(name => [name, block(`${directory}/${name}`)]);
   await call({what: 'load', module: block(module), files});
 }
