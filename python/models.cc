@@ -166,11 +166,12 @@ struct TranslateCall {
     sampling = sampling_of("translate", temperature, top_k, top_p, min_p, seed_value);
     if (!sample.is_none()) drawn = flag("translate: sample", sample);
     options.batch = integer("translate: batch", batch, kCount);
-    options.split = flag("translate: split", split);
+    if (!split.is_none()) options.split = flag("translate: split", split);
     take_languages("translate", prefix, source_language, target_language, options);
   }
   /// As the model is searched where the call does not say how.
   void complete(const StoredModel& model) {
+    options.split = options.split.value_or(model.takes_sentences());
     BeamOptions& b = options.beam;
     b = model.drawn_or_searched(std::move(b), drawn, sampling);
     if (const char* const given = first_given(sampling); given && !b.sampling)

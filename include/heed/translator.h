@@ -21,7 +21,9 @@ inline constexpr int64_t kLinesTogether = 2048;
 struct TranslateOptions {
   BeamOptions beam{};    // its streams are set by translate_lines()
   int64_t batch = 32;    // most sentences decoded together
-  bool split = true;     // translate each sentence of a line by itself (split_sentences)
+  /// Translate each sentence of a line by itself (split_sentences). Default: StoredModel::takes_sentences(); true
+  /// where no StoredModel is given.
+  std::optional<bool> split{};
   std::string prefix{};  // put before each sentence: "translate English to German: " for T5
   /// Languages of a multilingual model, as its tokenizer names them: "fra_Latn", or "fr" for "__fr__" and ">>fr<<". The
   /// source's token replaces the tokenizer's default before a sentence. The target's token begins the translation;

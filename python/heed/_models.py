@@ -243,7 +243,7 @@ class TranslateOptions(TypedDict, total=False):
     min_p: float | None
     seed: int
     batch: int
-    split: bool
+    split: bool | None
     prefix: str
     source_language: str
     target_language: str
@@ -296,7 +296,7 @@ class Translator(Model):
                   max_length: Any = None, min_length: Any = None, repetition_penalty: Any = None,
                   no_repeat_ngram_size: Any = None, alignment: Any = False, sample: Any = None,
                   temperature: Any = None, top_k: Any = None, top_p: Any = None, min_p: Any = None, seed: Any = 0,
-                  batch: Any = 32, split: Any = True, prefix: Any = "", source_language: Any = "",
+                  batch: Any = 32, split: Any = None, prefix: Any = "", source_language: Any = "",
                   target_language: Any = "") -> Any:
         """Translates a text, or each of several: a str gives a str, others a list.
 
@@ -317,7 +317,8 @@ class Translator(Model):
         min_p                 draw among those with this share of the greatest probability; default 0: all
         seed                  of the draws, which are functions of it, of the place of the text and of the step
         batch                 sentences decoded together at most; default 32
-        split                 the sentences of a text are translated one by one; False: as one
+        split                 True: the sentences of a text are translated one by one; False: as one text. Default:
+                              False for BART and T5, which also summarise; True for other models
         prefix                in front of each sentence: "translate English to German: " for T5
         source_language, target_language  of models of many languages, as their tokenizer names them: "spa_Latn", or
                               "es" for "__es__" and Marian's ">>es<<". A text that begins with ">>es<<" has its own

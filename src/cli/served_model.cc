@@ -66,7 +66,7 @@ TranslateOptions translate_options(const StoredModel& model, RequestFields& fiel
   beam.max_length = fields.whole("max_length", 0, kMostTokens);
   read_rules(fields, "min_length", beam.rules);
   beam.want_alignment = fields.flag_or("alignment", false);
-  options.split = fields.flag_or("split", options.split);
+  options.split = fields.flag_or("split", model.takes_sentences());
   options.prefix = fields.text_or("prefix", "");
   options.source_language = fields.text_or("from", "");
   options.target_language = fields.text_or("to", "");

@@ -40,7 +40,7 @@ struct TranslateArguments {
   std::vector<std::string> models;
   std::string input, output, force;
   LoadOptions load{};
-  bool scores = false, token_scores = false, no_split = false, json = false, sample = false;
+  bool scores = false, token_scores = false, split = false, no_split = false, json = false, sample = false;
   Sampling sampling;
   TranslateOptions options;
   double rank_timeout = 600;
@@ -331,7 +331,9 @@ void add_translate(CLI::App& program) {
   command->add_option("-n,--n-best", beam.n_best, "Translations a line, best first; more than --beam widen it")
       ->check(CLI::Range(1, 1000));
   command->add_option("--batch", a->options.batch, "Sentences decoded together")->check(CLI::Range(1, 1 << 16));
-  command->add_flag("--no-split", a->no_split, "Take each line as one sentence");
+  command->add_flag("--split", a->split, "Translate each sentence of a line by itself; default except for BART and T5");
+  command->add_flag("--no-split", a->no_split, "Translate each line as one text; default for BART and T5")
+      ->excludes(command->get_option("--split"));
   command->add_option("--prefix", a->options.prefix, "Put this before each sentence, as T5's tasks want it")
       ->type_name("TEXT")
       ->default_str("");
@@ -361,7 +363,7 @@ void add_translate(CLI::App& program) {
   command->callback([command, a] {
     BeamOptions& search = a->options.beam;
     if (search.beam) search.beam = std::max(*search.beam, search.n_best);
-    a->options.split = !a->no_split;
+    if (a->split || a->no_split) a->options.split = a->split;
     // Without a column there would be nothing to see.
     a->scores = a->scores || (!a->force.empty() && !a->token_scores);
     over_ranks(a->rank_timeout, [&](Communicator* ranks) {

@@ -154,6 +154,7 @@ double greedy_bleu(const Tuning& t, const Transformer& model, const TextPairs& t
   }
   TranslateOptions options = languages;
   options.beam = t.stored.completed(BeamOptions{.beam = 1});
+  options.split = t.stored.takes_sentences();
   options.ranks = t.a.ranks;
   std::vector<std::string> translations;
   for (TranslatedLine& line :

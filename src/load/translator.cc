@@ -378,7 +378,7 @@ std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> 
                                             const Tokenizer& target, const std::vector<std::string>& lines,
                                             const TranslateOptions& options) {
   std::vector<TranslatedLine> results(lines.size());
-  std::vector<Part> parts = parts_of(source, lines, options.split);
+  std::vector<Part> parts = parts_of(source, lines, options.split.value_or(true));
   work_on({models, source, target}, parts, /*given=*/false, options, results);
   if (!has_results(options)) return {};
   const auto n_best = static_cast<size_t>(options.beam.n_best);
@@ -484,6 +484,7 @@ std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>
                                                   const TranslateOptions& options) const {
   TranslateOptions completed = options;
   completed.beam = stored().completed(options.beam);
+  completed.split = options.split.value_or(stored().takes_sentences());
   return translate_lines(models_, stored().source_tokenizer(), stored().tokenizer(), lines, completed);
 }
 

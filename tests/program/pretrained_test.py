@@ -50,6 +50,20 @@ class OtherMakers(ProgramTest):
                     seen += 1
         self.assertGreater(seen, 5)
 
+    def test_bart_and_t5_take_whole_lines(self):
+        """Others take sentences, unless the user decides."""
+        seen = set()
+        for directory, facts in cases("seq2seq"):
+            language = ["--to", facts["target_language"]] if "target_language" in facts else []
+            text = "Who are you? I have no money."
+            default, whole, split = (self.succeeds("translate", "-m", directory, *language, *more, text)
+                                     for more in ([], ["--no-split"], ["--split"]))
+            kind = json.loads((directory / "config.json").read_text())["model_type"]
+            with self.subTest(directory.name):
+                self.assertEqual(default, whole if kind in ("bart", "t5") else split)
+            seen.add((kind, whole != split))
+        self.assertTrue({("bart", True), ("t5", True), ("marian", True)} <= seen, seen)
+
     def test_each_can_be_seen(self):
         seen = 0
         for directory, facts in cases("causal", "masked", "seq2seq", "sequence_classification"):
