@@ -77,8 +77,8 @@ class StoredModel {
   /// `options` completed for sampling with `sampling`, or for beam search. `sample` decides; if absent, beam search if
   /// options.beam is set, else the model's directory. There are at least n_best beams.
   BeamOptions drawn_or_searched(BeamOptions options, std::optional<bool> sample, const Sampling& sampling) const;
-  /// Whether a translation takes a text sentence by sentence unless the caller decides: false for BART and T5, which also
-  /// summarise and answer, true for other models.
+  /// Whether a translation takes a text sentence by sentence unless the caller decides: false for BART and T5, which
+  /// also summarise and answer, true for other models.
   bool takes_sentences() const { return model_type() != "bart" && model_type() != "t5"; }
 
   /// The model as `Model`. Throws UsageError if it is of another kind.
