@@ -19,8 +19,8 @@ namespace heed::inline v0 {
 inline constexpr int64_t kLinesTogether = 2048;
 
 struct TranslateOptions {
-  BeamOptions beam{};    // its streams are set by translate_lines()
-  int64_t batch = 32;    // most sentences decoded together
+  BeamOptions beam{};  // its streams are set by translate_lines()
+  int64_t batch = 32;  // most sentences decoded together
   /// Translate each sentence of a line by itself (split_sentences). Default: StoredModel::takes_sentences(); true
   /// where no StoredModel is given.
   std::optional<bool> split{};

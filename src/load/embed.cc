@@ -11,8 +11,8 @@ namespace {
 
 using Pooling = SentenceModules::Pooling;
 
-// The tokenizer that sentence-transformers makes of do_lower_case. In transformers, Marian's and M2M100's tokenizers are
-// written in Python and ignore it.
+// The tokenizer that sentence-transformers makes of do_lower_case. In transformers, Marian's and M2M100's tokenizers
+// are written in Python and ignore it.
 Tokenizer tokenizer_of(const StoredModel& model, const SentenceModules& modules) {
   const std::string& type = model.model_type();
   const bool lowercases = modules.lower_case && type != "marian" && type != "m2m_100";

@@ -1,5 +1,5 @@
-// The classes of characters that tokenizers split and filter by, each by the version of Unicode of its part in the package
-// `tokenizers`.
+// The classes of characters that tokenizers split and filter by, each by the version of Unicode of its part in the
+// package `tokenizers`.
 #pragma once
 
 #include <cstdint>

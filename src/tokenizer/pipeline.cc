@@ -185,8 +185,7 @@ std::shared_ptr<const Tokenizer::Implementation> Pipeline::lowercased() const {
     if (p_.normalizer) normalizers.push_back(p_.normalizer);
     parts.normalizer = make_sequence(std::move(normalizers));
     const AddedTokens& added = p_.lexicon->added;
-    parts.lexicon =
-        std::make_shared<const Lexicon>(Lexicon{p_.lexicon->model, added.with(parts.normalizer.get())});
+    parts.lexicon = std::make_shared<const Lexicon>(Lexicon{p_.lexicon->model, added.with(parts.normalizer.get())});
   }
   return std::make_shared<const Pipeline>(std::move(parts));
 }
