@@ -212,12 +212,12 @@ BENCHMARK(linear_cross_entropy)->Arg(1)->Arg(2)->MeasureProcessCPUTime();
 void cross_entropy(benchmark::State& state) {
   const int64_t rows = 512;
   const std::vector<float> logits = normals(rows * kVocabulary);
-  std::vector<RowLogSum<float>> wholes(rows);
+  std::vector<RowLogSum<float>> log_sums(rows);
   std::vector<float> d(logits.size());
   const std::vector<int32_t> targets(rows, 7);
   pass(state, rows * kVocabulary, [&](Executor& ex) {
-    cross_entropy_forward<float>(logits.data(), targets.data(), -100, 0.1, wholes.data(), rows, kVocabulary, ex);
-    cross_entropy_backward<float>(logits.data(), targets.data(), -100, 0.1, wholes.data(), 1, d.data(), rows,
+    cross_entropy_forward<float>(logits.data(), targets.data(), -100, 0.1, log_sums.data(), rows, kVocabulary, ex);
+    cross_entropy_backward<float>(logits.data(), targets.data(), -100, 0.1, log_sums.data(), 1, d.data(), rows,
                                   kVocabulary, ex);
   });
 }

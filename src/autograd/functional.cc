@@ -853,15 +853,15 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets, const Cros
     using T = decltype(tag);
     const Tensor input = packed(logits);
     const int64_t rows = rows_of(input);
-    const auto wholes = std::make_shared<std::vector<RowLogSum<T>>>(static_cast<size_t>(rows));
+    const auto log_sums = std::make_shared<std::vector<RowLogSum<T>>>(static_cast<size_t>(rows));
     const LossSum sum = cross_entropy_forward<T>(input.data<T>(), index.data<int32_t>(), options.ignore_index,
-                                                 options.label_smoothing, wholes->data(), rows, vocabulary, ex());
+                                                 options.label_smoothing, log_sums->data(), rows, vocabulary, ex());
     const double mean = mean_of(sum, parts);
     return custom_op(op, {logits}, Tensor::full({}, mean, input.dtype()), [=](const Tensor& grad, Gradients& g) {
       const Tensor d = Tensor::empty(input.shape(), input.dtype());
       const double factor = sum.count ? grad.item() / static_cast<double>(sum.count) : 0;
       cross_entropy_backward<T>(input.data<T>(), index.data<int32_t>(), options.ignore_index, options.label_smoothing,
-                                wholes->data(), static_cast<T>(factor), d.data<T>(), rows, vocabulary, ex());
+                                log_sums->data(), static_cast<T>(factor), d.data<T>(), rows, vocabulary, ex());
       g.set(0, d);
     });
   });

@@ -93,7 +93,7 @@ class DocumentMaker {
     open_.pop_back();
     return true;
   }
-  // Where the next value goes.
+  // The place of the next value.
   Json& place() {
     if (open_.empty()) return document_;
     Json& parent = *open_.back().value;

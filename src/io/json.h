@@ -17,7 +17,7 @@ inline constexpr size_t kJsonDepth = 64;
 /// Takes time in proportion to the text, which nlohmann's own parser does not where it is given a callback or makes an
 /// ordered_json.
 nlohmann::json parse_json(std::string_view text, const std::string& where, size_t depth = kJsonDepth);
-/// The same with the keys in their order.
+/// As parse_json, with the keys in their order.
 nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& where);
 
 /// What the two JSON readers check before the parser sees the text: it would take a NUL for the end and skip a mark.

@@ -9,13 +9,13 @@
 namespace heed::inline v0 {
 template <class T>
 LossSum cross_entropy_forward(const T* logits, const int32_t* targets, int32_t ignore_index, double label_smoothing,
-                              RowLogSum<T>* wholes, int64_t rows, int64_t vocab, Executor& ex) {
+                              RowLogSum<T>* log_sums, int64_t rows, int64_t vocab, Executor& ex) {
   std::vector<LossSum> each(static_cast<size_t>(rows));
   for_rows(rows, vocab, ex, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const T* x = logits + row * vocab;
       double sum = 0;
-      const RowLogSum<T> whole = wholes[row] = log_sum_exp<T>(x, vocab, &sum);
+      const RowLogSum<T> whole = log_sums[row] = log_sum_exp<T>(x, vocab, &sum);
       if (targets[row] == ignore_index) continue;
       const auto log = static_cast<double>(whole.log);
       const double nll = log + (static_cast<double>(whole.top) - static_cast<double>(x[targets[row]]));
@@ -35,7 +35,7 @@ LossSum cross_entropy_forward(const T* logits, const int32_t* targets, int32_t i
 
 template <class T>
 void cross_entropy_backward(const T* logits, const int32_t* targets, int32_t ignore_index, double label_smoothing,
-                            const RowLogSum<T>* wholes, T scale, T* dlogits, int64_t rows, int64_t vocab,
+                            const RowLogSum<T>* log_sums, T scale, T* dlogits, int64_t rows, int64_t vocab,
                             Executor& ex) {
   const T uniform = static_cast<T>(label_smoothing / static_cast<double>(vocab));
   const T on_target = scale * static_cast<T>(1 - label_smoothing);
@@ -46,7 +46,7 @@ void cross_entropy_backward(const T* logits, const int32_t* targets, int32_t ign
         std::fill(d, d + vocab, T{0});
         continue;
       }
-      scaled_exp<T>(logits + row * vocab, wholes[row], uniform, scale, d, vocab);
+      scaled_exp<T>(logits + row * vocab, log_sums[row], uniform, scale, d, vocab);
       d[targets[row]] -= on_target;
     }
   });

@@ -16,14 +16,15 @@ struct LossSum {
 };
 
 /// A row's loss is (1 - s) nll + s / vocab * sum_j -log p_j (Szegedy et al. 2016, section 7). logits (rows, vocab),
-/// targets (rows); rows whose target is ignore_index count nothing; wholes (rows) are saved for backward.
+/// targets (rows); rows whose target is ignore_index count nothing; log_sums (rows) are saved for backward.
 template <class T>
 LossSum cross_entropy_forward(const T* logits, const int32_t* targets, int32_t ignore_index, double label_smoothing,
-                              RowLogSum<T>* wholes, int64_t rows, int64_t vocab, Executor& ex);
+                              RowLogSum<T>* log_sums, int64_t rows, int64_t vocab, Executor& ex);
 /// dlogits (rows, vocab) is assigned: `scale` times the gradient of the sum; 0 in ignored rows. May be `logits`.
 template <class T>
 void cross_entropy_backward(const T* logits, const int32_t* targets, int32_t ignore_index, double label_smoothing,
-                            const RowLogSum<T>* wholes, T scale, T* dlogits, int64_t rows, int64_t vocab, Executor& ex);
+                            const RowLogSum<T>* log_sums, T scale, T* dlogits, int64_t rows, int64_t vocab,
+                            Executor& ex);
 
 /// cross_entropy of x W^T + bias, x (rows, in), w (vocab, in), without a (rows, vocab) buffer: rows go through in
 /// chunks, and the gradients are made while a chunk's logits are at hand. dx is assigned, dw and dbias are added to,

@@ -46,13 +46,13 @@ void expect_near(const LossSum& got, const LossSum& want, double tolerance) {
 }
 
 template <class T>
-using Wholes = std::vector<RowLogSum<T>>;
+using LogSums = std::vector<RowLogSum<T>>;
 
 template <class T>
-LossSum forward(const Values<T>& logits, const Targets& targets, double smoothing, int64_t vocab, Wholes<T>* wholes,
+LossSum forward(const Values<T>& logits, const Targets& targets, double smoothing, int64_t vocab, LogSums<T>* log_sums,
                 Executor& ex = test::one_thread()) {
-  wholes->assign(targets.size(), {static_cast<T>(NAN), static_cast<T>(NAN)});
-  return cross_entropy_forward<T>(logits.data(), targets.data(), kIgnore, smoothing, wholes->data(),
+  log_sums->assign(targets.size(), {static_cast<T>(NAN), static_cast<T>(NAN)});
+  return cross_entropy_forward<T>(logits.data(), targets.data(), kIgnore, smoothing, log_sums->data(),
                                   static_cast<int64_t>(targets.size()), vocab, ex);
 }
 
@@ -63,17 +63,17 @@ TEST(CrossEntropy, AgreesWithLoopsAndDifferences) {
         for (const double smoothing : {0.0, 0.1, 1.0}) {
           SCOPED_TRACE(testing::Message() << rows << " x " << vocab << ", smoothing " << smoothing);
           Values<double> logits = test::normals<double>(rows * vocab, 1, 3);
-          Wholes<double> wholes;
+          LogSums<double> log_sums;
           const Targets targets = targets_of(rows, vocab, 3);
-          expect_near(forward(logits, targets, smoothing, vocab, &wholes), expected(logits, targets, smoothing, vocab),
-                      1e-14);
+          expect_near(forward(logits, targets, smoothing, vocab, &log_sums),
+                      expected(logits, targets, smoothing, vocab), 1e-14);
           Values<double> d(logits.size(), NAN);
-          cross_entropy_backward<double>(logits.data(), targets.data(), kIgnore, smoothing, wholes.data(), 0.7,
+          cross_entropy_backward<double>(logits.data(), targets.data(), kIgnore, smoothing, log_sums.data(), 0.7,
                                          d.data(), rows, vocab, test::one_thread());
           test::expect_gradient(d, logits, [&] { return 0.7 * expected(logits, targets, smoothing, vocab).loss; });
 
           const Values<float> narrow(logits.begin(), logits.end());
-          Wholes<float> narrow_wholes;
+          LogSums<float> narrow_wholes;
           Values<float> narrow_d(d.size());
           expect_near(forward(narrow, targets, smoothing, vocab, &narrow_wholes),
                       expected(test::widen(narrow), targets, smoothing, vocab), 1e-6);
@@ -87,14 +87,14 @@ TEST(CrossEntropy, AgreesWithLoopsAndDifferences) {
 TEST(CrossEntropy, LabelSmoothingByHand) {
   // p = (1/2, 1/4, 1/4), target 0, s = 0.3: nll = log 2, the mean of -log p = (log 2 + 2 log 4) / 3 = 5/3 log 2.
   const Values<double> logits = {std::log(2.0), 0, 0};
-  Wholes<double> wholes;
-  const LossSum sum = forward(logits, Targets{0}, 0.3, 3, &wholes);
+  LogSums<double> log_sums;
+  const LossSum sum = forward(logits, Targets{0}, 0.3, 3, &log_sums);
   EXPECT_NEAR(sum.nll, std::log(2.0), 1e-15);
   EXPECT_NEAR(sum.loss, (0.7 + 0.3 * 5 / 3) * std::log(2.0), 1e-15);
-  EXPECT_NEAR(wholes[0].sum(), std::log(4.0), 1e-15);
+  EXPECT_NEAR(log_sums[0].sum(), std::log(4.0), 1e-15);
   // p - (1 - s) [target] - s / V
   Values<double> d(3);
-  cross_entropy_backward<double>(logits.data(), Targets{0}.data(), kIgnore, 0.3, wholes.data(), 1, d.data(), 1, 3,
+  cross_entropy_backward<double>(logits.data(), Targets{0}.data(), kIgnore, 0.3, log_sums.data(), 1, d.data(), 1, 3,
                                  test::one_thread());
   test::expect_near(d, {0.5 - 0.7 - 0.1, 0.25 - 0.1, 0.25 - 0.1}, 1e-15);
 }
@@ -102,25 +102,25 @@ TEST(CrossEntropy, LabelSmoothingByHand) {
 TEST(CrossEntropy, AllRowsIgnoredIsZero) {
   const Values<double> logits = test::normals<double>(12, 1);
   const Targets targets(4, kIgnore);
-  Wholes<double> wholes;
+  LogSums<double> log_sums;
   Values<double> d(12, NAN);
-  const LossSum sum = forward(logits, targets, 0.1, 3, &wholes);
+  const LossSum sum = forward(logits, targets, 0.1, 3, &log_sums);
   EXPECT_EQ(sum.loss, 0);
   EXPECT_EQ(sum.nll, 0);
   EXPECT_EQ(sum.count, 0);
-  cross_entropy_backward<double>(logits.data(), targets.data(), kIgnore, 0.1, wholes.data(), 1, d.data(), 4, 3,
+  cross_entropy_backward<double>(logits.data(), targets.data(), kIgnore, 0.1, log_sums.data(), 1, d.data(), 4, 3,
                                  test::one_thread());
   EXPECT_EQ(d, Values<double>(12, 0));
 }
 
 TEST(CrossEntropy, AnIgnoredRowMayHoldAnything) {
   const Values<float> logits = {1, 2, 3, NAN, NAN, INFINITY};
-  Wholes<float> wholes;
+  LogSums<float> log_sums;
   Values<float> d(6, NAN);
   const Targets targets = {2, kIgnore};
-  const LossSum sum = forward(logits, targets, 0.1, 3, &wholes);
+  const LossSum sum = forward(logits, targets, 0.1, 3, &log_sums);
   EXPECT_TRUE(std::isfinite(sum.loss));
-  cross_entropy_backward<float>(logits.data(), targets.data(), kIgnore, 0.1, wholes.data(), 1, d.data(), 2, 3,
+  cross_entropy_backward<float>(logits.data(), targets.data(), kIgnore, 0.1, log_sums.data(), 1, d.data(), 2, 3,
                                 test::one_thread());
   EXPECT_EQ(Values<float>(d.begin() + 3, d.end()), Values<float>(3, 0));
 }
@@ -130,9 +130,9 @@ TEST(CrossEntropy, ANanLogitMakesTheLossNan) {
     for (const int64_t vocab : {4, 50})
       for (const int64_t at : {int64_t{0}, int64_t{2}, vocab - 1}) {
         Values<float> logits = test::normals<float>(vocab, 1);
-        Wholes<float> wholes;
+        LogSums<float> log_sums;
         logits[static_cast<size_t>(at)] = NAN;
-        EXPECT_TRUE(std::isnan(forward(logits, Targets{1}, 0, vocab, &wholes).loss)) << at;
+        EXPECT_TRUE(std::isnan(forward(logits, Targets{1}, 0, vocab, &log_sums).loss)) << at;
       }
   });
 }
@@ -140,11 +140,11 @@ TEST(CrossEntropy, ANanLogitMakesTheLossNan) {
 TEST(CrossEntropy, LargeLogitsKeepTheirDigits) {
   // A wide spread, and a plain sum of x (label smoothing) whose terms nearly cancel against the log-sum-exp.
   Values<float> logits = test::normals<float>(3000, 1, 2);
-  Wholes<float> wholes;
+  LogSums<float> log_sums;
   for (float& x : logits) x += 500;
   const Targets targets = {7};
   const LossSum want = expected(test::widen(logits), targets, 0.1, 3000);
-  expect_near(forward(logits, targets, 0.1, 3000, &wholes), want, 1e-6);
+  expect_near(forward(logits, targets, 0.1, 3000, &log_sums), want, 1e-6);
 }
 
 // The softmax of numbers near a large one is that of their differences, whatever the numbers are (float keeps 2^24
@@ -157,16 +157,16 @@ TEST(CrossEntropy, ALargeNumberInCommonChangesNothing) {
       for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(i * 7 % 13) - 6 + common;
       const Targets targets = {3, 17, kIgnore, 42};
       for (const double smoothing : {0.0, 0.1}) {
-        Wholes<float> wholes;
-        expect_near(forward(logits, targets, smoothing, 50, &wholes),
+        LogSums<float> log_sums;
+        expect_near(forward(logits, targets, smoothing, 50, &log_sums),
                     expected(test::widen(logits), targets, smoothing, 50), 1e-6);
-        Wholes<double> wide;
+        LogSums<double> wide;
         const Values<double> in_double = test::widen(logits);
         forward(in_double, targets, smoothing, 50, &wide);
         Values<float> d(logits.size(), NAN);
         Values<double> want(logits.size());
-        cross_entropy_backward<float>(logits.data(), targets.data(), kIgnore, smoothing, wholes.data(), 1, d.data(), 4,
-                                      50, test::one_thread());
+        cross_entropy_backward<float>(logits.data(), targets.data(), kIgnore, smoothing, log_sums.data(), 1, d.data(),
+                                      4, 50, test::one_thread());
         cross_entropy_backward<double>(in_double.data(), targets.data(), kIgnore, smoothing, wide.data(), 1,
                                        want.data(), 4, 50, test::one_thread());
         test::expect_near(d, want, 1e-6);
@@ -178,10 +178,10 @@ TEST(CrossEntropy, ALargeNumberInCommonChangesNothing) {
 TEST(CrossEntropy, EqualLogitsAreEquallyProbableHoweverLarge) {
   for (const float all : {1e10F, 1e20F, -3e38F, 3e38F}) {
     const Values<float> logits(4, all);
-    Wholes<float> wholes;
-    EXPECT_NEAR(forward(logits, Targets{1}, 0, 4, &wholes).loss, std::log(4.0), 1e-6) << all;
+    LogSums<float> log_sums;
+    EXPECT_NEAR(forward(logits, Targets{1}, 0, 4, &log_sums).loss, std::log(4.0), 1e-6) << all;
     Values<float> d(4);
-    cross_entropy_backward<float>(logits.data(), Targets{1}.data(), kIgnore, 0, wholes.data(), 1, d.data(), 1, 4,
+    cross_entropy_backward<float>(logits.data(), Targets{1}.data(), kIgnore, 0, log_sums.data(), 1, d.data(), 1, 4,
                                   test::one_thread());
     test::expect_near(d, {0.25, -0.75, 0.25, 0.25}, 1e-6);
     const Values<float> x = {0}, w(4, 0);
@@ -304,12 +304,12 @@ FusedResult<double> unfused(const Fused& f) {
   FusedResult<double> r{
       {}, Values<double>(f.x.size()), Values<double>(f.w.size(), 1), Values<double>(f.bias.size(), 1)};
   Values<double> logits(static_cast<size_t>(f.rows * f.vocab)), d(logits.size());
-  Wholes<double> wholes(static_cast<size_t>(f.rows));
+  LogSums<double> log_sums(static_cast<size_t>(f.rows));
   linear_forward<double>(f.x.data(), f.w.data(), f.bias.data(), logits.data(), f.rows, f.in, f.vocab,
                          test::one_thread());
-  r.sum = cross_entropy_forward<double>(logits.data(), f.targets.data(), kIgnore, 0.1, wholes.data(), f.rows, f.vocab,
+  r.sum = cross_entropy_forward<double>(logits.data(), f.targets.data(), kIgnore, 0.1, log_sums.data(), f.rows, f.vocab,
                                         test::one_thread());
-  cross_entropy_backward<double>(logits.data(), f.targets.data(), kIgnore, 0.1, wholes.data(), 1, d.data(), f.rows,
+  cross_entropy_backward<double>(logits.data(), f.targets.data(), kIgnore, 0.1, log_sums.data(), 1, d.data(), f.rows,
                                  f.vocab, test::one_thread());
   for (const double divergence : f.divergences(true, &d)) r.sum.loss += f.r_drop * divergence;
   linear_backward<double>(d.data(), f.x.data(), f.w.data(), r.dx.data(), r.dw.data(), r.dbias.data(), f.rows, f.in,
@@ -440,8 +440,8 @@ TEST(LossThreads, SameBits) {
   const Values<float> logits = test::normals<float>(rows * vocab, 1);
   const Targets targets = targets_of(rows, vocab, 5);
   test::expect_same_bits([&](Executor& ex) {
-    Wholes<float> wholes;
-    const LossSum sum = forward(logits, targets, 0.1, vocab, &wholes, ex);
+    LogSums<float> log_sums;
+    const LossSum sum = forward(logits, targets, 0.1, vocab, &log_sums, ex);
     return Values<double>{sum.loss, sum.nll};
   });
   const Fused f{1700, 130, 300};  // two chunks, two blocks of classes
