@@ -102,8 +102,8 @@ class Keys {
  private:
   Keys(std::shared_ptr<const nlohmann::json> object, std::string where, const KeyTable& table);
   const nlohmann::json& need(const std::string& key) const;
-  std::shared_ptr<const nlohmann::json>
-      object_;  // many times larger than its text: Keys that differ in the table share it
+  // Shared by Keys that differ in the table: a document is many times larger than its text.
+  std::shared_ptr<const nlohmann::json> object_;
   std::string where_;
   std::optional<KeyTable> table_{};
 };
