@@ -523,6 +523,17 @@ TEST(Tokenizer, BertReadsByUnicode8) {
   for (const char* kept : {"a\u2E4Fb", "a\u1DF6b", "a\u0890b"}) EXPECT_EQ(tokenizer.encode(kept).ids, Ids{0}) << kept;
 }
 
+// The package tokenizers has tables of Unicode 9 for normal forms: U+32FF (Unicode 12.1) has no decomposition, U+2460
+// has.
+TEST(Tokenizer, NormalFormsByUnicode9) {
+  Document d;
+  d.model = R"({"type":"WordLevel","unk_token":"u","vocab":{"u":0,"\u32ff":1,"\u4ee4\u548c":2,"1":3}})";
+  d.normalizer = R"({"type":"NFKC"})";
+  d.pre_tokenizer = R"({"type":"WhitespaceSplit"})";
+  d.decoder = "null";
+  EXPECT_EQ(d.load().encode("\u32FF \u2460").ids, (Ids{1, 3}));
+}
+
 // As in the package tokenizers, white space at the end of a line does not belong to the token. U+001C and U+200B are no
 // white space.
 TEST(Tokenizer, LinesOfAVocabulary) {
