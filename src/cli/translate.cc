@@ -331,8 +331,8 @@ void add_translate(CLI::App& program) {
   command->add_option("-n,--n-best", beam.n_best, "Translations a line, best first; more than --beam widen it")
       ->check(CLI::Range(1, 1000));
   command->add_option("--batch", a->options.batch, "Sentences decoded together")->check(CLI::Range(1, 1 << 16));
-  command->add_flag("--split", a->split, "Translate each sentence of a line by itself; default except for BART and T5");
-  command->add_flag("--no-split", a->no_split, "Translate each line as one text; default for BART and T5")
+  command->add_flag("--split", a->split, "Translate each sentence of a line by itself [except for BART and T5]");
+  command->add_flag("--no-split", a->no_split, "Translate each line as one text [for BART and T5]")
       ->excludes(command->get_option("--split"));
   command->add_option("--prefix", a->options.prefix, "Put this before each sentence, as T5's tasks want it")
       ->type_name("TEXT")
