@@ -11,26 +11,11 @@ namespace {
 
 constexpr size_t kLongest = 1024;  // bytes
 
-size_t last_character(std::string_view text) {
-  size_t at = text.size() - 1;
-  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
-  return at;
-}
-
 bool ends_with_word(std::string_view text) {
   return !text.empty() && is_word_character(decode_utf8(text.substr(last_character(text))).code);
 }
 bool begins_with_word(std::string_view text) { return !text.empty() && is_word_character(decode_utf8(text).code); }
 
-// Where the whitespace at the end of a text begins.
-size_t trimmed_end(std::string_view text) {
-  while (!text.empty()) {
-    const size_t at = last_character(text);
-    if (!is_white_space(decode_utf8(text.substr(at)).code)) break;
-    text = text.substr(0, at);
-  }
-  return text.size();
-}
 // How many bytes of whitespace a text begins with.
 size_t leading_space(std::string_view text) {
   size_t at = 0;

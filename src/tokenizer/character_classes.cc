@@ -2,6 +2,7 @@
 
 #include <utf8proc.h>
 
+#include "text/unicode.h"
 #include "tokenizer/unicode_age.h"
 
 namespace heed::inline v0 {
@@ -102,6 +103,21 @@ bool is_cjk_ideograph(char32_t code) {
   return between(code, 0x3400, 0x4DBF) || between(code, 0x4E00, 0x9FFF) || between(code, 0xF900, 0xFAFF) ||
          between(code, 0x20000, 0x2A6DF) || between(code, 0x2A700, 0x2B81F) || between(code, 0x2B920, 0x2CEAF) ||
          between(code, 0x2F800, 0x2FA1F);
+}
+
+size_t last_character(std::string_view text) {
+  size_t at = text.size() - 1;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return at;
+}
+
+size_t trimmed_end(std::string_view text) {
+  while (!text.empty()) {
+    const size_t at = last_character(text);
+    if (!is_white_space(decode_utf8(text.substr(at)).code)) break;
+    text = text.substr(0, at);
+  }
+  return text.size();
 }
 
 }  // namespace heed::inline v0

@@ -2,7 +2,9 @@
 // package `tokenizers`.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace heed::inline v0 {
 
@@ -14,5 +16,10 @@ bool is_tokens_punctuation(char32_t code);  // categories P* of Unicode 8, and e
 bool is_control_or_format(char32_t code);   // categories Cc, Cf, Co of Unicode 8, except tab, line feed, return
 bool is_word_character(char32_t code);      // \w of Unicode's regular expressions (UTS 18, Annex C)
 bool is_cjk_ideograph(char32_t code);       // as BERT has them
+
+/// The place of the last character of a text that is not empty.
+size_t last_character(std::string_view text);
+/// The length of a text without the white space at its end.
+size_t trimmed_end(std::string_view text);
 
 }  // namespace heed::inline v0

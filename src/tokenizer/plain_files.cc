@@ -22,16 +22,6 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-std::string_view without_white_space_at_end(std::string_view line) {
-  while (!line.empty()) {
-    size_t last = line.size() - 1;
-    while (last > 0 && (static_cast<unsigned char>(line[last]) & 0xC0) == 0x80) --last;
-    if (!is_white_space(decode_utf8(line.substr(last)).code)) break;
-    line = line.substr(0, last);
-  }
-  return line;
-}
-
 }  // namespace
 
 std::shared_ptr<const Pipeline> read_merges(const TokenizerFiles& files, const TokenizerConfig& config) {
@@ -63,7 +53,7 @@ std::shared_ptr<const Pipeline> read_wordpieces(const TokenizerFiles& files, con
   ClassFiles of_class{.where = where, .kind = VocabularyKind::wordpiece};
   int32_t next = 0;
   // The package tokenizers ignores white space at the end of a line.
-  for (const std::string_view line : lines_of(text)) of_class.table.add(without_white_space_at_end(line), next++);
+  for (const std::string_view line : lines_of(text)) of_class.table.add(line.substr(0, trimmed_end(line)), next++);
   of_class.table.finish(where);
   return std::make_shared<const Pipeline>(build_class(name, std::move(of_class), config));
 }

@@ -67,8 +67,7 @@ class Cost(Long):
                     costs.append(self.spent() - before)
                 self.driver.execute_cdp_cmd("Performance.disable", {})
                 return costs
-            # Of the frame that takes the pointer and the next, which tells that it is drawn. One of the steps may have a
-            # collection of what those before have left.
+            # A cost covers the frame that takes the pointer and the next one. One step may include a garbage collection.
             most = lambda costs: sorted(costs)[-2]
             costs = self.quickest(measure, most)
             with self.subTest(where):
