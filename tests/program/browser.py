@@ -1,5 +1,7 @@
 """Debian's chromium, driven through ChromeDriver: what the tests of pages share."""
+import atexit
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -48,6 +50,16 @@ def start(profile):
     return driver
 
 
+@functools.cache
+def shared_driver():
+    """A browser for all classes of tests of this process."""
+    profile = tempfile.mkdtemp(prefix="heed-browser-")
+    atexit.register(shutil.rmtree, profile, ignore_errors=True)
+    driver = start(profile)
+    atexit.register(driver.quit)
+    return driver
+
+
 def set_screen(driver, width, height, dark=False, reduced=False, phone=False):
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
                            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone})
@@ -83,14 +95,14 @@ class Browser(unittest.TestCase):
     def setUpClass(cls):
         cls.at = pathlib.Path(tempfile.mkdtemp(prefix="heed-page-"))
         cls.addClassCleanup(shutil.rmtree, cls.at, ignore_errors=True)
-        cls.driver = start(cls.at / "profile")
-        cls.addClassCleanup(cls.driver.quit)
+        cls.driver = shared_driver()
         cls.downloads = cls.at / "downloads"
         cls.downloads.mkdir()
         cls.driver.execute_cdp_cmd("Browser.setDownloadBehavior",
                                    {"behavior": "allow", "downloadPath": str(cls.downloads)})
 
     def setUp(self):
+        self.driver.get("about:blank")  # the page of another class is gone
         self.screen(1300, 900)
         self.driver.get_log("browser")
         self.driver.get_log("performance")

@@ -1,6 +1,7 @@
 """Commands with too little memory: each works or ends with one line, none hangs, and nothing is half-written.
-HEED_TEST_ALL=1 lets every single allocation fail instead of every 97th or so, and takes every limit from 40 MB in steps
-of 10. HEED_TEST_SAMPLES is the number of allocations of each command that fail in a process of their own, default 8."""
+HEED_TEST_SAMPLES is the number of allocations of each command that fail in a process of their own, default 8; copies of
+the process make about ten times as many fail. HEED_TEST_ALL=1 lets every single allocation fail in a copy, and takes every
+limit from 40 MB in steps of 10."""
 import os
 import pathlib
 import random
@@ -56,8 +57,10 @@ RUNS = {
 }
 # Runs that many cores or fonts do not make larger: they work with so many megabytes, and with more.
 ENOUGH = 250
-# Every which allocation fails: few of a translation's are inside sentencepiece, where a failure once was a crash.
-EVERY, OFTENER = 97, {"translate": 7, "train": 997}
+# Every which allocation fails in a copy: few of a translation's are inside sentencepiece, where a failure once was a crash.
+# With HEED_TEST_SAMPLES=40, one of 97, of a translation one of 7.
+EVERY, OFTENER = 1 + 96 * 40 // SAMPLES, {"translate": 1 + 6 * 40 // SAMPLES, "prepare": 1 + 400 * 40 // SAMPLES,
+                                          "train": 1 + 996 * 40 // SAMPLES}
 FRUGAL = ["translate", "translate paragraphs", "generate", "score", "inspect", "export", "average", "train", "prepare",
           "tokenize", "embed", "classify", "fill", "logits", "completion", "help"]
 

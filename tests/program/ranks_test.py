@@ -170,7 +170,7 @@ class ContextRanks(RanksTest):
 
 class Stops(RanksTest):
     def test_killed_ranks(self):
-        long = ["--max-updates", "400", "--validate-every", "200"]
+        long = ["--max-updates", "160", "--validate-every", "80"]
         self.train("--model", "whole", *long)
         expected = self.state("whole")
         choose = random.Random(5)
@@ -180,7 +180,7 @@ class Stops(RanksTest):
                 ranks = choose.choice([2, 3, 4])
                 process = self.started(ranks, *long)
                 self.until_line(process, " update ")
-                time.sleep(choose.uniform(0, 0.3))
+                time.sleep(choose.uniform(0, 0.2))
                 os.kill(choose.choice(self.ranks_of(process)), signal.SIGKILL)
                 killed = time.monotonic()
                 said = re.findall("^heed train: .* has ended without a word", process.communicate(timeout=60)[1],
