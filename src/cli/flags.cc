@@ -57,6 +57,14 @@ bool judges(std::string_view after) {
          (end > 0 && after.substr(end).starts_with(", not "));
 }
 
+// Whether the option can have the value that a message judges: "head 9.9 is not there" is not of --head, a whole
+// number.
+bool takes(const CLI::Option& option, std::string_view after) {
+  const std::string_view value = after.substr(1, after.find(' ', 1) - 1);
+  const bool number = !value.empty() && value.find_first_not_of("-0123456789.") == std::string_view::npos;
+  return !number || value.find('.') == std::string_view::npos || !option.get_type_name().starts_with("INT");
+}
+
 }  // namespace
 
 std::string flag_of(const std::string& field) {
@@ -95,7 +103,8 @@ std::string with_flags(const std::string& message, const CLI::App& command) {
     const bool judged = judges(after) && (before.empty() || before.ends_with(": ") || before.ends_with("began with "));
     if (!certain && !judged) continue;
     const std::string flag = flag_of(field);
-    if (!command.get_option_no_throw(flag)) continue;
+    const CLI::Option* const option = command.get_option_no_throw(flag);
+    if (!option || (!certain && !takes(*option, after))) continue;
     text.append(all.substr(copied, begin - copied)).append(flag);
     copied = end;
   }

@@ -264,9 +264,8 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
 // Wrong numbers are found before the data is read.
 template <class Config>
 void check_early(Config shape, const TrainArguments& a) {
-  if (a.open) return;                                                     // the data has a say
-  const bool comes_later = a.vocab_size() == 0 || !a.vocabulary.empty();  // with the vocabulary
-  if (comes_later || (a.of_text() && a.vocab_type == "characters")) shape.vocab_size = 1000;
+  if (a.open) return;       // the data has a say
+  shape.vocab_size = 1000;  // comes with the vocabulary, which has its own range
   check_fields(shape, "", flag_of);
 }
 
@@ -409,6 +408,9 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
   TextPairs valid_texts =
       a.valid_pairs_in_memory ? *a.valid_pairs_in_memory : read_named_pairs(a.valid_pairs, a.columns, "valid-", say);
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
+  expect_validation(a.valid_pairs.pairs.empty() ? "--valid-source" : "--valid-pairs", !a.valid_pairs.empty(),
+                    valid_texts.source.empty());
+  warn_of_overlap(texts, valid_texts, say);
   if (!tokens && texts.source.empty()) throw FormatError(of_files(a.pairs) + " holds no sentence pairs to train on");
   if (!tokens)
     hold_out_validation(command, a, texts, valid_texts, say);
@@ -425,7 +427,7 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
     if (tokens) return vocabulary_of(*tokens, side, a.trust);
     std::vector<std::string> lines = side == Side::target ? texts.target : texts.source;
     if (side == Side::both) lines.insert(lines.end(), texts.target.begin(), texts.target.end());
-    return Vocabulary::train(
+    return learn_vocabulary(
         lines, {.size = a.vocab_size(), .fewer_will_do = fewer_will_do, .character_coverage = a.character_coverage});
   };
   TrainFacts facts;
@@ -491,6 +493,7 @@ TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& wa
     texts.validation = read_text(a.valid_text, "validation text", say, a.skip_bad_lines);
   else
     say("no validation: of tokens no part is held out; give --valid-text for one");
+  warn_of_overlap(a, texts, say);
   const std::vector<std::string> watched_text = lines_of(texts.validation.empty() ? texts.training : texts.validation);
   const std::vector<int64_t> watched = parse_line_numbers(
       a.html_lines, std::ssize(watched_text), texts.validation.empty() ? "the training text" : "the validation text");
@@ -500,10 +503,10 @@ TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& wa
   const auto learn = [&](Side side, bool fewer_will_do) {
     if (tokens) return vocabulary_of(*tokens, side, a.trust);
     if (a.vocab_type == "characters") return Vocabulary::characters(texts.training);
-    return Vocabulary::train(lines_of(texts.training), {.size = a.vocab_size(),
-                                                        .fewer_will_do = fewer_will_do,
-                                                        .character_coverage = a.character_coverage,
-                                                        .spaces = Spaces::verbatim});
+    return learn_vocabulary(lines_of(texts.training), {.size = a.vocab_size(),
+                                                       .fewer_will_do = fewer_will_do,
+                                                       .character_coverage = a.character_coverage,
+                                                       .spaces = Spaces::verbatim});
   };
   TrainFacts facts;
   if (a.open) {
@@ -601,6 +604,8 @@ void check_training(const TrainArguments& a) {
                      "; start a multiple of it, as mpirun -np " + std::to_string(a.options.context_ranks));
   if (a.leads() && a.tunes()) expect_writable_directory("--model", a.model);
   if (a.leads() && !a.tunes()) check_training_directory(a);
+  expect_ending("--html", a.html, ".html");
+  expect_ending("--timeline", a.timeline, ".json");
   if (!a.html.empty()) check_report_path(a.html, a.model, inputs);
   if (!a.timeline.empty()) check_timeline_path(a.timeline, a.model, inputs);
 }
