@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -78,15 +79,21 @@ std::string with_option(const std::string& message, const CLI::App& command) {
     if (message.starts_with(one)) verb = one.size();
   if (verb == 0) return message;
   const std::string_view rest = std::string_view(message).substr(verb);
+  // With `name` in front of the value that the message is about; "" where it is about another one.
+  const auto named = [&](const std::string& name, const std::string& value) -> std::string {
+    if (value.empty() || value == "-" || !rest.starts_with(value)) return "";
+    const std::string_view after = rest.substr(value.size());
+    if (after.starts_with(": ")) return name + value + std::string(after);
+    return after.starts_with('/') || value.ends_with('/') ? name + value + ": " + message : "";
+  };
   for (const CLI::Option* option : command.get_options())
     for (const std::string& value : option->results()) {
-      if (value.empty() || value == "-" || !rest.starts_with(value)) continue;
-      const std::string given = (option->get_lnames().empty() ? "" : "--" + option->get_lnames().front() + " ") + value;
-      const std::string_view behind = rest.substr(value.size());
-      if (behind.starts_with(": ")) return given + std::string(behind);
-      if (behind.starts_with('/') || value.ends_with('/')) return given + ": " + message;
+      const std::string name = option->get_lnames().empty() ? "" : "--" + option->get_lnames().front() + " ";
+      if (std::string text = named(name, value); !text.empty()) return text;
     }
-  return message;
+  const char* const model = std::getenv("HEED_MODEL");
+  const std::string text = model ? named("HEED_MODEL ", model) : "";
+  return text.empty() ? message : text;
 }
 
 std::string with_flags(const std::string& message, const CLI::App& command) {

@@ -316,12 +316,12 @@ void give_kept_options(const std::string& directory, CLI::App& command) {
   if (!std::filesystem::exists(directory, error)) throw IoError(none);
   if (!std::filesystem::is_directory(directory, error))
     throw IoError(given + " is not a directory; give that of a training");
-  const DirectorySnapshot files(directory, {kTrainOptionsFile, kStateFile, kConfigFile});
+  const DirectorySnapshot files(directory, {kTrainOptionsFile, kStateFile});
   const bool has_weights = files.contains(kStateFile);
   if (!files.contains(kTrainOptionsFile) && has_weights)
     throw FormatError(given + ": this training kept no options (" + kTrainOptionsFile +
                       "), as those of older versions; give its whole command once more, with --model " + directory);
-  if (!files.contains(kTrainOptionsFile) && files.contains(kConfigFile))
+  if (!files.contains(kTrainOptionsFile) && std::filesystem::exists(directory + "/" + kConfigFile, error))
     throw UsageError(given + ": it holds a model without its training (" + kStateFile + "); begin a new training " +
                      "with this model by --init " + directory + ", the data and another --model");
   if (!files.contains(kTrainOptionsFile)) {

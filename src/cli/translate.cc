@@ -347,8 +347,9 @@ void add_translate(CLI::App& program) {
   add_rules(*command, beam.rules, "--min-length",
             "Shortest translation in tokens; min_length of generation_config.json counts the start token, too [0]");
   command
-      ->add_option("-n,--n-best", beam.n_best,
-                   "Translations a line, best first, at most; different texts, unless drawn; more than --beam widen it")
+      ->add_option(
+          "-n,--n-best", beam.n_best,
+          "At most so many translations a line, best first, each text once unless drawn; more than --beam widen it")
       ->check(CLI::Range(1, 1000));
   command->add_option("--batch", a->options.batch, "Sentences decoded together")->check(CLI::Range(1, 1 << 16));
   command->add_flag("--split", a->split, "Translate each sentence of a line by itself [except for BART and T5]");

@@ -245,7 +245,7 @@ std::string read_text(const std::vector<std::string>& names, const std::string& 
   for (std::string line; reader.next(line);) text += line;
   say_replaced(say, reader.replaced(), what);
   say_skipped(say, reader.skipped());
-  if (text.empty()) throw FormatError(names_of(files_of(names)) + ": the " + what + " is empty; give another file");
+  if (text.empty()) throw FormatError(names_of(files_of(names)) + " is empty; give another " + what);
   return text;
 }
 

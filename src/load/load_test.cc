@@ -402,10 +402,9 @@ TEST_F(Stored, OptionsAreCheckedWhereNothingIsToTranslate) {
        {BeamOptions{.n_best = -1}, BeamOptions{.n_best = int64_t{1} << 60}, BeamOptions{.beam = 0},
         BeamOptions{.max_length = -1}, BeamOptions{.sampling = Sampling{.temperature = -1}}})
     EXPECT_THROW(translator.translate({""}, {.beam = beam}), ShapeError);
-  for (const BeamOptions& beam :
-       {BeamOptions{.max_length = 3, .rules = {.min_tokens = 4}},
-        BeamOptions{.n_best = 2, .sampling = Sampling{.temperature = 0}},
-        BeamOptions{.n_best = 2, .sampling = Sampling{.top_k = 1}}})
+  for (const BeamOptions& beam : {BeamOptions{.max_length = 3, .rules = {.min_tokens = 4}},
+                                  BeamOptions{.n_best = 2, .sampling = Sampling{.temperature = 0}},
+                                  BeamOptions{.n_best = 2, .sampling = Sampling{.top_k = 1}}})
     EXPECT_THROW(translator.translate({""}, {.beam = beam}), UsageError);
 }
 

@@ -241,6 +241,10 @@ class Messages(ProgramTest):
             with self.subTest(command):
                 self.refuses(1, says, *command, env={"HEED_MODEL": "nope"})
         self.succeeds("translate", "hoy", "-m", TRANSLATOR, env={"HEED_MODEL": "nope"})
+        self.write("notes.txt", "")
+        self.refuses(1, "HEED_MODEL notes.txt: Not a directory", "translate", "hoy", env={"HEED_MODEL": "notes.txt"})
+        (self.at / "empty").mkdir()
+        self.refuses(1, "HEED_MODEL empty: ", "translate", "hoy", env={"HEED_MODEL": "empty"})
 
     def test_a_size_of_the_vocabulary(self):
         self.write("text.txt", TEXT)
@@ -339,7 +343,7 @@ class Trainings(TrainingTest):
         self.refuses(1, "--valid-pairs: the files hold nothing to validate on", *self.RUN, "--valid-pairs", "empty.tsv")
         self.refuses(1, "--valid-source: the files hold nothing to validate on", *self.RUN, "--valid-source", "empty.tsv",
                      "--valid-target", "empty.tsv")
-        self.refuses(1, "empty.tsv: the validation text is empty; give another file", "train", "--text", "text.txt", "--model", "m",
+        self.refuses(1, "empty.tsv is empty; give another validation text", "train", "--text", "text.txt", "--model", "m",
                      *TINY_TEXT, "--valid-text", "empty.tsv")
 
     def test_training_data_to_validate_on(self):
