@@ -101,7 +101,7 @@ void set_width(const std::string& text, PictureOptions* picture) {
     std::array<char, 160> size;
     std::snprintf(size.data(), size.size(), "%.3g inches%s; give %.3g to %.0f inches", inches,
                   pixels ? " (a number without mm, cm or in is in pixels)" : "", kNarrowest, kWidest);
-    throw UsageError("--width " + text + " is " + size.data());
+    throw UsageError("--width " + text + " is out of range: " + size.data());
   }
   picture->unit = pixels ? LengthUnit::pixels : LengthUnit::millimetres;
   picture->width = pixels ? value : value * found->second;
@@ -326,7 +326,6 @@ void check_effects(const CLI::App& command, const AttendArguments& a) {
 }
 
 void attend(const CLI::App& command, AttendArguments a) {
-  check_effects(command, a);
   if (!a.importance.empty() && a.text.empty()) {
     std::cout << importance_in_text(a);
     return;
@@ -334,6 +333,7 @@ void attend(const CLI::App& command, AttendArguments a) {
   check_choice(a);
   check_outputs(a);
   set_width(a.width, &a.picture);
+  check_effects(command, a);
   std::vector<Looked> looked;
   if (a.examples)
     looked = look_at_examples();

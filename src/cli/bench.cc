@@ -233,9 +233,9 @@ void bench(const BenchArguments& a) {
   std::vector<Row> rows;
   if (!wanted("translation") && !a.model.empty())
     throw UsageError("--model is of the section translation, which is not measured; leave it out");
-  expect_ending("--json", a.json, ".json");
   expect_other_file("--json", a.json,
                     wanted("translation") ? model_paths(find_model(a.model)) : std::vector<std::string>());
+  expect_ending("--json", a.json, ".json");
   ordered_json json{{"date", today()},
                     {"processor", processor_name()},
                     {"threads", threads()},

@@ -479,26 +479,8 @@ void check_pair_files(const PairFiles& files, const std::string& prefix) {
                      std::to_string(targets) + "; each file of sources needs its file of targets");
 }
 
-Vocabulary learn_vocabulary(const std::vector<std::string>& lines, const VocabularyOptions& options) {
-  try {
-    return Vocabulary::train(lines, options);
-  } catch (const ShapeError& e) {
-    const std::string text = e.what(), operation = "train a vocabulary: ";
-    if (!text.starts_with(operation) || text.find("size") == std::string::npos) throw;
-    throw ShapeError("--vocab-size " + std::to_string(options.size) + ": " + text.substr(operation.size()));
-  }
-}
-
-void expect_kind(const char* option, const std::string& directory, const ModelConfig& config, bool of_text) {
-  const bool holds_writer = std::holds_alternative<LanguageModelConfig>(config);
-  if (holds_writer == of_text) return;
-  throw UsageError(std::string(option) + " " + directory +
-                   (holds_writer ? " holds a language model, which learns from a text; give --text instead of pairs"
-                                 : " holds a translator, which learns from pairs; give --pairs instead of --text") +
-                   ", or another " + option);
-}
-
 void apply_config(CLI::App& command, TrainArguments& arguments) {
+  check_effects(command, arguments);
   if (!arguments.config.empty()) {
     expect_regular_file(arguments.config, kMostConfigBytes);
     give_those_of(read_file(arguments.config, kMostConfigBytes), arguments.config, command,

@@ -73,6 +73,9 @@ std::pair<int, int> parse_columns(const std::string& text);
 /// their names.
 void check_pair_files(const PairFiles& files, const std::string& prefix = "");
 
+/// Throws UsageError for options of the command line, before others are added, that others of it leave without effect.
+void check_effects(const CLI::App& command, const TrainArguments& a);
+
 /// Throws UsageError where `option` names a model of the other kind than the data is for: one that translates for a
 /// text, or one that writes for pairs.
 void expect_kind(const char* option, const std::string& directory, const ModelConfig& config, bool of_text);

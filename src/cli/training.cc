@@ -410,7 +410,6 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
   expect_validation(a.valid_pairs.pairs.empty() ? "--valid-source" : "--valid-pairs", !a.valid_pairs.empty(),
                     valid_texts.source.empty());
-  warn_of_overlap(texts, valid_texts, say);
   if (!tokens && texts.source.empty()) throw FormatError(of_files(a.pairs) + " holds no sentence pairs to train on");
   if (!tokens)
     hold_out_validation(command, a, texts, valid_texts, say);
@@ -423,6 +422,7 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
   const std::vector<int64_t> watched =
       parse_line_numbers(a.html_lines, std::ssize(watched_texts.source),
                          valid_texts.source.empty() ? "the training data" : "the validation data");
+  warn_of_overlap(texts, valid_texts, say);
   const auto learn = [&](Side side, bool fewer_will_do) {
     if (tokens) return vocabulary_of(*tokens, side, a.trust);
     std::vector<std::string> lines = side == Side::target ? texts.target : texts.source;
@@ -493,13 +493,13 @@ TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& wa
     texts.validation = read_text(a.valid_text, "validation text", say, a.skip_bad_lines);
   else
     say("no validation: of tokens no part is held out; give --valid-text for one");
-  warn_of_overlap(a, texts, say);
   const std::vector<std::string> watched_text = lines_of(texts.validation.empty() ? texts.training : texts.validation);
   const std::vector<int64_t> watched = parse_line_numbers(
       a.html_lines, std::ssize(watched_text), texts.validation.empty() ? "the training text" : "the validation text");
   for (const int64_t number : watched)
     if (watched_text[static_cast<size_t>(number - 1)] == "\n")
       throw UsageError("--html-lines: line " + std::to_string(number) + " is empty; choose one with words");
+  warn_of_overlap(a, texts, say);
   const auto learn = [&](Side side, bool fewer_will_do) {
     if (tokens) return vocabulary_of(*tokens, side, a.trust);
     if (a.vocab_type == "characters") return Vocabulary::characters(texts.training);
@@ -604,10 +604,10 @@ void check_training(const TrainArguments& a) {
                      "; start a multiple of it, as mpirun -np " + std::to_string(a.options.context_ranks));
   if (a.leads() && a.tunes()) expect_writable_directory("--model", a.model);
   if (a.leads() && !a.tunes()) check_training_directory(a);
-  expect_ending("--html", a.html, ".html");
-  expect_ending("--timeline", a.timeline, ".json");
   if (!a.html.empty()) check_report_path(a.html, a.model, inputs);
   if (!a.timeline.empty()) check_timeline_path(a.timeline, a.model, inputs);
+  expect_ending("--html", a.html, ".html");
+  expect_ending("--timeline", a.timeline, ".json");
 }
 
 bool reads_standard_input(const TrainArguments& a) {

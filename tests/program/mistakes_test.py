@@ -206,6 +206,19 @@ class WithoutEffect(ProgramTest):
         self.refuses(2, "--columns is of --pairs", "prepare", "--text", "text.txt", "--to", "t", "--columns", "2,1")
 
 
+    def test_train(self):
+        self.write("text.txt", TEXT)
+        self.write("pairs.tsv", corpus(50))
+        pairs, text = ["train", "--model", "m", "--pairs", "pairs.tsv"], ["train", "--model", "m", "--text", "text.txt"]
+        for option, value in ("--vocab-size", 300), ("--character-coverage", 0.99):
+            self.refuses(2, f"{option} is of subwords", *text, "--vocab-type", "characters", option, value)
+        self.refuses(2, "--min-learning-rate is what --schedule linear and cosine end at", *pairs, "--schedule", "constant",
+                     "--min-learning-rate", 1e-5)
+        self.refuses(2, "--columns is of --pairs", "train", "--model", "m", "--source", "text.txt", "--target", "text.txt",
+                     "--columns", "2,1")
+        self.succeeds(*pairs, "--dump-config", "--schedule", "cosine", "--min-learning-rate", 1e-5)
+
+
 @unittest.skipUnless((BUNDLED / "model.safetensors").exists(), "there is no bundled model")
 class NBest(ProgramTest):
     def test_each_text_once(self):
@@ -276,9 +289,9 @@ class Messages(ProgramTest):
                      "9.9", "--html", "x.html")
 
     def test_the_width_of_a_picture(self):
-        self.refuses(2, "--width 80 is 0.4 inches (a number without mm, cm or in is in pixels); give 0.5 to 200 inches", "attend",
+        self.refuses(2, "--width 80 is out of range: 0.4 inches (a number without mm, cm or in is in pixels); give 0.5 to 200 inches", "attend",
                      "-m", TRANSLATOR, "hoy", "--width", 80, "--png", "x.png")
-        self.refuses(2, "--width 9000mm is 354 inches; give 0.5 to 200 inches", "attend", "-m", TRANSLATOR, "hoy", "--width",
+        self.refuses(2, "--width 9000mm is out of range: 354 inches; give 0.5 to 200 inches", "attend", "-m", TRANSLATOR, "hoy", "--width",
                      "9000mm", "--svg", "x.svg")
 
     def test_endings_of_other_formats(self):
