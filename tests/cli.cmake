@@ -11,8 +11,8 @@ if(HEED_SANITIZE)
 endif()
 # Programs that read untrusted input run under the address sanitizer for each change; the rest, labelled trusted, runs
 # there in scripts/check-all. Fuzz targets read the formats of attention (.npy, .npz) and prepare (texts).
-set(trusted attention defaults earlier generate live_model prepare report train train_data tuning usage)
-foreach(name usage encodings files attention look train train_data prepare defaults report translate tokenize reading heads generate pictures pretrained
+set(trusted attention defaults earlier generate live_model mistakes prepare report train train_data tuning usage)
+foreach(name usage mistakes encodings files attention look train train_data prepare defaults report translate tokenize reading heads generate pictures pretrained
              live_model models tuning earlier serve bounds)
   add_test(NAME program.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/program/${name}_test.py -v)
   set(labels program)

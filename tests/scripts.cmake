@@ -5,7 +5,8 @@ add_test(NAME scripts.augment-pairs
          COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/scripts/augment_pairs_test.py)
 add_test(NAME scripts.search-defaults
          COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/scripts/search_defaults_test.py)
-set_tests_properties(scripts.augment-pairs scripts.search-defaults PROPERTIES LABELS scripts TIMEOUT 120)
+add_test(NAME scripts.usage COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/scripts/usage_test.py)
+set_tests_properties(scripts.augment-pairs scripts.search-defaults scripts.usage PROPERTIES LABELS scripts TIMEOUT 120)
 set_tests_properties(scripts.get-data PROPERTIES LABELS scripts TIMEOUT 300 ENVIRONMENT "HEED_SHARED=${HEED_SHARED}")
 
 # scripts/check-faults tries them; here they must fit the sources that they are to break.

@@ -79,6 +79,9 @@ TextPairs read_pairs(const PairFiles& files, std::pair<int, int> columns = {1, 2
                      const std::string& what = "data");
 /// The lines of files, for exclude_sources().
 std::unordered_set<std::string> lines_in(const std::vector<std::string>& files);
+/// Reports that so many pairs were removed whose source is one of `lines`, of these files; of none, why.
+std::string left_out_in_words(int64_t count, const std::unordered_set<std::string>& lines,
+                              const std::vector<std::string>& files);
 /// Removes the pairs whose source is one of these lines, and reports their number.
 void exclude_sources(TextPairs& texts, const std::vector<std::string>& files, const Say& say = {});
 /// Removes about this fraction of the pairs and returns them, in order. All pairs of a source stay together. A hash of

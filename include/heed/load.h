@@ -43,6 +43,9 @@ void register_architecture(Architecture architecture);
 
 // ---------------------------------------------------------------------------------------------- whole models
 
+/// Whether every draw is the most probable token: temperature 0, or top_k 1.
+bool always_greedy(const Sampling& sampling);
+
 /// A model and its tokenizers. Image models have none. Movable.
 class StoredModel {
  public:
@@ -71,7 +74,8 @@ class StoredModel {
   /// Fills in missing options: first from the model's directory (PretrainedModel::generate and beam; heed's own
   /// language models use kReadableSampling), then from the defaults of generate() and translate(). Forbidden tokens,
   /// forbidden sequences and end tokens are those of both. Throws UsageError for sampling options without a temperature
-  /// if the directory does not ask for sampling.
+  /// if the directory does not ask for sampling, for a shortest text (TokenRules::min_tokens) above the longest, and
+  /// for several translations that are drawn greedily.
   GenerateOptions completed(GenerateOptions options) const;
   BeamOptions completed(BeamOptions options) const;
   /// `options` completed for sampling with `sampling`, or for beam search. `sample` decides; if absent, beam search if

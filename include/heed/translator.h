@@ -46,8 +46,10 @@ struct Translation {
 };
 
 struct TranslatedLine {
-  std::vector<Translation> best{};  // n_best, best first
-  bool cut = false;                 // a sentence was longer than the model takes
+  /// Best first, at most n_best. Found by beam search, they have different texts, and none but the first is empty:
+  /// there are fewer if the search finds fewer. Drawn ones may repeat.
+  std::vector<Translation> best{};
+  bool cut = false;  // a sentence was longer than the model takes
 };
 
 /// Translates each line, in order. Blank lines (is_blank) are returned unchanged. If a line is split, its translation

@@ -300,8 +300,8 @@ class Translator(Model):
                   target_language: Any = "") -> Any:
         """Translates a text, or each of several: a str gives a str, others a list.
 
-        n_best                so many translations of each text, best first, as heed.Translation with scores and tokens;
-                              default: the text of the best one alone
+        n_best                up to so many translations of each text, best first, as heed.Translation with scores and
+                              tokens; with different texts, unless drawn; default: the text of the best one alone
         beam                  hypotheses kept, at least n_best; 1 is greedy; default 5
         length_penalty        score = log p / length^length_penalty: more, longer translations; default 1.4
         max_length            longest translation in tokens; 0, the default, for twice the source and 10

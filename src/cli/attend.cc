@@ -81,6 +81,9 @@ std::vector<int64_t> numbers_of(const std::string& list, int64_t count) {
   }
 }
 
+// Of a picture, in inches.
+constexpr double kNarrowest = 0.5, kWidest = 200;
+
 // "80mm", "8cm", "3in", "1200px", "1200" into the width of a picture.
 void set_width(const std::string& text, PictureOptions* picture) {
   if (text.empty()) return;
@@ -93,6 +96,13 @@ void set_width(const std::string& text, PictureOptions* picture) {
   const bool pixels = unit.empty() || unit == "px";
   if (error != std::errc() || !(value > 0) || !std::isfinite(value) || (!pixels && found == millimetres.end()))
     throw UsageError("--width " + text + " is no width; write 80mm, 8cm, 3in or 1200px");
+  const double inches = pixels ? value / picture->dpi : value * found->second / 25.4;
+  if (inches < kNarrowest || inches > kWidest) {
+    std::array<char, 160> size;
+    std::snprintf(size.data(), size.size(), "%.3g inches%s; give %.3g to %.0f inches", inches,
+                  pixels ? " (a number without mm, cm or in is in pixels)" : "", kNarrowest, kWidest);
+    throw UsageError("--width " + text + " is out of range: " + size.data());
+  }
   picture->unit = pixels ? LengthUnit::pixels : LengthUnit::millimetres;
   picture->width = pixels ? value : value * found->second;
 }
@@ -297,7 +307,25 @@ std::string text_of(const AttendArguments& a, const std::vector<Looked>& looked,
   return shown;
 }
 
-void attend(AttendArguments a) {
+// Options of pictures where none is written, and others that change nothing.
+void check_effects(const CLI::App& command, const AttendArguments& a) {
+  const auto given = [&](const char* name) { return !command.get_option(name)->empty(); };
+  const bool drawn = !(a.png.empty() && a.svg.empty() && a.pdf.empty());
+  for (const char* const name : {"--width", "--dpi", "--font-size", "--font", "--columns"})
+    if (given(name) && !drawn)
+      throw UsageError(std::string(name) + " is of pictures; add --png, --svg or --pdf FILE, or leave it out");
+  if (given("--columns") && a.heads.empty() && !a.all)
+    throw UsageError("--columns is of a row of heads; add --heads LIST, or leave it out");
+  if (given("--beam") && !a.target.empty())
+    throw UsageError("--beam is of a search, and --target is a translation; leave one of them out");
+  for (const auto& [option, output, ending] : {std::tuple("--png", &a.png, ".png"),
+                                               {"--svg", &a.svg, ".svg"},
+                                               {"--pdf", &a.pdf, ".pdf"},
+                                               {"--html", &a.html, ".html"}})
+    expect_ending(option, *output, ending);
+}
+
+void attend(const CLI::App& command, AttendArguments a) {
   if (!a.importance.empty() && a.text.empty()) {
     std::cout << importance_in_text(a);
     return;
@@ -305,6 +333,7 @@ void attend(AttendArguments a) {
   check_choice(a);
   check_outputs(a);
   set_width(a.width, &a.picture);
+  check_effects(command, a);
   std::vector<Looked> looked;
   if (a.examples)
     looked = look_at_examples();
@@ -467,7 +496,7 @@ void add_attend(CLI::App& program) {
       "  heed attend --model vit cat.png --heads all --png heads.png\n"
       "  heed attend --from weights.npz --labels tokens.txt --html page.html\n"
       "  heed attend --examples --html examples.html");
-  command->callback([a] { attend(*a); });
+  command->callback([command, a] { attend(*command, *a); });
 }
 
 }  // namespace heed::cli

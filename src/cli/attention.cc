@@ -182,6 +182,7 @@ void check_files(const Options& o) {
                      *other.second + " are one file" + reason);
   };
   for (const Named& output : written) {
+    expect_ending(output.first, *output.second, ".npy");
     for (const Named& input : read) check(output, input, ", which is read; write to another");
     for (const Named& other : written) {
       if (other.first == output.first) break;
@@ -263,8 +264,10 @@ class Outputs {
   std::vector<std::pair<std::string, Tensor>> files_;
 };
 
-void run(const Options& o) {
+void run(const CLI::App& command, const Options& o) {
   check_combination(o);
+  if (o.dropout == 0 && !command.get_option("--seed")->empty())
+    warn("attention", "--seed has no effect without --dropout");
   check_files(o);
   const Tensor q_file = load(o.q);
   const AttentionLayout layout(q_file, o.q_heads, o.kv_heads, !o.q_offsets.empty());
@@ -414,11 +417,12 @@ void add_outputs(CLI::App* command, const std::shared_ptr<Options>& o) {
   file(command, "--weights", o->weights, "Write the softmax before dropout, (..., Lq, Lk)");
   file(command, "--lse", o->lse,
        "Write the natural log of the sum of exp of each row's scores, (..., Lq); float32 for float16");
-  file(command, "--scores", o->scores, "Write the scores, (..., Lq, Lk)");
+  CLI::Option* scores = file(command, "--scores", o->scores, "Write the scores, (..., Lq, Lk)");
   command
       ->add_option("--qk-output", o->qk_output,
                    "Which --scores: 0 scaled, 1 after softcap, 2 after all that adds or hides, 3 after softmax")
       ->check(CLI::Range(0, 3))
+      ->needs(scores)
       ->capture_default_str();
   CLI::Option* grad_out = file(command, "--grad-out", o->grad_out, "Gradient of the result, shaped like it");
   file(command, "--grad-lse", o->grad_lse, "Gradient of lse, shaped like it")->needs(grad_out);
@@ -459,7 +463,7 @@ void add_attention(CLI::App& program) {
       "Examples:\n"
       "  heed attention --q q.npy --k k.npy --v v.npy --causal bottom-right --out o.npy --lse l.npy\n"
       "  heed attention --q q.npy --k k.npy --v v.npy --q-heads 8 --kv-heads 2 --window 255,0 --out o.npy");
-  command->callback([o] { run(*o); });
+  command->callback([command, o] { run(*command, *o); });
 }
 
 }  // namespace heed::cli

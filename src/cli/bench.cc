@@ -231,7 +231,11 @@ void bench(const BenchArguments& a) {
     return a.only.empty() ? !a.profile : std::find(a.only.begin(), a.only.end(), section) != a.only.end();
   };
   std::vector<Row> rows;
-  if (wanted("translation")) expect_other_file("--json", a.json, model_paths(find_model(a.model)));
+  if (!wanted("translation") && !a.model.empty())
+    throw UsageError("--model is of the section translation, which is not measured; leave it out");
+  expect_other_file("--json", a.json,
+                    wanted("translation") ? model_paths(find_model(a.model)) : std::vector<std::string>());
+  expect_ending("--json", a.json, ".json");
   ordered_json json{{"date", today()},
                     {"processor", processor_name()},
                     {"threads", threads()},

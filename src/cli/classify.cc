@@ -158,12 +158,15 @@ void classify_pictures(const ClassifyArguments& a, const StoredModel& model, con
   });
 }
 
-void classify(ClassifyArguments& a) {
+void classify(const CLI::App& command, ClassifyArguments& a) {
   const std::string directory =
       named_model(a.model, "a model that classifies texts, tokens or pictures, or finds answers");
-  check_files(a, directory);
+  check_files("classify", a, directory);
   const StoredModel model = load(directory, a.load);
   const HeadTask task = model.pretrained().head.task;
+  if (task != HeadTask::answers && !command.get_option("--longest-answer")->empty())
+    throw UsageError("--longest-answer: " + directory + " holds " + what_it_does(model) +
+                     "; it is for a model that finds answers");
   if (task == HeadTask::picture_classes) return classify_pictures(a, model, directory);
   auto* const of_lines = task == HeadTask::text_classes    ? classes_of
                          : task == HeadTask::token_classes ? labels_of
@@ -211,7 +214,7 @@ void add_classify(CLI::App& program) {
       "  echo 'What a day!' | heed classify --model sentiment --top 2\n"
       "  heed classify --model sentiment reviews.txt -o classes.jsonl --json\n"
       "  heed classify --model vit cat.png dog.png --top 5");
-  command->callback([a] { classify(*a); });
+  command->callback([command, a] { classify(*command, *a); });
 }
 
 }  // namespace heed::cli

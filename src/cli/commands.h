@@ -51,6 +51,11 @@ CLI::Validator one_of(const std::vector<std::string>& choices,
 /// What CLI11 found wrong with a value, with what is permitted: "--beam: 'many' is no whole number".
 std::string parse_error_in_words(const CLI::ParseError& error, const CLI::App& command);
 
+/// "; did you mean --batch-tokens or --batch?" for a command or an option as other programs call it, or nothing;
+/// options are of those that are known.
+std::string called_elsewhere(const std::string& command);
+std::string called_elsewhere(const std::string& option, const std::vector<std::string>& known);
+
 /// "; did you mean NAME?" for the name that `typed` comes close to, or nothing.
 std::string nearest(const std::string& typed, const std::vector<std::string>& known);
 

@@ -89,10 +89,20 @@ SentenceModules modules_of(const std::string& model, const std::string& prompt) 
   return modules;
 }
 
+// Lines in a file that other programs would take for arrays.
+void expect_text_ending(const std::string& output) {
+  for (const char* const ending : {".npz", ".safetensors", ".json", ".jsonl"})
+    if (output.ends_with(ending))
+      throw UsageError("--output " + output +
+                       ": lines of numbers are written, or an array where the name ends in .npy" +
+                       "; name another file");
+}
+
 void embed(EmbedArguments& a) {
   const std::string model = find_model(a.model);
-  check_files(a, model, {a.similarity});
+  check_files("embed", a, model, {a.similarity});
   const bool array = a.output.ends_with(".npy");
+  if (!array) expect_text_ending(a.output);
   if (!a.similarity.empty() && array)
     throw UsageError("--similarity prints lines, and --output names an array; give another name");
   if (!a.similarity.empty() && is_standard_stream(a.similarity) && is_standard_stream(a.input))

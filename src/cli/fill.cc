@@ -51,7 +51,7 @@ std::string as_columns(const std::vector<FilledMask>& masks, int64_t number) {
 
 void fill(FillArguments& a) {
   const std::string directory = named_model(a.model, "a model that finds masked words");
-  check_files(a, directory);
+  check_files("fill", a, directory);
   const StoredModel model = load(directory, a.load);
   if (model.pretrained().head.task != HeadTask::masked_words)
     throw UsageError(directory + " holds " + what_it_does(model) + "; name one that finds masked words");

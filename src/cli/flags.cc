@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,14 @@ bool judges(std::string_view after) {
          (end > 0 && after.substr(end).starts_with(", not "));
 }
 
+// Whether the option can have the value that a message judges: "head 9.9 is not there" is not of --head, a whole
+// number.
+bool takes(const CLI::Option& option, std::string_view after) {
+  const std::string_view value = after.substr(1, after.find(' ', 1) - 1);
+  const bool number = !value.empty() && value.find_first_not_of("-0123456789.") == std::string_view::npos;
+  return !number || value.find('.') == std::string_view::npos || !option.get_type_name().starts_with("INT");
+}
+
 }  // namespace
 
 std::string flag_of(const std::string& field) {
@@ -70,15 +79,21 @@ std::string with_option(const std::string& message, const CLI::App& command) {
     if (message.starts_with(one)) verb = one.size();
   if (verb == 0) return message;
   const std::string_view rest = std::string_view(message).substr(verb);
+  // With `name` in front of the value that the message is about; "" where it is about another one.
+  const auto named = [&](const std::string& name, const std::string& value) -> std::string {
+    if (value.empty() || value == "-" || !rest.starts_with(value)) return "";
+    const std::string_view after = rest.substr(value.size());
+    if (after.starts_with(": ")) return name + value + std::string(after);
+    return after.starts_with('/') || value.ends_with('/') ? name + value + ": " + message : "";
+  };
   for (const CLI::Option* option : command.get_options())
     for (const std::string& value : option->results()) {
-      if (value.empty() || value == "-" || !rest.starts_with(value)) continue;
-      const std::string given = (option->get_lnames().empty() ? "" : "--" + option->get_lnames().front() + " ") + value;
-      const std::string_view behind = rest.substr(value.size());
-      if (behind.starts_with(": ")) return given + std::string(behind);
-      if (behind.starts_with('/') || value.ends_with('/')) return given + ": " + message;
+      const std::string name = option->get_lnames().empty() ? "" : "--" + option->get_lnames().front() + " ";
+      if (std::string text = named(name, value); !text.empty()) return text;
     }
-  return message;
+  const char* const model = std::getenv("HEED_MODEL");
+  const std::string text = model ? named("HEED_MODEL ", model) : "";
+  return text.empty() ? message : text;
 }
 
 std::string with_flags(const std::string& message, const CLI::App& command) {
@@ -95,7 +110,8 @@ std::string with_flags(const std::string& message, const CLI::App& command) {
     const bool judged = judges(after) && (before.empty() || before.ends_with(": ") || before.ends_with("began with "));
     if (!certain && !judged) continue;
     const std::string flag = flag_of(field);
-    if (!command.get_option_no_throw(flag)) continue;
+    const CLI::Option* const option = command.get_option_no_throw(flag);
+    if (!option || (!certain && !takes(*option, after))) continue;
     text.append(all.substr(copied, begin - copied)).append(flag);
     copied = end;
   }

@@ -15,6 +15,8 @@ TEST(Flags, FieldsAreNamedAsTheyWereTyped) {
   for (const char* name : {"--batch-tokens", "--max-updates", "--anneal", "--batch", "--block", "--d-model", "--heads",
                            "--learning-rate", "--average", "--n-best", "--beam"})
     command.add_option(name);
+  int64_t head = 0;
+  command.add_option("--head", head);
   const std::vector<std::pair<std::string, std::string>> cases{
       {"train: batch_tokens is 0; it must be 1 or more", "train: --batch-tokens is 0; it must be 1 or more"},
       {"train: anneal is 5; it must be at most max_updates, 1",
@@ -27,6 +29,8 @@ TEST(Flags, FieldsAreNamedAsTheyWereTyped) {
        "x: this run began with --average 8, not 2; give the same"},
       {"translate: n_best 5 is not in 1..4, the beam", "translate: --n-best 5 is not in 1..4, the beam"},
       {"translate: beam 0 is not in 1..1000", "translate: --beam 0 is not in 1..1000"},
+      {"head 9 is not in 1..4", "--head 9 is not in 1..4"},
+      {"head 9.9 is not there", "head 9.9 is not there"},  // a layer and its head
       // no flag of this command, a word of the sentence, a part of a path
       {"train: max_length is 0", "train: max_length is 0"},
       {"train: a batch is never empty, nor is the average", "train: a batch is never empty, nor is the average"},

@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -19,6 +19,7 @@
 #include "cli/load_options.h"
 #include "cli/paths.h"
 #include "cli/rule_options.h"
+#include "cli/text_or_file.h"
 #include "heed/chat.h"
 #include "heed/text.h"
 #include "heed/text_generator.h"
@@ -144,13 +145,35 @@ void write_answers(const GenerateArguments& a, const TextGenerator& generator, c
   }
 }
 
-void generate(GenerateArguments& a, bool prompt_given) {
+// Options that the drawing of tokens makes nothing of.
+void check_draws(const CLI::App& command, const GenerateArguments& a, const StoredModel& model) {
+  if (a.score) return;
+  const Sampling sampling = model.completed(a.options).sampling;
+  if (!always_greedy(sampling)) return;
+  const std::string greedy = sampling.temperature == 0.0 ? "with temperature 0" : "with --top-k 1";
+  const std::string way = greedy + " the most probable token is always taken";
+  if (a.samples > 1)
+    throw UsageError("--samples " + std::to_string(a.samples) + " would be the same text several times: " + way +
+                     "; give a higher --temperature" + (sampling.top_k == 1 ? " and --top-k" : ""));
+  for (const char* const name : {"--seed", "--top-k", "--top-p", "--min-p"})
+    if (const CLI::Option* option = command.get_option(name);
+        !option->empty() && !(name == std::string_view("--top-k") && sampling.top_k == 1))
+      return warn("generate", name + (" has no effect: " + way));
+}
+
+void warn_of_files(const GenerateArguments& a) {
+  for (const std::string& prompt : a.prompts)
+    if (std::error_code error; std::filesystem::is_regular_file(prompt, error))
+      return warn_of_file_name("generate", prompt, "-i " + shell_word(prompt));
+  warn_of_file_name("generate", a.system, "--system " + content_as_argument(a.system));
+}
+
+void generate(const CLI::App& command, GenerateArguments& a, bool prompt_given) {
   for (const std::string& stop : a.stop)
     if (stop.empty()) throw UsageError("--stop is empty; give the text that ends the output");
   validate(a.options);
   if (prompt_given && !a.input.empty()) throw UsageError("a prompt and --input are given; give one of them");
-  const char* named = std::getenv("HEED_MODEL");
-  if (a.model.empty() && named) a.model = named;
+  if (a.model.empty()) a.model = model_of_environment();
   if (a.model.empty())
     throw UsageError("--model is missing: the directory of a language model, as heed train --text makes it");
   if (a.interactive && (prompt_given || !a.input.empty() || !a.output.empty() || a.score || a.samples > 1))
@@ -162,9 +185,13 @@ void generate(GenerateArguments& a, bool prompt_given) {
     throw UsageError("--system is told in a conversation; add --chat-template auto, or --interactive");
   if (a.score && a.prompts.size() > 1) throw UsageError("--score takes one text; give it by itself");
   if (a.score && !a.chat_template.empty()) throw UsageError("--score takes a text as it is; leave out --chat-template");
-  // The text may be replaced by what becomes of it.
-  if (!is_standard_stream(a.output)) expect_other_file("--output", a.output, model_paths(a.model));
+  std::vector<std::string> inputs = model_paths(a.model);
+  inputs.push_back(a.input.empty() && !prompt_given ? "-" : a.input);
+  expect_other_output(a.output, inputs);
+  expect_no_text("generate", a.input, GivesText::argument);
   const TextGenerator generator(a.model, a.load);
+  check_draws(command, a, generator.stored());
+  warn_of_files(a);
   if (a.interactive) return talk(a, generator);
   std::vector<std::string> prompts = a.prompts;
   int64_t replaced = 0, unknown = 0;
@@ -256,12 +283,17 @@ void add_generate(CLI::App& program) {
   command->add_flag("--no-prompt", a->no_prompt, "Print only what follows the prompt");
   CLI::Option* score = command->add_flag("--score", a->score, "Write nothing: print how probable the text is");
   command->add_flag("--json", a->json, "Print the score as JSON, with all digits")->needs(score);
+  // Nothing is written.
+  for (const char* const name :
+       {"--max-tokens", "--min-tokens", "--temperature", "--top-k", "--top-p", "--min-p", "--repetition-penalty",
+        "--no-repeat-ngram", "--seed", "--samples", "--stop", "--no-prompt"})
+    score->excludes(command->get_option(name));
   set_usage(*command, {"--model DIR [OPTIONS] [PROMPT]..."});
   command->footer(
       "Examples:\n  heed generate --model my-writer --temperature 0.8 --top-k 50 \"Once upon a time\"\n"
       "  heed generate --model my-writer --score < book.txt\n"
       "  heed generate --model my-writer --interactive --temperature 0.7");
-  command->callback([a, prompt] { generate(*a, prompt->count() > 0); });
+  command->callback([command, a, prompt] { generate(*command, *a, prompt->count() > 0); });
 }
 
 }  // namespace heed::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <unordered_set>
 
 #include "cli/train_defaults.h"
 
@@ -48,6 +49,31 @@ void hold_out_validation(CLI::App& command, TrainArguments& a, TextPairs& texts,
   } catch (const UsageError& e) {
     throw UsageError(std::string(kValidFraction) + ": " + e.what());
   }
+}
+
+void expect_validation(const char* option, bool named, bool empty) {
+  if (named && empty)
+    throw FormatError(std::string(option) + ": the files hold nothing to validate on; give others, or leave it out");
+}
+
+void warn_of_overlap(const TextPairs& training, const TextPairs& validation, const Say& say) {
+  if (validation.source.empty()) return;
+  const auto joined = [](const TextPairs& pairs, size_t i) { return pairs.source[i] + '\t' + pairs.target[i]; };
+  std::unordered_set<std::string> held;
+  for (size_t i = 0; i < validation.source.size(); ++i) held.insert(joined(validation, i));
+  std::unordered_set<std::string> found;
+  for (size_t i = 0; i < training.source.size(); ++i)
+    if (std::string pair = joined(training, i); held.contains(pair)) found.insert(std::move(pair));
+  if (2 * found.size() < held.size()) return;
+  say(std::to_string(found.size()) + " of " + std::to_string(held.size()) +
+      " different validation pairs are training pairs, too: the validation says little of other texts; give others, " +
+      "or leave the validation data out to hold some pairs out");
+}
+
+void warn_of_overlap(const TrainArguments& a, const TextParts& texts, const Say& say) {
+  if (!a.valid_text.empty() && texts.training.find(texts.validation) != std::string::npos)
+    say("the validation text is part of the training text: the validation says little of other texts; give another, " +
+        std::string("or leave it out to hold the end of the text out"));
 }
 
 }  // namespace heed::cli

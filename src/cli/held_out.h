@@ -13,4 +13,11 @@ namespace heed::cli {
 /// `say` hears what was chosen. Throws UsageError where a part that was asked for would be empty or all.
 void hold_out_validation(CLI::App& command, TrainArguments& a, TextPairs& texts, TextPairs& validation, const Say& say);
 
+/// Throws FormatError where `option` names files to validate on that hold nothing.
+void expect_validation(const char* option, bool named, bool empty);
+/// Warns where most of the validation data is training data, too.
+void warn_of_overlap(const TextPairs& training, const TextPairs& validation, const Say& say);
+/// The same where --valid-text is part of the training text.
+void warn_of_overlap(const TrainArguments& a, const TextParts& texts, const Say& say);
+
 }  // namespace heed::cli

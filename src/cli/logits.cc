@@ -11,6 +11,7 @@
 #include "cli/paths.h"
 #include "cli/picture_file.h"
 #include "cli/reading.h"
+#include "cli/text_or_file.h"
 #include "heed/io.h"
 #include "heed/picture_reader.h"
 #include "heed/text.h"
@@ -106,6 +107,8 @@ Reading read_file(const LogitsArguments& a, const StoredModel& model, const std:
 
 Reading read_text(const LogitsArguments& a, const StoredModel& model, const std::string& directory,
                   const ReadOptions& options) {
+  for (const std::string* const text : {&a.text, &a.target})
+    warn_of_file_name("logits", *text, content_as_argument(*text));
   const std::vector<int32_t> target = target_of(a, model, directory);
   return read_ids(model, a.ids.empty() ? reading_ids(model, clean(a.text)) : ids_of("--ids", a.ids), target, options);
 }

@@ -17,6 +17,7 @@
 #include "cli/paths.h"
 #include "cli/picture_attention.h"
 #include "cli/picture_file.h"
+#include "cli/text_or_file.h"
 #include "heed/models.h"
 #include "heed/text.h"
 #include "heed/text_encoder.h"
@@ -210,7 +211,14 @@ Looked look_with_changes(const AttendArguments& a, const StoredModel& model, Loo
                                                         : layers.cross;
   const std::vector<double> was =
       before->predicted.probabilities ? before->predicted.probabilities(model) : std::vector<double>();
-  change_heads(changes, own);
+  try {
+    change_heads(changes, own);
+  } catch (const UsageError& e) {
+    const std::string option = a.without.empty()  ? "--change " + a.change
+                               : a.change.empty() ? "--without " + a.without
+                                                  : "--without and --change";
+    throw UsageError(option + ": " + e.what());
+  }
   Looked changed = look();
   changed.text = in_words(changes) + ": " + changed.text;
   before->text = "as learned: " + before->text;
@@ -278,6 +286,8 @@ std::vector<Looked> look_at_texts(const AttendArguments& a) {
     looked.push_back(look_at_picture(a, model, directory));
     return looked;
   }
+  for (const std::string* const text : {&a.text, &a.target, &a.compare})
+    warn_of_file_name("attend", *text, content_as_argument(*text));
   if (!a.patch.empty())
     throw UsageError("--patch is one of a picture, and " + directory + " holds " + what_it_does(model));
   if (dynamic_cast<const Transformer*>(&model.module())) {

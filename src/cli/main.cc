@@ -86,95 +86,6 @@ std::string in_words(const std::filesystem::filesystem_error& error) {
   return "stat " + error.path1().string() + ": " + error.code().message();
 }
 
-// What other programs call the same, and what heed does: an option where the command has it, or a command.
-constexpr std::pair<std::string_view, std::string_view> kCalledElsewhere[] = {
-    {"--epochs", "--max-epochs"},
-    {"--num-epochs", "--max-epochs"},
-    {"--num-train-epochs", "--max-epochs"},
-    {"--steps", "--max-updates"},
-    {"--max-steps", "--max-updates"},
-    {"--iterations", "--max-updates"},
-    {"--max-iters", "--max-updates"},
-    {"--lr", "--learning-rate"},
-    {"--batch-size", "--batch-tokens"},
-    {"--batch-size", "--batch"},
-    {"--time", "--max-minutes"},
-    {"--minutes", "--max-minutes"},
-    {"--train", "--pairs"},
-    {"--data", "--pairs"},
-    {"--src", "--source"},
-    {"--tgt", "--target"},
-    {"--dev", "--valid-pairs"},
-    {"--valid", "--valid-pairs"},
-    {"--validation", "--valid-pairs"},
-    {"--save-dir", "--model"},
-    {"--output-dir", "--model"},
-    {"--checkpoint", "--model"},
-    {"--model-dir", "--model"},
-    {"--model-path", "--model"},
-    {"--continue", "--resume"},
-    {"--vocab", "--vocabulary"},
-    {"--hidden-size", "--d-model"},
-    {"--embed-dim", "--d-model"},
-    {"--dim", "--d-model"},
-    {"--num-heads", "--heads"},
-    {"--num-layers", "--layers"},
-    {"--ffn-dim", "--feed-forward"},
-    {"--optimizer", "--weight-decay"},
-    {"--early-stopping", "--patience"},
-    {"--num-beams", "--beam"},
-    {"--beam-size", "--beam"},
-    {"--nbest", "--n-best"},
-    {"--do-sample", "--sample"},
-    {"--temp", "--temperature"},
-    {"--max-new-tokens", "--max-tokens"},
-    {"--num-tokens", "--max-tokens"},
-    {"--n-predict", "--max-tokens"},
-    {"--length", "--max-tokens"},
-    {"--ref", "--reference"},
-    {"--refs", "--reference"},
-    {"--in", "--input"},
-    {"--file", "--input"},
-    {"--precision", "--dtype"},
-    {"--workers", "--threads"},
-    {"--jobs", "--threads"},
-    {"--cpus", "--threads"},
-    {"--num-threads", "--threads"},
-    {"--silent", "--quiet"},
-    {"version", "--version"},
-    {"usage", "help"},
-    {"man", "help --man"},
-    {"infer", "translate"},
-    {"predict", "translate"},
-    {"decode", "translate"},
-    {"finetune", "train"},
-    {"fine-tune", "train"},
-    {"learn", "train"},
-    {"complete", "generate"},
-    {"chat", "generate --interactive"},
-    {"bleu", "score"},
-    {"evaluate", "score"},
-    {"eval", "score"},
-    {"encode", "tokenize"},
-    {"convert", "export"},
-    {"quantize", "export"},
-    {"info", "inspect"},
-    {"show", "attend"},
-    {"plot", "attend"},
-    {"visualize", "attend"},
-    {"server", "serve"},
-    {"benchmark", "bench"},
-};
-
-// "; did you mean --batch-tokens or --batch?" of those that `there` knows, or nothing.
-template <class There>
-std::string called_elsewhere(const std::string& typed, const There& there) {
-  std::string names;
-  for (const auto& [elsewhere, here] : kCalledElsewhere)
-    if (typed == elsewhere && there(std::string(here))) names += (names.empty() ? "" : " or ") + std::string(here);
-  return names.empty() ? "" : "; did you mean " + names + "?";
-}
-
 std::vector<std::string> names_of_commands(const CLI::App& program) {
   std::vector<std::string> names;
   for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
@@ -218,7 +129,7 @@ std::string unknown_use(const CLI::App& program, const std::string& typed, const
   const std::string listed = "; heed " + (behind ? first + " " : "") + "--help lists what there is";
   std::string hint;
   if (!typed.starts_with('-')) {
-    if (!behind) hint = called_elsewhere(typed, [](const std::string&) { return true; });
+    if (!behind) hint = called_elsewhere(typed);
     if (!behind && hint.empty()) hint = nearest(typed, names_of_commands(program));
     return std::string("unknown ") + (behind ? "argument '" : "command '") + typed + "'" +
            (hint.empty() ? listed : hint);
@@ -233,8 +144,7 @@ std::string unknown_use(const CLI::App& program, const std::string& typed, const
   if (!behind)
     for (std::string& of_program : names_of_options(program)) known.push_back(std::move(of_program));
   const std::string whole = typed.substr(0, typed.find('='));
-  hint = called_elsewhere(
-      whole, [&](const std::string& option) { return std::find(known.begin(), known.end(), option) != known.end(); });
+  hint = called_elsewhere(whole, known);
   if (!hint.empty()) return "unknown option '" + typed + "'" + hint;
   hint = nearest(whole, known);
   if (behind) {  // heed translate --verison

@@ -16,6 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char *kStandardInput = "/dev/stdin", *kStandardOutput = "/dev/stdout";
+
 // Files can be made in `directory`, which is there; `given` is the option with its value.
 void expect_files_can_be_made(const std::string& given, const fs::path& directory) {
   if (::access(directory.c_str(), W_OK | X_OK) != 0)
@@ -25,9 +27,17 @@ void expect_files_can_be_made(const std::string& given, const fs::path& director
 
 }  // namespace
 
+std::string model_of_environment() {
+  const char* const named = std::getenv("HEED_MODEL");
+  std::error_code error;
+  if (!named || !*named || fs::exists(named, error)) return named ? named : "";
+  throw IoError("HEED_MODEL is " + std::string(named) +
+                ", which does not exist; set it to the directory of a model, unset it, or give --model DIR");
+}
+
 std::string find_model(const std::string& given) {
   if (!given.empty()) return given;
-  if (const char* named = std::getenv("HEED_MODEL"); named && *named) return named;
+  if (std::string named = model_of_environment(); !named.empty()) return named;
   std::error_code error;
   fs::path directory = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (int up = 0; up <= 4 && !directory.empty(); ++up) {
@@ -64,7 +74,7 @@ void expect_other_file(const char* option, const std::string& output, const std:
   const fs::file_status status = fs::status(output, error);
   if (output.empty() || (fs::exists(status) && !fs::is_regular_file(status))) return;
   for (const std::string& input : inputs)
-    if (!input.empty() && same_file(output, input))
+    if (!input.empty() && same_file(output, input == "-" ? kStandardInput : input))
       throw UsageError(std::string(option) + " " + output + " is what the command reads; give another file");
   if (fs::is_symlink(output, error)) return;  // the file that it leads to may be elsewhere
   const std::string given = std::string(option) + " " + output;
@@ -73,6 +83,26 @@ void expect_other_file(const char* option, const std::string& output, const std:
   if (!fs::is_directory(directory, error))
     throw IoError(given + ": there is no directory " + directory.string() + "; make it, or name another file");
   expect_files_can_be_made(given, directory);
+}
+
+void expect_other_output(const std::string& output, const std::vector<std::string>& inputs) {
+  if (!is_standard_stream(output)) return expect_other_file("--output", output, inputs);
+  std::error_code error;
+  // An empty one has nothing to be read, and a reading without end is not possible.
+  if (!fs::is_regular_file(kStandardOutput, error) || fs::file_size(kStandardOutput, error) == 0) return;
+  for (const std::string& input : inputs)
+    if (!input.empty() && fs::equivalent(kStandardOutput, input == "-" ? kStandardInput : input, error))
+      throw UsageError("standard output is " + (input == "-" ? "standard input" : input) +
+                       ", which the command reads; write to another file");
+}
+
+void expect_ending(const char* option, const std::string& output, const std::string& ending) {
+  static const std::set<std::string> known = {".png", ".svg", ".pdf",         ".html", ".json",
+                                              ".npy", ".npz", ".safetensors", ".gguf"};
+  const std::string has = fs::path(output).extension().string();
+  if (has == ending || !known.contains(has)) return;
+  throw UsageError(std::string(option) + " " + output + ": the name ends in " + has + ", and what is written is " +
+                   ending.substr(1) + "; name a file that ends in " + ending);
 }
 
 void expect_writable_directory(const char* option, const std::string& directory) {

@@ -99,6 +99,7 @@ class Texts {
   int64_t replaced() const { return text_ ? text_->replaced() : pairs_->replaced(); }
   const SkippedLines& skipped() const { return text_ ? text_->skipped() : pairs_->skipped(); }
   int64_t left_out() const { return left_out_; }
+  const std::unordered_set<std::string>& excluded() const { return excluded_; }
 
  private:
   const std::unordered_set<std::string> excluded_;
@@ -162,10 +163,10 @@ class Vocabularies {
       size = std::stoll(choice.options.front().second);
     }
     const auto make = [&](const Sample& sample, bool fewer_will_do) {
-      return Vocabulary::train(sample.lines(), {.size = size,
-                                                .fewer_will_do = fewer_will_do,
-                                                .character_coverage = a_.character_coverage,
-                                                .spaces = a_.of_text() ? Spaces::verbatim : Spaces::collapse});
+      return learn_vocabulary(sample.lines(), {.size = size,
+                                               .fewer_will_do = fewer_will_do,
+                                               .character_coverage = a_.character_coverage,
+                                               .spaces = a_.of_text() ? Spaces::verbatim : Spaces::collapse});
     };
     const bool open = a_.vocab_size == 0, no_target = !target_, no_source = a_.separate_vocabularies && !source_;
     if (no_target) target_ = make(found.target, open);
@@ -220,8 +221,7 @@ struct Chunk {
 void say_of(const PrepareArguments& a, const Texts& texts, int64_t lines, int64_t changed) {
   if (texts.replaced() > 0) warn("prepare", replaced_in_words(texts.replaced()));
   if (texts.skipped().count() > 0) warn("prepare", texts.skipped().in_words());
-  if (!a.exclude.empty())
-    warn("prepare", "left out " + std::to_string(texts.left_out()) + " pairs whose source is a line of --exclude");
+  if (!a.exclude.empty()) warn("prepare", left_out_in_words(texts.left_out(), texts.excluded(), a.exclude));
   if (changed > 0)
     warn("prepare", "the vocabulary cannot write " + std::to_string(changed) + " of " + std::to_string(lines) +
                         " lines as they are");
@@ -258,7 +258,7 @@ TokenFileInfo write_tokens(const PrepareArguments& a, const Vocabularies& vocabu
                         .source_vocabulary = a.separate_vocabularies ? vocabularies.source().to_text() : ""});
 }
 
-void check(const PrepareArguments& a) {
+void check(const CLI::App& command, const PrepareArguments& a) {
   if (a.of_text() == !a.pairs.empty())
     throw UsageError("give --pairs, or --source and --target, or --text: what to prepare");
   check_pair_files(a.pairs);
@@ -274,6 +274,14 @@ void check(const PrepareArguments& a) {
          " is the source's alone; give --separate-vocabularies with it");
   refuse(!a.vocabulary.empty() && a.vocab_type == "characters", "--vocab-type",
          " makes a vocabulary, and --vocabulary names one; give either");
+  const auto given = [&](const char* option) { return !command.get_option(option)->empty(); };
+  for (const char* const option : {"--vocab-size", "--character-coverage"}) {
+    refuse(given(option) && !a.learns(), option,
+           " is of a vocabulary that is learned, and --vocabulary names one; give either");
+    refuse(given(option) && a.vocab_type == "characters", option,
+           " is of subwords, and --vocab-type characters takes every character; give either");
+  }
+  refuse(given("--columns") && a.pairs.pairs.empty(), "--columns", " is of --pairs; leave it out");
 
   std::vector<std::string> inputs = {a.vocabulary, a.source_vocabulary};
   for (const std::vector<std::string>& list : {a.pairs.pairs, a.pairs.source, a.pairs.target, a.text, a.exclude})
@@ -292,8 +300,8 @@ void check(const PrepareArguments& a) {
   if (std::find(inputs.begin(), inputs.end(), "-") != inputs.end()) say_that_it_waits(STDIN_FILENO);
 }
 
-void prepare(const PrepareArguments& a) {
-  check(a);
+void prepare(const CLI::App& command, const PrepareArguments& a) {
+  check(command, a);
   ProgressLine progress;
   const Vocabularies vocabularies(a, progress);
   TokenFileInfo made;
@@ -360,9 +368,9 @@ void add_prepare(CLI::App& program) {
       "Example:\n"
       "  heed prepare --pairs 'part-*.tsv' --to corpus.tokens\n"
       "  heed train --pairs corpus.tokens --valid-pairs dev.tsv --model my-model");
-  command->callback([a] {
+  command->callback([command, a] {
     a->pairs.skip_bad_lines = a->skip_bad_lines;
-    prepare(*a);
+    prepare(*command, *a);
   });
 }
 

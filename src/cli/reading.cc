@@ -14,6 +14,7 @@
 #include "cli/line_reader.h"
 #include "cli/load_options.h"
 #include "cli/paths.h"
+#include "cli/text_or_file.h"
 
 namespace heed::cli {
 namespace {
@@ -51,21 +52,23 @@ void add_reading_options(CLI::App& command, ReadingArguments& a, const std::stri
 }
 
 std::string named_model(const std::string& given, const char* kind) {
-  const char* const named = std::getenv("HEED_MODEL");
-  if (given.empty() && (!named || !*named))
+  const std::string model = given.empty() ? model_of_environment() : given;
+  if (model.empty())
     throw UsageError(std::string("--model is missing: the directory of ") + kind + ", as Hugging Face's hub has them");
-  return given.empty() ? named : given;
+  return model;
 }
 
-void check_files(ReadingArguments& a, const std::string& model, const std::vector<std::string>& others) {
+void check_files(const char* command, ReadingArguments& a, const std::string& model,
+                 const std::vector<std::string>& others) {
   if (!a.files.empty() && !a.input.empty()) throw UsageError("a file and --input are given; give one of them");
   if (a.files.size() == 1) a.input = a.files[0];
-  if (is_standard_stream(a.output)) return;
+  if (a.files.size() < 2) expect_no_text(command, a.input, GivesText::standard_input);
+  for (const std::string& other : others) expect_no_text(command, other, GivesText::standard_input);
   std::vector<std::string> inputs = others;
   inputs.insert(inputs.end(), a.files.begin(), a.files.end());
-  inputs.push_back(a.input);
+  inputs.push_back(a.input.empty() && a.files.empty() ? "-" : a.input);
   for (std::string& file : model_paths(model)) inputs.push_back(std::move(file));
-  expect_other_file("--output", a.output, inputs);
+  expect_other_output(a.output, inputs);
 }
 
 void each_window(const std::string& input, const char* command, const TakeLines& take) {

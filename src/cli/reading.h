@@ -26,9 +26,10 @@ void add_reading_options(CLI::App& command, ReadingArguments& a, const std::stri
 /// --model or HEED_MODEL; else throws UsageError, which says that it is to be the directory of `kind`.
 std::string named_model(const std::string& given, const char* kind);
 
-/// Takes a single FILE for --input, and throws UsageError where the output would replace what is read; `others` are
-/// read, too.
-void check_files(ReadingArguments& a, const std::string& model, const std::vector<std::string>& others = {});
+/// Takes a single FILE for --input, and throws UsageError where the output would replace what is read, IoError where a
+/// text stands in the place of a file; `others` are read, too.
+void check_files(const char* command, ReadingArguments& a, const std::string& model,
+                 const std::vector<std::string>& others = {});
 
 /// How many lines, and the first, from 1.
 struct LineCount {

@@ -48,11 +48,13 @@ std::string as_json(const BleuScore& bleu, const ChrfScore& chrf, size_t lines) 
   return out.dump(2) + '\n';
 }
 
-void score(ScoreOptions& options) {
+void score(const CLI::App& command, ScoreOptions& options) {
+  if (!options.confidence && !command.get_option("--seed")->empty())
+    warn("score", "--seed has no effect without --confidence");
   if (options.confidence) options.metric.resamples = options.resamples;
   std::vector<std::string> inputs = options.references;
-  inputs.push_back(options.input);
-  if (!is_standard_stream(options.output)) expect_other_file("--output", options.output, inputs);
+  inputs.push_back(options.input.empty() ? "-" : options.input);
+  expect_other_output(options.output, inputs);
   int64_t replaced = 0;
   std::vector<std::vector<std::string>> references;
   for (const std::string& path : options.references) references.push_back(read_lines(path, &replaced));
@@ -111,7 +113,7 @@ void add_score(CLI::App& program) {
       "Examples:\n"
       "  heed translate --model eng-spa < dev.en | heed score --reference dev.es\n"
       "  heed score -i translated.es -r dev.es -r dev2.es --confidence");
-  command->callback([options] { score(*options); });
+  command->callback([command, options] { score(*command, *options); });
 }
 
 }  // namespace heed::cli

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/line_reader.h"
 #include "cli/paths.h"
+#include "cli/text_or_file.h"
 #include "heed/text.h"
 #include "heed/tokenizer.h"
 
@@ -90,11 +91,10 @@ void tokenize(TokenizeArguments& a) {
   if (a.input.empty()) a.input = a.file;
   if (a.pieces && a.decode) throw UsageError("--pieces and --decode are given; give one of them");
   const std::string model = find_model(a.model);
-  if (!is_standard_stream(a.output)) {
-    std::vector<std::string> inputs = model_paths(model);
-    inputs.push_back(a.input);
-    expect_other_file("--output", a.output, inputs);
-  }
+  expect_no_text("tokenize", a.input, GivesText::standard_input);
+  std::vector<std::string> inputs = model_paths(model);
+  inputs.push_back(a.input.empty() ? "-" : a.input);
+  expect_other_output(a.output, inputs);
   const Tokenizer tokenizer = load_tokenizer(model, a.target ? TokenizerSide::target : TokenizerSide::source);
   write_output(a.output, [&](FileWriter& out) {
     each_line(a, [&](const std::string& line, size_t number) {

@@ -186,6 +186,17 @@ void give(CLI::Option* option, const std::vector<std::string>& values) {
   option->run_callback();
 }
 
+// "; did you mean 'warmup'?", or where the options are listed.
+std::string nearest_option(const std::string& typed, const CLI::App& command) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options([](const CLI::Option* o) { return o->get_configurable(); }))
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  std::string hint = called_elsewhere("--" + typed, known);
+  if (hint.empty()) hint = nearest("--" + typed, known);
+  for (size_t at; (at = hint.find("--")) != std::string::npos;) hint.erase(at, 2);  // names stand alone in a file
+  return hint.empty() ? "; heed train --help-all lists them" : hint;
+}
+
 // What the file `path` says, whose content is `toml`, of the options that `wanted` takes, and nobody has said yet.
 template <class Wanted>
 void give_those_of(std::string_view toml, const std::string& path, CLI::App& command, Wanted&& wanted) {
@@ -195,7 +206,7 @@ void give_those_of(std::string_view toml, const std::string& path, CLI::App& com
     const std::string where = path + ": line " + std::to_string(entry.line) + ": ";
     CLI::Option* option = command.get_option_no_throw("--" + entry.name);
     if (!option || !option->get_configurable())
-      throw FormatError(where + "there is no option '" + entry.name + "'; heed train --help-all lists them");
+      throw FormatError(where + "there is no option '" + entry.name + "'" + nearest_option(entry.name, command));
     if (!option->empty()) continue;
     if (entry.values.size() > 1 && !takes_several(*option))
       throw FormatError(where + entry.name + " has " + std::to_string(entry.values.size()) + " values; it takes one");
@@ -300,15 +311,23 @@ void check_kept_paths(const std::string& directory, const CLI::App& command, con
 // Goes on with the training in `directory`, with the options that it keeps there.
 void give_kept_options(const std::string& directory, CLI::App& command) {
   const std::string given = "--resume " + directory;
-  if (!std::filesystem::is_directory(directory))
-    throw IoError(given + ": there is no training to go on with; begin one with --model " + directory);
+  const std::string none = given + ": there is no training to go on with; begin one with --model " + directory;
+  std::error_code error;
+  if (!std::filesystem::exists(directory, error)) throw IoError(none);
+  if (!std::filesystem::is_directory(directory, error))
+    throw IoError(given + " is not a directory; give that of a training");
   const DirectorySnapshot files(directory, {kTrainOptionsFile, kStateFile});
   const bool has_weights = files.contains(kStateFile);
   if (!files.contains(kTrainOptionsFile) && has_weights)
     throw FormatError(given + ": this training kept no options (" + kTrainOptionsFile +
                       "), as those of older versions; give its whole command once more, with --model " + directory);
-  if (!files.contains(kTrainOptionsFile))
-    throw IoError(given + ": there is no training to go on with; begin one with --model " + directory);
+  if (!files.contains(kTrainOptionsFile) && std::filesystem::exists(directory + "/" + kConfigFile, error))
+    throw UsageError(given + ": it holds a model without its training (" + kStateFile + "); begin a new training " +
+                     "with this model by --init " + directory + ", the data and another --model");
+  if (!files.contains(kTrainOptionsFile)) {
+    expect_own("--resume", directory);
+    throw IoError(none);
+  }
   std::set<std::string> typed;
   for (const char* name : kPaths)
     if (!command.get_option(name)->empty()) typed.insert(name);
@@ -461,6 +480,7 @@ void check_pair_files(const PairFiles& files, const std::string& prefix) {
 }
 
 void apply_config(CLI::App& command, TrainArguments& arguments) {
+  check_effects(command, arguments);
   if (!arguments.config.empty()) {
     expect_regular_file(arguments.config, kMostConfigBytes);
     give_those_of(read_file(arguments.config, kMostConfigBytes), arguments.config, command,
@@ -496,6 +516,7 @@ void apply_config(CLI::App& command, TrainArguments& arguments) {
   }
   if (!arguments.init.empty()) {
     const ModelConfig config = load_config(arguments.init);
+    expect_kind("--init", arguments.init, config, arguments.of_text());
     fill_in(command, arguments.of_text() ? shape_of(expect_config<LanguageModelConfig>(config, arguments.init))
                                          : shape_of(expect_config<TransformerConfig>(config, arguments.init)));
   }
@@ -509,6 +530,7 @@ void apply_config(CLI::App& command, TrainArguments& arguments) {
   const bool kept = began && !old && !arguments.dump_config;
   // Read where it is not needed, too: the training will replace it.
   const std::string kept_options = kept ? read_kept_options(*files, arguments.model) : "";
+  if (kept) expect_kind("--model", arguments.model, load_config(arguments.model), arguments.of_text());
   if (began && !arguments.of_text() && !arguments.dump_config)
     keep_valid_fraction(command, arguments, kept_options, arguments.model + "/" + kTrainOptionsFile);
   const bool of_preset = !command.get_option("--preset")->empty() || arguments.dump_config || old;

@@ -11,8 +11,10 @@
 
 #include "cli/train_defaults.h"
 #include "heed/corpus.h"
+#include "heed/load.h"
 #include "heed/model_files.h"
 #include "heed/models.h"
+#include "heed/text.h"
 #include "heed/train.h"
 
 namespace heed::cli {
@@ -70,6 +72,16 @@ std::pair<int, int> parse_columns(const std::string& text);
 /// Throws UsageError where --pairs, --source and --target do not go together, or the options with `prefix` in front of
 /// their names.
 void check_pair_files(const PairFiles& files, const std::string& prefix = "");
+
+/// Throws UsageError for options of the command line, before others are added, that others of it leave without effect.
+void check_effects(const CLI::App& command, const TrainArguments& a);
+
+/// Throws UsageError where `option` names a model of the other kind than the data is for: one that translates for a
+/// text, or one that writes for pairs.
+void expect_kind(const char* option, const std::string& directory, const ModelConfig& config, bool of_text);
+
+/// Vocabulary::train() for --vocab-size, which messages about a size that does not fit name.
+Vocabulary learn_vocabulary(const std::vector<std::string>& lines, const VocabularyOptions& options);
 
 enum class TomlOf : uint8_t {
   given,          // what was given or chosen, paths as they were typed

@@ -264,9 +264,8 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
 // Wrong numbers are found before the data is read.
 template <class Config>
 void check_early(Config shape, const TrainArguments& a) {
-  if (a.open) return;                                                     // the data has a say
-  const bool comes_later = a.vocab_size() == 0 || !a.vocabulary.empty();  // with the vocabulary
-  if (comes_later || (a.of_text() && a.vocab_type == "characters")) shape.vocab_size = 1000;
+  if (a.open) return;       // the data has a say
+  shape.vocab_size = 1000;  // comes with the vocabulary, which has its own range
   check_fields(shape, "", flag_of);
 }
 
@@ -409,6 +408,8 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
   TextPairs valid_texts =
       a.valid_pairs_in_memory ? *a.valid_pairs_in_memory : read_named_pairs(a.valid_pairs, a.columns, "valid-", say);
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
+  expect_validation(a.valid_pairs.pairs.empty() ? "--valid-source" : "--valid-pairs", !a.valid_pairs.empty(),
+                    valid_texts.source.empty());
   if (!tokens && texts.source.empty()) throw FormatError(of_files(a.pairs) + " holds no sentence pairs to train on");
   if (!tokens)
     hold_out_validation(command, a, texts, valid_texts, say);
@@ -421,11 +422,12 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
   const std::vector<int64_t> watched =
       parse_line_numbers(a.html_lines, std::ssize(watched_texts.source),
                          valid_texts.source.empty() ? "the training data" : "the validation data");
+  warn_of_overlap(texts, valid_texts, say);
   const auto learn = [&](Side side, bool fewer_will_do) {
     if (tokens) return vocabulary_of(*tokens, side, a.trust);
     std::vector<std::string> lines = side == Side::target ? texts.target : texts.source;
     if (side == Side::both) lines.insert(lines.end(), texts.target.begin(), texts.target.end());
-    return Vocabulary::train(
+    return learn_vocabulary(
         lines, {.size = a.vocab_size(), .fewer_will_do = fewer_will_do, .character_coverage = a.character_coverage});
   };
   TrainFacts facts;
@@ -497,13 +499,14 @@ TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& wa
   for (const int64_t number : watched)
     if (watched_text[static_cast<size_t>(number - 1)] == "\n")
       throw UsageError("--html-lines: line " + std::to_string(number) + " is empty; choose one with words");
+  warn_of_overlap(a, texts, say);
   const auto learn = [&](Side side, bool fewer_will_do) {
     if (tokens) return vocabulary_of(*tokens, side, a.trust);
     if (a.vocab_type == "characters") return Vocabulary::characters(texts.training);
-    return Vocabulary::train(lines_of(texts.training), {.size = a.vocab_size(),
-                                                        .fewer_will_do = fewer_will_do,
-                                                        .character_coverage = a.character_coverage,
-                                                        .spaces = Spaces::verbatim});
+    return learn_vocabulary(lines_of(texts.training), {.size = a.vocab_size(),
+                                                       .fewer_will_do = fewer_will_do,
+                                                       .character_coverage = a.character_coverage,
+                                                       .spaces = Spaces::verbatim});
   };
   TrainFacts facts;
   if (a.open) {
@@ -603,6 +606,8 @@ void check_training(const TrainArguments& a) {
   if (a.leads() && !a.tunes()) check_training_directory(a);
   if (!a.html.empty()) check_report_path(a.html, a.model, inputs);
   if (!a.timeline.empty()) check_timeline_path(a.timeline, a.model, inputs);
+  expect_ending("--html", a.html, ".html");
+  expect_ending("--timeline", a.timeline, ".json");
 }
 
 bool reads_standard_input(const TrainArguments& a) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "heed/attention_over_ranks.h"
 #include "heed/executor.h"
 #include "heed/label.h"
+#include "heed/text.h"
 
 namespace heed::cli {
 namespace {
@@ -32,6 +34,26 @@ std::string describe(StopReason reason) {
   return "";
 }
 
+// How to continue a finished training; "" where its schedule has come to its end.
+std::string how_to_continue(const TrainArguments& a, StopReason reason) {
+  const LearningRate& rate = a.options.learning_rate;
+  const bool ends = rate.schedule == Schedule::linear || rate.schedule == Schedule::cosine || rate.anneal > 0;
+  const std::string resume = "; to continue, run heed train --resume " + shell_word(a.model) + " with a larger ";
+  switch (reason) {
+    case StopReason::max_minutes:
+      return resume + "--max-minutes";
+    case StopReason::max_epochs:
+      return ends ? "" : resume + "--max-epochs";
+    case StopReason::max_updates:
+      return ends ? "" : resume + "--max-updates";
+    case StopReason::patience:
+      return resume + "--patience";
+    case StopReason::interrupted:
+      break;
+  }
+  return "";
+}
+
 void say_end(const TrainArguments& a, TrainWatcher& watcher, const WatchedTraining& training,
              const TrainResult& result) {
   if (result.reason == StopReason::interrupted) {
@@ -46,8 +68,34 @@ void say_end(const TrainArguments& a, TrainWatcher& watcher, const WatchedTraini
                training.file + " is " + (result.average_is_best ? "the average of checkpoints up to" : "that of") +
                " update " + std::to_string(result.best_update) +
                (training.validates ? ", validation loss " + loss_in_words(result.best_nll, training.words) : "") +
-               bleu);
+               bleu + (result.nothing_done ? how_to_continue(a, result.reason) : ""));
 }
+
+// Whether a training has made its model worse than it began, by the loss of its updates.
+class LossWatch {
+ public:
+  void add(const TrainStep& step) {
+    if (step.update == 1) first_ = step.loss;
+    ++updates_;
+    last_ += (step.loss - last_) / static_cast<double>(std::min(updates_, kMeanOf));
+  }
+  void say(const TrainArguments& a, TrainWatcher& watcher) const {
+    if (!first_ || updates_ < kMeanOf || last_ < kMuch * *first_) return;
+    char text[256];
+    std::snprintf(text, sizeof text,
+                  "the loss rose from %.3g to %.3g, so the training has failed; start over in another directory with a "
+                  "lower --learning-rate (it was %g) or a longer --warmup",
+                  *first_, last_, a.options.learning_rate.peak);
+    watcher.line(text);
+  }
+
+ private:
+  static constexpr int64_t kMeanOf = 5;  // updates
+  static constexpr double kMuch = 1.2;
+  int64_t updates_ = 0;            // of this run
+  std::optional<double> first_{};  // of the training, if it began in this run
+  double last_ = 0;                // mean of about the last updates
+};
 
 // Positions of two sentences whose length is nearest to moderate, in their order.
 std::vector<size_t> moderate(const std::vector<std::string>& sentences) {
@@ -111,7 +159,11 @@ TrainResult run_watched(const TrainArguments& a, TrainWatcher& watcher, const Wa
   watcher.line(training.data + ", " + std::to_string(training.model.parameter_count()) + " parameters, " +
                std::to_string(threads()) + " threads");
   hooks.attention = [](Communicator& ranks, const Split& rows) { return mpi::attention_operator(ranks, rows); };
-  hooks.step = [&](const TrainStep& s) { watcher.step(s); };
+  LossWatch losses;
+  hooks.step = [&](const TrainStep& s) {
+    losses.add(s);
+    watcher.step(s);
+  };
   hooks.progress = [&](const TrainProgress& p) { watcher.progress(p); };
   hooks.validation = [&](const Validation& v) {
     if (training.validates) watcher.validation(v);
@@ -133,6 +185,7 @@ TrainResult run_watched(const TrainArguments& a, TrainWatcher& watcher, const Wa
   if (!a.leads()) return result;
   html.finish(training.model, result.update);
   say_end(a, watcher, training, result);
+  losses.say(a, watcher);
   return result;
 }
 

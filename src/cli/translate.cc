@@ -25,6 +25,7 @@
 #include "cli/over_ranks.h"
 #include "cli/paths.h"
 #include "cli/rule_options.h"
+#include "cli/text_or_file.h"
 #include "cli/translation_json.h"
 #include "heed/io.h"
 #include "heed/text.h"
@@ -100,6 +101,7 @@ class Input {
     if (!texts_.empty() && !a.input.empty()) throw UsageError("texts and --input are given; give one of them");
     if (texts_.empty()) texts_.push_back(kStandardInput);
     if (a.input.empty() || a.input == kStandardInput) return;
+    expect_no_text("translate", a.input, GivesText::argument);
     file_ = ::open(a.input.c_str(), O_RDONLY | O_CLOEXEC);
     if (file_ < 0) throw IoError("read " + a.input + ": " + std::strerror(errno));
     reader_.emplace(file_, a.input);
@@ -242,19 +244,34 @@ void require_same(const CLI::App& command, const TranslateArguments& a, const st
                                 "start all ranks with the same of both");
 }
 
+// The output must not take the place of what is read.
+void check_files(const TranslateArguments& a, const std::vector<std::string>& models) {
+  const bool piped = std::find(a.texts.begin(), a.texts.end(), kStandardInput) != a.texts.end();
+  std::vector<std::string> inputs = {a.force, a.input.empty() && (a.texts.empty() || piped) ? kStandardInput : a.input};
+  for (const std::string& model : models)
+    for (std::string& file : model_paths(model)) inputs.push_back(std::move(file));
+  expect_other_output(a.output, inputs);
+}
+
+// A name instead of a text is the likelier mistake.
+void warn_of_files(const TranslateArguments& a) {
+  for (const std::string& text : a.texts)
+    if (std::error_code error; std::filesystem::is_regular_file(text, error))
+      return warn_of_file_name("translate", text, "-i " + shell_word(text));
+}
+
 void translate(const CLI::App& command, TranslateArguments& a) {
   const std::vector<std::string> models = a.models.empty() ? std::vector{find_model("")} : a.models;
-  // The text may be replaced by its translation, which is written once all of it was read.
-  if (!is_standard_stream(a.output)) {
-    for (const std::string& model : models) expect_other_file("--output", a.output, model_paths(model));
-    expect_other_file("--output", a.output, {a.force});
-  }
+  check_files(a, models);
   if (a.options.ranks) require_same(command, a, models);
   Windows windows(a);
   const Translator translator(models, a.load);
   if (a.force.empty())
     a.options.beam = translator.stored().drawn_or_searched(std::move(a.options.beam),
                                                            a.sample ? std::optional(true) : std::nullopt, a.sampling);
+  if (a.leads()) warn_of_files(a);
+  if (a.leads() && !a.options.beam.sampling && !command.get_option("--seed")->empty())
+    warn("translate", "--seed has no effect: nothing is drawn; --sample draws translations");
   if (!a.leads()) return translate_all(a, translator, windows, [](const std::string&) {});
   write_output(a.output, [&](FileWriter& file) {
     translate_all(a, translator, windows, [&](const std::string& text) { file.write(text); });
@@ -265,7 +282,8 @@ void translate(const CLI::App& command, TranslateArguments& a) {
 void add_sampling_options(CLI::App& command, TranslateArguments& a, CLI::Option* force) {
   CLI::Option* sample = command.add_flag("--sample", a.sample, "Draw translations instead of searching")
                             ->excludes(force)
-                            ->excludes(command.get_option("--beam"));
+                            ->excludes(command.get_option("--beam"))
+                            ->excludes(command.get_option("--length-penalty"));
   const auto number = [&](const char* name, std::optional<double>& value, const char* what) {
     command.add_option(name, value, what)->check(finite_number())->needs(sample)->default_str("");
   };
@@ -328,7 +346,10 @@ void add_translate(CLI::App& program) {
       ->default_str("");
   add_rules(*command, beam.rules, "--min-length",
             "Shortest translation in tokens; min_length of generation_config.json counts the start token, too [0]");
-  command->add_option("-n,--n-best", beam.n_best, "Translations a line, best first; more than --beam widen it")
+  command
+      ->add_option(
+          "-n,--n-best", beam.n_best,
+          "At most so many translations a line, best first, each text once unless drawn; more than --beam widen it")
       ->check(CLI::Range(1, 1000));
   command->add_option("--batch", a->options.batch, "Sentences decoded together")->check(CLI::Range(1, 1 << 16));
   command->add_flag("--split", a->split, "Translate each sentence of a line by itself [except for BART and T5]");
@@ -353,6 +374,10 @@ void add_translate(CLI::App& program) {
       command->add_option("--force", a->force, "Translate nothing: score these translations, a line for each line")
           ->type_name("FILE")
           ->excludes(command->get_option("--n-best"));
+  // Nothing is searched, and lines are not split.
+  for (const char* const name :
+       {"--beam", "--max-length", "--min-length", "--repetition-penalty", "--no-repeat-ngram", "--split"})
+    force->excludes(command->get_option(name));
   add_sampling_options(*command, *a, force);
   command->add_option("--rank-timeout", a->rank_timeout, "Seconds that a rank under mpirun waits for another one")
       ->check(finite_number());

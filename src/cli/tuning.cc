@@ -106,6 +106,7 @@ TrainResult run(const Tuning& t, WatchedTraining training, const std::string& ne
 TrainResult tune_on_text(const Tuning& t) {
   auto& model = model_for<LanguageModel>(t, "--text", "language models");
   TextParts texts = read_text_parts(t.a.text, t.a.valid_text, t.a.valid_fraction, t.say(), t.a.skip_bad_lines);
+  warn_of_overlap(t.a, texts, t.say());
   const auto encode = [&](const std::string& text) {
     return t.stored.tokenizer().encode(text, /*special_tokens=*/false).ids;
   };
@@ -134,6 +135,11 @@ std::pair<TextPairs, TextPairs> read_both(CLI::App& command, TrainArguments& a, 
   TextPairs validation =
       a.valid_pairs_in_memory ? *a.valid_pairs_in_memory : read_pairs(valid, columns, say, "validation data");
   if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
+  expect_validation(a.of_labels()         ? "--valid-labelled"
+                    : valid.pairs.empty() ? "--valid-source"
+                                          : "--valid-pairs",
+                    !valid.empty(), validation.source.empty());
+  warn_of_overlap(texts, validation, say);
   if (texts.source.empty()) throw FormatError("the training data has no lines to learn from");
   if (!a.of_labels() || a.valid_fraction > 0)
     hold_out_validation(command, a, texts, validation, say);

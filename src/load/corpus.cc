@@ -184,11 +184,22 @@ std::unordered_set<std::string> lines_in(const std::vector<std::string>& names) 
   return lines;
 }
 
+std::string left_out_in_words(int64_t count, const std::unordered_set<std::string>& lines,
+                              const std::vector<std::string>& files) {
+  const std::string names = names_of(files_of(files));
+  if (count > 0) return "left out " + std::to_string(count) + " pairs whose source is in " + names;
+  const auto has_columns = [](const std::string& line) { return line.find('\t') != std::string::npos; };
+  if (lines.empty()) return "left out no pairs: " + names + " has no lines";
+  if (std::any_of(lines.begin(), lines.end(), has_columns))
+    return "left out no pairs: no source is a line of " + names + ", whose lines have columns; give sources alone, " +
+           "one a line, as cut -f 1 writes them";
+  return "left out no pairs: no source is a line of " + names;
+}
+
 void exclude_sources(TextPairs& texts, const std::vector<std::string>& names, const Say& say) {
   const std::unordered_set<std::string> excluded = lines_in(names);
   const TextPairs out = take(texts, [&](const std::string& source) { return excluded.contains(source); });
-  if (say)
-    say("left out " + std::to_string(out.source.size()) + " pairs whose source is in " + names_of(files_of(names)));
+  if (say) say(left_out_in_words(std::ssize(out.source), excluded, names));
 }
 
 TextPairs hold_out(TextPairs& texts, double fraction, double most) {
@@ -234,7 +245,7 @@ std::string read_text(const std::vector<std::string>& names, const std::string& 
   for (std::string line; reader.next(line);) text += line;
   say_replaced(say, reader.replaced(), what);
   say_skipped(say, reader.skipped());
-  if (text.empty()) throw FormatError(names_of(files_of(names)) + " is empty; give a text to learn from");
+  if (text.empty()) throw FormatError(names_of(files_of(names)) + " is empty; give another " + what);
   return text;
 }
 

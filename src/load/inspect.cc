@@ -1,12 +1,14 @@
 // Lists the content of a directory or a file of tensors; reads headers only.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <optional>
 #include <utility>
 
 #include "core/gguf.h"
 #include "heed/checked.h"
+#include "heed/file_kind.h"
 #include "heed/load.h"
 #include "load/configuration.h"
 
@@ -44,6 +46,20 @@ StoredTensors inspect_gguf(const std::string& path, const std::string& name) {
   return file;
 }
 
+// A name may say nothing of the format; the beginning of the file does.
+void expect_safetensors(const std::string& path) {
+  if (std::error_code error; !fs::is_regular_file(path, error)) return;  // opening it says why
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(16, '\0');
+  file.read(begin.data(), std::ssize(begin));
+  if (!file && !file.eof()) return;
+  begin.resize(static_cast<size_t>(file.gcount()));
+  const std::string_view format = foreign_format(begin);
+  if (format == "a safetensors file") return;
+  throw FormatError(path + ": " + (format.empty() ? "not a file of tensors" : "this is " + std::string(format)) +
+                    "; give a model's directory, or a .safetensors, .gguf, .npy or .npz file");
+}
+
 StoredTensors inspect_file(const fs::path& path) {
   const std::string name = path.filename().string();
   if (is_gguf(path.string())) return inspect_gguf(path.string(), name);
@@ -57,6 +73,7 @@ StoredTensors inspect_file(const fs::path& path) {
     for (const auto& [array, info] : read_npz_info(path.string())) add(file, tensor_of(array, info));
     return file;
   }
+  if (path.extension() != ".safetensors") expect_safetensors(path.string());
   return tensors_of(name, SafetensorsFile(path.string()));
 }
 

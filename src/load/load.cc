@@ -248,9 +248,36 @@ void fill(TokenRules& given, const TokenRules& own) {
   fill(given.renormalize, own.renormalize);
 }
 
+// Throws UsageError if the shortest text that the caller asks for is longer than the longest: `given`, else `own` of
+// the model. Without either the limit depends on the text.
+void check_shortest(const std::string& shortest, const std::optional<int64_t>& least, const std::string& longest,
+                    const std::optional<int64_t>& given, const std::optional<int64_t>& own) {
+  const std::optional<int64_t>& most = given ? given : own;
+  if (!least || !most || *least <= *most) return;
+  throw UsageError(shortest + " " + std::to_string(*least) + " is more than the longest text, " +
+                   std::to_string(*most) + " tokens" + (given ? "" : " unless you choose it") + "; give a smaller " +
+                   shortest + " or a larger " + longest);
+}
+
+void check_lengths(const GenerateOptions& options, const GenerateOptions& own) {
+  const bool with_prompt = !options.max_tokens && (options.max_length || (!own.max_tokens && own.max_length));
+  if (with_prompt) return;
+  check_shortest("min_tokens", options.rules.min_tokens, "max_tokens", options.max_tokens,
+                 own.max_tokens.value_or(GenerateOptions::kMaxTokens));
+}
+
+void check_lengths(const BeamOptions& options, const BeamOptions& own) {
+  constexpr int64_t kBySource = 0;
+  if (options.max_length.value_or(own.max_length.value_or(kBySource)) == kBySource) return;
+  check_shortest("min_length", options.rules.min_tokens, "max_length", options.max_length, own.max_length);
+}
+
 }  // namespace
 
+bool always_greedy(const Sampling& sampling) { return sampling.temperature == 0.0 || sampling.top_k == 1; }
+
 GenerateOptions StoredModel::completed(GenerateOptions options) const {
+  check_lengths(options, model_.generate);
   if (vocabulary_) {
     for (const int32_t id : {vocabulary_->pad_id(), vocabulary_->unk_id(), vocabulary_->bos_id()})
       if (id >= 0) options.rules.never.push_back(id);
@@ -287,12 +314,17 @@ BeamOptions StoredModel::drawn_or_searched(BeamOptions options, std::optional<bo
 
 BeamOptions StoredModel::completed(BeamOptions options) const {
   const BeamOptions& own = model_.beam;
+  check_lengths(options, own);
   const bool chosen = options.beam || options.sampling;
   if (!(chosen && model_.refused_unless_chosen)) options.refused = own.refused;
   if (options.sampling)
     fill(*options.sampling, model_.sampling);
   else if (!chosen)
     options.sampling = own.sampling;
+  if (options.sampling && options.n_best > 1 && always_greedy(*options.sampling))
+    throw UsageError("translate: n_best " + std::to_string(options.n_best) +
+                     " would be one translation several times: temperature 0 and top_k 1 always take the most " +
+                     "probable token; give a higher temperature, or n_best 1");
   if (!options.beam) options.beam = std::max(own.beam.value_or(BeamOptions::kBeam), options.n_best);
   fill(options.length_penalty, own.length_penalty);
   fill(options.max_length, own.max_length);

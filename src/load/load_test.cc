@@ -397,11 +397,15 @@ TEST_F(Stored, RanksTranslateAsOneProcess) {
 TEST_F(Stored, OptionsAreCheckedWhereNothingIsToTranslate) {
   save(translator(), at("one"));
   const Translator translator(at("one"));
-  EXPECT_EQ(translator.translate({"", " "}, {.beam = {.n_best = 3}}).at(1).best.size(), 3u);
+  EXPECT_EQ(translator.translate({"", " "}, {.beam = {.n_best = 3}}).at(1).best.size(), 1u);
   for (const BeamOptions& beam :
        {BeamOptions{.n_best = -1}, BeamOptions{.n_best = int64_t{1} << 60}, BeamOptions{.beam = 0},
         BeamOptions{.max_length = -1}, BeamOptions{.sampling = Sampling{.temperature = -1}}})
     EXPECT_THROW(translator.translate({""}, {.beam = beam}), ShapeError);
+  for (const BeamOptions& beam : {BeamOptions{.max_length = 3, .rules = {.min_tokens = 4}},
+                                  BeamOptions{.n_best = 2, .sampling = Sampling{.temperature = 0}},
+                                  BeamOptions{.n_best = 2, .sampling = Sampling{.top_k = 1}}})
+    EXPECT_THROW(translator.translate({""}, {.beam = beam}), UsageError);
 }
 
 TEST_F(Stored, WhatATranslatorAttendsTo) {

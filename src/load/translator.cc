@@ -281,6 +281,17 @@ Translation translation_of(const Texts& texts, const Part& part, const Hypothesi
   return t;
 }
 
+// The best translation of each text, in their order. Of a list an empty one is of no use, unless it is the best.
+void keep_distinct(std::vector<Translation>& best) {
+  std::vector<Translation> kept;
+  for (Translation& t : best) {
+    if (!kept.empty() && t.text.empty()) continue;
+    if (std::any_of(kept.begin(), kept.end(), [&](const Translation& k) { return k.text == t.text; })) continue;
+    kept.push_back(std::move(t));
+  }
+  best = std::move(kept);
+}
+
 using Batch = std::vector<size_t>;  // indices of parts
 
 // Long parts first, so that batches wait for each other less. Batches depend only on the parts of the text.
@@ -307,6 +318,8 @@ void work_on_batch(const Texts& texts, const Batch& batch, bool given, const Tra
                    std::optional<int32_t> language, std::vector<Part>& parts) {
   std::vector<std::vector<int32_t>> sources, targets;
   BeamOptions beam = options.beam;
+  const bool list = beam.n_best > 1 && !beam.sampling && !given;  // of different texts
+  if (list) beam.n_best = beam.beam.value_or(BeamOptions::kBeam);
   if (language) beam.rules.first_token = language;
   beam.streams.clear();
   for (const size_t i : batch) {
@@ -323,6 +336,7 @@ void work_on_batch(const Texts& texts, const Batch& batch, bool given, const Tra
   for (size_t n = 0; n < batch.size(); ++n) {
     Part& part = parts[batch[n]];
     for (const Hypothesis& h : found[n]) part.best.push_back(translation_of(texts, part, h, beam.want_alignment));
+    if (list) keep_distinct(part.best);
   }
 }
 
@@ -382,9 +396,11 @@ std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> 
   work_on({models, source, target}, parts, /*given=*/false, options, results);
   if (!has_results(options)) return {};
   const auto n_best = static_cast<size_t>(options.beam.n_best);
+  std::vector<size_t> counts(lines.size(), 1);  // translations of each line: as many as its parts have at the most
+  for (const Part& part : parts) counts[part.line] = std::max(counts[part.line], std::min(n_best, part.best.size()));
   for (Part& part : parts) {
     std::vector<Translation>& best = results[part.line].best;
-    part.best.resize(n_best, part.best.empty() ? Translation{} : part.best.back());
+    part.best.resize(counts[part.line], part.best.empty() ? Translation{} : part.best.back());
     const std::string& line = lines[part.line];
     const std::string_view done(line.data(), static_cast<size_t>(part.text.data() - line.data()) - part.before.size());
     if (best.empty()) {
@@ -393,10 +409,12 @@ std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> 
         for (auto& words : t.alignment) words.first += part.code.empty() ? 0 : words_before(done, part.before);
       continue;
     }
-    for (size_t n = 0; n < n_best; ++n) append(best[n], part.best[n], done, part.before);
+    for (size_t n = 0; n < best.size(); ++n) append(best[n], part.best[n], done, part.before);
   }
-  for (size_t i = 0; i < lines.size(); ++i)
-    if (results[i].best.empty()) results[i].best.resize(n_best, {.text = lines[i]});
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (results[i].best.empty()) results[i].best.push_back({.text = lines[i]});
+    if (!options.beam.sampling) keep_distinct(results[i].best);
+  }
   return results;
 }
 

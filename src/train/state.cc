@@ -200,6 +200,7 @@ std::string write_state(const TrainState& s, const Recipe& recipe) {
       .set("generator_seed", std::to_string(s.generator.seed))
       .set("generator_stream", std::to_string(s.generator.stream));
   if (s.best_nll) json.set("best_nll", *s.best_nll);
+  if (s.ended_minutes > 0) json.set("ended_minutes", s.ended_minutes);
   if (!s.files.empty()) {
     ConfigWriter files;
     for (const auto& [name, sum] : s.files)
@@ -252,6 +253,7 @@ TrainState parse_state(const std::string& json, const std::string& where, const 
   s.generator.seed = parse_unsigned(reader.string("generator_seed"), where, "generator_seed");
   s.generator.stream = parse_unsigned(reader.string("generator_stream"), where, "generator_stream");
   if (reader.has("best_nll")) s.best_nll = reader.number("best_nll", -kLargest, kLargest);
+  if (reader.has("ended_minutes")) s.ended_minutes = reader.number("ended_minutes", 0, 1e12);
   if (reader.has("best_bleu")) s.best_bleu = reader.number("best_bleu", 0, 100);
   if (reader.has("files")) {
     ConfigReader files = reader.object("files");

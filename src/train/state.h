@@ -40,6 +40,7 @@ struct TrainState {
   bool average_is_best = false;
   int64_t without_progress = 0;
   std::vector<int64_t> checkpoints{};  // updates, oldest first: the files that will be averaged
+  double ended_minutes = 0;            // TrainOptions::max_minutes that ended a run; 0: none did
   int64_t log_bytes = 0;
   std::map<std::string, Checksum> files{};  // that the state stands with, by name; states of before have none
   Progress window{};

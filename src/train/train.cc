@@ -102,6 +102,7 @@ class Trainer {
     }
     if (*reason != StopReason::interrupted && state_.validated_at != state_.update) validate_and_save(state_.epoch);
     read_clock();
+    if (*reason == StopReason::max_minutes) keep_end();
     log_.reset();
     files_.reset();
     return {.reason = *reason,
@@ -151,7 +152,8 @@ class Trainer {
     if (options_.max_updates > 0 && state_.update >= options_.max_updates) return StopReason::max_updates;
     if (options_.max_epochs > 0 && state_.epoch > options_.max_epochs) return StopReason::max_epochs;
     if (options_.patience > 0 && state_.without_progress >= options_.patience) return StopReason::patience;
-    if (options_.max_minutes > 0 && used_minutes() >= options_.max_minutes) return StopReason::max_minutes;
+    if (options_.max_minutes > 0 && std::max(used_minutes(), state_.ended_minutes) >= options_.max_minutes)
+      return StopReason::max_minutes;
     return {};
   }
 
@@ -481,6 +483,15 @@ class Trainer {
     TrainState state = state_;
     if (new_checkpoint) state.checkpoints.push_back(state_.update);
     files_->write(kStateFile, write_state(state, recipe_));
+    files_->commit();
+  }
+
+  // The minutes end a run before they are over, as the last validation needs some. A later run shall not use the rest.
+  void keep_end() {
+    if (state_.ended_minutes >= options_.max_minutes) return;
+    state_.ended_minutes = options_.max_minutes;
+    if (!leads()) return;
+    files_->write(kStateFile, write_state(state_, recipe_));
     files_->commit();
   }
 

@@ -116,6 +116,25 @@ TEST_F(Train, TheRateComesDownAsTheMinutesEnd) {
   }
 }
 
+// The last validation takes some of the minutes, and so ends them early.
+TEST_F(Train, MinutesThatAreOverStayOver) {
+  TrainOptions options = quick();
+  options.max_updates = 0;
+  options.max_minutes = 10;
+  options.validate_every = 5;
+  options.patience = 0;
+  const std::string where = directory("a");
+  FakeClock clock{.step = 7};
+  const int64_t updates = run(where, options, {.seconds = clock.reader()}).update;
+  const TrainResult again = run(where, options, {.seconds = clock.reader()});
+  EXPECT_TRUE(again.nothing_done);
+  EXPECT_EQ(again.update, updates);
+  options.max_minutes = 20;
+  EXPECT_GT(run(where, options, {.seconds = clock.reader()}).update, updates);
+  options.max_minutes = 15;
+  EXPECT_TRUE(run(where, options, {.seconds = clock.reader()}).nothing_done);
+}
+
 TEST_F(Train, AClockThatGoesOnWhereItWas) {
   TrainOptions options = quick();
   options.learning_rate = {.schedule = Schedule::linear, .peak = 0.01, .warmup = 0};

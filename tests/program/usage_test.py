@@ -399,7 +399,7 @@ class WrongUse(ProgramTest):
 
     def test_suggestions_exist(self):
         """What is suggested for the names of others is an option of some command, or a command."""
-        source = (ROOT / "src/cli/main.cc").read_text()
+        source = (ROOT / "src/cli/spellings.cc").read_text()
         table = source.split("kCalledElsewhere[] = {")[1].split("};")[0]
         commands = described(self)
         known = {name for c in commands for o in c["options"] for name in o["names"]} | {c["name"] for c in commands}

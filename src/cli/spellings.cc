@@ -1,0 +1,107 @@
+// What other programs call the options and commands of heed.
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "cli/commands.h"
+
+namespace heed::cli {
+namespace {
+
+// The name elsewhere, and heed's: an option where the command has it, or a command.
+constexpr std::pair<std::string_view, std::string_view> kCalledElsewhere[] = {
+    {"--epochs", "--max-epochs"},
+    {"--num-epochs", "--max-epochs"},
+    {"--num-train-epochs", "--max-epochs"},
+    {"--steps", "--max-updates"},
+    {"--max-steps", "--max-updates"},
+    {"--iterations", "--max-updates"},
+    {"--max-iters", "--max-updates"},
+    {"--lr", "--learning-rate"},
+    {"--batch-size", "--batch-tokens"},
+    {"--batch-size", "--batch"},
+    {"--time", "--max-minutes"},
+    {"--minutes", "--max-minutes"},
+    {"--train", "--pairs"},
+    {"--data", "--pairs"},
+    {"--src", "--source"},
+    {"--tgt", "--target"},
+    {"--dev", "--valid-pairs"},
+    {"--valid", "--valid-pairs"},
+    {"--validation", "--valid-pairs"},
+    {"--save-dir", "--model"},
+    {"--output-dir", "--model"},
+    {"--checkpoint", "--model"},
+    {"--model-dir", "--model"},
+    {"--model-path", "--model"},
+    {"--continue", "--resume"},
+    {"--vocab", "--vocabulary"},
+    {"--hidden-size", "--d-model"},
+    {"--embed-dim", "--d-model"},
+    {"--dim", "--d-model"},
+    {"--num-heads", "--heads"},
+    {"--num-layers", "--layers"},
+    {"--ffn-dim", "--feed-forward"},
+    {"--optimizer", "--weight-decay"},
+    {"--early-stopping", "--patience"},
+    {"--num-beams", "--beam"},
+    {"--beam-size", "--beam"},
+    {"--nbest", "--n-best"},
+    {"--do-sample", "--sample"},
+    {"--temp", "--temperature"},
+    {"--max-new-tokens", "--max-tokens"},
+    {"--num-tokens", "--max-tokens"},
+    {"--n-predict", "--max-tokens"},
+    {"--length", "--max-tokens"},
+    {"--ref", "--reference"},
+    {"--refs", "--reference"},
+    {"--in", "--input"},
+    {"--file", "--input"},
+    {"--precision", "--dtype"},
+    {"--workers", "--threads"},
+    {"--jobs", "--threads"},
+    {"--cpus", "--threads"},
+    {"--num-threads", "--threads"},
+    {"--silent", "--quiet"},
+    {"version", "--version"},
+    {"usage", "help"},
+    {"man", "help --man"},
+    {"infer", "translate"},
+    {"predict", "translate"},
+    {"decode", "translate"},
+    {"finetune", "train"},
+    {"fine-tune", "train"},
+    {"learn", "train"},
+    {"complete", "generate"},
+    {"chat", "generate --interactive"},
+    {"bleu", "score"},
+    {"evaluate", "score"},
+    {"eval", "score"},
+    {"encode", "tokenize"},
+    {"convert", "export"},
+    {"quantize", "export"},
+    {"info", "inspect"},
+    {"show", "attend"},
+    {"plot", "attend"},
+    {"visualize", "attend"},
+    {"server", "serve"},
+    {"benchmark", "bench"},
+};
+
+std::string hint_of(const std::string& typed, const std::vector<std::string>* known) {
+  std::string names;
+  for (const auto& [elsewhere, here] : kCalledElsewhere)
+    if (typed == elsewhere && (!known || std::find(known->begin(), known->end(), here) != known->end()))
+      names += (names.empty() ? "" : " or ") + std::string(here);
+  return names.empty() ? "" : "; did you mean " + names + "?";
+}
+
+}  // namespace
+
+std::string called_elsewhere(const std::string& command) { return hint_of(command, nullptr); }
+
+std::string called_elsewhere(const std::string& option, const std::vector<std::string>& known) {
+  return hint_of(option, &known);
+}
+
+}  // namespace heed::cli
