@@ -3,4 +3,7 @@ __prefix__:
     \from heed._attention import Array, Causal
     \from numpy import dtype as DType
     \from numpy.typing import DTypeLike, NDArray
+    \from types import EllipsisType
+    \
+    \Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType | None, ...] | None
 

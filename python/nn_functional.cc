@@ -127,7 +127,8 @@ Variable run_attention(Operand q_, Operand k_, Operand v_, const Options& given,
   const Variable q = variable("attention: q", q_), k = variable("attention: k", k_), v = variable("attention: v", v_);
   const Variable learned_mask = optional_variable("attention: mask", learned_mask_);
   given.check("attention", q.value(), k.value());
-  if (learned_mask.defined() && k.shape().rank() == 4) check_mask("attention", learned_mask.value(), k.size(2));
+  if (learned_mask.defined())
+    check_mask("attention", learned_mask.value(), sizes_of(q.value(), k.value(), given.get()));
   return computed([&] { return F::scaled_dot_product_attention(q, k, v, given.get(), learned_mask); });
 }
 

@@ -319,6 +319,7 @@ void define_readers(nb::module_& m) {
   m.def(
       "head_task", [](const StoredModel& of) { return nb::borrow<nb::any>(nb::cast(task_of(of))); }, model);
   m.def("labels", &labels, model);
+  m.def("what_it_does", &what_it_does, model);
   m.def("prepare_image", &prepare, any("picture"), nb::arg("how"));
   m.def("attended_picture", &attended_picture, model, any("picture"), nb::arg("how"));
   m.def("make_adapters", &adapters_of, nb::keep_alive<0, 1>(), model, any("layers"), any("rank"), any("alpha"));

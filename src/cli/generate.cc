@@ -163,7 +163,7 @@ void generate(GenerateArguments& a, bool prompt_given) {
   if (a.score && a.prompts.size() > 1) throw UsageError("--score takes one text; give it by itself");
   if (a.score && !a.chat_template.empty()) throw UsageError("--score takes a text as it is; leave out --chat-template");
   // The text may be replaced by what becomes of it.
-  if (!is_standard_stream(a.output)) expect_other_file("--output", a.output, model_paths(a.model));
+  if (!is_standard_stream(a.output)) expect_other_file("--output", a.output, model_paths(a.model, a.load.base));
   const TextGenerator generator(a.model, a.load);
   if (a.interactive) return talk(a, generator);
   std::vector<std::string> prompts = a.prompts;
@@ -227,7 +227,7 @@ void add_generate(CLI::App& program) {
   number("--min-p", o.sampling.min_p,
          "Draw among those with this share of the most probable token's probability; 0: all [0]");
   add_rules(*command, o.rules, "--min-tokens", "Shortest continuation in tokens [0]");
-  command->add_option("-s,--seed", o.sampling.seed, "Seed of the draws")->check(whole_number());
+  command->add_option("-s,--seed", o.sampling.seed, "Seed of the draws [0]")->check(whole_number())->default_str("");
   command->add_option("--samples", a->samples, "Texts of each prompt, with a line of --- between them")
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--batch", a->batch, "Texts written at once, where there are several")

@@ -64,7 +64,7 @@ void check_files(ReadingArguments& a, const std::string& model, const std::vecto
   std::vector<std::string> inputs = others;
   inputs.insert(inputs.end(), a.files.begin(), a.files.end());
   inputs.push_back(a.input);
-  for (std::string& file : model_paths(model)) inputs.push_back(std::move(file));
+  for (std::string& file : model_paths(model, a.load.base)) inputs.push_back(std::move(file));
   expect_other_file("--output", a.output, inputs);
 }
 

@@ -47,7 +47,7 @@ bool fits(const TrainArguments& a, const Vocabulary& vocabulary) {
 
 Holds check_training_directory(const TrainArguments& a) {
   check_program_files(a.model);  // before what is damaged is taken for another shape, or for somebody else's
-  const Holds holds = expect_own("--model", a.model);
+  const Holds holds = expect_own("--model " + a.model, a.model);
   if (holds == Holds::model)
     throw UsageError("--model " + a.model + " holds a model without its training (" + kStateFile +
                      "), which cannot go on; name another directory, and begin with this model by --init " + a.model);

@@ -232,7 +232,7 @@ void require_same(const CLI::App& command, const TranslateArguments& a, const st
     if (option->get_group() != kCommonGroup)
       for (const std::string& value : option->results()) has += option->get_name() + ' ' + value + ' ';
   for (const std::string& model : models)
-    for (const std::string& file : model_paths(model))
+    for (const std::string& file : model_paths(model, a.load.base))
       if (std::filesystem::exists(file)) {
         const Checksum sum = checksum_of_file(file);
         has += std::filesystem::path(file).filename().string() + ' ' + std::to_string(sum.bytes) + ' ' +
@@ -246,7 +246,7 @@ void translate(const CLI::App& command, TranslateArguments& a) {
   const std::vector<std::string> models = a.models.empty() ? std::vector{find_model("")} : a.models;
   // The text may be replaced by its translation, which is written once all of it was read.
   if (!is_standard_stream(a.output)) {
-    for (const std::string& model : models) expect_other_file("--output", a.output, model_paths(model));
+    for (const std::string& model : models) expect_other_file("--output", a.output, model_paths(model, a.load.base));
     expect_other_file("--output", a.output, {a.force});
   }
   if (a.options.ranks) require_same(command, a, models);
@@ -277,7 +277,10 @@ void add_sampling_options(CLI::App& command, TranslateArguments& a, CLI::Option*
   number("--top-p", a.sampling.top_p, "Draw among the fewest tokens that reach this probability together [1]");
   number("--min-p", a.sampling.min_p,
          "Draw among those with this share of the most probable token's probability; 0: all [0]");
-  command.add_option("-s,--seed", a.sampling.seed, "Seed of the draws")->check(whole_number());
+  command.add_option("-s,--seed", a.sampling.seed, "Seed of the draws [0]")
+      ->check(whole_number())
+      ->excludes(force)
+      ->default_str("");
 }
 
 }  // namespace

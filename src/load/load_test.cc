@@ -260,7 +260,7 @@ TEST_F(Stored, MatricesAreKeptAsAsked) {
       EXPECT_EQ(parameter.dtype(), fits ? dtype : DType::f32) << name;
     }
     // What it computes with is saved.
-    save(model, at("again"));
+    save(model, at("again"), DType::f32, Existing::replace);
     const StoredModel again = load(at("again"));
     const std::vector<int32_t> ids = model.vocabulary().encode("el perro ve la casa");
     const auto got = again.as<Transformer>().translate({ids})[0][0],
@@ -327,7 +327,7 @@ TEST_F(Stored, APartedModelIsPutTogetherAgain) {
   for (const bool own_source : {false, true}) {
     const StoredModel model = translator(own_source);
     check_parts(model);
-    save(model, at("half"), DType::bf16);
+    save(model, at("half"), DType::bf16, Existing::replace);
     check_parts(load(at("half")));
   }
   ModelParts parts = write_parts(translator());
@@ -344,7 +344,7 @@ TEST_F(Stored, APartedModelIsPutTogetherAgain) {
 TEST_F(Stored, AModelOfFilesInMemory) {
   for (const bool own_source : {false, true}) {
     const StoredModel model = translator(own_source);
-    save(model, at("one"));
+    save(model, at("one"), DType::f32, Existing::replace);
     std::map<std::string, std::string> files;
     for (const std::string& name : list_files(at("one"))) files[name] = read_file(at("one/" + name));
     const StoredModel back = load(DirectorySnapshot::in_memory("here", files), {.dtype = DType::f16});
