@@ -144,7 +144,10 @@ F::PackedHeads heads_of(const char* what, nb::handle packed) {
 nb::tuple run_packed_attention(nb::handle q_, nb::handle k_, nb::handle v_, const Options& given, bool return_weights) {
   const F::PackedHeads q = heads_of("packed_attention: q", q_), k = heads_of("packed_attention: k", k_),
                        v = heads_of("packed_attention: v", v_);
-  if (k.x.shape().rank() == 3) given.check("attention", CallSizes{.keys = k.x.size(1)});
+  CallSizes sizes{.keys = k.x.shape().rank() == 3 ? k.x.size(1) : -1};
+  if (q.x.shape().rank() == 3 && !given.get().q_offsets.defined())
+    sizes.batch = q.x.size(0), sizes.heads = q.heads, sizes.queries = q.x.size(1);
+  given.check("attention", sizes);
   Tensor weights;
   const Variable y =
       computed([&] { return F::packed_attention(q, k, v, given.get(), return_weights ? &weights : nullptr); });

@@ -123,8 +123,12 @@ struct Part {
 
 constexpr auto kIndices = "; pass integers, slices, None and ..., or take rows by nn.functional.embedding";
 
+/// Throws TypeError for what is no integer, also for a Boolean and an array, which NumPy takes for other indices.
 int64_t place_of(nb::handle index, int dimension, int64_t size) {
-  const int64_t given = integer("index", index, "a place in the variable");
+  const nb::object number = nb::steal(PyBool_Check(index.ptr()) ? nullptr : PyNumber_Index(index.ptr()));
+  PyErr_Clear();
+  if (!number.is_valid()) throw nb::type_error(("index: " + shown(index) + kIndices).c_str());
+  const int64_t given = integer("index", number, "a place in the variable");
   if (given >= size || given < -size)
     throw nb::index_error(("index: place " + std::to_string(given) + " is outside dimension " +
                            std::to_string(dimension) + ", which has " + std::to_string(size))
@@ -173,10 +177,8 @@ Part part_of(const Dims& shape, nb::handle index) {
       const auto [begin, end, by, count] = nb::cast<nb::slice>(one).compute(static_cast<size_t>(size));
       part.first += count > 0 ? static_cast<int64_t>(begin) * step : 0;
       keep(static_cast<int64_t>(count), static_cast<int64_t>(by) * step);
-    } else if (PyIndex_Check(one.ptr()) && !PyBool_Check(one.ptr())) {
-      part.first += place_of(one, dimension, size) * step;
     } else {
-      throw nb::type_error(("index: " + shown(one) + kIndices).c_str());
+      part.first += place_of(one, dimension, size) * step;
     }
     ++dimension, --left;
   }

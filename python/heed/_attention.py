@@ -1,7 +1,8 @@
 """The operator: signatures, documentation, results. The work is done in _heed."""
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, cast, overload
+from types import EllipsisType
+from typing import Any, Generic, Literal, NamedTuple, Protocol, SupportsIndex, TypedDict, TypeVar, Unpack, cast, overload
 
 from . import _heed
 from ._score_mod import ScoreMod
@@ -16,6 +17,7 @@ class Array(Protocol):
 
 A = TypeVar("A", bound=Array)
 Causal = bool | Literal[0, 1, "top_left", "top-left", "bottom_right", "bottom-right"] | None
+Index = SupportsIndex | slice | EllipsisType | tuple[SupportsIndex | slice | EllipsisType | None, ...] | None
 Stage = Literal["scaled", "softcap", "masked", "weights"]
 ScoreFunction = ScoreMod | Callable[..., Any]
 

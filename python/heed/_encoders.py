@@ -239,12 +239,12 @@ class ImageEncoder(Model):
             return self.module.logits(pixels).numpy().astype(np.float32, copy=False)
 
     def classify(self, picture: Array) -> list[ScoredLabel]:
-        """All classes of a picture, as prepare() takes it, the most probable first."""
-        [logits] = self.logits(self.prepare(_array("classify", picture))).astype(np.float64)
-        p = np.exp(logits - logits.max())
-        p /= p.sum()
-        labels = self.labels or [f"LABEL_{i}" for i in range(len(p))]
-        return [ScoredLabel(labels[i], float(p[i])) for i in np.argsort(-p, kind="stable")]
+        """All classes of a picture, as prepare() takes it, the most probable first.
+
+        Raises UsageError for a model without classes, RuntimeError where a score is not finite.
+        """
+        pixels = self.prepare(_array("classify", picture))
+        return [ScoredLabel(*parts) for parts in _heed.classify_picture(self._made, pixels)]
 
     def attend(self, picture: Array) -> AttentionMap:
         """What attends to what in a picture, as prepare() takes it: a map of all layers and heads, (N, H, L, L).

@@ -359,14 +359,14 @@ ADVICE = {
                                       {"causal": True, "offset": 2}),
     "a window of three": ({"window": 3}, r"pass \(left, right\)", {"window": (3, -1)}),
     "dropout of all": ({"dropout_p": 1}, r"dropout_p is 1; pass a probability in \[0, 1\)", {"dropout_p": 0.9}),
-    "out of another shape": ({"out": np.zeros((2, 4, 9, 1))}, r"attention: out has shape .*; pass .* = \(2, 4, 9, 8\)",
-                             {"out": np.zeros((2, 4, 9, 8))}),
-    "out of another dtype": ({"out": np.zeros((2, 4, 9, 8), np.float32)}, "out is float32; pass memory of float64",
-                             {"out": np.zeros((2, 4, 9, 8))}),
-    "strided out": ({"out": np.zeros((2, 4, 9, 16))[..., ::2]}, "of out is 2, which must be 1; pass contiguous memory",
-                    {"out": np.zeros((2, 4, 9, 8))}),
-    "a part of the weights beside out": ({"out": np.zeros((2, 4, 9, 8)), "return_weights": heed.Select(top_p=0.5)},
-                                         "call attention\\(\\) without out", {"return_weights": heed.Select(top_p=0.5)}),
+    "out of another shape": ({"out": np.zeros((2, 4, 9, 1))}, r"attention: out has shape .*; pass .* = \(2, 4, 9, 5\)",
+                             {"out": np.zeros((2, 4, 9, 5))}),
+    "out of another dtype": ({"out": np.zeros((2, 4, 9, 5), np.float32)}, "out is float32; pass memory of float64",
+                             {"out": np.zeros((2, 4, 9, 5))}),
+    "strided out": ({"out": np.zeros((2, 4, 9, 10))[..., ::2]}, "of out is 2, which must be 1; pass contiguous memory",
+                    {"out": np.zeros((2, 4, 9, 5))}),
+    "a part of the weights beside out": ({"out": np.zeros((2, 4, 9, 5)), "return_weights": heed.Select(top_p=0.5)},
+                                         r"call attention\(\) without out", {"return_weights": heed.Select(top_p=0.5)}),
 }
 
 

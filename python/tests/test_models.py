@@ -383,7 +383,7 @@ def test_bfloat16_without_its_package(writer, tmp_path, monkeypatch):
     (lambda t, w: t.translate("a", sample=True, length_penalty=1.0), heed.UsageError, "sample draws one; leave it out"),
     (lambda t, w: t.translate("a", sample=True, temperature=0, seed=3), heed.UsageError, "seed is for sampling, and temp"),
     (lambda t, w: w.generate("a", temperature=0, seed=3), heed.UsageError, "generate: seed is for sampling, and temp"),
-    (lambda t, w: heed.Chat(w, temperature=0, top_k=3), heed.UsageError, "top_k is for sampling, and temperature 0"),
+    (lambda t, w: heed.Chat(w, temperature=0, top_k=3).answer("a"), heed.UsageError, "top_k is for sampling, and temperature 0"),
     (lambda t, w: t.generate("a"), AttributeError, "a translator; generate is of a heed.LanguageModel"),
     (lambda t, w: t.translate("a", alignment=True), heed.UsageError, "pass n_best"),
     (lambda t, w: t.translate("a", batch=0), heed.ShapeError, "batch 0 must be 1 or more"),

@@ -382,7 +382,8 @@ def test_saving_over_a_model(tmp_path):
         new.save(old)
     new.save(old, overwrite=True)
     new.save(tmp_path / "fresh")
-    assert sorted(os.listdir(old)) == sorted([*os.listdir(tmp_path / "fresh"), "notes.txt"])
+    others = ["expected.json", "expected.safetensors", "notes.txt"]  # with names that heed does not know
+    assert sorted(os.listdir(old)) == sorted([*os.listdir(tmp_path / "fresh"), *others])
     assert heed.load(old).generate("We will", max_tokens=4) == new.generate("We will", max_tokens=4)
     (old / "README.md").write_text("mine")
     again = heed.load(old)  # trained further and saved where it came from

@@ -21,9 +21,12 @@ template <class... Parts>
 
 std::string shape(const Tensor& t) { return to_string(t.shape()); }
 
+void check_defined(const char* operation, const char* name, const char* letters, const Tensor& t) {
+  if (!t.defined()) refuse(operation, ": ", name, " is undefined; pass a tensor ", letters);
+}
+
 /// `letters` says what the dimensions are, "(B, Hq, Lq, D)"; their number is the rank.
 void check_rank(const char* operation, const char* name, const char* letters, const Tensor& t) {
-  if (!t.defined()) refuse(operation, ": ", name, " is undefined; pass a tensor ", letters);
   const auto rank = static_cast<int>(std::count(letters, letters + std::strlen(letters), ',')) + 1;
   if (t.rank() != rank)
     refuse(operation, ": ", name, " has shape ", shape(t), ", not the ", rank == 4 ? "four" : "three", " dimensions ",
@@ -32,11 +35,14 @@ void check_rank(const char* operation, const char* name, const char* letters, co
            rank == 4 ? "" : ", or leave q_offsets and k_offsets out");
 }
 
+bool has_steps(const Tensor& t) { return t.size(-1) > 1 && t.numel() > 0 && t.stride(-1) != 1; }
+
 void check_operand(const char* operation, const char* name, const char* letters, const Tensor& t) {
-  check_rank(operation, name, letters, t);
+  check_defined(operation, name, letters, t);
   if (!is_floating(t.dtype()))
     refuse(operation, ": ", name, " is ", name_of(t.dtype()), "; pass f32, f64, f16 or bf16, convert with to()");
-  if (t.size(-1) > 1 && t.numel() > 0 && t.stride(-1) != 1)
+  check_rank(operation, name, letters, t);
+  if (has_steps(t))
     refuse(operation, ": the innermost stride of ", name, " is ", t.stride(-1),
            ", which must be 1; call contiguous() first");
 }
@@ -313,10 +319,11 @@ void check_numbers(const char* operation, const AttentionOptions& o, const Sizes
 // A copy in another dtype or order would be written to instead of it, so the advice is to pass other memory.
 void check_written(const char* operation, const char* name, const char* letters, const Tensor& t, const Dims& expected,
                    DType dtype) {
-  check_rank(operation, name, letters, t);
+  check_defined(operation, name, letters, t);
   if (t.dtype() != dtype)
     refuse(operation, ": ", name, " is ", name_of(t.dtype()), "; pass memory of ", name_of(dtype));
-  if (t.size(-1) > 1 && t.numel() > 0 && t.stride(-1) != 1)
+  check_rank(operation, name, letters, t);
+  if (has_steps(t))
     refuse(operation, ": the innermost stride of ", name, " is ", t.stride(-1),
            ", which must be 1; pass contiguous memory");
   check_shape(operation, name, letters, t, expected);

@@ -17,12 +17,11 @@ bool is_text(const std::string& name) {
          name != kLogFile && name != kTrainOptionsFile && name != kAdapterConfigFile;
 }
 
-// Whether a file has weights that other programs would load beside the new model, and that heed does not remove.
+// Whether a file has weights that other programs may load instead of model.safetensors, and that heed does not remove.
 bool is_foreign_weights(const std::string& name) {
-  constexpr const char* kEndings[] = {".bin", ".bin.index.json", ".gguf", ".h5", ".msgpack", ".onnx", ".pt", ".pth",
-                                      ".safetensors", ".safetensors.index.json"};
-  return !is_model_file(name) && std::any_of(std::begin(kEndings), std::end(kEndings),
-                                             [&](const char* ending) { return name.ends_with(ending); });
+  constexpr const char* kBeginnings[] = {"pytorch_model", "tf_model", "flax_model", "consolidated"};
+  return std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
+                     [&](const char* beginning) { return name.starts_with(beginning); });
 }
 
 // Whether a file belongs to a model of sentence-transformers. A model with classes is not one, and the directories that
