@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "heed/cpp20.h"
 
 namespace heed::inline v0 {
 
@@ -31,7 +32,7 @@ inline constexpr const char* kShardIndexFile = "model.safetensors.index.json";
 
 /// Whether a file has the licence or the terms of a model.
 inline bool is_licence_file(std::string_view name) {
-  constexpr std::string_view kNames[] = {"LICENSE", "LICENSE.md", "LICENSE.txt",  "NOTICE",
+  constexpr std::string_view kNames[] = {"LICENSE",   "LICENSE.md", "LICENSE.txt",  "NOTICE",
                                          "NOTICE.md", "NOTICE.txt", "USE_POLICY.md"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
@@ -67,7 +68,8 @@ inline bool is_model_file(std::string_view name) {
   constexpr std::string_view kOf = "-of-";
   const size_t of = name.find(kOf);
   return name.starts_with(kShard) && of != std::string_view::npos && of >= kShard.size() &&
-         is_number(name.substr(kShard.size(), of - kShard.size()), 5, 6) && is_number(name.substr(of + kOf.size()), 5, 6);
+         is_number(name.substr(kShard.size(), of - kShard.size()), 5, 6) &&
+         is_number(name.substr(of + kOf.size()), 5, 6);
 }
 
 }  // namespace heed::inline v0

@@ -77,7 +77,7 @@ struct Sampling {
   std::optional<double> typical_p{};
   std::optional<double> epsilon_cutoff{};  // at least this probability; default 0 (Hewitt et al. 2022, section 4.1)
   std::optional<double> eta_cutoff{};  // at least min(eta, sqrt(eta) exp(-entropy)); default 0 (Hewitt, section 4.2)
-  std::optional<uint64_t> seed{};  // default 0
+  std::optional<uint64_t> seed{};      // default 0
 };
 /// Name of the first field that has a value; null if none has.
 const char* first_given(const Sampling& sampling);
