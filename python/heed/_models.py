@@ -599,8 +599,8 @@ def cut_in_words(cut: list[int]) -> str:
     """What a warning says of texts that were cut, by their indices."""
     if len(cut) == 1:
         return f"text {cut[0]} is longer than the model takes; its end does not count"
-    others = "1 other is" if len(cut) == 2 else f"{len(cut) - 1} others are"
-    return f"text {cut[0]} and {others} longer than the model takes; their ends do not count"
+    others = "1 other" if len(cut) == 2 else f"{len(cut) - 1} others"
+    return f"text {cut[0]} and {others} are longer than the model takes; their ends do not count"
 
 
 _TEXT_FILES = (".csv", ".json", ".jsonl", ".md", ".txt", ".tsv", ".png", ".jpg", ".jpeg", ".pdf", ".html")

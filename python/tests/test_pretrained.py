@@ -607,6 +607,15 @@ def test_a_gguf_file(tmp_path):
     assert not (tmp_path / "saved").exists() or not list((tmp_path / "saved").iterdir())
 
 
+def test_texts_that_are_cut_are_counted():
+    model, long = load("bert"), "We will see. " * 500
+    for texts, says in (([long], "embed: text 0 is longer than the model takes; its end does not count"),
+                        (["We", long, long], "embed: text 1 and 1 other are longer than the model takes; their ends"),
+                        ([long] * 3, "embed: text 0 and 2 others are longer than the model takes; their ends")):
+        with pytest.warns(UserWarning, match=says):
+            model.embed(texts)
+
+
 # ---- Bad input
 
 def with_nan(directory, part):
