@@ -342,9 +342,9 @@ class Translator(Model):
         generation_config.json says where an option is not given.
 
         Blank texts stay as they are. The GIL is released, and Ctrl-C ends it. Raises ShapeError for options out of
-        range, UsageError for options that have no effect (beam or, for one translation, length_penalty with
-        sample=True, temperature without it, top_k with temperature 0), for a language that the model does not have and for what its generation_config.json asks for
-        and heed does not have, TypeError for what is no text.
+        range; UsageError for options that have no effect (beam or, for one translation, length_penalty with
+        sample=True, temperature without it, top_k with temperature 0), for a language that the model does not have and
+        for what its generation_config.json asks for and heed does not have; TypeError for what is no text.
         """
         if alignment is True and n_best is None:
             raise _heed.UsageError("translate: alignment comes with Translation objects; pass n_best, too")
