@@ -74,7 +74,7 @@ std::string config_of(const StoredModel& model) {
 }
 
 /// Another maker's keeps its layout and its dtypes.
-void save_model(const StoredModel& model, H directory, H dtype) {
+void save_model(const StoredModel& model, H directory, H dtype, H overwrite) {
   constexpr std::array kTypes{DType::f32, DType::f16, DType::bf16};
   const std::string place = path("save: directory", directory);
   const bool own = model.model_type().empty();
@@ -83,11 +83,12 @@ void save_model(const StoredModel& model, H directory, H dtype) {
                      " of another maker keeps the dtypes that it came in; leave it out");
   const DType as =
       dtype.is_none() ? DType::f32 : kTypes[choice("save: dtype", dtype, {"float32", "float16", "bfloat16"})];
+  const Existing existing = flag("save: overwrite", overwrite) ? Existing::replace : Existing::refuse;
   const Computing running;
   if (own)
-    save(model, place, as);
+    save(model, place, as, existing);
   else
-    save_pretrained(model.pretrained(), place);
+    save_pretrained(model.pretrained(), place, existing);
 }
 
 /// NumPy has no blocks: these become float32.
@@ -130,11 +131,12 @@ std::optional<int64_t> integer_if(const std::string& what, H value) {
 }
 
 Sampling sampling_of(const std::string& operation, H temperature, H top_k, H top_p, H min_p, H seed_value) {
-  return {.temperature = number_if(operation + ": temperature", temperature),
-          .top_k = integer_if(operation + ": top_k", top_k),
-          .top_p = number_if(operation + ": top_p", top_p),
-          .min_p = number_if(operation + ": min_p", min_p),
-          .seed = seed((operation + ": seed").c_str(), seed_value)};
+  return {
+      .temperature = number_if(operation + ": temperature", temperature),
+      .top_k = integer_if(operation + ": top_k", top_k),
+      .top_p = number_if(operation + ": top_p", top_p),
+      .min_p = number_if(operation + ": min_p", min_p),
+      .seed = seed_value.is_none() ? std::nullopt : std::optional(seed((operation + ": seed").c_str(), seed_value))};
 }
 
 TokenRules rules_of(const std::string& operation, const char* shortest, H least, H repetition_penalty,
@@ -174,8 +176,6 @@ struct TranslateCall {
     options.split = options.split.value_or(model.takes_sentences());
     BeamOptions& b = options.beam;
     b = model.drawn_or_searched(std::move(b), drawn, sampling);
-    if (const char* const given = first_given(sampling); given && !b.sampling)
-      throw UsageError("translate: " + std::string(given) + " is for sampling; pass sample=True");
     b = model.completed(std::move(b));
   }
   TranslateOptions options;
@@ -579,7 +579,7 @@ void define_models(nb::module_& m) {
       .def("source_vocabulary", &StoredModel::source_vocabulary, nb::rv_policy::copy)
       .def("vocabulary_texts", &vocabulary_texts)
       .def("parameters", &parameters_of)
-      .def("save", &save_model, any("directory"), any("dtype"))
+      .def("save", &save_model, any("directory"), any("dtype"), any("overwrite"))
       .def("translate", &translate_texts, any("lines"), nb::arg("call"), nb::arg("details"))
       .def("score_translations", &score_translations, any("lines"), any("given"), any("length_penalty"),
            any("alignment"), any("batch"), any("prefix"), any("source_language"), any("target_language"))

@@ -22,6 +22,20 @@ void set_num_threads(nb::handle threads) {
 }  // namespace
 }  // namespace heed::python
 
+/// What is thrown as an Error becomes a `type` with the message in Python's words.
+template <class Error>
+static void say_in_words_of_python(nanobind::handle type) {
+  nanobind::register_exception_translator(
+      [](const std::exception_ptr& thrown, void* of) {
+        try {
+          std::rethrow_exception(thrown);
+        } catch (const Error& error) {
+          PyErr_SetString(static_cast<PyObject*>(of), heed::python::in_words_of_python(error.what()).c_str());
+        }
+      },
+      type.ptr());
+}
+
 NB_MODULE(_heed, m) {
   namespace py = heed::python;
   namespace nb = nanobind;
@@ -32,15 +46,7 @@ NB_MODULE(_heed, m) {
   const nb::exception<heed::ShapeError> shape_error(m, "ShapeError", PyExc_ValueError);
   shape_error.doc() = "Shapes, dtypes or option values that do not fit the operation.";
   // Of RequiresGrad below and of others that derive from it their own translators are asked before.
-  nb::register_exception_translator(
-      [](const std::exception_ptr& thrown, void* type) {
-        try {
-          std::rethrow_exception(thrown);
-        } catch (const heed::ShapeError& error) {
-          PyErr_SetString(static_cast<PyObject*>(type), py::in_words_of_python(error.what()).c_str());
-        }
-      },
-      shape_error.ptr());
+  say_in_words_of_python<heed::ShapeError>(shape_error);
   nb::exception<py::RequiresGrad>(m, "RequiresGrad", shape_error.ptr()).doc() =
       "A torch tensor that requires grad, where nothing is recorded for it.";
   nb::exception<py::Watched>(m, "Watched", shape_error.ptr()).doc() =
@@ -49,19 +55,12 @@ NB_MODULE(_heed, m) {
   usage_error.doc() =
       "What was asked for cannot be: options that exclude each other, a directory that is not heed's, a model of "
       "another kind.";
+  say_in_words_of_python<heed::UsageError>(usage_error);
   nb::exception<heed::UnsupportedTemplateError>(m, "UnsupportedTemplateError", usage_error.ptr()).doc() =
       "The model's own chat template has features that heed does not have.";
   const nb::exception<heed::FormatError> format_error(m, "FormatError", PyExc_ValueError);
   format_error.doc() = "A file whose content breaks its format.";
-  nb::register_exception_translator(
-      [](const std::exception_ptr& thrown, void* type) {
-        try {
-          std::rethrow_exception(thrown);
-        } catch (const heed::FormatError& error) {
-          PyErr_SetString(static_cast<PyObject*>(type), py::in_words_of_python(error.what()).c_str());
-        }
-      },
-      format_error.ptr());
+  say_in_words_of_python<heed::FormatError>(format_error);
   nb::exception<heed::UntrustedError>(m, "UntrustedError", format_error.ptr()).doc() =
       "A vocabulary that heed did not make, where that was not said to be trusted.";
   nb::exception<heed::TrainingError>(m, "TrainingError", PyExc_RuntimeError).doc() =

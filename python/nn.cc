@@ -269,6 +269,24 @@ Variable text_loss(const LanguageModel& model, nb::handle texts_, double label_s
   return computed([&] { return model.loss(texts, loss_options(label_smoothing, r_drop)); });
 }
 
+}  // namespace
+
+Sampling sampling_with(const char* operation, double temperature, int64_t top_k, double top_p, double min_p,
+                       uint64_t seed) {
+  const auto unless = [](auto value, auto default_value) {
+    return value == default_value ? std::nullopt : std::optional(value);
+  };
+  Sampling sampling{.temperature = temperature,
+                    .top_k = unless(top_k, int64_t{0}),
+                    .top_p = unless(top_p, 1.0),
+                    .min_p = unless(min_p, 0.0),
+                    .seed = unless(seed, uint64_t{0})};
+  expect_effect(sampling, operation);
+  return sampling;
+}
+
+namespace {
+
 std::vector<int32_t> generate(const LanguageModel& model, nb::handle prompt_, int64_t max_tokens, double temperature,
                               int64_t top_k, double top_p, double min_p, uint64_t seed, double repetition_penalty,
                               uint64_t sample, nb::handle stop, nb::handle never) {
@@ -276,7 +294,7 @@ std::vector<int32_t> generate(const LanguageModel& model, nb::handle prompt_, in
   const std::vector<int32_t> prompt = sentence("generate: prompt", prompt_);
   const GenerateOptions options{
       .max_tokens = max_tokens,
-      .sampling = {.temperature = temperature, .top_k = top_k, .top_p = top_p, .min_p = min_p, .seed = seed},
+      .sampling = sampling_with("generate", temperature, top_k, top_p, min_p, seed),
       .rules = {.repetition_penalty = repetition_penalty, .never = sentence("generate: never", never)},
       .sample = sample,
       .stop = sentence("generate: stop", stop)};

@@ -44,6 +44,11 @@ DType compute_type(const char* what, nb::handle dtype);
 Activation activation_named(const std::string& name);
 FeedForwardKind feed_forward_named(const std::string& name);
 
+/// Sampling of a call whose arguments have defaults: temperature 1, top_k 0, top_p 1, min_p 0, seed 0. Throws
+/// UsageError for others beside temperature 0.
+Sampling sampling_with(const char* operation, double temperature, int64_t top_k, double top_p, double min_p,
+                       uint64_t seed);
+
 /// None, or a variable.
 nb::object defined_or_none(const Variable& variable);
 

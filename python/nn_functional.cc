@@ -127,7 +127,8 @@ Variable run_attention(Operand q_, Operand k_, Operand v_, const Options& given,
   const Variable q = variable("attention: q", q_), k = variable("attention: k", k_), v = variable("attention: v", v_);
   const Variable learned_mask = optional_variable("attention: mask", learned_mask_);
   given.check("attention", q.value(), k.value());
-  if (learned_mask.defined() && k.shape().rank() == 4) check_mask("attention", learned_mask.value(), k.size(2));
+  if (learned_mask.defined())
+    check_mask("attention", learned_mask.value(), sizes_of(q.value(), k.value(), given.get()));
   return computed([&] { return F::scaled_dot_product_attention(q, k, v, given.get(), learned_mask); });
 }
 
@@ -143,7 +144,10 @@ F::PackedHeads heads_of(const char* what, nb::handle packed) {
 nb::tuple run_packed_attention(nb::handle q_, nb::handle k_, nb::handle v_, const Options& given, bool return_weights) {
   const F::PackedHeads q = heads_of("packed_attention: q", q_), k = heads_of("packed_attention: k", k_),
                        v = heads_of("packed_attention: v", v_);
-  if (k.x.shape().rank() == 3) given.check("attention", CallSizes{.keys = k.x.size(1)});
+  CallSizes sizes{.keys = k.x.shape().rank() == 3 ? k.x.size(1) : -1};
+  if (q.x.shape().rank() == 3 && !given.get().q_offsets.defined())
+    sizes.batch = q.x.size(0), sizes.heads = q.heads, sizes.queries = q.x.size(1);
+  given.check("attention", sizes);
   Tensor weights;
   const Variable y =
       computed([&] { return F::packed_attention(q, k, v, given.get(), return_weights ? &weights : nullptr); });

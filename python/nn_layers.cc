@@ -27,12 +27,15 @@ int64_t size(const char* what, int64_t value) {
   return value;
 }
 
-/// `key` (B, Lk, .) or (Lk, .): what the call attends to.
-Call call_with(const Variable& key, nb::handle mask, nb::handle causal, nb::handle key_lengths, nb::handle positions) {
+/// `query` (B, Lq, .) or (Lq, .) attends to `key` (B, Lk, .) or (Lk, .).
+Call call_with(const Variable& query, const Variable& key, nb::handle mask, nb::handle causal, nb::handle key_lengths,
+               nb::handle positions) {
   Call call{.causal = causal_of(causal),
             .mask = take_optional("attention: mask", mask),
             .positions = whole_numbers("attention: positions", positions)};
-  if (key.shape().rank() >= 2) check_mask("attention", call.mask, key.size(-2));
+  if (query.shape().rank() >= 2 && key.shape().rank() >= 2)
+    check_mask("attention", call.mask,
+               {.batch = key.shape().rank() > 2 ? key.size(0) : 1, .queries = query.size(-2), .keys = key.size(-2)});
   if (!key_lengths.is_none()) call.tokens = PaddedKeys{whole_numbers("attention: key_lengths", key_lengths)};
   return call;
 }
@@ -247,7 +250,7 @@ Variable run_attention(const MultiheadAttention& layer, Operand query_, Operand 
   const Variable value = value_.object.is(query_.object) ? query
                          : value_.object.is(key_.object) ? key
                                                          : variable("MultiheadAttention: value", value_);
-  const Call call = call_with(key, mask, causal, key_lengths, positions);
+  const Call call = call_with(query, key, mask, causal, key_lengths, positions);
   Filled<HeadRecord> filled(record);
   const Variable y = computed([&] { return layer(query, key, value, call, filled.get()); });
   filled.keep();
@@ -401,7 +404,7 @@ template <class Record, class Encoder>
 Variable run_encoder(const Encoder& encoder, Operand x_, nb::handle mask, nb::handle causal, nb::handle key_lengths,
                      nb::handle positions, nb::handle record) {
   const Variable x = variable("encoder: x", x_);
-  const Call call = call_with(x, mask, causal, key_lengths, positions);
+  const Call call = call_with(x, x, mask, causal, key_lengths, positions);
   Filled<Record> filled(record);
   const Variable y = computed([&] { return encoder(x, call, filled.get()); });
   filled.keep();
@@ -418,8 +421,8 @@ DecoderInput decoder_input(Operand x_, Operand memory_, nb::handle mask, nb::han
   const Variable x = variable("decoder: x", x_), memory = variable("decoder: memory", memory_);
   return {.x = x,
           .memory = memory,
-          .self = call_with(x, mask, causal, key_lengths, nb::none()),
-          .cross = call_with(memory, memory_mask, Py_False, memory_key_lengths, nb::none())};
+          .self = call_with(x, x, mask, causal, key_lengths, nb::none()),
+          .cross = call_with(x, memory, memory_mask, Py_False, memory_key_lengths, nb::none())};
 }
 
 Variable run_decoder_layer(const TransformerDecoderLayer& layer, Operand x, Operand memory, nb::handle mask,

@@ -123,16 +123,13 @@ std::vector<int32_t> transcribe(const SpeechTransformer& model, nb::handle mel_,
                                 nb::handle stop, nb::handle never, nb::handle never_first) {
   check_eval("transcribe", model);
   const Tensor mel = take("transcribe: mel", mel_);
-  const TranscribeOptions options{.prompt = ids("transcribe: prompt", prompt),
-                                  .max_tokens = max_tokens,
-                                  .sampling = {.temperature = temperature,
-                                               .top_k = top_k,
-                                               .top_p = top_p,
-                                               .min_p = min_p,
-                                               .seed = seed("transcribe: seed", seed_)},
-                                  .stop = ids("transcribe: stop", stop),
-                                  .never = ids("transcribe: never", never),
-                                  .never_first = ids("transcribe: never_first", never_first)};
+  const TranscribeOptions options{
+      .prompt = ids("transcribe: prompt", prompt),
+      .max_tokens = max_tokens,
+      .sampling = sampling_with("transcribe", temperature, top_k, top_p, min_p, seed("transcribe: seed", seed_)),
+      .stop = ids("transcribe: stop", stop),
+      .never = ids("transcribe: never", never),
+      .never_first = ids("transcribe: never_first", never_first)};
   const Computing running;
   return model.transcribe(mel, options);
 }

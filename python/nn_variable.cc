@@ -2,8 +2,12 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "arrays.h"
 #include "heed/random.h"
@@ -73,6 +77,17 @@ Variable scaled(const Variable& x, double factor) {
   return functional::scale(x, factor);
 }
 
+Variable summed(const Variable& x) {
+  const Computing running;
+  return functional::sum(x);
+}
+
+Variable mean_of(const Variable& x) {
+  const int64_t count = x.value().numel();
+  if (count == 0) throw ShapeError("mean: the variable has no elements; pass one element at least");
+  return scaled(summed(x), 1 / static_cast<double>(count));
+}
+
 /// Python's own, and NumPy's scalars.
 bool is_number(nb::handle value) {
   static PyObject* const scalar = nb::object(numpy().attr("generic")).release().ptr();  // for good
@@ -84,6 +99,101 @@ Variable multiplied(const Variable& a, nb::handle b) {
   const Variable other = variable("multiply: b", {b});
   const Computing running;
   return functional::multiply(a, other);
+}
+
+/// A number, which is added to each element of `like`, or an array of its shape.
+Variable term(const char* what, const Variable& like, nb::handle value) {
+  if (!is_number(value)) return variable(what, {value});
+  return Variable(Tensor::full(like.shape(), number(what, value), like.dtype()));
+}
+
+// ---- Indexing
+
+/// The part of a tensor in C order that an index chooses.
+struct Part {
+  int64_t first = 0;  // element
+  std::vector<int64_t> sizes{}, strides{};
+
+  Tensor of(const Tensor& whole) const {
+    std::byte* const data = static_cast<std::byte*>(whole.raw()) + first * static_cast<int64_t>(size_of(whole.dtype()));
+    return Tensor::borrow(data, whole.dtype(), Dims(sizes.begin(), sizes.end()), Dims(strides.begin(), strides.end()),
+                          std::make_shared<Tensor>(whole));
+  }
+};
+
+constexpr auto kIndices = "; pass integers, slices, None and ..., or take rows by nn.functional.embedding";
+
+/// Throws TypeError for what is no integer, also for a Boolean and an array, which NumPy takes for other indices.
+int64_t place_of(nb::handle index, int dimension, int64_t size) {
+  const nb::object number = nb::steal(PyBool_Check(index.ptr()) ? nullptr : PyNumber_Index(index.ptr()));
+  PyErr_Clear();
+  if (!number.is_valid()) throw nb::type_error(("index: " + shown(index) + kIndices).c_str());
+  const int64_t given = integer("index", number, "a place in the variable");
+  if (given >= size || given < -size)
+    throw nb::index_error(("index: place " + std::to_string(given) + " is outside dimension " +
+                           std::to_string(dimension) + ", which has " + std::to_string(size))
+                              .c_str());
+  return given < 0 ? given + size : given;
+}
+
+Part part_of(const Dims& shape, nb::handle index) {
+  const nb::tuple all = nb::isinstance<nb::tuple>(index) ? nb::borrow<nb::tuple>(index) : nb::make_tuple(index);
+  const auto is_ellipsis = [](nb::handle one) { return one.ptr() == Py_Ellipsis; };
+  const auto taken = static_cast<int>(
+      std::count_if(all.begin(), all.end(), [&](nb::handle i) { return !i.is_none() && !is_ellipsis(i); }));
+  if (taken > shape.rank())
+    throw nb::index_error(("index: it has " + std::to_string(taken) + " places, and the variable " +
+                           std::to_string(shape.rank()) + " dimensions")
+                              .c_str());
+  if (std::count_if(all.begin(), all.end(), is_ellipsis) > 1)
+    throw nb::index_error("index: it has ... twice; give it once");
+  std::vector<int64_t> strides(static_cast<size_t>(shape.rank()));
+  int64_t stride = 1;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    strides[static_cast<size_t>(d)] = stride;
+    stride *= shape[d];
+  }
+  Part part;
+  int dimension = 0;
+  const auto keep = [&](int64_t size, int64_t step) {
+    part.sizes.push_back(size);
+    part.strides.push_back(step);
+  };
+  const auto keep_until = [&](int end) {
+    for (; dimension < end; ++dimension) keep(shape[dimension], strides[static_cast<size_t>(dimension)]);
+  };
+  int left = taken;  // places that are still to come
+  for (nb::handle one : all) {
+    if (one.is_none()) {
+      keep(1, 1);
+      continue;
+    }
+    if (is_ellipsis(one)) {
+      keep_until(shape.rank() - left);
+      continue;
+    }
+    const int64_t size = shape[dimension], step = strides[static_cast<size_t>(dimension)];
+    if (nb::isinstance<nb::slice>(one)) {
+      const auto [begin, end, by, count] = nb::cast<nb::slice>(one).compute(static_cast<size_t>(size));
+      part.first += count > 0 ? static_cast<int64_t>(begin) * step : 0;
+      keep(static_cast<int64_t>(count), static_cast<int64_t>(by) * step);
+    } else {
+      part.first += place_of(one, dimension, size) * step;
+    }
+    ++dimension, --left;
+  }
+  keep_until(shape.rank());
+  return part;
+}
+
+Variable indexed(const Variable& x, nb::handle index) {
+  const Part part = part_of(x.shape(), index);
+  const Computing running;
+  return custom_op("index", {x}, part.of(x.value()).clone(), [part, x](const Tensor& grad, Gradients& to) {
+    const Tensor whole = Tensor::zeros(x.shape(), x.dtype());
+    part.of(whole).copy_from(grad);
+    to.set(0, whole);
+  });
 }
 
 // ---- Operations of one's own
@@ -238,21 +348,30 @@ nothing to differentiate, and where backward() has run through a part of the his
       .def("__reduce__", &reduce_variable, nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"))
       .def("__repr__", &text_of)
       .def(
-          "__add__", [](const Variable& a, Operand b) { return added(a, variable("add: b", b)); }, "b"_a.none())
+          "__add__", [](const Variable& a, nb::handle b) { return added(a, term("add: b", a, b)); }, "b"_a.none(),
+          nb::sig("def __add__(self, b: Array | float) -> Variable"))
       .def(
-          "__radd__", [](const Variable& a, Operand b) { return added(variable("add: a", b), a); }, "a"_a.none())
+          "__radd__", [](const Variable& a, nb::handle b) { return added(term("add: a", a, b), a); }, "a"_a.none(),
+          nb::sig("def __radd__(self, a: Array | float) -> Variable"))
       .def(
-          "__sub__", [](const Variable& a, Operand b) { return added(a, scaled(variable("subtract: b", b), -1)); },
-          "b"_a.none())
+          "__sub__", [](const Variable& a, nb::handle b) { return added(a, scaled(term("subtract: b", a, b), -1)); },
+          "b"_a.none(), nb::sig("def __sub__(self, b: Array | float) -> Variable"))
       .def(
-          "__rsub__", [](const Variable& a, Operand b) { return added(variable("subtract: a", b), scaled(a, -1)); },
-          "a"_a.none())
+          "__rsub__", [](const Variable& a, nb::handle b) { return added(term("subtract: a", a, b), scaled(a, -1)); },
+          "a"_a.none(), nb::sig("def __rsub__(self, a: Array | float) -> Variable"))
       .def("__mul__", &multiplied, "b"_a.none(), nb::sig("def __mul__(self, b: Array | float) -> Variable"))
       .def("__rmul__", &multiplied, "b"_a.none(), nb::sig("def __rmul__(self, b: Array | float) -> Variable"))
       .def(
           "__truediv__", [](const Variable& a, nb::handle b) { return scaled(a, 1 / number("divide: divisor", b)); },
           "divisor"_a.none(), nb::sig("def __truediv__(self, divisor: float) -> Variable"))
       .def("__neg__", [](const Variable& a) { return scaled(a, -1); })
+      .def("__getitem__", &indexed, "index"_a.none(), nb::sig("def __getitem__(self, index: Index, /) -> Variable"),
+           "The part that integers, slices, None and ... choose, as NumPy takes them. A copy.")
+      .def("sum", &summed, "The sum of all elements, with the shape ().")
+      .def("mean", &mean_of, "The mean of all elements, with the shape (). Raises ShapeError where there are none.")
+      .def(
+          "detach", [](const Variable& v) { return Variable(v.value()); },
+          "A constant on the same memory: nothing is recorded through it.")
       .attr("__array_ufunc__") = nb::none();  // so that array + variable is a variable
 
   nb::class_<NoGrad>(m, "NoGrad", "While one lives, this thread records nothing.").def(nb::init<>());

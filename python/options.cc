@@ -134,17 +134,21 @@ Options::Options(nb::handle mask, nb::handle causal, nb::handle scale, nb::handl
   options_.seed = seed_of(seed);
 }
 
-void check_mask(const char* operation, const Tensor& mask, int64_t keys) {
+void check_mask(const char* operation, const Tensor& mask, const CallSizes& sizes) {
   if (!mask.defined() || mask.rank() == 0) return;
-  if (const int64_t has = mask.size(-1); has != 1 && has < keys)
-    throw ShapeError(std::string(operation) + ": the mask has " + std::to_string(has) + " keys, of " +
-                     std::to_string(keys) +
-                     "; pass one that broadcasts to (B, Hq, Lq, Lk), with False or -inf for keys to hide");
+  const int64_t has = mask.size(-1), queries = sizes.queries, keys = sizes.keys;
+  if (has == 1 || has >= keys) return;
+  const auto shown = [](int64_t size, const char* letters) { return size < 0 ? letters : std::to_string(size); };
+  throw ShapeError(std::string(operation) + ": a mask of shape " + to_string(mask.shape()) +
+                   " does not broadcast to (B, Hq, Lq, Lk) = (" + shown(sizes.batch, "B") + ", " +
+                   shown(sizes.heads, "Hq") + ", " + shown(queries, "Lq") + ", " + std::to_string(keys) +
+                   "); pass (Lq, Lk) = (" + shown(queries, "Lq") + ", " + std::to_string(keys) +
+                   "), or a shape whose dimensions, from the right, are 1 or those sizes");
 }
 
 void Options::check(const char* operation, const CallSizes& sizes) const {
   if (mods_) mods_->check(operation, sizes);
-  if (!options_.q_offsets.defined()) check_mask(operation, options_.mask, sizes.keys);
+  if (!options_.q_offsets.defined()) check_mask(operation, options_.mask, sizes);
 }
 
 void Options::check(const char* operation, const Tensor& q, const Tensor& k) const {
@@ -185,8 +189,16 @@ void want_weights(nb::handle value, const Tensor& q, AttentionOptions& options) 
     if (t.dtype() != DType::i32 && t.dtype() != DType::i64)
       throw ShapeError(std::string(what) + " is " + shown(list) + "; pass a list of integers");
     const Tensor indices = t.to(DType::i64).clone();  // the caller keeps its own
-    for (int64_t i = 0; i < indices.numel() && dimension < q.rank(); ++i)
-      if (int64_t& n = indices.data<int64_t>()[i]; n < 0) n += q.size(dimension);
+    for (int64_t i = 0; i < indices.numel() && dimension < q.rank(); ++i) {
+      int64_t& n = indices.data<int64_t>()[i];
+      const int64_t end = q.size(dimension);
+      if (n >= end || n < -end)
+        throw ShapeError(
+            std::string(what) + " has " + std::to_string(n) + "; q has " + std::to_string(end) +
+            (dimension == 1 ? " heads" : " rows") +
+            (end == 0 ? "; leave it out" : "; pass " + std::to_string(-end) + " to " + std::to_string(end - 1)));
+      if (n < 0) n += end;
+    }
     return indices;
   };
   options.selection.heads = chosen("attention: Select.heads", nb::object(value[0]), 1);

@@ -24,9 +24,9 @@ bool flag(const char* what, nb::handle value);
 /// False, True or "bottom_right". Throws ShapeError.
 Causal causal_of(nb::handle value);
 
-/// Throws ShapeError for a mask with fewer keys than `keys`, unless it has one, which broadcasts. C++ callers may pass
-/// such a mask, which hides the missing keys, as in ONNX; Python follows NumPy's broadcasting. `keys` below 0: unknown.
-void check_mask(const char* operation, const Tensor& mask, int64_t keys);
+/// Throws ShapeError for a mask with fewer keys than the call, unless it has one, which broadcasts. C++ callers may
+/// pass such a mask, which hides the missing keys, as in ONNX; Python follows NumPy's broadcasting.
+void check_mask(const char* operation, const Tensor& mask, const CallSizes& sizes);
 
 /// What attention() takes beside q, k, v and what to return. Keeps the memory of its arrays alive.
 class Options {

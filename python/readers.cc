@@ -237,6 +237,20 @@ nb::any prepare(H picture_, const ImagePreparation& how) {
   return nb::borrow<nb::any>(give(pixels, nb::none()));
 }
 
+/// [(label, score)] of pixels as prepare() gives them.
+List classify_pixels(const StoredModel& model, H pixels_) {
+  check_eval("classify", model.module());
+  const Tensor pixels = take("classify: pixels", pixels_).contiguous();
+  std::vector<ScoredLabel> found;
+  {
+    const Computing running;
+    found = classify_picture(model, pixels);
+  }
+  List labels;
+  for (const ScoredLabel& one : found) labels.append(nb::make_tuple(one.label, one.score));
+  return labels;
+}
+
 /// (weights (N, H, L, L), names of the tokens, the picture as the model took it, rows and columns of patches)
 Tuple attended_picture(const StoredModel& model, H picture_, const ImagePreparation& how) {
   check_eval("attend", model.module());
@@ -319,7 +333,9 @@ void define_readers(nb::module_& m) {
   m.def(
       "head_task", [](const StoredModel& of) { return nb::borrow<nb::any>(nb::cast(task_of(of))); }, model);
   m.def("labels", &labels, model);
+  m.def("what_it_does", &what_it_does, model);
   m.def("prepare_image", &prepare, any("picture"), nb::arg("how"));
+  m.def("classify_picture", &classify_pixels, model, any("pixels"));
   m.def("attended_picture", &attended_picture, model, any("picture"), nb::arg("how"));
   m.def("make_adapters", &adapters_of, nb::keep_alive<0, 1>(), model, any("layers"), any("rank"), any("alpha"));
   m.def("save_adapters", &save_adapters, model, nb::arg("adapters"), any("base"), any("directory"));

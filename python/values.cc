@@ -31,7 +31,15 @@ void each(const char* what, nb::handle value, const char* remedy, Take&& take) {
 
 }  // namespace
 
+/// A path in place of a text.
+static void refuse_path(const char* what, nb::handle value) {
+  if (!nb::hasattr(value, "__fspath__")) return;
+  const std::string path = shown(value);
+  throw nb::type_error((what + (" is " + path) + "; pass the text of the file, open(" + path + ").read()").c_str());
+}
+
 std::string text(const char* what, nb::handle value) {
+  refuse_path(what, value);
   if (!nb::isinstance<nb::str>(value)) refuse_type(what, value, "a str");
   Py_ssize_t bytes = 0;
   const char* const utf8 = PyUnicode_AsUTF8AndSize(value.ptr(), &bytes);
@@ -41,6 +49,7 @@ std::string text(const char* what, nb::handle value) {
 
 std::vector<std::string> texts(const char* what, nb::handle value) {
   std::vector<std::string> all;
+  refuse_path(what, value);
   each(what, value, "a list of str", [&](const nb::object& item) {
     const std::string name = what + ("[" + std::to_string(all.size()) + "]");
     all.push_back(text(name.c_str(), item));
@@ -95,7 +104,20 @@ std::string in_words_of_python(const std::string& message) {
       {"called with want_", "called with return_"},
       {"set options.want_", "set return_"},
       {"Causal::top_left", "causal=True"},
+      {" (a last one from 2 to Lk - 1 hides the keys past it)", ""},
+      {"with expand() where", "with broadcast_to() where"},
+      {"attention: dropout is ", "attention: dropout_p is "},
+      {"call attention() without `into`", "call attention() without out"},
+      {"into.out ", "out "},
+      {"forward.out ", "r.out "},
+      {"forward.lse ", "r.lse "},
+      {"forward.lse_low ", "r.lse_low "},
+      {"grad_out ", "grad "},
+      {"selection.", "Select."},
       {"rotary: y ", "rotary: out "},
+      {"save_pretrained: ", "save: "},
+      {"set sample, too", "pass sample=True"},
+      {"pass Existing::replace", "pass overwrite=True"},
       {"keep_matrices_as(DType::q8)", "heed.load(path, dtype=\"int8\")"}};
   std::string text = message;
   for (const auto& [ours, theirs] : kPhrases)

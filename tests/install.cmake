@@ -20,3 +20,7 @@ set_tests_properties(install.consumer PROPERTIES LABELS install TIMEOUT 600)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_test(NAME rooms COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/rooms.py ${CMAKE_SOURCE_DIR})
 set_tests_properties(rooms PROPERTIES LABELS scripts TIMEOUT 60)
+
+add_test(NAME headers.older_standard
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/older_standard.py ${CMAKE_CXX_COMPILER} ${CMAKE_SOURCE_DIR})
+set_tests_properties(headers.older_standard PROPERTIES LABELS install TIMEOUT 120)

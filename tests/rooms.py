@@ -40,7 +40,7 @@ HEADERS = {
     "error": "core", "tensor": "core", "executor": "core", "kinds": "core", "attention": "attention",
     "kv_cache": "attention", "attention_operator": "attention", "rotary": "attention", "score_mod": "attention",
     "dual": "attention", "workspace": "attention", "checked": "core", "file_kind": "core", "finite": "core",
-    "timeline": "core", "model_files": "core",
+    "timeline": "core", "model_files": "core", "cpp20": "core",
     "random": "autograd", "autograd": "autograd", "functional": "autograd", "profile": "autograd", "nn": "nn",
     "models": "models", "text_encoder": "models", "image_encoder": "models", "speech_transformer": "models",
     "config_fields": "models", "io": "io", "event_file": "io", "optim": "train", "train": "train", "task": "train",

@@ -5,6 +5,8 @@
 #include <optional>
 #include <span>
 
+#include "heed/cpp20.h"
+
 namespace heed::inline v0 {
 
 /// A size, or nothing once any step on the way to it overflowed: steps nest, and one test at the end suffices.

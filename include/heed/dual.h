@@ -12,6 +12,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "heed/cpp20.h"
+
 // Never a function of its own: units built for different instruction sets would share it. And part of the caller's
 // loop.
 #define HEED_INLINE [[gnu::always_inline]] inline constexpr

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "heed/cpp20.h"
+
 namespace heed::inline v0 {
 
 /// Base of everything heed throws.

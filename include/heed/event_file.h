@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "heed/cpp20.h"
+
 namespace heed::inline v0 {
 
 /// A file of TFRecords (tensorflow/core/lib/io/record_writer.h) of messages Event (tensorflow/core/util/event.proto)

@@ -6,6 +6,8 @@
 #include <memory>
 #include <type_traits>
 
+#include "heed/cpp20.h"
+
 namespace heed::inline v0 {
 
 /// Runs tile 0 .. tiles-1, each exactly once, and returns when all are done. Implement it to plug in your own pool.

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "heed/cpp20.h"
+
 namespace heed::inline v0 {
 
 struct HttpRequest {

@@ -86,6 +86,9 @@ class DirectoryTransaction {
   Checksum write(const std::string& name, const FillFile& fill);
   Checksum write(const std::string& name, std::string_view text);
   void remove(const std::string& name);
+  /// Removes the other files that heed may write (is_model_file): those of the model that is replaced. Call it after
+  /// the last write(). Throws IoError if one of them is a mount point or not a regular file.
+  void remove_others();
   /// Later writes belong to the next set.
   void commit();
 
@@ -163,6 +166,9 @@ class SafetensorsFile {
   /// tensor may outlive this object. Throws FormatError if there is no such tensor, or if it has an unsupported dtype
   /// or more than 8 dimensions.
   Tensor tensor(const std::string& name) const;
+  /// The first number that is not finite: "m/model.safetensors: tensor 'wte.weight' holds NaN at (3, 17)"; none if all
+  /// are finite. Skips types that heed does not support.
+  std::optional<std::string> first_non_finite() const;
 
  private:
   friend class DirectorySnapshot;

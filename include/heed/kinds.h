@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "heed/cpp20.h"
+
 namespace heed::inline v0 {
 
 /// relu max(x, 0); gelu x Phi(x) (Hendrycks and Gimpel 2016); gelu_tanh its tanh approximation; silu x sigmoid(x). The

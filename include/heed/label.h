@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "heed/cpp20.h"
+
 namespace heed::inline v0 {
 
 /// Printable UTF-8: control characters, line separators and direction overrides become escapes as in C++ sources, with

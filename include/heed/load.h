@@ -43,9 +43,6 @@ void register_architecture(Architecture architecture);
 
 // ---------------------------------------------------------------------------------------------- whole models
 
-/// Whether every draw is the most probable token: temperature 0, or top_k 1.
-bool always_greedy(const Sampling& sampling);
-
 /// A model and its tokenizers. Image models have none. Movable.
 class StoredModel {
  public:
@@ -63,6 +60,10 @@ class StoredModel {
 
   /// "gpt2", for example; empty for heed's own models.
   const std::string& model_type() const { return model_.model_type; }
+  /// The path that load() read it from; empty if it was made otherwise.
+  const std::string& path() const { return path_; }
+  void set_path(std::string path) { path_ = std::move(path); }
+
   /// The third-party model, for save_pretrained(). For heed's own models only `module` is set.
   const PretrainedModel& pretrained() const { return model_; }
 
@@ -79,7 +80,8 @@ class StoredModel {
   GenerateOptions completed(GenerateOptions options) const;
   BeamOptions completed(BeamOptions options) const;
   /// `options` completed for sampling with `sampling`, or for beam search. `sample` decides; if absent, beam search if
-  /// options.beam is set, else the model's directory. There are at least n_best beams.
+  /// options.beam is set, else the model's directory. There are at least n_best beams. Throws UsageError for options of
+  /// the other way: `sampling` for a search, a beam for sampling, a length_penalty for a single sampled translation.
   BeamOptions drawn_or_searched(BeamOptions options, std::optional<bool> sample, const Sampling& sampling) const;
   /// Whether a translation takes a text sentence by sentence unless the caller decides: false for BART and T5, which
   /// also summarise and answer, true for other models.
@@ -96,7 +98,7 @@ class StoredModel {
   PretrainedModel model_;
   std::optional<Vocabulary> vocabulary_, source_vocabulary_;
   std::optional<Tokenizer> tokenizer_, source_tokenizer_;
-  std::string no_tokenizer_;
+  std::string no_tokenizer_, path_;
 };
 
 /// Whether a path is a third-party model: a GGUF file, or a directory whose config.json has a "model_type" and no
@@ -136,9 +138,16 @@ StoredModel make_model(const ModelParts& parts, const std::string& where, bool t
 StoredModel with_weights(const StoredModel& model, const std::string& file);
 
 /// Writes config.json, model.safetensors and the vocabularies all at once (DirectoryTransaction). The directory must be
-/// new, empty, or hold a heed model without training state. Throws UsageError for another directory and for an unknown
-/// kind of model, FormatError for values that are not finite in `dtype` (f32, f16, bf16), and IoError.
-void save(const StoredModel& model, const std::string& directory, DType dtype = DType::f32);
+/// new or empty. With Existing::replace it may hold a heed model without training state, whose other files
+/// (is_model_file) are removed; where the model was loaded from this directory, its README.md and licence stay. Throws
+/// UsageError for another directory and for an unknown kind of model, FormatError for values that are not finite in
+/// `dtype` (f32, f16, bf16), and IoError.
+void save(const StoredModel& model, const std::string& directory, DType dtype = DType::f32,
+          Existing existing = Existing::refuse);
+/// Checks the directory as save() does. `given` begins its messages ("--to my-model"), `to_replace` says there how
+/// Existing::replace is given.
+void check_target(const std::string& given, const std::string& directory, Existing existing,
+                  const std::string& to_replace);
 
 // ---------------------------------------------------------------------------------------------- their parts
 
@@ -182,11 +191,10 @@ void check_size(const ModelConfig& config, const SafetensorsFile& file);
 /// Converts a tensor for saving; `path` names its file. Throws FormatError for values that are not finite in `dtype`.
 Tensor converted(const Tensor& tensor, const std::string& name, DType dtype, const std::string& path);
 
-/// Writes a model with its texts (by file name) and commits. Files of another model in the directory are removed in the
-/// same transaction. Throws IoError, also if one of those is not a regular file.
-void write_model(DirectoryTransaction& transaction, const std::string& directory,
-                 const std::map<std::string, std::string>& texts, const NamedTensors& tensors,
-                 const Metadata& metadata);
+/// Writes a model with its texts (by file name) and commits. Other files of a model in the directory (is_model_file)
+/// are removed in the same transaction. Throws IoError, also if one of those is not a regular file.
+void write_model(DirectoryTransaction& transaction, const std::map<std::string, std::string>& texts,
+                 const NamedTensors& tensors, const Metadata& metadata);
 
 /// The content of a directory before it is written.
 enum class Holds : uint8_t {
@@ -194,8 +202,8 @@ enum class Holds : uint8_t {
   model,     // a model without training state
   training,  // training state, also without a model yet
 };
-/// Throws UsageError for a directory with files that heed did not make. `option` names it in the message.
-Holds expect_own(const char* option, const std::string& directory);
+/// Throws UsageError for a directory with files that heed did not make. `given` begins the message ("--to my-model").
+Holds expect_own(const std::string& given, const std::string& directory);
 
 // ---------------------------------------------------------------------------------------------- looking at files
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "heed/cpp20.h"
+
 namespace heed::inline v0 {
 
 // A model: its configuration, weights and vocabulary; source_vocabulary.txt if the source has its own.
@@ -25,9 +27,19 @@ inline constexpr const char* kLogFile = "train.log.jsonl";
 inline constexpr const char* kTrainOptionsFile = "train.toml";          // the program's options, for --resume
 inline constexpr const char* kAttentionFile = "attention.safetensors";  // maps of the report on it
 
+// Weights in several files (model-00001-of-00002.safetensors) have an index. heed reads them and writes one file.
+inline constexpr const char* kShardIndexFile = "model.safetensors.index.json";
+
+/// Whether a file has the licence or the terms of a model.
+inline bool is_licence_file(std::string_view name) {
+  constexpr std::string_view kNames[] = {"LICENSE",   "LICENSE.md", "LICENSE.txt",  "NOTICE",
+                                         "NOTICE.md", "NOTICE.txt", "USE_POLICY.md"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 /// Whether a file of a directory may be written, replaced and removed by heed: the files above, the checkpoints of a
-/// training (checkpoint-00000042.safetensors), and the texts that transformers, tokenizers, sentence-transformers and
-/// PEFT read beside a model, which a fine-tuned one takes over. Others are never touched: a journal
+/// training (checkpoint-00000042.safetensors), and the files that transformers, tokenizers, sentence-transformers and
+/// PEFT read beside a model, which a fine-tuned one takes over or replaces. Others are never touched: a journal
 /// (DirectoryTransaction) that names one is not heed's.
 inline bool is_model_file(std::string_view name) {
   constexpr std::string_view kNames[] = {
@@ -41,16 +53,23 @@ inline bool is_model_file(std::string_view name) {
       "processor_config.json", "normalizer.json", "modules.json", "sentence_bert_config.json",
       "sentence_roberta_config.json", "sentence_distilbert_config.json", "sentence_xlm-roberta_config.json",
       "config_sentence_transformers.json",
-      // Origin and licence of the model.
-      "README.md", "LICENSE.md", "LICENSE.txt", "NOTICE.md", "NOTICE.txt", "USE_POLICY.md"};
+      // Origin of the model.
+      "README.md"};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
-  constexpr std::string_view kCheckpoint = "checkpoint-", kEnd = ".safetensors";
-  constexpr size_t kFewestDigits = 8, kMostDigits = 19;
-  if (!name.starts_with(kCheckpoint) || !name.ends_with(kEnd)) return false;
-  const std::string_view digits =
-      name.substr(kCheckpoint.size(), name.size() - std::min(name.size(), kCheckpoint.size() + kEnd.size()));
-  return digits.size() >= kFewestDigits && digits.size() <= kMostDigits &&
-         digits.find_first_not_of("0123456789") == std::string_view::npos;
+  if (is_licence_file(name) || name == kShardIndexFile) return true;
+  constexpr std::string_view kCheckpoint = "checkpoint-", kShard = "model-", kEnd = ".safetensors";
+  if (!name.ends_with(kEnd)) return false;
+  name.remove_suffix(kEnd.size());
+  const auto is_number = [](std::string_view digits, size_t fewest, size_t most) {
+    return digits.size() >= fewest && digits.size() <= most &&
+           digits.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  if (name.starts_with(kCheckpoint)) return is_number(name.substr(kCheckpoint.size()), 8, 19);
+  constexpr std::string_view kOf = "-of-";
+  const size_t of = name.find(kOf);
+  return name.starts_with(kShard) && of != std::string_view::npos && of >= kShard.size() &&
+         is_number(name.substr(kShard.size(), of - kShard.size()), 5, 6) &&
+         is_number(name.substr(of + kOf.size()), 5, 6);
 }
 
 }  // namespace heed::inline v0

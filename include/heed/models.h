@@ -77,10 +77,14 @@ struct Sampling {
   std::optional<double> typical_p{};
   std::optional<double> epsilon_cutoff{};  // at least this probability; default 0 (Hewitt et al. 2022, section 4.1)
   std::optional<double> eta_cutoff{};  // at least min(eta, sqrt(eta) exp(-entropy)); default 0 (Hewitt, section 4.2)
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed{};      // default 0
 };
-/// Name of the first field, except the seed, that has a value; null if none has.
+/// Name of the first field that has a value; null if none has.
 const char* first_given(const Sampling& sampling);
+/// Whether every draw is the most probable token: temperature 0, or top_k 1.
+bool always_greedy(const Sampling& sampling);
+/// Throws UsageError if the temperature is 0, which takes the most probable token, and another field has a value.
+void expect_effect(const Sampling& sampling, const std::string& operation);
 /// Sampling for readable text, used if neither the caller nor the model's directory sets any.
 inline constexpr Sampling kReadableSampling{.temperature = 0.8, .top_k = 40, .top_p = 0.95};
 /// Throws ShapeError naming the field, its value and the permitted range; `operation` begins the message.
@@ -280,8 +284,8 @@ std::vector<Hypothesis> score(std::span<const Transformer* const> models, const 
                               const TokenBatch& target, const BeamOptions& options = {});
 
 /// Throws Error if any of `values` (float32), which `model` computed, is not finite; `what` names one of them ("a
-/// logit"). The message names the first parameter of `model` that is not finite; the parameters are only searched in
-/// this case.
+/// logit"). The message names the first tensor that is not finite, and its file: of those that `model` was loaded from,
+/// else of its parameters. They are only searched in this case.
 void check_finite(const char* operation, const char* what, const Tensor& values, const Module& model);
 
 /// Everything that decides a LanguageModel's shape; config.json holds exactly these names. The defaults are those of

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -54,6 +55,12 @@ class Module {
   /// In order of registration.
   const std::vector<std::pair<std::string, Module*>>& children() const { return children_; }
 
+  /// Searches the files that the parameters came from for the first number that is not finite, for check_finite():
+  /// their names of tensors may differ from the module's. Returns none if there is none.
+  using SearchFiles = std::function<std::optional<std::string>()>;
+  void set_search_files(SearchFiles search) { search_files_ = std::move(search); }
+  const SearchFiles& search_files() const { return search_files_; }
+
  protected:
   Variable register_parameter(std::string name, Tensor value);
   void register_parameter(std::string name, const Variable& parameter);  // an existing leaf
@@ -64,6 +71,7 @@ class Module {
   bool training_ = true;
   std::vector<std::pair<std::string, Variable>> parameters_;
   std::vector<std::pair<std::string, Module*>> children_;
+  SearchFiles search_files_{};
 };
 
 class Linear : public Module {

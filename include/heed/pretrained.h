@@ -110,11 +110,19 @@ PretrainedModel load_classifier(const std::string& directory, const std::vector<
 /// The names of a model's classes by index (id2label); empty if config.json has none. Throws FormatError.
 std::vector<std::string> labels_of(const PretrainedModel& model);
 
+/// Whether saving may replace the model that a directory holds.
+enum class Existing : uint8_t { refuse, replace };
+
 /// Writes a model in its original layout: tensors with their original names and dtypes in one model.safetensors, and
-/// unchanged copies of config.json, the tokenizer's files and other texts. The directory must be new or empty. Either
-/// all files are written or none. Throws UsageError for a directory with files and for a model from a GGUF file,
-/// FormatError for values that are not finite in the dtype, and IoError.
-void save_pretrained(const PretrainedModel& model, const std::string& directory);
+/// unchanged copies of config.json, the tokenizer's files and other texts. The directory must be new or empty. With
+/// Existing::replace it may hold a model without training state, also the one that was loaded from it: that model's
+/// other files (is_model_file) are removed. Either all files are written or none. Throws UsageError for another
+/// directory and for a model from a GGUF file, FormatError for values that are not finite in the dtype, and IoError.
+void save_pretrained(const PretrainedModel& model, const std::string& directory, Existing existing = Existing::refuse);
+/// Checks the directory as save_pretrained() does. `given` begins its messages ("--to my-model"), `to_replace` says
+/// there how Existing::replace is given.
+void check_pretrained_target(const std::string& given, const std::string& directory, Existing existing,
+                             const std::string& to_replace);
 
 /// How preprocessor_config.json of a directory prepares an image for its ImageEncoder, as in transformers'
 /// ViTImageProcessor and DeiTImageProcessor. Throws IoError, FormatError.

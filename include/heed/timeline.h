@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "heed/cpp20.h"
+
 namespace heed::inline v0 {
 
 /// Spans of time, noted from any thread. ProfileScope notes operations where Profile::timeline is set, timed() the

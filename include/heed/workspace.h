@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <memory>
 
+#include "heed/cpp20.h"
+
 namespace heed::inline v0 {
 
 /// Grows to what the largest call needed. One call at a time: threads that call at once need one each.

@@ -1,7 +1,8 @@
 """The operator: signatures, documentation, results. The work is done in _heed."""
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, overload
+from types import EllipsisType
+from typing import Any, Generic, Literal, NamedTuple, Protocol, SupportsIndex, TypedDict, TypeVar, Unpack, cast, overload
 
 from . import _heed
 from ._score_mod import ScoreMod
@@ -16,6 +17,7 @@ class Array(Protocol):
 
 A = TypeVar("A", bound=Array)
 Causal = bool | Literal[0, 1, "top_left", "top-left", "bottom_right", "bottom-right"] | None
+Index = SupportsIndex | slice | EllipsisType | tuple[SupportsIndex | slice | EllipsisType | None, ...] | None
 Stage = Literal["scaled", "softcap", "masked", "weights"]
 ScoreFunction = ScoreMod | Callable[..., Any]
 
@@ -131,11 +133,13 @@ def attention(q: A, k: A, v: A, mask: Array | None = None, causal: Causal = Fals
 def attention(q: A, k: A, v: A, mask: Array | None = None, causal: Causal = False, *, out: A | None = None,
               return_lse: bool = False, return_scores: Stage | None = None, return_weights: Literal[True] | Select,
               **options: Unpack[Options]) -> AttentionResult[A]: ...
-def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, scale: Any = None, window: Any = None,
-              softcap: Any = 0.0, alibi: Any = None, sinks: Any = None, score_mod: Any = None, block_mask: Any = None,
-              key_lengths: Any = None, offset: Any = 0, q_offsets: Any = None, k_offsets: Any = None,
-              dropout_p: Any = 0.0, seed: Any = 0, out: Any = None, return_lse: Any = False, return_scores: Any = None,
-              return_weights: Any = False, **unknown: Any) -> Any:
+def attention(q: A, k: A, v: A, mask: Array | None = None, causal: Causal = False, *, scale: float | None = None,
+              window: tuple[int | None, int | None] | None = None, softcap: float | None = 0.0,
+              alibi: Array | None = None, sinks: Array | None = None, score_mod: ScoreFunction | None = None,
+              block_mask: _heed.BlockMask | None = None, key_lengths: Array | None = None, offset: int = 0,
+              q_offsets: Array | None = None, k_offsets: Array | None = None, dropout_p: float = 0.0, seed: int = 0,
+              out: A | None = None, return_lse: bool = False, return_scores: Stage | None = None,
+              return_weights: bool | Select = False, **unknown: object) -> A | AttentionResult[A]:
     """softmax(scores) V, fused: extra memory grows with Lq + Lk, not with Lq * Lk.
 
         out = heed.attention(q, k, v, causal=True, softcap=50.0)
@@ -186,8 +190,8 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
         raise TypeError(_unknown_option(next(iter(unknown))))
     try:
         if return_lse is False and return_scores is None and return_weights is False:
-            return _heed.attention(q, k, v, out, mask, causal, scale, window, softcap, alibi, sinks, score_mod,
-                                   block_mask, key_lengths, offset, q_offsets, k_offsets, dropout_p, seed)
+            return cast(A, _heed.attention(q, k, v, out, mask, causal, scale, window, softcap, alibi, sinks, score_mod,
+                                           block_mask, key_lengths, offset, q_offsets, k_offsets, dropout_p, seed))
         options = _heed.Options(mask, causal, scale, window, softcap, alibi, sinks, score_mod, block_mask, key_lengths,
                                 offset, q_offsets, k_offsets, dropout_p, seed)
         return _result(options,
@@ -198,11 +202,13 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: Any = False, *, 
         _refuse_mixed(error, q, k, v)
         followed = isinstance(error, _heed.Watched)
     from .torch import _attention, _traced
-    run = _traced.followed if followed else _attention.attention
-    return run(q, k, v, mask, causal, scale=scale, window=window, softcap=softcap, alibi=alibi, sinks=sinks,
-               score_mod=score_mod, block_mask=block_mask, key_lengths=key_lengths, offset=offset, q_offsets=q_offsets,
-               k_offsets=k_offsets, dropout_p=dropout_p, seed=seed, return_lse=return_lse,
-               return_scores=return_scores, return_weights=return_weights)
+    run: Any = _traced.followed if followed else _attention.attention
+    result: A | AttentionResult[A] = run(
+        q, k, v, mask, causal, scale=scale, window=window, softcap=softcap, alibi=alibi, sinks=sinks,
+        score_mod=score_mod, block_mask=block_mask, key_lengths=key_lengths, offset=offset, q_offsets=q_offsets,
+        k_offsets=k_offsets, dropout_p=dropout_p, seed=seed, return_lse=return_lse, return_scores=return_scores,
+        return_weights=return_weights)
+    return result
 
 
 # What other libraries call the same.

@@ -50,7 +50,7 @@ class Chat:
     def __init__(self, model: LanguageModel, *, template: str | Writer | None = None, system: str = "",
                  max_tokens: int | None = None, min_tokens: int | None = None, temperature: float | None = None,
                  top_k: int | None = None, top_p: float | None = None, min_p: float | None = None,
-                 repetition_penalty: float | None = None, no_repeat_ngram_size: int | None = None, seed: int = 0,
+                 repetition_penalty: float | None = None, no_repeat_ngram_size: int | None = None, seed: int | None = None,
                  stop: Stop = ()) -> None:
         if not isinstance(model, LanguageModel):
             raise TypeError(f"Chat: model is {model!r}; pass a heed.LanguageModel")

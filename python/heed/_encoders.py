@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 import numpy as np
 
 from . import _heed, nn
-from ._models import Model, _embedded, _map
+from ._models import Model, _embedded, _map, _warn_of_name, cut_in_words
 from ._view import AttentionMap
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class TextEncoder(Model):
     def embed(self, text: Iterable[str], *, tokens: Literal[False] = False) -> Floats: ...
     @overload
     def embed(self, text: Iterable[str], *, tokens: Literal[True]) -> list[Floats]: ...
-    def embed(self, text: Any, *, tokens: Any = False) -> Any:
+    def embed(self, text: str | Iterable[str], *, tokens: bool = False) -> Floats | list[Floats]:
         """(E) float32, a text's vector; of B texts (B, E).
 
         Of a directory of sentence-transformers as its modules.json says; else the mean of the last states of all
@@ -107,6 +107,7 @@ class TextEncoder(Model):
         With tokens=True the last states themselves, (L, E), one row for each of reading_ids(text); of several texts a
         list. Raises ShapeError then for a text without tokens, and for more than the model takes.
         """
+        _warn_of_name("embed", text)
         return _embedded(self, text, tokens)
 
     @overload
@@ -114,7 +115,8 @@ class TextEncoder(Model):
             self, text: str, second: str | None = None) -> list[ScoredLabel]: ...
     @overload
     def classify(self, text: Iterable[str], second: Iterable[str | None] | None = None) -> list[list[ScoredLabel]]: ...
-    def classify(self, text: Any, second: Any = None) -> Any:
+    def classify(self, text: str | Iterable[str], second: str | Iterable[str | None] | None = None) \
+            -> list[ScoredLabel] | list[list[ScoredLabel]]:
         """All classes of a text, the most probable first; of several texts a list.
 
         second  of a model of pairs: the second text, or for several texts a list with a text or None for each
@@ -122,6 +124,7 @@ class TextEncoder(Model):
         What is longer than the model takes is cut, with a warning: of a pair the longer text.
         """
         one = isinstance(text, str)
+        _warn_of_name("classify", text)
         found = _heed.classify_texts(self._made, [text] if one else text, [second] if one else second)
         _warn("classify", [cut for _, cut in found])
         classes = [[ScoredLabel(*parts) for parts in labels] for labels, _ in found]
@@ -131,9 +134,10 @@ class TextEncoder(Model):
     def label_tokens(self, text: str) -> LabelledText: ...  # type: ignore[overload-overlap]
     @overload
     def label_tokens(self, text: Iterable[str]) -> list[LabelledText]: ...
-    def label_tokens(self, text: Any) -> Any:
+    def label_tokens(self, text: str | Iterable[str]) -> LabelledText | list[LabelledText]:
         """The class of each token of a text, and of neighbours of one class together; of several texts a list."""
         one = isinstance(text, str)
+        _warn_of_name("label_tokens", text)
         found = [LabelledText([LabelledToken(*parts) for parts in tokens], [LabelledSpan(*parts) for parts in spans],
                               cut) for tokens, spans, cut in _heed.label_tokens(self._made, [text] if one else text)]
         return found[0] if one else found
@@ -145,8 +149,8 @@ class TextEncoder(Model):
     @overload
     def answer(self, question: Iterable[str], context: Iterable[str], *, top: int = 1, longest: int = 15,
                window: int = 384, in_common: int = 128) -> list[list[Answer]]: ...
-    def answer(self, question: Any, context: Any, *, top: Any = 1, longest: Any = 15, window: Any = 384,
-               in_common: Any = 128) -> Any:
+    def answer(self, question: str | Iterable[str], context: str | Iterable[str], *, top: int = 1, longest: int = 15,
+               window: int = 384, in_common: int = 128) -> list[Answer] | list[list[Answer]]:
         """Where a context answers a question, best first; of several questions, with a context each, a list.
 
         top        answers to a question, at most; none in a context without tokens
@@ -157,6 +161,7 @@ class TextEncoder(Model):
         Raises ShapeError for options that are not 1 or more, FormatError for a question that leaves no room.
         """
         one = isinstance(question, str) and isinstance(context, str)
+        _warn_of_name("answer", context)
         questions, contexts = ([question], [context]) if one else (question, context)
         found = [[Answer(*parts) for parts in answers]
                  for answers in _heed.find_answers(self._made, questions, contexts, top, longest, window, in_common)]
@@ -168,7 +173,8 @@ class TextEncoder(Model):
     @overload
     def fill(self, text: Iterable[str], *, top: int = 5,
              mask: str | None = None) -> list[list[list[MaskFilling]]]: ...
-    def fill(self, text: Any, *, top: Any = 5, mask: Any = None) -> Any:
+    def fill(self, text: str | Iterable[str], *, top: int = 5, mask: str | None = None) \
+            -> list[list[MaskFilling]] | list[list[list[MaskFilling]]]:
         """For each mask of a text what may stand there, the most probable first; of several texts a list.
 
         top   tokens for a mask
@@ -177,6 +183,7 @@ class TextEncoder(Model):
         A text without a mask gives an empty list. Raises FormatError for a text longer than the model takes.
         """
         one = isinstance(text, str)
+        _warn_of_name("fill", text)
         found = [[[MaskFilling(*parts) for parts in words] for words in masks]
                  for masks in _heed.fill_masks(self._made, [text] if one else text, top, mask)]
         return found[0] if one else found
@@ -218,7 +225,7 @@ class ImageEncoder(Model):
         preprocessor_config.json of the directory says how it is resized, cut and normalised. Raises IoError,
         FormatError for that file, ShapeError for another shape or dtype.
         """
-        pixels: Floats = _heed.prepare_image(np.asarray(picture), _heed.load_image_preparation(self._path))
+        pixels: Floats = _heed.prepare_image(_array("prepare", picture), _heed.load_image_preparation(self._path))
         return pixels
 
     def logits(self, pixels: Array) -> Floats:
@@ -226,16 +233,18 @@ class ImageEncoder(Model):
 
         Raises UsageError for a model without classes, ShapeError for pictures of another size.
         """
+        if isinstance(pixels, (str, bytes, os.PathLike)):
+            raise TypeError(f"logits: pixels is {pixels!r}, the name of a file; pass model.prepare({_read(pixels)})")
         with nn.no_grad():
             return self.module.logits(pixels).numpy().astype(np.float32, copy=False)
 
     def classify(self, picture: Array) -> list[ScoredLabel]:
-        """All classes of a picture, as prepare() takes it, the most probable first."""
-        [logits] = self.logits(self.prepare(picture)).astype(np.float64)
-        p = np.exp(logits - logits.max())
-        p /= p.sum()
-        labels = self.labels or [f"LABEL_{i}" for i in range(len(p))]
-        return [ScoredLabel(labels[i], float(p[i])) for i in np.argsort(-p, kind="stable")]
+        """All classes of a picture, as prepare() takes it, the most probable first.
+
+        Raises UsageError for a model without classes, RuntimeError where a score is not finite.
+        """
+        pixels = self.prepare(_array("classify", picture))
+        return [ScoredLabel(*parts) for parts in _heed.classify_picture(self._made, pixels)]
 
     def attend(self, picture: Array) -> AttentionMap:
         """What attends to what in a picture, as prepare() takes it: a map of all layers and heads, (N, H, L, L).
@@ -244,7 +253,7 @@ class ImageEncoder(Model):
         took it, so that its page lies over it; over_picture() draws that, too.
         """
         weights, tokens, shown, patches = _heed.attended_picture(
-            self._made, np.asarray(picture), _heed.load_image_preparation(self._path))
+            self._made, _array("attend", picture), _heed.load_image_preparation(self._path))
         return AttentionMap(weights, tokens, tokens, picture=shown, patches=patches)
 
 
@@ -291,5 +300,21 @@ class SpeechTransformer(Model):
 
 def _warn(operation: str, cut: list[bool]) -> None:
     if any(cut):
-        warnings.warn(f"{operation}: text {cut.index(True)} is longer than the model takes, and {sum(cut) - 1} others; "
-                      "their ends do not count", stacklevel=3)
+        warnings.warn(f"{operation}: " + cut_in_words([i for i, one in enumerate(cut) if one]), stacklevel=3)
+
+
+def _read(name: str | bytes | os.PathLike[Any]) -> str:
+    """How the picture of a file is read in Python."""
+    path = os.fsdecode(name)
+    if path.lower().endswith(".png"):
+        return f"heed.read_png({path!r})"
+    if path.lower().endswith(".npy"):
+        return f"numpy.load({path!r})"
+    return f"PIL.Image.open({path!r}).convert('RGB')"
+
+
+def _array(operation: str, picture: Any) -> Any:
+    """A picture as an array. The name of a file is none."""
+    if isinstance(picture, (str, bytes, os.PathLike)):
+        raise TypeError(f"{operation}: picture is {picture!r}, the name of a file; pass {_read(picture)}")
+    return np.asarray(picture)

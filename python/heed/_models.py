@@ -161,18 +161,21 @@ class Model:
         return {name: array.view(_bfloat16()) if is_bfloat16 else array
                 for name, array, is_bfloat16 in self._made.parameters()}
 
-    def save(self, directory: Path, dtype: Dtype | None = None) -> None:
+    def save(self, directory: Path, dtype: Dtype | None = None, *, overwrite: bool = False) -> None:
         """Writes config.json, model.safetensors and the vocabularies, all at once, for heed.load() and the program.
 
-        Another maker's model is written in the layout that it came in, in its dtypes and with its tokenizer's files,
-        for transformers, too; its directory is new or empty. That of heed's own is, or holds one without a training.
+        A third-party model is written in the layout that it came in, in its dtypes and with its tokenizer's files, for
+        transformers, too.
 
-        dtype  of heed's own models: "float32", the default, "float16" or "bfloat16"
+        dtype      of heed's own models: "float32", the default, "float16" or "bfloat16"
+        overwrite  True: replace a model that the directory holds, also the one that this model was loaded from. The
+                   other files of the old model (tokenizer, README.md, licence) are removed. Files with names that heed
+                   does not know stay. Default False: the directory must be new or empty
 
         Raises UsageError for another directory and for a model of a GGUF file, ShapeError for another dtype,
         FormatError for values that do not fit into it, IoError.
         """
-        self._made.save(directory, dtype)
+        self._made.save(directory, dtype, overwrite)
 
     def read(self, ids: Iterable[int], target: Iterable[int] | None = None, *, states: bool = False,
              weights: bool = False) -> Reading:
@@ -212,6 +215,14 @@ class Model:
         """The ids that the model reads of a text, with its special tokens; of a language model those in front alone."""
         return _heed.reading_ids(self._made, text)
 
+    if not TYPE_CHECKING:  # for checkers a model has the attributes of its class alone
+        def __getattr__(self, name: str) -> Any:
+            kinds = [] if name.startswith("_") else _kinds_with(name)
+            if not kinds:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise AttributeError(f"{name}: the model is {_heed.what_it_does(self._made)}; {name} is of a " +
+                                 " or a ".join(f"heed.{kind}" for kind in kinds))
+
     def __repr__(self) -> str:
         if self.model_type:
             return f"{type(self).__name__}({self.model_type}, {self.num_parameters:,} parameters)"
@@ -241,7 +252,7 @@ class TranslateOptions(TypedDict, total=False):
     top_k: int | None
     top_p: float | None
     min_p: float | None
-    seed: int
+    seed: int | None
     batch: int
     split: bool | None
     prefix: str
@@ -292,12 +303,14 @@ class Translator(Model):
     @overload
     def translate(self, text: Iterable[str], *, n_best: int,
                   **options: Unpack[TranslateOptions]) -> list[list[Translation]]: ...
-    def translate(self, text: Any, *, n_best: Any = None, beam: Any = None, length_penalty: Any = None,
-                  max_length: Any = None, min_length: Any = None, repetition_penalty: Any = None,
-                  no_repeat_ngram_size: Any = None, alignment: Any = False, sample: Any = None,
-                  temperature: Any = None, top_k: Any = None, top_p: Any = None, min_p: Any = None, seed: Any = 0,
-                  batch: Any = 32, split: Any = None, prefix: Any = "", source_language: Any = "",
-                  target_language: Any = "") -> Any:
+    def translate(self, text: str | Iterable[str], *, n_best: int | None = None, beam: int | None = None,
+                  length_penalty: float | None = None, max_length: int | None = None, min_length: int | None = None,
+                  repetition_penalty: float | None = None, no_repeat_ngram_size: int | None = None,
+                  alignment: bool = False, sample: bool | None = None, temperature: float | None = None,
+                  top_k: int | None = None, top_p: float | None = None, min_p: float | None = None,
+                  seed: int | None = None, batch: int = 32, split: bool | None = None, prefix: str = "",
+                  source_language: str = "", target_language: str = "") \
+            -> str | list[str] | list[Translation] | list[list[Translation]]:
         """Translates a text, or each of several: a str gives a str, others a list.
 
         n_best                up to so many translations of each text, best first, as heed.Translation with scores and
@@ -310,12 +323,14 @@ class Translator(Model):
                               negative); default 1: nothing
         no_repeat_ngram_size  no row of so many tokens is written twice; default 0: any may be
         alignment             also which word comes from which, with n_best
-        sample                draw translations instead of searching: the next five options count; default False
+        sample                draw translations instead of searching, with the next five options, which need it, and
+                              without beam; default False
         temperature           scores are divided by it; 0: the most probable token; default 1
         top_k                 draw among so many of the most probable tokens; 0, the default: all
         top_p                 draw among the fewest tokens that reach this probability together; default 1
         min_p                 draw among those with this share of the greatest probability; default 0: all
-        seed                  of the draws, which are functions of it, of the place of the text and of the step
+        seed                  of the draws, which are functions of it, of the place of the text and of the step;
+                              default 0
         batch                 sentences decoded together at most; default 32
         split                 True: the sentences of a text are translated one by one; False: as one text. Default:
                               False for BART and T5, which also summarise; True for other models
@@ -323,12 +338,13 @@ class Translator(Model):
         source_language, target_language  of models of many languages, as their tokenizer names them: "spa_Latn", or
                               "es" for "__es__" and Marian's ">>es<<". A text that begins with ">>es<<" has its own
 
-        These are the defaults of heed's own models. Another model is searched, or drawn from, as its
+        These are the defaults of heed's own models. A third-party model is searched, or drawn from, as its
         generation_config.json says where an option is not given.
 
         Blank texts stay as they are. The GIL is released, and Ctrl-C ends it. Raises ShapeError for options out of
-        range, UsageError for a language that the model does not have and for what its generation_config.json asks for
-        and heed does not have, TypeError for what is no text.
+        range; UsageError for options that have no effect (beam or, for one translation, length_penalty with
+        sample=True, temperature without it, top_k with temperature 0), for a language that the model does not have and
+        for what its generation_config.json asks for and heed does not have; TypeError for what is no text.
         """
         if alignment is True and n_best is None:
             raise _heed.UsageError("translate: alignment comes with Translation objects; pass n_best, too")
@@ -336,10 +352,12 @@ class Translator(Model):
                                    no_repeat_ngram_size, n_best, alignment, sample, temperature, top_k, top_p, min_p,
                                    seed, batch, split, prefix, source_language, target_language)
         one = isinstance(text, str)
-        found = self._made.translate([text] if one else text, call, n_best is not None)
+        _warn_of_name("translate", text)
+        found: Any = self._made.translate([text] if one else text, call, n_best is not None)
         if n_best is not None:
             found = [[Translation(*parts) for parts in best] for best in found]
-        return found[0] if one else found
+        result: str | list[str] | list[Translation] | list[list[Translation]] = found[0] if one else found
+        return result
 
     @overload
     def score(  # type: ignore[overload-overlap]
@@ -350,8 +368,9 @@ class Translator(Model):
     def score(self, text: Iterable[str], translation: Iterable[str], *, length_penalty: float | None = None,
               alignment: bool = False, batch: int = 32, prefix: str = "", source_language: str = "",
               target_language: str = "") -> list[Translation]: ...
-    def score(self, text: Any, translation: Any, *, length_penalty: Any = None, alignment: Any = False,
-              batch: Any = 32, prefix: Any = "", source_language: Any = "", target_language: Any = "") -> Any:
+    def score(self, text: str | Iterable[str], translation: str | Iterable[str], *, length_penalty: float | None = None,
+              alignment: bool = False, batch: int = 32, prefix: str = "", source_language: str = "",
+              target_language: str = "") -> Translation | list[Translation]:
         """How probable the model finds a translation of a text; or of several texts, one of each.
 
         Options as of translate(). Texts are taken whole. Raises ShapeError where the numbers of texts differ,
@@ -383,13 +402,14 @@ class Translator(Model):
     def embed(self, text: Iterable[str], *, tokens: Literal[False] = False) -> Floats: ...
     @overload
     def embed(self, text: Iterable[str], *, tokens: Literal[True]) -> list[Floats]: ...
-    def embed(self, text: Any, *, tokens: Any = False) -> Any:
+    def embed(self, text: str | Iterable[str], *, tokens: bool = False) -> Floats | list[Floats]:
         """(E) float32, the mean over a text's tokens of what the encoder makes of them; of B texts (B, E).
 
         With tokens=True the hidden states themselves, (L, E), one row for each of source_vocabulary.tokenize(text); of
         several texts a list. Of another maker's model one for each of reading_ids(text), and they all count in the
         mean. Raises ShapeError for a text without tokens, and for more than the model takes.
         """
+        _warn_of_name("embed", text)
         return _embedded(self, text, tokens)
 
     def attend(self, text: str, translation: str | None = None, *, beam: int | None = None) -> AttentionPage:
@@ -433,17 +453,19 @@ class LanguageModel(Model):
     def generate(self, prompt: str, *, max_tokens: int | None = None, min_tokens: int | None = None,
                  temperature: float | None = None, top_k: int | None = None, top_p: float | None = None,
                  min_p: float | None = None, repetition_penalty: float | None = None,
-                 no_repeat_ngram_size: int | None = None, seed: int = 0, stop: Stop = (),
+                 no_repeat_ngram_size: int | None = None, seed: int | None = None, stop: Stop = (),
                  stream: Literal[False] = False) -> str: ...
     @overload
     def generate(self, prompt: str, *, max_tokens: int | None = None, min_tokens: int | None = None,
                  temperature: float | None = None, top_k: int | None = None, top_p: float | None = None,
                  min_p: float | None = None, repetition_penalty: float | None = None,
-                 no_repeat_ngram_size: int | None = None, seed: int = 0, stop: Stop = (),
+                 no_repeat_ngram_size: int | None = None, seed: int | None = None, stop: Stop = (),
                  stream: Literal[True]) -> Iterator[str]: ...
-    def generate(self, prompt: Any, *, max_tokens: Any = None, min_tokens: Any = None, temperature: Any = None,
-                 top_k: Any = None, top_p: Any = None, min_p: Any = None, repetition_penalty: Any = None,
-                 no_repeat_ngram_size: Any = None, seed: Any = 0, stop: Any = (), stream: Any = False) -> Any:
+    def generate(self, prompt: str, *, max_tokens: int | None = None, min_tokens: int | None = None,
+                 temperature: float | None = None, top_k: int | None = None, top_p: float | None = None,
+                 min_p: float | None = None, repetition_penalty: float | None = None,
+                 no_repeat_ngram_size: int | None = None, seed: int | None = None, stop: Stop = (),
+                 stream: bool = False) -> str | Iterator[str]:
         """What the model makes follow a text, without it.
 
         prompt                the text; one without tokens counts as a newline
@@ -456,7 +478,7 @@ class LanguageModel(Model):
         repetition_penalty    scores of tokens that are in the text are divided by it (multiplied, where negative);
                               default 1: nothing
         no_repeat_ngram_size  no row of so many tokens is written that is in the text already; default 0: any may be
-        seed                  the same seed gives the same text
+        seed                  the same seed gives the same text; default 0
         stop                  a text or several that end what is written, and are no part of it
         stream                an iterator over the text, in whole characters as soon as they are certain; the model
                               computes while one waits for the next, and ends where nobody asks for more
@@ -464,9 +486,11 @@ class LanguageModel(Model):
         These are the defaults of heed's own models and of GGUF files. Another model writes as its
         generation_config.json says where an option is not given; without do_sample in it the most probable tokens.
 
-        The GIL is released, and Ctrl-C ends it. Raises ShapeError for options out of range, UsageError for what the
+        The GIL is released, and Ctrl-C ends it. Raises ShapeError for options out of range, UsageError for options that
+        have no effect (top_k with temperature 0, seed where the most probable tokens are taken) and for what the
         generation_config.json asks for and heed does not have, RuntimeError where a logit is not finite.
         """
+        _warn_of_name("generate", prompt)
         made = self._made.continued(prompt, [stop] if isinstance(stop, str) else stop, max_tokens, min_tokens,
                                     temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram_size, seed)
         if not isinstance(stream, bool):
@@ -477,7 +501,7 @@ class LanguageModel(Model):
     def score(self, text: str) -> TextScore: ...  # type: ignore[overload-overlap]
     @overload
     def score(self, text: Iterable[str]) -> list[TextScore]: ...
-    def score(self, text: Any) -> Any:
+    def score(self, text: str | Iterable[str]) -> TextScore | list[TextScore]:
         """How probable the model finds a text, or each of several. Raises ShapeError for one of fewer than 2 tokens."""
         if isinstance(text, str):
             return TextScore(*self._made.score_text(text))
@@ -497,12 +521,13 @@ class LanguageModel(Model):
     def embed(self, text: Iterable[str], *, tokens: Literal[False] = False) -> Floats: ...
     @overload
     def embed(self, text: Iterable[str], *, tokens: Literal[True]) -> list[Floats]: ...
-    def embed(self, text: Any, *, tokens: Any = False) -> Any:
+    def embed(self, text: str | Iterable[str], *, tokens: bool = False) -> Floats | list[Floats]:
         """(E) float32, the mean over a text's tokens of their last hidden states; of B texts (B, E).
 
         With tokens=True the hidden states themselves, (L, E), one row for each of reading_ids(text); of several texts a
         list. Raises ShapeError for a text without tokens, and for more than the model takes.
         """
+        _warn_of_name("embed", text)
         return _embedded(self, text, tokens)
 
     def attend(self, text: str, *, max_tokens: int = 0) -> AttentionMap:
@@ -513,6 +538,13 @@ class LanguageModel(Model):
         """
         _, [group] = self._made.attended_reading(text, max_tokens)
         return _map(*group)
+
+
+def _kinds_with(name: str) -> list[str]:
+    """The kinds of models that have a method or a property."""
+    from ._encoders import ImageEncoder, SpeechTransformer, TextEncoder
+    return [kind.__name__ for kind in (Translator, LanguageModel, TextEncoder, ImageEncoder, SpeechTransformer)
+            if name in vars(kind)]
 
 
 def _map(_: str, title: str, weights: Any, queries: list[str], keys: list[str]) -> AttentionMap:
@@ -535,19 +567,20 @@ def _pieces(made: _heed.Text) -> Iterator[str]:
         yield piece
 
 
-def _embedded(model: Model, text: Any, tokens: Any) -> Any:
+def _embedded(model: Model, text: Any, tokens: Any) -> Floats | list[Floats]:
     if not isinstance(tokens, bool):
         raise TypeError(f"embed: tokens is {tokens!r}; pass True or False")
     one = isinstance(text, str)
     texts = [text] if one else text
     if model.model_type and not tokens:
-        vectors = _pooled(model, texts)
+        vectors: Floats = _pooled(model, texts)
         return vectors[0] if one else vectors
-    states = model._made.hidden_states(texts)
+    states: list[Floats] = model._made.hidden_states(texts)
     if tokens:
         return states[0] if one else states
     if one:
-        return states[0].mean(axis=0)
+        mean: Floats = states[0].mean(axis=0)
+        return mean
     if not states:
         return np.empty((0, model.config["d_model"]), np.float32)
     return np.stack([each.mean(axis=0) for each in states])
@@ -558,9 +591,26 @@ def _pooled(model: Model, texts: Any) -> Any:
     modules = _heed.load_sentence_modules(model._path) if os.path.isdir(model._path or "") else _heed.SentenceModules()
     vectors, cut = _heed.embed_texts(model._made, texts, modules)
     if cut:
-        warnings.warn(f"embed: text {cut[0]} is longer than the model takes, and {len(cut) - 1} others; their ends do "
-                      "not count", stacklevel=4)
+        warnings.warn("embed: " + cut_in_words(cut), stacklevel=4)
     return vectors
+
+
+def cut_in_words(cut: list[int]) -> str:
+    """What a warning says of texts that were cut, by their indices."""
+    if len(cut) == 1:
+        return f"text {cut[0]} is longer than the model takes; its end does not count"
+    others = "1 other" if len(cut) == 2 else f"{len(cut) - 1} others"
+    return f"text {cut[0]} and {others} are longer than the model takes; their ends do not count"
+
+
+_TEXT_FILES = (".csv", ".json", ".jsonl", ".md", ".txt", ".tsv", ".png", ".jpg", ".jpeg", ".pdf", ".html")
+
+
+def _warn_of_name(operation: str, text: Any) -> None:
+    """A text that is the name of a file is more likely a mistake than a text."""
+    if isinstance(text, str) and text.lower().endswith(_TEXT_FILES) and os.path.isfile(text):
+        warnings.warn(f"{operation}: the text is {text!r}, which is the name of a file; pass open({text!r}).read() for "
+                      "its content", stacklevel=3)
 
 
 def _read(config: str) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Vocabulary:
     def encode(self, text: str) -> list[int]: ...  # type: ignore[overload-overlap]  # a str is texts, too
     @overload
     def encode(self, text: Iterable[str]) -> list[list[int]]: ...
-    def encode(self, text: Any) -> Any:
+    def encode(self, text: str | Iterable[str]) -> list[int] | list[list[int]]:
         """The ids of a text's pieces, without begin and end; of several texts a list for each."""
         if isinstance(text, str):
             return self._made.encode([text])[0]

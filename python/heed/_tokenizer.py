@@ -47,7 +47,7 @@ class Tokenizer:
     def encode(self, text: str, *, special_tokens: bool = True) -> Encoding: ...  # type: ignore[overload-overlap]
     @overload
     def encode(self, text: Iterable[str], *, special_tokens: bool = True) -> list[Encoding]: ...
-    def encode(self, text: Any, *, special_tokens: Any = True) -> Any:
+    def encode(self, text: str | Iterable[str], *, special_tokens: bool = True) -> Encoding | list[Encoding]:
         """The tokens of a text; of several texts a list.
 
         special_tokens  those that the model wants around a text are added; such that are written in it are found in

@@ -327,7 +327,7 @@ MISFITS = [
     ({"offset": 1 << 80}, heed.ShapeError, "offset is 1208925819614629174706176; pass at most 2"),
     ({"offset": 0.5}, TypeError, "offset is 0.5; pass an integer"),
     ({"q_offsets": np.array([0, 4])}, heed.ShapeError, "not the three dimensions"),
-    ({"dropout_p": 1}, heed.ShapeError, r"dropout is 1; pass a probability in \[0, 1\)"),
+    ({"dropout_p": 1}, heed.ShapeError, r"dropout_p is 1; pass a probability in \[0, 1\)"),
     ({"seed": -1}, heed.ShapeError, "seed is -1; pass 0 to"),
     ({"seed": 1 << 64}, heed.ShapeError, "seed is 18446744073709551616; pass 0 to"),
     ({"return_scores": "all"}, heed.ShapeError, "return_scores is 'all'; pass None, 'scaled'"),
@@ -373,7 +373,7 @@ def test_backward_and_merge_refuse_what_is_no_result():
     r = heed.attention(X, X, X, return_lse=True)
     with pytest.raises(heed.ShapeError, match="r is a merged result"):
         heed.attention_backward(X, X, X, X, heed.merge(r, r))
-    with pytest.raises(heed.ShapeError, match="attention_backward: grad_out has shape"):
+    with pytest.raises(heed.ShapeError, match="attention_backward: grad has shape"):
         heed.attention_backward(X[:, :, :2], X, X, X, r)
     with pytest.raises(heed.ShapeError, match="attention_backward: grad_lse is float32"):
         heed.attention_backward(X, X, X, X, r, np.zeros((1, 2, 4), np.float32))

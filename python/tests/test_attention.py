@@ -332,16 +332,79 @@ def test_the_lowest_number_is_a_number():
 
 # ---- What is refused, and what is taken
 
+# Calls that are refused, with what their messages say to pass instead.
+ADVICE = {
+    "a mask of fewer keys": ({"mask": np.ones((3, 4), bool)}, r"pass \(Lq, Lk\) = \(9, 13\)",
+                             {"mask": np.ones((9, 13), bool)}),
+    "a mask of other queries": ({"mask": np.ones((3, 13), bool)}, "dimensions, from the right, are 1 or those sizes$",
+                                {"mask": np.ones((1, 13), bool)}),
+    "a mask of more keys": ({"mask": np.ones((9, 14), bool)}, r"\(B, Hq, Lq, Lk\) = \(2, 4, 9, 13\); pass",
+                            {"mask": np.ones((2, 4, 9, 13), bool)}),
+    "a mask of integers": ({"mask": np.ones((9, 13), int)}, "pass bool .* or float64 like q",
+                           {"mask": np.ones((9, 13), bool)}),
+    "key_lengths for others": ({"key_lengths": np.array([3])}, r"pass one length an entry, \(2\)",
+                               {"key_lengths": np.array([3, 4])}),
+    "key_lengths of floats": ({"key_lengths": np.array([3.0, 4])}, "pass int32 or int64",
+                              {"key_lengths": np.array([3, 4], np.int32)}),
+    "alibi for others": ({"alibi": np.zeros(2)}, r"pass \(Hq\) = \(4\)", {"alibi": np.zeros(4)}),
+    "alibi of another dtype": ({"alibi": np.zeros(4, np.float32)}, r"pass float64, convert with astype\(\)",
+                               {"alibi": np.zeros(4, np.float32).astype(np.float64)}),
+    "heads that are not there": ({"return_weights": heed.Select(heads=[4])}, "Select.heads has 4; q has 4 heads; pass -4 to 3",
+                                 {"return_weights": heed.Select(heads=[-4, 3])}),
+    "rows that are not there": ({"return_weights": heed.Select(rows=[-10])}, "q has 9 rows; pass -9 to 8",
+                                {"return_weights": heed.Select(rows=[-9, 8])}),
+    "a share of 0": ({"return_weights": heed.Select(top_p=0)}, r"Select.top_p is 0; pass a share of the weights in \(0, 1\]",
+                     {"return_weights": heed.Select(top_p=1)}),
+    "an offset beside bottom_right": ({"causal": "bottom_right", "offset": 2}, "or causal=True with this offset",
+                                      {"causal": True, "offset": 2}),
+    "a window of three": ({"window": 3}, r"pass \(left, right\)", {"window": (3, -1)}),
+    "dropout of all": ({"dropout_p": 1}, r"dropout_p is 1; pass a probability in \[0, 1\)", {"dropout_p": 0.9}),
+    "out of another shape": ({"out": np.zeros((2, 4, 9, 1))}, r"attention: out has shape .*; pass .* = \(2, 4, 9, 5\)",
+                             {"out": np.zeros((2, 4, 9, 5))}),
+    "out of another dtype": ({"out": np.zeros((2, 4, 9, 5), np.float32)}, "out is float32; pass memory of float64",
+                             {"out": np.zeros((2, 4, 9, 5))}),
+    "strided out": ({"out": np.zeros((2, 4, 9, 10))[..., ::2]}, "of out is 2, which must be 1; pass contiguous memory",
+                    {"out": np.zeros((2, 4, 9, 5))}),
+    "a part of the weights beside out": ({"out": np.zeros((2, 4, 9, 5)), "return_weights": heed.Select(top_p=0.5)},
+                                         r"call attention\(\) without out", {"return_weights": heed.Select(top_p=0.5)}),
+}
+
+
+@pytest.mark.parametrize("wrong, text, right", ADVICE.values(), ids=ADVICE)
+def test_advice_works(wrong, text, right):
+    q, k, v = inputs()
+    with pytest.raises((heed.ShapeError, TypeError), match=text):
+        heed.attention(q, k, v, **wrong)
+    heed.attention(q, k, v, **right)
+
+
+def test_advice_on_operands_works():
+    q, k, v = inputs()
+    with pytest.raises(heed.ShapeError, match=r"make them equal, with broadcast_to\(\) where one is shared"):
+        heed.attention(q, k[:1], v[:1])
+    heed.attention(q, np.broadcast_to(k[:1], k.shape), np.broadcast_to(v[:1], v.shape))
+    with pytest.raises(heed.ShapeError, match=r"\(B, Hq, Lq, D\); add the missing ones with reshape$"):
+        heed.attention(q[0], k[:1], v[:1])
+    heed.attention(q[0].reshape(1, *q[0].shape), k[:1], v[:1])
+    with pytest.raises(heed.ShapeError, match=r"\(B, Hq, Lq, D\); select from the others, or join them$"):
+        heed.attention(q[None], k, v)
+    heed.attention(q[None][0], k, v)
+    with pytest.raises(heed.ShapeError, match=r"call np.ascontiguousarray\(\) first"):
+        heed.attention(q.transpose(0, 1, 3, 2), k, v)
+    r = heed.attention(q, k, v, return_lse=True)
+    with pytest.raises(heed.ShapeError, match="r.out has shape .*; pass the result of the same q, k and v"):
+        heed.attention_backward(q[:, :, :3], q[:, :, :3], k, v, r)
+
 def test_a_mask_has_all_keys():
     q, k, v = inputs()
     for mask in (np.ones((9, 12), bool), np.zeros((2, 1, 9, 6))):
-        with pytest.raises(heed.ShapeError, match=f"attention: the mask has {mask.shape[-1]} keys, of 13; pass one"):
+        with pytest.raises(heed.ShapeError, match=r"does not broadcast to .*; pass \(Lq, Lk\) = \(9, 13\), or a shape"):
             heed.attention(q, k, v, mask)
     cache = heed.KVCache(1, 1, 4, 8, dtype="float64")
     x = numbers(1, 1, 3, 8)
     cache.append(x, x)
     one = x[:, :, :1]
-    with pytest.raises(heed.ShapeError, match="KVCache: the mask has 3 keys, of 4"):
+    with pytest.raises(heed.ShapeError, match=r"KVCache: a mask of shape \(3\) .*; pass \(Lq, Lk\) = \(1, 4\)"):
         cache.attend(one, one, one, np.zeros(3))
     assert len(cache) == 3
 
@@ -353,7 +416,7 @@ def test_memory_whose_rows_overlap_is_not_written():
     def of(*strides):
         return np.lib.stride_tricks.as_strided(memory, (1, 1, 5, 4), tuple(4 * s for s in strides))
     for strides in ((20, 20, 1, 1), (20, 20, 3, 1), (0, 0, 2, 1)):
-        with pytest.raises(heed.ShapeError, match="into.out .*memory"):
+        with pytest.raises(heed.ShapeError, match="attention: out .*memory"):
             heed.attention(q, k, v, out=of(*strides))
     for strides in ((20, 20, 4, 1), (0, 0, 9, 1), (1, 1, 4, 1)):
         out = of(*strides)

@@ -246,8 +246,8 @@ def test_selected_weights():
 
 
 @pytest.mark.parametrize("select, message", [
-    (heed.Select(heads=[4]), r"selection.heads\[0\] is 4 of 4"),
-    (heed.Select(rows=[-10]), r"selection.rows\[0\] is -1 of 9"),
+    (heed.Select(heads=[4]), "Select.heads has 4; q has 4 heads; pass -4 to 3"),
+    (heed.Select(rows=[-10]), "Select.rows has -10; q has 9 rows; pass -9 to 8"),
     (heed.Select(heads=[0.5]), r"Select.heads is \[0.5\]; pass a list of integers"),
     (heed.Select(top_p=0), "top_p is 0; pass a share"),
     (heed.Select(top_p=float("nan")), "top_p is nan; pass a share"),

@@ -5,11 +5,13 @@ import json
 import os
 import pathlib
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import heed
@@ -252,6 +254,41 @@ def test_state_dict_is_the_models_memory(writer_directory):
         np.testing.assert_array_equal(state[name], value)
 
 
+def test_saving_over_a_model(writer, translator, tmp_path):
+    place = tmp_path / "m"
+    shutil.copytree(BUNDLED, place)
+    for name in ("NOTICE", "README.md", "notes.txt"):
+        (place / name).write_text(name)
+    with pytest.raises(heed.UsageError, match="save: .*m holds a model; pass overwrite=True to replace it, or name another"):
+        writer.save(place)
+    again = heed.load(place)  # trained further and saved where it came from: its licence stays
+    again.module.to("float32")
+    again.module.named_parameters()[-1][1].numpy()[:] += 1
+    again.save(place, overwrite=True)
+    assert {path.name for path in place.iterdir() if not path.name.startswith(".")} == {
+        "NOTICE", "README.md", "config.json", "model.safetensors", "notes.txt", "vocabulary.txt"}
+    name = again.module.named_parameters()[-1][0]
+    np.testing.assert_array_equal(heed.load(place).state_dict()[name], again.state_dict()[name])
+    writer.save(place, overwrite=True)  # another model: nothing of the old one stays
+    assert {path.name for path in place.iterdir() if not path.name.startswith(".")} == {
+        "config.json", "model.safetensors", "notes.txt", "vocabulary.txt"}
+    assert heed.load(place).config == writer.config
+    with pytest.raises(TypeError, match="overwrite is 1; pass True or False"):
+        writer.save(place, overwrite=1)
+
+
+def test_a_text_that_names_a_file(writer, translator, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("El perro come.")
+    with pytest.warns(UserWarning, match=r"translate: the text is 'text.txt', which is the name of a file; pass open"):
+        translator.translate("text.txt")
+    with pytest.warns(UserWarning, match="generate: the text is 'text.txt'"):
+        writer.generate("text.txt", max_tokens=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        translator.translate(open("text.txt").read())
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_saved_and_loaded_in_any_dtype(writer, tmp_path, dtype):
     writer.save(tmp_path / "saved", dtype=dtype)
@@ -340,6 +377,14 @@ def test_bfloat16_without_its_package(writer, tmp_path, monkeypatch):
     (lambda t, w: t.translate("a", length_penalty=float("nan")), heed.ShapeError, "not finite"),
     (lambda t, w: t.translate("a", sample=True, temperature=float("nan")), heed.ShapeError, "temperature is nan"),
     (lambda t, w: t.translate("a", temperature=0.5), heed.UsageError, "pass sample=True"),
+    (lambda t, w: t.translate("a", seed=0), heed.UsageError, "translate: seed is for sampling; pass sample=True"),
+    (lambda t, w: t.translate("a", sample=False, top_p=0.5), heed.UsageError, "top_p is for sampling; pass sample=True"),
+    (lambda t, w: t.translate("a", sample=True, beam=5), heed.UsageError, "beam is for a search, and sample draws"),
+    (lambda t, w: t.translate("a", sample=True, length_penalty=1.0), heed.UsageError, "sample draws one; leave it out"),
+    (lambda t, w: t.translate("a", sample=True, temperature=0, seed=3), heed.UsageError, "seed is for sampling, and temp"),
+    (lambda t, w: w.generate("a", temperature=0, seed=3), heed.UsageError, "generate: seed is for sampling, and temp"),
+    (lambda t, w: heed.Chat(w, temperature=0, top_k=3).answer("a"), heed.UsageError, "top_k is for sampling, and temperature 0"),
+    (lambda t, w: t.generate("a"), AttributeError, "a translator; generate is of a heed.LanguageModel"),
     (lambda t, w: t.translate("a", alignment=True), heed.UsageError, "pass n_best"),
     (lambda t, w: t.translate("a", batch=0), heed.ShapeError, "batch 0 must be 1 or more"),
     (lambda t, w: t.score("a", ["b"]), TypeError, "score: texts is 'a'; pass a list of str"),

@@ -276,7 +276,7 @@ def test_masks_have_all_keys():
             lambda mask: decoder(x, memory, memory_mask=mask),
             lambda mask: decoder.layers[0](x, memory, memory_mask=mask)]}
     for keys, of_keys in calls.items():
-        text = f"attention: the mask has {keys} keys, of {keys + 1}; pass one"
+        text = rf"does not broadcast to .*; pass \(Lq, Lk\) = \(5, {keys + 1}\), or a shape"
         for call in of_keys:
             for mask in (np.ones((5, keys), bool), np.zeros(keys, np.float32)):
                 with pytest.raises(heed.ShapeError, match=text):

@@ -121,6 +121,63 @@ def test_operators():
     check_gradients(lambda: probe((a + b) * (a - z) / 2 - 3 * (z - b) * a + -b), [a, b])
 
 
+def test_numbers_beside_variables():
+    a = leaf(2, 3)
+    x = a.numpy()
+    for result, expected in ((a - 1, x - 1), (1 - a, 1 - x), (a + 2, x + 2), (2.5 + a, 2.5 + x), (a + np.float64(3), x + 3),
+                             (np.float32(3) - a, 3 - x), (leaf() - 1, leaf().numpy() - 1)):
+        assert type(result) is nn.Variable and result.dtype == np.float64
+        np.testing.assert_array_equal(result.numpy(), expected)
+    check_gradients(lambda: probe((a - 1) * (1 - a) + (2 + a)), [a])
+    single = nn.Variable(np.ones(3, np.float32)) - 1
+    assert single.dtype == np.float32 and not single.requires_grad
+    for wrong in (lambda: a + "1", lambda: None - a, lambda: a / a, lambda: a + [1, 2, 3]):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+INDICES = [0, -1, slice(1, 3), slice(None, None, 2), slice(None, None, -1), slice(3, 1), (0, 2), (slice(1, None), 1), (..., 0),
+           (1, ..., slice(0, 2)), None, (slice(None), None, 1), (), ..., (slice(-2, None), slice(None), slice(None, None, -2)),
+           np.int64(2), (2, 2, 1)]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_indexing(index):
+    a = leaf(4, 3, 2)
+    part = a[index]
+    np.testing.assert_array_equal(part.numpy(), a.numpy()[index])
+    assert part.shape == a.numpy()[index].shape and not np.shares_memory(part.numpy(), a.numpy())
+    if part.numpy().size:
+        check_gradients(lambda: probe(a[index] * a[index]), [a])
+
+
+def test_rows_of_a_variable():
+    a = leaf(3, 2)
+    assert [row.shape for row in a] == [(2,)] * 3
+    check_gradients(lambda: probe(a[0] * a[1] - 2 * a[2]), [a])
+    for index in (3, -4, (0, 5), (0, 0, 0), (..., ...)):
+        with pytest.raises(IndexError, match="index: "):
+            a[index]
+    for index in ([0, 1], np.array([0]), "x", 1.5, True, (0, [1])):
+        with pytest.raises(TypeError, match="nn.functional.embedding"):
+            a[index]
+    np.testing.assert_array_equal(F.embedding(np.array([2, 0]), a).numpy(), a.numpy()[[2, 0]])  # what the message says
+
+
+def test_sum_mean_and_detach():
+    a = leaf(2, 3)
+    assert a.sum().shape == a.mean().shape == ()
+    np.testing.assert_allclose([a.sum().item(), a.mean().item()], [a.numpy().sum(), a.numpy().mean()], rtol=1e-14)
+    check_gradients(lambda: (a * a).sum() * 2 + a.mean() - (a[0] * 3).mean(), [a])
+    a.zero_grad()
+    kept = a.detach()
+    assert not kept.requires_grad and kept.is_leaf and np.shares_memory(kept.numpy(), a.numpy())
+    (a * kept).sum().backward()
+    np.testing.assert_array_equal(a.grad, a.numpy())
+    with pytest.raises(heed.ShapeError, match="mean: the variable has no elements"):
+        leaf(0).mean()
+
+
 def test_gradients_add_up_until_zero_grad():
     x = leaf(4)
     assert x.grad is None and x.is_leaf and not (x * 2.0).is_leaf
@@ -289,7 +346,7 @@ def test_attention_on_the_tape():
 def test_masks_of_attention_on_the_tape_have_all_keys():
     q, k, v = leaf(2, 4, 5, 3), leaf(2, 2, 7, 3, seed=1), leaf(2, 2, 7, 4, seed=2)
     packed = [F.PackedHeads(leaf(2, length, size), size=size) for length, size in ((5, 3), (7, 3), (7, 4))]
-    text = "attention: the mask has 6 keys, of 7; pass one that broadcasts"
+    text = r"does not broadcast to \(B, Hq, Lq, Lk\) = \(2, [14], 5, 7\); pass \(Lq, Lk\) = \(5, 7\)"
     for mask in (np.ones((5, 6), bool), numbers(6), nn.Variable(numbers(5, 6)), leaf(5, 6)):
         with pytest.raises(heed.ShapeError, match=text):
             F.scaled_dot_product_attention(q, k, v, mask)
@@ -446,7 +503,7 @@ REFUSED = {
     "half precision": (lambda: F.sum(np.ones(3, np.float16)), heed.ShapeError, "float32 or float64 is needed, not float16"),
     "no array": (lambda: F.softmax([1.0, 2.0]), TypeError, "softmax: x is \\[1.0, 2.0\\]; pass a NumPy array"),
     "None": (lambda: F.relu(None), TypeError, "activation: x is None; pass"),
-    "a number added": (lambda: leaf(2) + 1.0, TypeError, "add: b is 1.0; pass a NumPy array"),
+    "a text added": (lambda: leaf(2) + "1.0", TypeError, "add: b is '1.0'; pass a NumPy array"),
     "text": (lambda: leaf(2) * "2", TypeError, "multiply: b is '2'"),
     "a text divided by": (lambda: leaf(2) / "2", TypeError, "divide: divisor is '2'; pass a number"),
     "no dimension": (lambda: F.softmax(np.array(1.0)), heed.ShapeError, "needs at least one dimension"),

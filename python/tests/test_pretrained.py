@@ -2,7 +2,10 @@
 import copy
 import json
 import multiprocessing
+import os
+import pathlib
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -364,10 +367,47 @@ def test_saved_and_loaded_again(name, tmp_path):
     for tensor, values in after.items():
         assert values.dtype == before[tensor].dtype
         np.testing.assert_allclose(values, before[tensor], rtol=0, atol=2e-7)
-    with pytest.raises(heed.UsageError, match="has files; give a new or an empty directory"):
+    with pytest.raises(heed.UsageError, match="save: .*saved holds a model; pass overwrite=True to replace it"):
         model.save(tmp_path / "saved")
     with pytest.raises(heed.UsageError, match="keeps the dtypes that it came in; leave it out"):
         model.save(tmp_path / "other", dtype="float16")
+
+
+def test_saving_over_a_model(tmp_path):
+    old, new = tmp_path / "old", load("gpt2")
+    shutil.copytree(ROOT / "marian", old)
+    for name in ("NOTICE", "LICENSE", "README.md", "notes.txt"):
+        (old / name).write_text(name)
+    with pytest.raises(heed.UsageError, match="pass overwrite=True"):
+        new.save(old)
+    new.save(old, overwrite=True)
+    new.save(tmp_path / "fresh")
+    others = ["expected.json", "expected.safetensors", "notes.txt"]  # with names that heed does not know
+    assert sorted(os.listdir(old)) == sorted([*os.listdir(tmp_path / "fresh"), *others])
+    assert heed.load(old).generate("We will", max_tokens=4) == new.generate("We will", max_tokens=4)
+    (old / "README.md").write_text("mine")
+    again = heed.load(old)  # trained further and saved where it came from
+    again.module.named_parameters()[-1][1].numpy()[:] += 1
+    again.save(old, overwrite=True)
+    assert (old / "README.md").read_text() == "mine" and (old / "notes.txt").read_text() == "notes.txt"
+    name = again.module.named_parameters()[-1][0]
+    np.testing.assert_array_equal(heed.load(old).state_dict()[name], again.state_dict()[name])
+    (old / "pytorch_model.bin").touch()
+    with pytest.raises(heed.UsageError, match="holds pytorch_model.bin, weights of the old model"):
+        new.save(old, overwrite=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").touch()
+    with pytest.raises(heed.UsageError, match=r"has files \(notes.txt, for one\); give a new or an empty directory"):
+        new.save(tmp_path / "mine", overwrite=True)
+
+
+def test_shards_are_replaced_by_one_file(tmp_path):
+    sharded = next(path.parent for path in sorted(ROOT.glob("*/model.safetensors.index.json")))
+    shutil.copytree(sharded, tmp_path / "m")
+    model = heed.load(tmp_path / "m")
+    model.save(tmp_path / "m", overwrite=True)
+    assert [path.name for path in (tmp_path / "m").glob("model*")] == ["model.safetensors"]
+    assert heed.load(tmp_path / "m").num_parameters == model.num_parameters
 
 
 @pytest.mark.parametrize("call", [pickle.dumps, copy.deepcopy])
@@ -567,7 +607,51 @@ def test_a_gguf_file(tmp_path):
     assert not (tmp_path / "saved").exists() or not list((tmp_path / "saved").iterdir())
 
 
+def test_texts_that_are_cut_are_counted():
+    model, long = load("bert"), "We will see. " * 500
+    for texts, says in (([long], "embed: text 0 is longer than the model takes; its end does not count"),
+                        (["We", long, long], "embed: text 1 and 1 other are longer than the model takes; their ends"),
+                        ([long] * 3, "embed: text 0 and 2 others are longer than the model takes; their ends")):
+        with pytest.warns(UserWarning, match=says):
+            model.embed(texts)
+
+
 # ---- Bad input
+
+def with_nan(directory, part):
+    """A NaN as element 5 of the first tensor whose name has `part`: (its name, the file, where it is)."""
+    for path in sorted(directory.glob("model*.safetensors")):
+        content = bytearray(path.read_bytes())
+        length = int.from_bytes(content[:8], "little")
+        for name, info in json.loads(content[8:8 + length]).items():
+            if part in name:
+                size = {"F32": 4, "F16": 2, "BF16": 2}[info["dtype"]]
+                begin = 8 + length + info["data_offsets"][0] + 5 * size
+                content[begin:begin + size] = {"F32": b"\0\0\xc0\x7f", "F16": b"\0\x7e", "BF16": b"\xc0\x7f"}[info["dtype"]]
+                path.write_bytes(content)
+                return name, path, np.unravel_index(5, info["shape"])
+    raise AssertionError(part)
+
+
+@pytest.mark.parametrize("kind, part, call", [
+    ("gpt2", "attn.c_attn.weight", lambda model: model.generate("We will", max_tokens=2)),  # transposed, three in one
+    ("bert", "attention.self.key.weight", lambda model: model.fill("We [MASK].")),  # joined with others
+    ("t5", "DenseReluDense.wo.weight", lambda model: model.translate("We will see.")),
+    ("vit", "output.dense.weight", lambda model: model.classify(np.zeros((9, 9, 3), np.uint8)))])
+def test_weights_that_are_not_finite_are_named_as_in_their_file(kind, part, call, tmp_path):
+    shutil.copytree(ROOT / kind, tmp_path / "m")
+    name, path, place = with_nan(tmp_path / "m", part)
+    text = f"{path}: tensor '{name}' holds NaN at ({', '.join(map(str, place))})"
+    with pytest.raises(RuntimeError, match=re.escape(text)):
+        call(heed.load(tmp_path / "m"))
+
+
+def test_numbers_of_a_training_are_named_as_the_module_has_them(tmp_path):
+    model = load("gpt2")
+    name, parameter = model.module.named_parameters()[-1]
+    parameter.numpy()[0] = np.nan
+    with pytest.raises(RuntimeError, match=f"; tensor '{name}' holds NaN"):
+        model.generate("We will", max_tokens=2)
 
 @pytest.mark.parametrize("call, error, text", [
     (lambda g, m, b: g.vocabulary, heed.UsageError, "vocabulary: a gpt2 of another maker has none; use tokenizer"),
@@ -605,6 +689,25 @@ def test_a_gguf_file(tmp_path):
     (lambda g, m, b: g.make_adapters(alpha=float("nan")), heed.ShapeError, "alpha"),
     (lambda g, m, b: g.make_adapters(layers="none"), heed.ShapeError, "'attention' or 'all'"),
     (lambda g, m, b: load("vit").classify(np.zeros((3, 3))), heed.ShapeError, "prepare"),
+    (lambda g, m, b: load("vit").classify("x.png"), TypeError,
+     r"classify: picture is 'x.png', the name of a file; pass heed.read_png\('x.png'\)$"),
+    (lambda g, m, b: load("vit").classify(pathlib.Path("x.jpg")), TypeError,
+     r"the name of a file; pass PIL.Image.open\('x.jpg'\).convert\('RGB'\)$"),
+    (lambda g, m, b: load("vit").prepare(b"x.npy"), TypeError, r"pass numpy.load\('x.npy'\)$"),
+    (lambda g, m, b: load("vit").attend("x.png"), TypeError, r"attend: .*; pass heed.read_png\('x.png'\)$"),
+    (lambda g, m, b: load("vit").logits("x.png"), TypeError, r"pass model.prepare\(heed.read_png\('x.png'\)\)$"),
+    (lambda g, m, b: load("vit").embed("We"), AttributeError,
+     "embed: the model is a vit, which classifies pictures; embed is of a heed.Translator or a heed.LanguageModel or a "),
+    (lambda g, m, b: b.translate("We"), AttributeError, "finds masked words; translate is of a heed.Translator$"),
+    (lambda g, m, b: g.fill("We"), AttributeError, "a gpt2, which continues texts; fill is of a heed.TextEncoder$"),
+    (lambda g, m, b: m.generate("We"), AttributeError, "which translates; generate is of a heed.LanguageModel$"),
+    (lambda g, m, b: g.nothing, AttributeError, "'LanguageModel' object has no attribute 'nothing'"),
+    (lambda g, m, b: b.embed(pathlib.Path("x.txt")), TypeError, r"pass the text of the file, open\(.*x.txt.*\).read\(\)"),
+    (lambda g, m, b: g.generate(pathlib.Path("x.txt")), TypeError, r"pass the text of the file, open\(.*\).read\(\)"),
+    (lambda g, m, b: g.generate("We", temperature=0, top_k=3), heed.UsageError, "top_k is for sampling, and temperature 0"),
+    (lambda g, m, b: m.translate("We", sample=True, num_beams=2), TypeError, "num_beams"),
+    (lambda g, m, b: load("whisper").transcribe(np.zeros((1, 2, 3), np.float32), [1], top_k=3), heed.UsageError,
+     "transcribe: top_k is for sampling, and temperature 0"),
     (lambda g, m, b: load("vit").logits(np.zeros((1, 3, 4, 4), np.float32)), heed.ShapeError, "."),
     (lambda g, m, b: load("vit").read([1]), heed.UsageError, "classifies pictures"),
     (lambda g, m, b: load("vit").reading_ids("We"), heed.UsageError, "reads no text"),

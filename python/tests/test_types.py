@@ -3,6 +3,7 @@ import inspect
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import heed
 import pytest
@@ -165,3 +166,14 @@ def test_everything_public_is_documented():
     documented = inspect.getdoc(heed.attention)
     for name, option in inspect.signature(heed.attention).parameters.items():
         assert name in documented or option.kind is option.VAR_KEYWORD, name
+
+
+def test_help_names_the_types_of_arguments():
+    calls = [heed.attention, heed.nn.functional.packed_attention]
+    for kind in (heed.Translator, heed.LanguageModel, heed.TextEncoder, heed.ImageEncoder, heed.Tokenizer, heed.Vocabulary):
+        calls += [call for name, call in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")]
+    for call in calls:
+        signature = inspect.signature(call)
+        for parameter in signature.parameters.values():
+            assert parameter.annotation not in ("Any", Any), (call.__qualname__, parameter.name)
+        assert signature.return_annotation not in ("Any", Any), call.__qualname__

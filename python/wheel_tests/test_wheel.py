@@ -105,6 +105,14 @@ def test_pictures_take_the_systems_libraries(tmp_path):
     assert not (tmp_path / "none.png").exists()
 
 
+def test_parts_that_are_left_out_say_what_to_do(tmp_path):
+    serve = command("serve")
+    ranks = command("train", "--pairs", tmp_path / "pairs.tsv", "--model", tmp_path / "m", OMPI_COMM_WORLD_SIZE="2")
+    for failed, says in [(serve, "the Python package has no server; build heed with CMake"),
+                         (ranks, "the Python package has no MPI; build heed with CMake")]:
+        assert failed.returncode in (1, 2) and says in failed.stderr and "apt install" not in failed.stderr
+
+
 def test_one_file_for_each_thing():
     libraries = sorted(path.name.partition(".")[0] for path in PACKAGE.glob("*.so*"))
     assert libraries == ["_heed", "libheed", "libheed_pictures"]

@@ -21,16 +21,28 @@ template <class... Parts>
 
 std::string shape(const Tensor& t) { return to_string(t.shape()); }
 
-/// `letters` says what the dimensions are, "(B, Hq, Lq, D)"; their number is the rank.
-void check_operand(const char* operation, const char* name, const char* letters, const Tensor& t) {
+void check_defined(const char* operation, const char* name, const char* letters, const Tensor& t) {
   if (!t.defined()) refuse(operation, ": ", name, " is undefined; pass a tensor ", letters);
-  if (!is_floating(t.dtype()))
-    refuse(operation, ": ", name, " is ", name_of(t.dtype()), "; pass f32, f64, f16 or bf16, convert with to()");
+}
+
+/// `letters` says what the dimensions are, "(B, Hq, Lq, D)"; their number is the rank.
+void check_rank(const char* operation, const char* name, const char* letters, const Tensor& t) {
   const auto rank = static_cast<int>(std::count(letters, letters + std::strlen(letters), ',')) + 1;
   if (t.rank() != rank)
     refuse(operation, ": ", name, " has shape ", shape(t), ", not the ", rank == 4 ? "four" : "three", " dimensions ",
-           letters, "; add the missing ones with reshape", rank == 4 ? "" : ", or leave q_offsets and k_offsets out");
-  if (t.size(-1) > 1 && t.numel() > 0 && t.stride(-1) != 1)
+           letters, "; ",
+           t.rank() < rank ? "add the missing ones with reshape" : "select from the others, or join them",
+           rank == 4 ? "" : ", or leave q_offsets and k_offsets out");
+}
+
+bool has_steps(const Tensor& t) { return t.size(-1) > 1 && t.numel() > 0 && t.stride(-1) != 1; }
+
+void check_operand(const char* operation, const char* name, const char* letters, const Tensor& t) {
+  check_defined(operation, name, letters, t);
+  if (!is_floating(t.dtype()))
+    refuse(operation, ": ", name, " is ", name_of(t.dtype()), "; pass f32, f64, f16 or bf16, convert with to()");
+  check_rank(operation, name, letters, t);
+  if (has_steps(t))
     refuse(operation, ": the innermost stride of ", name, " is ", t.stride(-1),
            ", which must be 1; call contiguous() first");
 }
@@ -167,7 +179,9 @@ void check_mask(const char* operation, const Tensor& mask, const Tensor& q, cons
     refuse(
         operation, ": a mask of shape ", shape(mask),
         " does not broadcast to (B, Hq, Lq, Lk) = ", to_string(Dims{s.B, s.Hq, s.Lq, s.Lk}),
-        "; each dimension, from the right, must be 1 or that size, the last also less, which hides the keys past it");
+        "; pass (Lq, Lk) = ", to_string(Dims{s.Lq, s.Lk}),
+        ", or a shape whose dimensions, from the right, are 1 or those sizes (a last one from 2 to Lk - 1 hides the ",
+        "keys past it)");
 }
 
 void check_key_lengths(const char* operation, const Tensor& lengths, const Sizes& s) {
@@ -302,10 +316,16 @@ void check_numbers(const char* operation, const AttentionOptions& o, const Sizes
            " with dropout, which counts positions in 32 bits; pass less than 2^32 queries and 2^34 keys");
 }
 
+// A copy in another dtype or order would be written to instead of it, so the advice is to pass other memory.
 void check_written(const char* operation, const char* name, const char* letters, const Tensor& t, const Dims& expected,
                    DType dtype) {
-  check_operand(operation, name, letters, t);
-  check_dtype(operation, name, t, dtype);
+  check_defined(operation, name, letters, t);
+  if (t.dtype() != dtype)
+    refuse(operation, ": ", name, " is ", name_of(t.dtype()), "; pass memory of ", name_of(dtype));
+  check_rank(operation, name, letters, t);
+  if (has_steps(t))
+    refuse(operation, ": the innermost stride of ", name, " is ", t.stride(-1),
+           ", which must be 1; pass contiguous memory");
   check_shape(operation, name, letters, t, expected);
   check_own_places(operation, name, t);
 }
@@ -424,15 +444,17 @@ void check_outputs(const Sizes& s, const Tensor& q, const Tensor& k, const Tenso
 void check_saved(const Sizes& s, const Tensor& q, const Tensor& grad_out, const AttentionResult& forward,
                  const AttentionOptions& options, const BackwardOptions& backward) {
   constexpr auto operation = "attention_backward";
-  check_operand(operation, "grad_out", out_letters(s), grad_out);
-  check_like_q(operation, "grad_out", grad_out, q);
-  check_shape(operation, "grad_out", out_letters(s), grad_out, out_shape(s));
   if (!forward.out.defined() || !forward.lse.defined())
     refuse(operation, ": forward.", forward.out.defined() ? "lse" : "out",
            " is undefined; pass the result of attention() called with want_lse");
   check_operand(operation, "forward.out", out_letters(s), forward.out);
   check_like_q(operation, "forward.out", forward.out, q);
-  check_shape(operation, "forward.out", out_letters(s), forward.out, out_shape(s));
+  if (!(forward.out.shape() == out_shape(s)))
+    refuse(operation, ": forward.out has shape ", shape(forward.out), ", and of these q, k and v it is ",
+           to_string(out_shape(s)), "; pass the result of the same q, k and v");
+  check_operand(operation, "grad_out", out_letters(s), grad_out);
+  check_like_q(operation, "grad_out", grad_out, q);
+  check_shape(operation, "grad_out", out_letters(s), grad_out, out_shape(s));
   check_contiguous(operation, "forward.lse", lse_letters(s), forward.lse, lse_shape(s), q);
   check_contiguous(operation, "forward.lse_low", lse_letters(s), forward.lse_low, lse_shape(s), q);
   if (options.part.first_key > 0) check_lse_is_exact(operation, "forward", forward);

@@ -34,6 +34,10 @@ TEST_F(CheckInputs, Operands) {
   EXPECT_EQ(
       said(q.select(0, 0), k, v),
       "attention: q has shape (12, 3, 4), not the four dimensions (B, Hq, Lq, D); add the missing ones with reshape");
+  EXPECT_EQ(
+      said(zeros({1, 2, 12, 3, 4}), k, v),
+      "attention: q has shape (1, 2, 12, 3, 4), not the four dimensions (B, Hq, Lq, D); select from the others, or "
+      "join them");
   EXPECT_EQ(said(q, zeros({2, 12, 5, 4}, DType::f64), v), "attention: k is f64 and q is f32; convert one with to()");
   EXPECT_EQ(said(q, k.to(DType::bf16), v.to(DType::bf16)), nothing);
   EXPECT_EQ(said(q, k.to(DType::bf16), v.to(DType::f16)), "attention: v is f16 and k is bf16; convert one with to()");
@@ -55,8 +59,8 @@ TEST_F(CheckInputs, Operands) {
 
 TEST_F(CheckInputs, Masks) {
   const std::string rule =
-      " does not broadcast to (B, Hq, Lq, Lk) = (2, 12, 3, 5); each dimension, from the right, must be 1 or that size, "
-      "the last also less, which hides the keys past it";
+      " does not broadcast to (B, Hq, Lq, Lk) = (2, 12, 3, 5); pass (Lq, Lk) = (3, 5), or a shape whose dimensions, "
+      "from the right, are 1 or those sizes (a last one from 2 to Lk - 1 hides the keys past it)";
   for (const Dims& good : {Dims{}, {1}, {5}, {4}, {2}, {3, 1}, {12, 1, 5}, {2, 12, 3, 5}, {2, 1, 1, 3}})
     EXPECT_EQ(said({.mask = zeros(good)}), nothing) << to_string(good);
   for (const Dims& bad : {Dims{6}, {0}, {2, 1}, {3, 3, 5}, {2, 1, 4, 5}, {1, 1, 1, 1, 1}})
@@ -239,8 +243,8 @@ TEST_F(CheckRagged, Offsets) {
             "attention: q_offsets have 2 elements and k_offsets 3; both cut the same entries, make them equal");
   EXPECT_EQ(ragged(options({})), "attention: q_offsets have shape (0); pass (B + 1), the first 0");
   EXPECT_EQ(said(q, k, v, options()),
-            "attention: q has shape (2, 12, 3, 4), not the three dimensions (Tq, Hq, D); add the missing ones with "
-            "reshape, or leave q_offsets and k_offsets out");
+            "attention: q has shape (2, 12, 3, 4), not the three dimensions (Tq, Hq, D); select from the others, or "
+            "join them, or leave q_offsets and k_offsets out");
 }
 
 TEST_F(CheckRagged, WhatItDoesNotTake) {

@@ -246,7 +246,7 @@ void check_outputs(const AttendArguments& a) {
   std::vector<std::string> taken;
   if (!a.file.weights.empty()) taken.push_back(a.file.weights);
   if (!a.file.weights.empty() && !a.compare.empty()) taken.push_back(a.compare);
-  if (a.file.weights.empty() && !a.examples) taken = model_paths(find_model(a.model));
+  if (a.file.weights.empty() && !a.examples) taken = model_paths(find_model(a.model), a.load.base);
   if (!a.compare_model.empty()) std::ranges::copy(model_paths(find_model(a.compare_model)), std::back_inserter(taken));
   if (!a.importance.empty()) taken.push_back(a.importance);
   for (const auto* labels : {&a.file.labels, &a.file.query_labels, &a.file.key_labels})
@@ -254,14 +254,7 @@ void check_outputs(const AttendArguments& a) {
       taken.push_back(entry);
       taken.push_back(entry.substr(entry.find('=') + 1));  // of NAME=FILE
     }
-  for (const auto& [option, output] :
-       {std::pair("--png", &a.png), {"--svg", &a.svg}, {"--pdf", &a.pdf}, {"--html", &a.html}}) {
-    if (output->empty()) continue;
-    for (const std::string& other : taken)
-      if (same_file(*output, other)) throw UsageError(*output + " is named twice; give each file a name of its own");
-    expect_other_file(option, *output, {});
-    taken.push_back(*output);
-  }
+  expect_other_files({{"--png", a.png}, {"--svg", a.svg}, {"--pdf", a.pdf}, {"--html", a.html}}, taken);
 }
 
 // Paths and what is to be written there.

@@ -8,7 +8,6 @@
 #include "cli/model_card.h"
 #include "cli/paths.h"
 #include "heed/config_fields.h"
-#include "heed/finite.h"
 #include "heed/load.h"
 #include "heed/pretrained.h"
 
@@ -18,7 +17,8 @@ namespace {
 struct AverageArguments {
   std::vector<std::string> models;
   std::string to;
-  bool trust = false;
+  bool trust = false, overwrite = false;
+  Existing existing() const { return overwrite ? Existing::replace : Existing::refuse; }
 };
 
 // What every model must have alike.
@@ -64,8 +64,7 @@ NamedTensors weights_of(const DirectorySnapshot& files, const ModelConfig& confi
   check_size(config, file);
   NamedTensors tensors;
   for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
-  if (const auto bad = first_non_finite(tensors))
-    throw FormatError(file.path() + ": " + *bad + "; the model is damaged: leave it out");
+  if (const auto bad = file.first_non_finite()) throw FormatError(*bad + "; the model is damaged: leave it out");
   return tensors;
 }
 
@@ -89,11 +88,7 @@ void divide(NamedTensors& sums, size_t models) {
   }
 }
 
-void check_target(const AverageArguments& a) {
-  if (expect_own("--to", a.to) == Holds::training)
-    throw UsageError("--to " + a.to +
-                     " holds a training, which could not resume with another model; name another directory");
-}
+void expect_target(const AverageArguments& a) { check_target("--to " + a.to, a.to, a.existing(), "give --overwrite"); }
 
 NamedTensors values_of(const Module& module) {
   NamedTensors tensors;
@@ -119,7 +114,7 @@ void average_pretrained(const AverageArguments& a) {
   divide(sums, a.models.size());
   first.module().to(DType::f32);
   first.module().load(sums);
-  save_pretrained(first.pretrained(), a.to);
+  save_pretrained(first.pretrained(), a.to, a.existing());
 }
 
 void average(const AverageArguments& a) {
@@ -132,8 +127,11 @@ void average(const AverageArguments& a) {
         throw UsageError("average: " + a.models[i] + " is given twice; give each model once");
   }
   expect_writable_directory("--to", a.to);
-  if (is_pretrained(a.models[0])) return average_pretrained(a);
-  check_target(a);
+  if (is_pretrained(a.models[0])) {
+    check_pretrained_target("--to " + a.to, a.to, a.existing(), "give --overwrite");
+    return average_pretrained(a);
+  }
+  expect_target(a);
   Likeness first;
   NamedTensors sums;
   std::string names;
@@ -159,8 +157,8 @@ void average(const AverageArguments& a) {
                            " models, made by heed " HEED_VERSION ": " + names + ".\n"}};
   for (const VocabularyText& vocabulary : first.vocabularies) texts[vocabulary.file] = vocabulary.text;
   DirectoryTransaction transaction(a.to);
-  check_target(a);  // again: nobody else writes there now
-  write_model(transaction, a.to, texts, sums, {{"format", "heed"}});
+  expect_target(a);  // again: nobody else writes there now
+  write_model(transaction, texts, sums, {{"format", "heed"}});
 }
 
 }  // namespace
@@ -174,6 +172,7 @@ void add_average(CLI::App& program) {
       "training. Sums are in double precision. Other makers' models keep their layout and their precision.");
   command->add_option("models", a->models, "Directories of the models")->required()->type_name("DIR");
   command->add_option("-o,--to,--output", a->to, "Directory to write")->required()->type_name("DIR");
+  command->add_flag("--overwrite", a->overwrite, "Replace the model that the directory holds, with all its files");
   command->add_flag("--trust", a->trust, "Copy a vocabulary that heed did not make");
   command->footer("Example:\n  heed average run-1 run-2 run-3 --to mean");
   command->callback([a] {

@@ -15,7 +15,8 @@ namespace {
 
 struct ExportOptions {
   std::string model, to, dtype, base;
-  bool trust = false;
+  bool trust = false, overwrite = false;
+  Existing existing() const { return overwrite ? Existing::replace : Existing::refuse; }
 };
 
 // Names and shapes must be those of the model that config.json describes.
@@ -29,12 +30,11 @@ void check_tensors(const Config& config, const NamedTensors& tensors, const std:
   }
 }
 
-void check_target(const ExportOptions& options) {
+void expect_target(const ExportOptions& options) {
   const std::string to = "--to " + options.to;
   if (same_file(options.model, options.to))
     throw UsageError(to + " is the model that is exported; name another directory");
-  if (expect_own("--to", options.to) == Holds::training)
-    throw UsageError(to + " holds a training, which could not resume with another model; name another directory");
+  check_target(to, options.to, options.existing(), "give --overwrite");
 }
 
 // Another maker's model stays in its layout and its dtypes; adapters are merged.
@@ -43,7 +43,9 @@ void export_pretrained(const ExportOptions& options) {
     throw UsageError("--dtype is for heed's own models; " + options.model + " is another maker's, and keeps its own");
   if (same_file(options.model, options.to))
     throw UsageError("--to " + options.to + " is the model that is exported; name another directory");
-  save_pretrained(load(options.model, {.trust = options.trust, .base = options.base}).pretrained(), options.to);
+  check_pretrained_target("--to " + options.to, options.to, options.existing(), "give --overwrite");
+  save_pretrained(load(options.model, {.trust = options.trust, .base = options.base}).pretrained(), options.to,
+                  options.existing());
 }
 
 void export_model(const ExportOptions& options) {
@@ -51,7 +53,7 @@ void export_model(const ExportOptions& options) {
   if (is_pretrained(options.model)) return export_pretrained(options);
   if (!options.base.empty()) throw UsageError("--base is for adapters; " + options.model + " is a model of heed's own");
   const DType dtype = options.dtype == "f32" ? DType::f32 : options.dtype == "bf16" ? DType::bf16 : DType::f16;
-  check_target(options);
+  expect_target(options);
   std::vector<std::string> names = kModelFiles;
   names.emplace_back(kModelCardFile);
   const DirectorySnapshot files(options.model, names);
@@ -68,8 +70,8 @@ void export_model(const ExportOptions& options) {
   std::visit([&](const auto& c) { check_tensors(c, tensors, file.path()); }, config);
   for (auto& [name, tensor] : tensors) tensor = converted(tensor, name, dtype, file.path());
   DirectoryTransaction transaction(options.to);
-  check_target(options);  // again: nobody else writes there now
-  write_model(transaction, options.to, texts, tensors, file.metadata());
+  expect_target(options);  // again: nobody else writes there now
+  write_model(transaction, texts, tensors, file.metadata());
 }
 
 }  // namespace
@@ -84,6 +86,8 @@ void add_export(CLI::App& program) {
       ->add_option("--base", options->base,
                    "Of adapters: the directory of the model that they are for [as adapter_config.json says]")
       ->type_name("DIR");
+  command->add_flag("--overwrite", options->overwrite,
+                    "Replace the model that the directory holds, with all its files");
   command->add_flag("--trust", options->trust, "Copy a vocabulary that heed did not make");
   command->add_option("--dtype", options->dtype, "Precision of the weights")
       ->transform(one_of({"f32", "f16", "bf16"}))

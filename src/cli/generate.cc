@@ -145,20 +145,14 @@ void write_answers(const GenerateArguments& a, const TextGenerator& generator, c
   }
 }
 
-// Options that the drawing of tokens makes nothing of.
-void check_draws(const CLI::App& command, const GenerateArguments& a, const StoredModel& model) {
-  if (a.score) return;
+void check_samples(const GenerateArguments& a, const StoredModel& model) {
+  if (a.score || a.samples == 1) return;
   const Sampling sampling = model.completed(a.options).sampling;
   if (!always_greedy(sampling)) return;
   const std::string greedy = sampling.temperature == 0.0 ? "with temperature 0" : "with --top-k 1";
-  const std::string way = greedy + " the most probable token is always taken";
-  if (a.samples > 1)
-    throw UsageError("--samples " + std::to_string(a.samples) + " would be the same text several times: " + way +
-                     "; give a higher --temperature" + (sampling.top_k == 1 ? " and --top-k" : ""));
-  for (const char* const name : {"--seed", "--top-k", "--top-p", "--min-p"})
-    if (const CLI::Option* option = command.get_option(name);
-        !option->empty() && !(name == std::string_view("--top-k") && sampling.top_k == 1))
-      return warn("generate", name + (" has no effect: " + way));
+  throw UsageError("--samples " + std::to_string(a.samples) + " would be the same text several times: " + greedy +
+                   " the most probable token is always taken; give a higher --temperature" +
+                   (sampling.top_k == 1 ? " and --top-k" : ""));
 }
 
 void warn_of_files(const GenerateArguments& a) {
@@ -185,12 +179,12 @@ void generate(const CLI::App& command, GenerateArguments& a, bool prompt_given) 
     throw UsageError("--system is told in a conversation; add --chat-template auto, or --interactive");
   if (a.score && a.prompts.size() > 1) throw UsageError("--score takes one text; give it by itself");
   if (a.score && !a.chat_template.empty()) throw UsageError("--score takes a text as it is; leave out --chat-template");
-  std::vector<std::string> inputs = model_paths(a.model);
+  std::vector<std::string> inputs = model_paths(a.model, a.load.base);
   inputs.push_back(a.input.empty() && !prompt_given ? "-" : a.input);
   expect_other_output(a.output, inputs);
   expect_no_text("generate", a.input, GivesText::argument);
   const TextGenerator generator(a.model, a.load);
-  check_draws(command, a, generator.stored());
+  check_samples(a, generator.stored());
   warn_of_files(a);
   if (a.interactive) return talk(a, generator);
   std::vector<std::string> prompts = a.prompts;
@@ -254,7 +248,7 @@ void add_generate(CLI::App& program) {
   number("--min-p", o.sampling.min_p,
          "Draw among those with this share of the most probable token's probability; 0: all [0]");
   add_rules(*command, o.rules, "--min-tokens", "Shortest continuation in tokens [0]");
-  command->add_option("-s,--seed", o.sampling.seed, "Seed of the draws")->check(whole_number());
+  command->add_option("-s,--seed", o.sampling.seed, "Seed of the draws [0]")->check(whole_number())->default_str("");
   command->add_option("--samples", a->samples, "Texts of each prompt, with a line of --- between them")
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--batch", a->batch, "Texts written at once, where there are several")

@@ -62,13 +62,8 @@ void check(const LogitsArguments& a, const std::string& model) {
       throw UsageError(std::string(option) + " " + *path + ": its name must end in " + ends);
   if (!a.hidden.empty() && !a.hidden.ends_with(".npy") && !a.hidden.ends_with(".npz"))
     throw UsageError("--hidden " + a.hidden + ": its name must end in .npy or .npz");
-  std::vector<std::string> taken = model_paths(model);
-  for (const std::string& path : {a.out, a.hidden, a.weights}) {
-    if (path.empty()) continue;
-    for (const std::string& other : taken)
-      if (same_file(path, other)) throw UsageError(path + " is named twice; give each file a name of its own");
-    taken.push_back(path);
-  }
+  expect_other_files({{"--out", a.out}, {"--hidden", a.hidden}, {"--weights", a.weights}},
+                     model_paths(model, a.load.base));
 }
 
 std::vector<int32_t> target_of(const LogitsArguments& a, const StoredModel& model, const std::string& directory) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "cli/console.h"
+#include "heed/adapters.h"
 #include "heed/load.h"
 
 namespace heed::cli {
@@ -114,15 +115,38 @@ void expect_writable_directory(const char* option, const std::string& directory)
   expect_files_can_be_made(given, at);
 }
 
-std::vector<std::string> model_paths(const std::string& model) {
+void expect_other_files(const std::vector<std::pair<const char*, std::string>>& outputs,
+                        const std::vector<std::string>& inputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto& [option, path] = outputs[i];
+    if (path.empty()) continue;
+    expect_other_file(option, path, inputs);
+    for (size_t j = 0; j < i; ++j)
+      if (!outputs[j].second.empty() && same_file(path, outputs[j].second))
+        throw UsageError(path + " is named twice; give each file a name of its own");
+  }
+}
+
+std::vector<std::string> model_paths(const std::string& model, const std::string& base) {
   std::error_code error;
   if (!fs::is_directory(model, error)) return {model};
   std::set<std::string> paths;
   for (const std::string& name : kModelFiles) paths.insert(model + "/" + name);
-  if (!fs::exists(model + "/" + kVocabularyFile, error))  // another maker's
-    for (fs::directory_iterator it(model, error), end; !error && it != end; it.increment(error))
-      for (const char* ending : {".json", ".txt", ".safetensors", ".model", ".spm"})
-        if (it->is_regular_file(error) && it->path().string().ends_with(ending)) paths.insert(it->path().string());
+  if (fs::exists(model + "/" + kVocabularyFile, error)) return {paths.begin(), paths.end()};
+  // A third-party model. The modules of sentence-transformers have directories of their own.
+  const auto take = [&](const fs::path& path) {
+    for (const char* ending : {".json", ".txt", ".safetensors", ".model", ".spm", ".jinja"})
+      if (path.string().ends_with(ending)) paths.insert(path.string());
+  };
+  for (fs::recursive_directory_iterator it(model, error), end; !error && it != end; it.increment(error)) {
+    if (it.depth() > 0) it.disable_recursion_pending();
+    if (it->is_regular_file(error)) take(it->path());
+  }
+  try {
+    if (const std::string adapted = adapted_base(model, base); !adapted.empty() && !same_file(adapted, model))
+      for (std::string& path : model_paths(adapted)) paths.insert(std::move(path));
+  } catch (const Error&) {  // which loading reports
+  }
   return {paths.begin(), paths.end()};
 }
 

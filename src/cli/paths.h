@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace heed::cli {
@@ -34,7 +35,12 @@ void expect_ending(const char* option, const std::string& output, const std::str
 /// before the work whose result goes there. `option` names it.
 void expect_writable_directory(const char* option, const std::string& directory);
 
+/// Checks several outputs, (option, path), as expect_other_file() does, and that no two of them are one file.
+void expect_other_files(const std::vector<std::pair<const char*, std::string>>& outputs,
+                        const std::vector<std::string>& inputs);
+
 /// The files that a directory's model may be made of, sorted, also those that are not there; a GGUF file is one itself.
-std::vector<std::string> model_paths(const std::string& model);
+/// Of adapters also those of their model, `base` or the one that adapter_config.json names.
+std::vector<std::string> model_paths(const std::string& model, const std::string& base = {});
 
 }  // namespace heed::cli

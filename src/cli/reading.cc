@@ -67,7 +67,7 @@ void check_files(const char* command, ReadingArguments& a, const std::string& mo
   std::vector<std::string> inputs = others;
   inputs.insert(inputs.end(), a.files.begin(), a.files.end());
   inputs.push_back(a.input.empty() && a.files.empty() ? "-" : a.input);
-  for (std::string& file : model_paths(model)) inputs.push_back(std::move(file));
+  for (std::string& file : model_paths(model, a.load.base)) inputs.push_back(std::move(file));
   expect_other_output(a.output, inputs);
 }
 

@@ -156,10 +156,10 @@ std::optional<int64_t> RequestFields::whole(const char* key, int64_t least, int6
   return value->get<int64_t>();
 }
 
-uint64_t RequestFields::seed_or(const char* key, uint64_t absent) {
+std::optional<uint64_t> RequestFields::seed(const char* key) {
   const Json* const value = state_->find(key);
   if (value && !value->is_number_unsigned()) refuse(key, *value, "a whole number from 0 to 2^64 - 1");
-  return value ? value->get<uint64_t>() : absent;
+  return value ? std::optional(value->get<uint64_t>()) : std::nullopt;
 }
 
 std::optional<double> RequestFields::number(const char* key) {

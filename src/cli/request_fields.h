@@ -24,7 +24,7 @@ class RequestFields {
   std::vector<std::string> texts_or_none(const char* key, size_t most);
   std::optional<int64_t> whole(const char* key, int64_t least, int64_t most);  // nothing where absent, as with number()
   int64_t whole_or(const char* key, int64_t absent, int64_t least, int64_t most);
-  uint64_t seed_or(const char* key, uint64_t absent);
+  std::optional<uint64_t> seed(const char* key);
   std::optional<double> number(const char* key);
   std::optional<bool> flag(const char* key);
   bool flag_or(const char* key, bool absent);

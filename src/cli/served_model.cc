@@ -45,7 +45,7 @@ Sampling read_sampling(RequestFields& fields) {
           .top_k = fields.whole("top_k", 0, int64_t{1} << 30),
           .top_p = fields.number("top_p"),
           .min_p = fields.number("min_p"),
-          .seed = fields.seed_or("seed", 0)};
+          .seed = fields.seed("seed")};
 }
 
 void read_rules(RequestFields& fields, const char* shortest, TokenRules& rules) {
@@ -73,8 +73,6 @@ TranslateOptions translate_options(const StoredModel& model, RequestFields& fiel
   const std::optional<bool> sample = fields.flag("sample");
   const Sampling sampling = read_sampling(fields);
   beam = model.drawn_or_searched(std::move(beam), sample, sampling);
-  if (const char* const given = first_given(sampling); given && !beam.sampling)
-    throw UsageError(std::string(given) + " is for sampling; send \"sample\": true, too");
   return options;
 }
 

@@ -47,7 +47,7 @@ bool fits(const TrainArguments& a, const Vocabulary& vocabulary) {
 
 Holds check_training_directory(const TrainArguments& a) {
   check_program_files(a.model);  // before what is damaged is taken for another shape, or for somebody else's
-  const Holds holds = expect_own("--model", a.model);
+  const Holds holds = expect_own("--model " + a.model, a.model);
   if (holds == Holds::model) expect_kind("--model", a.model, load_config(a.model), a.of_text());
   if (holds == Holds::model)
     throw UsageError("--model " + a.model + " holds a model without its training (" + kStateFile +

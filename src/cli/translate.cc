@@ -234,7 +234,7 @@ void require_same(const CLI::App& command, const TranslateArguments& a, const st
     if (option->get_group() != kCommonGroup)
       for (const std::string& value : option->results()) has += option->get_name() + ' ' + value + ' ';
   for (const std::string& model : models)
-    for (const std::string& file : model_paths(model))
+    for (const std::string& file : model_paths(model, a.load.base))
       if (std::filesystem::exists(file)) {
         const Checksum sum = checksum_of_file(file);
         has += std::filesystem::path(file).filename().string() + ' ' + std::to_string(sum.bytes) + ' ' +
@@ -249,7 +249,7 @@ void check_files(const TranslateArguments& a, const std::vector<std::string>& mo
   const bool piped = std::find(a.texts.begin(), a.texts.end(), kStandardInput) != a.texts.end();
   std::vector<std::string> inputs = {a.force, a.input.empty() && (a.texts.empty() || piped) ? kStandardInput : a.input};
   for (const std::string& model : models)
-    for (std::string& file : model_paths(model)) inputs.push_back(std::move(file));
+    for (std::string& file : model_paths(model, a.load.base)) inputs.push_back(std::move(file));
   expect_other_output(a.output, inputs);
 }
 
@@ -270,8 +270,6 @@ void translate(const CLI::App& command, TranslateArguments& a) {
     a.options.beam = translator.stored().drawn_or_searched(std::move(a.options.beam),
                                                            a.sample ? std::optional(true) : std::nullopt, a.sampling);
   if (a.leads()) warn_of_files(a);
-  if (a.leads() && !a.options.beam.sampling && !command.get_option("--seed")->empty())
-    warn("translate", "--seed has no effect: nothing is drawn; --sample draws translations");
   if (!a.leads()) return translate_all(a, translator, windows, [](const std::string&) {});
   write_output(a.output, [&](FileWriter& file) {
     translate_all(a, translator, windows, [&](const std::string& text) { file.write(text); });
@@ -282,8 +280,7 @@ void translate(const CLI::App& command, TranslateArguments& a) {
 void add_sampling_options(CLI::App& command, TranslateArguments& a, CLI::Option* force) {
   CLI::Option* sample = command.add_flag("--sample", a.sample, "Draw translations instead of searching")
                             ->excludes(force)
-                            ->excludes(command.get_option("--beam"))
-                            ->excludes(command.get_option("--length-penalty"));
+                            ->excludes(command.get_option("--beam"));
   const auto number = [&](const char* name, std::optional<double>& value, const char* what) {
     command.add_option(name, value, what)->check(finite_number())->needs(sample)->default_str("");
   };
@@ -295,7 +292,10 @@ void add_sampling_options(CLI::App& command, TranslateArguments& a, CLI::Option*
   number("--top-p", a.sampling.top_p, "Draw among the fewest tokens that reach this probability together [1]");
   number("--min-p", a.sampling.min_p,
          "Draw among those with this share of the most probable token's probability; 0: all [0]");
-  command.add_option("-s,--seed", a.sampling.seed, "Seed of the draws")->check(whole_number());
+  command.add_option("-s,--seed", a.sampling.seed, "Seed of the draws [0]")
+      ->check(whole_number())
+      ->needs(sample)
+      ->default_str("");
 }
 
 }  // namespace

@@ -267,6 +267,20 @@ DirectoryTransaction::DirectoryTransaction(const std::string& directory) : state
 }
 DirectoryTransaction::~DirectoryTransaction() = default;
 
+void DirectoryTransaction::remove_others() {
+  State& s = *state_;
+  for (const std::string& name : entries_of(s.directory.get(), s.shown)) {
+    if (!is_model_file(name) || s.parts.contains(name) || s.removed.contains(name)) continue;
+    struct stat status {};
+    if (::fstatat(s.directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (!S_ISREG(status.st_mode))
+      throw IoError("remove " + shown_in(s.shown, name) +
+                    ": it belongs to another model, but is not a regular file, so heed does not touch it; remove it or "
+                    "choose another directory");
+    remove(name);
+  }
+}
+
 const std::vector<std::string>& DirectoryTransaction::made() const { return state_->made; }
 
 Checksum DirectoryTransaction::write(const std::string& name, const FillFile& fill) {

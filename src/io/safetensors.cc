@@ -7,6 +7,7 @@
 
 #include "heed/checked.h"
 #include "heed/file_kind.h"
+#include "heed/finite.h"
 #include "heed/io.h"
 #include "io/json.h"
 #include "io/load.h"
@@ -334,6 +335,15 @@ const TensorInfo& SafetensorsFile::info(const std::string& name) const {
   const auto it = index_.find(name);
   if (it == index_.end()) throw FormatError(path_ + ": no tensor " + in_quotes(name));
   return tensors_[it->second];
+}
+
+std::optional<std::string> SafetensorsFile::first_non_finite() const {
+  for (const TensorInfo& info : tensors_) {
+    if (!info.dtype || info.shape.size() > static_cast<size_t>(kMaxRank)) continue;
+    const std::pair<std::string, Tensor> one{info.name, tensor(info.name)};
+    if (const auto found = heed::first_non_finite({&one, 1})) return path_ + ": " + *found;
+  }
+  return std::nullopt;
 }
 
 Tensor SafetensorsFile::tensor(const std::string& name) const {

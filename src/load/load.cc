@@ -226,6 +226,7 @@ void fill(Sampling& given, const Sampling& own) {
   fill(given.typical_p, own.typical_p);
   fill(given.epsilon_cutoff, own.epsilon_cutoff);
   fill(given.eta_cutoff, own.eta_cutoff);
+  fill(given.seed, own.seed);
 }
 
 void fill(TokenRules& given, const TokenRules& own) {
@@ -274,9 +275,8 @@ void check_lengths(const BeamOptions& options, const BeamOptions& own) {
 
 }  // namespace
 
-bool always_greedy(const Sampling& sampling) { return sampling.temperature == 0.0 || sampling.top_k == 1; }
-
 GenerateOptions StoredModel::completed(GenerateOptions options) const {
+  expect_effect(options.sampling, "generate");
   check_lengths(options, model_.generate);
   if (vocabulary_) {
     for (const int32_t id : {vocabulary_->pad_id(), vocabulary_->unk_id(), vocabulary_->bos_id()})
@@ -304,9 +304,19 @@ GenerateOptions StoredModel::completed(GenerateOptions options) const {
 
 BeamOptions StoredModel::drawn_or_searched(BeamOptions options, std::optional<bool> sample,
                                            const Sampling& sampling) const {
-  if (sample.value_or(!options.beam && model_.beam.sampling.has_value()))
+  if (sample.value_or(!options.beam && model_.beam.sampling.has_value())) {
+    if (options.beam) throw UsageError("translate: beam is for a search, and sample draws; leave one of them out");
+    if (options.length_penalty && options.n_best <= 1)
+      throw UsageError(
+          "translate: length_penalty compares translations, and sample draws one; leave it out, or ask for several by "
+          "n_best");
+    expect_effect(sampling, "translate");
     options.sampling = sampling;
-  else if (sample && !options.beam)  // a search, even if the model's directory asks for sampling
+    return options;
+  }
+  if (const char* const given = first_given(sampling))
+    throw UsageError("translate: " + std::string(given) + " is for sampling; set sample, too");
+  if (sample && !options.beam)  // a search, even if the model's directory asks for sampling
     options.beam = model_.beam.beam.value_or(BeamOptions::kBeam);
   if (options.beam && *options.beam > 0) options.beam = std::max(*options.beam, options.n_best);
   return options;
@@ -359,10 +369,20 @@ static StoredModel loaded_own(const DirectorySnapshot& files, bool trust) {
   check_size(plan.parameters, file);
   NamedTensors tensors;
   for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
-  return assembled(plan, std::move(vocabularies), tensors, file.path());
+  StoredModel model = assembled(plan, std::move(vocabularies), tensors, file.path());
+  // The file is opened again: it is not held, and the model may have been trained since.
+  model.module().set_search_files([path = file.path()]() -> std::optional<std::string> {
+    try {
+      return SafetensorsFile(path).first_non_finite();
+    } catch (const Error&) {
+      return std::nullopt;  // it has gone, or was in memory
+    }
+  });
+  return model;
 }
 
-static StoredModel with_dtype(StoredModel model, const std::optional<DType>& dtype) {
+static StoredModel with_dtype(StoredModel model, const std::optional<DType>& dtype, const std::string& path) {
+  model.set_path(path);
   if (dtype) model.module().keep_matrices_as(*dtype);
   return model;
 }
@@ -373,11 +393,12 @@ StoredModel load(const std::string& directory, const LoadOptions& options) {
     throw UsageError("--base " + options.base + ": " + directory + " holds a model of heed's own, not adapters");
   return with_dtype(pretrained ? loaded_pretrained(directory, options.base)
                                : loaded_own(DirectorySnapshot(directory, kModelFiles), options.trust),
-                    options.dtype);
+                    options.dtype, directory);
 }
 
 StoredModel load(const DirectorySnapshot& files, const LoadOptions& options) {
-  return with_dtype(is_pretrained(files) ? loaded_pretrained(files) : loaded_own(files, options.trust), options.dtype);
+  return with_dtype(is_pretrained(files) ? loaded_pretrained(files) : loaded_own(files, options.trust), options.dtype,
+                    files.where());
 }
 
 StoredModel make_model(const ModelParts& parts, const std::string& where, bool trust) {
@@ -428,13 +449,30 @@ Tensor converted(const Tensor& from, const std::string& name, DType dtype, const
   return to;
 }
 
-void save(const StoredModel& model, const std::string& directory, DType dtype) {
+void check_target(const std::string& given, const std::string& directory, Existing existing,
+                  const std::string& to_replace) {
+  const Holds holds = expect_own(given, directory);
+  if (holds == Holds::training)
+    throw UsageError(given + " holds a training, which could not resume with another model; name another directory");
+  if (holds == Holds::model && existing == Existing::refuse)
+    throw UsageError(given + " holds a model; " + to_replace + " to replace it, or name another directory");
+}
+
+// The texts of a directory that stay true of its model when that is trained further.
+static std::map<std::string, std::string> lasting_texts(const std::string& directory) {
+  std::map<std::string, std::string> texts;
+  std::vector<std::string> names = list_files(directory);
+  std::erase_if(names, [](const std::string& name) { return name != "README.md" && !is_licence_file(name); });
+  const DirectorySnapshot files(directory, names);
+  for (const std::string& name : files.names()) texts[name] = files.read(name);
+  return texts;
+}
+
+void save(const StoredModel& model, const std::string& directory, DType dtype, Existing existing) {
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
     throw ShapeError("save: dtype is " + std::string(name_of(dtype)) + "; it must be f32, f16 or bf16");
   const auto check_directory = [&] {
-    if (expect_own("save:", directory) == Holds::training)
-      throw UsageError("save: " + directory +
-                       " holds a training, which could not resume with another model; name another directory");
+    check_target("save: " + directory, directory, existing, "pass Existing::replace");
   };
   check_directory();
   const ModelParts parts = write_parts(model);
@@ -445,33 +483,20 @@ void save(const StoredModel& model, const std::string& directory, DType dtype) {
     tensors.emplace_back(name, converted(tensor.contiguous(), name, dtype, "save"));
   DirectoryTransaction transaction(directory);
   check_directory();  // again, now that no other process writes there
-  write_model(transaction, directory, texts, tensors, {{"format", "heed"}});
+  std::error_code elsewhere;
+  if (fs::equivalent(model.path(), directory, elsewhere)) texts.merge(lasting_texts(directory));
+  write_model(transaction, texts, tensors, {{"format", "heed"}});
 }
 
-void write_model(DirectoryTransaction& transaction, const std::string& directory,
-                 const std::map<std::string, std::string>& texts, const NamedTensors& tensors,
-                 const Metadata& metadata) {
-  for (const char* name : {kConfigFile, kVocabularyFile, kSourceVocabularyFile, kModelCardFile}) {
-    if (const auto text = texts.find(name); text != texts.end()) {
-      transaction.write(name, text->second);
-      continue;
-    }
-    std::error_code error;
-    const std::string path = directory + "/" + name;
-    const fs::file_status old = fs::symlink_status(path, error);
-    if (!fs::exists(old)) continue;
-    if (!fs::is_regular_file(old))
-      throw IoError("remove " + path +
-                    ": it belongs to another model, but is not a regular file, so heed does not touch it; remove it or "
-                    "choose another directory");
-    transaction.remove(name);
-  }
+void write_model(DirectoryTransaction& transaction, const std::map<std::string, std::string>& texts,
+                 const NamedTensors& tensors, const Metadata& metadata) {
+  for (const auto& [name, text] : texts) transaction.write(name, text);
   transaction.write(kModelFile, [&](FileWriter& file) { write_safetensors(file, tensors, metadata); });
+  transaction.remove_others();
   transaction.commit();
 }
 
-Holds expect_own(const char* option, const std::string& directory) {
-  const std::string given = std::string(option) + " " + directory;
+Holds expect_own(const std::string& given, const std::string& directory) {
   std::error_code error;
   const fs::file_status status = fs::status(directory, error);
   if (!fs::exists(status)) return Holds::nothing;

@@ -260,7 +260,7 @@ TEST_F(Stored, MatricesAreKeptAsAsked) {
       EXPECT_EQ(parameter.dtype(), fits ? dtype : DType::f32) << name;
     }
     // What it computes with is saved.
-    save(model, at("again"));
+    save(model, at("again"), DType::f32, Existing::replace);
     const StoredModel again = load(at("again"));
     const std::vector<int32_t> ids = model.vocabulary().encode("el perro ve la casa");
     const auto got = again.as<Transformer>().translate({ids})[0][0],
@@ -310,6 +310,36 @@ TEST_F(Stored, HalfPrecisionIsKeptAndChecked) {
   EXPECT_FALSE(std::filesystem::exists(at("large")));
 }
 
+TEST_F(Stored, AModelIsReplacedWhereThatIsAskedFor) {
+  const StoredModel model = translator(/*own_source=*/true);
+  save(model, at("m"));
+  for (const char* name : {"NOTICE", "README.md", "mine.txt"}) write_file_atomically(at("m/" + std::string(name)), "x");
+  EXPECT_THROW(save(model, at("m")), UsageError);
+  const StoredModel same = load(at("m"));
+  EXPECT_EQ(same.path(), at("m"));
+  save(same, at("m"), DType::f32, Existing::replace);
+  const std::vector<std::string> with_licence = {
+      "NOTICE", "README.md", "config.json", "mine.txt", "model.safetensors", "source_vocabulary.txt", "vocabulary.txt"};
+  EXPECT_EQ(list_files(at("m")), with_licence);
+  save(translator(), at("m"), DType::f32, Existing::replace);
+  const std::vector<std::string> others = {"config.json", "mine.txt", "model.safetensors", "vocabulary.txt"};
+  EXPECT_EQ(list_files(at("m")), others);
+}
+
+TEST_F(Stored, SearchesAndDrawsTakeTheirOwnOptions) {
+  const StoredModel model = translator();
+  const auto refused = [&](const BeamOptions& beam, std::optional<bool> sample, const Sampling& sampling = {}) {
+    EXPECT_THROW(model.drawn_or_searched(beam, sample, sampling), UsageError);
+  };
+  refused({.beam = 4}, true);
+  refused({.length_penalty = 1.0}, true);
+  refused({}, {}, {.seed = 0});
+  refused({}, false, {.temperature = 1.0});
+  refused({}, true, {.temperature = 0.0, .top_k = 3});
+  EXPECT_TRUE(model.drawn_or_searched({.length_penalty = 1.0, .n_best = 2}, true, {.seed = 3}).sampling);
+  EXPECT_THROW(model.completed(GenerateOptions{.sampling = {.temperature = 0.0, .seed = 3}}), UsageError);
+}
+
 TEST_F(Stored, APartedModelIsPutTogetherAgain) {
   const auto check_parts = [](const StoredModel& model) {
     const ModelParts parts = write_parts(model);
@@ -327,7 +357,7 @@ TEST_F(Stored, APartedModelIsPutTogetherAgain) {
   for (const bool own_source : {false, true}) {
     const StoredModel model = translator(own_source);
     check_parts(model);
-    save(model, at("half"), DType::bf16);
+    save(model, at("half"), DType::bf16, Existing::replace);
     check_parts(load(at("half")));
   }
   ModelParts parts = write_parts(translator());
@@ -344,7 +374,7 @@ TEST_F(Stored, APartedModelIsPutTogetherAgain) {
 TEST_F(Stored, AModelOfFilesInMemory) {
   for (const bool own_source : {false, true}) {
     const StoredModel model = translator(own_source);
-    save(model, at("one"));
+    save(model, at("one"), DType::f32, Existing::replace);
     std::map<std::string, std::string> files;
     for (const std::string& name : list_files(at("one"))) files[name] = read_file(at("one/" + name));
     const StoredModel back = load(DirectorySnapshot::in_memory("here", files), {.dtype = DType::f16});

@@ -92,7 +92,19 @@ const char* first_given(const Sampling& s) {
          : s.typical_p      ? "typical_p"
          : s.epsilon_cutoff ? "epsilon_cutoff"
          : s.eta_cutoff     ? "eta_cutoff"
+         : s.seed           ? "seed"
                             : nullptr;
+}
+
+bool always_greedy(const Sampling& s) { return s.temperature == 0.0 || s.top_k == 1; }
+
+void expect_effect(const Sampling& s, const std::string& operation) {
+  if (s.temperature != 0.0) return;
+  Sampling others = s;
+  others.temperature.reset();
+  if (const char* const given = first_given(others))
+    throw UsageError(operation + ": " + given + " is for sampling, and temperature 0 takes the most probable token; " +
+                     "leave one of them out");
 }
 
 void validate(const Sampling& s, const std::string& operation) {
@@ -133,7 +145,7 @@ Sampler::Sampler(const Sampling& s, std::string operation) : operation_(std::mov
   typical_p_ = s.typical_p.value_or(1);
   epsilon_ = s.epsilon_cutoff.value_or(0);
   eta_ = s.eta_cutoff.value_or(0);
-  seed_ = s.seed;
+  seed_ = s.seed.value_or(0);
 }
 
 Choices Sampler::choices(std::span<const float> logits) const {

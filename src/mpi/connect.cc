@@ -24,11 +24,17 @@ const MessagePassing& load() {
   void* const library = dlopen(kMessagesLibrary, RTLD_NOW | RTLD_GLOBAL);
   void* const symbol = library ? dlsym(library, kMessagePassingSymbol) : nullptr;
   if (!symbol) {
+#ifdef HEED_PYTHON_PACKAGE
+    throw UsageError(
+        "mpi::connect: the Python package has no MPI; build heed with CMake where an MPI is installed (README.md: "
+        "Use it as a library) and run that program under mpirun, or start one process without mpirun");
+#else
     const char* const reason = dlerror();
     throw UsageError(std::string("mpi::connect: ") + kMessagesLibrary + " cannot be loaded (" +
                      (reason ? reason : "unknown") +
                      "); build heed where an MPI is installed (on Debian: apt install libopenmpi-dev openmpi-bin), or "
                      "start one process without mpirun");
+#endif
   }
   const char* reason = "";
   const MessagePassing* const mpi = reinterpret_cast<MessagePassingFunction>(symbol)(&reason);

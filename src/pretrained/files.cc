@@ -78,4 +78,13 @@ void TensorFiles::add(SafetensorsFile file) {
   files_.push_back(std::move(file));
 }
 
+std::optional<std::string> TensorFiles::first_non_finite() const {
+  try {
+    for (const SafetensorsFile& file : files_)
+      if (auto found = SafetensorsFile(file.path()).first_non_finite()) return found;
+  } catch (const Error&) {  // it has gone, or was in memory
+  }
+  return std::nullopt;
+}
+
 }  // namespace heed::inline v0

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ class TensorFiles {
   const TensorInfo& info(const std::string& name) const { return file(name).info(name); }
   Tensor tensor(const std::string& name) const { return file(name).tensor(name); }
   const std::string& where() const { return where_; }
+  /// SafetensorsFile::first_non_finite() of the first file that has one. Opens the files again: training a model
+  /// changes what is mapped here.
+  std::optional<std::string> first_non_finite() const;
 
  private:
   const SafetensorsFile& file(const std::string& name) const { return files_.at(place_.at(name)); }

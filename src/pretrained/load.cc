@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "heed/checked.h"
+#include "heed/finite.h"
 #include "heed/model_files.h"
 #include "heed/pretrained.h"
 #include "heed/random.h"
@@ -66,6 +67,17 @@ PretrainedModel load_gguf(const std::string& path) {
       .model_type = type, .config = config.json(), .module = assemble(config, described, stored, path)};
   result.generate = {.sampling = kReadableSampling, .stop = file.config().ids("eos_token_id")};
   result.sampling = kReadableSampling;
+  result.module->set_search_files([path]() -> std::optional<std::string> {
+    try {
+      const GgufModel again(path);
+      for (const std::string& name : again.names()) {
+        const std::pair<std::string, Tensor> one{name, again.tensor(name)};
+        if (const auto found = first_non_finite({&one, 1})) return path + ": " + *found;
+      }
+    } catch (const Error&) {  // it has gone
+    }
+    return std::nullopt;
+  });
   return result;
 }
 
@@ -140,6 +152,7 @@ PretrainedModel load_with_overrides(const DirectorySnapshot& files, const Overri
   if (names != tensors.names() || reshaped || shares_tensors(layout->names, *result.module, names))
     rewrite(*layout, *result.module, source);
   read_writing(files, given, result);
+  result.module->set_search_files([layout] { return layout->tensors.first_non_finite(); });
   return result;
 }
 

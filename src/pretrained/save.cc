@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <set>
 
 #include "heed/model_files.h"
@@ -12,8 +13,15 @@ namespace {
 // Whether to copy a file next to the tensors: those that model readers use, and licences. heed does not write files
 // with unknown names. Training state and adapters belong to other models.
 bool is_text(const std::string& name) {
-  return is_model_file(name) && !name.ends_with(".safetensors") && name != kStateFile && name != kLogFile &&
-         name != kTrainOptionsFile && name != kAdapterConfigFile;
+  return is_model_file(name) && !name.ends_with(".safetensors") && name != kShardIndexFile && name != kStateFile &&
+         name != kLogFile && name != kTrainOptionsFile && name != kAdapterConfigFile;
+}
+
+// Whether a file has weights that other programs may load instead of model.safetensors, and that heed does not remove.
+bool is_foreign_weights(const std::string& name) {
+  constexpr const char* kBeginnings[] = {"pytorch_model", "tf_model", "flax_model", "consolidated"};
+  return std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
+                     [&](const char* beginning) { return name.starts_with(beginning); });
 }
 
 // Whether a file belongs to a model of sentence-transformers. A model with classes is not one, and the directories that
@@ -97,20 +105,41 @@ NamedTensors pretrained_tensors(const PretrainedModel& model) {
   return by_their_names(*model.layout, std::move(parameters));
 }
 
-void save_pretrained(const PretrainedModel& model, const std::string& directory) {
+void check_pretrained_target(const std::string& given, const std::string& directory, Existing existing,
+                             const std::string& to_replace) {
+  if (!std::filesystem::exists(directory)) return;
+  const std::vector<std::string> names = list_files(directory);
+  if (names.empty()) return;
+  const auto has = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  if (has(kStateFile) || has(kLogFile))
+    throw UsageError(given + " holds a training, which could not resume with another model; name another directory");
+  if (!has(kConfigFile) && !has(kAdapterConfigFile))
+    throw UsageError(given + " has files (" + names.front() + ", for one); give a new or an empty directory");
+  if (existing == Existing::refuse)
+    throw UsageError(given + " holds a model; " + to_replace + " to replace it, or name another directory");
+  if (const auto found = std::find_if(names.begin(), names.end(), is_foreign_weights); found != names.end())
+    throw UsageError(given + " holds " + *found +
+                     ", weights of the old model in a file that heed does not remove; remove it, or name another "
+                     "directory");
+}
+
+void save_pretrained(const PretrainedModel& model, const std::string& directory, Existing existing) {
   if (!model.layout)
     throw UsageError(
         "save_pretrained: the model did not come from a directory, whose layout it could be saved in; where it came "
-        "from "
-        "a GGUF file, load the directory that the file was made of");
+        "from a GGUF file, load the directory that the file was made of");
+  const auto check_directory = [&] {
+    check_pretrained_target("save_pretrained: " + directory, directory, existing, "pass Existing::replace");
+  };
+  check_directory();
   NamedTensors parameters;
   for (const auto& [name, parameter] : model.module->named_parameters())
     parameters.emplace_back(name, parameter.value());
   DirectoryTransaction transaction(directory);
-  if (!list_files(directory).empty())
-    throw UsageError("save_pretrained: " + directory + " has files; give a new or an empty directory");
+  check_directory();  // again, now that no other process writes there
   for (const auto& [name, text] : pretrained_texts(model)) transaction.write(name, text);
   transaction.write(kModelFile, [&](FileWriter& file) { write_pretrained(file, model, parameters); });
+  transaction.remove_others();
   transaction.commit();
 }
 

@@ -31,9 +31,15 @@ HttpLibraryFunction http_library() {
   void* const library = dlopen(kHttpLibrary, RTLD_NOW | RTLD_LOCAL);
   void* const symbol = library ? dlsym(library, kHttpSymbol) : nullptr;
   if (symbol) return reinterpret_cast<HttpLibraryFunction>(symbol);
+#ifdef HEED_PYTHON_PACKAGE
+  throw UsageError(
+      "serve: the Python package has no server; build heed with CMake where cpp-httplib 0.11 is installed (README.md: "
+      "Use it as a library) and run that program, or call heed.load(directory) in a server of your own");
+#else
   const char* const reason = dlerror();
   throw UsageError(std::string("serve: ") + kHttpLibrary + " cannot be loaded (" + (reason ? reason : "unknown") +
                    "); build heed where cpp-httplib 0.11 is installed (on Debian 12: apt install libcpp-httplib-dev)");
+#endif
 }
 
 // 128 bits in hexadecimal digits.

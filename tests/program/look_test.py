@@ -156,7 +156,7 @@ class Weights(Look):
         self.assertEqual(of("--labels", "in.txt", "--query-labels", "cross=out.txt"), [(read, read), (written, read)])
         self.assertEqual(of("--labels", "encoder=in.txt"), [(read, read), ([], [])])
         self.refuses(2, "in.txt has 3 lines for the 2 queries", "attend", "--from", "w.npz", "--labels", "in.txt")
-        self.refuses(2, "named twice", "attend", "--from", "w.npz", "--labels", "cross=in.txt", "--html", "in.txt")
+        self.refuses(2, "is what the command reads", "attend", "--from", "w.npz", "--labels", "cross=in.txt", "--html", "in.txt")
 
     def test_odd_rows_are_flagged(self):
         nan = float("nan")
@@ -331,8 +331,10 @@ class Refused(ProgramTest):
     def test_no_file_takes_the_place_of_another(self):
         self.write("w.npy", npy((2, 2), weights(2, 2)))
         self.write("l.txt", "a\nb\n")
-        for arguments in [["--svg", "w.npy"], ["--png", "p", "--html", "./p"], ["--labels", "l.txt", "--pdf", str(self.at / "l.txt")]]:
-            self.refuses(2, "named twice", "attend", "--from", "w.npy", *arguments)
+        for says, arguments in [("--svg w.npy is what the command reads", ["--svg", "w.npy"]),
+                                ("./p is named twice", ["--png", "p", "--html", "./p"]),
+                                ("is what the command reads", ["--labels", "l.txt", "--pdf", str(self.at / "l.txt")])]:
+            self.refuses(2, says, "attend", "--from", "w.npy", *arguments)
 
     def test_nothing_is_written_when_one_file_fails(self):
         self.write("w.npy", npy((4, 4), weights(4, 4)))
@@ -447,7 +449,7 @@ class Compare(Look):
         self.assertNotEqual(data["compared"][0]["statistics"], data["groups"][0]["statistics"])
         self.assertTrue(any(one != two for _, one, two in data["predictions"]))
         for inside in ("copy/model.safetensors", str(MODEL / "config.json")):
-            self.refuses(2, "named twice", "attend", "text", "--compare-model", "copy", "--html", inside)
+            self.refuses(2, "is what the command reads", "attend", "text", "--compare-model", "copy", "--html", inside)
         self.refuses(1, "none", "attend", "text", "--compare-model", "none", "--html", "q.html")
 
     def test_other_weights_of_the_same_model(self):
@@ -472,7 +474,7 @@ class Compare(Look):
         for name, message in (("other", "belong to different models"), ("broken", "broken.safetensors"), ("none", "none")):
             self.refuses(1, message, "attend", "text", "--model", MODEL, "--compare-model", name + ".safetensors",
                          "--html", "q.html")
-        self.refuses(2, "named twice", "attend", "text", "--model", MODEL, "--compare-model", "same.safetensors", "--html",
+        self.refuses(2, "is what the command reads", "attend", "text", "--model", MODEL, "--compare-model", "same.safetensors", "--html",
                      "same.safetensors")
 
     def test_two_files(self):
@@ -499,7 +501,7 @@ class Compare(Look):
             self.refuses(code, says, "attend", "--from", "a.npz", "--compare", other, "--html", "q.html")
         self.write("d.npz", npz({"y": square}))
         self.refuses(2, 'no array "x"', "attend", "--from", "a.npz", "--array", "x", "--compare", "d.npz", "--html", "q.html")
-        self.refuses(2, "named twice", "attend", "--from", "one.npy", "--compare", "two.npy", "--html", "two.npy")
+        self.refuses(2, "is what the command reads", "attend", "--from", "one.npy", "--compare", "two.npy", "--html", "two.npy")
 
 
 class WithItsModel(Look):
@@ -580,7 +582,7 @@ class Heads(Look):
                 self.assertAlmostEqual(shown, x, delta=1e-5)
         self.assertNotIn("importance", self.maps()["groups"][0])
         for more, says in [([self.TEXT], "add --html FILE"), (["--from", "w.npy", "--html", "p.html"], "--importance without a text"),
-                           ([self.TEXT, "--html", "pairs.tsv"], "named twice"), (["--png", "p.png"], "leave out files to write"),
+                           ([self.TEXT, "--html", "pairs.tsv"], "is what the command reads"), (["--png", "p.png"], "leave out files to write"),
                            ([self.TEXT, "--html", "p.html", "--dtype", "f16"], "leave out --dtype")]:
             self.refuses(2, says, "attend", "--importance", "pairs.tsv", *more)
 

@@ -159,9 +159,10 @@ class WithoutEffect(ProgramTest):
 
     def test_what_is_of_draws_or_of_the_search(self):
         translate, generate = ["translate", "-m", TRANSLATOR, "hoy"], ["generate", "-m", WRITER, "a", "--max-tokens", 3]
-        self.succeeds(*translate, "--seed", 3, says="--seed has no effect: nothing is drawn; --sample draws translations")
+        self.refuses(2, "--seed requires --sample", *translate, "--seed", 3)
         self.succeeds(*translate, "--seed", 3, "--sample")
         self.refuses(2, "--length-penalty", *translate, "--sample", "--length-penalty", 1)
+        self.succeeds(*translate, "--sample", "--length-penalty", 1, "-n", 2)
         self.refuses(2, "--n-best 2 would be one translation several times", *translate, "--sample", "--temperature", 0, "-n", 2)
         self.refuses(2, "--n-best 2 would be one translation several times", *translate, "--sample", "--top-k", 1, "-n", 2)
         self.refuses(2, "--samples 2 would be the same text several times: with temperature 0", *generate, "--temperature", 0,
@@ -170,7 +171,7 @@ class WithoutEffect(ProgramTest):
                      "--samples", 2)
         self.assertEqual(self.succeeds(*generate, "--samples", 2).count("---\n"), 1)
         for option, value in ("--seed", 3), ("--top-k", 4), ("--top-p", 0.5), ("--min-p", 0.5):
-            self.succeeds(*generate, "--temperature", 0, option, value, says=f"{option} has no effect: with temperature 0")
+            self.refuses(2, "is for sampling, and", *generate, "--temperature", 0, option, value)
             self.succeeds(*generate, option, value)
         self.succeeds(*generate, "--temperature", 0)
 

@@ -98,7 +98,7 @@ class Average(ModelsTest):
         config["dropout"] = 0.375
         (self.at / "b/config.json").write_text(json.dumps(config))
         for first, second in [(ROOT / "a", "b"), ("b", ROOT / "a")]:
-            self.succeeds("average", first, second, "--to", "mean")
+            self.succeeds("average", first, second, "--to", "mean", "--overwrite")
             self.assertEqual((self.at / "mean/config.json").read_text() != (ROOT / "a/config.json").read_text(),
                              first == "b")
 

@@ -577,8 +577,8 @@ class Logits(Reading):
         whole[8 + length:12 + length] = struct.pack("<f", math.nan)  # of [PAD]
         (model / "model.safetensors").write_bytes(whole)
         for arguments in (["embed", "-m", "m"], ["classify", "-m", "m"]):
-            self.refuses(1, "embedding.weight", *arguments, stdin="the [PAD]\n")
-        self.refuses(1, "embedding.weight", "logits", "--ids", "0", "-m", "m", "--out", "l.npy")
+            self.refuses(1, "embeddings.word_embeddings.weight", *arguments, stdin="the [PAD]\n")
+        self.refuses(1, "embeddings.word_embeddings.weight", "logits", "--ids", "0", "-m", "m", "--out", "l.npy")
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "SKIPPED: no /dev/full")
     def test_full_disk(self):

@@ -78,7 +78,7 @@ class Order(OrderTest):
     def test_export(self):
         self.train("--max-updates", "1")
         for made in [["new", "new/to"], []]:  # into a new directory, and over the model that is there then
-            (before, commit, after), = self.saves("new/to", "export", "--model", "m", "--to", "new/to")
+            (before, commit, after), = self.saves("new/to", "export", "--model", "m", "--to", "new/to", "--overwrite")
             self.assertEqual([call.path for call in before if call.name == "mkdir"], made)
             self.assertEqual(self.expect_order("new/to", before, commit, after), [])
 
@@ -115,7 +115,7 @@ class FailingSync(OrderTest):
         self.train("--max-updates", "1")
         for dtype in ["f32", "f16"]:
             self.succeeds("export", "--model", "m", "--to", dtype, "--dtype", dtype)
-        export = ["export", "--model", "m", "--to", "to", "--dtype", "f16"]
+        export = ["export", "--model", "m", "--to", "to", "--overwrite", "--dtype", "f16"]
 
         def put_back():
             shutil.rmtree(self.at / "to", ignore_errors=True)

@@ -148,13 +148,13 @@ class EachSystemCall(SavingTest):
         count = int((self.at / "count").read_text())
         for call in range(1, count + 1):
             with self.subTest(call):
-                self.succeeds("export", "--model", "first", "--to", "to")
-                done = self.heed("export", "--model", "second", "--to", "to", env=self.shim(KILL=call))
+                self.succeeds("export", "--model", "first", "--to", "to", "--overwrite")
+                done = self.heed("export", "--model", "second", "--to", "to", "--overwrite", env=self.shim(KILL=call))
                 self.assertIn(done.returncode, [0, -signal.SIGKILL])  # over a model it makes no directory
                 self.assertIn(self.succeeds("translate", "--model", "to", stdin="el perro come pan\n"), answers)
                 held = json.loads(self.succeeds("inspect", "--json", "to"))
                 self.assertEqual("source_vocabulary" in held, "source_vocab_size" in held["config"])
-                self.succeeds("export", "--model", "second", "--to", "to")
+                self.succeeds("export", "--model", "second", "--to", "to", "--overwrite")
                 self.assertTrue(self.model("to") == models[1])
                 self.assertEqual(self.names("to"), self.names("second-alone"))
 
@@ -229,7 +229,7 @@ class Mounts(SavingTest):
         self.works("mkdir -p m/nas; mkdir -p .hidden; rmdir m/nas m; heed $RUN --max-updates 2\n"
                    "mkdir m/nas; mount --bind nas m/nas; heed $RUN\n"
                    "heed export --model m --to half; mkdir half/nas; mount --bind nas half/nas\n"
-                   "heed export --model m --to half --dtype bf16")
+                   "heed export --model m --to half --overwrite --dtype bf16")
         self.assertEqual(identities(self.at / "nas"), before)
         self.train("--model", "whole")
         (self.at / "m/nas").rmdir()
@@ -250,7 +250,7 @@ class Mounts(SavingTest):
     def test_bind_mount_at_it(self):
         self.works("mkdir real m; mount --bind real m; heed $RUN --max-updates 2; heed $RUN\n"
                    "mkdir half; mount --bind half half; heed export --model m --to half\n"
-                   "heed export --model m --to half --dtype f32")
+                   "heed export --model m --to half --overwrite --dtype f32")
         self.train("--model", "whole")
         self.expect_the_same("real")
 
@@ -266,7 +266,7 @@ class Mounts(SavingTest):
         for name, mounted in [("model.safetensors", "alone"), ("MODEL_CARD.md", "card")]:
             before = identities(self.at / "half")
             done = self.inside(f"mount --bind {mounted} half/{name}\n"
-                               "heed export --model m --to half --dtype bf16 && exit 9\n"
+                               "heed export --model m --to half --overwrite --dtype bf16 && exit 9\n"
                                "ls -A half > names; echo el perro | heed translate --model half > answer")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(f"half/{name}: it is a mount point, which cannot be replaced; mount half instead", done.stderr)
@@ -294,7 +294,7 @@ class Mounts(SavingTest):
                          "cp -r mine t/lower/m/mine; find t/lower -type f | sort | xargs sha256sum > before\n"
                          "mount -t overlay none -o lowerdir=t/lower,upperdir=t/upper,workdir=t/work t/o\n"
                          "heed $RUN --model t/o/m; heed export --model t/o/m --to t/o/half\n"
-                         "heed export --model t/o/m --to t/o/half --dtype bf16\n"
+                         "heed export --model t/o/m --to t/o/half --overwrite --dtype bf16\n"
                          "find t/lower -type f | sort | xargs sha256sum | cmp - before; cat t/o/m/mine/file\n"
                          "rm -r t/o/m/mine; cp -r t/o/m out")
         self.assertEqual(out, "mine")
@@ -493,7 +493,11 @@ class Export(SavingTest):
         self.write("half/mine.txt", "mine")
         inode = (self.at / "half").stat().st_ino
         os.chmod(self.at / "half/model.safetensors", 0o640)
-        self.succeeds("export", "--model", "m", "--to", "half", "--dtype", "f32")
+        self.refused("--to half holds a model; give --overwrite to replace it", "--to", "half", "--dtype", "f32")
+        self.write("half/NOTICE", "of the old model")
+        self.succeeds("export", "--model", "m", "--to", "half", "--dtype", "f32", "--overwrite")
+        self.assertEqual(self.names("half"),
+                         ["MODEL_CARD.md", "config.json", "mine.txt", "model.safetensors", "vocabulary.txt"])
         self.assertEqual((self.at / "half").stat().st_ino, inode)
         self.assertEqual((self.at / "half/model.safetensors").stat().st_mode & 0o777, 0o640)
         self.assertEqual((self.at / "half/mine.txt").read_text(), "mine")
@@ -504,14 +508,15 @@ class Export(SavingTest):
         (self.at / "m/MODEL_CARD.md").unlink()
         plain = ["config.json", "mine.txt", "model.safetensors", "vocabulary.txt"]
         for command, names in [(["export", "--model", "m"], plain), (["average", "m", "n"], ["MODEL_CARD.md", *plain])]:
-            self.succeeds("export", "--model", "two", "--to", "half")
+            self.succeeds("export", "--model", "two", "--to", "half", "--overwrite")
             self.write("half/mine.txt", "mine")
             self.assertEqual(self.names("half"), sorted([*plain, "MODEL_CARD.md", "source_vocabulary.txt"]))
-            self.succeeds(*command, "--to", "half")
+            self.refuses(2, "--to half holds a model; give --overwrite", *command, "--to", "half")
+            self.succeeds(*command, "--to", "half", "--overwrite")
             self.assertEqual(self.names("half"), names)
             self.assertEqual(self.succeeds("translate", "--model", "half", stdin="el perro\n").count("\n"), 1)
         (self.at / "half/source_vocabulary.txt").symlink_to("../dev.tsv")
-        self.refuses(1, "half/source_vocabulary.txt: ", "export", "--model", "m", "--to", "half")
+        self.refuses(1, "half/source_vocabulary.txt: ", "export", "--model", "m", "--to", "half", "--overwrite")
 
     def test_vocabularies_of_other_models(self):
         kept = (self.at / "m/vocabulary.txt").read_text()
@@ -724,7 +729,7 @@ class OneFileForTwo(SavingTest):
         for name in ["config.json", "model.safetensors", "vocabulary.txt"]:
             self.refuses(2, "is what the command reads", *RUN, "--model", "n", "--init", "m", "--html", "m/" + name)
             for option in ["--html", "--svg"]:
-                self.refuses(2, "is named twice", "attend", "--model", "m", "el perro", option, "m/" + name)
+                self.refuses(2, "is what the command reads", "attend", "--model", "m", "el perro", option, "m/" + name)
             self.refuses(2, "is what the command reads", "bench", "--model", "m", "--json", "m/" + name, "--only", "translation")
 
 

@@ -315,6 +315,10 @@ class Tuning(TrainingTest):
         self.assertEqual(self.succeeds("generate", *base, *prompt), written)
         self.succeeds("logits", *base, "the dog", "--out", "peft.npy", "-q")
         self.assertEqual((self.at / "peft.npy").read_bytes(), (self.at / "whole.npy").read_bytes())
+        shutil.copytree(MODELS / "gpt2", self.at / "base")
+        for command in (["attend", "the dog", "--html"], ["embed", "-i", "text.txt", "-o"], ["generate", "the", "-o"]):
+            self.refuses(2, "base/config.json is what the command reads", *command, "base/config.json", "--model", "peft",
+                         "--base", "base")
         self.succeeds("export", *base, "--to", "peft-merged")
         self.assertEqual(self.model("peft-merged"), self.model("merged"))
         self.assertEqual(self.succeeds("generate", "--model", "peft-merged", *prompt), written)

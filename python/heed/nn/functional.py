@@ -186,8 +186,9 @@ def packed_attention(q: PackedHeads, k: PackedHeads, v: PackedHeads, mask: Array
 def packed_attention(q: PackedHeads, k: PackedHeads, v: PackedHeads, mask: Array | None = None,
                      causal: Causal = False, *, return_weights: Literal[True],
                      **options: Unpack[AttentionOptions]) -> tuple[Variable, NDArray[Any]]: ...
-def packed_attention(q: PackedHeads, k: PackedHeads, v: PackedHeads, mask: Any = None, causal: Any = False, *,
-                     return_weights: bool = False, **options: Unpack[AttentionOptions]) -> Any:
+def packed_attention(q: PackedHeads, k: PackedHeads, v: PackedHeads, mask: Array | None = None,
+                     causal: Causal = False, *, return_weights: bool = False,
+                     **options: Unpack[AttentionOptions]) -> Variable | tuple[Variable, NDArray[Any]]:
     """Attention straight from projections, nothing transposed: (B, Lq, q.heads * v.size).
 
     With return_weights also the softmax before dropout, (B, q.heads, Lq, Lk). With q_offsets and k_offsets every x is
@@ -197,7 +198,7 @@ def packed_attention(q: PackedHeads, k: PackedHeads, v: PackedHeads, mask: Any =
         if not isinstance(heads, PackedHeads):
             raise TypeError(f"packed_attention: {name} is a {type(heads).__name__}; pass PackedHeads")
     y, weights = _heed.nn_packed_attention(q, k, v, _options(mask, causal, options), return_weights)
-    return (y, weights) if return_weights else y
+    return y if weights is None else (y, weights)
 
 
 def cross_entropy(logits: Array, targets: Array, *, ignore_index: int = -100, label_smoothing: float = 0.0,
