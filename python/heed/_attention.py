@@ -2,7 +2,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import Any, Generic, Literal, NamedTuple, Protocol, SupportsIndex, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, Literal, NamedTuple, Protocol, SupportsIndex, TypedDict, TypeVar, Unpack, overload
 
 from . import _heed
 from ._score_mod import ScoreMod
@@ -190,8 +190,10 @@ def attention(q: A, k: A, v: A, mask: Array | None = None, causal: Causal = Fals
         raise TypeError(_unknown_option(next(iter(unknown))))
     try:
         if return_lse is False and return_scores is None and return_weights is False:
-            return cast(A, _heed.attention(q, k, v, out, mask, causal, scale, window, softcap, alibi, sinks, score_mod,
-                                           block_mask, key_lengths, offset, q_offsets, k_offsets, dropout_p, seed))
+            # cast() would cost a call.
+            return _heed.attention(q, k, v, out, mask, causal, scale, window,  # type: ignore[return-value]
+                                   softcap, alibi, sinks, score_mod, block_mask, key_lengths, offset, q_offsets,
+                                   k_offsets, dropout_p, seed)
         options = _heed.Options(mask, causal, scale, window, softcap, alibi, sinks, score_mod, block_mask, key_lengths,
                                 offset, q_offsets, k_offsets, dropout_p, seed)
         return _result(options,
