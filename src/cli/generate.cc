@@ -162,7 +162,7 @@ void warn_of_files(const GenerateArguments& a) {
   warn_of_file_name("generate", a.system, "--system " + content_as_argument(a.system));
 }
 
-void generate(const CLI::App& command, GenerateArguments& a, bool prompt_given) {
+void generate(GenerateArguments& a, bool prompt_given) {
   for (const std::string& stop : a.stop)
     if (stop.empty()) throw UsageError("--stop is empty; give the text that ends the output");
   validate(a.options);
@@ -287,7 +287,7 @@ void add_generate(CLI::App& program) {
       "Examples:\n  heed generate --model my-writer --temperature 0.8 --top-k 50 \"Once upon a time\"\n"
       "  heed generate --model my-writer --score < book.txt\n"
       "  heed generate --model my-writer --interactive --temperature 0.7");
-  command->callback([command, a, prompt] { generate(*command, *a, prompt->count() > 0); });
+  command->callback([a, prompt] { generate(*a, prompt->count() > 0); });
 }
 
 }  // namespace heed::cli
