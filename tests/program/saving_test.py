@@ -167,7 +167,7 @@ class EachSystemCall(SavingTest):
                 self.train("--max-updates", "2", env=deny)
                 self.train(env=deny)
                 self.expect_the_same()
-                self.succeeds("export", "--model", "m", "--to", "half", env=deny)
+                self.succeeds("export", "--model", "m", "--to", "half", "--overwrite", env=deny)
                 shutil.rmtree(self.at / "m")
 
 
