@@ -22,8 +22,9 @@ function(heed_install name)
   install(FILES ${PROJECT_BINARY_DIR}/pkgconfig/heed-${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
 
-set(attention_headers attention.h attention_operator.h checked.h communicator.h cpp20.h dual.h error.h executor.h file_kind.h finite.h
-                      kinds.h kv_cache.h model_files.h rotary.h score_mod.h split.h tensor.h timeline.h tree_sum.h workspace.h)
+set(attention_headers attention.h attention_operator.h checked.h communicator.h cpp20.h dual.h error.h executor.h
+                      file_kind.h finite.h kinds.h kv_cache.h model_files.h rotary.h score_mod.h split.h tensor.h
+                      timeline.h tree_sum.h workspace.h)
 set(text_headers text.h tokenizer.h)
 set(view_headers label.h view.h)
 set(mpi_headers attention_over_ranks.h mpi.h)
