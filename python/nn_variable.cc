@@ -367,6 +367,15 @@ nothing to differentiate, and where backward() has run through a part of the his
       .def("__neg__", [](const Variable& a) { return scaled(a, -1); })
       .def("__getitem__", &indexed, "index"_a.none(), nb::sig("def __getitem__(self, index: Index, /) -> Variable"),
            "The part that integers, slices, None and ... choose, as NumPy takes them. A copy.")
+      .def(
+          "__iter__",
+          [](const Variable& v) {
+            if (v.shape().rank() == 0) throw nb::type_error("a Variable without dimensions has no parts; use item()");
+            nb::list parts;
+            for (int64_t i = 0; i < v.shape()[0]; ++i) parts.append(indexed(v, nb::int_(i)));
+            return nb::iter(parts);
+          },
+          nb::sig("def __iter__(self) -> typing.Iterator[Variable]"))
       .def("sum", &summed, "The sum of all elements, with the shape ().")
       .def("mean", &mean_of, "The mean of all elements, with the shape (). Raises ShapeError where there are none.")
       .def(

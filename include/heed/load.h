@@ -139,9 +139,9 @@ StoredModel with_weights(const StoredModel& model, const std::string& file);
 
 /// Writes config.json, model.safetensors and the vocabularies all at once (DirectoryTransaction). The directory must be
 /// new or empty. With Existing::replace it may hold a heed model without training state, whose other files
-/// (is_model_file) are removed; where the model was loaded from this directory, its README.md and licence stay. Throws
-/// UsageError for another directory and for an unknown kind of model, FormatError for values that are not finite in
-/// `dtype` (f32, f16, bf16), and IoError.
+/// (is_model_file) are removed, except README.md and licences: they stay if the model was loaded from this directory,
+/// else IoError is thrown. Throws UsageError for another directory and for an unknown kind of model, FormatError for
+/// values that are not finite in `dtype` (f32, f16, bf16), and IoError.
 void save(const StoredModel& model, const std::string& directory, DType dtype = DType::f32,
           Existing existing = Existing::refuse);
 /// Checks the directory as save() does. `given` begins its messages ("--to my-model"), `to_replace` says there how

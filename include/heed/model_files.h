@@ -30,10 +30,10 @@ inline constexpr const char* kAttentionFile = "attention.safetensors";  // maps 
 // Weights in several files (model-00001-of-00002.safetensors) have an index. heed reads them and writes one file.
 inline constexpr const char* kShardIndexFile = "model.safetensors.index.json";
 
-/// Whether a file has the licence or the terms of a model.
-inline bool is_licence_file(std::string_view name) {
-  constexpr std::string_view kNames[] = {"LICENSE",   "LICENSE.md", "LICENSE.txt",  "NOTICE",
-                                         "NOTICE.md", "NOTICE.txt", "USE_POLICY.md"};
+/// Whether a file describes a model or has its licence: it stays true when the model is trained further.
+inline bool is_lasting_text(std::string_view name) {
+  constexpr std::string_view kNames[] = {kModelCardFile, "README.md", "LICENSE",    "LICENSE.md",   "LICENSE.txt",
+                                         "NOTICE",       "NOTICE.md", "NOTICE.txt", "USE_POLICY.md"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
@@ -52,11 +52,11 @@ inline bool is_model_file(std::string_view name) {
       "source.spm", "target.spm", "chat_template.jinja", "chat_template.json", "preprocessor_config.json",
       "processor_config.json", "normalizer.json", "modules.json", "sentence_bert_config.json",
       "sentence_roberta_config.json", "sentence_distilbert_config.json", "sentence_xlm-roberta_config.json",
-      "config_sentence_transformers.json",
-      // Origin of the model.
-      "README.md"};
+      "config_sentence_transformers.json"};
+
+  // Weights of one file or of several, and what describes them.
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
-  if (is_licence_file(name) || name == kShardIndexFile) return true;
+  if (is_lasting_text(name) || name == kShardIndexFile) return true;
   constexpr std::string_view kCheckpoint = "checkpoint-", kShard = "model-", kEnd = ".safetensors";
   if (!name.ends_with(kEnd)) return false;
   name.remove_suffix(kEnd.size());

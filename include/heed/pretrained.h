@@ -115,14 +115,13 @@ enum class Existing : uint8_t { refuse, replace };
 
 /// Writes a model in its original layout: tensors with their original names and dtypes in one model.safetensors, and
 /// unchanged copies of config.json, the tokenizer's files and other texts. The directory must be new or empty. With
-/// Existing::replace it may hold a model without training state, also the one that was loaded from it: that model's
-/// other files (is_model_file) are removed. Either all files are written or none. Throws UsageError for another
-/// directory and for a model from a GGUF file, FormatError for values that are not finite in the dtype, and IoError.
+/// Existing::replace it may be the one that the model was loaded from: weights and config.json are replaced, and other
+/// files stay. Either all files are written or none. Throws UsageError for another directory and for a model from a
+/// GGUF file, FormatError for values that are not finite in the dtype, and IoError.
 void save_pretrained(const PretrainedModel& model, const std::string& directory, Existing existing = Existing::refuse);
-/// Checks the directory as save_pretrained() does. `given` begins its messages ("--to my-model"), `to_replace` says
-/// there how Existing::replace is given.
-void check_pretrained_target(const std::string& given, const std::string& directory, Existing existing,
-                             const std::string& to_replace);
+/// Throws UsageError unless the directory is new or empty.
+/// `given` begins the message ("--to my-model").
+void check_pretrained_target(const std::string& given, const std::string& directory);
 
 /// How preprocessor_config.json of a directory prepares an image for its ImageEncoder, as in transformers'
 /// ViTImageProcessor and DeiTImageProcessor. Throws IoError, FormatError.

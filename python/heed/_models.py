@@ -168,9 +168,9 @@ class Model:
         transformers, too.
 
         dtype      of heed's own models: "float32", the default, "float16" or "bfloat16"
-        overwrite  True: replace a model that the directory holds, also the one that this model was loaded from. The
-                   other files of the old model (tokenizer, README.md, licence) are removed. Files with names that heed
-                   does not know stay. Default False: the directory must be new or empty
+        overwrite  True: replace the weights and config.json of the directory that this model was loaded from; its
+                   other files stay. A model of heed's own also replaces another one of heed's own, unless that has a
+                   README.md or a licence, which heed does not remove. Default False: the directory must be new or empty
 
         Raises UsageError for another directory and for a model of a GGUF file, ShapeError for another dtype,
         FormatError for values that do not fit into it, IoError.

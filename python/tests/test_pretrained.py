@@ -367,38 +367,43 @@ def test_saved_and_loaded_again(name, tmp_path):
     for tensor, values in after.items():
         assert values.dtype == before[tensor].dtype
         np.testing.assert_allclose(values, before[tensor], rtol=0, atol=2e-7)
-    with pytest.raises(heed.UsageError, match="save: .*saved holds a model; pass overwrite=True to replace it"):
+    with pytest.raises(heed.UsageError, match=r"save: .*saved has files \(.*for one\); give a new or an empty directory"):
         model.save(tmp_path / "saved")
     with pytest.raises(heed.UsageError, match="keeps the dtypes that it came in; leave it out"):
         model.save(tmp_path / "other", dtype="float16")
 
 
-def test_saving_over_a_model(tmp_path):
+def test_saving_over_a_model(tmp_path, monkeypatch):
     old, new = tmp_path / "old", load("gpt2")
     shutil.copytree(ROOT / "marian", old)
-    for name in ("NOTICE", "LICENSE", "README.md", "notes.txt"):
-        (old / name).write_text(name)
-    with pytest.raises(heed.UsageError, match="pass overwrite=True"):
-        new.save(old)
-    new.save(old, overwrite=True)
-    new.save(tmp_path / "fresh")
-    others = ["expected.json", "expected.safetensors", "notes.txt"]  # with names that heed does not know
-    assert sorted(os.listdir(old)) == sorted([*os.listdir(tmp_path / "fresh"), *others])
-    assert heed.load(old).generate("We will", max_tokens=4) == new.generate("We will", max_tokens=4)
-    (old / "README.md").write_text("mine")
+    before = {path.name: path.read_bytes() for path in old.iterdir()}
+    for overwrite in (False, True):  # another model's
+        with pytest.raises(heed.UsageError, match=r"save: .*old has files \(.*for one\); give a new or an empty directory"):
+            new.save(old, overwrite=overwrite)
+    assert {path.name: path.read_bytes() for path in old.iterdir()} == before
     again = heed.load(old)  # trained further and saved where it came from
     again.module.named_parameters()[-1][1].numpy()[:] += 1
+    for name in ("NOTICE", "README.md", "generation_config.json", "notes.txt"):
+        (old / name).write_text("{}")  # since it was loaded
+    with pytest.raises(heed.UsageError, match="save: .*old holds the model that was loaded; pass overwrite=True"):
+        again.save(old)
     again.save(old, overwrite=True)
-    assert (old / "README.md").read_text() == "mine" and (old / "notes.txt").read_text() == "notes.txt"
+    assert {path.name for path in old.iterdir() if not path.name.startswith(".")} == {
+        *before, "NOTICE", "README.md", "generation_config.json", "notes.txt"}
+    assert (old / "README.md").read_text() == (old / "generation_config.json").read_text() == "{}"
     name = again.module.named_parameters()[-1][0]
     np.testing.assert_array_equal(heed.load(old).state_dict()[name], again.state_dict()[name])
+    # A relative path is that of the directory at loading.
+    monkeypatch.chdir(tmp_path)
+    model = heed.load("old")
+    shutil.copytree(ROOT / "gpt2", tmp_path / "below/old")
+    monkeypatch.chdir(tmp_path / "below")
+    with pytest.raises(heed.UsageError, match="give a new or an empty directory"):
+        model.save("old", overwrite=True)
+    model.save("../old", overwrite=True)
     (old / "pytorch_model.bin").touch()
     with pytest.raises(heed.UsageError, match="holds pytorch_model.bin, weights of the old model"):
-        new.save(old, overwrite=True)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/notes.txt").touch()
-    with pytest.raises(heed.UsageError, match=r"has files \(notes.txt, for one\); give a new or an empty directory"):
-        new.save(tmp_path / "mine", overwrite=True)
+        again.save(old, overwrite=True)
 
 
 def test_shards_are_replaced_by_one_file(tmp_path):

@@ -114,7 +114,7 @@ void average_pretrained(const AverageArguments& a) {
   divide(sums, a.models.size());
   first.module().to(DType::f32);
   first.module().load(sums);
-  save_pretrained(first.pretrained(), a.to, a.existing());
+  save_pretrained(first.pretrained(), a.to);
 }
 
 void average(const AverageArguments& a) {
@@ -128,7 +128,7 @@ void average(const AverageArguments& a) {
   }
   expect_writable_directory("--to", a.to);
   if (is_pretrained(a.models[0])) {
-    check_pretrained_target("--to " + a.to, a.to, a.existing(), "give --overwrite");
+    check_pretrained_target("--to " + a.to, a.to);
     return average_pretrained(a);
   }
   expect_target(a);
@@ -172,7 +172,7 @@ void add_average(CLI::App& program) {
       "training. Sums are in double precision. Other makers' models keep their layout and their precision.");
   command->add_option("models", a->models, "Directories of the models")->required()->type_name("DIR");
   command->add_option("-o,--to,--output", a->to, "Directory to write")->required()->type_name("DIR");
-  command->add_flag("--overwrite", a->overwrite, "Replace the model that the directory holds, with all its files");
+  command->add_flag("--overwrite", a->overwrite, "Replace the model of heed's own that the directory holds");
   command->add_flag("--trust", a->trust, "Copy a vocabulary that heed did not make");
   command->footer("Example:\n  heed average run-1 run-2 run-3 --to mean");
   command->callback([a] {

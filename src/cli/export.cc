@@ -43,9 +43,8 @@ void export_pretrained(const ExportOptions& options) {
     throw UsageError("--dtype is for heed's own models; " + options.model + " is another maker's, and keeps its own");
   if (same_file(options.model, options.to))
     throw UsageError("--to " + options.to + " is the model that is exported; name another directory");
-  check_pretrained_target("--to " + options.to, options.to, options.existing(), "give --overwrite");
-  save_pretrained(load(options.model, {.trust = options.trust, .base = options.base}).pretrained(), options.to,
-                  options.existing());
+  check_pretrained_target("--to " + options.to, options.to);
+  save_pretrained(load(options.model, {.trust = options.trust, .base = options.base}).pretrained(), options.to);
 }
 
 void export_model(const ExportOptions& options) {
@@ -55,14 +54,16 @@ void export_model(const ExportOptions& options) {
   const DType dtype = options.dtype == "f32" ? DType::f32 : options.dtype == "bf16" ? DType::bf16 : DType::f16;
   expect_target(options);
   std::vector<std::string> names = kModelFiles;
-  names.emplace_back(kModelCardFile);
+  for (std::string& name : list_files(options.model))
+    if (is_lasting_text(name)) names.push_back(std::move(name));
   const DirectorySnapshot files(options.model, names);
   std::map<std::string, std::string> texts = {{kConfigFile, files.read(kConfigFile, kLargestConfig)}};
   const ModelConfig config = read_config(texts[kConfigFile], options.model + "/" + kConfigFile);
   const std::vector<VocabularyText> vocabularies = read_vocabularies(files, config);
   check_vocabularies(vocabularies, options.model, options.trust);
   for (const VocabularyText& vocabulary : vocabularies) texts[vocabulary.file] = vocabulary.text;
-  if (files.contains(kModelCardFile)) texts[kModelCardFile] = files.read(kModelCardFile);
+  for (const std::string& name : names)
+    if (!texts.contains(name) && name != kModelFile && files.contains(name)) texts[name] = files.read(name);
   const SafetensorsFile file = files.safetensors(kModelFile);
   NamedTensors tensors;
   for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
@@ -86,8 +87,7 @@ void add_export(CLI::App& program) {
       ->add_option("--base", options->base,
                    "Of adapters: the directory of the model that they are for [as adapter_config.json says]")
       ->type_name("DIR");
-  command->add_flag("--overwrite", options->overwrite,
-                    "Replace the model that the directory holds, with all its files");
+  command->add_flag("--overwrite", options->overwrite, "Replace the model of heed's own that the directory holds");
   command->add_flag("--trust", options->trust, "Copy a vocabulary that heed did not make");
   command->add_option("--dtype", options->dtype, "Precision of the weights")
       ->transform(one_of({"f32", "f16", "bf16"}))

@@ -149,10 +149,11 @@ void check_samples(const GenerateArguments& a, const StoredModel& model) {
   if (a.score || a.samples == 1) return;
   const Sampling sampling = model.completed(a.options).sampling;
   if (!always_greedy(sampling)) return;
-  const std::string greedy = sampling.temperature == 0.0 ? "with temperature 0" : "with --top-k 1";
-  throw UsageError("--samples " + std::to_string(a.samples) + " would be the same text several times: " + greedy +
-                   " the most probable token is always taken; give a higher --temperature" +
-                   (sampling.top_k == 1 ? " and --top-k" : ""));
+  const std::string begin = "--samples " + std::to_string(a.samples) + " would be the same text several times: ";
+  const char* const end = " the most probable token is always taken; ";
+  if (sampling.top_k == 1) throw UsageError(begin + "with --top-k 1" + end + "give a higher --top-k");
+  if (a.options.sampling.temperature) throw UsageError(begin + "with --temperature 0" + end + "give a higher one");
+  throw UsageError(begin + "by the model's generation_config.json" + end + "give --temperature, too");
 }
 
 void warn_of_files(const GenerateArguments& a) {

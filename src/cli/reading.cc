@@ -63,7 +63,6 @@ void check_files(const char* command, ReadingArguments& a, const std::string& mo
   if (!a.files.empty() && !a.input.empty()) throw UsageError("a file and --input are given; give one of them");
   if (a.files.size() == 1) a.input = a.files[0];
   if (a.files.size() < 2) expect_no_text(command, a.input, GivesText::standard_input);
-  for (const std::string& other : others) expect_no_text(command, other, GivesText::standard_input);
   std::vector<std::string> inputs = others;
   inputs.insert(inputs.end(), a.files.begin(), a.files.end());
   inputs.push_back(a.input.empty() && a.files.empty() ? "-" : a.input);

@@ -40,9 +40,9 @@ void expect_no_text(const char* command, const std::string& path, GivesText how)
   if (path.empty() || path == "-" || fs::exists(fs::status(path, error)) || !looks_like_text(path)) return;
   const bool piped = how == GivesText::standard_input;
   throw IoError("read " + path + ": " + (error ? error.message() : std::strerror(ENOENT)) +
-                "; this has to be a file. A text itself is " +
-                (piped ? "read from standard input: echo " + example_of(path) + " | heed " + command
-                       : "an argument: heed " + std::string(command) + " " + example_of(path)));
+                "; this must be a file. To give a text itself, " +
+                (piped ? "leave it out and put this before the command: echo " + example_of(path) + " |"
+                       : std::string("leave out --input: heed ") + command + " ... " + example_of(path)));
 }
 
 }  // namespace heed::cli

@@ -91,10 +91,10 @@ class LossWatch {
 
  private:
   static constexpr int64_t kMeanOf = 5;  // updates
-  static constexpr double kMuch = 1.2;
-  int64_t updates_ = 0;            // of this run
-  std::optional<double> first_{};  // of the training, if it began in this run
-  double last_ = 0;                // mean of about the last updates
+  static constexpr double kMuch = 2;     // first batches may be easy ones
+  int64_t updates_ = 0;                  // of this run
+  std::optional<double> first_{};        // of the training, if it began in this run
+  double last_ = 0;                      // mean of about the last updates
 };
 
 // Positions of two sentences whose length is nearest to moderate, in their order.

@@ -294,7 +294,7 @@ void add_sampling_options(CLI::App& command, TranslateArguments& a, CLI::Option*
          "Draw among those with this share of the most probable token's probability; 0: all [0]");
   command.add_option("-s,--seed", a.sampling.seed, "Seed of the draws [0]")
       ->check(whole_number())
-      ->needs(sample)
+      ->excludes(force)
       ->default_str("");
 }
 

@@ -273,10 +273,11 @@ void DirectoryTransaction::remove_others() {
     if (!is_model_file(name) || s.parts.contains(name) || s.removed.contains(name)) continue;
     struct stat status {};
     if (::fstatat(s.directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (!S_ISREG(status.st_mode))
-      throw IoError("remove " + shown_in(s.shown, name) +
-                    ": it belongs to another model, but is not a regular file, so heed does not touch it; remove it or "
-                    "choose another directory");
+    const bool lasting = is_lasting_text(name) && name != kModelCardFile;
+    if (lasting || !S_ISREG(status.st_mode))
+      throw IoError(
+          "remove " + shown_in(s.shown, name) + ": it belongs to the model that is replaced, and heed removes " +
+          (lasting ? "no licence and no README.md" : "regular files alone") + "; remove it, or name another directory");
     remove(name);
   }
 }

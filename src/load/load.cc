@@ -332,9 +332,12 @@ BeamOptions StoredModel::completed(BeamOptions options) const {
   else if (!chosen)
     options.sampling = own.sampling;
   if (options.sampling && options.n_best > 1 && always_greedy(*options.sampling))
-    throw UsageError("translate: n_best " + std::to_string(options.n_best) +
-                     " would be one translation several times: temperature 0 and top_k 1 always take the most " +
-                     "probable token; give a higher temperature, or n_best 1");
+    throw UsageError(
+        "translate: n_best " + std::to_string(options.n_best) + " would be one translation several times: " +
+        (options.sampling->top_k == 1 ? "top_k 1 always takes the most probable token; give a higher top_k"
+                                      : "temperature 0 always takes the most probable token; give a higher "
+                                        "temperature") +
+        ", or n_best 1");
   if (!options.beam) options.beam = std::max(own.beam.value_or(BeamOptions::kBeam), options.n_best);
   fill(options.length_penalty, own.length_penalty);
   fill(options.max_length, own.max_length);
@@ -382,7 +385,7 @@ static StoredModel loaded_own(const DirectorySnapshot& files, bool trust) {
 }
 
 static StoredModel with_dtype(StoredModel model, const std::optional<DType>& dtype, const std::string& path) {
-  model.set_path(path);
+  if (!path.empty()) model.set_path(fs::absolute(path).string());
   if (dtype) model.module().keep_matrices_as(*dtype);
   return model;
 }
@@ -398,7 +401,7 @@ StoredModel load(const std::string& directory, const LoadOptions& options) {
 
 StoredModel load(const DirectorySnapshot& files, const LoadOptions& options) {
   return with_dtype(is_pretrained(files) ? loaded_pretrained(files) : loaded_own(files, options.trust), options.dtype,
-                    files.where());
+                    /*path=*/"");
 }
 
 StoredModel make_model(const ModelParts& parts, const std::string& where, bool trust) {
@@ -462,7 +465,7 @@ void check_target(const std::string& given, const std::string& directory, Existi
 static std::map<std::string, std::string> lasting_texts(const std::string& directory) {
   std::map<std::string, std::string> texts;
   std::vector<std::string> names = list_files(directory);
-  std::erase_if(names, [](const std::string& name) { return name != "README.md" && !is_licence_file(name); });
+  std::erase_if(names, [](const std::string& name) { return !is_lasting_text(name); });
   const DirectorySnapshot files(directory, names);
   for (const std::string& name : files.names()) texts[name] = files.read(name);
   return texts;

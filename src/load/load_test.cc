@@ -318,9 +318,11 @@ TEST_F(Stored, AModelIsReplacedWhereThatIsAskedFor) {
   const StoredModel same = load(at("m"));
   EXPECT_EQ(same.path(), at("m"));
   save(same, at("m"), DType::f32, Existing::replace);
+  EXPECT_THROW(save(translator(), at("m"), DType::f32, Existing::replace), IoError);  // of another model
   const std::vector<std::string> with_licence = {
       "NOTICE", "README.md", "config.json", "mine.txt", "model.safetensors", "source_vocabulary.txt", "vocabulary.txt"};
   EXPECT_EQ(list_files(at("m")), with_licence);
+  for (const char* name : {"NOTICE", "README.md"}) std::filesystem::remove(at("m/" + std::string(name)));
   save(translator(), at("m"), DType::f32, Existing::replace);
   const std::vector<std::string> others = {"config.json", "mine.txt", "model.safetensors", "vocabulary.txt"};
   EXPECT_EQ(list_files(at("m")), others);

@@ -20,6 +20,8 @@ struct PretrainedLayout {
 
   Names names{};
   DirectorySnapshot files;
+  /// The directory, absolute: the process may change its own. Empty for files in memory.
+  std::string directory{};
   TensorFiles tensors;
   /// config.json: that of the files, or the one after a change of the model.
   std::string config{};
@@ -38,6 +40,7 @@ struct Overrides {
   std::map<std::string, Tensor> tensors{};
   std::vector<std::string> without{};
   std::string config{};
+  std::string directory{};  // PretrainedLayout::directory
 };
 /// How the files of a model with that config.json name their tensors.
 Names names_of_files(const std::string& config, const std::string& where, const TensorFiles& files);

@@ -106,7 +106,9 @@ PretrainedModel load_pretrained(const std::string& path) {
   if (is_gguf(path)) return load_gguf(path);
   if (std::filesystem::is_regular_file(path))
     throw FormatError(path + ": this is not a GGUF file; pass one, or the directory of a model");
-  return load_pretrained(files_of_model(path));
+  const DirectorySnapshot files = files_of_model(path);
+  return load_with_overrides(files, {.config = files.read(kConfigFile, kLargestConfig),
+                                     .directory = std::filesystem::absolute(path).string()});
 }
 
 PretrainedModel load_pretrained(const DirectorySnapshot& files) {
@@ -128,6 +130,7 @@ PretrainedModel load_with_overrides(const DirectorySnapshot& files, const Overri
   const Keys config = given.under(family.keys(type));
   auto layout = std::make_shared<PretrainedLayout>(files);
   layout->config = overrides.config;
+  layout->directory = overrides.directory;
   const TensorFiles& tensors = layout->tensors;
   std::vector<std::string> names = tensors.names();
   std::erase_if(names, [&](const std::string& name) {

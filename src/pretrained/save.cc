@@ -105,22 +105,39 @@ NamedTensors pretrained_tensors(const PretrainedModel& model) {
   return by_their_names(*model.layout, std::move(parameters));
 }
 
-void check_pretrained_target(const std::string& given, const std::string& directory, Existing existing,
-                             const std::string& to_replace) {
+void check_pretrained_target(const std::string& given, const std::string& directory) {
   if (!std::filesystem::exists(directory)) return;
   const std::vector<std::string> names = list_files(directory);
   if (names.empty()) return;
-  const auto has = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
-  if (has(kStateFile) || has(kLogFile))
-    throw UsageError(given + " holds a training, which could not resume with another model; name another directory");
-  if (!has(kConfigFile) && !has(kAdapterConfigFile))
-    throw UsageError(given + " has files (" + names.front() + ", for one); give a new or an empty directory");
-  if (existing == Existing::refuse)
-    throw UsageError(given + " holds a model; " + to_replace + " to replace it, or name another directory");
+  throw UsageError(given + " has files (" + names.front() + ", for one); give a new or an empty directory");
+}
+
+// Whether the model was loaded from the directory.
+static bool is_directory_of(const PretrainedModel& model, const std::string& directory) {
+  std::error_code error;
+  return !model.layout->directory.empty() && std::filesystem::equivalent(model.layout->directory, directory, error);
+}
+
+// The directory of the model itself, whose weights and configuration are replaced. Its other files stay.
+static void check_own_directory(const std::string& given, const std::string& directory) {
+  const std::vector<std::string> names = list_files(directory);
   if (const auto found = std::find_if(names.begin(), names.end(), is_foreign_weights); found != names.end())
     throw UsageError(given + " holds " + *found +
                      ", weights of the old model in a file that heed does not remove; remove it, or name another "
                      "directory");
+  for (const char* const name : {kStateFile, kLogFile, kAdapterConfigFile})
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      throw UsageError(given + " holds " + name + " of a training or of adapters; name another directory");
+}
+
+// Removes weights in several files, and what is not true of a model with classes.
+static void remove_replaced(DirectoryTransaction& transaction, const PretrainedModel& model,
+                            const std::string& directory) {
+  for (const std::string& name : list_files(directory)) {
+    const bool is_shard = is_model_file(name) && name.starts_with("model-") && name.ends_with(".safetensors");
+    if (is_shard || name == kShardIndexFile || (has_classes(model.head) && is_for_vectors(name)))
+      transaction.remove(name);
+  }
 }
 
 void save_pretrained(const PretrainedModel& model, const std::string& directory, Existing existing) {
@@ -128,18 +145,26 @@ void save_pretrained(const PretrainedModel& model, const std::string& directory,
     throw UsageError(
         "save_pretrained: the model did not come from a directory, whose layout it could be saved in; where it came "
         "from a GGUF file, load the directory that the file was made of");
+  const std::string given = "save_pretrained: " + directory;
+  const bool own = is_directory_of(model, directory);
   const auto check_directory = [&] {
-    check_pretrained_target("save_pretrained: " + directory, directory, existing, "pass Existing::replace");
+    if (!own) return check_pretrained_target(given, directory);
+    if (existing == Existing::refuse)
+      throw UsageError(given + " holds the model that was loaded; pass Existing::replace to replace it, or name " +
+                       "another directory");
+    check_own_directory(given, directory);
   };
   check_directory();
+  std::map<std::string, std::string> texts = pretrained_texts(model);
+  if (own) texts = {{kConfigFile, texts.at(kConfigFile)}};
   NamedTensors parameters;
   for (const auto& [name, parameter] : model.module->named_parameters())
     parameters.emplace_back(name, parameter.value());
   DirectoryTransaction transaction(directory);
   check_directory();  // again, now that no other process writes there
-  for (const auto& [name, text] : pretrained_texts(model)) transaction.write(name, text);
+  for (const auto& [name, text] : texts) transaction.write(name, text);
   transaction.write(kModelFile, [&](FileWriter& file) { write_pretrained(file, model, parameters); });
-  transaction.remove_others();
+  if (own) remove_replaced(transaction, model, directory);
   transaction.commit();
 }
 
