@@ -325,7 +325,7 @@ void give_kept_options(const std::string& directory, CLI::App& command) {
     throw UsageError(given + ": it holds a model without its training (" + kStateFile + "); begin a new training " +
                      "with this model by --init " + directory + ", the data and another --model");
   if (!files.contains(kTrainOptionsFile)) {
-    expect_own("--resume", directory);
+    expect_own("--resume " + directory, directory);
     throw IoError(none);
   }
   std::set<std::string> typed;
