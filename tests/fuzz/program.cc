@@ -102,7 +102,7 @@ std::string answer(HttpCall& call) {
   cli::RequestFields fields(call.request().body);
   std::string text = fields.text("text");
   for (const std::string& one : fields.texts_or_none("texts", 100)) text += one;
-  text += std::to_string(fields.whole_or("beam", 5, 1, 64)) + std::to_string(fields.seed_or("seed", 0)) +
+  text += std::to_string(fields.whole_or("beam", 5, 1, 64)) + std::to_string(fields.seed("seed").value_or(0)) +
           std::to_string(fields.number("temperature").value_or(1)) + std::to_string(fields.flag_or("split", true)) +
           std::to_string(fields.whole("top_k", 0, 100).value_or(0)) +
           std::to_string(fields.flag("sample").value_or(true));
