@@ -495,7 +495,14 @@ class Export(SavingTest):
         os.chmod(self.at / "half/model.safetensors", 0o640)
         self.refused("--to half holds a model; give --overwrite to replace it", "--to", "half", "--dtype", "f32")
         self.write("half/NOTICE", "of the old model")
+        self.refused("half/NOTICE: it belongs to the model that is replaced, and heed removes no licence and no README.md; "
+                     "remove it, or name another directory", "--to", "half", "--dtype", "f32", "--overwrite", code=1)
+        os.unlink(self.at / "half/NOTICE")
+        self.write("m/NOTICE", "of the new model")
         self.succeeds("export", "--model", "m", "--to", "half", "--dtype", "f32", "--overwrite")
+        self.assertEqual((self.at / "half/NOTICE").read_text(), "of the new model")
+        os.unlink(self.at / "m/NOTICE")
+        os.unlink(self.at / "half/NOTICE")
         self.assertEqual(self.names("half"),
                          ["MODEL_CARD.md", "config.json", "mine.txt", "model.safetensors", "vocabulary.txt"])
         self.assertEqual((self.at / "half").stat().st_ino, inode)
