@@ -495,8 +495,11 @@ class Export(SavingTest):
         os.chmod(self.at / "half/model.safetensors", 0o640)
         self.refused("--to half holds a model; give --overwrite to replace it", "--to", "half", "--dtype", "f32")
         self.write("half/NOTICE", "of the old model")
-        self.refused("half/NOTICE: it belongs to the model that is replaced, and heed removes no licence and no README.md; "
-                     "remove it, or name another directory", "--to", "half", "--dtype", "f32", "--overwrite", code=1)
+        before = self.model("half"), self.names("half")
+        self.refuses(1, "half/NOTICE: it belongs to the model that is replaced, and heed removes no licence and no README.md; "
+                     "remove it, or name another directory",
+                     "export", "--model", "m", "--to", "half", "--dtype", "f32", "--overwrite")
+        self.assertTrue((self.model("half"), self.names("half")) == before)
         os.unlink(self.at / "half/NOTICE")
         self.write("m/NOTICE", "of the new model")
         self.succeeds("export", "--model", "m", "--to", "half", "--dtype", "f32", "--overwrite")
