@@ -22,7 +22,7 @@ void set_num_threads(nb::handle threads) {
 }  // namespace
 }  // namespace heed::python
 
-/// What is thrown as an Error becomes a `type` with the message in Python's words.
+/// Translates Error to the Python exception `type`, with the message in Python's words.
 template <class Error>
 static void say_in_words_of_python(nanobind::handle type) {
   nanobind::register_exception_translator(

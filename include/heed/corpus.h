@@ -79,7 +79,7 @@ TextPairs read_pairs(const PairFiles& files, std::pair<int, int> columns = {1, 2
                      const std::string& what = "data");
 /// The lines of files, for exclude_sources().
 std::unordered_set<std::string> lines_in(const std::vector<std::string>& files);
-/// Reports that so many pairs were removed whose source is one of `lines`, of these files; of none, why.
+/// A message: how many pairs were removed because their source is one of `lines` of the files, or why none was.
 std::string left_out_in_words(int64_t count, const std::unordered_set<std::string>& lines,
                               const std::vector<std::string>& files);
 /// Removes the pairs whose source is one of these lines, and reports their number.

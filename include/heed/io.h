@@ -86,8 +86,8 @@ class DirectoryTransaction {
   Checksum write(const std::string& name, const FillFile& fill);
   Checksum write(const std::string& name, std::string_view text);
   void remove(const std::string& name);
-  /// Removes the other files that heed may write (is_model_file): those of the model that is replaced. Call it after
-  /// the last write(). Throws IoError if one of them is a mount point or not a regular file.
+  /// Removes the other files of the model that is replaced (is_model_file). Call it after the last write(). Throws
+  /// IoError for README.md and licences, which heed does not remove, for mount points, and for irregular files.
   void remove_others();
   /// Later writes belong to the next set.
   void commit();

@@ -60,7 +60,7 @@ class StoredModel {
 
   /// "gpt2", for example; empty for heed's own models.
   const std::string& model_type() const { return model_.model_type; }
-  /// The path that load() read it from; empty if it was made otherwise.
+  /// The absolute path that load() read it from; empty for a model made otherwise.
   const std::string& path() const { return path_; }
   void set_path(std::string path) { path_ = std::move(path); }
 

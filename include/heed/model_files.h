@@ -54,8 +54,8 @@ inline bool is_model_file(std::string_view name) {
       "sentence_roberta_config.json", "sentence_distilbert_config.json", "sentence_xlm-roberta_config.json",
       "config_sentence_transformers.json"};
 
-  // Weights of one file or of several, and what describes them.
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
+
   if (is_lasting_text(name) || name == kShardIndexFile) return true;
   constexpr std::string_view kCheckpoint = "checkpoint-", kShard = "model-", kEnd = ".safetensors";
   if (!name.ends_with(kEnd)) return false;

@@ -81,7 +81,7 @@ std::vector<int64_t> numbers_of(const std::string& list, int64_t count) {
   }
 }
 
-// Of a picture, in inches.
+// The width of a picture, in inches.
 constexpr double kNarrowest = 0.5, kWidest = 200;
 
 // "80mm", "8cm", "3in", "1200px", "1200" into the width of a picture.

@@ -157,7 +157,7 @@ void average(const AverageArguments& a) {
                            " models, made by heed " HEED_VERSION ": " + names + ".\n"}};
   for (const VocabularyText& vocabulary : first.vocabularies) texts[vocabulary.file] = vocabulary.text;
   DirectoryTransaction transaction(a.to);
-  expect_target(a);  // again: nobody else writes there now
+  expect_target(a);  // again, now that no other process writes there
   write_model(transaction, texts, sums, {{"format", "heed"}});
 }
 

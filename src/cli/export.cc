@@ -71,7 +71,7 @@ void export_model(const ExportOptions& options) {
   std::visit([&](const auto& c) { check_tensors(c, tensors, file.path()); }, config);
   for (auto& [name, tensor] : tensors) tensor = converted(tensor, name, dtype, file.path());
   DirectoryTransaction transaction(options.to);
-  expect_target(options);  // again: nobody else writes there now
+  expect_target(options);  // again, now that no other process writes there
   write_model(transaction, texts, tensors, file.metadata());
 }
 

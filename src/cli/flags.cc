@@ -79,7 +79,7 @@ std::string with_option(const std::string& message, const CLI::App& command) {
     if (message.starts_with(one)) verb = one.size();
   if (verb == 0) return message;
   const std::string_view rest = std::string_view(message).substr(verb);
-  // With `name` in front of the value that the message is about; "" where it is about another one.
+  // The message with `name` before the value that it is about; "" if it is about another value.
   const auto named = [&](const std::string& name, const std::string& value) -> std::string {
     if (value.empty() || value == "-" || !rest.starts_with(value)) return "";
     const std::string_view after = rest.substr(value.size());

@@ -13,7 +13,7 @@ namespace heed::cli {
 std::string flag_of(const std::string& field);
 
 /// What failed with a file that an option of the command names: "open m/config.json: ..." as "--model m: open
-/// m/config.json: ...", and "open pairs.tsv: ..." as "--pairs pairs.tsv: ...". HEED_MODEL is named likewise.
+/// m/config.json: ...", and "open pairs.tsv: ..." as "--pairs pairs.tsv: ...". HEED_MODEL is named, too.
 std::string with_option(const std::string& message, const CLI::App& command);
 
 /// The message with the fields of the library's options as the command's flags: batch_tokens as --batch-tokens. A word

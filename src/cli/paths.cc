@@ -123,7 +123,7 @@ void expect_other_files(const std::vector<std::pair<const char*, std::string>>& 
     expect_other_file(option, path, inputs);
     for (size_t j = 0; j < i; ++j)
       if (!outputs[j].second.empty() && same_file(path, outputs[j].second))
-        throw UsageError(path + " is named twice; give each file a name of its own");
+        throw UsageError(path + " is named twice; give each file another name");
   }
 }
 

@@ -24,7 +24,7 @@ bool same_file(const std::string& path, const std::string& other);
 /// and devices pass.
 void expect_other_file(const char* option, const std::string& output, const std::vector<std::string>& inputs);
 
-/// The same for --output, which may also be standard output (is_standard_stream): a file of its own as well.
+/// Checks --output as expect_other_file() does. Standard output must not be a file that is read either.
 void expect_other_output(const std::string& output, const std::vector<std::string>& inputs);
 
 /// Throws UsageError if the name of a file that `option` writes ends as that of another format: --png map.svg. `ending`
@@ -40,7 +40,7 @@ void expect_other_files(const std::vector<std::pair<const char*, std::string>>& 
                         const std::vector<std::string>& inputs);
 
 /// The files that a directory's model may be made of, sorted, also those that are not there; a GGUF file is one itself.
-/// Of adapters also those of their model, `base` or the one that adapter_config.json names.
+/// Adapters also have the files of their model: `base`, or the one that adapter_config.json names.
 std::vector<std::string> model_paths(const std::string& model, const std::string& base = {});
 
 }  // namespace heed::cli

@@ -1,4 +1,4 @@
-// What other programs call the options and commands of heed.
+// Names of heed's options and commands in other programs.
 #include <algorithm>
 #include <string_view>
 #include <utility>

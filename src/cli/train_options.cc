@@ -311,7 +311,7 @@ void check_kept_paths(const std::string& directory, const CLI::App& command, con
 // Goes on with the training in `directory`, with the options that it keeps there.
 void give_kept_options(const std::string& directory, CLI::App& command) {
   const std::string given = "--resume " + directory;
-  const std::string none = given + ": there is no training to go on with; begin one with --model " + directory;
+  const std::string none = given + ": there is no training to resume; begin one with --model " + directory;
   std::error_code error;
   if (!std::filesystem::exists(directory, error)) throw IoError(none);
   if (!std::filesystem::is_directory(directory, error))

@@ -175,6 +175,19 @@ class WithoutEffect(ProgramTest):
             self.succeeds(*generate, option, value)
         self.succeeds(*generate, "--temperature", 0)
 
+    def test_a_third_party_model_replaces_nothing(self):
+        """A directory with a config.json may be a project of another kind."""
+        for name in ("gpt2", "other"):
+            tiny_models.language_model(self.at / name)
+        self.write("app/config.json", '{"name": "my app"}')
+        self.write("app/README.md", "mine")
+        for command in (["export", "-m", "gpt2"], ["average", "gpt2", "other"]):
+            self.refuses(2, "--to app has files", *command, "--to", "app", "--overwrite")
+            self.refuses(2, "--to other has files" if command[0] == "export" else "--to other is one of the models",
+                         *command, "--to", "other", "--overwrite")
+        self.assertEqual({path.name: path.read_text() for path in (self.at / "app").iterdir()},
+                         {"config.json": '{"name": "my app"}', "README.md": "mine"})
+
     def test_what_is_of_writing(self):
         self.write("given.txt", "dog\n")
         for option, value in ("--max-tokens", 3), ("--temperature", 1), ("--stop", "x"), ("--samples", 2), ("--seed", 1):

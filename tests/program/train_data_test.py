@@ -249,7 +249,7 @@ class ResumeAlone(DataTest):
         self.refuses(2, "--d-model 32, not 64", "train", "--resume", "m", "--d-model", "64")
 
     def test_what_is_no_training(self):
-        self.refuses(1, "there is no training to go on with; begin one with --model none", "train", "--resume", "none")
+        self.refuses(1, "there is no training to resume; begin one with --model none", "train", "--resume", "none")
         self.train()
         self.refuses(2, "give --resume, to go on in this directory, or --model", "train", "--resume", "m", "--model", "n")
         self.refuses(2, "--preset chooses the shape of a new model", "train", "--resume", "m", "--preset", "tiny")
