@@ -154,6 +154,8 @@ def test_indexing(index):
 def test_rows_of_a_variable():
     a = leaf(3, 2)
     assert [row.shape for row in a] == [(2,)] * 3
+    with pytest.raises(TypeError, match="without dimensions has no parts; use item"):
+        list(a.sum())
     check_gradients(lambda: probe(a[0] * a[1] - 2 * a[2]), [a])
     for index in (3, -4, (0, 5), (0, 0, 0), (..., ...)):
         with pytest.raises(IndexError, match="index: "):
