@@ -38,7 +38,8 @@ using Font = std::unique_ptr<PangoFontDescription, Release<pango_font_descriptio
 using FontOptions = std::unique_ptr<cairo_font_options_t, Release<cairo_font_options_destroy>>;
 
 void check(cairo_status_t status) {
-  if (status == CAIRO_STATUS_NO_MEMORY) throw std::bad_alloc();
+  // A PNG error: libpng writes into memory here, which fails only where there is too little of it.
+  if (status == CAIRO_STATUS_NO_MEMORY || status == CAIRO_STATUS_PNG_ERROR) throw std::bad_alloc();
   if (status != CAIRO_STATUS_SUCCESS) throw std::runtime_error(cairo_status_to_string(status));
 }
 
