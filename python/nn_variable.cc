@@ -82,16 +82,60 @@ Variable summed(const Variable& x) {
   return functional::sum(x);
 }
 
+/// The quotients, rounded once: the reciprocal of a small divisor is infinite.
+Variable divided(const Variable& x, double divisor) {
+  const Computing running;
+  const auto quotients = [divisor](const Tensor& in) {
+    const Tensor dividends = in.contiguous(), out = Tensor::empty(in.shape(), in.dtype());
+    const auto each = [&]<class T>(const T* from, T* to) {
+      std::transform(from, from + in.numel(), to, [by = static_cast<T>(divisor)](T value) { return value / by; });
+    };
+    if (in.dtype() == DType::f32)
+      each(dividends.data<float>(), out.data<float>());
+    else
+      each(dividends.data<double>(), out.data<double>());
+    return out;
+  };
+  if (x.dtype() != DType::f32 && x.dtype() != DType::f64)
+    throw ShapeError(std::string("divide: input is ") + name_of(x.dtype()) + "; pass float32 or float64");
+  return custom_op("divide", {x}, quotients(x.value()),
+                   [quotients](const Tensor& grad, Gradients& to) { to.set(0, quotients(grad)); });
+}
+
+void take_no_dimensions(const char* operation, const nb::args& places, const nb::kwargs& named) {
+  if (nb::len(places) + nb::len(named) > 0)
+    throw nb::type_error((std::string(operation) +
+                          ": it is over all elements and takes no dim or axis; sums over the " +
+                          "last dimension are nn.functional.linear(x, ones), with ones of shape (1, n)")
+                             .c_str());
+}
+
 Variable mean_of(const Variable& x) {
   const int64_t count = x.value().numel();
   if (count == 0) throw ShapeError("mean: the variable has no elements; pass one element at least");
-  return scaled(summed(x), 1 / static_cast<double>(count));
+  return divided(summed(x), static_cast<double>(count));
+}
+
+/// Of an encoder's precision to another's, say; gradients come back in the first.
+Variable converted(const Variable& x, nb::handle dtype) {
+  const DType to = compute_type("astype: dtype", dtype), from = x.dtype();
+  const Computing running;
+  return custom_op("astype", {x}, to == from ? x.value().clone() : x.value().to(to),
+                   [from](const Tensor& grad, Gradients& g) { g.set(0, grad.to(from)); });
+}
+
+bool holds(const Variable& x, nb::handle value) {
+  const double wanted = number("in: value", value);
+  const Tensor wide = x.value().to(DType::f64).contiguous();
+  const auto all = wide.span<const double>();
+  return std::find(all.begin(), all.end(), wanted) != all.end();
 }
 
 /// Python's own, and NumPy's scalars.
 bool is_number(nb::handle value) {
   static PyObject* const scalar = nb::object(numpy().attr("generic")).release().ptr();  // for good
-  return PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr()) || PyObject_IsInstance(value.ptr(), scalar) == 1;
+  return PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr()) || PyComplex_Check(value.ptr()) ||
+         PyObject_IsInstance(value.ptr(), scalar) == 1;
 }
 
 Variable multiplied(const Variable& a, nb::handle b) {
@@ -362,7 +406,7 @@ nothing to differentiate, and where backward() has run through a part of the his
       .def("__mul__", &multiplied, "b"_a.none(), nb::sig("def __mul__(self, b: Array | float) -> Variable"))
       .def("__rmul__", &multiplied, "b"_a.none(), nb::sig("def __rmul__(self, b: Array | float) -> Variable"))
       .def(
-          "__truediv__", [](const Variable& a, nb::handle b) { return scaled(a, 1 / number("divide: divisor", b)); },
+          "__truediv__", [](const Variable& a, nb::handle b) { return divided(a, number("divide: divisor", b)); },
           "divisor"_a.none(), nb::sig("def __truediv__(self, divisor: float) -> Variable"))
       .def("__neg__", [](const Variable& a) { return scaled(a, -1); })
       .def("__getitem__", &indexed, "index"_a.none(), nb::sig("def __getitem__(self, index: Index, /) -> Variable"),
@@ -376,8 +420,24 @@ nothing to differentiate, and where backward() has run through a part of the his
             return nb::iter(parts);
           },
           nb::sig("def __iter__(self) -> typing.Iterator[Variable]"))
-      .def("sum", &summed, "The sum of all elements, with the shape ().")
-      .def("mean", &mean_of, "The mean of all elements, with the shape (). Raises ShapeError where there are none.")
+      .def("__contains__", &holds, "value"_a.none(), nb::sig("def __contains__(self, value: float) -> bool"))
+      .def("astype", &converted, "dtype"_a.none(), nb::sig("def astype(self, dtype: typing.Any) -> Variable"),
+           "Converted to float32 or float64, as a copy; gradients flow back through it. Raises ShapeError for others.")
+      .def(
+          "sum",
+          [](const Variable& v, const nb::args& places, const nb::kwargs& named) {
+            take_no_dimensions("sum", places, named);
+            return summed(v);
+          },
+          nb::sig("def sum(self) -> Variable"), "The sum of all elements, with the shape ().")
+      .def(
+          "mean",
+          [](const Variable& v, const nb::args& places, const nb::kwargs& named) {
+            take_no_dimensions("mean", places, named);
+            return mean_of(v);
+          },
+          nb::sig("def mean(self) -> Variable"),
+          "The mean of all elements, with the shape (). Raises ShapeError where there are none.")
       .def(
           "detach", [](const Variable& v) { return Variable(v.value()); },
           "A constant on the same memory: nothing is recorded through it.")

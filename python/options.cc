@@ -88,11 +88,19 @@ Causal causal_of(nb::handle value) {
                    "query sees the last key)");
 }
 
+// Python's and NumPy's: float() drops the imaginary part of the latter's.
+static bool is_complex(nb::handle value) {
+  if (PyComplex_Check(value.ptr())) return true;
+  const nb::object dtype = nb::getattr(value, "dtype", nb::none());
+  return nb::str(nb::getattr(dtype, "kind", nb::none())).equal(nb::str("c"));
+}
+
 double number(const char* what, nb::handle value) {
-  const double x = PyFloat_AsDouble(value.ptr());
-  if (x == -1 && PyErr_Occurred()) {
+  const bool real = !is_complex(value);
+  const double x = real ? PyFloat_AsDouble(value.ptr()) : 0;
+  if (!real || (x == -1 && PyErr_Occurred())) {
     PyErr_Clear();
-    refuse_type(what + (" is " + shown(value)) + "; pass a number");
+    refuse_type(what + (" is " + shown(value)) + (real ? "; pass a number" : "; pass a real number"));
   }
   return x;
 }

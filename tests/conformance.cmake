@@ -1,5 +1,5 @@
 # Other people's cases and rules.
-heed_test(conformance_pytorch_test conformance/pytorch_test.cc LIBS heed::attention)
+heed_test(conformance_pytorch_test conformance/pytorch_test.cc COMPUTES LIBS heed::attention)
 if(HEED_NN)
   find_package(nlohmann_json 3.11 REQUIRED)
   heed_test(conformance_onnx_test conformance/onnx_test.cc LIBS heed::nn heed::attention nlohmann_json::nlohmann_json)

@@ -130,6 +130,10 @@ ImagePreparation load_image_preparation(const std::string& directory);
 void write_pretrained(FileWriter& file, const PretrainedModel& model, const NamedTensors& parameters);
 /// The texts that save_pretrained writes next to it, by file name.
 std::map<std::string, std::string> pretrained_texts(const PretrainedModel& model);
+/// The files of the directories that a sentence-transformers model's modules.json names, by path
+/// ("1_Pooling/config.json"); save_pretrained copies them, too. Empty for other models. Throws IoError, and FormatError
+/// for a modules.json that is no JSON.
+std::map<std::string, std::string> module_files(const PretrainedModel& model);
 /// The module's parameters under their names in the files: all the tensors that model.safetensors needs. Throws
 /// UsageError for a model from a GGUF file.
 NamedTensors pretrained_tensors(const PretrainedModel& model);

@@ -178,6 +178,49 @@ def test_sum_mean_and_detach():
     np.testing.assert_array_equal(a.grad, a.numpy())
     with pytest.raises(heed.ShapeError, match="mean: the variable has no elements"):
         leaf(0).mean()
+    for call in (lambda: a.sum(axis=0), lambda: a.mean(dim=1), lambda: a.sum(0)):
+        with pytest.raises(TypeError, match="it is over all elements"):
+            call()
+
+
+def test_quotients_are_rounded_once():
+    values = np.array([0.0, 1e-308, 3.0, -5.0])
+    for divisor in (1e-310, 3.0, -7.0):
+        np.testing.assert_array_equal((nn.Variable(values) / divisor).numpy(), values / divisor)
+        single = values.astype(np.float32)
+        if abs(divisor) > 1:
+            np.testing.assert_array_equal((nn.Variable(single) / divisor).numpy(), single / np.float32(divisor))
+    a = leaf(3)
+    check_gradients(lambda: (a / 3.0 * a).sum(), [a])
+
+
+def test_complex_numbers_are_refused():
+    a = leaf(2)
+    for value in (1j, 2 + 0j, np.complex64(1j), np.complex128(1)):
+        for call in (lambda: a + value, lambda: value - a, lambda: a * value, lambda: a / value, lambda: value in a):
+            with pytest.raises(TypeError, match="pass a real number"):
+                call()
+
+
+def test_whether_a_value_is_in():
+    a = nn.Variable(np.array([[1.0, 2.5], [np.nan, -0.0]], np.float32))
+    assert 2.5 in a and 0 in a and np.float32(1) in a
+    assert 3 not in a and float("nan") not in a and 2.5000001 not in a
+    with pytest.raises(TypeError, match="in: value is 'x'; pass a number"):
+        "x" in a
+
+
+def test_astype_carries_gradients():
+    a = nn.Variable(numbers(2, 3).astype(np.float32), requires_grad=True)
+    wide = a.astype("float64")
+    assert wide.dtype == np.float64 and not np.shares_memory(wide.numpy(), a.numpy())
+    (wide * wide).sum().backward()
+    assert a.grad.dtype == np.float32
+    np.testing.assert_array_equal(a.grad, 2 * a.numpy())
+    assert a.astype(np.float32).dtype == np.float32 and not a.astype(np.float32).is_leaf
+    for dtype in ("float16", np.int32, None):
+        with pytest.raises(heed.ShapeError, match="pass 'float32' or 'float64'"):
+            a.astype(dtype)
 
 
 def test_gradients_add_up_until_zero_grad():

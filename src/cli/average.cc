@@ -8,6 +8,7 @@
 #include "cli/model_card.h"
 #include "cli/paths.h"
 #include "heed/config_fields.h"
+#include "heed/finite.h"
 #include "heed/load.h"
 #include "heed/pretrained.h"
 
@@ -58,13 +59,17 @@ void check_alike(const std::string& directory, const Likeness& l, const std::str
     if (l.vocabularies[i] != of_first.vocabularies[i]) refuse_it(l.vocabularies[i].file);
 }
 
+void expect_finite(const std::optional<std::string>& non_finite) {
+  if (non_finite) throw FormatError(*non_finite + "; the model is damaged: leave it out");
+}
+
 // The weights of a model, which are those of its configuration and finite.
 NamedTensors weights_of(const DirectorySnapshot& files, const ModelConfig& config) {
   const SafetensorsFile file = files.safetensors(kModelFile);
   check_size(config, file);
   NamedTensors tensors;
   for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
-  if (const auto bad = file.first_non_finite()) throw FormatError(*bad + "; the model is damaged: leave it out");
+  expect_finite(file.first_non_finite());
   return tensors;
 }
 
@@ -96,16 +101,25 @@ NamedTensors values_of(const Module& module) {
   return tensors;
 }
 
+// What stays as it is, and must be the same for all.
+std::map<std::string, std::string> files_of(const StoredModel& model) {
+  std::map<std::string, std::string> files = pretrained_texts(model.pretrained());
+  files.merge(module_files(model.pretrained()));
+  return files;
+}
+
 // Other makers' models stay in their layout and their dtypes.
 void average_pretrained(const AverageArguments& a) {
   const StoredModel first = load(a.models[0], {.trust = a.trust});
-  const auto texts = pretrained_texts(first.pretrained());
+  expect_finite(first_non_finite(first.module()));
+  const auto texts = files_of(first);
   NamedTensors sums;
   for (const auto& [name, tensor] : values_of(first.module())) sums.emplace_back(name, tensor.to(DType::f64));
   for (size_t i = 1; i < a.models.size(); ++i) {
     const StoredModel more = load(a.models[i], {.trust = a.trust});
+    expect_finite(first_non_finite(more.module()));
     if (more.model_type().empty()) refuse(a.models[i], "architecture", a.models[0]);
-    const auto own = pretrained_texts(more.pretrained());
+    const auto own = files_of(more);
     for (const auto& [file, text] : texts)
       if (const auto found = own.find(file); found == own.end() || found->second != text)
         refuse(a.models[i], file, a.models[0]);

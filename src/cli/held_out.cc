@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <unordered_set>
 
 #include "cli/train_defaults.h"
@@ -71,7 +72,9 @@ void warn_of_overlap(const TextPairs& training, const TextPairs& validation, con
 }
 
 void warn_of_overlap(const TrainArguments& a, const TextParts& texts, const Say& say) {
-  if (!a.valid_text.empty() && texts.training.find(texts.validation) != std::string::npos)
+  const std::string &text = texts.training, &part = texts.validation;
+  // std::string::find may take the product of both lengths.
+  if (!a.valid_text.empty() && ::memmem(text.data(), text.size(), part.data(), part.size()))
     say("the validation text is part of the training text: the validation says little of other texts; give another, " +
         std::string("or leave it out to hold the end of the text out"));
 }

@@ -4,6 +4,7 @@
 
 #include "cli/train_options.h"
 #include "heed/error.h"
+#include "heed/finite.h"
 
 namespace heed::cli {
 
@@ -24,6 +25,11 @@ void expect_kind(const char* option, const std::string& directory, const ModelCo
                    (holds_writer ? " holds a language model, which learns from a text; give --text instead of pairs"
                                  : " holds a translator, which learns from pairs; give --pairs instead of --text") +
                    ", or another " + option);
+}
+
+void expect_finite(const Module& model) {
+  if (const auto found = first_non_finite(model))
+    throw FormatError(*found + "; the model is damaged: begin with another copy");
 }
 
 void check_effects(const CLI::App& command, const TrainArguments& a) {

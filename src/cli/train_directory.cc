@@ -145,6 +145,7 @@ void begin_with(Model& model, const TrainArguments& a, const Prepared& prepared)
     NamedTensors values;
     const StoredModel stored = load(a.init, {.trust = a.trust});
     expect_config<std::decay_t<decltype(model.config())>>(load_config(a.init), a.init);
+    expect_finite(stored.module());
     for (const auto& [name, parameter] : stored.module().named_parameters())
       values.emplace_back(name, parameter.value());
     model.load(values);

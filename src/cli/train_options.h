@@ -80,6 +80,9 @@ void check_effects(const CLI::App& command, const TrainArguments& a);
 /// text, or one that writes for pairs.
 void expect_kind(const char* option, const std::string& directory, const ModelConfig& config, bool of_text);
 
+/// Throws FormatError where a parameter of the model that a training begins with is NaN or infinite.
+void expect_finite(const Module& model);
+
 /// Vocabulary::train() for --vocab-size, which messages about a size that does not fit name.
 Vocabulary learn_vocabulary(const std::vector<std::string>& lines, const VocabularyOptions& options);
 

@@ -356,6 +356,7 @@ TrainResult run_tuning(CLI::App& command, TrainArguments& a, TrainWatcher& watch
   if (a.of_labels()) lines = read_labelled(command, a, [&](const std::string& text) { watcher.say(text); });
   const StoredModel stored =
       a.of_labels() ? classifier_for(from, a.options.seed, lines) : load(from, {.trust = a.trust});
+  expect_finite(stored.module());
   stored.module().to(DType::f32);  // steps are smaller than what a half has digits for
   Tuning tuning{command, a, watcher, stored, from};
   if (a.lora > 0) {

@@ -262,7 +262,11 @@ void check_shortest(const std::string& shortest, const std::optional<int64_t>& l
 
 void check_lengths(const GenerateOptions& options, const GenerateOptions& own) {
   const bool with_prompt = !options.max_tokens && (options.max_length || (!own.max_tokens && own.max_length));
-  if (with_prompt) return;
+  // The prompt has one token at least.
+  const auto after_prompt = [](const std::optional<int64_t>& all) { return all ? std::optional(*all - 1) : all; };
+  if (with_prompt)
+    return check_shortest("min_tokens", options.rules.min_tokens, "max_tokens", after_prompt(options.max_length),
+                          after_prompt(own.max_length));
   check_shortest("min_tokens", options.rules.min_tokens, "max_tokens", options.max_tokens,
                  own.max_tokens.value_or(GenerateOptions::kMaxTokens));
 }

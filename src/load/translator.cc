@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <queue>
+#include <tuple>
 
 #include "heed/executor.h"
 #include "heed/text.h"
@@ -292,6 +294,70 @@ void keep_distinct(std::vector<Translation>& best) {
   best = std::move(kept);
 }
 
+using Choice = std::vector<size_t>;  // one of the translations of each part
+
+// The choices with the highest sums of scores, best first. Each part's translations are sorted by theirs.
+std::vector<Choice> best_choices(std::span<const Part> parts, size_t most) {
+  struct Sum {
+    double score = 0;
+    size_t before = 0, last = 0;  // indices among the sums before this part, and among the part's translations
+  };
+  const auto worse = [](const Sum& a, const Sum& b) {
+    return a.score != b.score ? a.score < b.score : std::tie(a.before, a.last) > std::tie(b.before, b.last);
+  };
+  std::vector<std::vector<Sum>> sums = {{Sum{}}};
+  for (const Part& part : parts) {
+    const std::vector<Sum>& before = sums.back();
+    const auto sum = [&](size_t i, size_t n) { return Sum{before[i].score + part.best[n].score, i, n}; };
+    // A sum is no better than those that differ from it by one index less.
+    std::priority_queue<Sum, std::vector<Sum>, decltype(worse)> next(worse);
+    next.push(sum(0, 0));
+    std::vector<Sum> found;
+    while (!next.empty() && found.size() < most) {
+      const Sum best = next.top();
+      next.pop();
+      found.push_back(best);
+      if (best.last + 1 < part.best.size()) next.push(sum(best.before, best.last + 1));
+      if (best.last == 0 && best.before + 1 < before.size()) next.push(sum(best.before + 1, 0));
+    }
+    sums.push_back(std::move(found));
+  }
+  std::vector<Choice> choices;
+  for (size_t i = 0; i < sums.back().size(); ++i) {
+    Choice choice(parts.size());
+    for (size_t p = parts.size(), at = i; p-- > 0; at = sums[p + 1][at].before) choice[p] = sums[p + 1][at].last;
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+// Of drawn translations the n-th of each part belong together; a part without words has one.
+std::vector<Choice> choices_of(std::span<const Part> parts, const BeamOptions& options) {
+  const auto most = static_cast<size_t>(options.n_best);
+  if (!options.sampling) return best_choices(parts, most);
+  std::vector<Choice> choices(most, Choice(parts.size()));
+  for (size_t n = 0; n < most; ++n)
+    for (size_t p = 0; p < parts.size(); ++p) choices[n][p] = std::min(n, parts[p].best.size() - 1);
+  return choices;
+}
+
+// The translation of a line from those of its parts.
+Translation line_of(std::span<const Part> parts, const Choice& choice, const std::string& line) {
+  Translation whole;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const Part& part = parts[p];
+    const Translation& of_part = part.best[choice[p]];
+    const std::string_view done(line.data(), static_cast<size_t>(part.text.data() - line.data()) - part.before.size());
+    if (p > 0) {
+      append(whole, of_part, done, part.before);
+      continue;
+    }
+    whole = of_part;
+    for (auto& words : whole.alignment) words.first += part.code.empty() ? 0 : words_before(done, part.before);
+  }
+  return whole;
+}
+
 using Batch = std::vector<size_t>;  // indices of parts
 
 // Long parts first, so that batches wait for each other less. Batches depend only on the parts of the text.
@@ -395,25 +461,18 @@ std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> 
   std::vector<Part> parts = parts_of(source, lines, options.split.value_or(true));
   work_on({models, source, target}, parts, /*given=*/false, options, results);
   if (!has_results(options)) return {};
-  const auto n_best = static_cast<size_t>(options.beam.n_best);
-  std::vector<size_t> counts(lines.size(), 1);  // translations of each line: as many as its parts have at the most
-  for (const Part& part : parts) counts[part.line] = std::max(counts[part.line], std::min(n_best, part.best.size()));
-  for (Part& part : parts) {
-    std::vector<Translation>& best = results[part.line].best;
-    part.best.resize(counts[part.line], part.best.empty() ? Translation{} : part.best.back());
-    const std::string& line = lines[part.line];
-    const std::string_view done(line.data(), static_cast<size_t>(part.text.data() - line.data()) - part.before.size());
-    if (best.empty()) {
-      best = std::move(part.best);
-      for (Translation& t : best)
-        for (auto& words : t.alignment) words.first += part.code.empty() ? 0 : words_before(done, part.before);
-      continue;
-    }
-    for (size_t n = 0; n < best.size(); ++n) append(best[n], part.best[n], done, part.before);
-  }
-  for (size_t i = 0; i < lines.size(); ++i) {
-    if (results[i].best.empty()) results[i].best.push_back({.text = lines[i]});
-    if (!options.beam.sampling) keep_distinct(results[i].best);
+  for (size_t i = 0, end = 0; i < lines.size(); ++i) {
+    const size_t begin = end;
+    while (end < parts.size() && parts[end].line == i) ++end;
+    const std::span<Part> of_line(parts.data() + begin, end - begin);
+    for (Part& part : of_line)
+      if (part.best.empty()) part.best.emplace_back();
+    std::vector<Translation>& best = results[i].best;
+    if (of_line.empty())
+      best.push_back({.text = lines[i]});
+    else
+      for (const Choice& choice : choices_of(of_line, options.beam)) best.push_back(line_of(of_line, choice, lines[i]));
+    if (!options.beam.sampling) keep_distinct(best);
   }
   return results;
 }

@@ -8,13 +8,9 @@ namespace heed::inline v0 {
 void check_finite(const char* operation, const char* what, const Tensor& values, const Module& model) {
   const Tensor x = values.contiguous();
   if (all_finite(x.data<float>(), x.numel(), default_executor())) return;
-  std::vector<std::pair<std::string, Tensor>> parameters;
-  for (const auto& [name, parameter] : model.named_parameters()) parameters.emplace_back(name, parameter.value());
   const std::string message = std::string(operation) + ": " + what + " is not finite; ";
-  auto found = first_non_finite(parameters);
-  if (found && model.search_files())
-    if (const auto in_files = model.search_files()()) found = in_files;
-  if (found) throw Error(message + *found + "; the model is damaged: use another copy, or train it again");
+  if (const auto found = first_non_finite(model))
+    throw Error(message + *found + "; the model is damaged: use another copy, or train it again");
   throw Error(message +
               "all weights are, so the computation overflows: a model this far from what training makes is damaged, or "
               "lost its range when it was converted (float16 ends at 65504); take its float32 or bfloat16 version");

@@ -4,6 +4,7 @@
 
 #include "core/memory.h"
 #include "heed/executor.h"
+#include "heed/finite.h"
 #include "heed/nn.h"
 
 namespace heed::inline v0 {
@@ -108,6 +109,15 @@ void Module::load(const std::vector<std::pair<std::string, Tensor>>& values) {
 
 void Module::adopt(const std::vector<std::pair<std::string, Tensor>>& values) {
   for_each_fitting(named_parameters(), values, [](Variable& own, const Tensor& value) { own.rebind(value, Tensor()); });
+}
+
+std::optional<std::string> first_non_finite(const Module& module) {
+  std::vector<std::pair<std::string, Tensor>> values;
+  for (const auto& [name, parameter] : module.named_parameters()) values.emplace_back(name, parameter.value());
+  auto found = first_non_finite(values);
+  if (found && module.search_files())
+    if (auto in_files = module.search_files()()) return in_files;
+  return found;
 }
 
 Variable Module::register_parameter(std::string name, Tensor value) {

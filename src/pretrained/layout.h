@@ -44,6 +44,10 @@ struct Overrides {
 };
 /// How the files of a model with that config.json name their tensors.
 Names names_of_files(const std::string& config, const std::string& where, const TensorFiles& files);
+inline constexpr const char* kModulesFile = "modules.json";  // of sentence-transformers
+/// The files of the directories that `modules`, the text of a directory's modules.json, names. Throws as
+/// module_files().
+std::map<std::string, std::string> files_of_modules(const std::string& directory, const std::string& modules);
 /// Loads the model of a directory with `overrides` applied. Throws as load_pretrained().
 PretrainedModel load_with_overrides(const DirectorySnapshot& files, const Overrides& overrides);
 

@@ -24,10 +24,9 @@ bool is_foreign_weights(const std::string& name) {
                      [&](const char* beginning) { return name.starts_with(beginning); });
 }
 
-// Whether a file belongs to a model of sentence-transformers. A model with classes is not one, and the directories that
-// modules.json names are not copied.
+// Whether a file belongs to a model of sentence-transformers. A model with classes is not one.
 bool is_for_vectors(const std::string& name) {
-  return name == "modules.json" || name == "config_sentence_transformers.json" ||
+  return name == kModulesFile || name == "config_sentence_transformers.json" ||
          (name.starts_with("sentence_") && name.ends_with("_config.json"));
 }
 
@@ -97,6 +96,13 @@ std::map<std::string, std::string> pretrained_texts(const PretrainedModel& model
   return texts;
 }
 
+std::map<std::string, std::string> module_files(const PretrainedModel& model) {
+  if (!model.layout) throw UsageError("module_files: the model was not loaded by load_pretrained");
+  const PretrainedLayout& layout = *model.layout;
+  if (has_classes(model.head) || layout.directory.empty() || !layout.files.contains(kModulesFile)) return {};
+  return files_of_modules(layout.directory, layout.files.read(kModulesFile));
+}
+
 NamedTensors pretrained_tensors(const PretrainedModel& model) {
   if (!model.layout) throw UsageError("pretrained_tensors: the model was not loaded from a directory");
   NamedTensors parameters;
@@ -155,7 +161,11 @@ void save_pretrained(const PretrainedModel& model, const std::string& directory,
     check_own_directory(given, directory);
   };
   check_directory();
-  std::map<std::string, std::string> texts = pretrained_texts(model);
+  std::map<std::string, std::string> texts = pretrained_texts(model), of_modules;
+  if (!own) of_modules = module_files(model);
+  const auto beside = [&](const std::string& path) { return directory + "/" + path.substr(0, path.find('/')); };
+  for (const auto& [path, content] : of_modules)
+    check_pretrained_target("save_pretrained: " + beside(path), beside(path));
   if (own) texts = {{kConfigFile, texts.at(kConfigFile)}};
   NamedTensors parameters;
   for (const auto& [name, parameter] : model.module->named_parameters())
@@ -165,6 +175,11 @@ void save_pretrained(const PretrainedModel& model, const std::string& directory,
   for (const auto& [name, text] : texts) transaction.write(name, text);
   transaction.write(kModelFile, [&](FileWriter& file) { write_pretrained(file, model, parameters); });
   if (own) remove_replaced(transaction, model, directory);
+  std::map<std::string, DirectoryTransaction> modules;  // by directory
+  for (const auto& [path, content] : of_modules)
+    modules.try_emplace(beside(path), beside(path)).first->second.write(path.substr(path.find('/') + 1), content);
+  // What reads the directory finds no model before its own commit, which comes last.
+  for (auto& [path, module] : modules) module.commit();
   transaction.commit();
 }
 

@@ -10,6 +10,7 @@
 #include "heed/pretrained.h"
 #include "io/json.h"
 #include "pretrained/keys.h"
+#include "pretrained/layout.h"
 #include "pretrained/tables.h"
 
 namespace heed::inline v0 {
@@ -83,7 +84,6 @@ using Step = SentenceModules::Step;
 
 constexpr uint64_t kLargest = 1 << 20;  // bytes of a configuration
 constexpr size_t kMostModules = 16;
-constexpr const char* kModulesFile = "modules.json";
 constexpr const char* kPromptsFile = "config_sentence_transformers.json";
 constexpr const char* kTokenizerFile = "tokenizer_config.json";
 
@@ -162,11 +162,15 @@ Step dense(const std::string& directory) {
   return step;
 }
 
+// Of a directory beside modules.json.
+bool is_name(const std::string& path) {
+  return !path.empty() && path != "." && path != ".." && path.find('/') == std::string::npos;
+}
+
 // The directory of a module, inside that of the model.
 std::string path_of(const std::string& directory, const Keys& module) {
   const std::string path = module.text("path");
-  if (path.empty() || path == "." || path == ".." || path.find('/') != std::string::npos)
-    module.fail("path", "it must be the name of a directory beside " + std::string(kModulesFile));
+  if (!is_name(path)) module.fail("path", "it must be the name of a directory beside " + std::string(kModulesFile));
   return directory + "/" + path;
 }
 
@@ -304,6 +308,19 @@ Pooling pooling_of_model(const std::string& directory) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> files_of_modules(const std::string& directory, const std::string& modules) {
+  std::map<std::string, std::string> found;
+  for (const nlohmann::json& module : parse_json(modules, directory + "/" + kModulesFile)) {
+    const auto path = module.is_object() ? module.find("path") : module.end();
+    if (path == module.end() || !path->is_string() || !is_name(*path)) continue;
+    const std::string name = *path;
+    if (!std::filesystem::is_directory(directory + "/" + name)) continue;
+    const DirectorySnapshot files(directory + "/" + name, {kConfigFile, kModelFile});
+    for (const std::string& file : files.names()) found[name + "/" + file] = files.read(file);
+  }
+  return found;
+}
 
 SentenceModules load_sentence_modules(const std::string& directory) {
   SentenceModules result;

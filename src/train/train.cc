@@ -13,6 +13,7 @@
 #include <sstream>
 #include <utility>
 
+#include "heed/finite.h"
 #include "heed/lora.h"
 #include "heed/profile.h"
 #include "heed/random.h"
@@ -47,6 +48,8 @@ class Trainer {
       task_.split_over(context_.emplace(ranks_, context_of(group(), groups(), ranks_.size())), hooks_.attention);
     if (leads()) files_.emplace(directory_);  // until the end, so that nobody else trains here
     const bool resumed = load_state();
+    if (const auto found = first_non_finite(task_.model()))
+      throw TrainingError("train: " + *found + "; the model is damaged: begin with another copy");
     if (leads()) {
       for (const auto& [name, sum] : checksums_of_program_files(directory_)) state_.files[name] = sum;
       log_.emplace(directory_, state_.log_bytes);

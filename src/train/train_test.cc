@@ -645,6 +645,20 @@ TEST_F(Train, NanStopsWithinOneUpdateAndKeepsTheState) {
   EXPECT_TRUE(model_bytes(broken) == model_bytes(whole));
 }
 
+TEST_F(Train, ADamagedModelIsNotTrained) {
+  Transformer model(tiny());
+  model.parameters().back().value().fill(std::numeric_limits<double>::infinity());
+  try {
+    train(model, training_, validation_, quick(), directory("damaged"), {});
+    FAIL();
+  } catch (const TrainingError& error) {
+    const std::string message = error.what();
+    EXPECT_TRUE(message.starts_with("train: tensor 'decoder.")) << message;
+    EXPECT_NE(message.find("holds Inf at (0"), std::string::npos) << message;
+    EXPECT_NE(message.find("the model is damaged"), std::string::npos) << message;
+  }
+}
+
 TEST_F(Train, RefusesWhatDoesNotFit) {
   Transformer model(tiny());
   const std::string where = directory("model");

@@ -156,6 +156,11 @@ class WithoutEffect(ProgramTest):
                          "--min-tokens", 9)
             self.succeeds(*generate, "--min-tokens", 9, "--max-tokens", 10)
             self.succeeds(*generate, "--samples", 2, "--temperature", 1)
+        (self.at / "gpt2/generation_config.json").write_text(json.dumps({"max_length": 12, "min_new_tokens": 40}))
+        self.succeeds(*generate)
+        self.succeeds(*generate, "--min-tokens", 3)
+        self.refuses(2, "--min-tokens 12 is more than the longest text, 11 tokens unless you choose it", *generate,
+                     "--min-tokens", 12)
 
     def test_what_is_of_draws_or_of_the_search(self):
         translate, generate = ["translate", "-m", TRANSLATOR, "hoy"], ["generate", "-m", WRITER, "a", "--max-tokens", 3]

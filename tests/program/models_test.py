@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
+import tiny_models
 from program import HEED, ProgramTest, TINY, TrainingTest, corpus
 
 SHORT = [*TINY, "--max-updates", "40", "--learning-rate", "0.01", "--warmup", "10", "--dropout", "0"]
@@ -163,6 +164,36 @@ class NotFinite(ModelsTest):
             self.assertEqual(done.returncode, 1)
             self.assertIn(done.stdout, [b"", b"the"])  # the prompt may stand there already
             self.assert_one_line(done.stderr.decode(), "tensor 'layers.0.linear2.weight' holds NaN at (0, 0)")
+
+    def refused_training(self, says, *arguments):
+        done = self.heed("train", *arguments, "--max-updates", 30, "--quiet")
+        self.assertEqual(done.returncode, 1)
+        self.assert_one_line(done.stderr.decode(), says)
+
+    def test_trainings_do_not_begin(self):
+        name = "decoder.layers.0.linear1.weight"
+        m, says = self.copy("a"), f"tensor '{name}' holds NaN at (1, 0)"
+        spoil(m / "model.safetensors", name, 32, math.nan)
+        data = ["--pairs", ROOT / "train.tsv", "--valid-fraction", 0]
+        self.refused_training(f"m/model.safetensors: {says}; the model is damaged", "--init", "m", "--model", "new",
+                              *data)
+        self.assertFalse((self.at / "new").exists())
+
+    def test_third_party_models(self):
+        for name in ("gpt2", "other"):
+            tiny_models.language_model(self.at / name)
+        self.succeeds("average", "gpt2", "other", "--to", "mean")
+        whole = (self.at / "other/model.safetensors").read_bytes()
+        names = json.loads(whole[8:8 + struct.unpack("<Q", whole[:8])[0]])
+        name = next(name for name in names if name.endswith("c_fc.weight"))
+        spoil(self.at / "other/model.safetensors", name, 0, math.nan)
+        says = f"other/model.safetensors: tensor '{name}' holds NaN at (0, 0)"
+        for models in (("gpt2", "other"), ("other", "gpt2")):
+            self.refuses(1, says + "; the model is damaged: leave it out", "average", *models, "--to", "x")
+        self.write("text.txt", "the dog eats the bread\n" * 40)
+        for how in [], ["--lora", 2]:
+            self.refused_training(says + "; the model is damaged: begin with another copy", "--init", "other", "--model", "new",
+                                  "--text", "text.txt", "--block", 8, *how)
 
 
 def numbers(path):

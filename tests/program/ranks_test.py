@@ -174,7 +174,7 @@ class Stops(RanksTest):
         self.train("--model", "whole", *long)
         expected = self.state("whole")
         choose = random.Random(5)
-        attempts, lines = 100 if ALL else 10, 0
+        attempts, lines = 100 if ALL else 6, 0
         for attempt in range(attempts):
             with self.subTest(attempt):
                 ranks = choose.choice([2, 3, 4])

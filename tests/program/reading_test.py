@@ -9,7 +9,7 @@ import unittest
 import zipfile
 
 import tiny_models
-from program import SHARED, TINY, ProgramTest, corpus
+from program import SHARED, TINY, ProgramTest, corpus, snapshot
 
 MODELS = SHARED / "conformance/models"
 needs_models = unittest.skipUnless(MODELS.exists(), "SKIPPED: needs shared/conformance/models, which is not here")
@@ -287,6 +287,34 @@ class Embed(Reading):
         # sentence-transformers computes Tanh for a class that is not torch's.
         self.write("m/3_Dense/config.json", json.dumps({**dense, "activation_function": "my.module.ReLU"}))
         self.close(self.vectors("m", ["the dog"])[0], want)
+
+    def test_copies_embed_as_the_model_does(self):
+        for name, seed in (("m", 5), ("n", 5), ("other", 6)):
+            model = tiny_models.text_encoder(self.at / name)
+            tiny_models.sentence_modules(model)
+            listed = json.loads((model / "modules.json").read_text())
+            listed.insert(2, {"idx": 3, "name": "3", "path": "3_Dense", "type": "sentence_transformers.models.Dense"})
+            (model / "modules.json").write_text(json.dumps(listed))
+            self.write(name + "/3_Dense/config.json", json.dumps({"in_features": tiny_models.WIDTH, "out_features": 3}))
+            tiny_models.write_tensors(model / "3_Dense/model.safetensors",
+                                      {"linear.weight": (3, tiny_models.WIDTH), "linear.bias": (3,)}, seed=seed)
+        want = self.vectors("m", ["the dog"])
+        self.succeeds("export", "-m", "m", "--to", "copy")
+        self.assertEqual(self.vectors("copy", ["the dog"]), want)
+        self.succeeds("average", "m", "n", "--to", "mean")
+        self.assertEqual(self.vectors("mean", ["the dog"]), want)
+        self.refuses(2, "other has another 3_Dense/model.safetensors than m", "average", "m", "other", "--to", "x")
+        # Nothing is written into directories that are there.
+        self.write("mine/1_Pooling/config.json", "{}")
+        before = snapshot(self.at / "mine")
+        self.refuses(2, "mine/1_Pooling has files (config.json, for one)", "export", "-m", "m", "--to", "mine")
+        self.assertEqual(snapshot(self.at / "mine"), before)
+        # Directories that are not there, and those outside, are left to what reads them.
+        for path in ("1_Pooling", "../n", "/tmp", "."):
+            self.write("m/modules.json", json.dumps([{"path": ""}, {"path": path}, {"path": 3}, 4]))
+            self.succeeds("export", "-m", "m", "--to", "to" + path.strip("./"))
+        self.assertEqual(sorted(p.name for p in (self.at / "to1_Pooling").iterdir() if p.is_dir()), ["1_Pooling"])
+        self.assertFalse([p for p in (self.at / "ton").iterdir() if p.is_dir()])
 
     def test_modules_that_are_not_known(self):
         model = tiny_models.text_encoder(self.at / "m")

@@ -147,17 +147,26 @@ class Translate(ProgramTest):
         self.assertEqual(self.translate("gato y perro", "--no-split"), self.translate("gato y perro"))
 
     def test_columns_of_several_sentences(self):
-        def columns(text, *arguments):
-            out = self.translate(text, "--n-best", "3", "--scores", "--alignment", *arguments)
+        def columns(text):
+            out = self.translate(text, "--n-best", "6", "--beam", "6", "--scores", "--alignment")
             return [line.split("\t")[1:] for line in out.splitlines()]
-        first, second = columns("el perro come!"), columns("¿hoy pan?")
-        both = columns("el perro come! ¿hoy pan?")
-        for (text1, score1, align1), (text2, score2, align2), (text, score, align) in zip(first, second, both):
-            self.assertEqual(text, text1 + " " + text2)
-            self.assertAlmostEqual(float(score), float(score1) + float(score2), delta=2e-4)
-            words = len(text1.split(" "))
-            moved = [f"{int(a) + 3}-{int(b) + words}" for a, b in (pair.split("-") for pair in align2.split())]
-            self.assertEqual(align.split(), align1.split() + moved)
+        sentences = ["el perro come!", "¿hoy pan?", "¡gato y pan!"]
+        found = [columns(sentence) for sentence in sentences]
+        # The best sums of scores, of all combinations.
+        pairs = sorted(itertools.product(*found), key=lambda choice: -sum(float(score) for _, score, _ in choice))
+        whole = columns(" ".join(sentences))
+        self.assertEqual(len(whole), 6)
+        self.assertGreater(sum(len({choice[i][0] for choice in pairs[:6]}) > 1 for i in range(3)), 1)  # they are mixed
+        for (text, score, align), choice in zip(whole, pairs):
+            self.assertAlmostEqual(float(score), sum(float(each) for _, each, _ in choice), delta=3e-4)
+            choice = next(c for c in pairs if " ".join(each for each, _, _ in c) == text)
+            self.assertAlmostEqual(float(score), sum(float(each) for _, each, _ in choice), delta=3e-4)
+            moved, before, words = [], 0, 0
+            for sentence, (translated, _, pairs_of_words) in zip(sentences, choice):
+                moved += [f"{int(a) + before}-{int(b) + words}" for a, b in
+                          (pair.split("-") for pair in pairs_of_words.split())]
+                before, words = before + len(sentence.split()), words + len(translated.split(" "))
+            self.assertEqual(align.split(), moved)
 
     def json(self, stdin, *arguments, **options):
         return [json.loads(line) for line in self.translate(stdin, "--json", *arguments, **options).split("\n")[:-1]]
