@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -103,7 +104,7 @@ Variable divided(const Variable& x, double divisor) {
 }
 
 void take_no_dimensions(const char* operation, const nb::args& places, const nb::kwargs& named) {
-  if (nb::len(places) + nb::len(named) > 0)
+  if (places.size() + named.size() > 0)
     throw nb::type_error((std::string(operation) +
                           ": it is over all elements and takes no dim or axis; sums over the " +
                           "last dimension are nn.functional.linear(x, ones), with ones of shape (1, n)")
@@ -127,7 +128,7 @@ Variable converted(const Variable& x, nb::handle dtype) {
 bool holds(const Variable& x, nb::handle value) {
   const double wanted = number("in: value", value);
   const Tensor wide = x.value().to(DType::f64).contiguous();
-  const auto all = wide.span<const double>();
+  const std::span<double> all = wide.span<double>();
   return std::find(all.begin(), all.end(), wanted) != all.end();
 }
 
