@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <limits>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -103,12 +102,18 @@ Variable divided(const Variable& x, double divisor) {
                    [quotients](const Tensor& grad, Gradients& to) { to.set(0, quotients(grad)); });
 }
 
-void take_no_dimensions(const char* operation, const nb::args& places, const nb::kwargs& named) {
-  if (places.size() + named.size() > 0)
-    throw nb::type_error((std::string(operation) +
-                          ": it is over all elements and takes no dim or axis; sums over the " +
-                          "last dimension are nn.functional.linear(x, ones), with ones of shape (1, n)")
+/// NumPy's functions pass None for what is not given.
+void take_no_options(const char* operation, const nb::args& places, const nb::kwargs& named) {
+  const auto refuse = [&](nb::handle given) {
+    throw nb::type_error((std::string(operation) + ": " + shown(given) +
+                          " is given, and it is over all elements; sums " +
+                          "over the last dimension are nn.functional.linear(x, ones), with ones of shape (1, n)")
                              .c_str());
+  };
+  for (nb::handle value : places)
+    if (!value.is_none()) refuse(value);
+  for (const auto& [name, value] : named)
+    if (!value.is_none()) refuse(name);
 }
 
 Variable mean_of(const Variable& x) {
@@ -117,7 +122,6 @@ Variable mean_of(const Variable& x) {
   return divided(summed(x), static_cast<double>(count));
 }
 
-/// Of an encoder's precision to another's, say; gradients come back in the first.
 Variable converted(const Variable& x, nb::handle dtype) {
   const DType to = compute_type("astype: dtype", dtype), from = x.dtype();
   const Computing running;
@@ -126,10 +130,8 @@ Variable converted(const Variable& x, nb::handle dtype) {
 }
 
 bool holds(const Variable& x, nb::handle value) {
-  const double wanted = number("in: value", value);
-  const Tensor wide = x.value().to(DType::f64).contiguous();
-  const std::span<double> all = wide.span<double>();
-  return std::find(all.begin(), all.end(), wanted) != all.end();
+  number("in: value", value);  // of others NumPy says that they are not in
+  return nb::cast<bool>(values_of(x).attr("__contains__")(value));
 }
 
 /// Python's own, and NumPy's scalars.
@@ -427,14 +429,14 @@ nothing to differentiate, and where backward() has run through a part of the his
       .def(
           "sum",
           [](const Variable& v, const nb::args& places, const nb::kwargs& named) {
-            take_no_dimensions("sum", places, named);
+            take_no_options("sum", places, named);
             return summed(v);
           },
           nb::sig("def sum(self) -> Variable"), "The sum of all elements, with the shape ().")
       .def(
           "mean",
           [](const Variable& v, const nb::args& places, const nb::kwargs& named) {
-            take_no_dimensions("mean", places, named);
+            take_no_options("mean", places, named);
             return mean_of(v);
           },
           nb::sig("def mean(self) -> Variable"),

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "arrays.h"
+#include "heed/autograd.h"
 #include "torch/kernels.h"
 
 namespace heed::python {
@@ -96,6 +97,9 @@ static bool is_complex(nb::handle value) {
 }
 
 double number(const char* what, nb::handle value) {
+  if (nb::isinstance<Variable>(value) && nb::inst_ready(value) && nb::cast<const Variable&>(value).requires_grad())
+    refuse_type(what + std::string(" is a Variable that requires grad, and no gradient flows through a number; ") +
+                "pass its item()");
   const bool real = !is_complex(value);
   const double x = real ? PyFloat_AsDouble(value.ptr()) : 0;
   if (!real || (x == -1 && PyErr_Occurred())) {

@@ -16,7 +16,8 @@ class Module;
 /// None if all are finite; booleans and integers always are.
 std::optional<std::string> first_non_finite(std::span<const std::pair<std::string, Tensor>> tensors);
 
-/// The first parameter's, with the file that it was loaded from where the module knows it (Module::search_files()).
+/// Searches the parameters of a module. Names the file that the number came from where the module knows it
+/// (Module::search_files()).
 std::optional<std::string> first_non_finite(const Module& module);
 
 }  // namespace heed::inline v0

@@ -131,8 +131,8 @@ void write_pretrained(FileWriter& file, const PretrainedModel& model, const Name
 /// The texts that save_pretrained writes next to it, by file name.
 std::map<std::string, std::string> pretrained_texts(const PretrainedModel& model);
 /// The files of the directories that a sentence-transformers model's modules.json names, by path
-/// ("1_Pooling/config.json"); save_pretrained copies them, too. Empty for other models. Throws IoError, and FormatError
-/// for a modules.json that is no JSON.
+/// ("1_Pooling/config.json"): config.json and model.safetensors of each, as they were when the model was loaded.
+/// save_pretrained copies them, too. Empty for other models. Throws IoError, and FormatError for more than 1 GiB.
 std::map<std::string, std::string> module_files(const PretrainedModel& model);
 /// The module's parameters under their names in the files: all the tensors that model.safetensors needs. Throws
 /// UsageError for a model from a GGUF file.

@@ -53,10 +53,10 @@ struct TranslatedLine {
 };
 
 /// Translates each line, in order. Blank lines (is_blank) are returned unchanged. If a line is split, its translation
-/// joins those of its sentences with the text between them, the n best are the choices of sentences with the highest
-/// sums of scores (drawn: the n-th of each), and words are counted over the line. Several models form an ensemble. They
-/// must not be in training. `source` is the tokenizer of the input, `target` that of the output. Throws ShapeError for
-/// options out of range, UsageError for unknown languages and for BeamOptions::refused.
+/// joins those of its sentences with the text between them, and words are counted over the line. The n best are the
+/// combinations with the highest sums of scores; of drawn ones the n-th joins the n-th of each sentence. Several models
+/// form an ensemble and must not be in training. `source` is the tokenizer of the input, `target` of the output. Throws
+/// ShapeError for options out of range, UsageError for unknown languages and for BeamOptions::refused.
 std::vector<TranslatedLine> translate_lines(std::span<const Transformer* const> models, const Tokenizer& source,
                                             const Tokenizer& target, const std::vector<std::string>& lines,
                                             const TranslateOptions& options = {});

@@ -178,8 +178,10 @@ def test_sum_mean_and_detach():
     np.testing.assert_array_equal(a.grad, a.numpy())
     with pytest.raises(heed.ShapeError, match="mean: the variable has no elements"):
         leaf(0).mean()
-    for call in (lambda: a.sum(axis=0), lambda: a.mean(dim=1), lambda: a.sum(0)):
-        with pytest.raises(TypeError, match="it is over all elements"):
+    assert a.sum(axis=None).item() == np.sum(a).item() == a.sum().item()
+    for call, given in ((lambda: a.sum(axis=0), "'axis'"), (lambda: a.mean(dim=1), "'dim'"), (lambda: a.sum(0), "0"),
+                        (lambda: a.mean(keepdims=True), "'keepdims'")):
+        with pytest.raises(TypeError, match=f": {given} is given, and it is over all elements"):
             call()
 
 
@@ -195,6 +197,14 @@ def test_quotients_are_rounded_once():
     check_gradients(lambda: (a / 3.0 * a).sum(), [a])
 
 
+def test_a_variable_is_no_number():
+    a, factor = leaf(2), leaf()
+    for call in (lambda: a / factor, lambda: F.dropout(a, factor)):
+        with pytest.raises(TypeError, match="requires grad, and no gradient flows through a number"):
+            call()
+    np.testing.assert_array_equal((a / factor.detach()).numpy(), a.numpy() / factor.item())
+
+
 def test_complex_numbers_are_refused():
     a = leaf(2)
     for value in (1j, 2 + 0j, np.complex64(1j), np.complex128(1)):
@@ -205,8 +215,10 @@ def test_complex_numbers_are_refused():
 
 def test_whether_a_value_is_in():
     a = nn.Variable(np.array([[1.0, 2.5], [np.nan, -0.0]], np.float32))
-    assert 2.5 in a and 0 in a and np.float32(1) in a
-    assert 3 not in a and float("nan") not in a and 2.5000001 not in a
+    assert 2.5 in a and 0 in a and 3 not in a and float("nan") not in a
+    small = nn.Variable(np.array([0.1, 2.5], np.float32))
+    for value in (0.1, np.float32(0.1), np.float64(0.1), 2.5, 2.6, 2):
+        assert (value in small) == (value in small.numpy())
     with pytest.raises(TypeError, match="in: value is 'x'; pass a number"):
         "x" in a
 

@@ -101,7 +101,7 @@ NamedTensors values_of(const Module& module) {
   return tensors;
 }
 
-// What stays as it is, and must be the same for all.
+// The files that the mean takes over, which all models must have alike.
 std::map<std::string, std::string> files_of(const StoredModel& model) {
   std::map<std::string, std::string> files = pretrained_texts(model.pretrained());
   files.merge(module_files(model.pretrained()));
@@ -123,6 +123,8 @@ void average_pretrained(const AverageArguments& a) {
     for (const auto& [file, text] : texts)
       if (const auto found = own.find(file); found == own.end() || found->second != text)
         refuse(a.models[i], file, a.models[0]);
+    for (const auto& [file, content] : module_files(more.pretrained()))
+      if (!texts.contains(file)) refuse(a.models[i], "list of modules", a.models[0]);
     add(sums, values_of(more.module()), a.models[i]);
   }
   divide(sums, a.models.size());

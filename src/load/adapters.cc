@@ -362,9 +362,9 @@ PretrainedModel load_adapted(const std::string& directory, const std::string& ba
     throw FormatError(config.where() + ": its base, " + base + ", has adapters itself; merge them with heed export");
   const SafetensorsFile file = own.safetensors(kAdapterFile);
   const std::string of_base = files.read(kConfigFile, kLargestAdapterConfig);
-  Overrides overrides{.config = own.contains(kConfigFile)
-                                    ? own.read(kConfigFile, kLargestAdapterConfig)
-                                    : config_for(config, file, of_base, base + "/" + kConfigFile)};
+  Overrides overrides{.config = own.contains(kConfigFile) ? own.read(kConfigFile, kLargestAdapterConfig)
+                                                          : config_for(config, file, of_base, base + "/" + kConfigFile),
+                      .modules = modules_beside(files, base)};
   const TensorFiles tensors(files);
   const Names names = names_of_files(overrides.config, base + "/" + kConfigFile, tensors);
   Merging merging(file, config, names, tensors);

@@ -229,10 +229,10 @@ std::vector<Part> parts_of(const Tokenizer& tokenizer, const std::vector<std::st
   return parts;
 }
 
-// Words are separated by spaces.
-int64_t words_in(std::string_view text) {
+// The words that begin in text[begin, end); words are separated by spaces.
+int64_t words_in(std::string_view text, size_t begin, size_t end) {
   int64_t words = 0;
-  for (size_t i = 0; i < text.size(); ++i) words += text[i] != ' ' && (i == 0 || text[i - 1] == ' ');
+  for (size_t i = begin; i < end; ++i) words += text[i] != ' ' && (i == 0 || text[i - 1] == ' ');
   return words;
 }
 
@@ -244,24 +244,20 @@ std::string_view between(std::string_view before, std::string_view translated) {
   return before.empty() && translated.substr(last) < kFirstFullWidth ? " " : before;
 }
 
-// The number of words before one that follows `text` and `gap`.
-int64_t words_before(std::string_view text, std::string_view gap) {
-  const int64_t words = words_in(text);
-  return gap.find(' ') == gap.npos && words > 0 ? words - 1 : words;  // it continues the last word
-}
-
-// Appends the translation of the next part to that of the previous ones. `line` ends before that part.
-void append(Translation& to, const Translation& next, std::string_view line, std::string_view before) {
-  const std::string_view space = between(before, to.text);
-  if (!next.alignment.empty()) {
-    const int64_t source = words_before(line, before), target = words_before(to.text, space);
-    for (const auto& [from, word] : next.alignment) to.alignment.emplace_back(from + source, word + target);
+// Counts the words of a text that is passed through once.
+class WordCount {
+ public:
+  // The words before one that follows text[0, end) and `gap`. `end` never decreases.
+  int64_t before(std::string_view text, size_t end, std::string_view gap) {
+    words_ += words_in(text, counted_, end);
+    counted_ = end;
+    return gap.find(' ') == gap.npos && words_ > 0 ? words_ - 1 : words_;  // it continues the last word
   }
-  to.text.append(space).append(next.text);
-  to.score += next.score;
-  to.log_probability += next.log_probability;
-  to.tokens.insert(to.tokens.end(), next.tokens.begin(), next.tokens.end());
-}
+
+ private:
+  size_t counted_ = 0;
+  int64_t words_ = 0;
+};
 
 // Tokenizers and models of a translation.
 struct Texts {
@@ -331,7 +327,7 @@ std::vector<Choice> best_choices(std::span<const Part> parts, size_t most) {
   return choices;
 }
 
-// Of drawn translations the n-th of each part belong together; a part without words has one.
+// Drawn translations are joined in their order, the n-th of each part; a part without words has one.
 std::vector<Choice> choices_of(std::span<const Part> parts, const BeamOptions& options) {
   const auto most = static_cast<size_t>(options.n_best);
   if (!options.sampling) return best_choices(parts, most);
@@ -344,16 +340,22 @@ std::vector<Choice> choices_of(std::span<const Part> parts, const BeamOptions& o
 // The translation of a line from those of its parts.
 Translation line_of(std::span<const Part> parts, const Choice& choice, const std::string& line) {
   Translation whole;
+  WordCount source, target;
   for (size_t p = 0; p < parts.size(); ++p) {
     const Part& part = parts[p];
-    const Translation& of_part = part.best[choice[p]];
-    const std::string_view done(line.data(), static_cast<size_t>(part.text.data() - line.data()) - part.before.size());
-    if (p > 0) {
-      append(whole, of_part, done, part.before);
-      continue;
+    const Translation& next = part.best[choice[p]];
+    const std::string_view space = p > 0 ? between(part.before, whole.text) : std::string_view();
+    if (!next.alignment.empty()) {
+      const size_t done = static_cast<size_t>(part.text.data() - line.data()) - part.before.size();
+      const bool counts = p > 0 || !part.code.empty();  // before the first part there may be a code
+      const int64_t from = counts ? source.before(line, done, part.before) : 0;
+      const int64_t to = p > 0 ? target.before(whole.text, whole.text.size(), space) : 0;
+      for (const auto& [word, translated] : next.alignment) whole.alignment.emplace_back(word + from, translated + to);
     }
-    whole = of_part;
-    for (auto& words : whole.alignment) words.first += part.code.empty() ? 0 : words_before(done, part.before);
+    whole.text.append(space).append(next.text);
+    whole.score += next.score;
+    whole.log_probability += next.log_probability;
+    whole.tokens.insert(whole.tokens.end(), next.tokens.begin(), next.tokens.end());
   }
   return whole;
 }

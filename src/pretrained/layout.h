@@ -14,6 +14,9 @@ namespace heed::inline v0 {
 
 struct PretrainedModel;
 
+/// The configuration and the weights of each module of sentence-transformers, by the name of its directory.
+using Modules = std::map<std::string, DirectorySnapshot>;
+
 struct PretrainedLayout {
   /// Opens the tensors of files_of_model().
   explicit PretrainedLayout(const DirectorySnapshot& held) : files(held), tensors(held) {}
@@ -23,6 +26,7 @@ struct PretrainedLayout {
   /// The directory, absolute: the process may change its own. Empty for files in memory.
   std::string directory{};
   TensorFiles tensors;
+  Modules modules{};
   /// config.json: that of the files, or the one after a change of the model.
   std::string config{};
 
@@ -41,13 +45,14 @@ struct Overrides {
   std::vector<std::string> without{};
   std::string config{};
   std::string directory{};  // PretrainedLayout::directory
+  Modules modules{};        // PretrainedLayout::modules
 };
 /// How the files of a model with that config.json name their tensors.
 Names names_of_files(const std::string& config, const std::string& where, const TensorFiles& files);
 inline constexpr const char* kModulesFile = "modules.json";  // of sentence-transformers
-/// The files of the directories that `modules`, the text of a directory's modules.json, names. Throws as
-/// module_files().
-std::map<std::string, std::string> files_of_modules(const std::string& directory, const std::string& modules);
+/// Opens the directories that modules.json among the `files` of `directory` names. Those that are not there, and a
+/// modules.json that is no JSON, are left to load_sentence_modules().
+Modules modules_beside(const DirectorySnapshot& files, const std::string& directory);
 /// Loads the model of a directory with `overrides` applied. Throws as load_pretrained().
 PretrainedModel load_with_overrides(const DirectorySnapshot& files, const Overrides& overrides);
 

@@ -108,7 +108,8 @@ PretrainedModel load_pretrained(const std::string& path) {
     throw FormatError(path + ": this is not a GGUF file; pass one, or the directory of a model");
   const DirectorySnapshot files = files_of_model(path);
   return load_with_overrides(files, {.config = files.read(kConfigFile, kLargestConfig),
-                                     .directory = std::filesystem::absolute(path).string()});
+                                     .directory = std::filesystem::absolute(path).string(),
+                                     .modules = modules_beside(files, path)});
 }
 
 PretrainedModel load_pretrained(const DirectorySnapshot& files) {
@@ -131,6 +132,7 @@ PretrainedModel load_with_overrides(const DirectorySnapshot& files, const Overri
   auto layout = std::make_shared<PretrainedLayout>(files);
   layout->config = overrides.config;
   layout->directory = overrides.directory;
+  layout->modules = overrides.modules;
   const TensorFiles& tensors = layout->tensors;
   std::vector<std::string> names = tensors.names();
   std::erase_if(names, [&](const std::string& name) {

@@ -34,6 +34,8 @@ bool has_classes(const PretrainedHead& head) {
   return head.task == HeadTask::text_classes || head.task == HeadTask::token_classes || head.task == HeadTask::answers;
 }
 
+constexpr uint64_t kLargestModule = uint64_t{1} << 30;  // bytes of a module's file
+
 Tensor in_dtype(const Tensor& tensor, DType dtype, const std::string& name) {
   const Tensor to = tensor.to(dtype), after = to.to(DType::f32).contiguous();
   const std::span<float> values = after.span<float>();
@@ -98,9 +100,11 @@ std::map<std::string, std::string> pretrained_texts(const PretrainedModel& model
 
 std::map<std::string, std::string> module_files(const PretrainedModel& model) {
   if (!model.layout) throw UsageError("module_files: the model was not loaded by load_pretrained");
-  const PretrainedLayout& layout = *model.layout;
-  if (has_classes(model.head) || layout.directory.empty() || !layout.files.contains(kModulesFile)) return {};
-  return files_of_modules(layout.directory, layout.files.read(kModulesFile));
+  std::map<std::string, std::string> found;
+  if (has_classes(model.head)) return found;
+  for (const auto& [directory, files] : model.layout->modules)
+    for (const std::string& name : files.names()) found[directory + "/" + name] = files.read(name, kLargestModule);
+  return found;
 }
 
 NamedTensors pretrained_tensors(const PretrainedModel& model) {
@@ -116,6 +120,14 @@ void check_pretrained_target(const std::string& given, const std::string& direct
   const std::vector<std::string> names = list_files(directory);
   if (names.empty()) return;
   throw UsageError(given + " has files (" + names.front() + ", for one); give a new or an empty directory");
+}
+
+static void check_module_target(const std::string& directory) {
+  const std::string given = "save_pretrained: " + directory;
+  std::error_code error;
+  if (std::filesystem::is_symlink(directory, error))
+    throw UsageError(given + " is a symbolic link, which is not followed; remove it, or name another directory");
+  check_pretrained_target(given, directory);
 }
 
 // Whether the model was loaded from the directory.
@@ -164,8 +176,7 @@ void save_pretrained(const PretrainedModel& model, const std::string& directory,
   std::map<std::string, std::string> texts = pretrained_texts(model), of_modules;
   if (!own) of_modules = module_files(model);
   const auto beside = [&](const std::string& path) { return directory + "/" + path.substr(0, path.find('/')); };
-  for (const auto& [path, content] : of_modules)
-    check_pretrained_target("save_pretrained: " + beside(path), beside(path));
+  for (const auto& [path, content] : of_modules) check_module_target(beside(path));
   if (own) texts = {{kConfigFile, texts.at(kConfigFile)}};
   NamedTensors parameters;
   for (const auto& [name, parameter] : model.module->named_parameters())
@@ -178,7 +189,7 @@ void save_pretrained(const PretrainedModel& model, const std::string& directory,
   std::map<std::string, DirectoryTransaction> modules;  // by directory
   for (const auto& [path, content] : of_modules)
     modules.try_emplace(beside(path), beside(path)).first->second.write(path.substr(path.find('/') + 1), content);
-  // What reads the directory finds no model before its own commit, which comes last.
+  // The directory holds no model before its own commit, which comes last.
   for (auto& [path, module] : modules) module.commit();
   transaction.commit();
 }

@@ -162,7 +162,7 @@ Step dense(const std::string& directory) {
   return step;
 }
 
-// Of a directory beside modules.json.
+// Whether a path is the name of a directory beside modules.json.
 bool is_name(const std::string& path) {
   return !path.empty() && path != "." && path != ".." && path.find('/') == std::string::npos;
 }
@@ -309,15 +309,23 @@ Pooling pooling_of_model(const std::string& directory) {
 
 }  // namespace
 
-std::map<std::string, std::string> files_of_modules(const std::string& directory, const std::string& modules) {
-  std::map<std::string, std::string> found;
-  for (const nlohmann::json& module : parse_json(modules, directory + "/" + kModulesFile)) {
+Modules modules_beside(const DirectorySnapshot& files, const std::string& directory) {
+  Modules found;
+  if (!files.contains(kModulesFile)) return found;
+  nlohmann::json list = nlohmann::json::array();
+  try {
+    list = parse_json(files.read(kModulesFile, kLargest), files.path(kModulesFile));
+  } catch (const FormatError&) {
+    return found;
+  }
+  for (const nlohmann::json& module : list) {
     const auto path = module.is_object() ? module.find("path") : module.end();
-    if (path == module.end() || !path->is_string() || !is_name(*path)) continue;
+    if (path == module.end() || !path->is_string()) continue;
     const std::string name = *path;
-    if (!std::filesystem::is_directory(directory + "/" + name)) continue;
-    const DirectorySnapshot files(directory + "/" + name, {kConfigFile, kModelFile});
-    for (const std::string& file : files.names()) found[name + "/" + file] = files.read(file);
+    std::error_code error;
+    // A name of the model's own files is that of no directory.
+    if (is_name(name) && !is_model_file(name) && std::filesystem::is_directory(directory + "/" + name, error))
+      found.emplace(name, DirectorySnapshot(directory + "/" + name, {kConfigFile, kModelFile}));
   }
   return found;
 }

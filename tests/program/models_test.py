@@ -194,6 +194,7 @@ class NotFinite(ModelsTest):
         for how in [], ["--lora", 2]:
             self.refused_training(says + "; the model is damaged: begin with another copy", "--init", "other", "--model", "new",
                                   "--text", "text.txt", "--block", 8, *how)
+            self.assertFalse((self.at / "new").exists())
 
 
 def numbers(path):

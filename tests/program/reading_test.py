@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shutil
 import struct
 import unittest
 import zipfile
@@ -304,17 +305,28 @@ class Embed(Reading):
         self.succeeds("average", "m", "n", "--to", "mean")
         self.assertEqual(self.vectors("mean", ["the dog"]), want)
         self.refuses(2, "other has another 3_Dense/model.safetensors than m", "average", "m", "other", "--to", "x")
-        # Nothing is written into directories that are there.
+        shutil.rmtree(self.at / "n/3_Dense")
+        for models in (("m", "n"), ("n", "m")):
+            self.refuses(2, "has another ", "average", *models, "--to", "x")
+        # Nothing is written into directories that are there, nor through links.
         self.write("mine/1_Pooling/config.json", "{}")
         before = snapshot(self.at / "mine")
         self.refuses(2, "mine/1_Pooling has files (config.json, for one)", "export", "-m", "m", "--to", "mine")
         self.assertEqual(snapshot(self.at / "mine"), before)
-        # Directories that are not there, and those outside, are left to what reads them.
-        for path in ("1_Pooling", "../n", "/tmp", "."):
+        (self.at / "elsewhere").mkdir()
+        (self.at / "linked").mkdir()
+        (self.at / "linked/1_Pooling").symlink_to(self.at / "elsewhere")
+        self.refuses(2, "linked/1_Pooling is a symbolic link, which is not followed", "export", "-m", "m", "--to", "linked")
+        self.assertEqual(list((self.at / "elsewhere").iterdir()), [])
+        # What is no directory beside modules.json is left to what reads it.
+        for i, path in enumerate(("1_Pooling", "../other", "/tmp", ".", "config.json", "a" * 300, "none")):
             self.write("m/modules.json", json.dumps([{"path": ""}, {"path": path}, {"path": 3}, 4]))
-            self.succeeds("export", "-m", "m", "--to", "to" + path.strip("./"))
-        self.assertEqual(sorted(p.name for p in (self.at / "to1_Pooling").iterdir() if p.is_dir()), ["1_Pooling"])
-        self.assertFalse([p for p in (self.at / "ton").iterdir() if p.is_dir()])
+            self.succeeds("export", "-m", "m", "--to", f"to{i}")
+            directories = [p.name for p in (self.at / f"to{i}").iterdir() if p.is_dir()]
+            self.assertEqual(directories, ["1_Pooling"] if path == "1_Pooling" else [])
+        self.write("m/modules.json", "{")
+        self.succeeds("export", "-m", "m", "--to", "broken")
+        self.refuses(1, "broken/modules.json: not JSON", "embed", "-m", "broken", stdin="a\n")
 
     def test_modules_that_are_not_known(self):
         model = tiny_models.text_encoder(self.at / "m")
