@@ -130,8 +130,9 @@ Variable converted(const Variable& x, nb::handle dtype) {
 }
 
 bool holds(const Variable& x, nb::handle value) {
-  number("in: value", value);  // of others NumPy says that they are not in
-  return nb::cast<bool>(values_of(x).attr("__contains__")(value));
+  number("in: value", value);  // NumPy answers False for anything else
+  const nb::object wanted = is_variable(value) ? values_of(nb::cast<Variable>(value)) : nb::borrow(value);
+  return nb::cast<bool>(values_of(x).attr("__contains__")(wanted));
 }
 
 /// Python's own, and NumPy's scalars.

@@ -119,8 +119,8 @@ enum class Existing : uint8_t { refuse, replace };
 /// files stay. Either all files are written or none. Throws UsageError for another directory and for a model from a
 /// GGUF file, FormatError for values that are not finite in the dtype, and IoError.
 void save_pretrained(const PretrainedModel& model, const std::string& directory, Existing existing = Existing::refuse);
-/// Throws UsageError unless the directory is new or empty.
-/// `given` begins the message ("--to my-model").
+/// Throws UsageError unless the directory is new or empty, as it must be for another model than its own. `given` begins
+/// the message ("--to my-model").
 void check_pretrained_target(const std::string& given, const std::string& directory);
 
 /// How preprocessor_config.json of a directory prepares an image for its ImageEncoder, as in transformers'

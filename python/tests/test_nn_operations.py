@@ -216,6 +216,7 @@ def test_complex_numbers_are_refused():
 def test_whether_a_value_is_in():
     a = nn.Variable(np.array([[1.0, 2.5], [np.nan, -0.0]], np.float32))
     assert 2.5 in a and 0 in a and 3 not in a and float("nan") not in a
+    assert nn.Variable(np.array(2.5)) in a and nn.Variable(np.array(3.0)) not in a
     small = nn.Variable(np.array([0.1, 2.5], np.float32))
     for value in (0.1, np.float32(0.1), np.float64(0.1), 2.5, 2.6, 2):
         assert (value in small) == (value in small.numpy())

@@ -123,8 +123,8 @@ void average_pretrained(const AverageArguments& a) {
     for (const auto& [file, text] : texts)
       if (const auto found = own.find(file); found == own.end() || found->second != text)
         refuse(a.models[i], file, a.models[0]);
-    for (const auto& [file, content] : module_files(more.pretrained()))
-      if (!texts.contains(file)) refuse(a.models[i], "list of modules", a.models[0]);
+    for (const auto& [file, text] : own)  // of modules, which stand in directories
+      if (file.find('/') != std::string::npos && !texts.contains(file)) refuse(a.models[i], file, a.models[0]);
     add(sums, values_of(more.module()), a.models[i]);
   }
   divide(sums, a.models.size());

@@ -94,6 +94,23 @@ TEST_F(Pretrained, LoadsWhatIsWhole) {
   for (const float x : logits.span<float>()) EXPECT_TRUE(std::isfinite(x));
 }
 
+TEST_F(Pretrained, KeepsItsModulesWhereItsDirectoryHasGone) {
+  fs::create_directory(path("1_Pooling"));
+  write("1_Pooling/config.json", "{}");
+  write("1_Pooling/notes.txt", "mine");
+  write("modules.json", R"([{"path": ""}, {"path": "1_Pooling"}, {"path": "2_Normalize"}])");
+  const PretrainedModel model = load_pretrained(directory_.string());
+  const std::string moved = directory_.string() + ".moved", saved = directory_.string() + ".saved";
+  fs::remove_all(moved), fs::remove_all(saved);
+  fs::rename(directory_, moved);
+  save_pretrained(model, saved);
+  EXPECT_EQ(module_files(model), (std::map<std::string, std::string>{{"1_Pooling/config.json", "{}"}}));
+  EXPECT_EQ(read_file(saved + "/1_Pooling/config.json"), "{}");
+  EXPECT_FALSE(fs::exists(saved + "/1_Pooling/notes.txt"));
+  EXPECT_EQ(module_files(load_pretrained(saved)), module_files(model));
+  fs::remove_all(moved), fs::remove_all(saved);
+}
+
 TEST_F(Pretrained, FilesThatAreMissingOrBroken) {
   fs::rename(path("model.safetensors"), path("weights"));
   expect_refused("there is no model.safetensors");

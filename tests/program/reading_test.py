@@ -318,7 +318,7 @@ class Embed(Reading):
         (self.at / "linked/1_Pooling").symlink_to(self.at / "elsewhere")
         self.refuses(2, "linked/1_Pooling is a symbolic link, which is not followed", "export", "-m", "m", "--to", "linked")
         self.assertEqual(list((self.at / "elsewhere").iterdir()), [])
-        # What is no directory beside modules.json is left to what reads it.
+        # A path that names no directory beside modules.json is not copied.
         for i, path in enumerate(("1_Pooling", "../other", "/tmp", ".", "config.json", "a" * 300, "none")):
             self.write("m/modules.json", json.dumps([{"path": ""}, {"path": path}, {"path": 3}, 4]))
             self.succeeds("export", "-m", "m", "--to", f"to{i}")
