@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "arrays.h"
-#include "cli/predicted.h"
 #include "define.h"
 #include "heed/attended.h"
 #include "heed/chat.h"
@@ -512,8 +511,8 @@ List hidden_states(const StoredModel& model, H line_list) {
 List as_list(const std::vector<SeenAttention>& attentions) {
   List all;
   for (const SeenAttention& a : attentions)
-    all.append(nb::make_tuple(a.name, a.title, give(a.weights, nb::none()), cli::marked_labels(a.queries),
-                              cli::marked_labels(a.keys)));
+    all.append(
+        nb::make_tuple(a.name, a.title, give(a.weights, nb::none()), marked_labels(a.queries), marked_labels(a.keys)));
   return all;
 }
 

@@ -1,8 +1,8 @@
 # An outside project against the installed library, and the order of the rooms.
 set(components attention)
-foreach(component nn text view mpi serve)
+foreach(component nn text view pages mpi serve)
   string(TOUPPER ${component} upper)
-  if(HEED_${upper})
+  if(HEED_${upper} OR (component STREQUAL "pages" AND HEED_NN AND HEED_TEXT AND HEED_VIEW))
     string(APPEND components ",${component}")
   endif()
 endforeach()

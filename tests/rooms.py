@@ -23,7 +23,7 @@ BELOW = {
     "tokenizer": ["text"],
     "view": ["core"],
     "mpi": ["ranks", "attention"],
-    "serve": ["core"],
+    "serve": ["pages"],
     "autograd": ["kernels", "attention", "ranks"],
     "nn": ["autograd"],
     "models": ["nn"],
@@ -31,7 +31,8 @@ BELOW = {
     "pretrained": ["models", "io"],
     "jinja": ["text"],
     "load": ["train", "tokenizer", "pretrained", "jinja"],
-    "cli": ["load", "view", "mpi", "serve"],
+    "pages": ["load", "view"],
+    "cli": ["mpi", "serve"],
 }
 
 # The room that a public header belongs to.
@@ -45,7 +46,7 @@ HEADERS = {
     "models": "models", "text_encoder": "models", "image_encoder": "models", "speech_transformer": "models",
     "config_fields": "models", "io": "io", "event_file": "io", "optim": "train", "train": "train", "task": "train",
     "labelled": "train", "lora": "train", "pretrained": "pretrained", "text": "text", "tokenizer": "tokenizer",
-    "view": "view", "label": "view", "http_server": "serve", "load": "load", "adapters": "load", "attended": "load", "text_reader": "load",
+    "view": "view", "label": "view", "pages": "pages", "head_changes": "pages", "weights_file": "pages", "http_server": "serve", "served_model": "serve", "load": "load", "adapters": "load", "attended": "load", "text_reader": "load",
     "picture_reader": "load",
     "corpus": "load", "token_file": "load", "translator": "load", "text_generator": "load", "chat": "load",
     "heed": "cli",
@@ -66,7 +67,7 @@ SEAMS = {
     "zip.h": ["src/io/"],
     "zlib.h": ["src/view/packing.cc", "src/view/png_orientation.cc", "src/io/directory.cc", "src/io/gzip.cc"],
     "nlohmann/": ["src/io/", "src/pretrained/", "src/tokenizer/json.cc", "src/train/", "src/cli/", "src/view/page.cc",
-                  "src/view/report.cc", "src/serve/worker.cc"],
+                  "src/view/report.cc", "src/serve/", "src/load/translation_json.cc"],
 }
 
 NULL_JSON = re.compile(r"^\s*(?:const )?(?:nlohmann::(?:ordered_)?json|Json) +\w+(?:;|\{\};| = nullptr;)", re.MULTILINE)
@@ -123,6 +124,11 @@ def complaints(root):
             for foreign, places in SEAMS.items():
                 if include.startswith(foreign) and not any(name.startswith(place) for place in places):
                     yield f"{name}: {include} belongs behind {' or '.join(places)}"
+    for path in sorted([*root.glob("python/**/*.h"), *root.glob("python/**/*.cc"), *root.glob("wasm/*.cc")]):
+        for include in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            target = room_of(include)
+            if target is not None and not include.startswith("heed/") and path.name != "training.cc":
+                yield f"{path.relative_to(root)}: a front end includes the private {include}"
     if files < 10:
         yield f"only {files} files under {root}"
 

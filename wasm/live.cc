@@ -8,12 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "cli/attention_page.h"
-#include "cli/changed_page.h"
 #include "heed/attended.h"
 #include "heed/io.h"
 #include "heed/load.h"
 #include "heed/models.h"
+#include "heed/pages.h"
 #include "heed/view.h"
 
 /// The page is told what is written so far.
@@ -30,7 +29,7 @@ struct State {
   std::string name;                          // of the file that comes next
   std::map<std::string, std::string> files;  // until they are loaded
   std::optional<StoredModel> model;
-  cli::GroupChanges changes;        // of heads
+  GroupChanges changes;             // of heads
   std::vector<std::string> blocks;  // of the last answer
 };
 
@@ -44,18 +43,12 @@ StoredModel model_of(std::map<std::string, std::string> files) {
   return load(DirectorySnapshot::in_memory("the page", std::move(files)), {.dtype = DType::f32});
 }
 
-cli::SeenPage look(const StoredModel& model, const std::string& text, int64_t beam, int64_t generate) {
+SeenPage look(const StoredModel& model, int64_t beam, int64_t generate) {
   const auto tell = [&](const std::vector<int32_t>& ids) {
     const std::string written = model.tokenizer().decode(ids);
     page_written(written.data(), written.size());
   };
-  if (const auto* translator = dynamic_cast<const Transformer*>(&model.module())) {
-    const SeenTranslation seen = see_translation(model, text, "", beam, /*want_vectors=*/true, tell);
-    return {cli::translation_page(seen, translator->config().num_decoder_layers - 1, model),
-            cli::predicted_of(seen, model)};
-  }
-  const SeenText seen = see_text(model, text, generate, /*want_vectors=*/true, tell);
-  return {cli::text_page(seen, std::ssize(seen.record.decoder) - 1, model), cli::predicted_of(seen, model)};
+  return see_page(model, {.text = state().buffer, .beam = beam, .generate = generate, .on_written = tell});
 }
 
 // What `call` returns, or -1 with a line in the buffer that says why.
@@ -95,15 +88,14 @@ HEED_CALLED int32_t heed_load() {
 /// The buffer says which heads are changed in the texts that follow, as "Cross:2.1=0,3.4=uniform"; none where it is
 /// empty.
 HEED_CALLED int32_t heed_change() {
-  return guarded([] { return state().changes = cli::read_group_changes(state().buffer), 0; });
+  return guarded([] { return state().changes = read_group_changes(state().buffer), 0; });
 }
 
 /// Reads the text in the buffer, and leaves the JSON of its page there; the number of blocks.
 HEED_CALLED int32_t heed_run(int32_t beam, int32_t generate) {
   return guarded([&] {
     const StoredModel& model = state().model.value();
-    PageData data = page_data(
-        cli::page_with_changes(state().changes, model, [&] { return look(model, state().buffer, beam, generate); }));
+    PageData data = page_data(page_with_changes(state().changes, model, [&] { return look(model, beam, generate); }));
     state().buffer = std::move(data.json);
     state().blocks = std::move(data.blocks);
     return static_cast<int32_t>(state().blocks.size());

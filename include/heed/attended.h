@@ -21,6 +21,11 @@ struct Tokens {
 /// special token is a separate word.
 Tokens tokens_of(const Tokenizer& tokenizer, const std::vector<int32_t>& ids);
 
+/// Labels for figures: a token that continues a word begins with a middle dot (U+00B7). If each token is one character,
+/// there are no dots.
+std::vector<std::string> marked_labels(Tokens tokens);
+std::vector<std::string> marked_labels(const Tokenizer& tokenizer, const std::vector<int32_t>& ids);
+
 /// layers x (1, H, Lq, Lk) -> (layers, H, Lq, Lk)
 Tensor stacked(const std::vector<Tensor>& layers);
 

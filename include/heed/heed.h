@@ -50,6 +50,12 @@
 #include "heed/translator.h"
 #endif
 
+#if __has_include("heed/pages.h")
+#include "heed/head_changes.h"
+#include "heed/pages.h"
+#include "heed/weights_file.h"
+#endif
+
 #if __has_include("heed/mpi.h")
 #include "heed/attention_over_ranks.h"
 #include "heed/mpi.h"
@@ -58,6 +64,7 @@
 
 #if __has_include("heed/http_server.h")
 #include "heed/http_server.h"
+#include "heed/served_model.h"
 #endif
 
 #if __has_include("heed/view.h")

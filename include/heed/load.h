@@ -149,6 +149,17 @@ void save(const StoredModel& model, const std::string& directory, DType dtype = 
 void check_target(const std::string& given, const std::string& directory, Existing existing,
                   const std::string& to_replace);
 
+struct AverageOptions {
+  bool trust = false;                    // accept vocabularies that heed did not make
+  Existing existing = Existing::refuse;  // what happens to a heed model in the directory, as in save()
+};
+/// Writes a model whose weights are the mean of the weights of several models, summed in double precision. The models
+/// must have the same configuration, apart from dropout, and the same vocabulary; Hugging Face models keep their layout
+/// and dtypes, and their other files must be equal. Throws UsageError for fewer than two models and for models that
+/// differ, FormatError for damaged weights, and as save().
+void average_models(const std::vector<std::string>& models, const std::string& directory,
+                    const AverageOptions& options = {});
+
 // ---------------------------------------------------------------------------------------------- their parts
 
 inline constexpr uint64_t kLargestConfig = 1 << 20;                 // bytes

@@ -67,6 +67,9 @@ class Utf8Check {
 /// A warning for people: "replaced malformed UTF-8 by U+FFFD in 3 places of the training text; ...". `of` may be empty.
 std::string replaced_in_words(int64_t replaced, const std::string& of = "");
 
+/// A hint for a misspelt name: "; did you mean NAME?" for the closest known name, or empty if none is close.
+std::string did_you_mean(const std::string& typed, const std::vector<std::string>& known);
+
 /// The word quoted for a shell: in single quotes if it has a character that is special in shells.
 std::string shell_word(std::string_view word);
 

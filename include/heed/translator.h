@@ -52,6 +52,10 @@ struct TranslatedLine {
   bool cut = false;  // a sentence was longer than the model takes
 };
 
+/// A line and its translations as a JSON object without line breaks: "source", "cut" if it was cut, and "translations",
+/// each with "text", "score", "log_probability", "tokens" and, if asked for, "alignment" (docs/translating.md).
+std::string to_json(const std::string& source, const TranslatedLine& line, bool alignment);
+
 /// Translates each line, in order. Blank lines (is_blank) are returned unchanged. If a line is split, its translation
 /// joins those of its sentences with the text between them, and words are counted over the line. The n best are the
 /// combinations with the highest sums of scores; of drawn ones the n-th joins the n-th of each sentence. Several models

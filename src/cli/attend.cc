@@ -15,7 +15,6 @@
 #include <numeric>
 #include <optional>
 
-#include "cli/attention_page.h"
 #include "cli/commands.h"
 #include "cli/drawn_apart.h"
 #include "cli/help.h"
@@ -23,9 +22,7 @@
 #include "cli/load_options.h"
 #include "cli/looking.h"
 #include "cli/paths.h"
-#include "cli/picture_attention.h"
 #include "cli/picture_file.h"
-#include "cli/weights_file.h"
 #include "heed/io.h"
 #include "heed/load.h"
 #include "heed/models.h"
@@ -34,6 +31,7 @@
 #include "heed/text_encoder.h"
 #include "heed/text_generator.h"
 #include "heed/view.h"
+#include "heed/weights_file.h"
 
 namespace heed::cli {
 namespace {

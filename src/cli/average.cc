@@ -1,14 +1,8 @@
 // heed average: one model whose weights are the mean of several.
-#include <algorithm>
-#include <filesystem>
-#include <map>
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/model_card.h"
 #include "cli/paths.h"
-#include "heed/config_fields.h"
-#include "heed/finite.h"
 #include "heed/load.h"
 #include "heed/pretrained.h"
 
@@ -22,117 +16,6 @@ struct AverageArguments {
   Existing existing() const { return overwrite ? Existing::replace : Existing::refuse; }
 };
 
-// What every model must have alike.
-struct Likeness {
-  ModelConfig config;
-  std::vector<VocabularyText> vocabularies;
-};
-
-Likeness likeness_of(const DirectorySnapshot& files, const std::string& directory) {
-  const ModelConfig config = read_config(files.read(kConfigFile, kLargestConfig), directory + "/" + kConfigFile);
-  return {.config = config, .vocabularies = read_vocabularies(files, config)};
-}
-
-// Dropout is of a training, not of the weights.
-ModelConfig without_dropout(ModelConfig config) {
-  std::visit([](auto& c) { c.dropout = c.attention_dropout = c.activation_dropout = 0; }, config);
-  return config;
-}
-
-[[noreturn]] void refuse(const std::string& directory, const std::string& what, const std::string& first) {
-  throw UsageError(directory + " has another " + what + " than " + first +
-                   "; models that are averaged need one configuration and one vocabulary");
-}
-
-void check_alike(const std::string& directory, const Likeness& l, const std::string& first, const Likeness& of_first) {
-  const auto refuse_it = [&](const std::string& what) { refuse(directory, what, first); };
-  if (l.config.index() != of_first.config.index()) refuse_it("architecture");
-  const auto fields = [](const ModelConfig& config) {
-    return std::visit([](const auto& c) { return field_values(c); }, without_dropout(config));
-  };
-  const std::vector<FieldValue> mine = fields(l.config), others = fields(of_first.config);
-  for (size_t i = 0; i < mine.size(); ++i)
-    if (mine[i].value != others[i].value)
-      refuse_it(std::string(mine[i].field.option ? mine[i].field.option : mine[i].field.name) + " (" + mine[i].value +
-                ", not " + others[i].value + ")");
-  for (size_t i = 0; i < l.vocabularies.size(); ++i)
-    if (l.vocabularies[i] != of_first.vocabularies[i]) refuse_it(l.vocabularies[i].file);
-}
-
-void expect_finite(const std::optional<std::string>& non_finite) {
-  if (non_finite) throw FormatError(*non_finite + "; the model is damaged: leave it out");
-}
-
-// The weights of a model, which are those of its configuration and finite.
-NamedTensors weights_of(const DirectorySnapshot& files, const ModelConfig& config) {
-  const SafetensorsFile file = files.safetensors(kModelFile);
-  check_size(config, file);
-  NamedTensors tensors;
-  for (const TensorInfo& info : file.tensors()) tensors.emplace_back(info.name, file.tensor(info.name));
-  expect_finite(file.first_non_finite());
-  return tensors;
-}
-
-void add(NamedTensors& sums, const NamedTensors& tensors, const std::string& directory) {
-  for (auto& [name, sum] : sums) {
-    const auto found =
-        std::find_if(tensors.begin(), tensors.end(), [&wanted = name](const auto& t) { return t.first == wanted; });
-    if (found == tensors.end() || !(found->second.shape() == sum.shape()))
-      throw FormatError(directory + "/" + kModelFile + ": tensor '" + name + "' of the other models is " +
-                        (found == tensors.end() ? "missing" : "of another shape"));
-    const Tensor more = found->second.to(DType::f64).contiguous();
-    const std::span<double> to = sum.span<double>(), from = more.span<double>();
-    for (size_t i = 0; i < to.size(); ++i) to[i] += from[i];
-  }
-}
-
-void divide(NamedTensors& sums, size_t models) {
-  for (auto& [name, sum] : sums) {
-    for (double& x : sum.span<double>()) x /= static_cast<double>(models);
-    sum = sum.to(DType::f32);
-  }
-}
-
-void expect_target(const AverageArguments& a) { check_target("--to " + a.to, a.to, a.existing(), "give --overwrite"); }
-
-NamedTensors values_of(const Module& module) {
-  NamedTensors tensors;
-  for (const auto& [name, parameter] : module.named_parameters()) tensors.emplace_back(name, parameter.value());
-  return tensors;
-}
-
-// The files that the mean takes over, which all models must have alike.
-std::map<std::string, std::string> files_of(const StoredModel& model) {
-  std::map<std::string, std::string> files = pretrained_texts(model.pretrained());
-  files.merge(module_files(model.pretrained()));
-  return files;
-}
-
-// Other makers' models stay in their layout and their dtypes.
-void average_pretrained(const AverageArguments& a) {
-  const StoredModel first = load(a.models[0], {.trust = a.trust});
-  expect_finite(first_non_finite(first.module()));
-  const auto texts = files_of(first);
-  NamedTensors sums;
-  for (const auto& [name, tensor] : values_of(first.module())) sums.emplace_back(name, tensor.to(DType::f64));
-  for (size_t i = 1; i < a.models.size(); ++i) {
-    const StoredModel more = load(a.models[i], {.trust = a.trust});
-    expect_finite(first_non_finite(more.module()));
-    if (more.model_type().empty()) refuse(a.models[i], "architecture", a.models[0]);
-    const auto own = files_of(more);
-    for (const auto& [file, text] : texts)
-      if (const auto found = own.find(file); found == own.end() || found->second != text)
-        refuse(a.models[i], file, a.models[0]);
-    for (const auto& [file, text] : own)  // of modules, which stand in directories
-      if (file.find('/') != std::string::npos && !texts.contains(file)) refuse(a.models[i], file, a.models[0]);
-    add(sums, values_of(more.module()), a.models[i]);
-  }
-  divide(sums, a.models.size());
-  first.module().to(DType::f32);
-  first.module().load(sums);
-  save_pretrained(first.pretrained(), a.to);
-}
-
 void average(const AverageArguments& a) {
   if (a.models.size() < 2) throw UsageError("average: one model is its own mean; give two directories or more");
   for (size_t i = 0; i < a.models.size(); ++i) {
@@ -143,38 +26,11 @@ void average(const AverageArguments& a) {
         throw UsageError("average: " + a.models[i] + " is given twice; give each model once");
   }
   expect_writable_directory("--to", a.to);
-  if (is_pretrained(a.models[0])) {
+  if (is_pretrained(a.models[0]))
     check_pretrained_target("--to " + a.to, a.to);
-    return average_pretrained(a);
-  }
-  expect_target(a);
-  Likeness first;
-  NamedTensors sums;
-  std::string names;
-  for (const std::string& directory : a.models) {
-    const DirectorySnapshot files(directory, kModelFiles);
-    const Likeness l = likeness_of(files, directory);
-    if (names.empty()) {
-      check_vocabularies(l.vocabularies, directory, a.trust);  // the others must be the same
-      first = l;
-    }
-    check_alike(directory, l, a.models[0], first);
-    const NamedTensors weights = weights_of(files, first.config);
-    if (names.empty())
-      for (const auto& [name, tensor] : weights) sums.emplace_back(name, Tensor::zeros(tensor.shape(), DType::f64));
-    add(sums, weights, directory);
-    names += (names.empty() ? "" : ", ") + std::filesystem::path(directory + "/").parent_path().filename().string();
-  }
-  divide(sums, a.models.size());
-  std::map<std::string, std::string> texts = {
-      {kConfigFile, write_config(first.config)},
-      {kModelCardFile, "# " + std::filesystem::path(a.to + "/").parent_path().filename().string() +
-                           "\n\nThe mean of the weights of " + std::to_string(a.models.size()) +
-                           " models, made by heed " HEED_VERSION ": " + names + ".\n"}};
-  for (const VocabularyText& vocabulary : first.vocabularies) texts[vocabulary.file] = vocabulary.text;
-  DirectoryTransaction transaction(a.to);
-  expect_target(a);  // again, now that no other process writes there
-  write_model(transaction, texts, sums, {{"format", "heed"}});
+  else
+    check_target("--to " + a.to, a.to, a.existing(), "give --overwrite");
+  average_models(a.models, a.to, {.trust = a.trust, .existing = a.existing()});
 }
 
 }  // namespace

@@ -56,9 +56,6 @@ std::string parse_error_in_words(const CLI::ParseError& error, const CLI::App& c
 std::string called_elsewhere(const std::string& command);
 std::string called_elsewhere(const std::string& option, const std::vector<std::string>& known);
 
-/// "; did you mean NAME?" for the name that `typed` comes close to, or nothing.
-std::string nearest(const std::string& typed, const std::vector<std::string>& known);
-
 /// Threads of all that is computed after it: `threads`; where that is 0, what the environment variable says; where it
 /// says nothing or 0, one for each hardware thread. Throws UsageError for another value of the variable.
 void use_threads(int threads);

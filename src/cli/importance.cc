@@ -66,11 +66,4 @@ std::string importance_in_text(const AttendArguments& a) {
   return shown;
 }
 
-void add_importance(const HeadImportance& importance, Page* page) {
-  for (PageGroup& group : page->groups)
-    group.importance = group.name == "Encoder" ? importance.encoder
-                       : group.name == "Cross" ? importance.cross
-                                               : importance.decoder;
-}
-
 }  // namespace heed::cli

@@ -12,7 +12,5 @@ namespace heed::cli {
 HeadImportance importance_of(const AttendArguments& a);
 /// A table for each kind of attention. Throws UsageError likewise, and for options that it has no use for.
 std::string importance_in_text(const AttendArguments& a);
-/// Into the groups of that model's page, which draws bars.
-void add_importance(const HeadImportance& importance, Page* page);
 
 }  // namespace heed::cli

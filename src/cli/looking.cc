@@ -9,13 +9,8 @@
 #include <string_view>
 #include <typeinfo>
 
-#include "cli/attention_page.h"
 #include "cli/commands.h"
-#include "cli/head_changes.h"
-#include "cli/lens_table.h"
-#include "cli/live_model.h"
 #include "cli/paths.h"
-#include "cli/picture_attention.h"
 #include "cli/picture_file.h"
 #include "cli/text_or_file.h"
 #include "heed/models.h"
@@ -66,6 +61,23 @@ std::vector<std::string> AttendArguments::measures() const {
 
 namespace {
 
+// The result of `read`; its UsageErrors begin with the option.
+template <class Read>
+auto for_option(const std::string& option, Read&& read) {
+  try {
+    return read();
+  } catch (const UsageError& e) {
+    throw UsageError(option + " " + e.what());
+  }
+}
+
+std::vector<HeadChange> changes_asked(const AttendArguments& a) {
+  std::vector<HeadChange> off, changes;
+  if (!a.without.empty()) off = for_option("--without", [&] { return read_heads_off(a.without); });
+  if (!a.change.empty()) changes = for_option("--change", [&] { return read_head_changes(a.change); });
+  return combined(std::move(off), changes);
+}
+
 // layers x (1, H, Lq, Lk) -> (layers, H, Lq, Lk)
 Tensor stack(const std::vector<Tensor>& layers) {
   if (layers.empty()) throw UsageError("the model has no layers of this kind");
@@ -115,9 +127,9 @@ Looked look_at_translation(const AttendArguments& a, const StoredModel& model, c
   Looked looked{.text = seen.translation};
   looked.map.weights = stack(a.encoder ? record.encoder : a.decoder ? record.decoder : record.cross);
   looked.kind = a.encoder ? "encoder self-attention" : a.decoder ? "decoder self-attention" : "cross-attention";
-  looked.map.key_labels = a.decoder ? pieces_of(of_target, seen.input) : pieces_of(of_source, seen.source);
+  looked.map.key_labels = a.decoder ? marked_labels(of_target, seen.input) : marked_labels(of_source, seen.source);
   // A row of cross-attention is where the model looks while it produces the next token.
-  looked.map.query_labels = a.encoder || a.decoder ? looked.map.key_labels : pieces_of(of_target, seen.output);
+  looked.map.query_labels = a.encoder || a.decoder ? looked.map.key_labels : marked_labels(of_target, seen.output);
   if (!a.html.empty()) looked.page = translation_page(seen, chosen_layer(a, looked.map.weights.size(0)), model);
   show_measures(a, seen, model, a.encoder ? "Encoder" : a.decoder ? "Decoder" : "Cross", &looked);
   looked.predicted = predicted_of(seen, model);
@@ -142,7 +154,7 @@ Looked look_at_text(const AttendArguments& a, const StoredModel& model, const st
   Looked looked{.text = seen.text,
                 .map = {.weights = stack(encoder ? seen.record.encoder : seen.record.decoder)},
                 .kind = encoder ? "self-attention" : "causal self-attention"};
-  looked.map.query_labels = looked.map.key_labels = pieces_of(model.tokenizer(), seen.ids);
+  looked.map.query_labels = looked.map.key_labels = marked_labels(model.tokenizer(), seen.ids);
   if (!a.html.empty()) looked.page = text_page(seen, chosen_layer(a, looked.map.weights.size(0)), model);
   show_measures(a, seen, model, "Self-attention", &looked);
   if (encoder) return looked;
@@ -177,7 +189,7 @@ Looked look_at_picture(const AttendArguments& a, const StoredModel& model, const
                 .kind = "self-attention",
                 .patches = patches_of(pixels, load_image_preparation(directory), config)};
   looked.map.query_labels = looked.map.key_labels = seen.tokens;
-  looked.looks = token_of_patch(a.patch, looked.patches);
+  looked.looks = for_option("--patch", [&] { return token_of_patch(a.patch, looked.patches); });
   if (!a.html.empty()) {
     looked.page = picture_page(seen, looked.patches, chosen_layer(a, looked.map.weights.size(0)), model);
     looked.page.title = std::filesystem::path(a.text).filename().string();
@@ -204,7 +216,7 @@ void add_probabilities(const std::vector<double>& was, const StoredModel& model,
 // The same with what --without and --change do to heads of the kind that is shown, beside `looked`, which was before.
 Looked look_with_changes(const AttendArguments& a, const StoredModel& model, Looked* before,
                          const std::function<Looked()>& look) {
-  const std::vector<HeadChange> changes = read_head_changes(a.without, a.change);
+  const std::vector<HeadChange> changes = changes_asked(a);
   const AttentionLayers layers = attention_layers(model.module());
   const auto& own = a.encoder || layers.decoder.empty() ? layers.encoder
                     : a.decoder || layers.cross.empty() ? layers.decoder
@@ -220,10 +232,10 @@ Looked look_with_changes(const AttendArguments& a, const StoredModel& model, Loo
     throw UsageError(option + ": " + e.what());
   }
   Looked changed = look();
-  changed.text = in_words(changes) + ": " + changed.text;
+  changed.text = description_of(changes) + ": " + changed.text;
   before->text = "as learned: " + before->text;
-  changed.page.title = in_words(changes);
-  add_probabilities(was, model, "as learned and " + in_words(changes), before, &changed);
+  changed.page.title = description_of(changes);
+  add_probabilities(was, model, "as learned and " + description_of(changes), before, &changed);
   return changed;
 }
 
@@ -279,7 +291,11 @@ std::vector<Looked> look_at_texts(const AttendArguments& a) {
   std::vector<Looked> looked;
   std::optional<LiveModel> live;
   if (a.live) {
-    live = live_model(model, directory, a.beam, a.generate);
+    try {
+      live = live_model(model, directory, a.beam, a.generate);
+    } catch (const UsageError& e) {
+      throw UsageError(std::string("--live: ") + e.what() + "; leave out --live");
+    }
     live->text = sanitize_utf8(a.text);
   }
   if (dynamic_cast<const ImageEncoder*>(&model.module())) {
@@ -340,9 +356,11 @@ std::vector<Looked> look_at_files(const AttendArguments& a) {
     }
     looked.push_back(std::move(one));
   };
-  look(a.file);
+  WeightsFile first = a.file;
+  first.on_warning = [](const std::string& text) { warn("attend", text); };
+  look(first);
   if (a.compare.empty()) return looked;
-  WeightsFile other = a.file;
+  WeightsFile other = first;
   other.weights = a.compare;
   other.arrays = other.weights.ends_with(".npz") && a.file.weights.ends_with(".npz") ? names : a.file.arrays;
   look(other);

@@ -7,12 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/picture_attention.h"
-#include "cli/predicted.h"
-#include "cli/weights_file.h"
 #include "heed/load.h"
+#include "heed/pages.h"
 #include "heed/picture_reader.h"
 #include "heed/view.h"
+#include "heed/weights_file.h"
 
 namespace heed::cli {
 

@@ -130,7 +130,7 @@ std::string unknown_use(const CLI::App& program, const std::string& typed, const
   std::string hint;
   if (!typed.starts_with('-')) {
     if (!behind) hint = called_elsewhere(typed);
-    if (!behind && hint.empty()) hint = nearest(typed, names_of_commands(program));
+    if (!behind && hint.empty()) hint = did_you_mean(typed, names_of_commands(program));
     return std::string("unknown ") + (behind ? "argument '" : "command '") + typed + "'" +
            (hint.empty() ? listed : hint);
   }
@@ -146,10 +146,10 @@ std::string unknown_use(const CLI::App& program, const std::string& typed, const
   const std::string whole = typed.substr(0, typed.find('='));
   hint = called_elsewhere(whole, known);
   if (!hint.empty()) return "unknown option '" + typed + "'" + hint;
-  hint = nearest(whole, known);
+  hint = did_you_mean(whole, known);
   if (behind) {  // heed translate --verison
     for (std::string& of_program : names_of_options(program)) known.push_back(std::move(of_program));
-    if (std::string other = nearest(whole, known); other != hint) {
+    if (std::string other = did_you_mean(whole, known); other != hint) {
       hint = std::move(other);
       hint.insert(hint.find("--"), "heed ");
     }

@@ -13,9 +13,9 @@
 #include "cli/commands.h"
 #include "cli/load_options.h"
 #include "cli/paths.h"
-#include "cli/served_model.h"
 #include "heed/error.h"
 #include "heed/http_server.h"
+#include "heed/served_model.h"
 
 namespace heed::cli {
 namespace {

@@ -192,7 +192,7 @@ std::string nearest_option(const std::string& typed, const CLI::App& command) {
   for (const CLI::Option* option : command.get_options([](const CLI::Option* o) { return o->get_configurable(); }))
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   std::string hint = called_elsewhere("--" + typed, known);
-  if (hint.empty()) hint = nearest("--" + typed, known);
+  if (hint.empty()) hint = did_you_mean("--" + typed, known);
   for (size_t at; (at = hint.find("--")) != std::string::npos;) hint.erase(at, 2);  // names stand alone in a file
   return hint.empty() ? "; heed train --help-all lists them" : hint;
 }

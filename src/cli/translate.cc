@@ -13,7 +13,6 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -26,7 +25,6 @@
 #include "cli/paths.h"
 #include "cli/rule_options.h"
 #include "cli/text_or_file.h"
-#include "cli/translation_json.h"
 #include "heed/io.h"
 #include "heed/text.h"
 #include "heed/translator.h"
@@ -62,9 +60,8 @@ std::string with_scores(const std::vector<std::pair<std::string, float>>& tokens
 // One object, one line.
 std::string as_json(const TranslateArguments& a, const std::string& source, const TranslatedLine& line,
                     int64_t number) {
-  nlohmann::ordered_json out = {{"line", number}};
-  out.update(json_of(source, line, a.options.beam.want_alignment));
-  return out.dump() + '\n';
+  return "{\"line\":" + std::to_string(number) + "," + to_json(source, line, a.options.beam.want_alignment).substr(1) +
+         '\n';
 }
 
 std::string rendered(const TranslateArguments& a, const TranslatedLine& line, int64_t number) {

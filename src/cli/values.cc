@@ -3,50 +3,15 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <numeric>
 #include <string_view>
 
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "heed/error.h"
 #include "heed/executor.h"
+#include "heed/text.h"
 
 namespace heed::cli {
-namespace {
-
-// Insertions, deletions, replacements, and neighbours that changed places, each counting one (Damerau 1964; none
-// within another).
-size_t edits(std::string_view a, std::string_view b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  std::iota(d[0].begin(), d[0].end(), 0);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    d[i][0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-    }
-  }
-  return d[a.size()][b.size()];
-}
-
-}  // namespace
-
-std::string nearest(const std::string& typed, const std::vector<std::string>& known) {
-  const std::string* best = nullptr;
-  size_t fewest = 0;
-  for (const std::string& name : known) {
-    // What is longer than any name is none; its table would be large.
-    if (typed.size() > 2 * name.size() + 2) continue;
-    const size_t count = edits(typed, name);
-    if (count <= std::max<size_t>(1, std::min(typed.size(), name.size()) / 3) && (!best || count < fewest)) {
-      best = &name;
-      fewest = count;
-    }
-  }
-  return best ? "; did you mean " + *best + "?" : "";
-}
-
 std::string parse_error_in_words(const CLI::ParseError& error, const CLI::App& command) {
   const std::string text = error.what();
   // "--beam: Value many not in range 1 to 1000"
@@ -144,7 +109,7 @@ CLI::Validator one_of(const std::vector<std::string>& choices,
     }
     std::string all;
     for (const std::string& choice : choices) all += (all.empty() ? "" : ", ") + choice;
-    return "'" + value + "' is not one of " + all + nearest(hyphened, choices);
+    return "'" + value + "' is not one of " + all + did_you_mean(hyphened, choices);
   };
   return CLI::Validator(check, "{" + listed + "}");
 }

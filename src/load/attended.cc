@@ -1,5 +1,6 @@
 #include "heed/attended.h"
 
+#include <algorithm>
 #include <cctype>
 #include <string_view>
 #include <utility>
@@ -35,6 +36,20 @@ Tokens tokens_of(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
     tokens.labels.push_back(text.empty() ? std::string(kSpaceMark) : std::move(text));
   }
   return tokens;
+}
+
+std::vector<std::string> marked_labels(Tokens tokens) {
+  const auto one_character = [](const std::string& label) {
+    return std::count_if(label.begin(), label.end(), [](char c) { return (c & 0xC0) != 0x80; }) == 1;
+  };
+  const bool characters = std::all_of(tokens.labels.begin(), tokens.labels.end(), one_character);
+  for (size_t i = 1; i < tokens.labels.size() && !characters; ++i)
+    if (tokens.words[i] == tokens.words[i - 1]) tokens.labels[i].insert(0, "\u00B7");
+  return std::move(tokens.labels);
+}
+
+std::vector<std::string> marked_labels(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  return marked_labels(tokens_of(tokenizer, ids));
 }
 
 Tensor stacked(const std::vector<Tensor>& layers) {

@@ -451,7 +451,7 @@ Tensor converted(const Tensor& from, const std::string& name, DType dtype, const
       throw FormatError(where + "holds " + (std::isnan(old_values[i]) ? "NaN" : "an infinite value") +
                         "; such a model cannot be used, train it again");
     throw FormatError(where + "holds " + std::to_string(old_values[i]) + ", which is too large for " + name_of(dtype) +
-                      "; give --dtype bf16 or f32");
+                      "; store it as bf16 or f32");
   }
   return to;
 }

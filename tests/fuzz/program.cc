@@ -11,11 +11,10 @@
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/flags.h"
-#include "cli/head_changes.h"
-#include "cli/request_fields.h"
 #include "fuzz/fuzz.h"
 #include "heed/error.h"
 #include "heed/http_server.h"
+#include "serve/request_fields.h"
 #include "serve/request_head.h"
 
 namespace heed::fuzz {
@@ -69,10 +68,10 @@ void run_options(const std::string& bytes) {
   }
   for (CLI::App* command : program->get_subcommands()) cli::with_flags(message, *command);
   try {
-    cli::read_head_changes(bytes, "");
+    read_heads_off(bytes);
   } catch (const Error&) {
   }
-  cli::read_head_changes("", bytes);
+  read_head_changes(bytes);
 }
 std::vector<std::string> options_examples() {
   return {"train\n--pairs\nx.tsv\n--columns=2,1\n--model\nm\n--dropout\n0.1\n--max-minutes=5",
@@ -99,14 +98,14 @@ void run_head(const std::string& bytes) {
 
 // A request's fields, of every kind.
 std::string answer(HttpCall& call) {
-  cli::RequestFields fields(call.request().body);
+  RequestFields fields(call.request().body);
   std::string text = fields.text("text");
   for (const std::string& one : fields.texts_or_none("texts", 100)) text += one;
   text += std::to_string(fields.whole_or("beam", 5, 1, 64)) + std::to_string(fields.seed("seed").value_or(0)) +
           std::to_string(fields.number("temperature").value_or(1)) + std::to_string(fields.flag_or("split", true)) +
           std::to_string(fields.whole("top_k", 0, 100).value_or(0)) +
           std::to_string(fields.flag("sample").value_or(true));
-  cli::in_words(cli::read_group_changes(fields.text_or("change", "")));
+  description_of(read_group_changes(fields.text_or("change", "")));
   fields.expect_no_others();
   call.put("piece\n");
   return text;

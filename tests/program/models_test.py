@@ -109,7 +109,7 @@ class Average(ModelsTest):
         self.refuses(2, "given twice", "average", ROOT / "a", ROOT / "a", "--to", "x")
         self.refuses(2, "is one of the models", "average", ROOT / "a", "b", "--to", "b")
         self.refuses(2, "another architecture", "average", ROOT / "a", ROOT / "writer", "--to", "x")
-        self.refuses(2, "another --vocab-size", "average", ROOT / "a", ROOT / "two", "--to", "x")
+        self.refuses(2, "another vocab_size", "average", ROOT / "a", ROOT / "two", "--to", "x")
         self.refuses(1, "none", "average", ROOT / "a", "none", "--to", "x")
         (self.at / "b/vocabulary.txt").write_text((ROOT / "a/vocabulary.txt").read_text() + "x\n")
         self.refuses(2, "another vocabulary.txt", "average", ROOT / "a", "b", "--to", "x")

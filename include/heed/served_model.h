@@ -7,7 +7,7 @@
 #include "heed/http_server.h"
 #include "heed/load.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
 class ServedModel {
  public:
@@ -34,4 +34,4 @@ class ServedModel {
   const SentenceModules modules_;
 };
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

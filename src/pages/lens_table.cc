@@ -1,12 +1,11 @@
-#include "cli/lens_table.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "heed/label.h"
+#include "heed/pages.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
 std::string lens_table(const LogitLens& lens, const Tokenizer& tokenizer, const std::vector<std::string>& tokens,
                        int64_t first) {
@@ -29,4 +28,4 @@ std::string lens_table(const LogitLens& lens, const Tokenizer& tokenizer, const 
   return table;
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,17 +1,16 @@
-#include "cli/weights_file.h"
+#include "heed/weights_file.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <initializer_list>
 #include <map>
 
-#include "cli/commands.h"
 #include "heed/checked.h"
 #include "heed/io.h"
 #include "heed/label.h"
 #include "heed/text.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 // More than any model has, and less than a file of a few kilobytes can claim by being deflated.
@@ -44,11 +43,15 @@ void check_array(const Array& array, CheckedSize* total) {
          std::to_string(kMostHeads) + " heads and " + std::to_string(kMostWeights) + " weights");
 }
 
-std::vector<std::string> read_labels(const std::string& path) {
+void warn(const WeightsFile& file, const std::string& text) {
+  if (file.on_warning) file.on_warning(text);
+}
+
+std::vector<std::string> read_labels(const std::string& path, const WeightsFile& file) {
   if (path.empty()) return {};
   int64_t replaced = 0;
   std::vector<std::string> labels = read_lines(path, &replaced);
-  if (replaced > 0) warn("attend", path + ": " + replaced_in_words(replaced));
+  if (replaced > 0) warn(file, path + ": " + replaced_in_words(replaced));
   return labels;
 }
 
@@ -68,8 +71,8 @@ std::string labels_of(const std::string& array, std::initializer_list<const std:
   return {};
 }
 
-AttentionMap map_of(const NpyArray& array, const std::string& where) {
-  if (array.was_fortran) warn("attend", where + " is in Fortran order; it was read into row-major order");
+AttentionMap map_of(const NpyArray& array, const std::string& where, const WeightsFile& file) {
+  if (array.was_fortran) warn(file, where + " is in Fortran order; it was read into row-major order");
   const Tensor weights = array.tensor.to(DType::f32);
   const auto size = [&](int from_last) { return weights.rank() >= from_last ? weights.size(-from_last) : 1; };
   return {.weights = weights.contiguous().reshape({size(4), size(3), size(2), size(1)})};
@@ -90,7 +93,7 @@ std::vector<NamedMap> read_maps(const WeightsFile& file) {
       found.push_back({name, file.weights + ": array " + array_in_quotes(name), info});
   } else {
     if (!file.arrays.empty())
-      throw ShapeError("--array chooses among the arrays of an npz; " + file.weights + " is none");
+      throw ShapeError(file.weights + " is no .npz file, and has no arrays to choose from; leave out their names");
     found.push_back({std::filesystem::path(file.weights).stem().string(), file.weights, read_npy_info(file.weights)});
   }
   if (found.empty()) throw ShapeError(file.weights + " holds no array");
@@ -114,14 +117,14 @@ std::vector<NamedMap> read_maps(const WeightsFile& file) {
   std::vector<NamedMap> maps;
   if (archive) {
     const auto arrays = load_npz(file.weights, kMostBytes);
-    for (const size_t i : chosen) maps.push_back({found[i].name, map_of(arrays.at(i).second, found[i].where)});
+    for (const size_t i : chosen) maps.push_back({found[i].name, map_of(arrays.at(i).second, found[i].where, file)});
   } else {
-    maps.push_back({found[0].name, map_of(load_npy(file.weights), found[0].where)});
+    maps.push_back({found[0].name, map_of(load_npy(file.weights), found[0].where, file)});
   }
   std::map<std::string, std::vector<std::string>> read;  // each file once
   const auto labels_in = [&](const std::string& path) -> const std::vector<std::string>& {
     const auto [at, fresh] = read.try_emplace(path);
-    if (fresh) at->second = read_labels(path);
+    if (fresh) at->second = read_labels(path, file);
     return at->second;
   };
   for (size_t n = 0; n < maps.size(); ++n) {
@@ -149,4 +152,4 @@ std::vector<NamedMap> read_weights(const WeightsFile& file) {
   }
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,12 +1,11 @@
-#include "cli/predicted.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "heed/models.h"
+#include "heed/pages.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 bool same_tokens(const Tokenizer& one, const Tokenizer& other, const std::vector<int32_t>& ids) {
@@ -25,23 +24,9 @@ std::vector<double> probabilities_of(const Variable& logits, const std::vector<i
 
 }  // namespace
 
-std::vector<std::string> pieces_of(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
-  return marked_labels(tokens_of(tokenizer, ids));
-}
-
-std::vector<std::string> marked_labels(Tokens tokens) {
-  const auto one_character = [](const std::string& label) {
-    return std::count_if(label.begin(), label.end(), [](char c) { return (c & 0xC0) != 0x80; }) == 1;
-  };
-  const bool characters = std::all_of(tokens.labels.begin(), tokens.labels.end(), one_character);
-  for (size_t i = 1; i < tokens.labels.size() && !characters; ++i)
-    if (tokens.words[i] == tokens.words[i - 1]) tokens.labels[i].insert(0, "\u00B7");
-  return std::move(tokens.labels);
-}
-
 Predicted predicted_of(const SeenTranslation& seen, const StoredModel& model) {
   if (!model.as<Transformer>().has_logits()) return {};
-  return {pieces_of(model.tokenizer(), seen.output),
+  return {marked_labels(model.tokenizer(), seen.output),
           [&model, source = seen.source, input = seen.input,
            output = seen.output](const StoredModel& other) -> std::vector<double> {
             const Tokenizer &writes = model.tokenizer(), &other_writes = other.tokenizer();
@@ -58,7 +43,7 @@ Predicted predicted_of(const SeenTranslation& seen, const StoredModel& model) {
 
 Predicted predicted_of(const SeenText& seen, const StoredModel& model) {
   if (!seen.record.encoder.empty() || !model.as<LanguageModel>().has_logits()) return {};
-  std::vector<std::string> tokens = pieces_of(model.tokenizer(), seen.ids);
+  std::vector<std::string> tokens = marked_labels(model.tokenizer(), seen.ids);
   tokens.erase(tokens.begin());
   return {std::move(tokens), [&model, ids = seen.ids](const StoredModel& other) -> std::vector<double> {
             if (!same_tokens(model.tokenizer(), other.tokenizer(), ids)) return {};
@@ -76,4 +61,4 @@ std::vector<PagePrediction> predictions_of(const std::vector<std::string>& token
   return all;
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

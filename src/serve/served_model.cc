@@ -1,4 +1,4 @@
-#include "cli/served_model.h"
+#include "heed/served_model.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,23 +7,19 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "cli/attention_page.h"
-#include "cli/changed_page.h"
-#include "cli/commands.h"
-#include "cli/reading.h"
-#include "cli/request_fields.h"
-#include "cli/start_page.h"
-#include "cli/translation_json.h"
 #include "heed/attended.h"
 #include "heed/models.h"
+#include "heed/pages.h"
 #include "heed/text.h"
 #include "heed/text_encoder.h"
 #include "heed/text_generator.h"
 #include "heed/text_reader.h"
 #include "heed/translator.h"
 #include "heed/view.h"
+#include "serve/request_fields.h"
+#include "serve/start_page.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -109,39 +105,25 @@ void expect_few_translations(const StoredModel& model, const std::vector<std::st
   }
 }
 
+// What POST attend asks for.
 struct AttendRequest {
-  std::string text{}, target{};
-  int64_t beam = 5, generate = 0, layer = 0;  // the layer from 1; 0: the last
-  std::string change{};                       // heads: read_group_changes()
+  PageRequest page{};
+  std::string change{};  // heads: read_group_changes()
 };
 
-int64_t layer_of(const AttendRequest& asked, size_t layers) {
-  const auto count = static_cast<int64_t>(layers);
-  if (asked.layer > count)
-    throw UsageError("layer is " + std::to_string(asked.layer) + "; the model has " + std::to_string(count));
-  return asked.layer > 0 ? asked.layer - 1 : count - 1;
-}
-
 // Every layer and head, as heed attend --html shows them.
-SeenPage look(const StoredModel& model, const AttendRequest& asked, const std::string& text) {
-  if (is_translator(model)) {
-    const SeenTranslation seen = see_translation(model, text, asked.target, asked.beam, /*want_vectors=*/true);
-    return {translation_page(seen, layer_of(asked, seen.record.cross.size()), model), predicted_of(seen, model)};
-  }
-  const SeenText seen = see_text(model, text, asked.generate, /*want_vectors=*/true);
-  return {text_page(seen, layer_of(asked, seen.record.encoder.size() + seen.record.decoder.size()), model),
-          predicted_of(seen, model)};
+Page page_of(const StoredModel& model, AttendRequest asked) {
+  PageRequest& page = asked.page;
+  page.text = sanitize_utf8(page.text);
+  expect_few_weights(model, std::ssize(reading_ids(model, page.text)) + page.generate);
+  if (is_translator(model) && page.generate > 0)
+    throw UsageError("the model is a translator, which ends its sentences; leave out generate");
+  if (!is_translator(model) && !page.target.empty()) throw UsageError("the model translates nothing; leave out target");
+  return page_with_changes(read_group_changes(asked.change), model, [&] { return see_page(model, page); });
 }
 
-Page page_of(const StoredModel& model, const AttendRequest& asked) {
-  const std::string text = sanitize_utf8(asked.text);
-  expect_few_weights(model, std::ssize(reading_ids(model, text)) + asked.generate);
-  if (is_translator(model) && asked.generate > 0)
-    throw UsageError("the model is a translator, which ends its sentences; leave out generate");
-  if (!is_translator(model) && !asked.target.empty())
-    throw UsageError("the model translates nothing; leave out target");
-  return page_with_changes(read_group_changes(asked.change), model, [&] { return look(model, asked, text); });
-}
+// An object on a line. Bytes of a token that are not UTF-8 become U+FFFD.
+std::string json_line(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n'; }
 
 // The fewest digits that give the same float32 again.
 void append_row(const Tensor& vectors, int64_t row, std::string* json) {
@@ -182,11 +164,11 @@ std::string ServedModel::page(HttpCall& call) const {
   if (text == call.request().query.end())
     return start_page(std::filesystem::path(directory_).lexically_normal().filename().string(),
                       call.request().languages);
-  const AttendRequest asked{.text = text->second};
+  const AttendRequest asked{.page = {.text = text->second}};
   Page page = page_of(model_, asked);
   page.live = {.kind = is_translator(model_) ? LiveKind::translates : LiveKind::reads,
-               .text = sanitize_utf8(asked.text),
-               .beam = asked.beam};
+               .text = sanitize_utf8(asked.page.text),
+               .beam = asked.page.beam};
   return render_html(page);
 }
 
@@ -206,8 +188,7 @@ std::string ServedModel::translate(HttpCall& call) const {
   std::string answer = "{\"lines\":[";
   for (size_t i = 0; i < lines.size(); ++i) {
     if (i > 0) answer += ',';
-    answer += json_line(json_of(texts[i], lines[i], alignment));
-    answer.pop_back();  // its line end
+    answer += to_json(texts[i], lines[i], alignment);
     call.expect_room(std::ssize(answer));
   }
   return answer += "]}\n";
@@ -256,13 +237,14 @@ std::string ServedModel::embed(HttpCall& call) const {
 
 std::string ServedModel::attend(HttpCall& call) const {
   RequestFields fields(call.request().body);
-  AttendRequest asked{.text = fields.text("text"), .target = fields.text_or("target", "")};
+  AttendRequest asked{.page = {.text = fields.text("text"), .target = fields.text_or("target", "")}};
   asked.change = fields.text_or("change", "");
-  asked.beam = fields.whole_or("beam", asked.beam, 1, kMostBeam);
-  asked.generate = fields.whole_or("generate", asked.generate, 0, kMostTokens);
-  asked.layer = fields.whole_or("layer", asked.layer, 1, kMostTokens);
+  PageRequest& page = asked.page;
+  page.beam = fields.whole_or("beam", page.beam, 1, kMostBeam);
+  page.generate = fields.whole_or("generate", page.generate, 0, kMostTokens);
+  page.layer = fields.whole_or("layer", page.layer, 1, kMostTokens);
   fields.expect_no_others();
   return render_json(page_of(model_, asked)) + '\n';
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,5 +1,3 @@
-#include "cli/live_model.h"
-
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -7,12 +5,13 @@
 #include "heed/io.h"
 #include "heed/model_files.h"
 #include "heed/models.h"
+#include "heed/pages.h"
 #include "heed/pretrained.h"
 #include "heed/text_encoder.h"
 #include "heed/text_reader.h"
 #include "heed/tokenizer.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 constexpr const char* kNoticeFile = "NOTICE";
@@ -32,11 +31,11 @@ std::string halves_of(const NamedTensors& tensors, const std::string& format) {
   uint64_t numbers = 0;
   for (const auto& [name, tensor] : tensors) numbers += static_cast<uint64_t>(tensor.numel());
   if (2 * numbers > kLargestModel)
-    throw UsageError("--live: the model has " + std::to_string(numbers) + " parameters; a page takes up to " +
-                     std::to_string(kLargestModel / 2) + ", leave out --live");
+    throw UsageError("the model has " + std::to_string(numbers) + " parameters; a live page takes up to " +
+                     std::to_string(kLargestModel / 2));
   NamedTensors halves;
   for (const auto& [name, tensor] : tensors)
-    halves.emplace_back(name, converted(tensor.contiguous(), name, DType::f16, "--live"));
+    halves.emplace_back(name, converted(tensor.contiguous(), name, DType::f16, "the live page"));
   StringWriter file;
   write_safetensors(file, halves, {{"format", format}});
   return std::move(file.content);
@@ -58,8 +57,8 @@ void add_tokenizer(const StoredModel& model, const std::string& directory, LiveM
 void add_pretrained(const StoredModel& model, const std::string& directory, LiveModel* live) {
   const PretrainedModel& pretrained = model.pretrained();
   if (!pretrained.layout)
-    throw UsageError("--live takes no GGUF file; name the directory that " + directory +
-                     " was made of, or leave out --live");
+    throw UsageError(directory + " is a GGUF file, which a live page does not take; name the directory " +
+                     "that it was made of");
   // Before the tokenizer's, which may be large.
   std::string weights = halves_of(pretrained_tensors(pretrained), "pt");
   const std::map<std::string, std::string> texts = pretrained_texts(pretrained);
@@ -71,8 +70,7 @@ void add_pretrained(const StoredModel& model, const std::string& directory, Live
 
 void add_own(const StoredModel& model, const std::string& directory, LiveModel* live) {
   if (model.vocabulary().foreign() || model.source_vocabulary().foreign())
-    throw UsageError("--live takes heed's own vocabularies, and " + directory +
-                     " has one of sentencepiece; leave out --live");
+    throw UsageError(directory + " has a vocabulary of sentencepiece; a live page takes heed's own");
   const ModelParts parts = write_parts(model);
   live->files.emplace_back(kConfigFile, parts.config);
   for (size_t i = 0; i < parts.vocabularies.size(); ++i)
@@ -86,8 +84,7 @@ LiveModel live_model(const StoredModel& model, const std::string& directory, int
   const Module* const module = &model.module();
   const bool translates = dynamic_cast<const Transformer*>(module), reads = dynamic_cast<const TextEncoder*>(module);
   if (!translates && !reads && !dynamic_cast<const LanguageModel*>(module))
-    throw UsageError("--live takes models of texts, and " + directory + " holds " + what_it_does(model) +
-                     "; leave out --live");
+    throw UsageError(directory + " holds " + what_it_does(model) + "; a live page takes models of texts");
   LiveModel live{.kind = translates ? LiveKind::translates
                          : reads    ? LiveKind::reads
                                     : LiveKind::continues,
@@ -99,4 +96,4 @@ LiveModel live_model(const StoredModel& model, const std::string& directory, int
   return live;
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

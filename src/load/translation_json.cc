@@ -1,10 +1,11 @@
-#include "cli/translation_json.h"
-
+#include <nlohmann/json.hpp>
 #include <utility>
 
-namespace heed::cli {
+#include "heed/translator.h"
 
-nlohmann::ordered_json json_of(const std::string& source, const TranslatedLine& line, bool alignment) {
+namespace heed::inline v0 {
+
+std::string to_json(const std::string& source, const TranslatedLine& line, bool alignment) {
   using Json = nlohmann::ordered_json;
   Json out = {{"source", source}};
   if (line.cut) out["cut"] = true;
@@ -14,7 +15,7 @@ nlohmann::ordered_json json_of(const std::string& source, const TranslatedLine& 
     if (alignment) one["alignment"] = t.alignment;
     translations.push_back(std::move(one));
   }
-  return out;
+  return out.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

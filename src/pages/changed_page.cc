@@ -1,10 +1,8 @@
-#include "cli/changed_page.h"
-
 #include <utility>
 
-#include "cli/attention_page.h"
+#include "heed/pages.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
 Page page_with_changes(const GroupChanges& changes, const StoredModel& model, const std::function<SeenPage()>& look) {
   SeenPage seen = look();
@@ -15,10 +13,10 @@ Page page_with_changes(const GroupChanges& changes, const StoredModel& model, co
   const std::vector<double> was = probabilities();
   const ChangedHeads changed(changes, model.module());
   Page other = look().page;
-  other.title = in_words(changes);
+  other.title = description_of(changes);
   compare_with(other, &seen.page);
   seen.page.predictions = predictions_of(seen.predicted.tokens, was, probabilities());
   return std::move(seen.page);
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,15 +1,14 @@
-#include "cli/request_fields.h"
+#include "serve/request_fields.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 
-#include "cli/commands.h"
 #include "heed/error.h"
 #include "heed/text.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 using Json = nlohmann::json;
@@ -181,9 +180,9 @@ void RequestFields::expect_no_others() const {
     if (std::find(state_->known.begin(), state_->known.end(), key) == state_->known.end()) {
       std::string listed;
       for (const std::string& name : state_->known) listed += (listed.empty() ? "" : ", ") + name;
-      const std::string hint = nearest(key, state_->known);
+      const std::string hint = did_you_mean(key, state_->known);
       throw UsageError("unknown key " + shown(key) + (hint.empty() ? "; there are " + listed : hint));
     }
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
 /// All throw UsageError, which names the key, where a value is not what it must be. What is asked for is known:
 /// expect_no_others() refuses the rest.
@@ -35,4 +35,4 @@ class RequestFields {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

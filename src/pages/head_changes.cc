@@ -1,4 +1,4 @@
-#include "cli/head_changes.h"
+#include "heed/head_changes.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "heed/error.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, HeadPattern>, 3> kPatterns{
@@ -54,12 +54,12 @@ std::string place(const HeadChange& change) {
   return std::to_string(change.layer + 1) + "." + std::to_string(change.head + 1);
 }
 
-// Throws UsageError for a head that is there already.
-void add(const HeadChange& one, std::vector<HeadChange>* changes) {
-  for (const HeadChange& other : *changes)
-    if (other.layer == one.layer && other.head == one.head)
-      throw UsageError("head " + place(one) + " is named twice; say once what is done to it");
-  changes->push_back(one);
+// Throws UsageError for a head that occurs twice.
+void expect_once(const std::vector<HeadChange>& changes) {
+  for (size_t i = 0; i < changes.size(); ++i)
+    for (size_t before = 0; before < i; ++before)
+      if (changes[before].layer == changes[i].layer && changes[before].head == changes[i].head)
+        throw UsageError("head " + place(changes[i]) + " is named twice; say once what is done to it");
 }
 
 // Of "2.1=0.5,3.4=uniform"; false where it is no such list.
@@ -70,7 +70,7 @@ bool read_changes(std::string_view list, std::vector<HeadChange>* changes) {
     if (equals == std::string_view::npos || !read_place(item.substr(0, equals), &one) ||
         !read_what(item.substr(equals + 1), &one))
       return false;
-    add(one, changes);
+    changes->push_back(one);
   }
   return true;
 }
@@ -107,23 +107,32 @@ void restore(const AttentionLayers& layers) {
 
 }  // namespace
 
-std::vector<HeadChange> read_head_changes(const std::string& without, const std::string& change) {
+std::vector<HeadChange> read_heads_off(std::string_view list) {
   std::vector<HeadChange> changes;
-  if (!without.empty())
-    for (const std::string_view item : items_of(without)) {
-      HeadChange one{.scale = 0};
-      if (!read_place(item, &one))
-        throw UsageError("--without " + without + " is no list of heads; write layer.head as in 2.1,3.4");
-      add(one, &changes);
-    }
-  if (!change.empty() && !read_changes(change, &changes))
-    throw UsageError("--change " + change +
-                     " is no list of changes; write layer.head=what as in 2.1=0.5,3.4=uniform, " +
+  for (const std::string_view item : items_of(list)) {
+    HeadChange one{.scale = 0};
+    if (!read_place(item, &one))
+      throw UsageError(std::string(list) + " is no list of heads; write layer.head as in 2.1,3.4");
+    changes.push_back(one);
+  }
+  return changes;
+}
+
+std::vector<HeadChange> read_head_changes(std::string_view list) {
+  std::vector<HeadChange> changes;
+  if (!read_changes(list, &changes))
+    throw UsageError(std::string(list) + " is no list of changes; write layer.head=what as in 2.1=0.5,3.4=uniform, " +
                      "what: a factor, uniform, previous or own");
   return changes;
 }
 
-std::string in_words(const std::vector<HeadChange>& changes) {
+std::vector<HeadChange> combined(std::vector<HeadChange> changes, const std::vector<HeadChange>& more) {
+  changes.insert(changes.end(), more.begin(), more.end());
+  expect_once(changes);
+  return changes;
+}
+
+std::string description_of(const std::vector<HeadChange>& changes) {
   std::vector<std::string> off, others;
   for (const HeadChange& change : changes) {
     if (change.pattern != HeadPattern::learned) {
@@ -177,13 +186,15 @@ GroupChanges read_group_changes(const std::string& changes) {
     if (colon == item.size() || !heads.empty() || !read_changes(item.substr(colon + 1), &heads))
       throw UsageError("change is \"" + changes + "\"; write each attention once, and layer.head=what, as in " +
                        "Cross:2.1=0,3.4=uniform;Encoder:1.2=own, what: a factor, uniform, previous or own");
+    expect_once(heads);
   }
   return all;
 }
 
-std::string in_words(const GroupChanges& changes) {
+std::string description_of(const GroupChanges& changes) {
   std::string words;
-  for (const auto& [name, heads] : changes) words += (words.empty() ? "" : "; ") + in_words(heads) + " of " + name;
+  for (const auto& [name, heads] : changes)
+    words += (words.empty() ? "" : "; ") + description_of(heads) + " of " + name;
   return words;
 }
 
@@ -198,4 +209,4 @@ ChangedHeads::ChangedHeads(const GroupChanges& changes, Module& model) : layers_
 
 ChangedHeads::~ChangedHeads() { restore(layers_); }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

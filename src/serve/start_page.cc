@@ -1,10 +1,10 @@
-#include "cli/start_page.h"
+#include "serve/start_page.h"
 
 #include <string_view>
 
 #include "heed/label.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 constexpr std::string_view kPage = R"(<!doctype html>
@@ -93,4 +93,4 @@ std::string start_page(const std::string& model, const std::string& languages) {
   return page;
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

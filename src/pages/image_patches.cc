@@ -1,5 +1,3 @@
-#include "cli/picture_attention.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -7,8 +5,9 @@
 
 #include "heed/error.h"
 #include "heed/label.h"
+#include "heed/pages.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 std::string three_digits(double x) {
@@ -34,9 +33,9 @@ int64_t token_of_patch(const std::string& patch, const Patches& patches) {
   const bool whole = error == std::errc() && comma != end && *comma == ',';
   const auto [rest, second_error] = std::from_chars(whole ? comma + 1 : end, end, column);
   if (!whole || second_error != std::errc() || rest != end)
-    throw UsageError("--patch " + patch + " is no patch; write its row and its column, 3,4");
+    throw UsageError(patch + " is no patch; write its row and its column, 3,4");
   if (row < 1 || row > patches.rows || column < 1 || column > patches.columns)
-    throw UsageError("--patch " + patch + ": the picture has " + std::to_string(patches.rows) + " rows of " +
+    throw UsageError(patch + ": the picture has " + std::to_string(patches.rows) + " rows of " +
                      std::to_string(patches.columns) + " patches");
   return 1 + (row - 1) * patches.columns + column - 1;
 }
@@ -66,4 +65,4 @@ std::string likeliest(const std::vector<ScoredLabel>& classes) {
   return text;
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,4 +1,4 @@
-#include "cli/attention_page.h"
+#include "heed/pages.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "heed/attention.h"
 #include "heed/text_encoder.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 Tensor causal_mask(int64_t length) {  // (length, length)
@@ -304,10 +304,34 @@ PageOptions options_of_picture(const Page& page) {
   return options;
 }
 
+SeenPage see_page(const StoredModel& model, const PageRequest& request) {
+  const auto layer_of = [&](size_t layers) {
+    const auto count = static_cast<int64_t>(layers);
+    if (request.layer < 0 || request.layer > count)
+      throw UsageError("layer is " + std::to_string(request.layer) + "; the model has " + std::to_string(count));
+    return request.layer > 0 ? request.layer - 1 : count - 1;
+  };
+  if (dynamic_cast<const Transformer*>(&model.module())) {
+    const SeenTranslation seen = see_translation(model, request.text, request.target, request.beam,
+                                                 /*want_vectors=*/true, request.on_written);
+    return {translation_page(seen, layer_of(seen.record.cross.size()), model), predicted_of(seen, model)};
+  }
+  const SeenText seen = see_text(model, request.text, request.generate, /*want_vectors=*/true, request.on_written);
+  return {text_page(seen, layer_of(seen.record.encoder.size() + seen.record.decoder.size()), model),
+          predicted_of(seen, model)};
+}
+
+void add_importance(const HeadImportance& importance, Page* page) {
+  for (PageGroup& group : page->groups)
+    group.importance = group.name == "Encoder" ? importance.encoder
+                       : group.name == "Cross" ? importance.cross
+                                               : importance.decoder;
+}
+
 void compare_with(const Page& other, Page* page) {
   page->compared_title = other.title;
   page->compared_text = other.text;
   page->compared = other.groups;
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0
