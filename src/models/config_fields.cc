@@ -7,7 +7,7 @@
 namespace heed::inline v0 {
 namespace {
 
-using NameOf = std::string (*)(const std::string&);
+using NameOf = const std::function<std::string(const std::string&)>&;
 
 /// Checks each field, then fields that depend on each other.
 class Check {

@@ -9,21 +9,21 @@
 #include <string>
 #include <vector>
 
-#include "cli/training.h"
-#include "cli/training_report.h"
+#include "recipe/settings.h"
+#include "recipe/training_report.h"
 #include "heed/communicator.h"
 #include "heed/event_file.h"
 #include "heed/profile.h"
 #include "heed/timeline.h"
 #include "heed/train.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
 /// The page of --html. What fails there is said, and training goes on.
 class HtmlReport {
  public:
   /// Nothing happens where `report` is empty.
-  HtmlReport(std::optional<ReportOnTraining> report, const std::string& path, TrainWatcher& watcher);
+  HtmlReport(std::optional<ReportOnTraining> report, const std::string& path, TrainingObserver& watcher);
 
   /// Comes behind what the hooks do by now.
   void attach(TrainHooks& hooks);
@@ -36,7 +36,7 @@ class HtmlReport {
 
   std::optional<ReportOnTraining> report_;
   const std::string path_;
-  TrainWatcher& watcher_;
+  TrainingObserver& watcher_;
   bool written_ = false;
 };
 
@@ -44,7 +44,7 @@ class HtmlReport {
 class TensorBoard {
  public:
   /// Nothing happens where `directory` is empty.
-  TensorBoard(const std::string& directory, TrainWatcher& watcher) : directory_(directory), watcher_(watcher) {}
+  TensorBoard(const std::string& directory, TrainingObserver& watcher) : directory_(directory), watcher_(watcher) {}
 
   /// Comes behind what the hooks do by now.
   void attach(TrainHooks& hooks);
@@ -53,20 +53,20 @@ class TensorBoard {
   void write(int64_t update, const EventFile::Scalars& scalars);
 
   const std::string directory_;
-  TrainWatcher& watcher_;
+  TrainingObserver& watcher_;
   std::optional<EventFile> file_;
   bool failed_ = false;
 };
 
-/// Throws UsageError for a timeline in the place of what is read, or in the model's directory.
-void check_timeline_path(const std::string& path, const std::string& directory, const std::vector<std::string>& inputs);
+/// `option` begins messages. Throws UsageError for a timeline in the place of what is read, or in the model's directory.
+void check_timeline_path(const std::string& option, const std::string& path, const std::string& directory, const std::vector<std::string>& inputs);
 
 /// What all ranks do in the second update of a run, as events of Chrome's trace format: a process for each rank, a
 /// thread for each of its threads, messages beside them. What fails there is said, and training goes on.
 class UpdateTimeline {
  public:
   /// Nothing happens where `path` is empty. `ranks`: nullptr where one process trains alone.
-  UpdateTimeline(const std::string& path, Communicator* ranks, TrainWatcher& watcher);
+  UpdateTimeline(const std::string& path, Communicator* ranks, TrainingObserver& watcher);
   ~UpdateTimeline();
   UpdateTimeline(const UpdateTimeline&) = delete;
   UpdateTimeline& operator=(const UpdateTimeline&) = delete;
@@ -82,11 +82,11 @@ class UpdateTimeline {
 
   const std::string path_;
   Communicator* const ranks_;
-  TrainWatcher& watcher_;
+  TrainingObserver& watcher_;
   Timeline timeline_;
   Profile profile_;
   std::unique_ptr<Communicator> timed_;
   int64_t updates_ = 0;  // of this run
 };
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,14 +1,14 @@
-// What heed train chooses where nobody does: size, regularisation and steps, from how much there is to learn from and
-// how long it may take. docs/defaults.md has the rules, and how they compare with what a search finds.
+// Options that a training chooses: size, regularisation and steps, from the amount of data and the time limit.
+// docs/defaults.md has the rules and their results.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
-namespace heed::cli {
+#include "heed/recipe.h"
+
+namespace heed::inline v0 {
 
 struct TrainFacts {
   bool text = false;             // a text for a language model, not sentence pairs
@@ -33,28 +33,25 @@ class TextFacts {
   std::vector<bool> seen_ = std::vector<bool>(0x110000);  // each character
 };
 
-/// Options of one kind with their values, in the order in which they are named, and why.
+/// Options of one kind with their values, and the reason.
 struct Choice {
-  std::vector<std::pair<std::string, std::string>> options;
-  std::string reason;
+  TrainingRequest options{};
+  std::string reason{};
 };
 
-/// Options of heed train that were given, with the first value of each.
-using GivenOptions = std::map<std::string, std::string>;
+/// Values for the options that are absent in `given`; those that are given count. A function of its arguments alone: it
+/// knows the clock by `flops` only. With max_updates, or without any limit, the choice is the same on each machine.
+std::vector<Choice> choose_defaults(const TrainFacts& facts, const TrainingRequest& given);
 
-/// Values for the options that are not given; what is given decides with. A function of its arguments alone. It knows
-/// the clock by `flops` only: with --max-updates, or without any limit, the choice is the same on each machine.
-std::vector<Choice> choose_defaults(const TrainFacts& facts, const GivenOptions& given);
-
-/// The part of the sentence pairs that is held out for validation where nothing is said of it: 2 %, but at least 100
-/// and at most 2,000 pairs; of fewer than 1,000 pairs a tenth; of fewer than 100 none, which would measure nothing.
+/// The part of the sentence pairs that is held out for validation by default: 2 %, but at least 100 and at most 2,000
+/// pairs; a tenth of fewer than 1,000 pairs; none of fewer than 100, which would measure nothing.
 double default_valid_fraction(int64_t pairs);
 
-/// "--d-model 128 --heads 4: reason"
-std::string to_line(const Choice& choice);
+/// "chosen --d-model 128 --heads 4: reason", with options as `spelling` has them.
+std::string to_line(const Choice& choice, std::string (*spelling)(const std::string& field));
 
 /// Useful floating-point operations a second of training a small Transformer, measured for about so many seconds. Draws
 /// from default_generator().
 double measure_flops(double seconds);
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

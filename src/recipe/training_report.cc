@@ -1,4 +1,4 @@
-#include "cli/training_report.h"
+#include "recipe/training_report.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,15 +9,15 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "cli/model_card.h"
-#include "cli/paths.h"
+#include "recipe/model_card.h"
+#include "heed/paths.h"
 #include "heed/attended.h"
 #include "heed/corpus.h"
 #include "heed/load.h"
 #include "heed/model_files.h"
 #include "heed/random.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -154,7 +154,7 @@ std::vector<WatchedSentence> watched_lines(const std::vector<std::string>& lines
   for (const int64_t number : numbers) {
     sentences.push_back(take(static_cast<size_t>(number - 1)));
     if (sentences.back().target.empty())
-      throw UsageError("--html-lines: line " + std::to_string(number) + " is empty; choose one with words");
+      throw UsageError("html_lines: line " + std::to_string(number) + " is empty; choose one with words");
   }
   return sentences;
 }
@@ -167,11 +167,11 @@ std::vector<int64_t> parse_line_numbers(const std::string& list, int64_t count, 
     int64_t number = 0;
     const auto [rest, error] = std::from_chars(at, end, number);
     if (error != std::errc() || (rest != end && *rest != ','))
-      throw UsageError("--html-lines " + list + ": give numbers of lines as in 3,17");
+      throw UsageError(name + " " + list + ": give numbers of lines as in 3,17");
     if (number < 1 || number > count)
-      throw UsageError("--html-lines " + list + ": " + of + " has lines 1.." + std::to_string(count));
+      throw UsageError(name + " " + list + ": " + of + " has lines 1.." + std::to_string(count));
     if (numbers.size() == kMost)
-      throw UsageError("--html-lines " + list + ": at most " + std::to_string(kMost) + " sentences can be watched");
+      throw UsageError(name + " " + list + ": at most " + std::to_string(kMost) + " sentences can be watched");
     numbers.push_back(number);
     if (rest == end) break;
     at = rest + 1;
@@ -179,13 +179,13 @@ std::vector<int64_t> parse_line_numbers(const std::string& list, int64_t count, 
   return numbers;
 }
 
-void check_report_path(const std::string& path, const std::string& directory, const std::vector<std::string>& inputs) {
+void check_report_path(const std::string& option, const std::string& path, const std::string& directory, const std::vector<std::string>& inputs) {
   const fs::path parent = fs::absolute(path).lexically_normal().parent_path();
   const bool beside_model = same_file(parent.string(), directory);
   if (beside_model && fs::path(path).extension() != ".html")
-    throw UsageError("--html " + path + " stands among the files of the model; give it a name that ends in .html");
+    throw UsageError(option + " " + path + " stands among the files of the model; give it a name that ends in .html");
   if (beside_model && !fs::exists(parent)) return;  // the training makes it
-  expect_other_file("--html", path, inputs);
+  expect_other_file(option, path, inputs);
   struct Enough {};
   try {
     // The file is made beside the old one, then thrown away.
@@ -499,4 +499,4 @@ TrainingReport ReportOnTraining::report() const {
   return report;
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

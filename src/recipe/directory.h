@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/train_options.h"
+#include "recipe/settings.h"
 #include "heed/load.h"
 #include "heed/text.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
 struct Prepared {
   Vocabulary vocabulary;          // of the target
@@ -25,19 +25,19 @@ using LearnVocabulary = std::function<Vocabulary(Side)>;
 
 /// Throws, before data are read, where --model cannot hold this training: UsageError for files of others and for a
 /// model without its training, IoError where no files can be made, FormatError for a training whose files are damaged.
-Holds check_training_directory(const TrainArguments& a);
+Holds check_training_directory(const TrainingSettings& a);
 
 /// Vocabularies and shape of the directory, made on the first run with `options`
 /// (kTrainOptionsFile), when `learn` gives what --vocabulary and
 /// --source-vocabulary do not. Completes `shape`. Throws UsageError where the directory has another one. For the
 /// configurations of both models.
 template <class Config>
-Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::string& options,
+Prepared prepare_directory(const TrainingSettings& a, Config& shape, const std::string& options,
                            const LearnVocabulary& learn);
 
 /// The same for ranks: rank 0 has the directory, and the others what it found or made there.
 template <class Config>
-Prepared prepare_over_ranks(const TrainArguments& a, Config& shape, const std::string& options,
+Prepared prepare_over_ranks(const TrainingSettings& a, Config& shape, const std::string& options,
                             const LearnVocabulary& learn);
 
 /// Of a first run that was refused: the next one may choose another shape or vocabulary.
@@ -45,6 +45,6 @@ void forget_directory(const std::string& directory, const std::vector<std::strin
 
 /// Gives the model the weights of --init, where it is given. A fresh directory is forgotten where they do not fit.
 template <class Model>
-void begin_with(Model& model, const TrainArguments& a, const Prepared& prepared);
+void begin_with(Model& model, const TrainingSettings& a, const Prepared& prepared);
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,4 +1,4 @@
-#include "cli/training_run.h"
+#include "recipe/run.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,25 +9,25 @@
 #include <span>
 #include <utility>
 
-#include "cli/train_reports.h"
+#include "recipe/reports.h"
 #include "heed/attention_over_ranks.h"
 #include "heed/executor.h"
 #include "heed/label.h"
 #include "heed/text.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
-std::string describe(StopReason reason) {
+std::string describe(const TrainingSettings& a, StopReason reason) {
   switch (reason) {
     case StopReason::max_updates:
-      return "--max-updates reached";
+      return a.name("max_updates") + " reached";
     case StopReason::max_epochs:
-      return "--max-epochs reached";
+      return a.name("max_epochs") + " reached";
     case StopReason::max_minutes:
-      return "--max-minutes reached";
+      return a.name("max_minutes") + " reached";
     case StopReason::patience:
-      return "--patience ran out";
+      return a.name("patience") + " ran out";
     case StopReason::interrupted:
       return "interrupted";
   }
@@ -35,35 +35,35 @@ std::string describe(StopReason reason) {
 }
 
 // How to continue a finished training; "" where its schedule has come to its end.
-std::string how_to_continue(const TrainArguments& a, StopReason reason) {
+std::string how_to_continue(const TrainingSettings& a, StopReason reason) {
   const LearningRate& rate = a.options.learning_rate;
   const bool ends = rate.schedule == Schedule::linear || rate.schedule == Schedule::cosine || rate.anneal > 0;
   const std::string resume = "; to continue, run heed train --resume " + shell_word(a.model) + " with a larger ";
   switch (reason) {
     case StopReason::max_minutes:
-      return resume + "--max-minutes";
+      return resume + a.name("max_minutes");
     case StopReason::max_epochs:
-      return ends ? "" : resume + "--max-epochs";
+      return ends ? "" : resume + a.name("max_epochs");
     case StopReason::max_updates:
-      return ends ? "" : resume + "--max-updates";
+      return ends ? "" : resume + a.name("max_updates");
     case StopReason::patience:
-      return resume + "--patience";
+      return resume + a.name("patience");
     case StopReason::interrupted:
       break;
   }
   return "";
 }
 
-void say_end(const TrainArguments& a, TrainWatcher& watcher, const WatchedTraining& training,
+void say_end(const TrainingSettings& a, TrainingObserver& watcher, const WatchedTraining& training,
              const TrainResult& result) {
   if (result.reason == StopReason::interrupted) {
     watcher.line("saved after update " + std::to_string(result.update) + "; heed train --resume " + a.model +
-                 " goes on from here");
+                 " continues from here");
     return;
   }
   char bleu[32] = "";
   if (result.best_bleu >= 0) std::snprintf(bleu, sizeof bleu, ", BLEU %.2f", result.best_bleu);
-  watcher.line((result.nothing_done ? "finished already: " : "finished: ") + describe(result.reason) + " after " +
+  watcher.line((result.nothing_done ? "finished already: " : "finished: ") + describe(a, result.reason) + " after " +
                std::to_string(result.update) + " updates in " + duration(result.minutes) + "; " + a.model + "/" +
                training.file + " is " + (result.average_is_best ? "the average of checkpoints up to" : "that of") +
                " update " + std::to_string(result.best_update) +
@@ -79,14 +79,13 @@ class LossWatch {
     ++updates_;
     last_ += (step.loss - last_) / static_cast<double>(std::min(updates_, kMeanOf));
   }
-  void say(const TrainArguments& a, TrainWatcher& watcher) const {
+  void say(const TrainingSettings& a, TrainingObserver& watcher) const {
     if (!first_ || updates_ < kMeanOf || last_ < kMuch * *first_) return;
-    char text[256];
-    std::snprintf(text, sizeof text,
-                  "the loss rose from %.3g to %.3g, so the training has failed; start over in another directory with a "
-                  "lower --learning-rate (it was %g) or a longer --warmup",
-                  *first_, last_, a.options.learning_rate.peak);
-    watcher.line(text);
+    char text[128], peak[32];
+    std::snprintf(text, sizeof text, "the loss rose from %.3g to %.3g, so the training has failed", *first_, last_);
+    std::snprintf(peak, sizeof peak, "%g", a.options.learning_rate.peak);
+    watcher.line(text + ("; start over in another directory with a lower " + a.name("learning_rate") + " (it was ") +
+                 peak + ") or a longer " + a.name("warmup"));
   }
 
  private:
@@ -148,11 +147,11 @@ std::string first_words(const std::vector<std::string>& lines) {
   return "TEXT";
 }
 
-double minutes_since_start(const TrainArguments& a) {
+double minutes_since_start(const TrainingSettings& a) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - a.started).count() / 60;
 }
 
-TrainResult run_watched(const TrainArguments& a, TrainWatcher& watcher, const WatchedTraining& training,
+TrainResult run_watched(const TrainingSettings& a, TrainingObserver& watcher, const WatchedTraining& training,
                         TrainHooks hooks, std::optional<ReportOnTraining> report,
                         const std::function<TrainResult(const TrainOptions&, const TrainHooks&)>& train) {
   watcher.begin(training.words);
@@ -176,7 +175,7 @@ TrainResult run_watched(const TrainArguments& a, TrainWatcher& watcher, const Wa
   html.attach(hooks);
   TensorBoard tensorboard(a.leads() ? a.tensorboard : "", watcher);
   tensorboard.attach(hooks);
-  UpdateTimeline timeline(a.timeline, a.ranks, watcher);
+  UpdateTimeline timeline(a.timeline, a.ranks(), watcher);
   hooks.ranks = timeline.ranks();
   timeline.attach(hooks);
   TrainOptions options = a.options;
@@ -189,4 +188,4 @@ TrainResult run_watched(const TrainArguments& a, TrainWatcher& watcher, const Wa
   return result;
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

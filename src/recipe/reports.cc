@@ -1,17 +1,17 @@
-#include "cli/train_reports.h"
+#include "recipe/reports.h"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
-#include "cli/paths.h"
+#include "heed/paths.h"
 #include "heed/io.h"
 #include "heed/task.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
-HtmlReport::HtmlReport(std::optional<ReportOnTraining> report, const std::string& path, TrainWatcher& watcher)
+HtmlReport::HtmlReport(std::optional<ReportOnTraining> report, const std::string& path, TrainingObserver& watcher)
     : report_(std::move(report)), path_(path), watcher_(watcher) {}
 
 void HtmlReport::attach(TrainHooks& hooks) {
@@ -116,14 +116,14 @@ std::vector<std::string> trace_events(const Timeline& timeline, int rank) {
 
 }  // namespace
 
-void check_timeline_path(const std::string& path, const std::string& directory,
+void check_timeline_path(const std::string& option, const std::string& path, const std::string& directory,
                          const std::vector<std::string>& inputs) {
   if (same_file(std::filesystem::absolute(path).lexically_normal().parent_path().string(), directory))
-    throw UsageError("--timeline " + path + " stands among the files of the model; write it elsewhere");
-  expect_other_file("--timeline", path, inputs);
+    throw UsageError(option + " " + path + " stands among the files of the model; write it elsewhere");
+  expect_other_file(option, path, inputs);
 }
 
-UpdateTimeline::UpdateTimeline(const std::string& path, Communicator* ranks, TrainWatcher& watcher)
+UpdateTimeline::UpdateTimeline(const std::string& path, Communicator* ranks, TrainingObserver& watcher)
     : path_(path), ranks_(ranks), watcher_(watcher) {
   profile_.timeline = &timeline_;
   if (!path_.empty() && ranks_) timed_ = timed(*ranks_, timeline_);
@@ -166,4 +166,4 @@ void UpdateTimeline::end() {
   }
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

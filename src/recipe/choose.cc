@@ -1,4 +1,4 @@
-#include "cli/train_defaults.h"
+#include "recipe/choose.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +12,7 @@
 #include "heed/text.h"
 #include "heed/train.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 constexpr double kBleuSentences = 200;  // to choose weights by: the default is for the log
@@ -47,9 +47,14 @@ constexpr Size kPairsSizes[] = {{64, 2, 128, 2, 1},  {96, 3, 192, 2, 2},   {128,
 constexpr Size kTextSizes[] = {{64, 2, 256, 0, 2},   {96, 3, 384, 0, 3},   {128, 4, 512, 0, 3},   {192, 4, 768, 0, 3},
                                {256, 4, 1024, 0, 4}, {384, 6, 1536, 0, 6}, {768, 12, 3072, 0, 12}};
 
+bool is_empty(const TrainingRequest& options) {
+  return std::ranges::all_of(training_options(),
+                             [&](const TrainingOption& o) { return option_values(options, o.field).empty(); });
+}
+
 class Chooser {
  public:
-  Chooser(const TrainFacts& facts, const GivenOptions& given) : facts_(facts), given_(given) {}
+  Chooser(const TrainFacts& facts, const TrainingRequest& given) : facts_(facts), given_(given) {}
 
   std::vector<Choice> choose() {
     choose_vocabulary();
@@ -60,23 +65,34 @@ class Chooser {
   }
 
  private:
-  bool has(const std::string& option) const { return given_.contains(option); }
-  double value(const std::string& option, double otherwise) const {
-    const auto found = given_.find(option);
-    return found == given_.end() ? otherwise : std::atof(found->second.c_str());
+  using R = TrainingRequest;
+  template <class T>
+  bool has(std::optional<T> R::*option) const {
+    return (given_.*option).has_value();
   }
-  void begin(const std::string& reason) { choices_.push_back({.options = {}, .reason = reason}); }
-  // Names the value unless it was given, and is what counts from here on.
-  double settle(const std::string& option, double chosen, const std::string& text) {
+  template <class T>
+  double value(std::optional<T> R::*option, double otherwise) const {
+    return has(option) ? static_cast<double>(*(given_.*option)) : otherwise;
+  }
+  bool is(std::optional<std::string> R::*option, const char* text) const { return given_.*option == text; }
+  void begin(const std::string& reason) { choices_.push_back({.reason = reason}); }
+  // Chooses the value unless it was given, and returns the one that counts from here on.
+  double settle(std::optional<int64_t> R::*option, double chosen) {
     if (has(option)) return value(option, 0);
-    choices_.back().options.emplace_back(option, text);
+    choices_.back().options.*option = std::llround(chosen);
     return chosen;
   }
-  double settle(const std::string& option, double chosen) {
-    return settle(option, chosen, chosen == std::floor(chosen) ? whole(chosen) : number(chosen));
+  double settle(std::optional<double> R::*option, double chosen) {
+    if (has(option)) return value(option, 0);
+    choices_.back().options.*option = std::atof(number(chosen).c_str());  // as it is printed
+    return chosen;
+  }
+  template <class T, class Value>
+  void settle_as(std::optional<T> R::*option, Value chosen) {
+    if (!has(option)) choices_.back().options.*option = chosen;
   }
   void end() {
-    if (choices_.back().options.empty()) choices_.pop_back();
+    if (is_empty(choices_.back().options)) choices_.pop_back();
   }
 
   std::string data() const {
@@ -88,15 +104,15 @@ class Chooser {
   void choose_vocabulary() {
     bytes_ = std::clamp(static_cast<double>(facts_.bytes), 1.0, kEverything);
     const auto characters = static_cast<double>(facts_.characters);
-    const bool of_characters = facts_.text && has("--vocab-type") && given_.at("--vocab-type") == "characters";
+    const bool of_characters = facts_.text && is(&R::vocab_type, "characters");
     if (of_characters) {
       pieces_ = characters + 1;
-    } else if (has("--init") || (has("--vocabulary") && has("--separate-vocabularies") == has("--source-vocabulary"))) {
-      pieces_ = value("--vocab-size", 2000);
+    } else if (has(&R::init) || (has(&R::vocabulary) && given_.separate_vocabularies.value_or(false) == has(&R::source_vocabulary))) {
+      pieces_ = value(&R::vocab_size, 2000);
     } else {
       begin("for " + data());
       const double by_bytes = std::clamp(1000 * std::pow(bytes_ / 150e3, 0.3), 300.0, 32000.0);
-      pieces_ = settle("--vocab-size", rounded(std::max(by_bytes, 260 + 1.5 * characters), 100));
+      pieces_ = settle(&R::vocab_size, rounded(std::max(by_bytes, 260 + 1.5 * characters), 100));
       end();
     }
     const double bytes_a_token =
@@ -105,7 +121,7 @@ class Chooser {
     // Of an epoch, on one side and with its end tokens.
     tokens_ = facts_.text ? bytes_ / bytes_a_token : bytes_ / 2 / bytes_a_token + pairs;
     validation_tokens_ = tokens_ * static_cast<double>(facts_.validation_bytes) / bytes_;
-    length_ = facts_.text ? value("--block", block()) : std::clamp(tokens_ / pairs, 1.0, 1e4);
+    length_ = facts_.text ? value(&R::block, block()) : std::clamp(tokens_ / pairs, 1.0, 1e4);
   }
   double block() const { return between(tokens_, 50e3, 64, 5e6, 256) >= 128 ? 128 : 64; }
 
@@ -129,21 +145,21 @@ class Chooser {
   // With what was given.
   Size completed(const Size& size) const {
     Size s = size;
-    const auto take = [&](const char* option, int64_t& field) {
+    const auto take = [&](std::optional<int64_t> R::*option, int64_t& field) {
       field = static_cast<int64_t>(std::clamp(value(option, static_cast<double>(field)), 0.0, 1e6));
     };
-    take("--d-model", s.width);
-    take("--heads", s.heads);
-    if (!has("--d-model") && s.heads > 0)  // a multiple of the heads
+    take(&R::d_model, s.width);
+    take(&R::heads, s.heads);
+    if (!has(&R::d_model) && s.heads > 0)  // a multiple of the heads
       s.width = std::max<int64_t>((s.width + s.heads - 1) / s.heads, 1) * s.heads;
-    if (!has("--heads") && has("--d-model")) {
+    if (!has(&R::heads) && has(&R::d_model)) {
       s.heads = std::clamp<int64_t>(s.width / 32, 1, 16);
       while (s.width % s.heads != 0) --s.heads;
     }
-    if (has("--d-model")) s.feed_forward = (facts_.text ? 4 : 2) * s.width;
-    take("--feed-forward", s.feed_forward);
-    take("--encoder-layers", s.encoder_layers);
-    take(facts_.text ? "--layers" : "--decoder-layers", s.decoder_layers);
+    if (has(&R::d_model)) s.feed_forward = (facts_.text ? 4 : 2) * s.width;
+    take(&R::feed_forward, s.feed_forward);
+    take(&R::encoder_layers, s.encoder_layers);
+    take(facts_.text ? &R::layers : &R::decoder_layers, s.decoder_layers);
     return s;
   }
 
@@ -170,25 +186,25 @@ class Chooser {
     begin(timed ? number(epochs_) + " epochs of " + data() + " in " + number(facts_.minutes) + " minutes at " +
                       number(facts_.flops * 1e-9) + " GFLOP/s"
                 : "for " + data());
-    settle("--d-model", width_);
-    settle("--heads", static_cast<double>(size.heads));
-    settle("--feed-forward", static_cast<double>(size.feed_forward));
-    if (!facts_.text) settle("--encoder-layers", static_cast<double>(size.encoder_layers));
-    settle(facts_.text ? "--layers" : "--decoder-layers", static_cast<double>(size.decoder_layers));
-    settle("--pre-norm", 1, "true");
+    settle(&R::d_model, width_);
+    settle(&R::heads, static_cast<double>(size.heads));
+    settle(&R::feed_forward, static_cast<double>(size.feed_forward));
+    if (!facts_.text) settle(&R::encoder_layers, static_cast<double>(size.encoder_layers));
+    settle(facts_.text ? &R::layers : &R::decoder_layers, static_cast<double>(size.decoder_layers));
+    settle_as(&R::pre_norm, true);
     end();
-    if (has("--max-epochs")) epochs_ = std::min(epochs_, value("--max-epochs", 0));
+    if (has(&R::max_epochs)) epochs_ = std::min(epochs_, value(&R::max_epochs, 0));
     epochs_ = std::min(epochs_, most_epochs());
   }
 
   // The more epochs over the less text, the more of it.
   void choose_regularisation() {
-    const bool chosen = !has("--dropout");
+    const bool chosen = !has(&R::dropout);
     const double most = facts_.text ? between(tokens_, 50e3, 0.2, 1e6, 0.1) : between(tokens_, 40e3, 0.3, 1e6, 0.1);
     const double dropout = std::round(20 * most * between(epochs_, 1, 0.3, 5, 1)) / 20;
     begin(number(std::round(epochs_ * 10) / 10) + " epochs of " + amount(std::round(tokens_)) + " tokens");
-    settle("--dropout", dropout);
-    if (!facts_.text && chosen) settle("--subword-dropout", epochs_ >= 30 ? 0.03 : 0);
+    settle(&R::dropout, dropout);
+    if (!facts_.text && chosen) settle(&R::subword_dropout, epochs_ >= 30 ? 0.03 : 0);
     end();
   }
 
@@ -198,20 +214,20 @@ class Chooser {
     double batch = batch_tokens;
     begin("");
     if (facts_.text) {
-      const double block = settle("--block", length_);
-      batch = block * settle("--batch", std::max(std::round(batch_tokens / std::max(block, 1.0)), 1.0));
+      const double block = settle(&R::block, length_);
+      batch = block * settle(&R::batch, std::max(std::round(batch_tokens / std::max(block, 1.0)), 1.0));
     } else {
-      batch = settle("--batch-tokens", batch_tokens);
+      batch = settle(&R::batch_tokens, batch_tokens);
     }
     batch = std::max(batch, 1.0);
     const double updates = std::max(seen / batch, 1.0);
     // Wide models and small batches want small steps; a model that has learned already smaller ones.
-    const double from = has("--init") ? 0.3 : 1;
-    settle("--learning-rate", std::clamp(from * 0.5 / std::max(width_, 1.0), 1e-4, 0.006));
+    const double from = has(&R::init) ? 0.3 : 1;
+    settle(&R::learning_rate, std::clamp(from * 0.5 / std::max(width_, 1.0), 1e-4, 0.006));
     double warmup = std::min(std::clamp(updates / 20, 20.0, 2000.0), std::max(updates / 5, 1.0));
-    if (has("--max-updates") && value("--max-updates", 0) > 0)
-      warmup = std::min(warmup, value("--max-updates", 0) / 10);
-    settle("--warmup", std::floor(warmup));
+    if (has(&R::max_updates) && value(&R::max_updates, 0) > 0)
+      warmup = std::min(warmup, value(&R::max_updates, 0) / 10);
+    settle(&R::warmup, std::floor(warmup));
     choices_.back().reason = "about " + whole(updates) + " updates";
     choose_end(batch, updates);
     end();
@@ -220,40 +236,40 @@ class Chooser {
   // The rate comes down to 0 as the training ends, unless its way or its number of updates is given: --max-updates
   // alone may be raised later.
   void choose_end(double batch, double updates) {
-    if (has("--max-updates")) return;
-    const bool ends = has("--max-minutes") || has("--max-epochs");
-    const bool by_hand = has("--anneal") || (has("--schedule") && given_.at("--schedule") != "linear");
+    if (has(&R::max_updates)) return;
+    const bool ends = has(&R::max_minutes) || has(&R::max_epochs);
+    const bool by_hand = has(&R::anneal) || (has(&R::schedule) && !is(&R::schedule, "linear"));
     if (by_hand) {
-      const bool counts = has("--anneal") || given_.at("--schedule") == "cosine";
-      settle("--max-updates", counts || !ends ? std::round(updates) : 0);
+      const bool counts = has(&R::anneal) || is(&R::schedule, "cosine");
+      settle(&R::max_updates, counts || !ends ? std::round(updates) : 0);
       return;
     }
-    settle("--schedule", 0, "linear");
-    settle("--max-updates", 0);
+    settle_as(&R::schedule, "linear");
+    settle(&R::max_updates, 0);
     // A timed run ends with its minutes; but not all data fills them.
     if (!ends || (facts_.minutes > 0 && epochs_ >= most_epochs())) {
-      settle("--max-epochs", std::max(std::round(epochs_), 1.0));
+      settle(&R::max_epochs, std::max(std::round(epochs_), 1.0));
       choices_.back().reason += ends ? ", more would not help" : "; --max-minutes sets another end";
     }
-    settle("--patience", 0);
-    settle("--average", 1);
+    settle(&R::patience, 0);
+    settle(&R::average, 1);
     choose_criterion();
     // Reading once costs a third of learning from it; all validations together cost about a twentieth.
     const double costs = validation_tokens_ / 3 / 0.05 / batch;
-    settle("--validate-every", std::ceil(std::clamp(std::max(costs, updates / 20), 1.0, kEverything)));
+    settle(&R::validate_every, std::ceil(std::clamp(std::max(costs, updates / 20), 1.0, kEverything)));
   }
 
   // A small corpus seen often: the loss of what the model is sure and wrong about rises while it still learns to
   // translate, above all where the validation pairs are longer than those it learns from.
   void choose_criterion() {
-    const bool scores = facts_.validation_bytes > 0 && value("--bleu-sentences", kBleuSentences) > 0;
-    if (facts_.text || !scores || epochs_ < 10 || has("--validate-by")) return;
-    settle("--validate-by", 0, "bleu");
-    settle("--bleu-sentences", kBleuSentences);
+    const bool scores = facts_.validation_bytes > 0 && value(&R::bleu_sentences, kBleuSentences) > 0;
+    if (facts_.text || !scores || epochs_ < 10 || has(&R::validate_by)) return;
+    settle_as(&R::validate_by, "bleu");
+    settle(&R::bleu_sentences, kBleuSentences);
   }
 
   const TrainFacts& facts_;
-  const GivenOptions& given_;
+  const TrainingRequest& given_;
   std::vector<Choice> choices_;
   double bytes_ = 1, pieces_ = 1, tokens_ = 1, validation_tokens_ = 0, length_ = 1, epochs_ = 1, width_ = 1;
 };
@@ -278,7 +294,7 @@ TrainFacts TextFacts::completed(TrainFacts facts) const {
   return facts;
 }
 
-std::vector<Choice> choose_defaults(const TrainFacts& facts, const GivenOptions& given) {
+std::vector<Choice> choose_defaults(const TrainFacts& facts, const TrainingRequest& given) {
   return Chooser(facts, given).choose();
 }
 
@@ -289,9 +305,11 @@ double default_valid_fraction(int64_t pairs) {
   return std::min(std::clamp(kPart, kFewest / all, kMost / all), kLargestPart);
 }
 
-std::string to_line(const Choice& choice) {
+std::string to_line(const Choice& choice, std::string (*spelling)(const std::string& field)) {
   std::string line = "chosen";
-  for (const auto& [option, value] : choice.options) line += " " + option + " " + value;
+  for (const TrainingOption& option : training_options())
+    for (const std::string& value : option_values(choice.options, option.field))
+      line += " " + (spelling ? spelling(option.field) : option.field) + " " + value;
   return line + ": " + choice.reason;
 }
 
@@ -328,4 +346,4 @@ double measure_flops(double seconds) {
   return steps * kSentences * training_flop(config, kLength - 1, kLength) / since(start);
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,9 +1,8 @@
 // A training from its data to the model's card.
-#include "cli/training.h"
 
 #include <algorithm>
 #include <array>
-#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -13,17 +12,14 @@
 #include <span>
 #include <utility>
 
-#include "cli/commands.h"
-#include "cli/flags.h"
-#include "cli/held_out.h"
-#include "cli/model_card.h"
-#include "cli/model_flags.h"
-#include "cli/paths.h"
-#include "cli/train_directory.h"
-#include "cli/train_reports.h"
-#include "cli/training_report.h"
-#include "cli/training_run.h"
-#include "cli/tuning.h"
+#include "recipe/held_out.h"
+#include "recipe/model_card.h"
+#include "heed/paths.h"
+#include "recipe/directory.h"
+#include "recipe/reports.h"
+#include "recipe/training_report.h"
+#include "recipe/run.h"
+#include "recipe/tuning.h"
 #include "heed/communicator.h"
 #include "heed/config_fields.h"
 #include "heed/executor.h"
@@ -36,7 +32,7 @@
 #include "heed/token_file.h"
 #include "heed/translator.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 std::string fixed(double value, const char* format) {
@@ -95,12 +91,12 @@ struct CardParts {
 
 // Written at the end of a run.
 template <class Model>
-void write_model_card(const CLI::App& command, const TrainArguments& a, const TrainResult& result, const Model& model,
+void write_model_card(const const TrainingSettings& a, const TrainResult& result, const Model& model,
                       CardParts parts) {
   ModelCard card;
   card.title = name_of_directory(a.model);
   card.summary = std::move(parts.summary);
-  card.options = options_as_toml(command, TomlOf::given);
+  card.options = options_for_card(a);
   CardRows rows{{"Parameters", with_commas(model.parameter_count())},
                 {"Vocabulary", with_commas(model.config().vocab_size) + " " + parts.vocabulary}};
   for (auto& row : shape_rows(model.config())) rows.push_back(std::move(row));
@@ -122,7 +118,7 @@ void write_model_card(const CLI::App& command, const TrainArguments& a, const Tr
 
 // What --html asks for, with the model as it is before training.
 template <class Model>
-std::optional<ReportOnTraining> begin_report(const TrainArguments& a, Model& model, const std::string& data,
+std::optional<ReportOnTraining> begin_report(const TrainingSettings& a, Model& model, const std::string& data,
                                              const std::function<Watched()>& watch_it) {
   if (a.html.empty() || !a.leads()) return {};
   const Evaluation evaluation(model);
@@ -140,7 +136,7 @@ std::optional<ReportOnTraining> begin_report(const TrainArguments& a, Model& mod
 }
 
 // Options as they are used.
-void settle(TrainArguments& a, TrainWatcher& watcher) {
+void settle(TrainingSettings& a, TrainingObserver& watcher) {
   TrainOptions& options = a.options;
   LearningRate& rate = options.learning_rate;
   rate.schedule = a.schedule == "cosine"     ? Schedule::cosine
@@ -149,8 +145,8 @@ void settle(TrainArguments& a, TrainWatcher& watcher) {
                                              : Schedule::inverse_square_root;
   rate.total = options.max_updates;
   if (rate.total > 0 && rate.anneal > rate.total) {
-    watcher.say("--anneal " + std::to_string(rate.anneal) +
-                " is more than --max-updates: the rate falls from the first update");
+    watcher.say(a.named("anneal", std::to_string(rate.anneal)) + " is more than " + a.name("max_updates") +
+                ": the rate falls from the first update");
     rate.anneal = rate.total;
   }
   options.criterion = a.validate_by == "bleu" ? Criterion::bleu : Criterion::loss;
@@ -184,7 +180,7 @@ TrainFacts facts_of(const TokenFileInfo& info) {
 // Chooses what nobody gave, and says so. `learn` makes a vocabulary of --vocab-size pieces, or of as many as the text
 // allows; what is given back makes each one that is asked for. Where the size was chosen, they are made here, since
 // they may be smaller.
-LearnVocabulary choose(CLI::App& command, TrainArguments& a, TrainWatcher& watcher, TrainFacts facts,
+LearnVocabulary choose(TrainingSettings& a, TrainingObserver& watcher, TrainFacts facts,
                        const std::function<Vocabulary(Side, bool fewer_will_do)>& learn) {
   std::map<Side, Vocabulary> learned;
   const auto make = [&] {
@@ -197,12 +193,12 @@ LearnVocabulary choose(CLI::App& command, TrainArguments& a, TrainWatcher& watch
   if (const double minutes = a.options.max_minutes; minutes > 0) {
     facts.flops = measure_flops(std::clamp(0.01 * 60 * minutes, 0.02, 1.0));
     facts.minutes = std::max(minutes - minutes_since_start(a), 0.1 * minutes);
-    if (a.ranks) facts = of_lead(*a.ranks, facts);  // what is measured differs
+    if (a.ranks()) facts = of_lead(*a.ranks(), facts);  // what is measured differs
   }
   bool sized = false;
-  for (const Choice& choice : choose_options(command, a, facts)) {
-    watcher.say(to_line(choice));
-    for (const auto& [option, value] : choice.options) sized |= option == "--vocab-size";
+  for (const Choice& choice : choose_options(a, facts)) {
+    watcher.say(to_line(choice, a.given.spelling));
+    sized = sized || choice.options.vocab_size;
   }
   if (sized) {
     const int64_t chosen = a.vocab_size();
@@ -214,7 +210,7 @@ LearnVocabulary choose(CLI::App& command, TrainArguments& a, TrainWatcher& watch
     if (a.separate_vocabularies && a.source_vocabulary.empty()) add(Side::source);
     if (a.separate_vocabularies && a.vocabulary.empty()) add(Side::target);
     std::erase_if(learned, [&](const auto& side) { return side.second.size() != smallest; });
-    set_option(command, "--vocab-size", std::to_string(smallest));
+    a.set("vocab_size", std::to_string(smallest));
     if (smallest < chosen) watcher.say("the text gives no more than " + std::to_string(smallest) + " pieces");
   }
   settle(a, watcher);
@@ -233,7 +229,7 @@ struct Watching {
 // Trains, reports progress, and writes the card with what `parts` makes of the result. `hooks` may hold what else the
 // training needs.
 template <class Model, class Training, class Data, class Parts>
-TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& watcher, const Prepared& prepared,
+TrainResult run(const const TrainingSettings& a, TrainingObserver& watcher, const Prepared& prepared,
                 Model& model, Training& training, const Data& validation, const Watching& watching, TrainHooks hooks,
                 std::optional<ReportOnTraining> report, Parts&& parts) {
   const WatchedTraining watched{.model = model,
@@ -245,7 +241,7 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
     try {
       return train(model, training, validation, options, a.model, all);
     } catch (const ShapeError& e) {
-      if (a.ranks) a.ranks->fail(e.what());  // before this takes its time: others may be about to say the same
+      if (a.ranks()) a.ranks()->fail(e.what());  // before this takes its time: others may be about to say the same
       const bool learned = a.leads() && std::filesystem::exists(a.model + "/" + kStateFile);
       if (prepared.fresh && !learned) forget_directory(a.model, prepared.made);
       throw;
@@ -254,7 +250,7 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
   const TrainResult result = run_watched(a, watcher, watched, std::move(hooks), std::move(report), learn);
   if (!a.leads() || result.reason == StopReason::interrupted) return result;
   if (!result.nothing_done || !std::filesystem::exists(a.model + "/" + kModelCardFile)) {
-    write_model_card(command, a, result, model, parts(result));
+    write_model_card(a, result, model, parts(result));
     watcher.line("wrote " + a.model + "/" + kModelCardFile);
   }
   watcher.next(watching.next);
@@ -263,10 +259,14 @@ TrainResult run(const CLI::App& command, const TrainArguments& a, TrainWatcher& 
 
 // Wrong numbers are found before the data is read.
 template <class Config>
-void check_early(Config shape, const TrainArguments& a) {
+void check_early(Config shape, const TrainingSettings& a) {
   if (a.open) return;       // the data has a say
   shape.vocab_size = 1000;  // comes with the vocabulary, which has its own range
-  check_fields(shape, "", flag_of);
+  check_fields(shape, "", [&](const std::string& name) {
+    for (const auto& [field, value] : field_values(shape))
+      if (field.option && name == field.name) return a.name(field.option);
+    return name;
+  });
 }
 
 // So many pairs from all over the texts, which may be sorted by length.
@@ -295,11 +295,14 @@ double greedy_bleu(const Transformer& model, const Prepared& vocabularies, const
   return ranks ? of_lead(*ranks, score) : score;
 }
 
-// Those of --pairs, --source and --target, or of the options with "valid-" in front.
-TextPairs read_named_pairs(const PairFiles& files, const std::string& columns, const std::string& prefix,
-                           const Say& say) {
-  check_pair_files(files, prefix);
-  return read_pairs(files, parse_columns(columns), say, prefix.empty() ? "training data" : "validation data");
+TextPairs read_training_pairs(const TrainingSettings& a, const Say& say) {
+  check_pair_files(a);
+  return read_pairs(a.pairs(), parse_columns(a), say, "training data");
+}
+
+TextPairs read_validation_pairs(const TrainingSettings& a, const Say& say) {
+  check_valid_pair_files(a);
+  return read_pairs(a.valid_pairs(), parse_columns(a), say, "validation data");
 }
 
 // The training data where it is tokens that heed prepare made.
@@ -313,32 +316,34 @@ void expect_the_vocabulary(const std::string& has, const std::string& expected, 
                            const std::string& of) {
   if (has != expected)
     throw UsageError(tokens.path() + " was prepared with another vocabulary than " + of +
-                     "; prepare it with --vocabulary " + of);
+                     "; prepare it again with this vocabulary (heed prepare --vocabulary " + of + ")");
 }
 
 // Lets the tokens decide what follows from them; throws UsageError for what cannot be done with tokens.
-void take_over(const TokenFile& tokens, CLI::App& command, TrainArguments& a) {
+void take_over(const TokenFile& tokens, TrainingSettings& a) {
   const TokenFileInfo& info = tokens.info();
-  const auto refuse = [&](bool given, const std::string& option, const std::string& remedy) {
-    if (given) throw UsageError(option + " needs texts, and " + tokens.path() + " holds tokens; " + remedy);
+  const auto refuse = [&](bool given, const std::string& field, const std::string& remedy) {
+    if (given) throw UsageError(a.name(field) + " needs texts, and " + tokens.path() + " holds tokens; " + remedy);
   };
-  refuse(!a.exclude.empty(), "--exclude", "give it to heed prepare");
-  refuse(a.options.subword_dropout > 0, "--subword-dropout", "give 0 for it, or train on the texts");
-  refuse(!info.text && a.valid_fraction > 0, "--valid-fraction", "give --valid-pairs");
-  refuse(!a.html.empty() && (info.text ? a.valid_text.empty() : a.valid_pairs.empty() && !a.valid_pairs_in_memory),
-         "--html", info.text ? "give --valid-text to watch" : "give --valid-pairs to watch");
+  const std::string validation = a.name(info.text ? "valid_text" : "valid_pairs");
+  refuse(!a.given.exclude.empty(), "exclude", "give it to heed prepare");
+  refuse(a.options.subword_dropout > 0, "subword_dropout", "give 0 for it, or train on the texts");
+  refuse(!info.text && a.valid_fraction > 0, "valid_fraction", "give " + validation);
+  const bool validates =
+      info.text ? !a.given.valid_text.empty() : !a.valid_pairs().empty() || a.given.valid_pairs_in_memory;
+  refuse(!a.html.empty() && !validates, "html", "give " + validation + " to watch");
   if (a.separate_vocabularies && info.source_vocabulary.empty())
     throw UsageError(tokens.path() +
-                     " was prepared with one vocabulary; leave out --separate-vocabularies, or give it "
-                     "to heed prepare");
-  a.separate_vocabularies = !info.source_vocabulary.empty();
+                     " was prepared with one vocabulary; leave out " + a.name("separate_vocabularies") +
+                     ", or give it to heed prepare");
+  a.set("separate_vocabularies", info.source_vocabulary.empty() ? "false" : "true");
   for (const auto& [given, stored] :
        {std::pair{a.vocabulary, info.vocabulary}, std::pair{a.source_vocabulary, info.source_vocabulary}})
     if (!given.empty()) expect_the_vocabulary(load_vocabulary(given, a.trust).to_text(), stored, tokens, given);
   const Vocabulary vocabulary = Vocabulary::from_bytes(info.vocabulary, tokens.path(), a.trust);
-  a.vocab_type = vocabulary.of_characters() ? "characters" : "subwords";
-  set_option(command, "--vocab-size", std::to_string(vocabulary.size()));
-  if (!info.text) set_option(command, "--subword-dropout", "0");
+  if (info.text) a.set("vocab_type", vocabulary.of_characters() ? "characters" : "subwords");
+  a.set("vocab_size", std::to_string(vocabulary.size()));
+  if (!info.text) a.set("subword_dropout", "0");
 }
 
 Vocabulary vocabulary_of(const TokenFile& tokens, Side side, bool trust) {
@@ -366,19 +371,19 @@ TokenFileInfo amount_of(const SentencePairs& pairs) {
 }
 
 // What the model's card says of its data and scores.
-CardParts translator_card(const TrainArguments& a, const TransformerConfig& shape, const TokenFileInfo& training,
+CardParts translator_card(const TrainingSettings& a, const TransformerConfig& shape, const TokenFileInfo& training,
                           const TextPairs& valid_texts, const TrainResult& result) {
   CardParts parts{
       .summary = "A Transformer that translates, trained by heed " HEED_VERSION ".",
       .vocabulary = shape.source_vocab_size == 0
                         ? "pieces for both languages"
                         : "pieces for the target, " + with_commas(shape.source_vocab_size) + " for the source",
-      .data = {{"Training", of_files(a.pairs) + ": " + with_commas(training.pairs) + " sentence pairs, " +
+      .data = {{"Training", of_files(a.pairs()) + ": " + with_commas(training.pairs) + " sentence pairs, " +
                                 with_commas(training.source_tokens) + " source and " +
                                 with_commas(training.target_tokens) + " target tokens"}},
       .scored_on = "validation pairs"};
   if (valid_texts.source.empty()) return parts;
-  parts.data.emplace_back("Validation", (a.valid_fraction > 0 ? "held out" : of_files(a.valid_pairs)) + ": " +
+  parts.data.emplace_back("Validation", (a.valid_fraction > 0 ? "held out" : of_files(a.valid_pairs())) + ": " +
                                             with_commas(static_cast<int64_t>(valid_texts.source.size())) +
                                             " sentence pairs");
   // The scores are those of the files in the directory, read anew.
@@ -393,34 +398,35 @@ CardParts translator_card(const TrainArguments& a, const TransformerConfig& shap
   return parts;
 }
 
-TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {
+TrainResult train_on_pairs(TrainingSettings& a, TrainingObserver& watcher) {
   const Say say = [&](const std::string& text) { watcher.say(text); };
   check_early(a.translator, a);
-  check_pair_files(a.pairs);
-  const std::optional<TokenFile> tokens = tokens_in(a.pairs.pairs);
+  check_pair_files(a);
+  const std::optional<TokenFile> tokens = tokens_in(a.given.pairs);
   const std::unique_ptr<PairCorpus> corpus = tokens ? tokens->pairs() : nullptr;
-  if (tokens) take_over(*tokens, command, a);
+  if (tokens) take_over(*tokens, a);
   TextPairs texts;
-  if (a.pairs_in_memory)
-    texts = *a.pairs_in_memory;
+  if (a.given.pairs_in_memory)
+    texts = *a.given.pairs_in_memory;
   else if (!tokens)
-    texts = read_named_pairs(a.pairs, a.columns, "", say);
+    texts = read_training_pairs(a, say);
   TextPairs valid_texts =
-      a.valid_pairs_in_memory ? *a.valid_pairs_in_memory : read_named_pairs(a.valid_pairs, a.columns, "valid-", say);
-  if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
-  expect_validation(a.valid_pairs.pairs.empty() ? "--valid-source" : "--valid-pairs", !a.valid_pairs.empty(),
+      a.given.valid_pairs_in_memory ? *a.given.valid_pairs_in_memory : read_validation_pairs(a, say);
+  if (!a.given.exclude.empty()) exclude_sources(texts, a.given.exclude, say);
+  expect_validation(a.name(a.given.valid_pairs.empty() ? "valid_source" : "valid_pairs"), !a.valid_pairs().empty(),
                     valid_texts.source.empty());
-  if (!tokens && texts.source.empty()) throw FormatError(of_files(a.pairs) + " holds no sentence pairs to train on");
+  if (!tokens && texts.source.empty()) throw FormatError(of_files(a.pairs()) + " holds no sentence pairs to train on");
   if (!tokens)
-    hold_out_validation(command, a, texts, valid_texts, say);
+    hold_out_validation(a, texts, valid_texts, say);
   else if (valid_texts.source.empty())
-    say("no validation: of tokens no part is held out; give --valid-pairs for it");
+    say("no validation: of tokens no part is held out; give " + a.name("valid_pairs") + " for it");
   TrainOptions& options = a.options;
   if (valid_texts.source.empty() && options.criterion == Criterion::bleu)
-    throw UsageError("--validate-by bleu needs validation pairs; give --valid-pairs or --valid-fraction");
+    throw UsageError(a.named("validate_by", "bleu") + " needs validation pairs; give " + a.name("valid_pairs") + " or " +
+                     a.name("valid_fraction"));
   const TextPairs& watched_texts = valid_texts.source.empty() ? texts : valid_texts;
   const std::vector<int64_t> watched =
-      parse_line_numbers(a.html_lines, std::ssize(watched_texts.source),
+      parse_line_numbers(a, std::ssize(watched_texts.source),
                          valid_texts.source.empty() ? "the training data" : "the validation data");
   warn_of_overlap(texts, valid_texts, say);
   const auto learn = [&](Side side, bool fewer_will_do) {
@@ -428,17 +434,17 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
     std::vector<std::string> lines = side == Side::target ? texts.target : texts.source;
     if (side == Side::both) lines.insert(lines.end(), texts.target.begin(), texts.target.end());
     return learn_vocabulary(
-        lines, {.size = a.vocab_size(), .fewer_will_do = fewer_will_do, .character_coverage = a.character_coverage});
+        a.name("vocab_size"), lines, {.size = a.vocab_size(), .fewer_will_do = fewer_will_do, .character_coverage = a.character_coverage});
   };
   TrainFacts facts;
   if (a.open) {
     facts = tokens ? facts_of(tokens->info()) : facts_of(texts);
     facts.validation_bytes = bytes_of(valid_texts);
   }
-  const LearnVocabulary vocabularies = choose(command, a, watcher, facts, learn);
+  const LearnVocabulary vocabularies = choose(a, watcher, facts, learn);
   options.bleu_sentences = std::min(options.bleu_sentences, std::ssize(valid_texts.source));
   TransformerConfig shape = a.translator;
-  const std::string kept_options = options_to_keep(command);
+  const std::string kept_options = options_to_keep(a);
   const Prepared prepared = prepare_over_ranks(a, shape, kept_options, vocabularies);
   if (tokens) expect_the_vocabularies(prepared, *tokens, a.model);
   const Vocabulary& vocabulary = prepared.vocabulary;
@@ -461,7 +467,7 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
   });
   SampleTranslations samples;
   const auto learn_from = [&](auto& pairs) {
-    return run(command, a, watcher, prepared, model, pairs, validation,
+    return run(a, watcher, prepared, model, pairs, validation,
                {.data = data,
                 .next = with_example("heed translate --model " + shell_word(a.model), watched_texts.source),
                 .validates = !validation.source.empty(),
@@ -469,7 +475,7 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
                {.files = {{kTrainOptionsFile, kept_options}},
                 .bleu =
                     [&](int64_t sentences) {
-                      return greedy_bleu(model, prepared, spread(valid_texts, sentences), a.ranks, samples);
+                      return greedy_bleu(model, prepared, spread(valid_texts, sentences), a.ranks(), samples);
                     },
                 .encode = [&](double dropout,
                               uint64_t seed) { return encode(prepared.source, vocabulary, texts, dropout, seed); }},
@@ -479,31 +485,31 @@ TrainResult train_on_pairs(CLI::App& command, TrainArguments& a, TrainWatcher& w
   return corpus ? learn_from(*corpus) : learn_from(training);
 }
 
-TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {
+TrainResult train_on_text(TrainingSettings& a, TrainingObserver& watcher) {
   const Say say = [&](const std::string& text) { watcher.say(text); };
   a.options.bleu_sentences = 0;
   check_early(a.language_model, a);
-  const std::optional<TokenFile> tokens = tokens_in(a.text);
+  const std::optional<TokenFile> tokens = tokens_in(a.given.text);
   const std::unique_ptr<TextCorpus> corpus = tokens ? tokens->text() : nullptr;
-  if (tokens) take_over(*tokens, command, a);
+  if (tokens) take_over(*tokens, a);
   TextParts texts;
   if (!tokens)
-    texts = read_text_parts(a.text, a.valid_text, a.valid_fraction, say, a.skip_bad_lines);
-  else if (!a.valid_text.empty())
-    texts.validation = read_text(a.valid_text, "validation text", say, a.skip_bad_lines);
+    texts = read_text_parts(a.given.text, a.given.valid_text, a.valid_fraction, say, a.skip_bad_lines);
+  else if (!a.given.valid_text.empty())
+    texts.validation = read_text(a.given.valid_text, "validation text", say, a.skip_bad_lines);
   else
-    say("no validation: of tokens no part is held out; give --valid-text for one");
+    say("no validation: of tokens no part is held out; give " + a.name("valid_text") + " for one");
   const std::vector<std::string> watched_text = lines_of(texts.validation.empty() ? texts.training : texts.validation);
   const std::vector<int64_t> watched = parse_line_numbers(
       a.html_lines, std::ssize(watched_text), texts.validation.empty() ? "the training text" : "the validation text");
   for (const int64_t number : watched)
     if (watched_text[static_cast<size_t>(number - 1)] == "\n")
-      throw UsageError("--html-lines: line " + std::to_string(number) + " is empty; choose one with words");
+      throw UsageError(a.name("html_lines") + ": line " + std::to_string(number) + " is empty; choose one with words");
   warn_of_overlap(a, texts, say);
   const auto learn = [&](Side side, bool fewer_will_do) {
     if (tokens) return vocabulary_of(*tokens, side, a.trust);
     if (a.vocab_type == "characters") return Vocabulary::characters(texts.training);
-    return learn_vocabulary(lines_of(texts.training), {.size = a.vocab_size(),
+    return learn_vocabulary(a.name("vocab_size"), lines_of(texts.training), {.size = a.vocab_size(),
                                                        .fewer_will_do = fewer_will_do,
                                                        .character_coverage = a.character_coverage,
                                                        .spaces = Spaces::verbatim});
@@ -513,9 +519,9 @@ TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& wa
     facts = tokens ? facts_of(tokens->info()) : facts_of(texts.training);
     facts.validation_bytes = std::ssize(texts.validation);
   }
-  const LearnVocabulary vocabularies = choose(command, a, watcher, facts, learn);
+  const LearnVocabulary vocabularies = choose(a, watcher, facts, learn);
   LanguageModelConfig shape = a.language_model;
-  const std::string kept_options = options_to_keep(command);
+  const std::string kept_options = options_to_keep(a);
   const Prepared prepared = prepare_over_ranks(a, shape, kept_options, vocabularies);
   if (tokens) expect_the_vocabularies(prepared, *tokens, a.model);
   const Vocabulary& vocabulary = prepared.vocabulary;
@@ -539,7 +545,7 @@ TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& wa
     return watch(model, vocabulary, watched_lines(watched_text, vocabulary, watched, shape.max_positions));
   });
   const auto learn_from = [&](auto& text) {
-    return run(command, a, watcher, prepared, model, text, validation,
+    return run(a, watcher, prepared, model, text, validation,
                {.data = data,
                 .next = "heed generate --model " + shell_word(a.model) + " " + shell_word(first_words(watched_text)),
                 .validates = !validation.empty(),
@@ -550,12 +556,12 @@ TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& wa
                  };
                  CardParts parts{.summary = "A language model, trained by heed " HEED_VERSION ".",
                                  .vocabulary = vocabulary.of_characters() ? "characters" : "pieces",
-                                 .data = {{"Training", file_names({a.text}) + ": " + amount(bytes, count)}},
+                                 .data = {{"Training", file_names({a.given.text}) + ": " + amount(bytes, count)}},
                                  .scored_on = "validation text"};
                  if (validation.empty()) return parts;
                  parts.data.emplace_back(
                      "Validation",
-                     (a.valid_text.empty() ? "the end of " + file_names({a.text}) : file_names({a.valid_text})) + ": " +
+                     (a.given.valid_text.empty() ? "the end of " + file_names({a.given.text}) : file_names({a.given.valid_text})) + ": " +
                          amount(std::ssize(texts.validation), std::ssize(validation)));
                  parts.scores = {{"Loss", fixed(result.best_nll, "%.4f nats a token")}};
                  if (bits > 0) parts.scores.emplace_back("Bits", fixed(bits * result.best_nll, "%.4f a byte"));
@@ -565,12 +571,14 @@ TrainResult train_on_text(CLI::App& command, TrainArguments& a, TrainWatcher& wa
   return corpus ? learn_from(*corpus) : learn_from(training);
 }
 
-// The files that are read.
-std::vector<std::string> inputs_of(const TrainArguments& a) {
-  std::vector<std::string> inputs = {a.vocabulary, a.source_vocabulary, a.config};
+}  // namespace
+
+std::vector<std::string> inputs_of(const TrainingSettings& a) {
+  const TrainingRequest& given = a.given;
+  std::vector<std::string> inputs = {a.vocabulary, a.source_vocabulary, given.config.value_or("")};
   for (const std::vector<std::string>& list :
-       {a.pairs.pairs, a.pairs.source, a.pairs.target, a.valid_pairs.pairs, a.valid_pairs.source, a.valid_pairs.target,
-        a.text, a.valid_text, a.labelled, a.valid_labelled, a.exclude})
+       {given.pairs, given.source, given.target, given.valid_pairs, given.valid_source, given.valid_target, given.text,
+        given.valid_text, given.labelled, given.valid_labelled, given.exclude})
     for (std::string& file : files_of(list)) inputs.push_back(std::move(file));
   if (a.init.empty()) return inputs;
   const std::vector<std::string> model = model_paths(a.init);
@@ -578,55 +586,80 @@ std::vector<std::string> inputs_of(const TrainArguments& a) {
   return inputs;
 }
 
-}  // namespace
-
-void check_training(const TrainArguments& a) {
-  if (a.model.empty()) throw UsageError("--model is missing: the directory to write");
-  if (!a.of_text() && !a.of_labels() && a.pairs.empty() && !a.pairs_in_memory)
-    throw UsageError("give --pairs, or --source and --target, or --text: what to learn from");
-  if ((a.pairs_in_memory && !a.pairs.empty()) || (a.valid_pairs_in_memory && !a.valid_pairs.empty()))
+static void check_training(const TrainingSettings& a) {
+  const TrainingRequest& given = a.given;
+  if (a.model.empty()) throw UsageError(a.name("model") + " is missing: the directory to write");
+  if (!a.of_text() && !a.of_labels() && !a.of_pairs())
+    throw UsageError("give " + a.name("pairs") + ", or " + a.name("source") + " and " + a.name("target") + ", or " +
+                     a.name("text") + ": what to learn from");
+  if ((given.pairs_in_memory && !a.pairs().empty()) || (given.valid_pairs_in_memory && !a.valid_pairs().empty()))
     throw UsageError("pairs and files of them are given; give one kind");
-  parse_columns(a.columns);
-  const bool has_valid_pairs = !a.valid_pairs.empty() || a.valid_pairs_in_memory || !a.valid_labelled.empty();
+  parse_columns(a);
+  const bool has_valid_pairs = !a.valid_pairs().empty() || given.valid_pairs_in_memory || !given.valid_labelled.empty();
   if (a.valid_fraction > 0 && !a.of_text() && has_valid_pairs)
-    throw UsageError("give either pairs to validate on, or --valid-fraction of the others");
+    throw UsageError("give either pairs to validate on, or " + a.name("valid_fraction") + " of the others");
   if (a.html.empty() && !a.html_lines.empty())
-    throw UsageError("--html-lines chooses sentences for --html; give --html, the page to write");
+    throw UsageError(a.name("html_lines") + " chooses sentences for " + a.name("html") + "; give " + a.name("html") +
+                     ", the page to write");
   const std::vector<std::string> inputs = inputs_of(a);
   const auto piped = std::count(inputs.begin(), inputs.end(), "-");
   if (piped > 1) throw UsageError("standard input is named twice; it can be read once, give files for the rest");
-  if (piped > 0 && a.ranks && a.ranks->size() > 1)
+  if (piped > 0 && a.ranks() && a.ranks()->size() > 1)
     throw UsageError("standard input reaches one rank of several; give files");
-  const int ranks = a.ranks ? a.ranks->size() : 1;
+  const int ranks = a.ranks() ? a.ranks()->size() : 1;
   if (a.options.context_ranks > 1 && ranks % a.options.context_ranks != 0)
-    throw UsageError("--context-ranks is " + std::to_string(a.options.context_ranks) + " and there " +
+    throw UsageError(a.name("context_ranks") + " is " + std::to_string(a.options.context_ranks) + " and there " +
                      (ranks == 1 ? "is 1 rank" : "are " + std::to_string(ranks) + " ranks") +
                      "; start a multiple of it, as mpirun -np " + std::to_string(a.options.context_ranks));
-  if (a.leads() && a.tunes()) expect_writable_directory("--model", a.model);
+  if (a.leads() && a.tunes()) expect_writable_directory(a.name("model"), a.model);
   if (a.leads() && !a.tunes()) check_training_directory(a);
-  if (!a.html.empty()) check_report_path(a.html, a.model, inputs);
-  if (!a.timeline.empty()) check_timeline_path(a.timeline, a.model, inputs);
-  expect_ending("--html", a.html, ".html");
-  expect_ending("--timeline", a.timeline, ".json");
+  if (!a.html.empty()) check_report_path(a.name("html"), a.html, a.model, inputs);
+  if (!a.timeline.empty()) check_timeline_path(a.name("timeline"), a.timeline, a.model, inputs);
+  expect_ending(a.name("html"), a.html, ".html");
+  expect_ending(a.name("timeline"), a.timeline, ".json");
 }
 
-bool reads_standard_input(const TrainArguments& a) {
-  const std::vector<std::string> inputs = inputs_of(a);
-  return std::find(inputs.begin(), inputs.end(), "-") != inputs.end();
+bool reads_standard_input(const TrainingRequest& request) {
+  for (const TrainingOption& option : training_options())
+    if (option.several)
+      for (const std::string& file : option_values(request, option.field))
+        if (file == "-") return true;
+  return false;
 }
 
-TrainResult run_training(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {
+static TrainResult run_training(TrainingSettings& a, TrainingObserver& watcher) {
   settle(a, watcher);
-  a.pairs.skip_bad_lines = a.valid_pairs.skip_bad_lines = a.skip_bad_lines;
-  if (a.tunes()) return run_tuning(command, a, watcher);
+  if (a.tunes()) return run_tuning(a, watcher);
   if (!a.init.empty()) {
     if (a.vocabulary.empty()) a.vocabulary = a.init + "/" + kVocabularyFile;
     if (a.separate_vocabularies && a.source_vocabulary.empty())
       a.source_vocabulary = a.init + "/" + kSourceVocabularyFile;
   }
   if (!a.source_vocabulary.empty() && !a.separate_vocabularies)
-    throw UsageError("--source-vocabulary is the source's alone; give --separate-vocabularies with it");
-  return a.of_text() ? train_on_text(command, a, watcher) : train_on_pairs(command, a, watcher);
+    throw UsageError(a.name("source_vocabulary") + " is the source's alone; give " + a.name("separate_vocabularies") +
+                     " with it");
+  return a.of_text() ? train_on_text(a, watcher) : train_on_pairs(a, watcher);
 }
 
-}  // namespace heed::cli
+TrainResult train(const TrainingRequest& request, TrainingObserver* observer) {
+  TrainingObserver silent;
+  TrainingSettings settings = completed(request);
+  if (request.ranks) request.ranks->barrier();  // all have read what the directory says before rank 0 writes there
+  check_training(settings);
+  TrainingObserver& watcher = observer ? *observer : silent;
+  watcher.complete(settings.given);
+  return run_training(settings, watcher);
+}
+
+TrainResult train_translator(const TrainingRequest& request, TrainingObserver* observer) {
+  if (!request.text.empty() || !request.labelled.empty())
+    throw UsageError("train_translator: text and labelled are other data; give pairs, or source and target");
+  return train(request, observer);
+}
+
+TrainResult train_language_model(const TrainingRequest& request, TrainingObserver* observer) {
+  if (request.text.empty() && !request.resume) throw UsageError("train_language_model: text is missing; name files");
+  return train(request, observer);
+}
+
+}  // namespace heed::inline v0

@@ -1,4 +1,4 @@
-#include "cli/config_file.h"
+#include "recipe/config_file.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,7 +11,7 @@
 #include "heed/io.h"
 #include "heed/text.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 // What may follow a backslash, and what it stands for.
@@ -311,4 +311,4 @@ std::string toml_line(const std::string& name, const std::vector<std::string>& v
   return line + (list ? "]" : "");
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

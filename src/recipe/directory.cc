@@ -1,33 +1,40 @@
-#include "cli/train_directory.h"
+#include "recipe/directory.h"
 
 #include <filesystem>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
-#include "cli/model_flags.h"
-#include "cli/paths.h"
+#include "heed/paths.h"
 #include "heed/communicator.h"
 #include "heed/load.h"
 #include "heed/model_files.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 // Names the first difference between the shape asked for and the one the directory has.
 template <class Config>
-void check_same_shape(const Config& asked, const Config& has, const std::string& directory) {
-  const Flags wanted = flags_of(asked), there = flags_of(has);
-  for (size_t i = 0; i < there.size(); ++i)
-    if (wanted[i].second != there[i].second)
-      throw UsageError(directory + " has a model with " + there[i].first + " " + there[i].second + ", not " +
-                       wanted[i].second + "; give the same shape to resume, or another --model to start over");
+void check_same_shape(const TrainingSettings& a, const Config& asked, const Config& has) {
+  const std::vector<FieldValue> wanted = field_values(asked), there = field_values(has);
+  for (size_t i = 0; i < there.size(); ++i) {
+    const auto shown = [&](const std::string& value) {
+      const bool is_switch = std::string_view(there[i].field.name) == "source_vocab_size";
+      return !is_switch ? value : std::string(value == "0" ? "false" : "true");
+    };
+    if (const char* const option = there[i].field.option; option && shown(wanted[i].value) != shown(there[i].value))
+      throw UsageError(a.model + " has a model with " + a.named(option, shown(there[i].value)) + ", not " +
+                       shown(wanted[i].value) + "; give the same shape to resume, or another " + a.name("model") +
+                       " to start over");
+  }
 }
 
 // The ids of a translator's vocabularies.
-void take_ids(TransformerConfig& shape, const Vocabulary& vocabulary, const Vocabulary& source) {
+void take_ids(const TrainingSettings& a, TransformerConfig& shape, const Vocabulary& vocabulary,
+              const Vocabulary& source) {
   if (vocabulary.of_characters() || source.of_characters())
-    throw UsageError("a vocabulary of characters has no piece that ends a sentence; give another --vocabulary");
+    throw UsageError("a vocabulary of characters has no piece that ends a sentence; give another " +
+                     a.name("vocabulary"));
   if (source.pad_id() != vocabulary.pad_id() || source.eos_id() != vocabulary.eos_id())
     throw UsageError("the two vocabularies pad with pieces " + std::to_string(source.pad_id()) + " and " +
                      std::to_string(vocabulary.pad_id()) + " and end with " + std::to_string(source.eos_id()) +
@@ -36,32 +43,33 @@ void take_ids(TransformerConfig& shape, const Vocabulary& vocabulary, const Voca
   shape.bos_id = vocabulary.bos_id();
   shape.eos_id = vocabulary.eos_id();
 }
-void take_ids(LanguageModelConfig&, const Vocabulary&, const Vocabulary&) {}
+void take_ids(const TrainingSettings&, LanguageModelConfig&, const Vocabulary&, const Vocabulary&) {}
 
-bool fits(const TrainArguments& a, const Vocabulary& vocabulary) {
+bool fits(const TrainingSettings& a, const Vocabulary& vocabulary) {
   return !a.of_text() || !a.vocabulary.empty() || !a.resume.empty() ||
          vocabulary.of_characters() == (a.vocab_type == "characters");
 }
 
 }  // namespace
 
-Holds check_training_directory(const TrainArguments& a) {
+Holds check_training_directory(const TrainingSettings& a) {
   check_program_files(a.model);  // before what is damaged is taken for another shape, or for somebody else's
-  const Holds holds = expect_own("--model " + a.model, a.model);
-  if (holds == Holds::model) expect_kind("--model", a.model, load_config(a.model), a.of_text());
+  const Holds holds = expect_own(a.named("model", a.model), a.model);
+  if (holds == Holds::model) expect_kind(a, "model", a.model, load_config(a.model));
   if (holds == Holds::model)
-    throw UsageError("--model " + a.model + " holds a model without its training (" + kStateFile +
-                     "), which cannot go on; name another directory, and begin with this model by --init " + a.model);
+    throw UsageError(a.named("model", a.model) + " holds a model without its training (" + kStateFile +
+                     "), which cannot be resumed; name another directory, and begin with this model by " +
+                     a.named("init", a.model));
   if (holds == Holds::training && a.of_text())
     expect_config<LanguageModelConfig>(load_config(a.model), a.model);
   else if (holds == Holds::training)
     expect_config<TransformerConfig>(load_config(a.model), a.model);
-  expect_writable_directory("--model", a.model);
+  expect_writable_directory(a.name("model"), a.model);
   return holds;
 }
 
 template <class Config>
-Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::string& options,
+Prepared prepare_directory(const TrainingSettings& a, Config& shape, const std::string& options,
                            const LearnVocabulary& learn) {
   constexpr bool translates = std::is_same_v<Config, TransformerConfig>;
   const bool separate = translates && a.separate_vocabularies;
@@ -74,15 +82,16 @@ Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::st
     if (!a.vocabulary.empty()) shape.vocab_size = load_vocabulary(a.vocabulary, a.trust).size();
     if (!fits(a, vocabulary))
       throw UsageError(a.model + " has a vocabulary of another kind than " + a.vocab_type +
-                       "; give the same --vocab-type to resume, or another --model to start over");
+                       "; give the same " + a.name("vocab_type") + " to resume, or another " + a.name("model") +
+                       " to start over");
     if (vocabulary.of_characters()) shape.vocab_size = vocabulary.size();  // as many as the text has
     if (shape.vocab_size == 0) shape.vocab_size = has.vocab_size;          // of --init, which may be gone
     if constexpr (translates) {
       if (has.source_vocab_size > 0) source = Vocabulary::load(a.model + "/" + kSourceVocabularyFile, a.trust);
       if (separate) shape.source_vocab_size = source.size();
     }
-    take_ids(shape, vocabulary, source);
-    check_same_shape(shape, has, a.model);
+    take_ids(a, shape, vocabulary, source);
+    check_same_shape(a, shape, has);
     return {std::move(vocabulary), std::move(source), false, {}};
   }
   const auto make = [&](const std::string& given, Side side) {
@@ -92,7 +101,7 @@ Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::st
   Vocabulary source = separate ? make(a.source_vocabulary, Side::source) : vocabulary;
   shape.vocab_size = vocabulary.size();
   if constexpr (translates) shape.source_vocab_size = separate ? source.size() : 0;
-  take_ids(shape, vocabulary, source);
+  take_ids(a, shape, vocabulary, source);
   validate(shape);
   transaction.write(kConfigFile, write_config(shape));
   transaction.write(kVocabularyFile, vocabulary.to_text());
@@ -101,18 +110,18 @@ Prepared prepare_directory(const TrainArguments& a, Config& shape, const std::st
   transaction.commit();
   return {std::move(vocabulary), std::move(source), true, transaction.made()};
 }
-template Prepared prepare_directory(const TrainArguments&, TransformerConfig&, const std::string&,
+template Prepared prepare_directory(const TrainingSettings&, TransformerConfig&, const std::string&,
                                     const LearnVocabulary&);
-template Prepared prepare_directory(const TrainArguments&, LanguageModelConfig&, const std::string&,
+template Prepared prepare_directory(const TrainingSettings&, LanguageModelConfig&, const std::string&,
                                     const LearnVocabulary&);
 
 template <class Config>
-Prepared prepare_over_ranks(const TrainArguments& a, Config& shape, const std::string& options,
+Prepared prepare_over_ranks(const TrainingSettings& a, Config& shape, const std::string& options,
                             const LearnVocabulary& learn) {
-  if (!a.ranks) return prepare_directory(a, shape, options, learn);
+  if (!a.ranks()) return prepare_directory(a, shape, options, learn);
   std::optional<Prepared> prepared;
   if (a.leads()) prepared = prepare_directory(a, shape, options, learn);
-  const auto shared = [&](const std::string& text) { return text_of_lead(*a.ranks, text); };
+  const auto shared = [&](const std::string& text) { return text_of_lead(*a.ranks(), text); };
   const std::string config = shared(prepared ? write_config(shape) : ""),
                     vocabulary = shared(prepared ? prepared->vocabulary.to_text() : ""),
                     source = shared(prepared ? prepared->source.to_text() : "");
@@ -121,9 +130,9 @@ Prepared prepare_over_ranks(const TrainArguments& a, Config& shape, const std::s
   shape = expect_config<Config>(read_config(config, where), where);
   return {Vocabulary::from_bytes(vocabulary, where), Vocabulary::from_bytes(source, where), false, {}};
 }
-template Prepared prepare_over_ranks(const TrainArguments&, TransformerConfig&, const std::string&,
+template Prepared prepare_over_ranks(const TrainingSettings&, TransformerConfig&, const std::string&,
                                      const LearnVocabulary&);
-template Prepared prepare_over_ranks(const TrainArguments&, LanguageModelConfig&, const std::string&,
+template Prepared prepare_over_ranks(const TrainingSettings&, LanguageModelConfig&, const std::string&,
                                      const LearnVocabulary&);
 
 void forget_directory(const std::string& directory, const std::vector<std::string>& made) {
@@ -138,7 +147,7 @@ void forget_directory(const std::string& directory, const std::vector<std::strin
 }
 
 template <class Model>
-void begin_with(Model& model, const TrainArguments& a, const Prepared& prepared) {
+void begin_with(Model& model, const TrainingSettings& a, const Prepared& prepared) {
   // Where the directory holds a state, train() goes on from that instead.
   if (!a.leads() || a.init.empty() || std::filesystem::exists(a.model + "/" + kStateFile)) return;
   try {
@@ -154,7 +163,7 @@ void begin_with(Model& model, const TrainArguments& a, const Prepared& prepared)
     throw;
   }
 }
-template void begin_with(Transformer&, const TrainArguments&, const Prepared&);
-template void begin_with(LanguageModel&, const TrainArguments&, const Prepared&);
+template void begin_with(Transformer&, const TrainingSettings&, const Prepared&);
+template void begin_with(LanguageModel&, const TrainingSettings&, const Prepared&);
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,4 +1,4 @@
-#include "cli/train_defaults.h"
+#include "recipe/choose.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "heed/models.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 constexpr double kFlops = 150e9;
@@ -202,4 +202,4 @@ TEST(TrainDefaults, HoldsOutTwoPercentWithinLimits) {
 }
 
 }  // namespace
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -12,7 +12,7 @@
 #include "heed/train.h"
 #include "heed/view.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
 /// Bytes of the maps that are kept in kAttentionFile: 8 bits a weight, in a safetensors file that other programs can
 /// read, too. Moments are thinned out to stay below; the first and the last are always kept.
@@ -37,9 +37,9 @@ std::vector<WatchedSentence> watched_lines(const std::vector<std::string>& lines
 /// "3,17" as numbers. Throws UsageError where one is not in 1..count; `of` says what is counted.
 std::vector<int64_t> parse_line_numbers(const std::string& list, int64_t count, const std::string& of);
 
-/// Throws IoError where no file could be written at `path`, UsageError where it is one of `inputs` or may be a file of
+/// `option` begins messages. Throws IoError where no file could be written at `path`, UsageError where it is one of `inputs` or may be a file of
 /// the model in `directory`. A path in `directory`, which may be made later, is not written to before that.
-void check_report_path(const std::string& path, const std::string& directory, const std::vector<std::string>& inputs);
+void check_report_path(const std::string& option, const std::string& path, const std::string& directory, const std::vector<std::string>& inputs);
 
 /// What is watched of a model, of either kind.
 struct Watched {
@@ -112,4 +112,4 @@ class ReportOnTraining {
   double minutes_ = 0;
 };
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
 struct ConfigEntry {
   std::string name;
@@ -22,4 +22,4 @@ std::vector<ConfigEntry> parse_config(std::string_view toml, const std::string& 
 /// "name = value". Numbers and booleans stand bare unless `quoted`; a list is an array.
 std::string toml_line(const std::string& name, const std::vector<std::string>& values, bool list, bool quoted);
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,4 +1,4 @@
-#include "cli/tuning.h"
+#include "recipe/tuning.h"
 
 #include <algorithm>
 #include <array>
@@ -8,10 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "cli/commands.h"
-#include "cli/held_out.h"
-#include "cli/picture_file.h"
-#include "cli/training_run.h"
+#include "recipe/held_out.h"
+#include "heed/picture_reader.h"
+#include "recipe/run.h"
 #include "heed/adapters.h"
 #include "heed/communicator.h"
 #include "heed/corpus.h"
@@ -21,7 +20,7 @@
 #include "heed/text_encoder.h"
 #include "heed/translator.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -34,24 +33,25 @@ bool holds_state(const std::string& directory) {
 }
 
 // All that a training begins with is written with its first save: before, there may be a log.
-void expect_new(const std::string& directory) {
+void expect_new(const TrainingSettings& a) {
+  const std::string& directory = a.model;
+  const std::string given = a.named("model", directory);
   std::error_code error;
   const fs::file_status status = fs::status(directory, error);
   if (!fs::exists(status)) return;
-  if (!fs::is_directory(status)) throw IoError("--model " + directory + " is not a directory; name another");
+  if (!fs::is_directory(status)) throw IoError(given + " is not a directory; name another");
   for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error))
     if (const std::string name = it->path().filename().string();
         !name.starts_with('.') && name != "lost+found" && name != kLogFile)
-      throw UsageError("--model " + directory + " holds files (" + name +
-                       ", for one) and no training of another maker's model; name a new or empty directory");
+      throw UsageError(given + " holds files (" + name +
+                       ", for one) and no training of a Hugging Face model; name a new or empty directory");
   if (error) throw IoError("list " + directory + ": " + error.message());
 }
 
 // What the training is of.
 struct Tuning {
-  CLI::App& command;
-  TrainArguments& a;
-  TrainWatcher& watcher;
+  TrainingSettings& a;
+  TrainingObserver& watcher;
   const StoredModel& stored;
   const std::string from;  // its directory
   std::unique_ptr<LowRankAdapters> adapters{};
@@ -64,15 +64,15 @@ struct Tuning {
 };
 
 template <class Model>
-Model& model_for(const Tuning& t, const char* option, const char* what) {
+Model& model_for(const Tuning& t, const char* field, const char* what) {
   if (auto* const model = dynamic_cast<Model*>(&t.stored.module())) return *model;
-  throw UsageError(std::string(option) + " is for " + what + ", and " + t.a.tuned + " holds a " +
+  throw UsageError(t.a.name(field) + " is for " + what + ", and " + t.a.tuned + " holds a " +
                    t.stored.model_type());
 }
 
 // The directory gets what the model had beside its weights, and these in its layout.
 TrainHooks hooks_of(const Tuning& t) {
-  TrainHooks hooks{.files = {{kTrainOptionsFile, options_to_keep(t.command)}}};
+  TrainHooks hooks{.files = {{kTrainOptionsFile, options_to_keep(t.a)}}};
   const PretrainedModel& model = t.stored.pretrained();
   if (t.from != t.a.model)
     for (auto& [name, text] : pretrained_texts(model)) hooks.files.emplace_back(name, std::move(text));
@@ -104,8 +104,8 @@ TrainResult run(const Tuning& t, WatchedTraining training, const std::string& ne
 }
 
 TrainResult tune_on_text(const Tuning& t) {
-  auto& model = model_for<LanguageModel>(t, "--text", "language models");
-  TextParts texts = read_text_parts(t.a.text, t.a.valid_text, t.a.valid_fraction, t.say(), t.a.skip_bad_lines);
+  auto& model = model_for<LanguageModel>(t, "text", "language models");
+  TextParts texts = read_text_parts(t.a.given.text, t.a.given.valid_text, t.a.valid_fraction, t.say(), t.a.skip_bad_lines);
   warn_of_overlap(t.a, texts, t.say());
   const auto encode = [&](const std::string& text) {
     return t.stored.tokenizer().encode(text, /*special_tokens=*/false).ids;
@@ -129,22 +129,23 @@ TrainResult tune_on_text(const Tuning& t) {
 }
 
 // Data and data to validate on.
-std::pair<TextPairs, TextPairs> read_both(CLI::App& command, TrainArguments& a, const PairFiles& files,
+std::pair<TextPairs, TextPairs> read_both(TrainingSettings& a, const PairFiles& files,
                                           const PairFiles& valid, std::pair<int, int> columns, const Say& say) {
-  TextPairs texts = a.pairs_in_memory ? *a.pairs_in_memory : read_pairs(files, columns, say, "training data");
+  TextPairs texts = a.given.pairs_in_memory ? *a.given.pairs_in_memory : read_pairs(files, columns, say, "training data");
   TextPairs validation =
-      a.valid_pairs_in_memory ? *a.valid_pairs_in_memory : read_pairs(valid, columns, say, "validation data");
-  if (!a.exclude.empty()) exclude_sources(texts, a.exclude, say);
-  expect_validation(a.of_labels()         ? "--valid-labelled"
-                    : valid.pairs.empty() ? "--valid-source"
-                                          : "--valid-pairs",
+      a.given.valid_pairs_in_memory ? *a.given.valid_pairs_in_memory : read_pairs(valid, columns, say, "validation data");
+  if (!a.given.exclude.empty()) exclude_sources(texts, a.given.exclude, say);
+  expect_validation(a.name(a.of_labels()         ? "valid_labelled"
+                           : valid.pairs.empty() ? "valid_source"
+                                                 : "valid_pairs"),
                     !valid.empty(), validation.source.empty());
   warn_of_overlap(texts, validation, say);
   if (texts.source.empty()) throw FormatError("the training data has no lines to learn from");
   if (!a.of_labels() || a.valid_fraction > 0)
-    hold_out_validation(command, a, texts, validation, say);
+    hold_out_validation(a, texts, validation, say);
   else if (validation.source.empty())  // one label more or less may be missing in a part
-    say("no validation: give --valid-labelled, or --valid-fraction 0.1, for the accuracy on other data");
+    say("no validation: give " + a.name("valid_labelled") + ", or " + a.named("valid_fraction", "0.1") +
+        ", for the accuracy on other data");
   return {std::move(texts), std::move(validation)};
 }
 
@@ -161,22 +162,22 @@ double greedy_bleu(const Tuning& t, const Transformer& model, const TextPairs& t
   TranslateOptions options = languages;
   options.beam = t.stored.completed(BeamOptions{.beam = 1});
   options.split = t.stored.takes_sentences();
-  options.ranks = t.a.ranks;
+  options.ranks = t.a.ranks();
   std::vector<std::string> translations;
   for (TranslatedLine& line :
        translate_lines(std::array{&model}, t.stored.source_tokenizer(), t.stored.tokenizer(), some.source, options))
     translations.push_back(std::move(line.best.front().text));
   if (t.a.leads()) samples.take(some, translations);
   const double score = t.a.leads() ? bleu(translations, some.target).score : 0;
-  return t.a.ranks ? of_lead(*t.a.ranks, score) : score;
+  return t.a.ranks() ? of_lead(*t.a.ranks(), score) : score;
 }
 
 TrainResult tune_on_pairs(const Tuning& t) {
   auto& model = model_for<Transformer>(t, "pairs", "models with an encoder and a decoder");
-  TrainArguments& a = t.a;
-  check_pair_files(a.pairs);
-  check_pair_files(a.valid_pairs, "valid-");
-  const auto [texts, valid_texts] = read_both(t.command, a, a.pairs, a.valid_pairs, parse_columns(a.columns), t.say());
+  TrainingSettings& a = t.a;
+  check_pair_files(a);
+  check_valid_pair_files(a);
+  const auto [texts, valid_texts] = read_both(a, a.pairs(), a.valid_pairs(), parse_columns(a), t.say());
   const TranslateOptions languages{
       .prefix = a.prefix, .source_language = a.source_language, .target_language = a.target_language};
   const SentencePairs training = encode_pairs(t.stored, texts, languages),
@@ -208,31 +209,32 @@ struct LabelledLines {
   TextPairs training, validation;
 };
 
-LabelledLines read_labelled(CLI::App& command, TrainArguments& a, const Say& say) {
-  const auto [label, text] = parse_columns(a.columns);
-  const PairFiles files{.pairs = a.labelled, .skip_bad_lines = a.skip_bad_lines},
-      valid{.pairs = a.valid_labelled, .skip_bad_lines = a.skip_bad_lines};
-  auto [training, validation] = read_both(command, a, files, valid, std::pair(text, label), say);
+LabelledLines read_labelled(TrainingSettings& a, const Say& say) {
+  const auto [label, text] = parse_columns(a);
+  const PairFiles files{.pairs = a.given.labelled, .skip_bad_lines = a.skip_bad_lines},
+      valid{.pairs = a.given.valid_labelled, .skip_bad_lines = a.skip_bad_lines};
+  auto [training, validation] = read_both(a, files, valid, std::pair(text, label), say);
   return {std::move(training), std::move(validation)};
 }
 
 // All labels in the order of their bytes.
-std::vector<std::string> labels_in(const TextPairs& lines) {
+std::vector<std::string> labels_in(const TrainingSettings& a, const TextPairs& lines) {
   std::vector<std::string> labels = lines.target;
   std::sort(labels.begin(), labels.end());
   labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
-  if (labels.front().empty()) throw FormatError("--labelled: a line has no label; give each its own");
+  if (labels.front().empty()) throw FormatError(a.name("labelled") + ": a line has no label; give each its own");
   return labels;
 }
 
-std::vector<int32_t> numbers_of(const std::vector<std::string>& labels, const std::vector<std::string>& names,
-                                const char* what) {
+std::vector<int32_t> numbers_of(const Tuning& t, const std::vector<std::string>& labels,
+                                const std::vector<std::string>& names, const char* what) {
   std::vector<int32_t> numbers;
   for (const std::string& label : labels) {
     const auto name = std::find(names.begin(), names.end(), label);
     if (name == names.end())
       throw FormatError("the " + std::string(what) + " data has the label " + in_quotes(label) +
-                        ", which the model has not; its labels are those of --labelled in its first run");
+                        ", which the model does not have; its labels are those of " + t.a.name("labelled") +
+                        " in its first run");
     numbers.push_back(static_cast<int32_t>(name - names.begin()));
   }
   return numbers;
@@ -241,7 +243,7 @@ std::vector<int32_t> numbers_of(const std::vector<std::string>& labels, const st
 // Texts that are too long lose their ends, but for special tokens.
 LabelledTexts encode(const Tuning& t, const TextEncoder& model, const TextPairs& lines,
                      const std::vector<std::string>& names, const char* what) {
-  LabelledTexts texts{.labels = numbers_of(lines.target, names, what)};
+  LabelledTexts texts{.labels = numbers_of(t, lines.target, names, what)};
   const int64_t longest = model.config().max_positions;
   int64_t cut = 0;
   for (const std::string& line : lines.source) {
@@ -268,7 +270,7 @@ LabelledPictures encode(const Tuning& t, const ImageEncoder& model, const TextPa
       throw IoError("the " + std::string(what) + " data names " + in_quotes(path) +
                     ", which is no file; paths are absolute, or begin where the program is started");
   return {.names = lines.source,
-          .labels = numbers_of(lines.target, names, what),
+          .labels = numbers_of(t, lines.target, names, what),
           .pixels = [&t, &model, files = lines.source](int64_t i) {
             return read_pixels(files[static_cast<size_t>(i)], t.from, model.config());
           }};
@@ -307,42 +309,42 @@ TrainResult tune_on_labels(const Tuning& t, Model& model, const LabelledLines& l
 TrainResult tune_on_labels(const Tuning& t, const LabelledLines& lines) {
   if (auto* const pictures = dynamic_cast<ImageEncoder*>(&t.stored.module()))
     return tune_on_labels(t, *pictures, lines, "pictures");
-  return tune_on_labels(t, model_for<TextEncoder>(t, "--labelled", "encoders"), lines, "texts");
+  return tune_on_labels(t, model_for<TextEncoder>(t, "labelled", "encoders"), lines, "texts");
 }
 
 // The model that labelled lines are for. What is drawn for a new head depends on the seed alone.
-StoredModel classifier_for(const std::string& directory, uint64_t seed, const LabelledLines& lines) {
-  manual_seed(seed);
-  PretrainedModel model = load_classifier(directory, labels_in(lines.training));
+StoredModel classifier_for(const TrainingSettings& a, const std::string& directory, const LabelledLines& lines) {
+  manual_seed(a.options.seed);
+  PretrainedModel model = load_classifier(directory, labels_in(a, lines.training));
   if (dynamic_cast<const ImageEncoder*>(model.module.get())) return {std::move(model), std::nullopt};
   return {std::move(model), load_tokenizer(directory)};
 }
 
 // Where the weights that are to be trained, or adapted, lie.
-std::string base_of(const TrainArguments& a) {
+std::string base_of(const TrainingSettings& a) {
   if (a.tuned != a.model || !holds_state(a.model)) {
     if (std::error_code error; fs::is_regular_file(a.tuned, error))
-      throw UsageError("--init " + a.tuned +
+      throw UsageError(a.named("init", a.tuned) +
                        " is a GGUF file, which has no layout that a training could be saved in; " +
                        "name the directory that it was made of");
     if ((a.lora > 0 || a.of_labels()) && !adapted_base(a.tuned).empty())
-      throw UsageError("--init " + a.tuned +
+      throw UsageError(a.named("init", a.tuned) +
                        " holds adapters; merge them by heed export, and begin with what that wrote");
     if (!a.leads()) return a.tuned;
-    expect_new(a.model);
+    expect_new(a);
     return a.lora > 0 ? fs::absolute(a.tuned).lexically_normal().string() : a.tuned;
   }
   const std::string base = adapted_base(a.model);
   if (base.empty() == (a.lora > 0))
     throw UsageError(a.model + " holds a training " + (base.empty() ? "of all weights" : "of adapters") + "; " +
                      (base.empty() ? "leave out" : "give the same") +
-                     " --lora to resume, or another --model to start over");
+                     " " + a.name("lora") + " to resume, or another " + a.name("model") + " to start over");
   return base.empty() ? a.model : base;
 }
 
 }  // namespace
 
-std::string tuned_directory(const TrainArguments& a) {
+std::string tuned_directory(const TrainingSettings& a) {
   if (!a.model.empty() && holds_state(a.model)) {
     check_program_files(a.model);  // before what is damaged is taken for another kind
     if (is_pretrained(a.model)) return a.model;
@@ -350,15 +352,15 @@ std::string tuned_directory(const TrainArguments& a) {
   return !a.init.empty() && is_pretrained(a.init) ? a.init : "";
 }
 
-TrainResult run_tuning(CLI::App& command, TrainArguments& a, TrainWatcher& watcher) {
+TrainResult run_tuning(TrainingSettings& a, TrainingObserver& watcher) {
   const std::string from = base_of(a);
   LabelledLines lines;
-  if (a.of_labels()) lines = read_labelled(command, a, [&](const std::string& text) { watcher.say(text); });
+  if (a.of_labels()) lines = read_labelled(a, [&](const std::string& text) { watcher.say(text); });
   const StoredModel stored =
-      a.of_labels() ? classifier_for(from, a.options.seed, lines) : load(from, {.trust = a.trust});
+      a.of_labels() ? classifier_for(a, from, lines) : load(from, {.trust = a.trust});
   expect_finite(stored.module());
   stored.module().to(DType::f32);  // steps are smaller than what a half has digits for
-  Tuning tuning{command, a, watcher, stored, from};
+  Tuning tuning{a, watcher, stored, from};
   if (a.lora > 0) {
     manual_seed(a.options.seed);
     tuning.adapters =
@@ -370,4 +372,4 @@ TrainResult run_tuning(CLI::App& command, TrainArguments& a, TrainWatcher& watch
   return tune_on_pairs(tuning);
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

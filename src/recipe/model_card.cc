@@ -1,10 +1,10 @@
-#include "cli/model_card.h"
+#include "recipe/model_card.h"
 
 #include <algorithm>
 
 #include "heed/text.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 std::string one_line(std::string text) {
@@ -64,4 +64,4 @@ std::string with_commas(int64_t count) {
   return digits;
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

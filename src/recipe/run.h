@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/training.h"
-#include "cli/training_report.h"
+#include "recipe/settings.h"
+#include "recipe/training_report.h"
 #include "heed/nn.h"
 #include "heed/text.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
 /// Two of the sentences that each validation translates for BLEU, for people to look at.
 class SampleTranslations {
@@ -36,7 +36,7 @@ struct WatchedTraining {
 
 /// `train`, with hooks that tell the watcher and write what --html, --tensorboard and --timeline ask for. Says how it
 /// ended, on rank 0.
-TrainResult run_watched(const TrainArguments& a, TrainWatcher& watcher, const WatchedTraining& training,
+TrainResult run_watched(const TrainingSettings& a, TrainingObserver& watcher, const WatchedTraining& training,
                         TrainHooks hooks, std::optional<ReportOnTraining> report,
                         const std::function<TrainResult(const TrainOptions&, const TrainHooks&)>& train);
 
@@ -46,6 +46,6 @@ std::string with_example(const std::string& begin, const std::vector<std::string
 std::string first_words(const std::vector<std::string>& lines);
 
 /// What the program has used of --max-minutes.
-double minutes_since_start(const TrainArguments& a);
+double minutes_since_start(const TrainingSettings& a);
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,4 +1,4 @@
-#include "cli/training_report.h"
+#include "recipe/training_report.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "heed/model_files.h"
 #include "heed/random.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 std::string refusal(const std::string& list, int64_t count) {
@@ -189,4 +189,4 @@ TEST_F(Maps, BrokenFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace heed::cli
+}  // namespace heed::inline v0

@@ -1,4 +1,4 @@
-#include "cli/config_file.h"
+#include "recipe/config_file.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "heed/error.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 using Values = std::vector<std::string>;
@@ -195,4 +195,4 @@ TEST(ConfigFile, WhatIsWrittenIsRead) {
 }
 
 }  // namespace
-}  // namespace heed::cli
+}  // namespace heed::inline v0

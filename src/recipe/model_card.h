@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace heed::cli {
+namespace heed::inline v0 {
 
 using CardRows = std::vector<std::pair<std::string, std::string>>;
 
@@ -33,4 +33,4 @@ CardRows score_rows(std::span<const std::string> translations, std::span<const s
 /// 29000 as 29,000.
 std::string with_commas(int64_t count);
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0
