@@ -93,7 +93,7 @@ std::vector<NamedMap> read_maps(const WeightsFile& file) {
       found.push_back({name, file.weights + ": array " + array_in_quotes(name), info});
   } else {
     if (!file.arrays.empty())
-      throw ShapeError(file.weights + " is no .npz file, and has no arrays to choose from; leave out their names");
+      throw ShapeError(file.weights + " is no .npz file; names choose among the arrays of one, leave them out");
     found.push_back({std::filesystem::path(file.weights).stem().string(), file.weights, read_npy_info(file.weights)});
   }
   if (found.empty()) throw ShapeError(file.weights + " holds no array");

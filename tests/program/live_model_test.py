@@ -148,10 +148,10 @@ class Refusals(ProgramTest):
         self.refuses(code, says, "attend", "-m", model, text, "--html", "page.html", "--live")
 
     def test_models_that_read_no_text(self):
-        self.refuses_live(2, "--live takes models of texts", tiny_models.image_encoder(self.at / "vit"), "cat.png")
+        self.refuses_live(2, "a live page takes models of texts", tiny_models.image_encoder(self.at / "vit"), "cat.png")
         if not MODELS.exists():
             self.skipTest("SKIPPED: needs shared/conformance/models, which is not here")
-        self.refuses_live(2, "--live takes models of texts", MODELS / "whisper", "a")
+        self.refuses_live(2, "a live page takes models of texts", MODELS / "whisper", "a")
 
     def test_models_that_are_too_large(self):
         rows = 7_000_000
