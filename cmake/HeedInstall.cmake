@@ -29,13 +29,14 @@ set(text_headers text.h tokenizer.h)
 set(view_headers label.h view.h)
 set(pages_headers head_changes.h pages.h weights_file.h)
 set(mpi_headers attention_over_ranks.h mpi.h)
+set(recipe_headers recipe.h)
 set(serve_headers http_server.h served_model.h)
-set(load_headers adapters.h attended.h chat.h corpus.h load.h picture_reader.h text_generator.h text_reader.h token_file.h
+set(load_headers adapters.h attended.h chat.h corpus.h load.h paths.h picture_reader.h text_generator.h text_reader.h token_file.h
                  translator.h)
 file(GLOB nn_headers RELATIVE ${PROJECT_SOURCE_DIR}/include/heed CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/include/heed/*.h)
 list(REMOVE_ITEM nn_headers heed.h ${attention_headers} ${text_headers} ${view_headers} ${mpi_headers} ${load_headers}
-     ${pages_headers} ${serve_headers})
+     ${pages_headers} ${recipe_headers} ${serve_headers})
 install(FILES ${PROJECT_SOURCE_DIR}/include/heed/heed.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heed)
 
 heed_install(attention DESCRIPTION "Attention, forward and backward" HEADERS ${attention_headers} REQUIRES tbb)
@@ -66,6 +67,11 @@ if(HEED_MPI)
   heed_install(mpi DESCRIPTION "Ranks over MPI, attention over ranks" HEADERS ${mpi_headers}
     REQUIRES "heed-attention = ${PROJECT_VERSION}"
     LIBS ${rpath}\${libdir} -ldl)
+endif()
+
+if(TARGET heed_recipe)
+  heed_install(recipe DESCRIPTION "Training from files to a model directory" HEADERS ${recipe_headers}
+    REQUIRES "heed-pages = ${PROJECT_VERSION}" "heed-mpi = ${PROJECT_VERSION}")
 endif()
 
 if(TARGET heed_serve)

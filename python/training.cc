@@ -1,20 +1,16 @@
-// Training for Python: heed/_training.py has the signatures and the documentation. What is chosen where nobody does,
-// the directory and its resuming are those of heed train.
-#include "cli/training.h"
+// Training for Python: heed/_training.py has the signatures and the documentation, heed/recipe.h does the work.
+#include "heed/recipe.h"
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cli/flags.h"
 #include "define.h"
 #include "heed/random.h"
 #include "interrupt.h"
@@ -30,7 +26,7 @@ using Tuple = nb::typed<nb::tuple, nb::any, nb::ellipsis>;
 struct Ended {};
 
 /// Calls Python's functions, which may be None.
-class Watcher final : public cli::TrainWatcher {
+class Watcher final : public TrainingObserver {
  public:
   Watcher(H on_progress, H on_message) : on_progress_(on_progress), on_message_(on_message) {}
 
@@ -38,19 +34,17 @@ class Watcher final : public cli::TrainWatcher {
     line(text);
     if (interrupt_.pending()) throw Ended();
   }
-  void begin(const cli::TrainWords&) override {
+  void begin(const TrainWords&) override {
     if (interrupt_.pending()) throw Ended();
   }
   void line(const std::string& text) override {
     if (!on_message_.is_none()) interrupt_.call([&] { on_message_(text); });
   }
-  void step(const TrainStep&) override {}
   void progress(const TrainProgress& p) override {
     progress_ = p;
     report(p.epoch, p.update, nullptr);
   }
   void validation(const Validation& v) override { report(v.epoch, v.update, &v); }
-  void next(const std::string&) override {}  // of the program
   bool stop() override { return interrupt_.pending(); }
 
   /// With the GIL: what a signal or one of the functions has raised.
@@ -79,31 +73,8 @@ class Watcher final : public cli::TrainWatcher {
                           .minutes = kUnknown};
 };
 
-/// Options of the program, and what Python calls them where that is not the same.
-constexpr std::pair<const char*, const char*> kCalledOtherwise[] = {
-    {"model", "out"}, {"from", "source_language"}, {"to", "target_language"}};
-
-/// A message as the program would say it, with Python's names for the options.
-std::string as_called(const std::string& message, const CLI::App& command) {
-  const std::string typed = cli::with_flags(message, command);
-  std::string text = "train: ";
-  size_t copied = 0;
-  for (size_t at = 0; (at = typed.find("--", at)) != typed.npos;) {
-    const size_t begin = at + 2,
-                 end = std::min(typed.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", begin), typed.size());
-    if (begin == end || typed[begin] < 'a') {
-      ++at;
-      continue;
-    }
-    std::string name = typed.substr(begin, end - begin);
-    std::replace(name.begin(), name.end(), '-', '_');
-    for (const auto& [option, called] : kCalledOtherwise)
-      if (name == option) name = called;
-    text.append(typed, copied, at - copied).append(name);
-    copied = at = end;
-  }
-  return text.append(typed, copied);
-}
+/// How messages call an option.
+std::string keyword(const std::string& field) { return field == "model" ? "out" : field; }
 
 std::optional<TextPairs> pairs_of(const char* what, H sides) {
   if (sides.is_none()) return {};
@@ -127,45 +98,44 @@ const char* name_of(StopReason reason) {
   return "";
 }
 
-/// Parses the options, and trains.
-TrainResult trained(CLI::App& command, cli::TrainArguments& a, std::vector<std::string> options, Watcher& watcher) {
-  std::reverse(options.begin(), options.end());  // CLI11 takes them from the end
+using Options = std::vector<std::pair<std::string, std::vector<std::string>>>;  // field and values
+
+TrainResult trained(TrainingRequest& request, const Options& options, Watcher& watcher) {
+  const auto called = [](const std::string& message) { return "train: " + message; };
   try {
-    command.parse(std::move(options));
-    cli::apply_config(command, a);
-    cli::check_training(a);
-    return cli::run_training(command, a, watcher);
-  } catch (const CLI::ParseError& e) {
-    throw UsageError(as_called(e.what(), command));
+    for (const auto& [field, values] : options) {
+      if (field == "config" || field == "resume")
+        (field == "config" ? request.config : request.resume) = values.at(0);
+      else
+        set_option(request, field, values);
+    }
+    return train(request, &watcher);
   } catch (const UsageError& e) {
-    throw UsageError(as_called(e.what(), command));
+    throw UsageError(called(e.what()));
   } catch (const ShapeError& e) {
-    throw ShapeError(as_called(e.what(), command));
+    throw ShapeError(called(e.what()));
   } catch (const TrainingDiffers& e) {
-    throw FormatError(as_called(e.what(), command));
+    throw FormatError(called(e.what()));
   } catch (const BadLineError& e) {
-    throw FormatError(as_called(std::string(e.what()) + "; --skip-bad-lines=True leaves such lines out", command));
+    throw FormatError(called(std::string(e.what()) + "; skip_bad_lines=True leaves such lines out"));
   } catch (const IoError& e) {
-    const std::string message = cli::with_option(e.what(), command);
+    const std::string message = with_option(e.what(), request);
     if (message == e.what()) throw;
-    throw IoError(as_called(message, command));
+    throw IoError(called(message));
   }
 }
 
-/// `options` as the program takes them, "--max-updates=100"; the pairs None, or sources and targets.
-Tuple run_training(const std::vector<std::string>& options, H pairs, H valid, H on_progress, H on_message) {
-  cli::TrainArguments a;
-  CLI::App command;
-  command.set_help_flag();
-  cli::add_train_options(command, a);
-  a.pairs_in_memory = pairs_of("train: pairs", pairs);
-  a.valid_pairs_in_memory = pairs_of("train: valid", valid);
+/// `options`: fields of TrainingRequest with their values; the pairs None, or sources and targets.
+Tuple run_training(const Options& options, H pairs, H valid, H on_progress, H on_message) {
+  TrainingRequest request{.spelling = keyword};
+  request.pairs_in_memory = pairs_of("train: pairs", pairs);
+  request.valid_pairs_in_memory = pairs_of("train: valid", valid);
   Watcher watcher(on_progress, on_message);
   TrainResult result;
   const Generator before = default_generator();  // what the caller draws later does not depend on this training
   try {
     const nb::gil_scoped_release others_may_run;
-    result = trained(command, a, options, watcher);
+    result = trained(request, options, watcher);
   } catch (const Ended&) {
   } catch (...) {
     default_generator() = before;
@@ -177,15 +147,10 @@ Tuple run_training(const std::vector<std::string>& options, H pairs, H valid, H 
                         result.best_nll, result.best_bleu, result.best_update, result.average_is_best);
 }
 
-/// (name, help) of each.
+/// (field, help) of each option.
 std::vector<std::pair<std::string, std::string>> train_options() {
-  cli::TrainArguments a;
-  CLI::App command;
-  command.set_help_flag();
-  cli::add_train_options(command, a);
   std::vector<std::pair<std::string, std::string>> all;
-  for (const CLI::Option* option : command.get_options())
-    all.emplace_back(option->get_lnames().front(), option->get_description());
+  for (const TrainingOption& option : training_options()) all.emplace_back(option.field, help_of(option, keyword));
   return all;
 }
 

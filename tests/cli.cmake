@@ -1,5 +1,8 @@
 # tests of cli
-foreach(name progress config_file flags train_defaults training_report)
+foreach(name config_file choose training_report)
+  heed_test(${name}_test ${CMAKE_SOURCE_DIR}/src/recipe/${name}_test.cc LIBS heed::recipe LABELS cli)
+endforeach()
+foreach(name progress flags)
   heed_test(${name}_test ${CMAKE_SOURCE_DIR}/src/cli/${name}_test.cc LIBS heed_commands LABELS cli)
 endforeach()
 

@@ -25,8 +25,9 @@ heed_follow(heed_nn ${readers} train/state.cc)
 heed_follow(heed_load ${templates} load/adapters.cc load/chat.cc load/configuration.cc load/corpus.cc load/data_files.cc load/token_file.cc)
 heed_follow(heed_view view/read_png.cc)
 heed_follow(heed_pages pages/head_changes.cc)
+heed_follow(heed_recipe recipe/config_file.cc recipe/training_report.cc)
 heed_follow(heed_serve serve/request_fields.cc serve/request_head.cc serve/http_server.cc serve/worker.cc)
-heed_follow(heed_commands cli/config_file.cc cli/flags.cc cli/training_report.cc)
+heed_follow(heed_commands cli/flags.cc)
 
 # heed_fuzz(FORMAT RUNS MEGABYTES file...): MEGABYTES is the most that one allocation may take; the files are further
 # examples, where they are not large.

@@ -43,16 +43,14 @@ void visit_fields(Config& c, Visitor&& v) {
     v.integer(F{"num_encoder_layers", "encoder_layers", "Encoder layers"}, c.num_encoder_layers, 1, most_layers);
     v.integer(F{"num_decoder_layers", "decoder_layers", "Decoder layers"}, c.num_decoder_layers, 1, most_layers);
   } else {
-    v.integer(F{"num_kv_heads", "kv_heads", "Key and value heads of a language model; 0 for as many as heads"}, c.num_kv_heads,
-              0, most_heads);
+    v.integer(F{"num_kv_heads", "kv_heads", "Key and value heads of a language model; 0 for as many as heads"},
+              c.num_kv_heads, 0, most_heads);
     v.integer(F{"num_layers", "layers", "Layers of a language model"}, c.num_layers, 1, most_layers);
   }
-  v.integer(F{"dim_feedforward", "feed_forward", "Hidden width of the feed-forward"}, c.dim_feedforward, 1,
-            1'000'000);
+  v.integer(F{"dim_feedforward", "feed_forward", "Hidden width of the feed-forward"}, c.dim_feedforward, 1, 1'000'000);
   v.probability(F{"dropout", "dropout", "Dropout of embeddings and sub-layers"}, c.dropout);
   v.probability(F{"attention_dropout", "attention_dropout", "Dropout of attention weights"}, c.attention_dropout);
-  v.probability(F{"activation_dropout", "activation_dropout", "Dropout inside the feed-forward"},
-                c.activation_dropout);
+  v.probability(F{"activation_dropout", "activation_dropout", "Dropout inside the feed-forward"}, c.activation_dropout);
   v.choice(F{"activation", "activation", "Activation of the feed-forward"}, c.activation, activation_names());
   v.choice(F{"norm", "norm", "Normalisation"}, c.norm, norm_names());
   v.flag(F{"norm_first", "pre_norm", "Normalise before each sub-layer, not after"}, c.norm_first);
@@ -78,7 +76,9 @@ std::vector<FieldValue> field_values(const LanguageModelConfig& c);
 
 /// Throws ShapeError that begins with `prefix` and calls fields what `name` makes of theirs: validate(), for whoever
 /// knows them by other names.
-void check_fields(const TransformerConfig& c, const std::string& prefix, const std::function<std::string(const std::string&)>& name);
-void check_fields(const LanguageModelConfig& c, const std::string& prefix, const std::function<std::string(const std::string&)>& name);
+void check_fields(const TransformerConfig& c, const std::string& prefix,
+                  const std::function<std::string(const std::string&)>& name);
+void check_fields(const LanguageModelConfig& c, const std::string& prefix,
+                  const std::function<std::string(const std::string&)>& name);
 
 }  // namespace heed::inline v0

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <type_traits>
 
 #include "heed/cpp20.h"
@@ -28,6 +29,8 @@ std::unique_ptr<Executor> make_executor(int threads);
 /// Sets the width of the default executor; 0 means one per hardware thread. Running work continues.
 void set_threads(int threads);
 int threads();
+/// The name of the processor, or "unknown".
+std::string processor_name();
 
 /// parallel_for(executor, n, [&](int64_t tile) { ... })
 template <class F>

@@ -43,6 +43,7 @@
 #include "heed/chat.h"
 #include "heed/corpus.h"
 #include "heed/load.h"
+#include "heed/paths.h"
 #include "heed/picture_reader.h"
 #include "heed/text_generator.h"
 #include "heed/text_reader.h"
@@ -60,6 +61,10 @@
 #include "heed/attention_over_ranks.h"
 #include "heed/mpi.h"
 #include "heed/split.h"
+#endif
+
+#if __has_include("heed/recipe.h")
+#include "heed/recipe.h"
 #endif
 
 #if __has_include("heed/http_server.h")

@@ -71,6 +71,12 @@ void add_importance(const HeadImportance& importance, Page* page);
 std::string lens_table(const LogitLens& lens, const Tokenizer& tokenizer, const std::vector<std::string>& tokens,
                        int64_t first);
 
+/// The input of an image model from a file: (1, channels, height, width). A PNG file and an .npy file of (H, W, 3)
+/// bytes are images, and are prepared as preprocessor_config.json in the model's `directory` says. An .npy file of
+/// floating (channels, height, width), or with a leading 1, is prepared already. Throws ShapeError for an array of
+/// another shape or dtype, and as read_png, load_npy and load_image_preparation.
+Tensor read_pixels(const std::string& path, const std::string& directory, const ImageEncoderConfig& model);
+
 /// An image as a model read it, and its number of patches.
 struct Patches {
   Tensor picture{};  // (height, width, 3) u8: the part that the patches cover

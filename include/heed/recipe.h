@@ -12,6 +12,7 @@
 
 #include "heed/communicator.h"
 #include "heed/corpus.h"
+#include "heed/token_file.h"
 #include "heed/train.h"
 
 namespace heed::inline v0 {
@@ -73,6 +74,14 @@ std::string loss_in_words(double nll, const TrainWords& words);
 /// A duration for people: "1:02:03".
 std::string duration(double minutes);
 
+/// A way to try a trained model.
+struct NextUse {
+  enum class Use : uint8_t { translate, generate, classify_texts, classify_images } use{};
+  std::string model{};    // its directory
+  std::string example{};  // a text of the data, the beginning of one to continue, or an image file; "TEXT" if none fits
+  std::string prefix{}, source_language{}, target_language{};  // as in the training
+};
+
 /// Receives what happens during a training, in the thread that trains.
 class TrainingObserver {
  public:
@@ -88,8 +97,8 @@ class TrainingObserver {
   virtual void step(const TrainStep&) {}
   virtual void progress(const TrainProgress&) {}
   virtual void validation(const Validation&) {}
-  /// The model has been written. `command`: a command of the program heed that uses it.
-  virtual void next(const std::string&) {}
+  /// The model has been written.
+  virtual void next(const NextUse&) {}
   /// Called after each update; true saves and stops.
   virtual bool stop() { return false; }
 };
@@ -106,23 +115,43 @@ TrainResult train(const TrainingRequest& request, TrainingObserver* observer = n
 /// Whether a file of the request is standard input.
 bool reads_standard_input(const TrainingRequest& request);
 
+/// Receives what happens while tokens are prepared.
+class PrepareObserver {
+ public:
+  virtual ~PrepareObserver() = default;
+  /// The request is right; files are read from here on.
+  virtual void begin() {}
+  /// Notes about the data and about what was chosen.
+  virtual void say(const std::string&) {}
+  /// A line that replaces the one before; empty: the step has ended.
+  virtual void progress(const std::string&) {}
+};
+/// Writes the texts of a request as tokens into one file, which a training takes instead of the texts and reads as it
+/// goes (heed/token_file.h). Uses pairs, source, target, text, exclude, columns, skip_bad_lines and the options of
+/// vocabularies; vocabularies are learned as in a training. Throws UsageError for options that do not fit together and
+/// for a file that is no token file, FormatError, and IoError.
+TokenFileInfo prepare_tokens(const TrainingRequest& request, const std::string& path,
+                             PrepareObserver* observer = nullptr);
+
 // ------------------------------------------------------------------------------------- for front ends: options by name
 
 /// A description of an option.
 struct TrainingOption {
   enum class Kind : uint8_t { text, whole, number, boolean, flag };  // a flag is given without a value
-  const char* field;          // of TrainingRequest: "max_updates"
-  std::string key;            // in files of options: "max-updates"
-  const char* group;          // "Data", "Model", "Training" or "Report"; "" for general options
+  const char* field;                                                 // of TrainingRequest: "max_updates"
+  std::string key;                                                   // in files of options: "max-updates"
+  const char* group;  // "Data", "Model", "Training" or "Report"; "" for general options
   Kind kind;
-  bool several = false;       // takes a list
-  bool path = false;          // of a file or a directory
-  const char* value;          // what the value is, for help: "FILE"
+  bool several = false;                // takes a list
+  bool path = false;                   // of a file or a directory
+  const char* value;                   // what the value is, for help: "FILE"
   std::vector<std::string> choices{};  // the permitted texts
-  double lowest, highest;     // the permitted range of numbers
-  std::string help;           // may end in the default in brackets
-  std::string standard{};     // the default as text; empty: none
+  double lowest, highest;              // the permitted range of numbers
+  std::string help;                    // fields in braces (help_of); may end in the default in brackets
+  std::string standard{};              // the default as text; empty: none
 };
+/// The help of an option, with the names of other options as `spelling` has them; null: fields.
+std::string help_of(const TrainingOption& option, std::string (*spelling)(const std::string& field));
 /// All options, in the order of help, without `config` and `resume`.
 std::span<const TrainingOption> training_options();
 /// The option of that field. Throws UsageError if there is none.
@@ -139,8 +168,8 @@ void fill_in(TrainingRequest& request, const TrainingRequest& more);
 /// The options of the file `path`, in TOML: NAME = VALUE, one on each line. Paths are relative to the file. Throws
 /// FormatError, which names the line.
 TrainingRequest read_options(const std::string& path);
-/// All options as such a file, with descriptions: absent ones with their defaults, and those that have none as comments.
-/// Paths are absolute.
+/// All options as such a file, with descriptions: absent ones with their defaults, and those that have none as
+/// comments. Paths are absolute.
 std::string describe_options(const TrainingRequest& request);
 
 /// A message about a file that an option names, with that option: "open pairs.tsv: ..." as "pairs pairs.tsv: ...".

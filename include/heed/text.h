@@ -70,6 +70,9 @@ std::string replaced_in_words(int64_t replaced, const std::string& of = "");
 /// A hint for a misspelt name: "; did you mean NAME?" for the closest known name, or empty if none is close.
 std::string did_you_mean(const std::string& typed, const std::vector<std::string>& known);
 
+/// A number for people: 29000 as "29,000".
+std::string with_commas(int64_t count);
+
 /// The word quoted for a shell: in single quotes if it has a character that is special in shells.
 std::string shell_word(std::string_view word);
 

@@ -182,8 +182,8 @@ def train(*, pairs: Files | Iterable[Pair] | None = None, text: Files | None = N
     if pairs is not None and text is not None:
         raise _heed.UsageError("train: pairs and text are given; pass one kind of data")
     given, in_memory = _data("pairs", "pairs", pairs)
-    valid_given, valid_in_memory = _data("valid", "valid-pairs", valid) if text is None else \
-        (_option("valid-text", valid), None)
+    valid_given, valid_in_memory = _data("valid", "valid_pairs", valid) if text is None else \
+        (_option("valid_text", valid), None)
     given += valid_given + _option("text", text) + _option("model", out)
     for name, value in options.items():
         given += _option(name, value)
@@ -208,7 +208,10 @@ def _known(value: float) -> float | None:
     return value if value >= 0 else None
 
 
-def _data(name: str, option: str, value: Any) -> tuple[list[str], tuple[list[str], list[str]] | None]:
+Option = tuple[str, list[str]]  # a field of the request and its values
+
+
+def _data(name: str, option: str, value: Any) -> tuple[list[Option], tuple[list[str], list[str]] | None]:
     """Sentence pairs as options that name their files, or themselves: sources and targets."""
     if value is None:
         return [], None
@@ -226,20 +229,14 @@ def _data(name: str, option: str, value: Any) -> tuple[list[str], tuple[list[str
     return [], sides
 
 
-def _option(name: str, value: Any) -> list[str]:
-    """As the program takes it: none, one, or several of the same."""
+def _option(name: str, value: Any) -> list[Option]:
+    """The option with its values as text; nothing for None."""
     if value is None:
         return []
-    if isinstance(value, (list, tuple)):
-        if name in ("columns", "html_lines"):
-            return [_typed(name, ",".join(_text(name, one) for one in value))]
-        return [_typed(name, _text(name, one)) for one in value]
-    return [_typed(name, _text(name, value))]
-
-
-def _typed(name: str, value: str) -> str:
-    name = {"source_language": "from", "target_language": "to"}.get(name, name)  # from is a word of Python's
-    return f"--{name.replace('_', '-')}={value}"
+    if not isinstance(value, (list, tuple)):
+        return [(name, [_text(name, value)])]
+    values = [_text(name, one) for one in value]
+    return [(name, [",".join(values)] if name in ("columns", "html_lines") else values)] if values else []
 
 
 def _text(name: str, value: Any) -> str:

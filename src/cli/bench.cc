@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/paths.h"
 #include "heed/attention.h"
+#include "heed/executor.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "heed/optim.h"
@@ -275,13 +276,6 @@ void bench(const BenchArguments& a) {
 }
 
 }  // namespace
-
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name") && line.find(':') != std::string::npos) return line.substr(line.find(':') + 2);
-  return "unknown";
-}
 
 void add_bench(CLI::App& program) {
   auto* command = program.add_subcommand("bench", "Measure attention, training and translation on this machine");

@@ -9,9 +9,9 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/paths.h"
-#include "cli/picture_file.h"
 #include "cli/reading.h"
 #include "heed/label.h"
+#include "heed/pages.h"
 #include "heed/picture_reader.h"
 #include "heed/text_reader.h"
 

@@ -61,7 +61,4 @@ std::string called_elsewhere(const std::string& option, const std::vector<std::s
 void use_threads(int threads);
 inline constexpr const char* kThreadsVariable = "HEED_NUM_THREADS";
 
-/// The processor's name, or "unknown".
-std::string processor_name();
-
 }  // namespace heed::cli

@@ -4,7 +4,6 @@
 #include <type_traits>
 
 #include "cli/commands.h"
-#include "cli/model_card.h"
 #include "cli/paths.h"
 #include "heed/load.h"
 #include "heed/pretrained.h"

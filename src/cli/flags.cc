@@ -25,7 +25,8 @@ const std::map<std::string, std::string>& named_flags() {
                                            {"criterion", "--validate-by"}};
     for (const auto& fields : {field_values(TransformerConfig{}), field_values(LanguageModelConfig{})})
       for (const auto& [field, value] : fields)
-        if (field.option && field.option != with_dashes(field.name)) all.emplace(field.name, field.option);
+        if (field.option && std::string_view(field.option) != field.name)
+          all.emplace(field.name, with_dashes(field.option));
     return all;
   }();
   return names;

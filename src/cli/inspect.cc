@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/model_card.h"
 #include "heed/label.h"
 #include "heed/load.h"
 

@@ -11,7 +11,6 @@
 
 #include "cli/commands.h"
 #include "cli/paths.h"
-#include "cli/picture_file.h"
 #include "cli/text_or_file.h"
 #include "heed/models.h"
 #include "heed/text.h"

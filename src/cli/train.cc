@@ -9,7 +9,9 @@
 #include "cli/help.h"
 #include "cli/over_ranks.h"
 #include "cli/train_display.h"
-#include "cli/training.h"
+#include "cli/training_flags.h"
+#include "heed/recipe.h"
+#include "heed/text.h"
 
 namespace heed::cli {
 namespace {
@@ -31,9 +33,34 @@ void catch_signals() {
   if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
 
+std::string command_of(const NextUse& next) {
+  const std::string model = " --model " + shell_word(next.model), example = " " + shell_word(next.example);
+  switch (next.use) {
+    case NextUse::Use::translate: {
+      std::string options = model;
+      for (const auto& [option, value] : {std::pair(" --prefix ", &next.prefix),
+                                          {" --from ", &next.source_language},
+                                          {" --to ", &next.target_language}})
+        if (!value->empty()) options += option + shell_word(*value);
+      return "heed translate" + options + example;
+    }
+    case NextUse::Use::generate:
+      return "heed generate" + model + example;
+    case NextUse::Use::classify_texts:
+      return "echo" + example + " | heed classify" + model + " -";
+    case NextUse::Use::classify_images:
+      return "heed classify" + model + example;
+  }
+  return "";
+}
+
 // On standard error, until a signal comes.
-class Terminal final : public TrainWatcher {
+class Terminal final : public TrainingObserver {
  public:
+  void complete(const TrainingRequest& request) override {
+    use_threads(static_cast<int>(request.threads.value_or(0)));
+    if (reads_standard_input(request)) say_that_it_waits(STDIN_FILENO);
+  }
   void say(const std::string& text) override { warn("train", text); }
   void begin(const TrainWords& words) override {
     display_ = std::make_unique<TrainDisplay>(words);
@@ -43,50 +70,37 @@ class Terminal final : public TrainWatcher {
   void step(const TrainStep& step) override { display_->step(step); }
   void progress(const TrainProgress& progress) override { display_->progress(progress); }
   void validation(const Validation& validation) override { display_->validation(validation); }
-  void next(const std::string& command) override { display_->line("try it: " + command); }
+  void next(const NextUse& next) override { display_->line("try it: " + command_of(next)); }
   bool stop() override { return caught_signal != 0; }
 
  private:
   std::unique_ptr<TrainDisplay> display_;
 };
 
-// Of ranks above 0, which say nothing and let rank 0 decide.
-class Silent final : public TrainWatcher {
+// For ranks above 0, which print nothing and let rank 0 decide.
+class Silent final : public TrainingObserver {
  public:
-  void say(const std::string&) override {}
+  void complete(const TrainingRequest& request) override { use_threads(static_cast<int>(request.threads.value_or(0))); }
   void begin(const TrainWords&) override { catch_signals(); }
-  void line(const std::string&) override {}
-  void step(const TrainStep&) override {}
-  void progress(const TrainProgress&) override {}
-  void validation(const Validation&) override {}
-  void next(const std::string&) override {}
-  bool stop() override { return false; }
 };
 
-TrainResult train_as_asked(CLI::App& command, TrainArguments& a) {
-  apply_config(command, a);
-  if (a.ranks) a.ranks->barrier();  // all have read what the directory says before rank 0 writes there
-  check_training(a);
-  use_threads(a.threads);
-  if (a.leads()) {
-    if (reads_standard_input(a)) say_that_it_waits(STDIN_FILENO);
-    Terminal terminal;
-    return run_training(command, a, terminal);
-  }
-  Silent silent;
-  return run_training(command, a, silent);
-}
+struct TrainArguments {
+  TrainingRequest request{.spelling = training_flag};
+  bool dump_config = false;
+};
 
-void train(CLI::App& command, TrainArguments& a) {
+void train(TrainArguments& a) {
   if (a.dump_config) {
-    apply_config(command, a);
-    std::cout << options_as_toml(command, TomlOf::all_described);
+    std::cout << describe_options(a.request);
     return;
   }
   TrainResult result;
-  over_ranks(a.rank_timeout, [&](Communicator* ranks) {
-    a.ranks = ranks;
-    result = train_as_asked(command, a);
+  over_ranks(a.request.rank_timeout.value_or(600), [&](Communicator* ranks) {
+    a.request.ranks = ranks;
+    Terminal terminal;
+    Silent silent;
+    const bool leads = !ranks || ranks->rank() == 0;
+    result = heed::train(a.request, leads ? static_cast<TrainingObserver*>(&terminal) : &silent);
   });
   if (result.reason == StopReason::interrupted) throw ExitStatus{128 + caught_signal};
 }
@@ -99,13 +113,12 @@ void add_train(CLI::App& program) {
       program.add_subcommand("train", "Train a translator on sentence pairs, or a language model on a text");
   command->description(
       "Train a translator on sentence pairs, or a language model on a text\n\n"
-      "Sentence pairs come by --pairs, a text by --text. Killed or interrupted, the same command goes on where it "
-      "was,\n"
-      "and where --max-minutes does not guide the learning rate, ends with the same weights. Everything is kept in "
-      "the\n"
-      "--model directory. What is not given of size, rate and batches ([chosen]) is chosen from the data and\n"
-      "--max-minutes, and said in the first lines.");
-  add_train_options(*command, *a);
+      "--pairs names files of sentence pairs, --text a text. Everything is kept in the --model directory. After an\n"
+      "interruption the same command resumes the training, and ends with the same weights unless --max-minutes\n"
+      "guides the learning rate. Options you omit ([chosen]) are chosen from the data size and --max-minutes, and\n"
+      "printed first.");
+  add_training_flags(*command, a->request);
+  command->add_flag("--dump-config", a->dump_config, "Print all options as TOML and leave");
   set_usage(*command, {"--pairs FILE ... --model DIR [OPTIONS]", "--text FILE ... --model DIR [OPTIONS]",
                        "--init DIR --labelled FILE ... --model DIR [OPTIONS]", "--resume DIR [OPTIONS]"});
   set_main_options(*command, {"--pairs",          "--columns",        "--text",        "--valid-pairs", "--valid-text",
@@ -116,7 +129,7 @@ void add_train(CLI::App& program) {
       "Examples (spa-eng's columns are English and Spanish; this learns Spanish to English):\n"
       "  heed train --pairs spa-eng.tsv --columns 2,1 --valid-pairs dev.tsv --model my-model --max-minutes 60\n"
       "  heed train --text book.txt --model my-writer");
-  command->callback([command, a] { train(*command, *a); });
+  command->callback([a] { train(*a); });
 }
 
 }  // namespace heed::cli

@@ -21,16 +21,6 @@ std::string where(int64_t epoch, int64_t update) {
 
 }  // namespace
 
-std::string duration(double minutes) {
-  const auto seconds = static_cast<int64_t>(minutes * 60 + 0.5);
-  return format("%lld:%02lld:%02lld", static_cast<long long>(seconds / 3600), static_cast<long long>(seconds / 60 % 60),
-                static_cast<long long>(seconds % 60));
-}
-
-std::string loss_in_words(double nll, const TrainWords& words) {
-  return words.bits > 0 ? format("%.4f (%.4f bits/byte)", nll, words.bits * nll) : format("%.4f", nll);
-}
-
 void TrainDisplay::step(const TrainStep& s) {
   line_.bar(s.done, where(s.epoch, s.update) + "  " + time_left(s.minutes_left) + format("  loss %.4f", s.nll));
 }

@@ -5,21 +5,10 @@
 #include <string>
 
 #include "cli/progress.h"
+#include "heed/recipe.h"
 #include "heed/train.h"
 
 namespace heed::cli {
-
-/// "1:02:03".
-std::string duration(double minutes);
-
-/// What is learned in words: for a text its sequences are blocks.
-struct TrainWords {
-  const char* tokens = "words";
-  const char* sequences = "sentences";
-  double bits = 0;  // bits a byte are so many times the loss; 0 where they say nothing
-};
-/// "1.2345 (1.7810 bits/byte)".
-std::string loss_in_words(double nll, const TrainWords& words);
 
 /// All losses are those of the targets alone, without label smoothing: those of training and validation compare.
 class TrainDisplay {

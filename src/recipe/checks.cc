@@ -3,9 +3,9 @@
 #include <string>
 #include <variant>
 
-#include "recipe/settings.h"
 #include "heed/error.h"
 #include "heed/finite.h"
+#include "recipe/settings.h"
 
 namespace heed::inline v0 {
 
@@ -26,8 +26,9 @@ void expect_kind(const TrainingSettings& a, const char* field, const std::string
   if (holds_writer == a.of_text()) return;
   const std::string text = a.name("text"), pairs = a.name("pairs");
   throw UsageError(a.named(field, directory) +
-                   (holds_writer ? " holds a language model, which learns from a text; give " + text + " instead of pairs"
-                                 : " holds a translator, which learns from pairs; give " + pairs + " instead of " + text) +
+                   (holds_writer
+                        ? " holds a language model, which learns from a text; give " + text + " instead of pairs"
+                        : " holds a translator, which learns from pairs; give " + pairs + " instead of " + text) +
                    ", or another " + a.name(field));
 }
 
@@ -63,6 +64,23 @@ void check_pair_files(const TrainingSettings& a) {
 
 void check_valid_pair_files(const TrainingSettings& a) {
   check_files(a.valid_pairs(), a.name("valid_pairs"), a.name("valid_source"), a.name("valid_target"));
+}
+
+std::string with_option(const std::string& message, const TrainingRequest& request) {
+  size_t verb = 0;  // the length of "open " and its like
+  for (const std::string_view one : {"open ", "open directory ", "read ", "list ", "stat "})
+    if (message.starts_with(one)) verb = one.size();
+  if (verb == 0) return message;
+  const std::string_view rest = std::string_view(message).substr(verb);
+  for (const TrainingOption& option : training_options())
+    for (const std::string& value : option_values(request, option.field)) {
+      if (value.empty() || value == "-" || !rest.starts_with(value)) continue;
+      const std::string name = (request.spelling ? request.spelling(option.field) : option.field) + " " + value;
+      const std::string_view after = rest.substr(value.size());
+      if (after.starts_with(": ")) return name + std::string(after);
+      if (after.starts_with('/') || value.ends_with('/')) return name + ": " + message;
+    }
+  return message;
 }
 
 void expect_finite(const Module& model) {

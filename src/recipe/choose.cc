@@ -107,7 +107,8 @@ class Chooser {
     const bool of_characters = facts_.text && is(&R::vocab_type, "characters");
     if (of_characters) {
       pieces_ = characters + 1;
-    } else if (has(&R::init) || (has(&R::vocabulary) && given_.separate_vocabularies.value_or(false) == has(&R::source_vocabulary))) {
+    } else if (has(&R::init) ||
+               (has(&R::vocabulary) && given_.separate_vocabularies.value_or(false) == has(&R::source_vocabulary))) {
       pieces_ = value(&R::vocab_size, 2000);
     } else {
       begin("for " + data());

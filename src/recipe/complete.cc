@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "heed/config_fields.h"
+#include "heed/file_kind.h"
 #include "heed/io.h"
 #include "heed/paths.h"
 #include "recipe/options_file.h"
@@ -23,10 +24,10 @@ using R = TrainingRequest;
 using Fields = std::vector<std::string>;
 
 // Options that mean something for one kind of training only, beside those of one kind of model.
-const Fields kPairsOnly = {"pairs",        "source",          "target",       "valid_pairs",    "valid_source",
-                           "valid_target", "columns",         "exclude",      "batch_tokens",   "max_length",
-                           "subword_dropout", "validate_by",  "bleu_sentences", "separate_vocabularies",
-                           "source_vocabulary"};
+const Fields kPairsOnly = {
+    "pairs",           "source",      "target",         "valid_pairs",           "valid_source",
+    "valid_target",    "columns",     "exclude",        "batch_tokens",          "max_length",
+    "subword_dropout", "validate_by", "bleu_sentences", "separate_vocabularies", "source_vocabulary"};
 const Fields kTextOnly = {"valid_text", "vocab_type", "block", "batch", "context_ranks"};
 
 // And for Hugging Face models only, or for heed's own only.
@@ -131,8 +132,8 @@ void check_kept_paths(const TrainingSettings& s, const Fields& typed) {
     for (const std::string& path : option_values(s.given, option.field))
       if (const Type type = std::filesystem::status(path, error).type();
           type == Type::fifo || type == Type::socket || type == Type::character)
-        throw UsageError(kept + " names " + path + " for " + s.name(option.field) + ", which is no regular file; give " +
-                         s.name(option.field) + " if you want it");
+        throw UsageError(kept + " names " + path + " for " + s.name(option.field) +
+                         ", which is no regular file; give " + s.name(option.field) + " if you want it");
   }
   for (const std::string& field : kOutputs) {
     const std::vector<std::string> paths = option_values(s.given, field);
@@ -319,9 +320,11 @@ TrainingSettings completed(const TrainingRequest& request, bool only_described) 
     s.fill_in(parse_options(read_file(*request.config, kLargestOptions), *request.config, s.given));
   }
   if (!s.resume.empty()) {
-    if (s.given.model) throw UsageError("give " + s.name("resume") + ", to continue in this directory, or " + s.name("model"));
+    if (s.given.model)
+      throw UsageError("give " + s.name("resume") + ", to continue in this directory, or " + s.name("model"));
     if (s.given.preset)
-      throw UsageError(s.name("preset") + " chooses the shape of a new model; " + s.name("resume") + " continues with one");
+      throw UsageError(s.name("preset") + " chooses the shape of a new model; " + s.name("resume") +
+                       " continues with one");
     take_kept_options(s);
   }
   s.tuned = tuned_directory(s);

@@ -305,7 +305,7 @@ std::string toml_line(const std::string& name, const std::vector<std::string>& v
   if (list) line += "[";
   for (const std::string& value : values)
     if (sanitize_utf8(value) != value)
-      throw UsageError("--" + name + " " + sanitize_utf8(value) +
+      throw UsageError(name + " " + sanitize_utf8(value) +
                        ": it is not UTF-8, which files of options are; rename the file");
   for (size_t i = 0; i < values.size(); ++i) line += (i > 0 ? ", " : "") + toml_value(values[i], quoted);
   return line + (list ? "]" : "");

@@ -5,10 +5,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "heed/paths.h"
 #include "heed/communicator.h"
+#include "heed/config_fields.h"
 #include "heed/load.h"
 #include "heed/model_files.h"
+#include "heed/paths.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -81,9 +82,8 @@ Prepared prepare_directory(const TrainingSettings& a, Config& shape, const std::
     Vocabulary vocabulary = Vocabulary::load(a.model + "/" + kVocabularyFile, a.trust), source = vocabulary;
     if (!a.vocabulary.empty()) shape.vocab_size = load_vocabulary(a.vocabulary, a.trust).size();
     if (!fits(a, vocabulary))
-      throw UsageError(a.model + " has a vocabulary of another kind than " + a.vocab_type +
-                       "; give the same " + a.name("vocab_type") + " to resume, or another " + a.name("model") +
-                       " to start over");
+      throw UsageError(a.model + " has a vocabulary of another kind than " + a.vocab_type + "; give the same " +
+                       a.name("vocab_type") + " to resume, or another " + a.name("model") + " to start over");
     if (vocabulary.of_characters()) shape.vocab_size = vocabulary.size();  // as many as the text has
     if (shape.vocab_size == 0) shape.vocab_size = has.vocab_size;          // of --init, which may be gone
     if constexpr (translates) {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "recipe/settings.h"
 #include "heed/load.h"
 #include "heed/text.h"
+#include "recipe/settings.h"
 
 namespace heed::inline v0 {
 

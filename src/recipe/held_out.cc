@@ -30,17 +30,16 @@ void hold_out_by_default(TrainingSettings& a, TextPairs& texts, TextPairs& valid
     say("holds out " + std::to_string(validation.source.size()) + " of " + std::to_string(all) +
         " pairs for validation; " + a.named("valid_fraction", "0") + " trains on all of them");
   else if (fraction > 0)
-    say("no validation: nearly all of " + std::to_string(all) + " pairs have one source; " + a.name("valid_pairs") + " names others");
+    say("no validation: nearly all of " + std::to_string(all) + " pairs have one source; " + a.name("valid_pairs") +
+        " names others");
   else
-    say("no validation: " + std::to_string(all) +
-        " pairs are too few to hold some out; " + a.name("valid_pairs") + " names others, " +
-        a.named("valid_fraction", "0.1") + " takes a tenth");
+    say("no validation: " + std::to_string(all) + " pairs are too few to hold some out; " + a.name("valid_pairs") +
+        " names others, " + a.named("valid_fraction", "0.1") + " takes a tenth");
 }
 
 }  // namespace
 
-void hold_out_validation(TrainingSettings& a, TextPairs& texts, TextPairs& validation,
-                         const Say& say) {
+void hold_out_validation(TrainingSettings& a, TextPairs& texts, TextPairs& validation, const Say& say) {
   if (!a.valid_pairs().empty() || a.given.valid_pairs_in_memory) return;
   if (!a.given.valid_fraction) return hold_out_by_default(a, texts, validation, say);
   if (a.valid_fraction == 0) return;

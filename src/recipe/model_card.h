@@ -30,7 +30,4 @@ std::string to_markdown(const ModelCard& card);
 /// BLEU with and without regard to case and chrF2, each with its signature.
 CardRows score_rows(std::span<const std::string> translations, std::span<const std::string> references);
 
-/// 29000 as 29,000.
-std::string with_commas(int64_t count);
-
 }  // namespace heed::inline v0

@@ -114,7 +114,8 @@ class ShapeOptions {
     if (!field.option) return nullptr;
     for (const Entry& entry : entries_)
       if (std::string_view(entry.option.field) == field.option) return nullptr;  // both configurations have it
-    constexpr bool whole = std::is_same_v<T, int64_t>, real = std::is_same_v<T, double>, truth = std::is_same_v<T, bool>;
+    constexpr bool whole = std::is_same_v<T, int64_t>, real = std::is_same_v<T, double>,
+                   truth = std::is_same_v<T, bool>;
     using Kind = TrainingOption::Kind;
     entries_.push_back({.option = {.field = field.option,
                                    .key = replaced(field.option, '_', '-'),
@@ -123,7 +124,10 @@ class ShapeOptions {
                                            : real  ? Kind::number
                                            : truth ? Kind::boolean
                                                    : Kind::text,
-                                   .value = whole ? "INT" : real ? "FLOAT" : truth ? "BOOLEAN" : "TEXT",
+                                   .value = whole   ? "INT"
+                                            : real  ? "FLOAT"
+                                            : truth ? "BOOLEAN"
+                                                    : "TEXT",
                                    .lowest = -kInfinity,
                                    .highest = kInfinity,
                                    .help = field.help,
@@ -143,8 +147,9 @@ class ShapeOptions {
 class Table {
  public:
   Table() {
-    whole("threads", "", &R::threads, [](S& s) -> int64_t& { return s.threads; },
-          "Threads; 0 for HEED_NUM_THREADS, else for one per hardware thread", 0, 4096);
+    whole(
+        "threads", "", &R::threads, [](S& s) -> int64_t& { return s.threads; },
+        "Threads; 0 for HEED_NUM_THREADS, else for one per hardware thread", 0, 4096);
     seed();
     data();
     model();
@@ -243,12 +248,13 @@ void Table::data() {
   files("pairs", &R::pairs,
         "Sentence pairs, one a line, tab-separated columns. As all data: several files, also as a pattern in quotes, "
         "compressed by gzip, or - for standard input");
-  text("columns", "Data", "S,T", &R::columns, [](S& s) -> std::string& { return s.columns; },
-       "Columns of source and target in --pairs and --valid-pairs, from 1");
-  files("source", &R::source, "Source sentences, one a line (instead of --pairs)");
+  text(
+      "columns", "Data", "S,T", &R::columns, [](S& s) -> std::string& { return s.columns; },
+      "Columns of source and target in {pairs} and {valid_pairs}, from 1");
+  files("source", &R::source, "Source sentences, one a line (instead of {pairs})");
   files("target", &R::target, "Target sentences, one a line");
   files("valid_pairs", &R::valid_pairs, "Sentence pairs to validate on");
-  files("valid_source", &R::valid_source, "Source sentences to validate on (instead of --valid-pairs)");
+  files("valid_source", &R::valid_source, "Source sentences to validate on (instead of {valid_pairs})");
   files("valid_target", &R::valid_target, "Target sentences to validate on");
   files("text", &R::text, "Text for a language model (instead of sentence pairs)");
   files("valid_text", &R::valid_text, "Text to validate on");
@@ -256,56 +262,71 @@ void Table::data() {
         "Lines of a label, a tab and a text, or an image's file, for a Hugging Face encoder: its classes (instead of "
         "sentence pairs)");
   files("valid_labelled", &R::valid_labelled, "Such lines to validate on");
-  text("prefix", "Data", "TEXT", &R::prefix, [](S& s) -> std::string& { return s.prefix; },
-       "Text before each source, for a Hugging Face model: 'summarize: ' for T5");
-  text("source_language", "Data", "CODE", &R::source_language,
-       [](S& s) -> std::string& { return s.source_language; },
-       "Language of the sources, for a multilingual Hugging Face model")
+  text(
+      "prefix", "Data", "TEXT", &R::prefix, [](S& s) -> std::string& { return s.prefix; },
+      "Text before each source, for a Hugging Face model: 'summarize: ' for T5");
+  text(
+      "source_language", "Data", "CODE", &R::source_language, [](S& s) -> std::string& { return s.source_language; },
+      "Language of the sources, for a multilingual Hugging Face model")
       .option.key = "from";
-  text("target_language", "Data", "CODE", &R::target_language,
-       [](S& s) -> std::string& { return s.target_language; }, "Language of the targets")
+  text(
+      "target_language", "Data", "CODE", &R::target_language, [](S& s) -> std::string& { return s.target_language; },
+      "Language of the targets")
       .option.key = "to";
-  number("valid_fraction", "Data", &R::valid_fraction, [](S& s) -> double& { return s.valid_fraction; },
-         "Without data to validate on: this part of the pairs, chosen by their sources, or of the end of --text [2 % of "
-         "pairs, 100 to 2,000 of them; 0.1 for --text]",
-         0, 0.9)
+  number(
+      "valid_fraction", "Data", &R::valid_fraction, [](S& s) -> double& { return s.valid_fraction; },
+      "Without data to validate on: this part of the pairs, chosen by their sources, or of the end of {text} [2 % of "
+      "pairs, 100 to 2,000 of them; 0.1 for {text}]",
+      0, 0.9)
       .option.standard.clear();
-  choice("vocab_type", "Data", &R::vocab_type, [](S& s) -> std::string& { return s.vocab_type; },
-         {"subwords", "characters"}, "Pieces of --text: subwords, or characters (each one of the text, and no other)");
-  flag("skip_bad_lines", "Data", &R::skip_bad_lines, [](S& s) -> bool& { return s.skip_bad_lines; },
-       "Leave out lines that are empty, lack a column or are not UTF-8, and count them");
+  choice(
+      "vocab_type", "Data", &R::vocab_type, [](S& s) -> std::string& { return s.vocab_type; },
+      {"subwords", "characters"}, "Pieces of {text}: subwords, or characters (each one of the text, and no other)");
+  flag(
+      "skip_bad_lines", "Data", &R::skip_bad_lines, [](S& s) -> bool& { return s.skip_bad_lines; },
+      "Leave out lines that are empty, lack a column or are not UTF-8, and count them");
   files("exclude", &R::exclude, "Leave out training pairs whose source is a line of these files");
-  path("vocabulary", "Data", "FILE", &R::vocabulary, [](S& s) -> std::string& { return s.vocabulary; },
-       "Use this vocabulary instead of learning one");
-  flag("separate_vocabularies", "Data", &R::separate_vocabularies,
-       [](S& s) -> bool& { return s.separate_vocabularies; },
-       "A separate vocabulary and embedding for the source; --vocabulary is the target's");
-  path("source_vocabulary", "Data", "FILE", &R::source_vocabulary,
-       [](S& s) -> std::string& { return s.source_vocabulary; },
-       "With --separate-vocabularies: use this one for the source");
-  flag("trust", "Data", &R::trust, [](S& s) -> bool& { return s.trust; }, "Load a vocabulary that heed did not make");
-  number("character_coverage", "Data", &R::character_coverage, [](S& s) -> double& { return s.character_coverage; },
-         "Share of the text's characters that have their own piece; the rest become bytes",
-         VocabularyOptions::kLeastCoverage, 1);
+  path(
+      "vocabulary", "Data", "FILE", &R::vocabulary, [](S& s) -> std::string& { return s.vocabulary; },
+      "Use this vocabulary instead of learning one");
+  flag(
+      "separate_vocabularies", "Data", &R::separate_vocabularies, [](S& s) -> bool& { return s.separate_vocabularies; },
+      "A separate vocabulary and embedding for the source; {vocabulary} is the target's");
+  path(
+      "source_vocabulary", "Data", "FILE", &R::source_vocabulary,
+      [](S& s) -> std::string& { return s.source_vocabulary; },
+      "With {separate_vocabularies}: use this one for the source");
+  flag(
+      "trust", "Data", &R::trust, [](S& s) -> bool& { return s.trust; }, "Load a vocabulary that heed did not make");
+  number(
+      "character_coverage", "Data", &R::character_coverage, [](S& s) -> double& { return s.character_coverage; },
+      "Share of the text's characters that have their own piece; the rest become bytes",
+      VocabularyOptions::kLeastCoverage, 1);
 }
 
 void Table::model() {
-  path("model", "Model", "DIR", &R::model, [](S& s) -> std::string& { return s.model; }, "Directory of the model");
-  path("init", "Model", "DIR", &R::init, [](S& s) -> std::string& { return s.init; },
-       "Begin with the shape, the weights and the vocabulary of this model, heed's or a Hugging Face model");
-  choice("preset", "Model", &R::preset, [](S& s) -> std::string& { return s.preset; }, {"tiny", "small", "base"},
-         "Shape: tiny, small or base, and fixed values for the rest; options below change parts of it. Without it, "
-         "options you omit are chosen from the data and --max-minutes")
+  path(
+      "model", "Model", "DIR", &R::model, [](S& s) -> std::string& { return s.model; }, "Directory of the model");
+  path(
+      "init", "Model", "DIR", &R::init, [](S& s) -> std::string& { return s.init; },
+      "Begin with the shape, the weights and the vocabulary of this model, heed's or a Hugging Face model");
+  choice(
+      "preset", "Model", &R::preset, [](S& s) -> std::string& { return s.preset; }, {"tiny", "small", "base"},
+      "Shape: tiny, small or base, and fixed values for the rest; options below change parts of it. Without it, "
+      "options you omit are chosen from the data and {max_minutes}")
       .option.standard.clear();
-  whole("lora", "Model", &R::lora, [](S& s) -> int64_t& { return s.lora; },
-        "For a Hugging Face model: train low-rank adapters of this rank, and leave its weights as they are", 1, 65536);
+  whole(
+      "lora", "Model", &R::lora, [](S& s) -> int64_t& { return s.lora; },
+      "For a Hugging Face model: train low-rank adapters of this rank, and leave its weights as they are", 1, 65536);
   entries_.back().option.value = "RANK";
   entries_.back().option.standard.clear();
-  number("lora_alpha", "Model", &R::lora_alpha, [](S& s) -> double& { return s.lora_alpha; },
-         "The products of the adapters count alpha / RANK times [twice the rank]", 1e-6, 1e6)
+  number(
+      "lora_alpha", "Model", &R::lora_alpha, [](S& s) -> double& { return s.lora_alpha; },
+      "The products of the adapters count alpha / RANK times [twice the rank]", 1e-6, 1e6)
       .option.standard.clear();
-  choice("lora_layers", "Model", &R::lora_layers, [](S& s) -> std::string& { return s.lora_layers; },
-         {"attention", "all"}, "Layers with adapters: attention (queries and values) or all [attention]")
+  choice(
+      "lora_layers", "Model", &R::lora_layers, [](S& s) -> std::string& { return s.lora_layers; }, {"attention", "all"},
+      "Layers with adapters: attention (queries and values) or all [attention]")
       .option.standard.clear();
   S standard;
   ShapeOptions shape(entries_);
@@ -318,82 +339,117 @@ void Table::model() {
 
 void Table::training() {
   const char* const g = "Training";
-  whole("batch_tokens", g, &R::batch_tokens, [](S& s) -> int64_t& { return s.options.batch_tokens; },
-        "Tokens a batch, on its longer side");
-  whole("max_length", g, &R::max_length, [](S& s) -> int64_t& { return s.options.max_length; },
-        "Leave out pairs with more tokens on a side");
-  number("subword_dropout", g, &R::subword_dropout, [](S& s) -> double& { return s.options.subword_dropout; },
-         "Merges left out of the pieces of an epoch (BPE-dropout)");
-  whole("batch", g, &R::batch, [](S& s) -> int64_t& { return s.options.batch; }, "Pieces of --text a batch")
+  whole(
+      "batch_tokens", g, &R::batch_tokens, [](S& s) -> int64_t& { return s.options.batch_tokens; },
+      "Tokens a batch, on its longer side");
+  whole(
+      "max_length", g, &R::max_length, [](S& s) -> int64_t& { return s.options.max_length; },
+      "Leave out pairs with more tokens on a side");
+  number(
+      "subword_dropout", g, &R::subword_dropout, [](S& s) -> double& { return s.options.subword_dropout; },
+      "Merges left out of the pieces of an epoch (BPE-dropout)");
+  whole(
+      "batch", g, &R::batch, [](S& s) -> int64_t& { return s.options.batch; }, "Pieces of {text} a batch")
       .option.standard.clear();
-  whole("block", g, &R::block, [](S& s) -> int64_t& { return s.options.block; }, "Tokens of each piece of --text")
+  whole(
+      "block", g, &R::block, [](S& s) -> int64_t& { return s.options.block; }, "Tokens of each piece of {text}")
       .option.standard.clear();
-  whole("accumulate", g, &R::accumulate, [](S& s) -> int64_t& { return s.options.accumulate; },
-        "Batches an update, for larger ones than fit into memory");
-  choice("schedule", g, &R::schedule, [](S& s) -> std::string& { return s.schedule; },
-         {"inverse-square-root", "cosine", "constant", "linear"},
-         "Learning rate after a warm-up: linear falls to 0 as --max-minutes, --max-updates or --max-epochs ends; or "
-         "inverse-square-root, cosine, constant");
-  number("learning_rate", g, &R::learning_rate, [](S& s) -> double& { return s.options.learning_rate.peak; },
-         "Peak of the learning rate");
-  number("min_learning_rate", g, &R::min_learning_rate, [](S& s) -> double& { return s.options.learning_rate.floor; },
-         "What --schedule cosine and linear end at [0; of a text a tenth of the peak, with cosine]");
-  whole("warmup", g, &R::warmup, [](S& s) -> int64_t& { return s.options.learning_rate.warmup; },
-        "Updates until the peak");
-  whole("anneal", g, &R::anneal, [](S& s) -> int64_t& { return s.options.learning_rate.anneal; },
-        "Last updates of --max-updates, over which the rate also falls to 0");
-  number("beta1", g, &R::beta1, [](S& s) -> double& { return s.options.adamw.beta1; },
-         "AdamW: decay of the mean gradient");
-  number("beta2", g, &R::beta2, [](S& s) -> double& { return s.options.adamw.beta2; },
-         "AdamW: decay of the mean squared gradient");
-  number("epsilon", g, &R::epsilon, [](S& s) -> double& { return s.options.adamw.epsilon; },
-         "AdamW: added to the root of the mean square");
-  number("weight_decay", g, &R::weight_decay, [](S& s) -> double& { return s.options.adamw.weight_decay; },
-         "AdamW: decay of matrices");
-  number("clip_norm", g, &R::clip_norm, [](S& s) -> double& { return s.options.clip_norm; },
-         "Largest norm of all gradients; 0 for none");
-  number("label_smoothing", g, &R::label_smoothing, [](S& s) -> double& { return s.options.label_smoothing; },
-         "Probability spread over all pieces");
-  number("r_drop", g, &R::r_drop, [](S& s) -> double& { return s.options.r_drop; },
-         "Alpha of R-Drop: each batch goes through twice, and the two are to agree");
-  whole("validate_every", g, &R::validate_every, [](S& s) -> int64_t& { return s.options.validate_every; },
-        "Updates between validations; 0 for each epoch");
-  choice("validate_by", g, &R::validate_by, [](S& s) -> std::string& { return s.validate_by; }, {"loss", "bleu"},
-         "What chooses the best weights and ends --patience: loss or bleu");
-  whole("bleu_sentences", g, &R::bleu_sentences, [](S& s) -> int64_t& { return s.options.bleu_sentences; },
-        "Validation pairs to translate greedily at each validation for BLEU; 0 for none", 0, 1000000);
-  whole("average", g, &R::average, [](S& s) -> int64_t& { return s.options.average; },
-        "Checkpoints (one a validation) to average");
-  whole("max_updates", g, &R::max_updates, [](S& s) -> int64_t& { return s.options.max_updates; },
-        "Stop after so many updates; 0 for no limit");
-  whole("max_epochs", g, &R::max_epochs, [](S& s) -> int64_t& { return s.options.max_epochs; },
-        "Stop after so many epochs; 0 for no limit");
-  number("max_minutes", g, &R::max_minutes, [](S& s) -> double& { return s.options.max_minutes; },
-         "Stop after so many minutes, preparation and validations included; 0 for no limit");
-  whole("patience", g, &R::patience, [](S& s) -> int64_t& { return s.options.patience; },
-        "Stop after so many validations without better weights; 0 for no limit");
-  number("save_minutes", g, &R::save_minutes, [](S& s) -> double& { return s.options.save_minutes; },
-         "Minutes between saves; 0 for none but at validations");
-  whole("save_every", g, &R::save_every, [](S& s) -> int64_t& { return s.options.save_every; },
-        "Updates between saves; 0 for none by count");
-  whole("log_every", g, &R::log_every, [](S& s) -> int64_t& { return s.options.log_every; },
-        "Updates between progress lines");
-  whole("context_ranks", g, &R::context_ranks, [](S& s) -> int64_t& { return s.options.context_ranks; },
-        "Under mpirun: ranks that share each piece of --text, so that none has all of its tokens; a power of two");
-  number("rank_timeout", g, &R::rank_timeout, [](S& s) -> double& { return s.rank_timeout; },
-         "Seconds that a rank under mpirun waits for another one");
+  whole(
+      "accumulate", g, &R::accumulate, [](S& s) -> int64_t& { return s.options.accumulate; },
+      "Batches an update, for larger ones than fit into memory");
+  choice(
+      "schedule", g, &R::schedule, [](S& s) -> std::string& { return s.schedule; },
+      {"inverse-square-root", "cosine", "constant", "linear"},
+      "Learning rate after a warm-up: linear falls to 0 as {max_minutes}, {max_updates} or {max_epochs} ends; or "
+      "inverse-square-root, cosine, constant");
+  number(
+      "learning_rate", g, &R::learning_rate, [](S& s) -> double& { return s.options.learning_rate.peak; },
+      "Peak of the learning rate");
+  number(
+      "min_learning_rate", g, &R::min_learning_rate, [](S& s) -> double& { return s.options.learning_rate.floor; },
+      "What {schedule} cosine and linear end at [0; of a text a tenth of the peak, with cosine]");
+  whole(
+      "warmup", g, &R::warmup, [](S& s) -> int64_t& { return s.options.learning_rate.warmup; },
+      "Updates until the peak");
+  whole(
+      "anneal", g, &R::anneal, [](S& s) -> int64_t& { return s.options.learning_rate.anneal; },
+      "Last updates of {max_updates}, over which the rate also falls to 0");
+  number(
+      "beta1", g, &R::beta1, [](S& s) -> double& { return s.options.adamw.beta1; },
+      "AdamW: decay of the mean gradient");
+  number(
+      "beta2", g, &R::beta2, [](S& s) -> double& { return s.options.adamw.beta2; },
+      "AdamW: decay of the mean squared gradient");
+  number(
+      "epsilon", g, &R::epsilon, [](S& s) -> double& { return s.options.adamw.epsilon; },
+      "AdamW: added to the root of the mean square");
+  number(
+      "weight_decay", g, &R::weight_decay, [](S& s) -> double& { return s.options.adamw.weight_decay; },
+      "AdamW: decay of matrices");
+  number(
+      "clip_norm", g, &R::clip_norm, [](S& s) -> double& { return s.options.clip_norm; },
+      "Largest norm of all gradients; 0 for none");
+  number(
+      "label_smoothing", g, &R::label_smoothing, [](S& s) -> double& { return s.options.label_smoothing; },
+      "Probability spread over all pieces");
+  number(
+      "r_drop", g, &R::r_drop, [](S& s) -> double& { return s.options.r_drop; },
+      "Alpha of R-Drop: each batch goes through twice, and the two are to agree");
+  whole(
+      "validate_every", g, &R::validate_every, [](S& s) -> int64_t& { return s.options.validate_every; },
+      "Updates between validations; 0 for each epoch");
+  choice(
+      "validate_by", g, &R::validate_by, [](S& s) -> std::string& { return s.validate_by; }, {"loss", "bleu"},
+      "What chooses the best weights and ends {patience}: loss or bleu");
+  whole(
+      "bleu_sentences", g, &R::bleu_sentences, [](S& s) -> int64_t& { return s.options.bleu_sentences; },
+      "Validation pairs to translate greedily at each validation for BLEU; 0 for none", 0, 1000000);
+  whole(
+      "average", g, &R::average, [](S& s) -> int64_t& { return s.options.average; },
+      "Checkpoints (one a validation) to average");
+  whole(
+      "max_updates", g, &R::max_updates, [](S& s) -> int64_t& { return s.options.max_updates; },
+      "Stop after so many updates; 0 for no limit");
+  whole(
+      "max_epochs", g, &R::max_epochs, [](S& s) -> int64_t& { return s.options.max_epochs; },
+      "Stop after so many epochs; 0 for no limit");
+  number(
+      "max_minutes", g, &R::max_minutes, [](S& s) -> double& { return s.options.max_minutes; },
+      "Stop after so many minutes, preparation and validations included; 0 for no limit");
+  whole(
+      "patience", g, &R::patience, [](S& s) -> int64_t& { return s.options.patience; },
+      "Stop after so many validations without better weights; 0 for no limit");
+  number(
+      "save_minutes", g, &R::save_minutes, [](S& s) -> double& { return s.options.save_minutes; },
+      "Minutes between saves; 0 for none but at validations");
+  whole(
+      "save_every", g, &R::save_every, [](S& s) -> int64_t& { return s.options.save_every; },
+      "Updates between saves; 0 for none by count");
+  whole(
+      "log_every", g, &R::log_every, [](S& s) -> int64_t& { return s.options.log_every; },
+      "Updates between progress lines");
+  whole(
+      "context_ranks", g, &R::context_ranks, [](S& s) -> int64_t& { return s.options.context_ranks; },
+      "Under mpirun: ranks that share each piece of {text}, so that none has all of its tokens; a power of two");
+  number(
+      "rank_timeout", g, &R::rank_timeout, [](S& s) -> double& { return s.rank_timeout; },
+      "Seconds that a rank under mpirun waits for another one");
 }
 
 void Table::report() {
   const char* const g = "Report";
-  path("html", g, "FILE", &R::html, [](S& s) -> std::string& { return s.html; },
-       "Write a page for a browser, anew at each validation: curves, and attention over time");
-  text("html_lines", g, "N,N", &R::html_lines, [](S& s) -> std::string& { return s.html_lines; },
-       "Watch the attention in these lines of the validation data, from 1 [the first three of moderate length]");
-  path("tensorboard", g, "DIR", &R::tensorboard, [](S& s) -> std::string& { return s.tensorboard; },
-       "Write event files for TensorBoard into this directory");
-  path("timeline", g, "FILE", &R::timeline, [](S& s) -> std::string& { return s.timeline; },
-       "Write what each rank does when in the second update of this run, for ui.perfetto.dev");
+  path(
+      "html", g, "FILE", &R::html, [](S& s) -> std::string& { return s.html; },
+      "Write a page for a browser, anew at each validation: curves, and attention over time");
+  text(
+      "html_lines", g, "N,N", &R::html_lines, [](S& s) -> std::string& { return s.html_lines; },
+      "Watch the attention in these lines of the validation data, from 1 [the first three of moderate length]");
+  path(
+      "tensorboard", g, "DIR", &R::tensorboard, [](S& s) -> std::string& { return s.tensorboard; },
+      "Write event files for TensorBoard into this directory");
+  path(
+      "timeline", g, "FILE", &R::timeline, [](S& s) -> std::string& { return s.timeline; },
+      "Write what each rank does when in the second update of this run, for ui.perfetto.dev");
 }
 
 const std::vector<Entry>& entries() {
@@ -418,7 +474,8 @@ template <class T>
 T parsed(const std::string& text, const TrainingOption& option, const std::string& what) {
   if constexpr (std::is_same_v<T, std::string>) {
     const std::string value = option.choices.empty() ? text : replaced(text, '_', '-');
-    if (option.choices.empty() || std::find(option.choices.begin(), option.choices.end(), value) != option.choices.end())
+    if (option.choices.empty() ||
+        std::find(option.choices.begin(), option.choices.end(), value) != option.choices.end())
       return value;
     std::string all;
     for (const std::string& choice : option.choices) all += (all.empty() ? "" : ", ") + choice;
@@ -463,13 +520,28 @@ static std::string help_with_default(const TrainingOption& option) {
   std::string standard;
   if (option.help.ends_with(']')) return option.help;
   if (std::string_view(option.field) == "max_positions") {
-    standard = option.standard + "; --block for --text";
+    standard = option.standard + "; {block} for {text}";
   } else if (is_chosen(option.field)) {
     standard = "chosen";
   } else if (const std::string of_text = text_default(option.field); !of_text.empty() && of_text != option.standard) {
-    standard = option.standard.empty() ? of_text : option.standard + "; " + of_text + " for --text";
+    standard = option.standard.empty() ? of_text : option.standard + "; " + of_text + " for {text}";
   }
   return standard.empty() ? option.help : option.help + " [" + standard + "]";
+}
+
+std::string help_of(const TrainingOption& option, std::string (*spelling)(const std::string& field)) {
+  std::string text;
+  for (size_t at = 0; at < option.help.size();) {
+    const size_t open = std::min(option.help.find('{', at), option.help.size());
+    text.append(option.help, at, open - at);
+    const size_t close = open < option.help.size() ? option.help.find('}', open) : open;
+    if (open < close) {
+      const std::string field = option.help.substr(open + 1, close - open - 1);
+      text += spelling ? spelling(field) : field;
+    }
+    at = close + 1;
+  }
+  return text;
 }
 
 std::span<const TrainingOption> training_options() {

@@ -78,15 +78,12 @@ std::string as_toml(const TrainingSettings& s, Written what) {
   for (const TrainingOption& option : training_options()) {
     if (s.unused.contains(option.field)) continue;
     std::vector<std::string> values = option_values(s.given, option.field);
-    if (values.empty() && what != Written::given) {
-      values = {option.standard};
-      if (option.kind == TrainingOption::Kind::flag) values = {"false"};
-    }
+    if (values.empty() && what != Written::given) values = {option.standard};
     std::erase(values, "");
     if (values.empty() && !described) continue;
     if (option.path && what != Written::given)
       for (std::string& value : values) value = based_on(std::filesystem::current_path(), value);
-    if (described) toml += "# " + option.help + "\n";
+    if (described) toml += "# " + help_of(option, s.given.spelling) + "\n";
     const bool quoted = option.path;
     toml += values.empty() ? "# " + option.key + " = " + placeholder(option) + "\n"
                            : toml_line(option.key, values, option.several, quoted) + "\n";

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "heed/paths.h"
 #include "heed/io.h"
+#include "heed/paths.h"
 #include "heed/task.h"
 
 namespace heed::inline v0 {

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "recipe/settings.h"
-#include "recipe/training_report.h"
 #include "heed/communicator.h"
 #include "heed/event_file.h"
 #include "heed/profile.h"
 #include "heed/timeline.h"
 #include "heed/train.h"
+#include "recipe/settings.h"
+#include "recipe/training_report.h"
 
 namespace heed::inline v0 {
 
@@ -58,8 +58,10 @@ class TensorBoard {
   bool failed_ = false;
 };
 
-/// `option` begins messages. Throws UsageError for a timeline in the place of what is read, or in the model's directory.
-void check_timeline_path(const std::string& option, const std::string& path, const std::string& directory, const std::vector<std::string>& inputs);
+/// `option` begins messages. Throws UsageError for a timeline in the place of what is read, or in the model's
+/// directory.
+void check_timeline_path(const std::string& option, const std::string& path, const std::string& directory,
+                         const std::vector<std::string>& inputs);
 
 /// What all ranks do in the second update of a run, as events of Chrome's trace format: a process for each rank, a
 /// thread for each of its threads, messages beside them. What fails there is said, and training goes on.

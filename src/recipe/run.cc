@@ -9,14 +9,20 @@
 #include <span>
 #include <utility>
 
-#include "recipe/reports.h"
 #include "heed/attention_over_ranks.h"
 #include "heed/executor.h"
 #include "heed/label.h"
 #include "heed/text.h"
+#include "recipe/reports.h"
 
 namespace heed::inline v0 {
 namespace {
+
+std::string formatted(const char* pattern, auto... values) {
+  char text[160];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
 
 std::string describe(const TrainingSettings& a, StopReason reason) {
   switch (reason) {
@@ -38,7 +44,7 @@ std::string describe(const TrainingSettings& a, StopReason reason) {
 std::string how_to_continue(const TrainingSettings& a, StopReason reason) {
   const LearningRate& rate = a.options.learning_rate;
   const bool ends = rate.schedule == Schedule::linear || rate.schedule == Schedule::cosine || rate.anneal > 0;
-  const std::string resume = "; to continue, run heed train --resume " + shell_word(a.model) + " with a larger ";
+  const std::string resume = "; to continue, train with " + a.named("resume", shell_word(a.model)) + " and a larger ";
   switch (reason) {
     case StopReason::max_minutes:
       return resume + a.name("max_minutes");
@@ -57,8 +63,8 @@ std::string how_to_continue(const TrainingSettings& a, StopReason reason) {
 void say_end(const TrainingSettings& a, TrainingObserver& watcher, const WatchedTraining& training,
              const TrainResult& result) {
   if (result.reason == StopReason::interrupted) {
-    watcher.line("saved after update " + std::to_string(result.update) + "; heed train --resume " + a.model +
-                 " continues from here");
+    watcher.line("saved after update " + std::to_string(result.update) + "; train with " +
+                 a.named("resume", shell_word(a.model)) + " to continue");
     return;
   }
   char bleu[32] = "";
@@ -111,6 +117,16 @@ std::vector<size_t> moderate(const std::vector<std::string>& sentences) {
 
 }  // namespace
 
+std::string duration(double minutes) {
+  const auto seconds = static_cast<int64_t>(minutes * 60 + 0.5);
+  return formatted("%lld:%02lld:%02lld", static_cast<long long>(seconds / 3600),
+                   static_cast<long long>(seconds / 60 % 60), static_cast<long long>(seconds % 60));
+}
+
+std::string loss_in_words(double nll, const TrainWords& words) {
+  return words.bits > 0 ? formatted("%.4f (%.4f bits/byte)", nll, words.bits * nll) : formatted("%.4f", nll);
+}
+
 void SampleTranslations::take(const TextPairs& texts, const std::vector<std::string>& translations) {
   constexpr int kColumns = 120;
   if (!lines_.empty()) return;
@@ -122,15 +138,14 @@ void SampleTranslations::take(const TextPairs& texts, const std::vector<std::str
 
 std::vector<std::string> SampleTranslations::lines() { return std::exchange(lines_, {}); }
 
-std::string with_example(const std::string& begin, const std::vector<std::string>& texts) {
+std::string example_of(const std::vector<std::string>& texts) {
   constexpr size_t kLookedAt = 1000, kShortest = 8, kLongest = 60;  // bytes
   for (const std::string& text : std::span(texts).first(std::min(texts.size(), kLookedAt))) {
     const bool plain =
         std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
-    if (plain && text.size() >= kShortest && text.size() <= kLongest && text[0] != '-' && text[0] != ' ')
-      return begin + " " + shell_word(text);
+    if (plain && text.size() >= kShortest && text.size() <= kLongest && text[0] != '-' && text[0] != ' ') return text;
   }
-  return begin + " TEXT";
+  return "TEXT";
 }
 
 std::string first_words(const std::vector<std::string>& lines) {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "recipe/settings.h"
-#include "recipe/training_report.h"
 #include "heed/nn.h"
 #include "heed/text.h"
+#include "recipe/settings.h"
+#include "recipe/training_report.h"
 
 namespace heed::inline v0 {
 
@@ -40,8 +40,8 @@ TrainResult run_watched(const TrainingSettings& a, TrainingObserver& watcher, co
                         TrainHooks hooks, std::optional<ReportOnTraining> report,
                         const std::function<TrainResult(const TrainOptions&, const TrainHooks&)>& train);
 
-/// A command to type after a training that read these texts: `begin`, then one of the texts as a word of a shell.
-std::string with_example(const std::string& begin, const std::vector<std::string>& texts);
+/// A text to try the model with: one that is short and plain, or "TEXT".
+std::string example_of(const std::vector<std::string>& texts);
 /// The words that a text begins with, for a model to continue.
 std::string first_words(const std::vector<std::string>& lines);
 

@@ -21,11 +21,11 @@
 namespace heed::inline v0 {
 
 struct TrainingSettings {
-  TrainingRequest given{};             // with the options of files and presets, and those that were chosen
-  std::set<std::string> unused{};      // options that this kind of training does not have
-  std::string tuned{};                 // tuned_directory()
-  bool open = false;                   // absent options are still to be chosen, by choose_options()
-  bool only_described = false;         // no training: describe_options()
+  TrainingRequest given{};         // with the options of files and presets, and those that were chosen
+  std::set<std::string> unused{};  // options that this kind of training does not have
+  std::string tuned{};             // tuned_directory()
+  bool open = false;               // absent options are still to be chosen, by choose_options()
+  bool only_described = false;     // no training: describe_options()
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 
   // The values of `given`, or their defaults. Shape options set both configurations, where both have the field.
@@ -47,7 +47,9 @@ struct TrainingSettings {
   double rank_timeout = 600;
 
   Communicator* ranks() const { return given.ranks; }
-  bool leads() const { return !given.ranks || given.ranks->rank() == 0; }  // reads and writes the directory, and reports
+  bool leads() const {
+    return !given.ranks || given.ranks->rank() == 0;
+  }  // reads and writes the directory, and reports
   bool of_text() const { return !given.text.empty(); }
   bool of_labels() const { return !given.labelled.empty(); }
   bool of_pairs() const { return !pairs().empty() || given.pairs_in_memory; }
@@ -76,9 +78,6 @@ struct TrainingSettings {
 /// configuration with others and for a kTrainOptionsFile that heed did not write.
 TrainingSettings completed(const TrainingRequest& request, bool only_described = false);
 
-/// Throws UsageError for settings that do not fit together.
-void check_training(const TrainingSettings& s);
-
 /// The files that are read.
 std::vector<std::string> inputs_of(const TrainingSettings& s);
 
@@ -98,6 +97,10 @@ void check_valid_pair_files(const TrainingSettings& s);
 
 /// Throws UsageError if `field` names a model of the other kind than the data is for.
 void expect_kind(const TrainingSettings& s, const char* field, const std::string& directory, const ModelConfig& config);
+
+/// Vocabulary::train(); messages about a size that does not fit begin with `option`.
+Vocabulary learn_vocabulary(const std::string& option, const std::vector<std::string>& lines,
+                            const VocabularyOptions& options);
 
 /// Throws FormatError where a parameter of the model that a training begins with is NaN or infinite.
 void expect_finite(const Module& model);

@@ -12,25 +12,25 @@
 #include <span>
 #include <utility>
 
-#include "recipe/held_out.h"
-#include "recipe/model_card.h"
-#include "heed/paths.h"
-#include "recipe/directory.h"
-#include "recipe/reports.h"
-#include "recipe/training_report.h"
-#include "recipe/run.h"
-#include "recipe/tuning.h"
 #include "heed/communicator.h"
 #include "heed/config_fields.h"
 #include "heed/executor.h"
 #include "heed/io.h"
 #include "heed/load.h"
 #include "heed/model_files.h"
+#include "heed/paths.h"
 #include "heed/random.h"
 #include "heed/task.h"
 #include "heed/text.h"
 #include "heed/token_file.h"
 #include "heed/translator.h"
+#include "recipe/directory.h"
+#include "recipe/held_out.h"
+#include "recipe/model_card.h"
+#include "recipe/reports.h"
+#include "recipe/run.h"
+#include "recipe/training_report.h"
+#include "recipe/tuning.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -91,8 +91,7 @@ struct CardParts {
 
 // Written at the end of a run.
 template <class Model>
-void write_model_card(const const TrainingSettings& a, const TrainResult& result, const Model& model,
-                      CardParts parts) {
+void write_model_card(const TrainingSettings& a, const TrainResult& result, const Model& model, CardParts parts) {
   ModelCard card;
   card.title = name_of_directory(a.model);
   card.summary = std::move(parts.summary);
@@ -220,7 +219,7 @@ LearnVocabulary choose(TrainingSettings& a, TrainingObserver& watcher, TrainFact
 // What run() shows of one kind of training only.
 struct Watching {
   std::string data;  // begins the first line
-  std::string next;  // a command that uses the model
+  NextUse next{};
   bool validates = true;
   TrainWords words{};
   SampleTranslations* samples = nullptr;
@@ -229,8 +228,8 @@ struct Watching {
 // Trains, reports progress, and writes the card with what `parts` makes of the result. `hooks` may hold what else the
 // training needs.
 template <class Model, class Training, class Data, class Parts>
-TrainResult run(const const TrainingSettings& a, TrainingObserver& watcher, const Prepared& prepared,
-                Model& model, Training& training, const Data& validation, const Watching& watching, TrainHooks hooks,
+TrainResult run(const TrainingSettings& a, TrainingObserver& watcher, const Prepared& prepared, Model& model,
+                Training& training, const Data& validation, const Watching& watching, TrainHooks hooks,
                 std::optional<ReportOnTraining> report, Parts&& parts) {
   const WatchedTraining watched{.model = model,
                                 .words = watching.words,
@@ -333,8 +332,7 @@ void take_over(const TokenFile& tokens, TrainingSettings& a) {
       info.text ? !a.given.valid_text.empty() : !a.valid_pairs().empty() || a.given.valid_pairs_in_memory;
   refuse(!a.html.empty() && !validates, "html", "give " + validation + " to watch");
   if (a.separate_vocabularies && info.source_vocabulary.empty())
-    throw UsageError(tokens.path() +
-                     " was prepared with one vocabulary; leave out " + a.name("separate_vocabularies") +
+    throw UsageError(tokens.path() + " was prepared with one vocabulary; leave out " + a.name("separate_vocabularies") +
                      ", or give it to heed prepare");
   a.set("separate_vocabularies", info.source_vocabulary.empty() ? "false" : "true");
   for (const auto& [given, stored] :
@@ -422,11 +420,11 @@ TrainResult train_on_pairs(TrainingSettings& a, TrainingObserver& watcher) {
     say("no validation: of tokens no part is held out; give " + a.name("valid_pairs") + " for it");
   TrainOptions& options = a.options;
   if (valid_texts.source.empty() && options.criterion == Criterion::bleu)
-    throw UsageError(a.named("validate_by", "bleu") + " needs validation pairs; give " + a.name("valid_pairs") + " or " +
-                     a.name("valid_fraction"));
+    throw UsageError(a.named("validate_by", "bleu") + " needs validation pairs; give " + a.name("valid_pairs") +
+                     " or " + a.name("valid_fraction"));
   const TextPairs& watched_texts = valid_texts.source.empty() ? texts : valid_texts;
   const std::vector<int64_t> watched =
-      parse_line_numbers(a, std::ssize(watched_texts.source),
+      parse_line_numbers(a.name("html_lines"), a.html_lines, std::ssize(watched_texts.source),
                          valid_texts.source.empty() ? "the training data" : "the validation data");
   warn_of_overlap(texts, valid_texts, say);
   const auto learn = [&](Side side, bool fewer_will_do) {
@@ -434,7 +432,8 @@ TrainResult train_on_pairs(TrainingSettings& a, TrainingObserver& watcher) {
     std::vector<std::string> lines = side == Side::target ? texts.target : texts.source;
     if (side == Side::both) lines.insert(lines.end(), texts.target.begin(), texts.target.end());
     return learn_vocabulary(
-        a.name("vocab_size"), lines, {.size = a.vocab_size(), .fewer_will_do = fewer_will_do, .character_coverage = a.character_coverage});
+        a.name("vocab_size"), lines,
+        {.size = a.vocab_size(), .fewer_will_do = fewer_will_do, .character_coverage = a.character_coverage});
   };
   TrainFacts facts;
   if (a.open) {
@@ -469,7 +468,7 @@ TrainResult train_on_pairs(TrainingSettings& a, TrainingObserver& watcher) {
   const auto learn_from = [&](auto& pairs) {
     return run(a, watcher, prepared, model, pairs, validation,
                {.data = data,
-                .next = with_example("heed translate --model " + shell_word(a.model), watched_texts.source),
+                .next = {.use = NextUse::Use::translate, .model = a.model, .example = example_of(watched_texts.source)},
                 .validates = !validation.source.empty(),
                 .samples = &samples},
                {.files = {{kTrainOptionsFile, kept_options}},
@@ -500,8 +499,9 @@ TrainResult train_on_text(TrainingSettings& a, TrainingObserver& watcher) {
   else
     say("no validation: of tokens no part is held out; give " + a.name("valid_text") + " for one");
   const std::vector<std::string> watched_text = lines_of(texts.validation.empty() ? texts.training : texts.validation);
-  const std::vector<int64_t> watched = parse_line_numbers(
-      a.html_lines, std::ssize(watched_text), texts.validation.empty() ? "the training text" : "the validation text");
+  const std::vector<int64_t> watched =
+      parse_line_numbers(a.name("html_lines"), a.html_lines, std::ssize(watched_text),
+                         texts.validation.empty() ? "the training text" : "the validation text");
   for (const int64_t number : watched)
     if (watched_text[static_cast<size_t>(number - 1)] == "\n")
       throw UsageError(a.name("html_lines") + ": line " + std::to_string(number) + " is empty; choose one with words");
@@ -509,10 +509,11 @@ TrainResult train_on_text(TrainingSettings& a, TrainingObserver& watcher) {
   const auto learn = [&](Side side, bool fewer_will_do) {
     if (tokens) return vocabulary_of(*tokens, side, a.trust);
     if (a.vocab_type == "characters") return Vocabulary::characters(texts.training);
-    return learn_vocabulary(a.name("vocab_size"), lines_of(texts.training), {.size = a.vocab_size(),
-                                                       .fewer_will_do = fewer_will_do,
-                                                       .character_coverage = a.character_coverage,
-                                                       .spaces = Spaces::verbatim});
+    return learn_vocabulary(a.name("vocab_size"), lines_of(texts.training),
+                            {.size = a.vocab_size(),
+                             .fewer_will_do = fewer_will_do,
+                             .character_coverage = a.character_coverage,
+                             .spaces = Spaces::verbatim});
   };
   TrainFacts facts;
   if (a.open) {
@@ -547,7 +548,7 @@ TrainResult train_on_text(TrainingSettings& a, TrainingObserver& watcher) {
   const auto learn_from = [&](auto& text) {
     return run(a, watcher, prepared, model, text, validation,
                {.data = data,
-                .next = "heed generate --model " + shell_word(a.model) + " " + shell_word(first_words(watched_text)),
+                .next = {.use = NextUse::Use::generate, .model = a.model, .example = first_words(watched_text)},
                 .validates = !validation.empty(),
                 .words = {.tokens = "tokens", .sequences = "blocks", .bits = bits}},
                {.files = {{kTrainOptionsFile, kept_options}}}, std::move(report), [&](const TrainResult& result) {
@@ -559,10 +560,10 @@ TrainResult train_on_text(TrainingSettings& a, TrainingObserver& watcher) {
                                  .data = {{"Training", file_names({a.given.text}) + ": " + amount(bytes, count)}},
                                  .scored_on = "validation text"};
                  if (validation.empty()) return parts;
-                 parts.data.emplace_back(
-                     "Validation",
-                     (a.given.valid_text.empty() ? "the end of " + file_names({a.given.text}) : file_names({a.given.valid_text})) + ": " +
-                         amount(std::ssize(texts.validation), std::ssize(validation)));
+                 parts.data.emplace_back("Validation",
+                                         (a.given.valid_text.empty() ? "the end of " + file_names({a.given.text})
+                                                                     : file_names({a.given.valid_text})) +
+                                             ": " + amount(std::ssize(texts.validation), std::ssize(validation)));
                  parts.scores = {{"Loss", fixed(result.best_nll, "%.4f nats a token")}};
                  if (bits > 0) parts.scores.emplace_back("Bits", fixed(bits * result.best_nll, "%.4f a byte"));
                  return parts;

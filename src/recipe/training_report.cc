@@ -9,13 +9,13 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "recipe/model_card.h"
-#include "heed/paths.h"
 #include "heed/attended.h"
 #include "heed/corpus.h"
 #include "heed/load.h"
 #include "heed/model_files.h"
+#include "heed/paths.h"
 #include "heed/random.h"
+#include "recipe/model_card.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -159,7 +159,8 @@ std::vector<WatchedSentence> watched_lines(const std::vector<std::string>& lines
   return sentences;
 }
 
-std::vector<int64_t> parse_line_numbers(const std::string& list, int64_t count, const std::string& of) {
+std::vector<int64_t> parse_line_numbers(const std::string& name, const std::string& list, int64_t count,
+                                        const std::string& of) {
   constexpr size_t kMost = 8;
   std::vector<int64_t> numbers;
   const char *at = list.data(), *const end = at + list.size();
@@ -179,7 +180,8 @@ std::vector<int64_t> parse_line_numbers(const std::string& list, int64_t count, 
   return numbers;
 }
 
-void check_report_path(const std::string& option, const std::string& path, const std::string& directory, const std::vector<std::string>& inputs) {
+void check_report_path(const std::string& option, const std::string& path, const std::string& directory,
+                       const std::vector<std::string>& inputs) {
   const fs::path parent = fs::absolute(path).lexically_normal().parent_path();
   const bool beside_model = same_file(parent.string(), directory);
   if (beside_model && fs::path(path).extension() != ".html")

@@ -34,12 +34,16 @@ std::vector<WatchedSentence> watched_pairs(const TextPairs& texts, const Sentenc
 std::vector<WatchedSentence> watched_lines(const std::vector<std::string>& lines, const Vocabulary& vocabulary,
                                            const std::vector<int64_t>& numbers, int64_t longest);
 
-/// "3,17" as numbers. Throws UsageError where one is not in 1..count; `of` says what is counted.
-std::vector<int64_t> parse_line_numbers(const std::string& list, int64_t count, const std::string& of);
+/// "3,17" as numbers. `name`: the option, for messages. Throws UsageError where one is not in 1..count; `of` says what
+/// is counted.
+std::vector<int64_t> parse_line_numbers(const std::string& name, const std::string& list, int64_t count,
+                                        const std::string& of);
 
-/// `option` begins messages. Throws IoError where no file could be written at `path`, UsageError where it is one of `inputs` or may be a file of
-/// the model in `directory`. A path in `directory`, which may be made later, is not written to before that.
-void check_report_path(const std::string& option, const std::string& path, const std::string& directory, const std::vector<std::string>& inputs);
+/// `option` begins messages. Throws IoError where no file could be written at `path`, UsageError where it is one of
+/// `inputs` or may be a file of the model in `directory`. A path in `directory`, which may be made later, is not
+/// written to before that.
+void check_report_path(const std::string& option, const std::string& path, const std::string& directory,
+                       const std::vector<std::string>& inputs);
 
 /// What is watched of a model, of either kind.
 struct Watched {

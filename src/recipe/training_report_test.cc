@@ -14,7 +14,7 @@ namespace {
 
 std::string refusal(const std::string& list, int64_t count) {
   try {
-    parse_line_numbers(list, count, "the data");
+    parse_line_numbers("--html-lines", list, count, "the data");
   } catch (const UsageError& error) {
     return error.what();
   }
@@ -22,8 +22,8 @@ std::string refusal(const std::string& list, int64_t count) {
 }
 
 TEST(TrainingReport, NumbersOfLines) {
-  EXPECT_TRUE(parse_line_numbers("", 0, "").empty());
-  EXPECT_EQ(parse_line_numbers("3,17,3", 17, ""), (std::vector<int64_t>{3, 17, 3}));
+  EXPECT_TRUE(parse_line_numbers("", "", 0, "").empty());
+  EXPECT_EQ(parse_line_numbers("", "3,17,3", 17, ""), (std::vector<int64_t>{3, 17, 3}));
   for (const char* list : {"0", "-1", "18", "99999999999999999999", "1,,2", "1,", ",1", "1 2", "a", "1.5"})
     EXPECT_NE(refusal(list, 17), "(no error)") << list;
   EXPECT_NE(refusal("18", 17).find("the data has lines 1..17"), std::string::npos);

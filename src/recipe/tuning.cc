@@ -8,17 +8,17 @@
 #include <utility>
 #include <vector>
 
-#include "recipe/held_out.h"
-#include "heed/picture_reader.h"
-#include "recipe/run.h"
 #include "heed/adapters.h"
 #include "heed/communicator.h"
 #include "heed/corpus.h"
 #include "heed/labelled.h"
 #include "heed/load.h"
+#include "heed/pages.h"
 #include "heed/random.h"
 #include "heed/text_encoder.h"
 #include "heed/translator.h"
+#include "recipe/held_out.h"
+#include "recipe/run.h"
 
 namespace heed::inline v0 {
 namespace {
@@ -66,8 +66,7 @@ struct Tuning {
 template <class Model>
 Model& model_for(const Tuning& t, const char* field, const char* what) {
   if (auto* const model = dynamic_cast<Model*>(&t.stored.module())) return *model;
-  throw UsageError(t.a.name(field) + " is for " + what + ", and " + t.a.tuned + " holds a " +
-                   t.stored.model_type());
+  throw UsageError(t.a.name(field) + " is for " + what + ", and " + t.a.tuned + " holds a " + t.stored.model_type());
 }
 
 // The directory gets what the model had beside its weights, and these in its layout.
@@ -91,7 +90,7 @@ TrainHooks hooks_of(const Tuning& t) {
 }
 
 template <class Train>
-TrainResult run(const Tuning& t, WatchedTraining training, const std::string& next, TrainHooks hooks, Train&& train) {
+TrainResult run(const Tuning& t, WatchedTraining training, const NextUse& next, TrainHooks hooks, Train&& train) {
   training.data = t.name() + ", " + training.data;
   training.file = t.adapters ? kAdapterFile : kModelFile;
   const TrainResult result = run_watched(t.a, t.watcher, training, std::move(hooks), {},
@@ -105,7 +104,8 @@ TrainResult run(const Tuning& t, WatchedTraining training, const std::string& ne
 
 TrainResult tune_on_text(const Tuning& t) {
   auto& model = model_for<LanguageModel>(t, "text", "language models");
-  TextParts texts = read_text_parts(t.a.given.text, t.a.given.valid_text, t.a.valid_fraction, t.say(), t.a.skip_bad_lines);
+  TextParts texts =
+      read_text_parts(t.a.given.text, t.a.given.valid_text, t.a.valid_fraction, t.say(), t.a.skip_bad_lines);
   warn_of_overlap(t.a, texts, t.say());
   const auto encode = [&](const std::string& text) {
     return t.stored.tokenizer().encode(text, /*special_tokens=*/false).ids;
@@ -122,18 +122,19 @@ TrainResult tune_on_text(const Tuning& t) {
               .data = std::to_string(training.size()) + " training and " + std::to_string(validation.size()) +
                       " validation tokens in blocks of " + std::to_string(o.block),
               .validates = !validation.empty()},
-             "heed generate --model " + shell_word(t.a.model) + " " + shell_word(first_words(lines_of(texts.training))),
+             {.use = NextUse::Use::generate, .model = t.a.model, .example = first_words(lines_of(texts.training))},
              hooks_of(t), [&](const TrainOptions& options, const TrainHooks& hooks) {
                return train(model, training, validation, options, t.a.model, hooks);
              });
 }
 
 // Data and data to validate on.
-std::pair<TextPairs, TextPairs> read_both(TrainingSettings& a, const PairFiles& files,
-                                          const PairFiles& valid, std::pair<int, int> columns, const Say& say) {
-  TextPairs texts = a.given.pairs_in_memory ? *a.given.pairs_in_memory : read_pairs(files, columns, say, "training data");
-  TextPairs validation =
-      a.given.valid_pairs_in_memory ? *a.given.valid_pairs_in_memory : read_pairs(valid, columns, say, "validation data");
+std::pair<TextPairs, TextPairs> read_both(TrainingSettings& a, const PairFiles& files, const PairFiles& valid,
+                                          std::pair<int, int> columns, const Say& say) {
+  TextPairs texts =
+      a.given.pairs_in_memory ? *a.given.pairs_in_memory : read_pairs(files, columns, say, "training data");
+  TextPairs validation = a.given.valid_pairs_in_memory ? *a.given.valid_pairs_in_memory
+                                                       : read_pairs(valid, columns, say, "validation data");
   if (!a.given.exclude.empty()) exclude_sources(texts, a.given.exclude, say);
   expect_validation(a.name(a.of_labels()         ? "valid_labelled"
                            : valid.pairs.empty() ? "valid_source"
@@ -188,18 +189,19 @@ TrainResult tune_on_pairs(const Tuning& t) {
   hooks.bleu = [&, &valid = valid_texts](int64_t count) {
     return greedy_bleu(t, model, valid, count, languages, samples);
   };
-  std::string next = "heed translate --model " + shell_word(a.model);
-  for (const auto& [option, value] :
-       {std::pair("--prefix", &a.prefix), {"--from", &a.source_language}, {"--to", &a.target_language}})
-    if (!value->empty()) next += std::string(" ") + option + " " + shell_word(*value);
+  const NextUse next{.use = NextUse::Use::translate,
+                     .model = a.model,
+                     .example = example_of(texts.source),
+                     .prefix = a.prefix,
+                     .source_language = a.source_language,
+                     .target_language = a.target_language};
   return run(t,
              {.model = t.trained(),
               .data = std::to_string(training.source.size()) + " training and " +
                       std::to_string(validation.source.size()) + " validation pairs",
               .validates = !validation.source.empty(),
               .samples = &samples},
-             with_example(next, texts.source), std::move(hooks),
-             [&](const TrainOptions& options, const TrainHooks& all) {
+             next, std::move(hooks), [&](const TrainOptions& options, const TrainHooks& all) {
                return train(model, training, validation, options, a.model, all);
              });
 }
@@ -290,7 +292,6 @@ TrainResult tune_on_labels(const Tuning& t, Model& model, const LabelledLines& l
       t.watcher.line("accuracy " + std::to_string(share));
       return Examination{.figures = {{"accuracy", share}}};
     };
-  const std::string classify = "heed classify --model " + shell_word(t.a.model) + " ";
   const bool pictures = std::is_same_v<Model, ImageEncoder>;
   return run(
       t,
@@ -299,8 +300,9 @@ TrainResult tune_on_labels(const Tuning& t, Model& model, const LabelledLines& l
        .data = std::to_string(training.labels.size()) + " training and " + std::to_string(validation.labels.size()) +
                " validation " + things + ", " + std::to_string(names.size()) + " labels",
        .validates = !validation.labels.empty()},
-      pictures ? classify + shell_word(lines.training.source.front())
-               : with_example("echo", lines.training.source) + " | " + classify + "-",
+      {.use = pictures ? NextUse::Use::classify_images : NextUse::Use::classify_texts,
+       .model = t.a.model,
+       .example = pictures ? lines.training.source.front() : example_of(lines.training.source)},
       std::move(hooks), [&](const TrainOptions& options, const TrainHooks& all) {
         return train(model, training, validation, options, t.a.model, all);
       });
@@ -337,8 +339,8 @@ std::string base_of(const TrainingSettings& a) {
   const std::string base = adapted_base(a.model);
   if (base.empty() == (a.lora > 0))
     throw UsageError(a.model + " holds a training " + (base.empty() ? "of all weights" : "of adapters") + "; " +
-                     (base.empty() ? "leave out" : "give the same") +
-                     " " + a.name("lora") + " to resume, or another " + a.name("model") + " to start over");
+                     (base.empty() ? "leave out" : "give the same") + " " + a.name("lora") + " to resume, or another " +
+                     a.name("model") + " to start over");
   return base.empty() ? a.model : base;
 }
 
@@ -356,8 +358,7 @@ TrainResult run_tuning(TrainingSettings& a, TrainingObserver& watcher) {
   const std::string from = base_of(a);
   LabelledLines lines;
   if (a.of_labels()) lines = read_labelled(a, [&](const std::string& text) { watcher.say(text); });
-  const StoredModel stored =
-      a.of_labels() ? classifier_for(a, from, lines) : load(from, {.trust = a.trust});
+  const StoredModel stored = a.of_labels() ? classifier_for(a, from, lines) : load(from, {.trust = a.trust});
   expect_finite(stored.module());
   stored.module().to(DType::f32);  // steps are smaller than what a half has digits for
   Tuning tuning{a, watcher, stored, from};

@@ -2,13 +2,13 @@
 #include <cstring>
 #include <sstream>
 
-#include "cli/training_report.h"
 #include "fuzz/fuzz.h"
 #include "heed/corpus.h"
 #include "heed/io.h"
 #include "heed/model_files.h"
 #include "heed/text.h"
 #include "heed/token_file.h"
+#include "recipe/training_report.h"
 #include "train/state.h"
 
 namespace heed::fuzz {
@@ -69,8 +69,7 @@ std::vector<std::string> state_examples() {
 void run_log(const std::string& bytes) {
   static const Directory directory;
   directory.write(kLogFile, bytes);
-  cli::ReportOnTraining({.path = directory.at("report.html"), .directory = directory.path(), .title = "t", .text = "x"},
-                        {})
+  ReportOnTraining({.path = directory.at("report.html"), .directory = directory.path(), .title = "t", .text = "x"}, {})
       .write();
 }
 std::vector<std::string> log_examples() {
@@ -85,12 +84,12 @@ std::vector<std::string> log_examples() {
 void run_maps(const std::string& bytes) {
   static const Directory directory;
   directory.write(kAttentionFile, bytes);
-  const cli::MapsOverTime maps(directory.at(kAttentionFile), {{{1, 2}, {3}, "a"}}, 2);
+  const MapsOverTime maps(directory.at(kAttentionFile), {{{1, 2}, {3}, "a"}}, 2);
   maps.file();
 }
 std::vector<std::string> maps_examples() {
   const Directory directory;
-  cli::MapsOverTime maps(directory.at("none"), {{{1, 2}, {3}, "a"}}, 2);
+  MapsOverTime maps(directory.at("none"), {{{1, 2}, {3}, "a"}}, 2);
   for (const int64_t update : {0, 10}) maps.add(0, update, {Tensor::zeros({1, 2, 3, 3}), Tensor::zeros({1, 1, 2, 3})});
   write_file_atomically(directory.at("maps"), maps.file());
   return {read_file(directory.at("maps"))};

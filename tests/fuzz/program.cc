@@ -9,11 +9,11 @@
 #include <thread>
 
 #include "cli/commands.h"
-#include "cli/config_file.h"
 #include "cli/flags.h"
 #include "fuzz/fuzz.h"
 #include "heed/error.h"
 #include "heed/http_server.h"
+#include "recipe/config_file.h"
 #include "serve/request_fields.h"
 #include "serve/request_head.h"
 
@@ -25,10 +25,10 @@ namespace {
 // What is read is written and read again as the same.
 void run_toml(const std::string& bytes) {
   std::string again;
-  const std::vector<cli::ConfigEntry> entries = cli::parse_config(bytes, "r.toml");
-  for (const cli::ConfigEntry& entry : entries)
-    again += cli::toml_line(entry.name, entry.values, /*list=*/true, /*quoted=*/true) + "\n";
-  const std::vector<cli::ConfigEntry> same = cli::parse_config(again, "r.toml");
+  const std::vector<ConfigEntry> entries = parse_config(bytes, "r.toml");
+  for (const ConfigEntry& entry : entries)
+    again += toml_line(entry.name, entry.values, /*list=*/true, /*quoted=*/true) + "\n";
+  const std::vector<ConfigEntry> same = parse_config(again, "r.toml");
   expect(same.size() == entries.size(), "options that are written are read again");
   for (size_t i = 0; i < same.size(); ++i)
     expect(same[i].name == entries[i].name && same[i].values == entries[i].values, "options are read as written");

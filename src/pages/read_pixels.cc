@@ -1,11 +1,10 @@
-#include "cli/picture_file.h"
-
 #include "heed/error.h"
 #include "heed/io.h"
+#include "heed/pages.h"
 #include "heed/pretrained.h"
 #include "heed/view.h"
 
-namespace heed::cli {
+namespace heed::inline v0 {
 namespace {
 
 [[noreturn]] void refuse(const std::string& path, const NpyInfo& info, const ImageEncoderConfig& model) {
@@ -47,4 +46,4 @@ Tensor read_pixels(const std::string& path, const std::string& directory, const 
   return prepare_image(picture, load_image_preparation(directory));
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inline v0
