@@ -1,4 +1,4 @@
-"""The operator and its gradients, as README.md begins."""
+"""The operator and its gradients, as docs/cpp.md begins."""
 import heed
 import numpy as np
 

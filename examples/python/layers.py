@@ -1,4 +1,4 @@
-"""Layers record themselves on a tape, as README.md has it."""
+"""Layers record themselves on a tape, as docs/cpp.md has it."""
 import numpy as np
 from heed import nn
 from heed.nn import functional as F

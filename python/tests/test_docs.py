@@ -1,4 +1,4 @@
-"""The Python code of README.md and docs/python.md runs, from top to bottom, but for blocks that say it does not."""
+"""The Python code of README.md and of these pages runs from top to bottom, except blocks marked as not run."""
 import pathlib
 import re
 
@@ -7,7 +7,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/from_pytorch.md", "docs/python.md", "docs/tutorial.md"])
 def test_the_page_runs(page, monkeypatch):
     monkeypatch.chdir(ROOT)  # it names the bundled model
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -26,8 +26,8 @@ const MessagePassing& load() {
   if (!symbol) {
 #ifdef HEED_PYTHON_PACKAGE
     throw UsageError(
-        "mpi::connect: the Python package has no MPI; build heed with CMake where an MPI is installed (README.md: "
-        "Use it as a library) and run that program under mpirun, or start one process without mpirun");
+        "mpi::connect: the Python package has no MPI; build heed with CMake where an MPI is installed (docs/cpp.md) "
+        "and run that program under mpirun, or start one process without mpirun");
 #else
     const char* const reason = dlerror();
     throw UsageError(std::string("mpi::connect: ") + kMessagesLibrary + " cannot be loaded (" +

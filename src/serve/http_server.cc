@@ -33,8 +33,8 @@ HttpLibraryFunction http_library() {
   if (symbol) return reinterpret_cast<HttpLibraryFunction>(symbol);
 #ifdef HEED_PYTHON_PACKAGE
   throw UsageError(
-      "serve: the Python package has no server; build heed with CMake where cpp-httplib 0.11 is installed (README.md: "
-      "Use it as a library) and run that program, or call heed.load(directory) in a server of your own");
+      "serve: the Python package has no server; build heed with CMake where cpp-httplib 0.11 is installed "
+      "(docs/cpp.md) and run that program, or call heed.load(directory) in a server of your own");
 #else
   const char* const reason = dlerror();
   throw UsageError(std::string("serve: ") + kHttpLibrary + " cannot be loaded (" + (reason ? reason : "unknown") +

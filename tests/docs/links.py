@@ -4,6 +4,8 @@ import pathlib
 import re
 import sys
 
+FOLDERS = ("", "docs/", "docs/decisions/", "bench/", "examples/", "recipes/*/")
+
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
@@ -27,7 +29,7 @@ def broken(page):
 
 
 def main(root):
-    pages = [p for p in (*root.glob("*.md"), *root.glob("docs/**/*.md"))]
+    pages = [page for folder in FOLDERS for page in root.glob(f"{folder}*.md")]
     wrong = [f"{page.relative_to(root)}: {target}" for page in sorted(pages) for target in broken(page)]
     print(f"{len(pages)} pages", *wrong, sep="\n")
     return 1 if wrong or len(pages) < 10 else 0

@@ -189,7 +189,7 @@ class Description(ProgramTest):
 
     def test_the_page_names_the_commands_that_share_an_option(self):
         """docs/command_line.md: in each row of its table options, commands ("all", "all but ...") and a meaning."""
-        section = (ROOT / "docs/command_line.md").read_text().split("\n## What commands share\n")[1].split("\n## ")[0]
+        section = (ROOT / "docs/command_line.md").read_text().split("\n## Common options\n")[1].split("\n## ")[0]
         names = {c["name"]: [set(option["names"]) for option in c["options"]] for c in self.commands}
         rows = [re.split(r"(?<!\\)\|", line)[1:4] for line in section.splitlines() if line.startswith("| `-")]
         for options, commands, _ in rows:
