@@ -59,24 +59,33 @@ StoredModel load_model(H directory, H trust, H dtype, H base) {
 
 /// The name of its class in Python.
 const char* kind_of(const StoredModel& model) {
-  if (dynamic_cast<const Transformer*>(&model.module())) return "Translator";
-  if (dynamic_cast<const LanguageModel*>(&model.module())) return "LanguageModel";
-  if (dynamic_cast<const TextEncoder*>(&model.module())) return "TextEncoder";
-  if (dynamic_cast<const ImageEncoder*>(&model.module())) return "ImageEncoder";
-  if (dynamic_cast<const SpeechTransformer*>(&model.module())) return "SpeechTransformer";
+  switch (model.kind()) {
+    case ModelKind::translator:
+      return "Translator";
+    case ModelKind::language_model:
+      return "LanguageModel";
+    case ModelKind::text_encoder:
+      return "TextEncoder";
+    case ModelKind::image_encoder:
+      return "ImageEncoder";
+    case ModelKind::speech:
+      return "SpeechTransformer";
+    case ModelKind::other:
+      break;
+  }
   throw UsageError("load: the model is of a kind that has no class in Python; use it from C++");
 }
 
 /// JSON, as its maker has it.
 std::string config_of(const StoredModel& model) {
-  return model.model_type().empty() ? write_parts(model).config : model.pretrained().config;
+  return model.is_own() ? write_parts(model).config : model.pretrained().config;
 }
 
 /// Another maker's keeps its layout and its dtypes.
 void save_model(const StoredModel& model, H directory, H dtype, H overwrite) {
   constexpr std::array kTypes{DType::f32, DType::f16, DType::bf16};
   const std::string place = path("save: directory", directory);
-  const bool own = model.model_type().empty();
+  const bool own = model.is_own();
   if (!own && !dtype.is_none())
     throw UsageError("save: dtype is " + shown(dtype) + ", and a " + model.model_type() +
                      " of another maker keeps the dtypes that it came in; leave it out");
@@ -459,9 +468,9 @@ nb::any logits_of_pair(const StoredModel& model, H source, H target) {
 /// Of a batch, packed (1, T, E) or padded (B, L, E): a translator's behind its encoder, others' last ones.
 Tensor states_of(const StoredModel& model, const TokenBatch& batch) {
   Variable states;
-  if (const auto* translator = dynamic_cast<const Transformer*>(&model.module()))
+  if (const auto* translator = model.get_if<Transformer>())
     states = translator->encode(batch);
-  else if (const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module()))
+  else if (const auto* encoder = model.get_if<TextEncoder>())
     states = encoder->hidden(batch);
   else
     states = model.as<LanguageModel>().hidden(batch);
@@ -472,9 +481,9 @@ Tensor states_of(const StoredModel& model, const TokenBatch& batch) {
 List hidden_states(const StoredModel& model, H line_list) {
   check_eval("embed", model.module());
   const std::vector<std::string> lines = texts("embed: texts", line_list);
-  const bool own = model.model_type().empty();
+  const bool own = model.is_own();
   const size_t together = own ? 32 : 1;  // relative positions are for padded batches
-  const int64_t ends = own && dynamic_cast<const Transformer*>(&model.module()) ? 1 : 0;
+  const int64_t ends = own && model.get_if<Transformer>() ? 1 : 0;
   std::vector<Tensor> states;
   Interrupt interrupt;
   {

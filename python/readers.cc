@@ -274,7 +274,7 @@ std::unique_ptr<LowRankAdapters> adapters_of(const StoredModel& model, H layers,
   const LowRankLayers which = kLayers[choice("make_adapters: layers", layers, {"attention", "all"})];
   const LowRankOptions options{.rank = integer("make_adapters: rank", rank, kCount),
                                .alpha = number("make_adapters: alpha", alpha)};
-  if (model.model_type().empty())
+  if (model.is_own())
     throw UsageError("make_adapters: the model is heed's own; adapters are for those of other makers");
   for (const auto& [name, parameter] : model.module().named_parameters())
     if (parameter.dtype() == DType::f16 || parameter.dtype() == DType::bf16)

@@ -1,8 +1,7 @@
 # An outside project against the installed library, and the order of the rooms.
 set(components attention)
-foreach(component nn text view pages mpi serve)
-  string(TOUPPER ${component} upper)
-  if(HEED_${upper} OR (component STREQUAL "pages" AND HEED_NN AND HEED_TEXT AND HEED_VIEW))
+foreach(component nn text view pages mpi recipe serve)
+  if(TARGET heed_${component})
     string(APPEND components ",${component}")
   endif()
 endforeach()

@@ -147,7 +147,7 @@ def table(result):
     for rows, rate in result["gigaflops"].items():
         aim = AIMS["product"] if int(rows) > 1 else ""
         lines.append(row(f"product of {rows} row{'s' if rows != '1' else ''} with 256 x 512, GFLOP/s", f"{rate:.1f}", aim))
-    lines += ["", f"{result['processor']}, Chromium {result['chromium'].split('.')[0]}, one thread of its own; "
+    lines += ["", f"{result['processor']}, Chromium {result['chromium'].split('.')[0]}, a single thread; "
                   f"{result['sentences']} sentences; {result['date']}, commit {result['commit']}."]
     return "\n".join(lines) + "\n"
 

@@ -43,6 +43,16 @@ void register_architecture(Architecture architecture);
 
 // ---------------------------------------------------------------------------------------------- whole models
 
+/// What a model is for, by its class.
+enum class ModelKind : uint8_t {
+  translator,      // Transformer
+  language_model,  // LanguageModel
+  text_encoder,    // TextEncoder
+  image_encoder,   // ImageEncoder
+  speech,          // SpeechTransformer
+  other,           // register_architecture
+};
+
 /// A model and its tokenizers. Image models have none. Movable.
 class StoredModel {
  public:
@@ -58,6 +68,9 @@ class StoredModel {
   const Tokenizer& tokenizer() const;
   const Tokenizer& source_tokenizer() const { return source_tokenizer_ ? *source_tokenizer_ : tokenizer(); }
 
+  ModelKind kind() const;
+  /// Whether it is one of heed's own models; else it is a Hugging Face model.
+  bool is_own() const { return model_.model_type.empty(); }
   /// "gpt2", for example; empty for heed's own models.
   const std::string& model_type() const { return model_.model_type; }
   /// The absolute path that load() read it from; empty for a model made otherwise.
@@ -87,10 +100,15 @@ class StoredModel {
   /// also summarise and answer, true for other models.
   bool takes_sentences() const { return model_type() != "bart" && model_type() != "t5"; }
 
+  /// The model as `Model`; null if it is of another kind.
+  template <class Model>
+  Model* get_if() const {
+    return dynamic_cast<Model*>(model_.module.get());
+  }
   /// The model as `Model`. Throws UsageError if it is of another kind.
   template <class Model>
   Model& as() const {
-    if (auto* const model = dynamic_cast<Model*>(model_.module.get())) return *model;
+    if (auto* const model = get_if<Model>()) return *model;
     throw UsageError("StoredModel::as: the model is of another kind; config.json of its directory says which");
   }
 

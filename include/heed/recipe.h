@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -156,6 +157,9 @@ std::string help_of(const TrainingOption& option, std::string (*spelling)(const 
 std::span<const TrainingOption> training_options();
 /// The option of that field. Throws UsageError if there is none.
 const TrainingOption& training_option(const std::string& field);
+
+/// Names of options in other programs, each with its key here: "epochs", "max-epochs".
+std::span<const std::pair<std::string_view, std::string_view>> names_elsewhere();
 
 /// Sets an option from text, as `heed train` and files of options have it. Throws UsageError for an unknown option and
 /// for values that it does not take.

@@ -31,6 +31,8 @@ class TextGenerator {
  public:
   /// Throws as load(), and UsageError for another kind of model.
   explicit TextGenerator(const std::string& directory, const LoadOptions& options = {});
+  /// Takes a model that was loaded or trained. Throws UsageError for another kind of model.
+  explicit TextGenerator(StoredModel model);
 
   /// Continues a text and returns the new text only. Special tokens that the tokenizer adds before a text are included
   /// in the prompt. A prompt without tokens counts as a newline. The end token ends the result, which contains no

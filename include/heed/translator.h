@@ -83,6 +83,8 @@ class Translator {
   explicit Translator(const std::vector<std::string>& directories, const LoadOptions& options = {});
   explicit Translator(const std::string& directory, const LoadOptions& options = {})
       : Translator(std::vector<std::string>{directory}, options) {}
+  /// Takes a model that was loaded or trained. Throws UsageError for another kind of model.
+  explicit Translator(StoredModel model);
 
   /// Missing options come from the model's directory (StoredModel::completed).
   std::vector<TranslatedLine> translate(const std::vector<std::string>& lines,
@@ -96,6 +98,8 @@ class Translator {
   int64_t max_source_tokens() const;                             // without special tokens
 
  private:
+  void add(StoredModel model);
+
   std::vector<StoredModel> stored_;
   std::vector<const Transformer*> models_;
 };

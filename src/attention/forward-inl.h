@@ -125,16 +125,11 @@ void add_poisoned(const Head<T>& head, const Tile& tile, uint64_t poisoned, cons
   }
 }
 
-// The logarithm of a row's sum of e^score: `high` is it rounded, `low` what that leaves.
+// The factor for the weighted sum of values of each row, and, unless `lse` is null, the logarithm of its sum of e^score
+// in two parts: lse[0] is rounded (-inf for a row that sees nothing), lse[1] is the rest. A sink is one more score
+// without a value. (An array: the constructor of a struct of vectors would lie outside the SIMD target on Arm.)
 template <class T>
-struct SplitLse {
-  Vec<T> high, low;
-};
-
-// lse, where wanted, of every row, -inf for one that sees nothing, and what its weighted sum of values is to be
-// multiplied by. A sink is one more score with no value behind it.
-template <class T>
-HWY_INLINE void finish_rows(const Head<T>& head, Vec<T> max, Vec<T> sum, SplitLse<T>* lse, Vec<T>& factor) {
+HWY_INLINE void finish_rows(const Head<T>& head, Vec<T> max, Vec<T> sum, Vec<T>* lse, Vec<T>& factor) {
   const Lanes<T> d;
   const Vec<T> nothing = hn::Set(d, -static_cast<T>(INFINITY));
   Vec<T> rescale = hn::Set(d, T{1});
@@ -154,8 +149,8 @@ HWY_INLINE void finish_rows(const Head<T>& head, Vec<T> max, Vec<T> sum, SplitLs
   const Vec<T> log = hn::Log(d, sum), high = hn::Add(max, log), added = hn::Sub(high, max);
   const Vec<T> low = hn::Add(hn::Sub(max, hn::Sub(high, added)), hn::Sub(log, added));
   const auto number = hn::Eq(sum, sum);
-  lse->high = hn::IfThenElse(empty, nothing, hn::IfThenElse(number, high, sum));
-  lse->low = hn::IfThenElseZero(hn::AndNot(empty, number), low);
+  lse[0] = hn::IfThenElse(empty, nothing, hn::IfThenElse(number, high, sum));
+  lse[1] = hn::IfThenElseZero(hn::AndNot(empty, number), low);
 }
 
 // Queries [begin, end) of one head, at most kQueryBlock of them, against all their keys.
@@ -228,14 +223,14 @@ void forward_block(const Forward<T>& p, const Head<T>& head, const Dropout& drop
       std::fill_n(s.out + at * width, queries * width, T{0});
     }
     for (int64_t i = 0; i < pitch; i += lanes<T>()) {
-      SplitLse<T> lse;
+      Vec<T> lse[2];
       Vec<T> factor;
-      finish_rows<T>(head, hn::LoadU(d, s.max + at + i), hn::LoadU(d, s.sum + at + i), p.lse ? &lse : nullptr, factor);
+      finish_rows<T>(head, hn::LoadU(d, s.max + at + i), hn::LoadU(d, s.sum + at + i), p.lse ? lse : nullptr, factor);
       if (p.dropout > 0) factor = hn::Mul(factor, hn::Set(d, static_cast<T>(dropout.keep_scale)));
       hn::StoreU(factor, d, s.sum + at + i);
       if (!p.lse) continue;
-      hn::StoreU(lse.high, d, s.max + at + i);
-      hn::StoreU(lse.low, d, s.low + at + i);
+      hn::StoreU(lse[0], d, s.max + at + i);
+      hn::StoreU(lse[1], d, s.low + at + i);
     }
     for (int64_t i = 0; i < queries; ++i)
       store_rows(to, group + i, 1, p.Dv, s.out + (at + i) * width, 0, s.sum[at + i]);
@@ -297,11 +292,11 @@ void run_large_lse(const Problem<T>& p, T* lse, T* lse_low, Executor& executor) 
     });
     if (first) return;  // a sink alone
     for (int64_t i = 0; i < pitch; i += lanes<T>()) {
-      SplitLse<T> exact;
+      Vec<T> exact[2];
       Vec<T> factor;
-      finish_rows<T>(head, hn::LoadU(d, s.max + i), hn::LoadU(d, s.sum + i), &exact, factor);
-      hn::StoreU(exact.high, d, s.max + i);
-      hn::StoreU(exact.low, d, s.low + i);
+      finish_rows<T>(head, hn::LoadU(d, s.max + i), hn::LoadU(d, s.sum + i), exact, factor);
+      hn::StoreU(exact[0], d, s.max + i);
+      hn::StoreU(exact[1], d, s.low + i);
     }
     for (int64_t i = 0; i < queries; ++i)
       if (is_large(high[i])) high[i] = s.max[i], low[i] = s.low[i];

@@ -32,8 +32,8 @@ HeadImportance importance_of(const AttendArguments& a) {
   if (a.load.dtype) throw UsageError("--importance needs gradients, which are of float32; leave out --dtype");
   const std::string directory = find_model(a.model);
   const StoredModel model = load(directory, {.trust = a.load.trust, .dtype = DType::f32, .base = a.load.base});
-  const bool translates = dynamic_cast<const Transformer*>(&model.module()) != nullptr;
-  if (!translates && !dynamic_cast<const LanguageModel*>(&model.module()))
+  const bool translates = model.get_if<Transformer>();
+  if (!translates && !model.get_if<LanguageModel>())
     throw UsageError(directory + " holds " + what_it_does(model) +
                      "; --importance needs the loss of a translator or a language model");
   const auto say_replaced = [](int64_t replaced) {

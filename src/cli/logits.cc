@@ -113,7 +113,7 @@ void logits(const LogitsArguments& a) {
   check(a, directory);
   const StoredModel model = load(directory, a.load);
   const ReadOptions options{.want_states = !a.hidden.empty(), .want_weights = !a.weights.empty()};
-  const bool reads_pictures = dynamic_cast<const ImageEncoder*>(&model.module()) != nullptr;
+  const bool reads_pictures = model.get_if<ImageEncoder>();
   const Reading reading =
       reads_pictures ? read_file(a, model, directory, options) : read_text(a, model, directory, options);
   if (!a.out.empty() && !reading.logits.defined())

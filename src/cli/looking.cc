@@ -270,8 +270,8 @@ Looked look_in_other(const AttendArguments& a, const StoredModel& model, Looked*
   if (typeid(one) != typeid(two))
     throw UsageError("--compare-model: " + directory + " holds " + what_it_does(other) + ", and the other holds " +
                      what_it_does(model) + "; compare models of one kind");
-  Looked looked = dynamic_cast<const Transformer*>(&two) ? look_at_translation(a, other, a.text, a.target)
-                                                         : look_at_text(a, other, a.text);
+  Looked looked =
+      other.get_if<Transformer>() ? look_at_translation(a, other, a.text, a.target) : look_at_text(a, other, a.text);
   check_comparable(first->page, looked.page, directory);
   const std::string names[] = {last_part(find_model(a.model)), last_part(directory)};
   looked.page.title = names[1];
@@ -297,7 +297,7 @@ std::vector<Looked> look_at_texts(const AttendArguments& a) {
     }
     live->text = sanitize_utf8(a.text);
   }
-  if (dynamic_cast<const ImageEncoder*>(&model.module())) {
+  if (model.get_if<ImageEncoder>()) {
     looked.push_back(look_at_picture(a, model, directory));
     return looked;
   }
@@ -305,7 +305,7 @@ std::vector<Looked> look_at_texts(const AttendArguments& a) {
     warn_of_file_name("attend", *text, content_as_argument(*text));
   if (!a.patch.empty())
     throw UsageError("--patch is one of a picture, and " + directory + " holds " + what_it_does(model));
-  if (dynamic_cast<const Transformer*>(&model.module())) {
+  if (model.get_if<Transformer>()) {
     if (a.generate > 0)
       throw UsageError(directory + " holds a translator, which ends its sentences itself; leave out --generate");
     const auto look = [&] { return look_at_translation(a, model, a.text, a.target); };
@@ -316,11 +316,11 @@ std::vector<Looked> look_at_texts(const AttendArguments& a) {
     if (a.changes_heads()) looked.push_back(look_with_changes(a, model, &looked.front(), look));
     return looked;
   }
-  if (dynamic_cast<const TextEncoder*>(&model.module())) {
+  if (model.get_if<TextEncoder>()) {
     if (a.decoder || a.cross || !a.target.empty() || a.generate > 0 || a.lens)
       throw UsageError(directory + " holds an encoder, which reads a text and writes none; leave out --decoder, " +
                        "--cross, --target, --generate and --lens");
-  } else if (!dynamic_cast<const LanguageModel*>(&model.module())) {
+  } else if (!model.get_if<LanguageModel>()) {
     throw UsageError(directory + " holds " + what_it_does(model) +
                      "; heed attend shows those of texts and of pictures");
   } else if (a.encoder || a.cross || !a.target.empty()) {

@@ -4,46 +4,14 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "heed/recipe.h"
 
 namespace heed::cli {
 namespace {
 
-// The name elsewhere, and heed's: an option where the command has it, or a command.
+// The name elsewhere, and heed's: an option where the command has it, or a command. names_elsewhere() has the options
+// of trainings.
 constexpr std::pair<std::string_view, std::string_view> kCalledElsewhere[] = {
-    {"--epochs", "--max-epochs"},
-    {"--num-epochs", "--max-epochs"},
-    {"--num-train-epochs", "--max-epochs"},
-    {"--steps", "--max-updates"},
-    {"--max-steps", "--max-updates"},
-    {"--iterations", "--max-updates"},
-    {"--max-iters", "--max-updates"},
-    {"--lr", "--learning-rate"},
-    {"--batch-size", "--batch-tokens"},
-    {"--batch-size", "--batch"},
-    {"--time", "--max-minutes"},
-    {"--minutes", "--max-minutes"},
-    {"--train", "--pairs"},
-    {"--data", "--pairs"},
-    {"--src", "--source"},
-    {"--tgt", "--target"},
-    {"--dev", "--valid-pairs"},
-    {"--valid", "--valid-pairs"},
-    {"--validation", "--valid-pairs"},
-    {"--save-dir", "--model"},
-    {"--output-dir", "--model"},
-    {"--checkpoint", "--model"},
-    {"--model-dir", "--model"},
-    {"--model-path", "--model"},
-    {"--continue", "--resume"},
-    {"--vocab", "--vocabulary"},
-    {"--hidden-size", "--d-model"},
-    {"--embed-dim", "--d-model"},
-    {"--dim", "--d-model"},
-    {"--num-heads", "--heads"},
-    {"--num-layers", "--layers"},
-    {"--ffn-dim", "--feed-forward"},
-    {"--optimizer", "--weight-decay"},
-    {"--early-stopping", "--patience"},
     {"--num-beams", "--beam"},
     {"--beam-size", "--beam"},
     {"--nbest", "--n-best"},
@@ -93,6 +61,12 @@ std::string hint_of(const std::string& typed, const std::vector<std::string>* kn
   for (const auto& [elsewhere, here] : kCalledElsewhere)
     if (typed == elsewhere && (!known || std::find(known->begin(), known->end(), here) != known->end()))
       names += (names.empty() ? "" : " or ") + std::string(here);
+  for (const auto& [elsewhere, here] : names_elsewhere()) {
+    const std::string flag = "--" + std::string(here);
+    if (typed == "--" + std::string(elsewhere) && known &&
+        std::find(known->begin(), known->end(), flag) != known->end())
+      names += (names.empty() ? "" : " or ") + flag;
+  }
   return names.empty() ? "" : "; did you mean " + names + "?";
 }
 

@@ -97,7 +97,7 @@ SeenText see_text(const StoredModel& stored, const std::string& text, int64_t ge
   expect_tokens(tokenizer, whole);
   seen.record.want_vectors = want_vectors;
   seen.record.want_states = true;
-  if (const auto* encoder = dynamic_cast<const TextEncoder*>(&stored.module())) {
+  if (const auto* encoder = stored.get_if<TextEncoder>()) {
     if (generate > 0) throw UsageError("attend: a " + stored.model_type() + " generates no text; set generate to 0");
     seen.ids = tokenizer.encode(whole).ids;
     seen.hidden = encoder->hidden(TokenBatch::pad({seen.ids}, 0), {}, &seen.record);

@@ -103,7 +103,7 @@ void average_pretrained(const std::vector<std::string>& models, const std::strin
   for (size_t i = 1; i < models.size(); ++i) {
     const StoredModel more = load(models[i], {.trust = trust});
     expect_finite(first_non_finite(more.module()));
-    if (more.model_type().empty()) refuse(models[i], "architecture", models[0]);
+    if (more.is_own()) refuse(models[i], "architecture", models[0]);
     const auto own = files_of(more);
     for (const auto& [file, text] : texts)
       if (const auto found = own.find(file); found == own.end() || found->second != text)

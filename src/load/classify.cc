@@ -21,8 +21,8 @@ Tensor logits_of(const StoredModel& model, const TextEncoder& encoder, const Row
 }
 
 Tensor class_logits(const StoredModel& model, const RowBatch& batch) {
-  if (const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module())) return logits_of(model, *encoder, batch);
-  const auto* language_model = dynamic_cast<const LanguageModel*>(&model.module());
+  if (const auto* encoder = model.get_if<TextEncoder>()) return logits_of(model, *encoder, batch);
+  const auto* language_model = model.get_if<LanguageModel>();
   const Variable scores = language_model
                               ? language_model->class_scores(language_model->hidden(batch.tokens), batch.tokens)
                               : model.as<Transformer>().class_scores(batch.tokens);

@@ -20,9 +20,8 @@ Tokenizer tokenizer_of(const StoredModel& model, const SentenceModules& modules)
 }
 
 Variable last_states(const StoredModel& model, const RowBatch& batch) {
-  if (const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module()))
-    return encoder->hidden(batch.tokens, batch.types);
-  if (const auto* transformer = dynamic_cast<const Transformer*>(&model.module())) {
+  if (const auto* encoder = model.get_if<TextEncoder>()) return encoder->hidden(batch.tokens, batch.types);
+  if (const auto* transformer = model.get_if<Transformer>()) {
     // As in sentence-transformers, which loads the encoder alone of the other models.
     return model.model_type() == "bart" ? transformer->decode_again(batch.tokens) : transformer->encode(batch.tokens);
   }
@@ -99,8 +98,8 @@ Tensor negative_distances(const Tensor& from, const Tensor& to, bool euclidean) 
 }
 
 int64_t width_of(const StoredModel& model) {
-  if (const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module())) return encoder->config().d_model;
-  if (const auto* transformer = dynamic_cast<const Transformer*>(&model.module())) return transformer->config().d_model;
+  if (const auto* encoder = model.get_if<TextEncoder>()) return encoder->config().d_model;
+  if (const auto* transformer = model.get_if<Transformer>()) return transformer->config().d_model;
   return model.as<LanguageModel>().config().d_model;
 }
 
@@ -145,7 +144,7 @@ TextVectors embed_texts(const StoredModel& model, const std::vector<std::string>
                         const SentenceModules& modules) {
   const int64_t takes = longest_text(model);
   const int64_t longest = modules.longest > 0 ? std::min(takes, modules.longest) : takes;
-  const bool own = model.model_type().empty();  // heed's own models end a text with a token that is not pooled
+  const bool own = model.is_own();  // heed's own models end a text with a token that is not pooled
   const int64_t width = width_of(model), pooled = width * std::ssize(modules.pooling);
   check_widths(modules, pooled);
   const Tokenizer tokenizer = tokenizer_of(model, modules);

@@ -394,6 +394,15 @@ static StoredModel with_dtype(StoredModel model, const std::optional<DType>& dty
   return model;
 }
 
+ModelKind StoredModel::kind() const {
+  if (get_if<Transformer>()) return ModelKind::translator;
+  if (get_if<LanguageModel>()) return ModelKind::language_model;
+  if (get_if<TextEncoder>()) return ModelKind::text_encoder;
+  if (get_if<ImageEncoder>()) return ModelKind::image_encoder;
+  if (get_if<SpeechTransformer>()) return ModelKind::speech;
+  return ModelKind::other;
+}
+
 StoredModel load(const std::string& directory, const LoadOptions& options) {
   const bool pretrained = is_pretrained(directory);
   if (!pretrained && !options.base.empty())
@@ -431,7 +440,7 @@ ModelParts write_parts(const StoredModel& model) {
 }
 
 StoredModel with_weights(const StoredModel& model, const std::string& file) {
-  if (!model.model_type().empty())
+  if (!model.is_own())
     throw UsageError(file + ": the model is a third-party " + model.model_type() + ", which is loaded as a whole; " +
                      "name a directory");
   ModelParts parts = write_parts(model);

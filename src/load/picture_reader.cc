@@ -7,7 +7,7 @@ namespace heed::inline v0 {
 namespace {
 
 const ImageEncoder& reader_of(const StoredModel& model, const char* operation) {
-  if (const auto* encoder = dynamic_cast<const ImageEncoder*>(&model.module())) return *encoder;
+  if (const auto* encoder = model.get_if<ImageEncoder>()) return *encoder;
   throw UsageError(std::string(operation) + ": the model is " + what_it_does(model) + "; name one that reads pictures");
 }
 

@@ -59,7 +59,7 @@ Reading read_text(const StoredModel& stored, const std::vector<int32_t>& ids, At
   const TokenBatch text = TokenBatch::pad({ids}, 0);
   const bool states = record && record->want_states;
   Reading reading;
-  if (const auto* encoder = dynamic_cast<const TextEncoder*>(&stored.module())) {
+  if (const auto* encoder = stored.get_if<TextEncoder>()) {
     check_ids("the text", ids, encoder->config().vocab_size);
     const Variable last = encoder->hidden(text, {}, record);
     if (encoder->config().head) reading.logits = only(encoder->apply_head(last, text));
@@ -80,10 +80,9 @@ Reading read_text(const StoredModel& stored, const std::vector<int32_t>& ids, At
 }  // namespace
 
 std::vector<int32_t> reading_ids(const StoredModel& model, const std::string& text) {
-  if (const auto* language_model = dynamic_cast<const LanguageModel*>(&model.module());
-      language_model && language_model->has_logits())
+  if (const auto* language_model = model.get_if<LanguageModel>(); language_model && language_model->has_logits())
     return prompt_ids(model.tokenizer(), text);
-  const auto* transformer = dynamic_cast<const Transformer*>(&model.module());
+  const auto* transformer = model.get_if<Transformer>();
   if (!transformer || transformer->details()) return model.source_tokenizer().encode(text).ids;
   std::vector<int32_t> ids = model.source_tokenizer().encode(text, /*special_tokens=*/false).ids;
   ids.push_back(transformer->config().eos_id);
@@ -99,7 +98,7 @@ std::vector<int32_t> decoder_ids(const StoredModel& model, const std::string& te
 }
 
 bool takes_target(const StoredModel& model) {
-  const auto* const transformer = dynamic_cast<const Transformer*>(&model.module());
+  const auto* const transformer = model.get_if<Transformer>();
   return transformer && transformer->config().num_decoder_layers > 0 && model.pretrained().head.task == HeadTask::none;
 }
 
@@ -111,7 +110,7 @@ Reading read_ids(const StoredModel& model, const std::vector<int32_t>& ids, cons
   record.want_states = options.want_states;
   AttentionRecord* const wanted = options.want_states || options.want_weights ? &record : nullptr;
   Reading reading;
-  const auto* const transformer = dynamic_cast<const Transformer*>(&model.module());
+  const auto* const transformer = model.get_if<Transformer>();
   if (transformer && takes_target(model)) {
     reading = read_pair(*transformer, ids, target, wanted);
   } else {

@@ -65,14 +65,13 @@ ReadRow cut_row(Encoding tokens, int64_t of_first, int64_t longest, const Tokeni
 
 // Relative positions need padded batches.
 bool packs(const StoredModel& model) {
-  if (const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module()))
-    return encoder->config().relative_buckets == 0;
-  const auto* transformer = dynamic_cast<const Transformer*>(&model.module());
+  if (const auto* encoder = model.get_if<TextEncoder>()) return encoder->config().relative_buckets == 0;
+  const auto* transformer = model.get_if<Transformer>();
   return !transformer || !transformer->details() || transformer->details()->relative_buckets == 0;
 }
 
 bool has_types(const StoredModel& model) {
-  const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module());
+  const auto* encoder = model.get_if<TextEncoder>();
   return encoder && encoder->config().types > 1;
 }
 
@@ -136,32 +135,27 @@ std::string what_it_does(const StoredModel& model) {
   if (const std::string& missing = model.pretrained().head.missing; !missing.empty())
     return "a " + model.model_type() + " " + missing + "; it gives states and vectors";
   const std::string type = "a " + model.model_type() + ", which ";
-  if (dynamic_cast<const TextEncoder*>(&model.module())) return type + task_of(model.pretrained().head.task);
-  if (dynamic_cast<const ImageEncoder*>(&model.module()))
+  if (model.get_if<TextEncoder>()) return type + task_of(model.pretrained().head.task);
+  if (model.get_if<ImageEncoder>())
     return type +
            (model.pretrained().head.task == HeadTask::none ? "reads pictures, and has no head" : "classifies pictures");
-  if (dynamic_cast<const SpeechTransformer*>(&model.module())) return type + "writes down speech, of its spectrum";
+  if (model.get_if<SpeechTransformer>()) return type + "writes down speech, of its spectrum";
   if (model.pretrained().head.task == HeadTask::text_classes) return type + task_of(HeadTask::text_classes);
-  if (const auto* transformer = dynamic_cast<const Transformer*>(&model.module());
-      transformer && !transformer->has_logits())
+  if (const auto* transformer = model.get_if<Transformer>(); transformer && !transformer->has_logits())
     return type + task_of(HeadTask::none);
-  if (const auto* language_model = dynamic_cast<const LanguageModel*>(&model.module());
+  if (const auto* language_model = model.get_if<LanguageModel>();
       language_model && language_model->details() &&
       (!language_model->has_logits() || !language_model->details()->causal))
     return type + task_of(HeadTask::none);
-  if (dynamic_cast<const Transformer*>(&model.module()))
-    return model.model_type().empty() ? "a translator" : type + "translates";
-  if (dynamic_cast<const LanguageModel*>(&model.module()))
-    return model.model_type().empty() ? "a language model" : type + "continues texts";
+  if (model.get_if<Transformer>()) return model.is_own() ? "a translator" : type + "translates";
+  if (model.get_if<LanguageModel>()) return model.is_own() ? "a language model" : type + "continues texts";
   return "of a kind that heed does not read texts with";
 }
 
 int64_t longest_text(const StoredModel& model) {
-  if (const auto* encoder = dynamic_cast<const TextEncoder*>(&model.module())) return encoder->config().max_positions;
-  if (const auto* transformer = dynamic_cast<const Transformer*>(&model.module()))
-    return transformer->config().max_positions;
-  if (const auto* language_model = dynamic_cast<const LanguageModel*>(&model.module()))
-    return language_model->config().max_positions;
+  if (const auto* encoder = model.get_if<TextEncoder>()) return encoder->config().max_positions;
+  if (const auto* transformer = model.get_if<Transformer>()) return transformer->config().max_positions;
+  if (const auto* language_model = model.get_if<LanguageModel>()) return language_model->config().max_positions;
   throw UsageError("the model is " + what_it_does(model));
 }
 

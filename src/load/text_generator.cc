@@ -11,11 +11,7 @@ namespace {
 
 StoredModel load_language_model(const std::string& directory, const LoadOptions& options) {
   if (!is_pretrained(directory)) expect_config<LanguageModelConfig>(load_config(directory), directory);
-  StoredModel model = load(directory, options);
-  if (!dynamic_cast<const LanguageModel*>(&model.module()))
-    throw UsageError(directory + " holds a " + model.model_type() +
-                     ", which does not continue a text; name the directory of a language model");
-  return model;
+  return load(directory, options);
 }
 
 // The tokens of a text, with those added before it.
@@ -49,7 +45,13 @@ std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& t
 }
 
 TextGenerator::TextGenerator(const std::string& directory, const LoadOptions& options)
-    : stored_(load_language_model(directory, options)) {}
+    : TextGenerator(load_language_model(directory, options)) {}
+
+TextGenerator::TextGenerator(StoredModel model) : stored_(std::move(model)) {
+  if (!stored_.get_if<LanguageModel>())
+    throw UsageError((stored_.path().empty() ? "the model" : stored_.path()) + " holds a " + stored_.model_type() +
+                     ", which does not continue a text; name the directory of a language model");
+}
 
 std::string TextGenerator::continue_text(const std::string& prompt, const ContinueOptions& options) const {
   Continuation more(stored_, prompt, options);

@@ -529,11 +529,7 @@ namespace {
 
 StoredModel load_transformer(const std::string& directory, const LoadOptions& options) {
   if (!is_pretrained(directory)) expect_config<TransformerConfig>(load_config(directory), directory);
-  StoredModel model = load(directory, options);
-  if (!dynamic_cast<const Transformer*>(&model.module()))
-    throw UsageError(directory + " holds a " + model.model_type() +
-                     ", which does not translate; name the directory of a model with an encoder and a decoder");
-  return model;
+  return load(directory, options);
 }
 
 bool same_tokens(const Tokenizer& a, const Tokenizer& b) {
@@ -546,17 +542,24 @@ bool same_tokens(const Tokenizer& a, const Tokenizer& b) {
 }  // namespace
 
 Translator::Translator(const std::vector<std::string>& directories, const LoadOptions& options) {
-  for (const std::string& directory : directories) {
-    stored_.push_back(load_transformer(directory, options));
-    models_.push_back(&stored_.back().as<Transformer>());
-    const StoredModel& first = stored_.front();
-    const StoredModel& last = stored_.back();
-    if (!same_tokens(first.tokenizer(), last.tokenizer()) ||
-        !same_tokens(first.source_tokenizer(), last.source_tokenizer()) ||
-        models_.front()->details().has_value() != models_.back()->details().has_value())
-      throw UsageError("the vocabulary of " + directory + " is not that of " + directories.front() +
-                       "; models that translate together need one vocabulary");
-  }
+  for (const std::string& directory : directories) add(load_transformer(directory, options));
+}
+
+Translator::Translator(StoredModel model) { add(std::move(model)); }
+
+void Translator::add(StoredModel model) {
+  const auto* const transformer = model.get_if<Transformer>();
+  if (!transformer)
+    throw UsageError((model.path().empty() ? "the model" : model.path()) + " holds a " + model.model_type() +
+                     ", which does not translate; name the directory of a model with an encoder and a decoder");
+  stored_.push_back(std::move(model));
+  models_.push_back(transformer);
+  const StoredModel &first = stored_.front(), &last = stored_.back();
+  if (!same_tokens(first.tokenizer(), last.tokenizer()) ||
+      !same_tokens(first.source_tokenizer(), last.source_tokenizer()) ||
+      models_.front()->details().has_value() != models_.back()->details().has_value())
+    throw UsageError("the vocabulary of " + last.path() + " is not that of " + first.path() +
+                     "; models that translate together need one vocabulary");
 }
 
 std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>& lines,

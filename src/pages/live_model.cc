@@ -49,7 +49,7 @@ void add_tokenizer(const StoredModel& model, const std::string& directory, LiveM
       .contains = [&](const std::string& name) { return std::filesystem::exists(directory + "/" + name); },
       .read = [&](const std::string& name) { return read[name] = read_file(directory + "/" + name); }};
   load_tokenizer(files, TokenizerSide::target);
-  if (dynamic_cast<const Transformer*>(&model.module())) load_tokenizer(files, TokenizerSide::source);
+  if (model.get_if<Transformer>()) load_tokenizer(files, TokenizerSide::source);
   read.erase(kConfigFile);  // the model's own, which is there
   for (auto& [name, content] : read) live->files.emplace_back(name, std::move(content));
 }
@@ -81,16 +81,15 @@ void add_own(const StoredModel& model, const std::string& directory, LiveModel* 
 }  // namespace
 
 LiveModel live_model(const StoredModel& model, const std::string& directory, int64_t beam, int64_t generate) {
-  const Module* const module = &model.module();
-  const bool translates = dynamic_cast<const Transformer*>(module), reads = dynamic_cast<const TextEncoder*>(module);
-  if (!translates && !reads && !dynamic_cast<const LanguageModel*>(module))
+  const bool translates = model.kind() == ModelKind::translator, reads = model.kind() == ModelKind::text_encoder;
+  if (!translates && !reads && model.kind() != ModelKind::language_model)
     throw UsageError(directory + " holds " + what_it_does(model) + "; a live page takes models of texts");
   LiveModel live{.kind = translates ? LiveKind::translates
                          : reads    ? LiveKind::reads
                                     : LiveKind::continues,
                  .beam = beam,
                  .generate = generate};
-  model.model_type().empty() ? add_own(model, directory, &live) : add_pretrained(model, directory, &live);
+  model.is_own() ? add_own(model, directory, &live) : add_pretrained(model, directory, &live);
   if (const DirectorySnapshot files(directory, {kNoticeFile}); files.contains(kNoticeFile))
     live.notice = files.read(kNoticeFile, kLongestNotice);
   return live;

@@ -236,7 +236,7 @@ Page text_page(const SeenText& seen, int64_t layer, const StoredModel& stored) {
   const NoGrad no_grad;
   Page page{.title = seen.text};
   PageGroup group = group_of(attention_of(seen, stored).at(0));
-  if (const auto* encoder = dynamic_cast<const TextEncoder*>(&stored.module())) {
+  if (const auto* encoder = stored.get_if<TextEncoder>()) {
     add_vectors(group, seen.record.encoder_vectors, layer, scale_of(encoder->config().layers), /*causal=*/false);
   } else {
     const auto& model = stored.as<LanguageModel>();
@@ -311,7 +311,7 @@ SeenPage see_page(const StoredModel& model, const PageRequest& request) {
       throw UsageError("layer is " + std::to_string(request.layer) + "; the model has " + std::to_string(count));
     return request.layer > 0 ? request.layer - 1 : count - 1;
   };
-  if (dynamic_cast<const Transformer*>(&model.module())) {
+  if (model.get_if<Transformer>()) {
     const SeenTranslation seen = see_translation(model, request.text, request.target, request.beam,
                                                  /*want_vectors=*/true, request.on_written);
     return {translation_page(seen, layer_of(seen.record.cross.size()), model), predicted_of(seen, model)};

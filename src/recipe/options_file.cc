@@ -24,11 +24,51 @@ const TrainingOption* option_of(const std::string& key) {
   return nullptr;
 }
 
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"epochs", "max-epochs"},
+    {"num-epochs", "max-epochs"},
+    {"num-train-epochs", "max-epochs"},
+    {"steps", "max-updates"},
+    {"max-steps", "max-updates"},
+    {"iterations", "max-updates"},
+    {"max-iters", "max-updates"},
+    {"lr", "learning-rate"},
+    {"batch-size", "batch-tokens"},
+    {"batch-size", "batch"},
+    {"time", "max-minutes"},
+    {"minutes", "max-minutes"},
+    {"train", "pairs"},
+    {"data", "pairs"},
+    {"src", "source"},
+    {"tgt", "target"},
+    {"dev", "valid-pairs"},
+    {"valid", "valid-pairs"},
+    {"validation", "valid-pairs"},
+    {"save-dir", "model"},
+    {"output-dir", "model"},
+    {"checkpoint", "model"},
+    {"model-dir", "model"},
+    {"model-path", "model"},
+    {"continue", "resume"},
+    {"vocab", "vocabulary"},
+    {"hidden-size", "d-model"},
+    {"embed-dim", "d-model"},
+    {"dim", "d-model"},
+    {"num-heads", "heads"},
+    {"num-layers", "layers"},
+    {"ffn-dim", "feed-forward"},
+    {"optimizer", "weight-decay"},
+    {"early-stopping", "patience"},
+};
+
 // "; did you mean warmup?", or where the options are listed.
 std::string nearest_option(const std::string& key) {
+  std::string names;
+  for (const auto& [elsewhere, here] : kElsewhere)
+    if (key == elsewhere && option_of(std::string(here))) names += (names.empty() ? "" : " or ") + std::string(here);
   std::vector<std::string> known;
   for (const TrainingOption& option : training_options()) known.push_back(option.key);
-  const std::string hint = did_you_mean(key, known);
+  const std::string hint = names.empty() ? did_you_mean(key, known) : "; did you mean " + names + "?";
   return hint.empty() ? "; heed train --help-all lists them" : hint;
 }
 
@@ -93,6 +133,8 @@ std::string as_toml(const TrainingSettings& s, Written what) {
 }
 
 }  // namespace
+
+std::span<const std::pair<std::string_view, std::string_view>> names_elsewhere() { return kElsewhere; }
 
 TrainingRequest parse_options(std::string_view toml, const std::string& path, const TrainingRequest& given) {
   const std::filesystem::path base = std::filesystem::path(path).parent_path();

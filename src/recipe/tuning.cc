@@ -65,7 +65,7 @@ struct Tuning {
 
 template <class Model>
 Model& model_for(const Tuning& t, const char* field, const char* what) {
-  if (auto* const model = dynamic_cast<Model*>(&t.stored.module())) return *model;
+  if (auto* const model = t.stored.get_if<Model>()) return *model;
   throw UsageError(t.a.name(field) + " is for " + what + ", and " + t.a.tuned + " holds a " + t.stored.model_type());
 }
 
@@ -309,8 +309,7 @@ TrainResult tune_on_labels(const Tuning& t, Model& model, const LabelledLines& l
 }
 
 TrainResult tune_on_labels(const Tuning& t, const LabelledLines& lines) {
-  if (auto* const pictures = dynamic_cast<ImageEncoder*>(&t.stored.module()))
-    return tune_on_labels(t, *pictures, lines, "pictures");
+  if (auto* const pictures = t.stored.get_if<ImageEncoder>()) return tune_on_labels(t, *pictures, lines, "pictures");
   return tune_on_labels(t, model_for<TextEncoder>(t, "labelled", "encoders"), lines, "texts");
 }
 

@@ -29,11 +29,10 @@ constexpr int64_t kMostBeam = 64, kMostTokens = int64_t{1} << 20;
 constexpr int64_t kMostWeights = int64_t{1} << 26;    // of all heads of a text: 256 MB
 constexpr size_t kMostTexts = 4096, kMostStops = 64;  // a text of no bytes makes a vector of thousands
 
-bool is_translator(const StoredModel& model) { return dynamic_cast<const Transformer*>(&model.module()) != nullptr; }
+bool is_translator(const StoredModel& model) { return model.kind() == ModelKind::translator; }
 
 bool reads_texts(const StoredModel& model) {
-  return is_translator(model) || dynamic_cast<const LanguageModel*>(&model.module()) ||
-         dynamic_cast<const TextEncoder*>(&model.module());
+  return is_translator(model) || model.kind() == ModelKind::language_model || model.kind() == ModelKind::text_encoder;
 }
 
 Sampling read_sampling(RequestFields& fields) {
@@ -155,7 +154,7 @@ std::vector<HttpRoute> ServedModel::routes() const {
 
 template <class Model>
 const Model& ServedModel::expect(const char* wanted) const {
-  if (const auto* const model = dynamic_cast<const Model*>(&model_.module())) return *model;
+  if (const auto* const model = model_.get_if<Model>()) return *model;
   throw UsageError(directory_ + " holds " + what_it_does(model_) + "; this needs " + wanted);
 }
 

@@ -412,7 +412,7 @@ class Trainings(TrainingTest):
         for _ in range(2):
             said = self.heed("train", "--resume", "m").stderr.decode()
             self.assertRegex(said, r"finished already: --max-minutes reached after \d+ updates")
-            self.assertIn("; to continue, run heed train --resume m with a larger --max-minutes", said)
+            self.assertIn("; to continue, train with --resume m and a larger --max-minutes", said)
             self.assertNotIn("goes on after update", said)
         self.assertEqual(self.model(), before)
         self.assertIn("goes on after update", self.heed("train", "--resume", "m", "--max-minutes", "0.05").stderr.decode())

@@ -206,7 +206,7 @@ class ResumeAlone(DataTest):
         self.until_line(process, "update 3 ")
         process.terminate()
         rest = process.communicate()[1]
-        self.assertIn("heed train --resume m goes on from here", rest.splitlines()[-1])
+        self.assertIn("train with --resume m to continue", rest.splitlines()[-1])
         done = json.loads((self.at / "m/training.json").read_text())["update"]
         end = str(done + 5)
         # From another directory, which has been moved, and with options that may change.

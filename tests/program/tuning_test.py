@@ -406,7 +406,7 @@ class Tuning(TrainingTest):
                 self.assert_one_line("".join(done.stderr.decode().splitlines(True)[-1:]), says)
                 self.assertFalse((self.at / "m").exists())
         self.refuses(2, "holds files (file, for one)", "train", "--init", gpt2, "--model", "used", "--text", "text.txt")
-        self.refuses(2, "is for models of other makers", "train", "--model", "m", "--labelled", "labels.tsv")
+        self.refuses(2, "is for Hugging Face models", "train", "--model", "m", "--labelled", "labels.tsv")
 
     def test_a_training_of_another_kind_is_not_gone_on_with(self):
         self.write("text.txt", SENTENCE * 40)
