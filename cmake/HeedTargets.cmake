@@ -95,6 +95,8 @@ function(heed_test name)
   endif()
   if(HEED_SANITIZE)
     math(EXPR arg_TIMEOUT "3 * ${arg_TIMEOUT}")
+  elseif(CMAKE_CROSSCOMPILING)
+    math(EXPR arg_TIMEOUT "10 * ${arg_TIMEOUT}")  # emulated
   endif()
   # The thread sanitizer runs what is labelled threads; the rest is not built for it.
   if(HEED_SANITIZE STREQUAL "thread" AND NOT "threads" IN_LIST arg_LABELS)

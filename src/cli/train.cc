@@ -117,8 +117,8 @@ void add_train(CLI::App& program) {
       "interruption the same command resumes the training, and ends with the same weights unless --max-minutes\n"
       "guides the learning rate. Options you omit ([chosen]) are chosen from the data size and --max-minutes, and\n"
       "printed first.");
+  command->add_flag("--dump-config", a->dump_config, "Print all options as TOML and exit");
   add_training_flags(*command, a->request);
-  command->add_flag("--dump-config", a->dump_config, "Print all options as TOML and leave");
   set_usage(*command, {"--pairs FILE ... --model DIR [OPTIONS]", "--text FILE ... --model DIR [OPTIONS]",
                        "--init DIR --labelled FILE ... --model DIR [OPTIONS]", "--resume DIR [OPTIONS]"});
   set_main_options(*command, {"--pairs",          "--columns",        "--text",        "--valid-pairs", "--valid-text",

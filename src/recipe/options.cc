@@ -326,7 +326,7 @@ void Table::model() {
       .option.standard.clear();
   choice(
       "lora_layers", "Model", &R::lora_layers, [](S& s) -> std::string& { return s.lora_layers; }, {"attention", "all"},
-      "Layers with adapters: attention (queries and values) or all [attention]")
+      "Layers with adapters: attention, its queries and values, unless all is given")
       .option.standard.clear();
   S standard;
   ShapeOptions shape(entries_);
@@ -489,11 +489,10 @@ T parsed(const std::string& text, const TrainingOption& option, const std::strin
     const auto [rest, error] = std::from_chars(text.data(), end, value);
     bool right = error == std::errc() && rest == end;
     if constexpr (std::is_same_v<T, double>) right = right && std::isfinite(value);
-    if (!right)
-      throw UsageError(what + ": '" + text + "' is not " +
-                       (std::is_same_v<T, double>     ? "a number"
-                        : std::is_same_v<T, uint64_t> ? "a number from 0 to 2^64 - 1"
-                                                      : "a whole number"));
+    if (!right && std::is_same_v<T, double>) throw UsageError(what + ": " + text + " is not a finite number");
+    if (!right && std::is_same_v<T, uint64_t>)
+      throw UsageError(what + ": " + text + " is not a number from 0 to 2^64 - 1");
+    if (!right) throw UsageError(what + ": '" + text + "' is not a whole number");
     if (static_cast<double>(value) < option.lowest || static_cast<double>(value) > option.highest)
       throw UsageError(what + ": " + text + " is not in the range " + text_of(option.lowest) + " to " +
                        text_of(option.highest));
@@ -564,6 +563,7 @@ const TrainingOption& training_option(const std::string& field) {
 void set_option(TrainingRequest& request, const std::string& field, const std::vector<std::string>& values) {
   const Entry& entry = entry_of(field);
   const std::string what = request.spelling ? request.spelling(field) : field;
+  if (entry.option.path && std::ranges::count(values, std::string()) > 0) throw UsageError(what + ": it is empty");
   visit_member(entry, [&](auto member) {
     auto& place = request.*member;
     if constexpr (std::is_same_v<std::decay_t<decltype(place)>, std::vector<std::string>>) {

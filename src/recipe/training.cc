@@ -311,11 +311,11 @@ std::optional<TokenFile> tokens_in(const std::vector<std::string>& names) {
   return TokenFile(files.front());
 }
 
-void expect_the_vocabulary(const std::string& has, const std::string& expected, const TokenFile& tokens,
-                           const std::string& of) {
+void expect_the_vocabulary(const TrainingSettings& a, const std::string& has, const std::string& expected,
+                           const TokenFile& tokens, const std::string& of) {
   if (has != expected)
-    throw UsageError(tokens.path() + " was prepared with another vocabulary than " + of +
-                     "; prepare it again with this vocabulary (heed prepare --vocabulary " + of + ")");
+    throw UsageError(tokens.path() + " was prepared with another vocabulary than " + of + "; prepare it with " +
+                     a.named("vocabulary", of));
 }
 
 // Lets the tokens decide what follows from them; throws UsageError for what cannot be done with tokens.
@@ -337,7 +337,7 @@ void take_over(const TokenFile& tokens, TrainingSettings& a) {
   a.set("separate_vocabularies", info.source_vocabulary.empty() ? "false" : "true");
   for (const auto& [given, stored] :
        {std::pair{a.vocabulary, info.vocabulary}, std::pair{a.source_vocabulary, info.source_vocabulary}})
-    if (!given.empty()) expect_the_vocabulary(load_vocabulary(given, a.trust).to_text(), stored, tokens, given);
+    if (!given.empty()) expect_the_vocabulary(a, load_vocabulary(given, a.trust).to_text(), stored, tokens, given);
   const Vocabulary vocabulary = Vocabulary::from_bytes(info.vocabulary, tokens.path(), a.trust);
   if (info.text) a.set("vocab_type", vocabulary.of_characters() ? "characters" : "subwords");
   a.set("vocab_size", std::to_string(vocabulary.size()));
@@ -350,11 +350,11 @@ Vocabulary vocabulary_of(const TokenFile& tokens, Side side, bool trust) {
 }
 
 // The directory may have been there.
-void expect_the_vocabularies(const Prepared& prepared, const TokenFile& tokens, const std::string& directory) {
+void expect_the_vocabularies(const TrainingSettings& a, const Prepared& prepared, const TokenFile& tokens) {
   const TokenFileInfo& info = tokens.info();
   const std::string& source = info.source_vocabulary.empty() ? info.vocabulary : info.source_vocabulary;
-  expect_the_vocabulary(prepared.vocabulary.to_text(), info.vocabulary, tokens, directory + "/" + kVocabularyFile);
-  expect_the_vocabulary(prepared.source.to_text(), source, tokens, directory + "/" + kSourceVocabularyFile);
+  expect_the_vocabulary(a, prepared.vocabulary.to_text(), info.vocabulary, tokens, a.model + "/" + kVocabularyFile);
+  expect_the_vocabulary(a, prepared.source.to_text(), source, tokens, a.model + "/" + kSourceVocabularyFile);
 }
 
 // What is told of sentence pairs.
@@ -445,7 +445,7 @@ TrainResult train_on_pairs(TrainingSettings& a, TrainingObserver& watcher) {
   TransformerConfig shape = a.translator;
   const std::string kept_options = options_to_keep(a);
   const Prepared prepared = prepare_over_ranks(a, shape, kept_options, vocabularies);
-  if (tokens) expect_the_vocabularies(prepared, *tokens, a.model);
+  if (tokens) expect_the_vocabularies(a, prepared, *tokens);
   const Vocabulary& vocabulary = prepared.vocabulary;
   const SentencePairs training = encode(prepared.source, vocabulary, texts),
                       validation = encode(prepared.source, vocabulary, valid_texts);
@@ -524,7 +524,7 @@ TrainResult train_on_text(TrainingSettings& a, TrainingObserver& watcher) {
   LanguageModelConfig shape = a.language_model;
   const std::string kept_options = options_to_keep(a);
   const Prepared prepared = prepare_over_ranks(a, shape, kept_options, vocabularies);
-  if (tokens) expect_the_vocabularies(prepared, *tokens, a.model);
+  if (tokens) expect_the_vocabularies(a, prepared, *tokens);
   const Vocabulary& vocabulary = prepared.vocabulary;
   const std::vector<int32_t> training = encode_text(vocabulary, texts.training, "training text", say),
                              validation = encode_text(vocabulary, texts.validation, "validation text", say);

@@ -251,7 +251,7 @@ class ResumeAlone(DataTest):
     def test_what_is_no_training(self):
         self.refuses(1, "there is no training to resume; begin one with --model none", "train", "--resume", "none")
         self.train()
-        self.refuses(2, "give --resume, to go on in this directory, or --model", "train", "--resume", "m", "--model", "n")
+        self.refuses(2, "give --resume, to continue in this directory, or --model", "train", "--resume", "m", "--model", "n")
         self.refuses(2, "--preset chooses the shape of a new model", "train", "--resume", "m", "--preset", "tiny")
         (self.at / "m/train.toml").unlink()  # as older versions left it
         self.refuses(1, "this training kept no options (train.toml), as those of older versions; give its whole command "
