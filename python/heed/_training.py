@@ -161,7 +161,7 @@ def train(*, pairs: Files | Iterable[Pair] | None = None, text: Files | None = N
                  none
     out          the directory: made where it is missing, and gone on with where it holds this training
     on_progress  called with a TrainProgress every log_every updates and after each validation
-    on_message   called with each line that the program would print: on_message=print
+    on_message   called with each line of the training: on_message=print
     options      those of `heed train` under their names with underscores: max_updates, d_model, learning_rate, seed,
                  schedule="cosine", ...; None is what is not given. --from and --to are source_language and
                  target_language

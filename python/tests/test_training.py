@@ -162,7 +162,7 @@ def test_before_the_first_report(files, tmp_path):
 def test_pairs_are_held_out(tmp_path):
     lines = []
     result = heed.train(pairs=PAIRS, out=tmp_path / "m", on_message=lines.append, **TINY_PAIRS)
-    assert lines[0] == "holds out 20 of 200 pairs for validation; --valid-fraction 0 trains on all of them"
+    assert lines[0] == "holds out 20 of 200 pairs for validation; valid_fraction 0 trains on all of them"
     assert any(line.startswith("sample: ") for line in lines) and result.best_loss > 0
     assert not any(line.startswith("try it") for line in lines)  # a command of the program
     none = heed.train(pairs=PAIRS, valid_fraction=0, out=tmp_path / "n", on_message=lines.append, **TINY_PAIRS)
@@ -278,7 +278,7 @@ def test_begins_with_another_model(translator, tmp_path):
     (lambda at: heed.train(pairs=PAIRS, out=at / "m", threads=3), TypeError, "there is no option 'threads'"),
     (lambda at: heed.train(pairs=PAIRS, out=at / "m", d_model={}), TypeError, "train: d_model is {}"),
     (lambda at: heed.train(pairs=PAIRS, out=at / "m", d_model="wide"), heed.UsageError, "d_model"),
-    (lambda at: heed.train(pairs=PAIRS, out=at / "m", d_model=1 << 80), heed.ShapeError, "d_model is"),
+    (lambda at: heed.train(pairs=PAIRS, out=at / "m", d_model=1 << 80), heed.UsageError, "d_model: '1208925819614629174706176' is not"),
     (lambda at: heed.train(pairs=PAIRS, out=at / "m", d_model=10, heads=3), heed.ShapeError, "heads"),
     (lambda at: heed.train(pairs=PAIRS, out=at / "m", learning_rate=math.nan), heed.UsageError, "learning_rate"),
     (lambda at: heed.train(pairs=PAIRS, out=at / "m", schedule="up"), heed.UsageError, "schedule"),

@@ -3,6 +3,7 @@
 #include <string>
 #include <variant>
 
+#include "heed/config_fields.h"
 #include "heed/error.h"
 #include "heed/finite.h"
 #include "recipe/settings.h"
@@ -31,6 +32,18 @@ void expect_kind(const TrainingSettings& a, const char* field, const std::string
                         : " holds a translator, which learns from pairs; give " + pairs + " instead of " + text) +
                    ", or another " + a.name(field));
 }
+
+template <class Config>
+static void check_fields_of(const TrainingSettings& a, const Config& shape) {
+  check_fields(shape, "", [&](const std::string& name) {
+    for (const auto& [field, value] : field_values(shape))
+      if (field.option && name == field.name) return a.name(field.option);
+    return name;
+  });
+}
+
+void check_shape(const TrainingSettings& a, const TransformerConfig& shape) { check_fields_of(a, shape); }
+void check_shape(const TrainingSettings& a, const LanguageModelConfig& shape) { check_fields_of(a, shape); }
 
 std::pair<int, int> parse_columns(const TrainingSettings& a) {
   const std::string& text = a.columns;

@@ -102,7 +102,7 @@ Prepared prepare_directory(const TrainingSettings& a, Config& shape, const std::
   shape.vocab_size = vocabulary.size();
   if constexpr (translates) shape.source_vocab_size = separate ? source.size() : 0;
   take_ids(a, shape, vocabulary, source);
-  validate(shape);
+  check_shape(a, shape);
   transaction.write(kConfigFile, write_config(shape));
   transaction.write(kVocabularyFile, vocabulary.to_text());
   if (separate) transaction.write(kSourceVocabularyFile, source.to_text());

@@ -95,6 +95,10 @@ std::pair<int, int> parse_columns(const TrainingSettings& s);
 void check_pair_files(const TrainingSettings& s);
 void check_valid_pair_files(const TrainingSettings& s);
 
+/// Throws ShapeError, which names the option, if a field of the configuration is out of range.
+void check_shape(const TrainingSettings& s, const TransformerConfig& shape);
+void check_shape(const TrainingSettings& s, const LanguageModelConfig& shape);
+
 /// Throws UsageError if `field` names a model of the other kind than the data is for.
 void expect_kind(const TrainingSettings& s, const char* field, const std::string& directory, const ModelConfig& config);
 

@@ -261,11 +261,7 @@ template <class Config>
 void check_early(Config shape, const TrainingSettings& a) {
   if (a.open) return;       // the data has a say
   shape.vocab_size = 1000;  // comes with the vocabulary, which has its own range
-  check_fields(shape, "", [&](const std::string& name) {
-    for (const auto& [field, value] : field_values(shape))
-      if (field.option && name == field.name) return a.name(field.option);
-    return name;
-  });
+  check_shape(a, shape);
 }
 
 // So many pairs from all over the texts, which may be sorted by length.

@@ -12,6 +12,7 @@
 #include "cli/flags.h"
 #include "fuzz/fuzz.h"
 #include "heed/error.h"
+#include "heed/head_changes.h"
 #include "heed/http_server.h"
 #include "recipe/config_file.h"
 #include "serve/request_fields.h"
