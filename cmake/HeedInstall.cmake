@@ -30,13 +30,14 @@ set(view_headers label.h view.h)
 set(pages_headers head_changes.h pages.h weights_file.h)
 set(mpi_headers attention_over_ranks.h mpi.h)
 set(recipe_headers recipe.h)
-set(serve_headers http_server.h served_model.h)
+set(serve_headers http_server.h)
+set(served_headers served_model.h)
 set(load_headers adapters.h attended.h chat.h corpus.h load.h paths.h picture_reader.h text_generator.h text_reader.h token_file.h
                  translator.h)
 file(GLOB nn_headers RELATIVE ${PROJECT_SOURCE_DIR}/include/heed CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/include/heed/*.h)
 list(REMOVE_ITEM nn_headers heed.h ${attention_headers} ${text_headers} ${view_headers} ${mpi_headers} ${load_headers}
-     ${pages_headers} ${recipe_headers} ${serve_headers})
+     ${pages_headers} ${recipe_headers} ${serve_headers} ${served_headers})
 install(FILES ${PROJECT_SOURCE_DIR}/include/heed/heed.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heed)
 
 heed_install(attention DESCRIPTION "Attention, forward and backward" HEADERS ${attention_headers} REQUIRES tbb)
@@ -74,9 +75,14 @@ if(TARGET heed_recipe)
     REQUIRES "heed-pages = ${PROJECT_VERSION}" "heed-mpi = ${PROJECT_VERSION}")
 endif()
 
+if(TARGET heed_served)
+  heed_install(served DESCRIPTION "The routes of a model for an HTTP server" HEADERS ${served_headers}
+    REQUIRES "heed-pages = ${PROJECT_VERSION}" "heed-serve = ${PROJECT_VERSION}")
+endif()
+
 if(TARGET heed_serve)
-  heed_install(serve DESCRIPTION "A model behind HTTP" HEADERS ${serve_headers}
-    REQUIRES "heed-pages = ${PROJECT_VERSION}"
+  heed_install(serve DESCRIPTION "An HTTP server for programs that compute" HEADERS ${serve_headers}
+    REQUIRES "heed-attention = ${PROJECT_VERSION}"
     LIBS ${rpath}\${libdir} -ldl)
 endif()
 

@@ -26,7 +26,8 @@ heed_follow(heed_load ${templates} load/adapters.cc load/chat.cc load/configurat
 heed_follow(heed_view view/read_png.cc)
 heed_follow(heed_pages pages/head_changes.cc)
 heed_follow(heed_recipe recipe/config_file.cc recipe/training_report.cc)
-heed_follow(heed_serve serve/request_fields.cc serve/request_head.cc serve/http_server.cc serve/worker.cc)
+heed_follow(heed_served served/request_fields.cc)
+heed_follow(heed_serve serve/request_head.cc serve/http_server.cc serve/worker.cc)
 heed_follow(heed_commands cli/flags.cc)
 
 # heed_fuzz(FORMAT RUNS MEGABYTES file...): MEGABYTES is the most that one allocation may take; the files are further

@@ -23,7 +23,8 @@ BELOW = {
     "tokenizer": ["text"],
     "view": ["core"],
     "mpi": ["ranks", "attention"],
-    "serve": ["pages"],
+    "serve": ["core"],
+    "served": ["pages", "serve"],
     "autograd": ["kernels", "attention", "ranks"],
     "nn": ["autograd"],
     "models": ["nn"],
@@ -33,7 +34,7 @@ BELOW = {
     "load": ["train", "tokenizer", "pretrained", "jinja"],
     "pages": ["load", "view"],
     "recipe": ["pages", "mpi"],
-    "cli": ["recipe", "serve"],
+    "cli": ["recipe", "served"],
 }
 
 # The room that a public header belongs to.
@@ -47,7 +48,7 @@ HEADERS = {
     "models": "models", "text_encoder": "models", "image_encoder": "models", "speech_transformer": "models",
     "config_fields": "models", "io": "io", "event_file": "io", "optim": "train", "train": "train", "task": "train",
     "labelled": "train", "lora": "train", "pretrained": "pretrained", "text": "text", "tokenizer": "tokenizer",
-    "view": "view", "label": "view", "pages": "pages", "head_changes": "pages", "weights_file": "pages", "http_server": "serve", "served_model": "serve", "load": "load", "paths": "load", "recipe": "recipe", "adapters": "load", "attended": "load", "text_reader": "load",
+    "view": "view", "label": "view", "pages": "pages", "head_changes": "pages", "weights_file": "pages", "http_server": "serve", "served_model": "served", "load": "load", "paths": "load", "recipe": "recipe", "adapters": "load", "attended": "load", "text_reader": "load",
     "picture_reader": "load",
     "corpus": "load", "token_file": "load", "translator": "load", "text_generator": "load", "chat": "load",
     "heed": "cli",
@@ -68,7 +69,7 @@ SEAMS = {
     "zip.h": ["src/io/"],
     "zlib.h": ["src/view/packing.cc", "src/view/png_orientation.cc", "src/io/directory.cc", "src/io/gzip.cc"],
     "nlohmann/": ["src/io/", "src/pretrained/", "src/tokenizer/json.cc", "src/train/", "src/cli/", "src/recipe/", "src/view/page.cc",
-                  "src/view/report.cc", "src/serve/", "src/load/translation_json.cc"],
+                  "src/view/report.cc", "src/serve/worker.cc", "src/served/", "src/load/translation_json.cc"],
 }
 
 NULL_JSON = re.compile(r"^\s*(?:const )?(?:nlohmann::(?:ordered_)?json|Json) +\w+(?:;|\{\};| = nullptr;)", re.MULTILINE)

@@ -69,6 +69,9 @@
 
 #if __has_include("heed/http_server.h")
 #include "heed/http_server.h"
+#endif
+
+#if __has_include("heed/served_model.h")
 #include "heed/served_model.h"
 #endif
 

@@ -15,8 +15,8 @@
 #include "heed/head_changes.h"
 #include "heed/http_server.h"
 #include "recipe/config_file.h"
-#include "serve/request_fields.h"
 #include "serve/request_head.h"
+#include "served/request_fields.h"
 
 namespace heed::fuzz {
 namespace {

@@ -1,4 +1,4 @@
-#include "serve/request_fields.h"
+#include "served/request_fields.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "serve/start_page.h"
+#include "served/start_page.h"
 
 #include <string_view>
 

@@ -16,8 +16,8 @@
 #include "heed/text_reader.h"
 #include "heed/translator.h"
 #include "heed/view.h"
-#include "serve/request_fields.h"
-#include "serve/start_page.h"
+#include "served/request_fields.h"
+#include "served/start_page.h"
 
 namespace heed::inline v0 {
 namespace {
