@@ -15,7 +15,7 @@ bool same_file(const std::string& path, const std::string& other);
 /// Checks a file that is to be written: throws UsageError if it is one of `inputs`, IoError if no file can be made
 /// there. An empty `output` passes, as pipes and devices do. "-" among the inputs is standard input.
 void expect_other_file(const std::string& option, const std::string& output, const std::vector<std::string>& inputs);
-/// Checks several outputs, (option, path), likewise, and that no two of them are the same file.
+/// Checks several outputs, (option, path), in the same way, and that no two of them are the same file.
 void expect_other_files(const std::vector<std::pair<std::string, std::string>>& outputs,
                         const std::vector<std::string>& inputs);
 

@@ -18,9 +18,9 @@
 
 namespace heed::inline v0 {
 
-/// What to train. Each field is an option of `heed train` (docs/training.md). An absent field is taken from `config`,
-/// from the training in `model` that is resumed, from `init`, from `preset`, or is chosen from the data and the time
-/// limit, in this order. training_options() describes the fields.
+/// A training to run. Each field is an option of `heed train` (docs/training.md). An absent field is taken from
+/// `config`, from the training in `model` that is resumed, from `init`, from `preset`, or is chosen from the data and
+/// the time limit, in this order. training_options() describes the fields.
 struct TrainingRequest {
   // Data. Files may be patterns, be compressed by gzip, or be "-" for standard input (files_of).
   std::vector<std::string> pairs{}, source{}, target{};
@@ -55,7 +55,7 @@ struct TrainingRequest {
   // Reports
   std::optional<std::string> html{}, html_lines{}, tensorboard{}, timeline{};
 
-  // Where further options come from: a file of options, and the directory of a training to resume.
+  // Sources of further options: a file of options, and the directory of a training to resume.
   std::optional<std::string> config{}, resume{};
 
   /// How messages call an option, by the name of its field: "--max-updates" in `heed train`. Default: the field.
@@ -108,7 +108,8 @@ class TrainingObserver {
 /// same request resumes an interrupted training. Throws UsageError for options that do not fit together, FormatError
 /// for the content of files, IoError, and TrainingError for a loss that is not finite.
 TrainResult train_translator(const TrainingRequest& request, TrainingObserver* observer = nullptr);
-/// Trains a language model from a text, and writes its directory, which TextGenerator loads. Throws likewise.
+/// Trains a language model from a text, and writes its directory, which TextGenerator loads. Throws as
+/// train_translator().
 TrainResult train_language_model(const TrainingRequest& request, TrainingObserver* observer = nullptr);
 /// Trains what the request has data for: a translator, a language model, or the Hugging Face model in `init`.
 TrainResult train(const TrainingRequest& request, TrainingObserver* observer = nullptr);

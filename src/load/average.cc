@@ -10,7 +10,7 @@
 namespace heed::inline v0 {
 namespace {
 
-// What every model must have alike.
+// The parts that all models must share.
 struct Likeness {
   ModelConfig config;
   std::vector<VocabularyText> vocabularies;

@@ -1,4 +1,4 @@
-// What is wrong with the options of a training, for messages that name them.
+// Checks of the options of a training, with messages that name them.
 #include <charconv>
 #include <string>
 #include <variant>

@@ -91,7 +91,7 @@ R shape_to_begin_with(const Config& config) {
   return shape;
 }
 
-// What a training writes beside the directory of its model.
+// Options that write outside the directory of the model.
 const Fields kOutputs = {"html", "tensorboard", "timeline"};
 
 // Whether `path` is within `directory`, wherever links lead.
@@ -188,7 +188,7 @@ void keep_valid_fraction(TrainingSettings& s, const R& kept) {
   s.fill_in({.valid_fraction = kept.valid_fraction.value_or(0)});
 }
 
-// What follows from the rest, of a text.
+// Options of a text that follow from the others.
 void fill_in_text_rest(TrainingSettings& s) {
   s.fill_in(text_steps());
   s.fill_in({.max_positions = s.options.block});

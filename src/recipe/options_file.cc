@@ -96,7 +96,7 @@ bool kept_by_heed(std::string_view toml) {
   return missing.empty();
 }
 
-// What stands for the value of an option that has none: a permitted value, or the name of the value, which is no TOML.
+// A placeholder for an option without a value: a permitted value, or the name of the value, which is no TOML.
 std::string placeholder(const TrainingOption& option) {
   using Kind = TrainingOption::Kind;
   if (option.kind == Kind::flag) return "false";
@@ -109,7 +109,7 @@ std::string placeholder(const TrainingOption& option) {
 enum class Written : uint8_t {
   given,          // options that were given or chosen, paths as they were given
   all,            // options that have a value; paths are absolute, so that it runs from anywhere
-  all_described,  // likewise with comments, and as comments the options that have none
+  all_described,  // the same with comments, and as comments the options that have none
 };
 
 std::string as_toml(const TrainingSettings& s, Written what) {

@@ -92,7 +92,7 @@ class Texts {
   int64_t left_out_ = 0;
 };
 
-// What a first reading finds.
+// The result of the first reading.
 struct Survey {
   TrainFacts facts;
   Sample source, target;   // the second of both sides, unless they have vocabularies of their own

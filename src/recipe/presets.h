@@ -22,7 +22,7 @@ TrainingRequest tuning_defaults();
 bool is_chosen(const std::string& field);
 /// Shape options that presets set.
 bool is_of_preset(const std::string& field);
-/// The default of an option for a language model, as text; empty: none of its own.
+/// The default of an option for a language model, as text; empty if it has none.
 std::string text_default(const std::string& field);
 
 }  // namespace heed::inline v0

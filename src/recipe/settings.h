@@ -109,8 +109,8 @@ Vocabulary learn_vocabulary(const std::string& option, const std::vector<std::st
 /// Throws FormatError where a parameter of the model that a training begins with is NaN or infinite.
 void expect_finite(const Module& model);
 
-/// Where the model of the training comes from: `model`, if it holds a training of a Hugging Face model, else `init`, if
-/// it is one. Empty for heed's own models. Throws IoError and FormatError.
+/// The directory that the model of the training comes from: `model`, if it holds a training of a Hugging Face model,
+/// else `init`, if it is one. Empty for heed's own models. Throws IoError and FormatError.
 std::string tuned_directory(const TrainingSettings& s);
 
 }  // namespace heed::inline v0
