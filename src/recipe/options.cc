@@ -46,6 +46,18 @@ std::string replaced(std::string text, char from, char to) {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// Filled by statements: when an initializer throws after a nested braced one, GCC 12 destroys the nested members twice.
+Entry& new_entry(std::vector<Entry>& entries, const char* field, const char* group, TrainingOption::Kind kind) {
+  Entry& entry = entries.emplace_back();
+  entry.option.field = field;
+  entry.option.key = replaced(field, '_', '-');
+  entry.option.group = group;
+  entry.option.kind = kind;
+  entry.option.lowest = -kInfinity;
+  entry.option.highest = kInfinity;
+  return entry;
+}
+
 // Sets the field of a configuration that an option is about.
 class TakeShape {
  public:
@@ -117,28 +129,21 @@ class ShapeOptions {
     constexpr bool whole = std::is_same_v<T, int64_t>, real = std::is_same_v<T, double>,
                    truth = std::is_same_v<T, bool>;
     using Kind = TrainingOption::Kind;
-    entries_.push_back({.option = {.field = field.option,
-                                   .key = replaced(field.option, '_', '-'),
-                                   .group = "Model",
-                                   .kind = whole   ? Kind::whole
-                                           : real  ? Kind::number
-                                           : truth ? Kind::boolean
-                                                   : Kind::text,
-                                   .value = whole   ? "INT"
-                                            : real  ? "FLOAT"
-                                            : truth ? "BOOLEAN"
-                                                    : "TEXT",
-                                   .lowest = -kInfinity,
-                                   .highest = kInfinity,
-                                   .help = field.help,
-                                   .standard = replaced(text_of(standard), '_', '-')},
-                        .member = member(field.option),
-                        .resolve = [option = field.option](const R& given, S& s) {
-                          TakeShape shape(option, given);
-                          visit_fields(s.translator, shape);
-                          visit_fields(s.language_model, shape);
-                        }});
-    return &entries_.back();
+    Entry& entry = new_entry(entries_, field.option, "Model",
+                             whole   ? Kind::whole
+                             : real  ? Kind::number
+                             : truth ? Kind::boolean
+                                     : Kind::text);
+    entry.option.value = whole ? "INT" : real ? "FLOAT" : truth ? "BOOLEAN" : "TEXT";
+    entry.option.help = field.help;
+    entry.option.standard = replaced(text_of(standard), '_', '-');
+    entry.member = member(field.option);
+    entry.resolve = [option = field.option](const R& given, S& s) {
+      TakeShape shape(option, given);
+      visit_fields(s.translator, shape);
+      visit_fields(s.language_model, shape);
+    };
+    return &entry;
   }
 
   std::vector<Entry>& entries_;
@@ -165,20 +170,15 @@ class Table {
   Entry& add(const char* field, const char* group, Kind kind, const char* value, std::optional<T> R::*member,
              Target<T> target, const char* help) {
     S standard;
-    entries_.push_back({.option = {.field = field,
-                                   .key = replaced(field, '_', '-'),
-                                   .group = group,
-                                   .kind = kind,
-                                   .value = value,
-                                   .lowest = -kInfinity,
-                                   .highest = kInfinity,
-                                   .help = help,
-                                   .standard = text_of(target(standard))},
-                        .member = member,
-                        .resolve = [member, target](const R& given, S& s) {
-                          if (given.*member) target(s) = *(given.*member);
-                        }});
-    return entries_.back();
+    Entry& entry = new_entry(entries_, field, group, kind);
+    entry.option.value = value;
+    entry.option.help = help;
+    entry.option.standard = text_of(target(standard));
+    entry.member = member;
+    entry.resolve = [member, target](const R& given, S& s) {
+      if (given.*member) target(s) = *(given.*member);
+    };
+    return entry;
   }
   Entry& text(const char* field, const char* group, const char* value, std::optional<std::string> R::*member,
               Target<std::string> target, const char* help) {
@@ -217,17 +217,11 @@ class Table {
     return entry;
   }
   void files(const char* field, std::vector<std::string> R::*member, const char* help) {
-    entries_.push_back({.option = {.field = field,
-                                   .key = replaced(field, '_', '-'),
-                                   .group = "Data",
-                                   .kind = Kind::text,
-                                   .several = true,
-                                   .path = true,
-                                   .value = "FILE ...",
-                                   .lowest = -kInfinity,
-                                   .highest = kInfinity,
-                                   .help = help},
-                        .member = member});
+    Entry& entry = new_entry(entries_, field, "Data", Kind::text);
+    entry.option.several = entry.option.path = true;
+    entry.option.value = "FILE ...";
+    entry.option.help = help;
+    entry.member = member;
   }
 
   void seed();
