@@ -275,6 +275,12 @@ class OtherMakers(ProgramTest):
         self.assertEqual(written, self.heed("translate", "-m", MODELS / "bart", stdin="Who are you?\n").stdout)
         self.refuses(2, f"id {rows} is not in 0..{rows - 1}", "translate", "-m", "masked", stdin="Who <more>\n")
 
+    def test_an_end_that_is_null_is_refused(self):
+        shutil.copytree(MODELS / "bart", self.at / "endless")
+        config = json.loads((self.at / "endless/config.json").read_text())
+        (self.at / "endless/config.json").write_text(json.dumps({**config, "eos_token_id": None}))
+        self.refuses(1, "\"eos_token_id\" is null; it must be an id", "translate", "-m", "endless", "hello")
+
     def test_a_tokenizer_that_is_not_needed_is_not_read(self):
         shutil.copytree(MODELS / "gpt2", self.at / "broken")
         self.write("broken/tokenizer.json", "{}")
