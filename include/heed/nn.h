@@ -243,6 +243,7 @@ class MultiheadAttention : public Module {
   struct Projections;
   Projections project_self(const Variable& x, const std::optional<Rotary>& turned) const;
   AttentionOptions attention_options(Causal causal) const;
+  AttentionOptions inference_options(Causal causal) const;
   Variable attend(const functional::PackedHeads& q, const functional::PackedHeads& k, const functional::PackedHeads& v,
                   KVCache& cache, AttentionOptions options) const;
   enum class Heads : uint8_t { self, cross, split };

@@ -122,6 +122,13 @@ MultiheadAttention::Projections MultiheadAttention::project_self(const Variable&
           project({q_width + kv_width, q_width + 2 * kv_width}, o.kv_heads, nullptr)};
 }
 
+// Options of a call that records no gradient; `sinks` has its own place in those that do.
+AttentionOptions MultiheadAttention::inference_options(Causal causal) const {
+  AttentionOptions how = attention_options(causal);
+  if (sinks.defined()) how.sinks = sinks.value();
+  return how;
+}
+
 AttentionOptions MultiheadAttention::attention_options(Causal causal) const {
   return {.causal = causal,
           .window = options_.heads.window,
@@ -198,9 +205,8 @@ Variable MultiheadAttention::step(const Variable& x, KVCache& cache, const Tenso
   if (!in_proj_weight.defined())
     throw ShapeError("MultiheadAttention: step() is self-attention, and kdim or vdim differ from embed_dim");
   const Projections own = project_self(as_batch(x), {});  // the cache turns what it takes
-  AttentionOptions how = attention_options(Causal::top_left);
+  AttentionOptions how = inference_options(Causal::top_left);
   how.mask = mask;
-  if (sinks.defined()) how.sinks = sinks.value();
   Variable heads = attend(own.q, own.k, own.v, cache, how);
   if (control_) {
     how.offset = cache.length() - heads.size(1);
@@ -224,7 +230,7 @@ Variable MultiheadAttention::step(const Variable& x, std::span<KVCache* const> c
   const std::unique_ptr<Executor> alone = make_executor(1);
   parallel_for(default_executor(), std::ssize(caches), [&](int64_t b) {
     KVCache& cache = *caches[static_cast<size_t>(b)];
-    AttentionOptions how = attention_options(Causal::top_left);
+    AttentionOptions how = inference_options(Causal::top_left);
     how.executor = alone.get();
     cache.reserve(cache.length() + 1);
     AttentionResult into;
@@ -236,7 +242,7 @@ Variable MultiheadAttention::step(const Variable& x, std::span<KVCache* const> c
   std::vector<Variable> texts;
   for (int64_t b = 0; b < y.size(0); ++b) {
     const KVCache& cache = *caches[static_cast<size_t>(b)];
-    AttentionOptions how = attention_options(Causal::top_left);
+    AttentionOptions how = inference_options(Causal::top_left);
     how.offset = cache.length() - 1;
     texts.push_back(controlled(Variable(y.slice(0, b, b + 1)), cache, how, Heads::self, nullptr));
   }
@@ -273,11 +279,11 @@ Variable MultiheadAttention::attend_memory(const Variable& query, const KVCache&
   const Variable x = functional::linear_slice(as_batch(query), in_proj_weight, of_query, in_proj_bias, of_query);
   const functional::PackedHeads q{x, 0, o.num_heads, o.head_dim};
   const Tensor y = empty_output(q);
-  AttentionOptions attention_options{.scale = o.scale, .key_lengths = keys.lengths};
-  if (record) attention_options.selection = record->selection;
-  heed::attention(unpacked(q), memory.keys(), memory.values(), packed_result(q, y, memory.length(), record),
-                  attention_options);
-  return out_proj(control_ ? controlled(Variable(y), memory, attention_options, Heads::cross, record) : Variable(y));
+  AttentionOptions how = inference_options(Causal::none);
+  how.key_lengths = keys.lengths;
+  if (record) how.selection = record->selection;
+  heed::attention(unpacked(q), memory.keys(), memory.values(), packed_result(q, y, memory.length(), record), how);
+  return out_proj(control_ ? controlled(Variable(y), memory, how, Heads::cross, record) : Variable(y));
 }
 
 }  // namespace heed::inline v0

@@ -306,7 +306,32 @@ TEST_F(Layers, CachedStepsEqualTheWholeSequence) {
       }
       cache.reorder({2, 2, 0});
       EXPECT_EQ(cache.keys().size(0), 3);
+
+      // The same texts, each with its own cache.
+      std::vector<KVCache> caches(3);
+      std::vector<KVCache*> texts;
+      for (int64_t b = 0; b < 3; ++b) {
+        attention.step(Variable(x.value().slice(0, b, b + 1).slice(1, 0, 1).contiguous()), caches[b]);
+        texts.push_back(&caches[b]);
+      }
+      for (int64_t t = 1; t < 6; ++t) {
+        const Variable step(x.value().slice(1, t, t + 1).contiguous());
+        EXPECT_LT(largest_difference(attention.step(step, texts).value(), whole.slice(1, t, t + 1)), 2e-6);
+      }
     }
+}
+
+TEST_F(Layers, AttentionToAProjectedMemoryEqualsAttentionToTheMemory) {
+  for (const HeadOptions& heads : {HeadOptions(), HeadOptions{.softcap = 2}, HeadOptions{.sinks = true}}) {
+    MultiheadAttention attention({.embed_dim = 8, .num_heads = 2, .heads = heads});
+    if (heads.sinks) attention.sinks.value().copy_from(normal({2}, 0, 1));
+    attention.eval();
+    const NoGrad no_grad;
+    const Variable x(normal({3, 2, 8}, 0, 3)), memory(normal({3, 5, 8}, 0, 3));
+    const Tensor whole = attention(x, memory, memory).value();
+    const Tensor y = attention.attend_memory(x, attention.project_memory(memory), {}).value();
+    EXPECT_LT(largest_difference(y, whole), 2e-6);
+  }
 }
 
 TEST_F(Layers, SinusoidalPositionsFollowThePaper) {

@@ -146,6 +146,11 @@ Activation activation_of(const Keys& config, const std::string& key) {
 }
 
 int64_t size_of(const Keys& config, const std::string& key) { return config.integer(key, 1, 10'000'000); }
+int32_t end_of_text(const Keys& config) {
+  const std::vector<int32_t> ends = config.ids("eos_token_id");
+  if (ends.empty()) config.fail("eos_token_id", "it must be an id or a list of ids");
+  return ends[0];
+}
 ImageSize height_and_width(const Keys& keys, const std::string& key) {
   const std::vector<double> both = keys.numbers(key, 1, kLongestSide);
   if (both.size() != 2 || std::floor(both[0]) != both[0] || std::floor(both[1]) != both[1])

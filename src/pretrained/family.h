@@ -52,6 +52,8 @@ Activation activation_of(const Keys& config, const std::string& key);
 Activation activation_named(const Keys& config, const std::string& key, const std::string& name);
 /// A width, or a number of heads or pieces. Throws FormatError if `key` is missing or out of range.
 int64_t size_of(const Keys& config, const std::string& key);
+/// The id that ends a text: "eos_token_id", or the first of its list. Throws FormatError if the key is null.
+int32_t end_of_text(const Keys& config);
 /// A list of two whole numbers, height and width in pixels.
 ImageSize height_and_width(const Keys& keys, const std::string& key);
 int64_t layers_of(const Keys& config, const std::string& key);

@@ -86,12 +86,6 @@ PretrainedHead head_of(const Keys& config, bool words, const Names& names, const
   return text_classes(config);
 }
 
-int32_t end_of(const Keys& config) {
-  const std::vector<int32_t> ends = config.ids("eos_token_id");
-  if (ends.empty()) config.fail("eos_token_id", "it must be an id or a list of ids");
-  return ends[0];
-}
-
 Described describe(const Keys& config, const TensorSource& stored) {
   const std::string type = config.text("model_type");
   const bool marian = type == "marian", bart = type == "bart", tied = config.flag("tie_word_embeddings");
@@ -110,7 +104,7 @@ Described describe(const Keys& config, const TensorSource& stored) {
                         .max_positions = size_of(config, "max_position_embeddings"),
                         .pad_id = static_cast<int32_t>(config.integer("pad_token_id", 0, INT32_MAX)),
                         .bos_id = static_cast<int32_t>(config.integer("decoder_start_token_id", 0, INT32_MAX)),
-                        .eos_id = end_of(config)};
+                        .eos_id = end_of_text(config)};
   Described described;
   Names& names = described.names = names_of(own, type);
   const bool norm_first = type == "m2m_100";

@@ -97,7 +97,7 @@ Described describe(const Keys& config, const TensorSource& stored) {
       .max_positions = 1 << 20,  // no limit: attention depends on distances only
       .pad_id = static_cast<int32_t>(config.integer("pad_token_id", 0, INT32_MAX, 0)),
       .bos_id = static_cast<int32_t>(config.integer("decoder_start_token_id", 0, INT32_MAX, 0)),
-      .eos_id = config.has("eos_token_id") ? config.ids("eos_token_id").at(0) : 1};
+      .eos_id = encodes ? 1 : end_of_text(config)};
   // "gated-gelu" and "gated-gelu_new" both mean the tanh form.
   const std::string projected = projection == "gated-gelu" ? "gelu_new" : projection.substr(named_gated ? 6 : 0);
   const Activation activation = config.has("dense_act_fn") ? activation_of(config, "dense_act_fn")
