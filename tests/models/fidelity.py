@@ -351,7 +351,8 @@ class Model:
         if self.task == "answers":
             values = torch.stack([out.start_logits, out.end_logits], -1)
         else:
-            values = out[0]  # logits, or states; a tuple where config.json has return_dict false
+            # Logits, after the loss of the routers of a mixture of experts, or states. A tuple if config.json says so.
+            values = getattr(out, "logits", out[0])
         values = values.double().flatten().numpy()
         if not np.isfinite(values).all():
             raise Refused("not finite")
