@@ -307,7 +307,7 @@ TEST_F(Layers, CachedStepsEqualTheWholeSequence) {
       cache.reorder({2, 2, 0});
       EXPECT_EQ(cache.keys().size(0), 3);
 
-      // The same texts, each with its own cache.
+      // Steps of the three texts together, each with its own cache.
       std::vector<KVCache> caches(3);
       std::vector<KVCache*> texts;
       for (int64_t b = 0; b < 3; ++b) {

@@ -218,7 +218,7 @@ def compare_translators(heed, models, directory, lines):
 
 
 def continued(model, tokenizer, prompt):
-    """What transformers writes after the prompt; None if it refuses a prompt of more than max_length tokens."""
+    """Returns the text that transformers writes after the prompt, or None if it refuses a prompt longer than max_length."""
     given = tokenizer(prompt, return_tensors="pt")
     given = {key: given[key] for key in ("input_ids", "attention_mask")}
     try:

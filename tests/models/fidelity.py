@@ -351,7 +351,7 @@ class Model:
         if self.task == "answers":
             values = torch.stack([out.start_logits, out.end_logits], -1)
         else:
-            # Logits, after the loss of the routers of a mixture of experts, or states. A tuple if config.json says so.
+            # In a mixture of experts out[0] can be the loss of the routers. Models without a head have states and no logits.
             values = getattr(out, "logits", out[0])
         values = values.double().flatten().numpy()
         if not np.isfinite(values).all():
